@@ -1,6 +1,7 @@
 #include "verbs.h"
 
 #include "codec/plan.h"
+#include "hosted/paragraph.h"
 #include "specs.h"
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -63,17 +64,33 @@ static void format_preset(const struct tern_codec_parameter *parameter, char tex
     }
 }
 
+#define FACT_MARGIN "              "
+
+// The two texts, one behind the other, are a paragraph beside the name.
+static void print_fact(const char *name, const char *text, const char *more)
+{
+    char first[32];
+    char both[512];
+    (void)snprintf(first, sizeof first, "    %-9s ", name);
+    (void)snprintf(both, sizeof both, "%s%s", text, more);
+    tern_paragraph_print(both, first, FACT_MARGIN, TERN_PARAGRAPH_COLUMNS, stdout);
+}
+
 static void print_entry(const struct tern_codec_entry *entry)
 {
-    printf("%s\n    %s\n    source    %s\n", entry->name, entry->summary, entry->source);
-    printf("    feedback  %s%s\n", feedback_name(entry->feedback),
-           entry->random ? ", draws random numbers" : "");
-    printf("    use       %s\n", uses_of(entry));
+    printf("%s\n", entry->name);
+    tern_paragraph_print(entry->summary, "    ", "    ", TERN_PARAGRAPH_COLUMNS, stdout);
+    print_fact("source", entry->source, "");
+    print_fact("feedback", feedback_name(entry->feedback),
+               entry->random ? ", draws random numbers" : "");
+    print_fact("use", uses_of(entry), "");
     for (const struct tern_codec_parameter *at = entry->parameters; at->key != NULL; at++) {
         char preset[32];
+        char left_out[64];
         format_preset(at, preset);
-        printf("    %-9s %s\n              %s; %s when left out\n", at->key, at->meaning, at->range,
-               preset);
+        (void)snprintf(left_out, sizeof left_out, "; %s when left out", preset);
+        print_fact(at->key, at->meaning, "");
+        print_fact("", at->range, left_out);
     }
     putchar('\n');
 }

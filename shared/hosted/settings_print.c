@@ -1,26 +1,13 @@
+#include "hosted/paragraph.h"
 #include "hosted/setting_value.h"
 #include "hosted/settings.h"
 #include <string.h>
 
 #define COLUMNS 96
 
-// Writes a paragraph as INI comments, broken between words.
 static void print_comment(const char *text, FILE *out)
 {
-    size_t column = 0;
-    while (*text != '\0') {
-        size_t word = strcspn(text, " ");
-        if (column > 0 && column + 1 + word > COLUMNS) {
-            fputc('\n', out);
-            column = 0;
-        }
-        fputs(column == 0 ? "# " : " ", out);
-        fwrite(text, 1, word, out);
-        column += word + (column == 0 ? 2 : 1);
-        text += word;
-        text += strspn(text, " ");
-    }
-    fputc('\n', out);
+    tern_paragraph_print(text, "# ", "# ", COLUMNS, out);
 }
 
 static bool takes_settings_anew(const struct tern_settings *settings)

@@ -181,6 +181,8 @@ class TernCodec(TernCodecCase):
         self.assertIn("1.999999", keys["s"]["range"])
         self.assertIn("zero-run", keys["coder"]["choices"])
         text = self.run_program("codecs").stdout
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+        text = " ".join(text.split())
         for codec in codecs.values():
             for word in (codec["name"], codec["summary"], codec["source"]):
                 self.assertIn(word, text)
