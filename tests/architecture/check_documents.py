@@ -2,8 +2,8 @@
 
 Usage: check_documents.py SOURCE_DIR
 docs/overview.dot names every folder of sources and no other, docs/overview.svg was made from it, the table at
-the beginning of docs/DESIGN.md has the same folders, and CONTRIBUTING.md names files that exist. Prints one line
-per finding; exits with 1 on any.
+the beginning of docs/DESIGN.md has the same folders, CONTRIBUTING.md names files that exist, and docs/EMBEDDING.md
+says how long its program is. Prints one line per finding; exits with 1 on any.
 """
 import html
 import os
@@ -75,10 +75,20 @@ def contributing_findings(root):
             yield f"CONTRIBUTING.md names {path}, which is not there"
 
 
+def embedding_findings(root):
+    """The number of lines that EMBEDDING.md gives of its program: those that are neither empty nor a comment."""
+    code = [line for line in read(root, "docs/examples/embedding/join.c").split("\n")
+            if line.strip() and not line.lstrip().startswith("//")]
+    said = re.findall(r"has (\d+) lines of code", read(root, "docs/EMBEDDING.md"))
+    if said != [str(len(code))]:
+        yield f"docs/EMBEDDING.md says {' and '.join(said) or 'nothing'} of join.c, which has {len(code)} lines of code"
+
+
 def findings(root):
     yield from overview_findings(root)
     yield from table_findings(root)
     yield from contributing_findings(root)
+    yield from embedding_findings(root)
 
 
 def main():

@@ -103,7 +103,8 @@ class Planted(unittest.TestCase):
         """What the check finds in a sound tree of one folder, but for the files given by name."""
         files = {"overview.dot": 'a [label="shared/codec\\nfloats"]\n' + EDGES,
                  "overview.svg": "<t>shared/codec</t><t>floats</t>" + DRAWN,
-                 "DESIGN.md": "| shared/codec | floats |\n\n## Words\n", "CONTRIBUTING.md": "Edit `shared/codec/a.c`."}
+                 "DESIGN.md": "| shared/codec | floats |\n\n## Words\n", "CONTRIBUTING.md": "Edit `shared/codec/a.c`.",
+                 "EMBEDDING.md": "It has 2 lines of code.", "examples/embedding/join.c": "// A.\n\nint a;\n  int b;\n"}
         files.update(changed)
         for name, text in files.items():
             self.plant(name if name == "CONTRIBUTING.md" else "docs/" + name, text)
@@ -120,7 +121,8 @@ class Planted(unittest.TestCase):
                            ("overview.svg", "<t>shared/codec</t>" + DRAWN),
                            ("DESIGN.md", "\n## Words\n| shared/codec | in the essays |\n"),
                            ("DESIGN.md", "| shared/codec | |\n| shared/gone | |\n\n## Words\n"),
-                           ("CONTRIBUTING.md", "`shared/codec/gone.c`"), ("CONTRIBUTING.md", "nothing")]:
+                           ("CONTRIBUTING.md", "`shared/codec/gone.c`"), ("CONTRIBUTING.md", "nothing"),
+                           ("EMBEDDING.md", "It has 3 lines of code."), ("EMBEDDING.md", "nothing")]:
             with self.subTest(name=name, text=text):
                 self.assertEqual(len(self.documents(**{name: text})), 1)
         self.assertEqual(self.documents(**{"CONTRIBUTING.md": "`shared/codec/a.c` is built into `build/`"}), [])
