@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define SAMPLE 200u              // test examples
+#define CODE_MAX 64              // bytes of a join code with the NUL
 #define STACK_BYTES (512u << 10) // of a client's thread: TLS and a reply, no large arrays
 
 // --- What the client tells
@@ -187,14 +188,28 @@ static void remember_meter(struct tern_member *member)
     }
 }
 
+// One of the join codes, which clients take in turn. `codes` has one.
+static void code_of(const char *codes, uint32_t number, char code[CODE_MAX])
+{
+    const char *at = codes + strspn(codes, " ");
+    for (uint32_t i = 1; i < number; i++) {
+        at += strcspn(at, " ");
+        at += strspn(at, " ");
+        at = *at == '\0' ? codes + strspn(codes, " ") : at;
+    }
+    snprintf(code, CODE_MAX, "%.*s", (int)strcspn(at, " "), at);
+}
+
 enum tern_result tern_member_enroll(struct tern_member *member, char why[512])
 {
     const struct tern_fleet_settings *settings = member->settings;
+    char code[CODE_MAX];
+    code_of(settings->fleet_join_code, member->number, code);
     remember_meter(member);
     enum tern_result result = tern_client_identify(&member->client);
     if (result == TERN_ERR_NOT_FOUND) {
         do {
-            result = tern_client_enroll(&member->client, settings->fleet_join_code);
+            result = tern_client_enroll(&member->client, code);
         } while (result == TERN_AGAIN);
     }
     if (result != TERN_OK) {

@@ -197,8 +197,8 @@ class Aggregator:
         return {name: float(value) for name, _, value in
                 (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))}
 
-    def join_code(self, uses=1):
-        return self.json("enroll-code", "--uses", str(uses))["code"]
+    def join_code(self, uses=1, *options):
+        return self.json("enroll-code", "--uses", str(uses), *options)["code"]
 
 
 def neighbour(package, program):

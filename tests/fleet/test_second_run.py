@@ -52,8 +52,10 @@ def test():
             "train": {"local_steps": 2, "batch_size": 8},
             "codec": {"codec": "3lc:s=1"},
         }).start()
-        code = aggregator.join_code(uses=CLIENTS + 1)
+        code = " ".join(aggregator.join_code(2, "--tag", f"site={site}") for site in "ab")
         first = fleet(aggregator, code)
+        tags = {client["name"]: client["tags"] for client in aggregator.json("clients")}
+        check([tags[name] for name in sorted(tags)] == ["site=a", "site=b"] * 2, f"codes in turn, not {tags}")
         check(first["rounds"] == 3 and len(first["accuracy"]) == 3, f"first run: {first}")
         at_once = aggregator.json("report", "bytes")["total"]
         check(at_once["payload_up"] > 0, f"a run's bytes are not reported at its end: {at_once}")
