@@ -182,6 +182,18 @@ cross_hold_size() { # ARCH
     [ "$bytes" -le "$most" ] || fail "the static tern-client for $1 takes $bytes bytes, of $most"
 }
 
+# What the documents say of programs is of Debian 12's compiler and libraries.
+cross_hold_documents() { # ARCH VARIANT
+    local program programs=(tern-client)
+    [ "$ARCHIVE_SUITE" = bookworm ] || return 0
+    [ "$2" = static ] || programs+=(tern-aggregator)
+    for program in "${programs[@]}"; do
+        python3 -B "$TERN_ROOT/tests/cross/check_sizes.py" "$TERN_ROOT" "$1" "$2" \
+            "$(cross_dir "$1")/$2/bin/$program" "$(cross_tool "$1" strip)" ||
+            fail "a document gives another size of $program for $1, $2: put in the one above"
+    done
+}
+
 cross_package() { # ARCH VARIANT
     local dir
     dir=$(cross_dir "$1")/$2
@@ -271,6 +283,7 @@ verb_cross() {
         cross_sizes "$arch" "$variant" "${programs[@]}"
         [ "$variant" = dynamic ] || cross_hold_size "$arch"
         [ "$package" = no ] || cross_package "$arch" "$variant"
+        [ "$test" = no ] || cross_hold_documents "$arch" "$variant"
         [ "$test" = no ] || cross_test "$arch" "$variant" "$test"
     done
     [ "$test" != no ] || return 0
