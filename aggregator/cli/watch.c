@@ -1,36 +1,15 @@
-// ppoll(), so that no signal is slept through.
-#define _GNU_SOURCE
 #include "cli/watch.h"
 
 #include "cli/state.h"
 #include "hosted/interrupts.h"
 #include "hosted/terminal.h"
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#define INTERVAL_S 2
+#define INTERVAL_MS 2000
 #define HOME "\x1b[H"
 #define CLEAR_BELOW "\x1b[J"
-
-static void rest(void)
-{
-    const struct timespec time = {.tv_sec = INTERVAL_S};
-    sigset_t blocked;
-    sigset_t before;
-    sigemptyset(&blocked);
-    sigaddset(&blocked, SIGINT);
-    sigaddset(&blocked, SIGTERM);
-    sigaddset(&blocked, SIGHUP);
-    sigprocmask(SIG_BLOCK, &blocked, &before);
-    if (!tern_interrupted) {
-        ppoll(NULL, 0, &time, &before);
-    }
-    sigprocmask(SIG_SETMASK, &before, NULL);
-}
 
 static int redraw(struct tern_cli *cli, const struct tern_watched *watched)
 {
@@ -72,7 +51,7 @@ int tern_watch(struct tern_cli *cli, const struct tern_watched *watched)
             return TERN_EXIT_FAILED; // nobody reads it any more
         }
         if (code == TERN_EXIT_OK) {
-            rest();
+            tern_interrupts_sleep(INTERVAL_MS);
         }
     }
     return code;

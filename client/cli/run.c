@@ -1,5 +1,4 @@
 // The verbs that work: run until the end, or for one round.
-#define _GNU_SOURCE
 #include "cli/held_model.h"
 #include "cli/json.h"
 #include "cli/narrator.h"
@@ -8,30 +7,10 @@
 #include "hosted/interrupts.h"
 #include "hosted/log.h"
 
-#include <poll.h>
 #include <stdio.h>
-#include <time.h>
 
 #define COUNT_DOWN_MS 1000
 #define TROUBLE_LIMIT 5 // failures in a row that end `once`
-
-// The signals are blocked between the check and the sleep, so that none is slept through.
-static void sleep_ms(uint32_t ms)
-{
-    const struct timespec time = {.tv_sec = (time_t)(ms / 1000),
-                                  .tv_nsec = (long)(ms % 1000) * 1000000L};
-    sigset_t blocked;
-    sigset_t before;
-    sigemptyset(&blocked);
-    sigaddset(&blocked, SIGINT);
-    sigaddset(&blocked, SIGTERM);
-    sigaddset(&blocked, SIGHUP);
-    sigprocmask(SIG_BLOCK, &blocked, &before);
-    if (!tern_interrupted) {
-        ppoll(NULL, 0, &time, &before);
-    }
-    sigprocmask(SIG_SETMASK, &before, NULL);
-}
 
 // --- Starting
 
@@ -139,7 +118,7 @@ static enum tern_result loop(struct session *session, const struct narrator *nar
             return result;
         }
         if (result == TERN_AGAIN && !narrator->heard) {
-            sleep_ms(pause_ms(client, narrator->progress));
+            tern_interrupts_sleep(pause_ms(client, narrator->progress));
         }
     }
     return TERN_OK;

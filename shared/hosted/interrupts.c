@@ -1,6 +1,10 @@
+// ppoll(), so that no signal is slept through.
+#define _GNU_SOURCE
 #include "hosted/interrupts.h"
 
+#include <poll.h>
 #include <stddef.h>
+#include <time.h>
 
 volatile sig_atomic_t tern_interrupted;
 
@@ -21,4 +25,21 @@ void tern_interrupts_catch(void)
         sigaction(SIGHUP, &action, NULL);
     }
     signal(SIGPIPE, SIG_IGN);
+}
+
+void tern_interrupts_sleep(uint32_t ms)
+{
+    const struct timespec time = {.tv_sec = (time_t)(ms / 1000),
+                                  .tv_nsec = (long)(ms % 1000) * 1000000L};
+    sigset_t blocked;
+    sigset_t before;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGINT);
+    sigaddset(&blocked, SIGTERM);
+    sigaddset(&blocked, SIGHUP);
+    sigprocmask(SIG_BLOCK, &blocked, &before);
+    if (!tern_interrupted) {
+        ppoll(NULL, 0, &time, &before);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
 }
