@@ -17,8 +17,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct tern_waiting *waiti
     va_end(arguments);
 }
 
-__attribute__((format(printf, 2, 3))) static void advise(struct tern_waiting *waiting,
-                                                         const char *format, ...)
+void tern_waiting_advise(struct tern_waiting *waiting, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -80,15 +79,17 @@ static void say_open(const struct tern_status *status, uint64_t now_ms,
             waiting->missing);
     }
     if (round->deadline_ms > now_ms) {
-        advise(waiting,
-               "its deadline is in %s, and round.quorum = %" PRIu32
-               " updates are enough by then; `tern-aggregator close-round` ends it now",
-               tern_text_duration(round->deadline_ms - now_ms, left), round->quorum);
+        tern_waiting_advise(
+            waiting,
+            "its deadline is in %s, and round.quorum = %" PRIu32
+            " updates are enough by then; `tern-aggregator close-round` ends it now",
+            tern_text_duration(round->deadline_ms - now_ms, left), round->quorum);
     } else {
-        advise(waiting,
-               "its deadline is over: with fewer updates than round.quorum = %" PRIu32
-               " others are invited, as they come; `tern-aggregator close-round` ends it now",
-               round->quorum);
+        tern_waiting_advise(
+            waiting,
+            "its deadline is over: with fewer updates than round.quorum = %" PRIu32
+            " others are invited, as they come; `tern-aggregator close-round` ends it now",
+            round->quorum);
     }
 }
 
@@ -208,15 +209,16 @@ static bool is_over(const struct between *between, struct tern_waiting *waiting)
             "lowest %.4g, of version %" PRIu32,
             tern_ending_name(losses->ending), (double)tern_db_round_loss(&between->status->round),
             (double)losses->first, (double)losses->lowest, losses->lowest_version);
-        advise(waiting, "%s", tern_ending_advice(losses->ending));
+        tern_waiting_advise(waiting, "%s", tern_ending_advice(losses->ending));
         waiting->needs_help = true;
         return true;
     }
     if (rounds != 0 && between->status->counts.rounds_committed >= rounds) {
         say(waiting, "finished: round.rounds = %" PRIu32 " are done", rounds);
-        advise(waiting,
-               "`tern-aggregator export` writes the model; with a higher round.rounds it goes "
-               "on once the service gets SIGHUP");
+        tern_waiting_advise(
+            waiting,
+            "`tern-aggregator export` writes the model; with a higher round.rounds it goes "
+            "on once the service gets SIGHUP");
         return true;
     }
     return false;
@@ -236,28 +238,30 @@ static bool lacks_clients(const struct between *between, struct tern_waiting *wa
         more, more == 1 ? "" : "s", more == 1 ? "s" : "", wanted);
     waiting->needs_help = true;
     if (trainers->other_tags > 0) {
-        advise(waiting,
-               "%" PRIu32 " client%s not the tags of round.selection = tags:%s%s%s: "
-               "`tern-aggregator tag` sets them, `clients` lists them",
-               trainers->other_tags, trainers->other_tags == 1 ? " has" : "s have", tags->with,
-               tags->with[0] != '\0' && tags->spread[0] != '\0' ? "," : "", tags->spread);
+        tern_waiting_advise(waiting,
+                            "%" PRIu32 " client%s not the tags of round.selection = tags:%s%s%s: "
+                            "`tern-aggregator tag` sets them, `clients` lists them",
+                            trainers->other_tags, trainers->other_tags == 1 ? " has" : "s have",
+                            tags->with, tags->with[0] != '\0' && tags->spread[0] != '\0' ? "," : "",
+                            tags->spread);
     } else if (trainers->never_came > 0) {
-        advise(waiting,
-               "%" PRIu32 " enrolled and never came: start `tern-client run` on them "
-               "(`tern-aggregator clients` lists them), or lower round.min_clients",
-               trainers->never_came);
+        tern_waiting_advise(waiting,
+                            "%" PRIu32 " enrolled and never came: start `tern-client run` on them "
+                            "(`tern-aggregator clients` lists them), or lower round.min_clients",
+                            trainers->never_came);
     } else if (uses == 0) {
-        advise(waiting,
-               "`tern-aggregator enroll-code --uses %" PRIu32
-               "` makes a join code; on each device: `tern-client enroll CODE`, then "
-               "`tern-client run`",
-               more);
+        tern_waiting_advise(waiting,
+                            "`tern-aggregator enroll-code --uses %" PRIu32
+                            "` makes a join code; on each device: `tern-client enroll CODE`, then "
+                            "`tern-client run`",
+                            more);
     } else {
-        advise(waiting,
-               "join codes are good for %" PRIu64
-               " more: `tern-client enroll CODE` on a device, then `tern-client run`; or lower "
-               "round.min_clients",
-               uses);
+        tern_waiting_advise(
+            waiting,
+            "join codes are good for %" PRIu64
+            " more: `tern-client enroll CODE` on a device, then `tern-client run`; or lower "
+            "round.min_clients",
+            uses);
     }
     return true;
 }
@@ -270,9 +274,10 @@ static bool sees_nobody(const struct between *between, struct tern_waiting *wait
     }
     say(waiting, "waiting for a client: none was seen within round.eligible_within = %s",
         tern_text_duration(between->rules->eligible_within_ms, text));
-    advise(waiting, "`tern-aggregator clients` tells when each was seen: does it run, may it work "
-                    "(`tern-client status`, `conditions`), does it reach this machine "
-                    "(`tern-client check`)?");
+    tern_waiting_advise(
+        waiting, "`tern-aggregator clients` tells when each was seen: does it run, may it work "
+                 "(`tern-client status`, `conditions`), does it reach this machine "
+                 "(`tern-client check`)?");
     waiting->needs_help = true;
     return true;
 }
@@ -298,9 +303,10 @@ static bool lacks_statistics(const struct between *between, struct tern_waiting 
             " of %" PRIu32 " have",
             between->told, between->trainers.enrolled);
     }
-    advise(waiting, "each tells them when it checks in; the log of one that does not says why "
-                    "(event=client-without-scaling here); statistics.wait ends the wait for more "
-                    "than statistics.min_clients");
+    tern_waiting_advise(
+        waiting, "each tells them when it checks in; the log of one that does not says why "
+                 "(event=client-without-scaling here); statistics.wait ends the wait for more "
+                 "than statistics.min_clients");
     waiting->needs_help = more > 0;
     return true;
 }
@@ -320,8 +326,9 @@ static bool lacks_bytes(const struct between *between, struct tern_waiting *wait
         "waiting for byte budgets: %" PRIu32 " of %" PRIu32
         " clients have none left for a round, and %" PRIu32 " have to take part",
         trainers->spent, trainers->recent, enough);
-    advise(waiting, "they are renewed with the month, or raised on the devices ([budget]); a lower "
-                    "round.quorum lets fewer do; `tern-aggregator schedule` shows each");
+    tern_waiting_advise(
+        waiting, "they are renewed with the month, or raised on the devices ([budget]); a lower "
+                 "round.quorum lets fewer do; `tern-aggregator schedule` shows each");
     waiting->needs_help = true;
     return true;
 }
@@ -338,9 +345,10 @@ static bool pauses(const struct between *between, struct tern_waiting *waiting)
     say(waiting, "the next round opens in %s: round.min_interval%s",
         tern_text_duration(opens_ms - between->now_ms, text),
         rules->interval_is_auto ? " = auto, as round.rounds sets no end" : "");
-    advise(waiting,
-           "a lower round.min_interval lets rounds follow faster, for more bytes a day: change it, "
-           "then send SIGHUP to the service");
+    tern_waiting_advise(
+        waiting,
+        "a lower round.min_interval lets rounds follow faster, for more bytes a day: change it, "
+        "then send SIGHUP to the service");
     return true;
 }
 
@@ -358,9 +366,10 @@ static enum tern_result between_rounds(struct tern_db *db, struct between *betwe
         }
     }
     say(waiting, "the next round opens with the next check-in");
-    advise(waiting,
-           "clients look in by themselves, within round.come_back_max; `tern-client once` on one "
-           "does at once");
+    tern_waiting_advise(
+        waiting,
+        "clients look in by themselves, within round.come_back_max; `tern-client once` on one "
+        "does at once");
     return TERN_OK;
 }
 

@@ -42,6 +42,10 @@ struct tern_waiting {
     uint32_t missing; // all of them
 };
 
+// Replaces the advice.
+void tern_waiting_advise(struct tern_waiting *waiting, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 // TERN_ERR_IO and the like: tern_db_error() says it
 TERN_MUST_USE enum tern_result tern_waiting_load(struct tern_db *db,
                                                  const struct tern_waiting_rules *rules,

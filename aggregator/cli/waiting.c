@@ -6,7 +6,6 @@
 #include "hosted/files.h"
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,15 +18,6 @@ static uint32_t shown_of(const struct tern_waiting *waiting)
 }
 
 // --- The service
-
-__attribute__((format(printf, 2, 3))) static void advise(struct tern_waiting *waiting,
-                                                         const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(waiting->advice, sizeof waiting->advice, format, arguments);
-    va_end(arguments);
-}
 
 // What keeps everything else from happening goes before.
 static void put_before(struct tern_waiting *waiting, const char *reason)
@@ -74,13 +64,13 @@ static void look_at_service(const struct tern_cli *cli, struct tern_waiting *wai
     if (!tern_state_is_served(cli)) {
         put_before(waiting, "the service is not running (`tern-aggregator serve`)");
         if (!waiting->needs_help) {
-            advise(waiting,
-                   "systemctl start tern-aggregator; why it ended is in its log: journalctl "
-                   "-u tern-aggregator");
+            tern_waiting_advise(
+                waiting, "systemctl start tern-aggregator; why it ended is in its log: journalctl "
+                         "-u tern-aggregator");
         }
     } else if (tern_readiness_ask(tern_state_settings(cli), why) == TERN_READINESS_BAD) {
         put_before(waiting, why);
-        advise(waiting, "%s", tern_readiness_advice(why));
+        tern_waiting_advise(waiting, "%s", tern_readiness_advice(why));
         waiting->needs_help = true;
     } else {
         take_its_word(cli, waiting);
