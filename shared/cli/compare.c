@@ -7,14 +7,19 @@
 #include <stdio.h>
 #include <unistd.h>
 
+// clang-format off
+#define FIGURES \
+    {"bits_per_value", "bits/val", 9, 4}, \
+    {"ratio", "ratio", 8, 1}, \
+    {"relative_error", "rel. error", 10, 6}, \
+    {"density", "density", 8, 4}, \
+    {"encode_gb_per_s", "encode", 8, 2}, \
+    {"decode_gb_per_s", "decode", 8, 2}
+// clang-format on
+
 static const struct column columns[] = {
     {"codec", "codec", 34, TABLE_TEXT},
-    {"bits_per_value", "bits/val", 9, 4},
-    {"ratio", "ratio", 8, 1},
-    {"relative_error", "rel. error", 10, 6},
-    {"density", "density", 8, 4},
-    {"encode_gb_per_s", "encode", 8, 2},
-    {"decode_gb_per_s", "decode", 8, 2},
+    FIGURES,
     {.key = NULL},
 };
 
@@ -22,12 +27,7 @@ static const struct column columns[] = {
 static const struct column tensor_columns[] = {
     {"codec", "codec", 34, TABLE_TEXT},
     {"tensor", "tensor", 32, TABLE_TEXT},
-    {"bits_per_value", "bits/val", 9, 4},
-    {"ratio", "ratio", 8, 1},
-    {"relative_error", "rel. error", 10, 6},
-    {"density", "density", 8, 4},
-    {"encode_gb_per_s", "encode", 8, 2},
-    {"decode_gb_per_s", "decode", 8, 2},
+    FIGURES,
     {.key = NULL},
 };
 
