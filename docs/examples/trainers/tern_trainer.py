@@ -1,6 +1,8 @@
 """What a Python trainer for tern-client needs beside its training: reads the task, models as
 safetensors and IDX data sets. Only numpy; copy it beside your script. docs/TRAINERS.md has the
 interface."""
+import argparse
+import functools
 import gzip
 import json
 import os
@@ -33,6 +35,18 @@ def serve(do):
         except (Exception, SystemExit) as wrong:  # sys.exit("...") is how a trainer says no
             answer = "failed: " + " ".join(str(wrong).split())
         os.write(3, answer.encode() + b"\n")
+
+
+def serve_idx(train, evaluate, prepare=lambda images, labels: (images, labels)):
+    """The main() of a trainer on IDX files: calls train(task, images, labels) or evaluate(task, images, labels) for each
+    task, with the data of the folder --data as prepare() makes it of read_idx()'s, read when it is first needed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True, help="folder with IDX files, .gz or not")
+    parser.add_argument("task", nargs="?", help="the client adds it, unless the trainer is persistent")
+    arguments = parser.parse_args()
+    data = functools.cache(lambda part: prepare(*read_idx(arguments.data, part)))
+    serve(lambda task: train(task, *data("train")) if task["kind"] == "train"
+          else evaluate(task, *data("t10k")))
 
 
 def load_model(path):

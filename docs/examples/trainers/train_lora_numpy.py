@@ -8,12 +8,9 @@ Set it up on the client:
     trainer_command = python3 /opt/trainers/train_lora_numpy.py --data /srv/digits
     trainer_persistent = yes
 """
-import argparse
-import functools
-
 import numpy
 
-from tern_trainer import load_model, read_idx, save_model, save_result, serve
+from tern_trainer import load_model, save_model, save_result, serve_idx
 from train_numpy import batches, forward, gradients, score
 
 
@@ -61,14 +58,5 @@ def evaluate(task, images, labels):
     save_result(task["result"], num_examples=len(labels), loss=loss, accuracy=right / len(labels))
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True, help="folder with IDX files, .gz or not")
-    parser.add_argument("task", nargs="?", help="the client adds it, unless the trainer is persistent")
-    arguments = parser.parse_args()
-    data = functools.cache(lambda part: read_idx(arguments.data, part))  # read when first needed, once
-    serve(lambda task: train(task, *data("train")) if task["kind"] == "train"
-          else evaluate(task, *data("t10k")))
-
-
-main()
+if __name__ == "__main__":
+    serve_idx(train, evaluate)

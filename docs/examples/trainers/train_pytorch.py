@@ -10,17 +10,16 @@ Set it up on the client:
 
 The last line lets it stay between tasks; without it PyTorch is imported for each.
 """
-import argparse
-import functools
 from collections import OrderedDict
 
 import torch
 from torch import nn
 
-from tern_trainer import load_model, read_idx, save_model, save_result, serve
+from tern_trainer import load_model, save_model, save_result, serve_idx
 
 
-def build(weights):
+def perceptron(weights):
+    """The module of {name: array}."""
     hidden, pixels = weights["fc1.weight"].shape
     module = nn.Sequential(OrderedDict([
         ("fc1", nn.Linear(pixels, hidden)), ("relu", nn.ReLU()),
@@ -29,10 +28,9 @@ def build(weights):
     return module
 
 
-def proximal(module, base, mu):
+def proximal(parameters, base, mu):
     """FedProx: mu / 2 * |w - base|^2."""
-    return mu / 2 * sum(((value - base[name]) ** 2).sum()
-                        for name, value in module.named_parameters())
+    return mu / 2 * sum(((value - base[name]) ** 2).sum() for name, value in parameters.items())
 
 
 def batches(dataset, task):
@@ -44,10 +42,12 @@ def batches(dataset, task):
             drop_last=True, generator=generator)
 
 
-def train(task, images, labels):
+def train(build, task, images, labels):
+    """Trains what is not frozen."""
     module = build(load_model(task["model"]))
     base = {name: torch.from_numpy(values) for name, values in load_model(task["base"]).items()}
-    optimizer = torch.optim.SGD(module.parameters(), lr=task["learning_rate"],
+    parameters = {name: value for name, value in module.named_parameters() if value.requires_grad}
+    optimizer = torch.optim.SGD(parameters.values(), lr=task["learning_rate"],
                                 momentum=task["momentum"], weight_decay=task["weight_decay"])
     measure = nn.CrossEntropyLoss()
     dataset = torch.utils.data.TensorDataset(images, labels)
@@ -57,7 +57,7 @@ def train(task, images, labels):
         loss = measure(module(part), answers)
         total += loss.item()
         if task["prox_mu"] > 0:
-            loss = loss + proximal(module, base, task["prox_mu"])
+            loss = loss + proximal(parameters, base, task["prox_mu"])
         loss.backward()
         optimizer.step()
     save_model(task["output"], {name: value.detach().numpy()
@@ -65,7 +65,7 @@ def train(task, images, labels):
     save_result(task["result"], num_examples=len(labels), loss=total / task["local_steps"])
 
 
-def evaluate(task, images, labels):
+def evaluate(build, task, images, labels):
     module = build(load_model(task["model"]))
     with torch.no_grad():
         logits = module(images)
@@ -74,16 +74,12 @@ def evaluate(task, images, labels):
     save_result(task["result"], num_examples=len(labels), loss=loss, accuracy=right / len(labels))
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True, help="folder with IDX files, .gz or not")
-    parser.add_argument("task", nargs="?", help="the client adds it, unless the trainer is persistent")
-    arguments = parser.parse_args()
+def main(build):
     torch.set_num_threads(1)
-    # Read when first needed, once.
-    data = functools.cache(lambda part: [torch.from_numpy(one) for one in read_idx(arguments.data, part)])
-    serve(lambda task: train(task, *data("train")) if task["kind"] == "train"
-          else evaluate(task, *data("t10k")))
+    serve_idx(lambda task, images, labels: train(build, task, images, labels),
+              lambda task, images, labels: evaluate(build, task, images, labels),
+              lambda images, labels: (torch.from_numpy(images), torch.from_numpy(labels)))
 
 
-main()
+if __name__ == "__main__":
+    main(perceptron)
