@@ -3,46 +3,25 @@
 aggregator were killed meanwhile, and a cut costs 64 KB at most."""
 
 import signal
-import subprocess
 import time
 
+from cut_client import BESIDE, VALUES_BYTES, WASTE, CutClient, settings
 from cutting_proxy import PIECE, CuttingProxy
-from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
+from harness import PATIENCE, Aggregator, Workspace, check, main
 
-DOWNLOAD = 68_000 * 4  # bytes, a little less than it has
-WASTE = 65_536  # of a cut
-BESIDE = 4_000  # of a connection: handshake, answers
+DOWNLOAD = VALUES_BYTES
 
 
-def command(workspace, aggregator, proxy, verb, *arguments):
-    settings = [f"client.server=https://127.0.0.1:{proxy.port}", f"client.ca={aggregator.ca}",
-                f"client.state_dir={workspace.path}/client", "client.wait=0", "client.retry_min=100ms",
-                "client.retry_max=1s", "data.source=digits:train=200,test=50,size=16"]
-    return [BIN / "tern-client", verb, *arguments, *(part for one in settings for part in ("--set", one))]
-
-
-def once(workspace, aggregator, proxy):
-    done = subprocess.run(command(workspace, aggregator, proxy, "once"), capture_output=True, text=True,
-                          timeout=PATIENCE)
-    check(done.returncode == 0, f"once exited {done.returncode}: {done.stderr}")
-    check("answer=accepted" in done.stderr, f"the update was not accepted: {done.stderr}")
-
-
-def killed_while_it_receives(workspace, aggregator, proxy):
+def killed_while_it_receives(client):
     """Killed once what the proxy passed on is in the file, but for a piece that is no whole TLS record."""
-    proxy.hold = True
-    process = workspace.start(*command(workspace, aggregator, proxy, "once"), log="client")
-    check(proxy.held.wait(PATIENCE), "the download was not sent")
-    file = workspace.path / "client" / "download.part"
+    process = client.start_once()
+    file = client.workspace.path / "client" / "download.part"
     deadline = time.monotonic() + PATIENCE
     while not file.exists() or file.stat().st_size < PIECE - WASTE / 2:
         check(time.monotonic() < deadline, "what came of the download is in no file")
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    proxy.hold = False
-    proxy.held.clear()
-    proxy.end(*proxy.hanging)
+    client.kill(process)
+    client.proxy.end(*client.proxy.hanging)
 
 
 def measured(proxy, what, step):
@@ -58,30 +37,24 @@ def measured(proxy, what, step):
 
 def test():
     with Workspace() as workspace:
-        aggregator = Aggregator(workspace, {
-            "federation": {"model": "mlp:256-256-10", "seed": 3},
-            "round": {"cohort": 1, "quorum": 1, "min_clients": 1, "deadline": "10m", "rounds": 9},
-            "train": {"local_steps": 1, "batch_size": 8, "learning_rate": 0.05},
-            "codec": {"codec": "3lc:s=1", "codec_down": "float32"},
-        }).start()
+        aggregator = Aggregator(workspace, settings(codec="3lc:s=1", codec_down="float32")).start()
         proxy = CuttingProxy(aggregator.port, down=True)
-        subprocess.run(command(workspace, aggregator, proxy, "enroll", aggregator.join_code()), check=True,
-                       stdout=subprocess.DEVNULL)
-        once(workspace, aggregator, proxy)  # from the seed, without a download
+        client = CutClient(workspace, aggregator, proxy)
+        client.once()  # from the seed, without a download
         check(proxy.cuts == 0, "a round without a download was cut")
 
-        measured(proxy, "cut", lambda: once(workspace, aggregator, proxy))
+        measured(proxy, "cut", client.once)
 
         def kill_and_go_on():
-            killed_while_it_receives(workspace, aggregator, proxy)
-            once(workspace, aggregator, proxy)
+            killed_while_it_receives(client)
+            client.once()
         measured(proxy, "the client killed", kill_and_go_on)
 
         def kill_both_and_go_on():
-            killed_while_it_receives(workspace, aggregator, proxy)
+            killed_while_it_receives(client)
             aggregator.kill()
             aggregator.start()
-            once(workspace, aggregator, proxy)
+            client.once()
         measured(proxy, "both killed", kill_both_and_go_on)
 
         aggregator.kill(signal.SIGTERM)
