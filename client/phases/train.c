@@ -1,6 +1,8 @@
 // Local training from the replica: one local step per call.
 #include "core.h"
 
+#include <string.h>
+
 static enum tern_result failed(struct tern_client *client, enum tern_result result)
 {
     if (result == TERN_ERR_MODEL_MISMATCH) {
@@ -18,6 +20,8 @@ static void start_ahead(void *ctx, float *weights)
     const float share = client->task.step_ahead;
     if (tern_error_buffer_add_to(&buffer, share, weights) == TERN_OK) {
         client->carried = 1 - share;
+    } else { // from the replica as it is
+        memcpy(weights, client->work.weights, (size_t)buffer.count * sizeof *weights);
     }
 }
 

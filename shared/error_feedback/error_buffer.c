@@ -10,6 +10,9 @@
 // Values worked on at once: whole blocks, and little stack.
 #define CHUNK (TERN_SMALL ? TERN_ERROR_BLOCK : 256)
 
+// Steps of a loop that the compiler writes out, where a sum in order has to wait anyway.
+enum { UNROLLED = TERN_SMALL ? 1 : 4 };
+
 static uint32_t chunk_count(uint32_t done, uint32_t count)
 {
     return count - done < CHUNK ? count - done : CHUNK;
@@ -59,44 +62,24 @@ enum tern_result tern_error_momentum(float *velocity, float mu, float *change, u
     return TERN_OK;
 }
 
-// decay * e for a chunk + what is added[0..count).
-static void sum_chunk(const struct tern_error_buffer *buffer, uint32_t first, float decay,
-                      const float *restrict added, float *restrict sums, uint32_t count)
-{
-    get_decayed(buffer, first, decay, sums, count);
-    for (uint32_t i = 0; i < count; i++) {
-        sums[i] += added[i];
-    }
-}
-
-static bool sums_are_finite(const struct tern_error_buffer *buffer, float decay, const float *work)
-{
-    float sums[CHUNK];
-    uint32_t peak = 0;
-    for (uint32_t done = 0; done < buffer->count && peak < TERN_INFINITY_BITS; done += CHUNK) {
-        const uint32_t n = chunk_count(done, buffer->count);
-        sum_chunk(buffer, done, decay, work + done, sums, n);
-        peak = tern_kernel_peak(sums, n);
-    }
-    return peak < TERN_INFINITY_BITS;
-}
-
 enum tern_result tern_error_buffer_add_to(const struct tern_error_buffer *buffer, float decay,
                                           float *work)
 {
-    float sums[CHUNK];
+    float kept[CHUNK];
+    uint32_t peak = 0;
     if (!is_share(decay)) {
         return TERN_ERR_ARGUMENT;
     }
-    if (!sums_are_finite(buffer, decay, work)) {
-        return TERN_ERR_NON_FINITE;
-    }
-    for (uint32_t done = 0; done < buffer->count; done += CHUNK) {
+    for (uint32_t done = 0; done < buffer->count && peak < TERN_INFINITY_BITS; done += CHUNK) {
         const uint32_t n = chunk_count(done, buffer->count);
-        sum_chunk(buffer, done, decay, work + done, sums, n);
-        memcpy(work + done, sums, n * sizeof *sums);
+        float *sums = work + done;
+        get_decayed(buffer, done, decay, kept, n);
+        for (uint32_t i = 0; i < n; i++) {
+            sums[i] += kept[i];
+        }
+        peak = tern_kernel_peak(sums, n);
     }
-    return TERN_OK;
+    return peak < TERN_INFINITY_BITS ? TERN_OK : TERN_ERR_NON_FINITE;
 }
 
 void tern_error_buffer_load(const struct tern_error_buffer *buffer, float *work)
@@ -142,10 +125,13 @@ struct sums {
 
 static void add_facts(struct sums *sums, const float *values, uint32_t count)
 {
+    double square = sums->square;
+#pragma GCC unroll UNROLLED
     for (uint32_t i = 0; i < count; i++) {
         const double value = (double)values[i];
-        sums->square += value * value;
+        square += value * value;
     }
+    sums->square = square;
     const uint32_t peak = tern_kernel_peak(values, count);
     sums->peak = peak > sums->peak ? peak : sums->peak;
 }
@@ -206,9 +192,11 @@ float tern_error_buffer_limit(const struct tern_error_buffer *buffer, float limi
     for (uint32_t done = 0; done < buffer->count; done += CHUNK) {
         const uint32_t n = chunk_count(done, buffer->count);
         tern_error_storage_get(buffer->storage, buffer->bytes, done, old, n);
+        const float *fresh = change + done;
+#pragma GCC unroll UNROLLED
         for (uint32_t i = 0; i < n; i++) {
             const double before = (double)old[i];
-            const double value = (double)change[done + i];
+            const double value = (double)fresh[i];
             kept += before * before;
             added += value * value;
         }

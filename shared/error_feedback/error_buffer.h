@@ -46,8 +46,8 @@ float tern_error_buffer_limit(const struct tern_error_buffer *buffer, float limi
 
 // work[i] = decay * e[i] + work[i]: the sum t, of what is to be encoded. work holds the change, a
 // value for each of the buffer's. decay 1 is plain error feedback, 0 leaves the buffer out.
-// TERN_ERR_NON_FINITE  a sum is not finite; work is then unchanged
-// TERN_ERR_ARGUMENT    decay is not 0 to 1
+// TERN_ERR_NON_FINITE  a sum is not finite; work is then unspecified
+// TERN_ERR_ARGUMENT    decay is not 0 to 1; work is then unchanged
 TERN_MUST_USE enum tern_result tern_error_buffer_add_to(const struct tern_error_buffer *buffer,
                                                         float decay, float *work);
 

@@ -1,6 +1,7 @@
 // The error buffer in each of its storages, and what codecs keep beside it.
 #include "util/bytes.h"
 
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -504,6 +505,22 @@ static void momentum_makes_no_step_ahead(void **state)
     expect_no_step_ahead();
 }
 
+// Where a share of the buffer and the replica are more than a float32 holds, training starts from the replica.
+static void start_that_overflows_is_the_replica(void **state)
+{
+    (void)state;
+    float base[WORLD_VALUES];
+    float buffer[WORLD_VALUES];
+    world.server.directives[2] = tern_ErrorDirective_ERROR_STEP_AHEAD;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    run_until(TERN_EVENT_TASK, NULL);
+    world.weights[WORLD_VALUES - 1] = FLT_MAX;
+    world.error_buffer[WORLD_VALUES - 1] = FLT_MAX;
+    begin_training(base, buffer);
+    assert_memory_equal(base, world.start, sizeof base);
+}
+
 static void filtered_buffer_steps_ahead(void **state)
 {
     (void)state;
@@ -574,6 +591,7 @@ int main(void)
         TEST(step_ahead_conserves_in_every_storage),
         TEST(trainer_that_ignores_the_step_ahead_conserves),
         TEST(momentum_makes_no_step_ahead),
+        TEST(start_that_overflows_is_the_replica),
         TEST(filtered_buffer_steps_ahead),
         TEST(kept_change_after_a_step_ahead_counts_once),
     };
