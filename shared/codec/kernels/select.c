@@ -69,12 +69,20 @@ static uint32_t sampled_bits(const float *sample, size_t len, size_t rank)
     return tern_kernel_select(sample, len, rank).bits;
 }
 
+// Where value i of a sample stands, of each `step` values one: spread by Knuth's multiplicative hash, since rows of
+// a matrix are often as long as a multiple of the step, and a sample of few columns tells nothing of the others.
+static size_t sampled_at(size_t i, size_t step)
+{
+    const uint32_t spread = (uint32_t)i * UINT32_C(2654435761);
+    return i * step + (size_t)((uint64_t)spread * step >> 32);
+}
+
 static struct tern_bracket bracket_of(const float *values, size_t count, size_t k, float *sample,
                                       size_t len)
 {
     size_t step = count / len;
     for (size_t i = 0; i < len; i++) {
-        sample[i] = values[i * step];
+        sample[i] = values[sampled_at(i, step)];
     }
     size_t rank = (size_t)((uint64_t)k * len / count);
     double variance = (double)rank * (double)(len - rank) / (double)len;
