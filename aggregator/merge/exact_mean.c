@@ -1,5 +1,6 @@
 #include "merge/exact_mean.h"
 
+#include "hosted/large_pages.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,6 +126,7 @@ static void *make_cells(struct tern_exact_mean *mean, enum tern_result *result)
         *result = TERN_ERR_NO_MEMORY;
         return NULL;
     }
+    tern_large_pages(cells, size_of_cells(mean));
     mean->used += size_of_cells(mean);
     return cells;
 }

@@ -1,5 +1,6 @@
 #include "merge/reading.h"
 
+#include "hosted/large_pages.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,7 @@ static struct tern_reading *begin(struct tern_reading_room *room, const struct t
     reading->segments = model->segment_count;
     reading->most = most < model->count ? most : model->count;
     reading->of = malloc(reading->most * sizeof reading->of[0]);
+    tern_large_pages(reading->of, reading->most * sizeof reading->of[0]);
     reading->bytes = size + reading->most * sizeof reading->of[0];
     atomic_fetch_add(&room->bytes, reading->bytes);
     return reading;

@@ -1,6 +1,7 @@
 #include "merge/vectors.h"
 
 #include "hosted/file_memory.h"
+#include "hosted/large_pages.h"
 #include "hosted/log.h"
 #include <errno.h>
 #include <stdbool.h>
@@ -51,6 +52,7 @@ float *tern_vector_new(struct tern_vectors *vectors)
     }
     if (values == NULL) {
         values = calloc(vectors->count, sizeof *values);
+        tern_large_pages(values, (size_t)size);
         vectors->used += values != NULL ? size : 0;
     }
     return values;
