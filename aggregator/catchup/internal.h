@@ -69,7 +69,7 @@ struct tern_own_replicas {
     struct tern_way
         exact; // likewise, to its global model itself; leads is false: not looked for yet
     double trunk_residual; // of that version
-    double global_norm;    // likewise
+    double global_norm;    // likewise; negative: no search has needed it
 
     // Of the search under way (own_search.c): where the passes have led to; NULL: there is none.
     float *weights;

@@ -1,6 +1,5 @@
 #include "catchup/internal.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,16 +13,6 @@ static const char *const snapshot_codecs[TERN_PLAN_STARTS] = {
     [TERN_PLAN_FLOAT16] = "float16",
     [TERN_PLAN_FLOAT32] = "float32",
 };
-
-// Euclidean, in double, from first to last.
-static double norm_of(const float *a, uint32_t count)
-{
-    double sum = 0.0;
-    for (uint32_t i = 0; i < count; i++) {
-        sum += (double)a[i] * (double)a[i];
-    }
-    return sqrt(sum);
-}
 
 // --- Life
 
@@ -137,7 +126,7 @@ static void look_at_version(struct tern_catchup *catchup)
     own->exact.leads = false;
     own->ways_version = merge->version;
     own->trunk_residual = tern_own_residual(merge->global, merge->replica, merge->model.count);
-    own->global_norm = norm_of(merge->global, merge->model.count);
+    own->global_norm = -1.0;
 }
 
 enum tern_result tern_own_version(struct tern_catchup *catchup,

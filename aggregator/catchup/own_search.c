@@ -345,8 +345,23 @@ static enum tern_result settle_way(struct search *search, const struct tern_plan
 
 // --- Asking
 
-static double at_least_rounding(const struct tern_own_replicas *own, double residual)
+// Euclidean, in double, from first to last.
+static double norm_of(const float *a, uint32_t count)
 {
+    double sum = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += (double)a[i] * (double)a[i];
+    }
+    return sqrt(sum);
+}
+
+static double at_least_rounding(const struct search *search, double residual)
+{
+    const struct tern_merge *merge = search->catchup->merge;
+    struct tern_own_replicas *own = search->own;
+    if (own->global_norm < 0.0) {
+        own->global_norm = norm_of(merge->global, merge->model.count);
+    }
     const double rounding = ROUNDING * own->global_norm;
     return residual > rounding ? residual : rounding;
 }
@@ -379,7 +394,7 @@ static enum tern_result set_bound(struct search *search)
     double then = 0.0;
     TERN_TRY(trunk_residual_then(search, &then));
     const double trunk = then > own->trunk_residual ? then : own->trunk_residual;
-    search->bound = at_least_rounding(own, search->catchup->config.residual * trunk);
+    search->bound = at_least_rounding(search, search->catchup->config.residual * trunk);
     return TERN_OK;
 }
 
@@ -395,7 +410,7 @@ static double keep_of(const struct search *search)
         row.version == catchup->merge->version) {
         return search->bound;
     }
-    return search->newest ? -1.0 : at_least_rounding(search->own, 0.0);
+    return search->newest ? -1.0 : at_least_rounding(search, 0.0);
 }
 
 static void ask(const struct search *search, struct tern_plan_question *question)
