@@ -546,17 +546,18 @@ struct block {
     bool dense;
 };
 
-// What goes into the bins of a block.
+// What is in the bins of a block.
 struct block_bins {
-    uint32_t used; // bit i: bin i is filled in
+    uint32_t held; // bit i: something was held of bin i, and is in its cells
     uint64_t cells[TERN_EXACT_BINS][BLOCK];
+    const uint64_t *all[TERN_EXACT_BINS]; // what was summed, and what was held; NULL: nothing
 };
 
 static uint64_t *cells_of_block(struct block_bins *bins, unsigned bin)
 {
-    if ((bins->used >> bin & 1) == 0) {
+    if ((bins->held >> bin & 1) == 0) {
         memset(bins->cells[bin], 0, sizeof bins->cells[bin]);
-        bins->used |= UINT32_C(1) << bin;
+        bins->held |= UINT32_C(1) << bin;
     }
     return bins->cells[bin];
 }
@@ -585,16 +586,18 @@ static void add_held(const struct tern_exact_mean *mean, struct tern_exact_held 
     }
 }
 
-// Adds what was summed of the group to what was held.
+// Adds what was summed of the group to what was held; where nothing was, it is read where it is.
 static void add_summed(const struct tern_exact_mean *mean, const struct tern_exact_group *group,
                        const struct block *block, struct block_bins *bins)
 {
     for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
-        const uint64_t *summed = group->bins[bin];
-        uint64_t *cells = summed != NULL ? cells_of_block(bins, bin) : NULL;
-        for (uint32_t i = 0; cells != NULL && i < block->width; i++) {
-            cells[i] += summed[block->from - mean->first + i];
+        const bool held = (bins->held >> bin & 1) != 0;
+        const uint64_t *summed =
+            group->bins[bin] != NULL ? group->bins[bin] + (block->from - mean->first) : NULL;
+        for (uint32_t i = 0; held && summed != NULL && i < block->width; i++) {
+            bins->cells[bin][i] += summed[i];
         }
+        bins->all[bin] = held ? bins->cells[bin] : summed;
     }
 }
 
@@ -630,16 +633,16 @@ static void add_group(const struct tern_exact_mean *mean, const struct tern_exac
         add_only(mean, group->held, factor, block, sums);
         return;
     }
-    bins.used = 0;
+    bins.held = 0;
     for (struct tern_exact_held *held = group->held; held != NULL; held = held->next) {
         add_held(mean, held, block, &bins);
     }
     add_summed(mean, group, block, &bins);
     double total[BLOCK] = {0.0};
     for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
-        const bool used = (bins.used >> bin & 1) != 0;
-        for (uint32_t i = 0; used && i < block->width; i++) {
-            total[i] += tern_exact_of(bin, bins.cells[bin][i]);
+        const uint64_t *all = bins.all[bin];
+        for (uint32_t i = 0; all != NULL && i < block->width; i++) {
+            total[i] += tern_exact_of(bin, all[i]);
         }
     }
     for (uint32_t i = 0; i < block->width; i++) {
@@ -714,17 +717,19 @@ enum tern_result tern_exact_mean_fold(struct tern_exact_mean *mean,
 void tern_exact_mean_take(struct tern_exact_mean *mean, const struct tern_strategy_totals *totals,
                           float *acc)
 {
+    const double examples = (double)totals->num_examples;
     uint32_t segment = 0;
     struct block block = {0};
     arrange_groups(mean, totals);
     while (next_block(mean, &segment, &block)) {
         double sums[BLOCK] = {0.0};
+        float *means = acc + block.from;
         if (mean->sums != NULL) {
             memcpy(sums, &mean->sums[block.from - mean->first], block.width * sizeof sums[0]);
         }
         add_groups(mean, &block, sums);
         for (uint32_t i = 0; i < block.width; i++) {
-            acc[block.from + i] = (float)(sums[i] / (double)totals->num_examples);
+            means[i] = (float)(sums[i] / examples);
         }
     }
 }

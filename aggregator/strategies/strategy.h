@@ -231,7 +231,7 @@ TERN_MUST_USE enum tern_result tern_strategy_count(struct tern_strategy_totals *
 TERN_MUST_USE enum tern_result tern_strategy_count_part(struct tern_strategy_totals *totals,
                                                         const struct tern_strategy_totals *part);
 
-// Once all are counted: zeroes acc and all sums, leaves the states.
+// Once all are counted: zeroes all sums, and acc where the strategy combines updates itself; leaves the states.
 void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_model *model,
                          const struct tern_strategy_totals *totals,
                          const struct tern_strategy_memory *memory);
@@ -252,7 +252,7 @@ bool tern_strategy_ready(const struct tern_strategy_sums *sums);
 
 // Moves the global model[0..model->count), and the states.
 // TERN_ERR_STATE       not ready
-// TERN_ERR_NON_FINITE  a weight would overflow; global is then unchanged, states are not
+// TERN_ERR_NON_FINITE  a weight would overflow; global and states are then unspecified
 TERN_MUST_USE enum tern_result tern_strategy_merge(struct tern_strategy_sums *sums, float *global);
 
 // After that: what the round amounted to.

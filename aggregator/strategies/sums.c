@@ -10,8 +10,10 @@ void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_mode
                          const struct tern_strategy_memory *memory)
 {
     memset(sums, 0, sizeof *sums);
-    memset(memory->acc, 0, model->count * sizeof memory->acc[0]);
     sums->strategy = totals->rule.strategy;
+    if (sums->strategy->combine != NULL) { // else all of it is set at once
+        memset(memory->acc, 0, model->count * sizeof memory->acc[0]);
+    }
     sums->model = model;
     sums->totals = *totals;
     sums->memory = *memory;
@@ -99,19 +101,15 @@ static enum tern_result move(struct tern_strategy_sums *sums, float *global)
     const float *acc = sums->memory.acc;
     float rate = sums->totals.rule.server_learning_rate;
     double square = 0.0;
-    for (uint32_t i = 0; i < sums->model->count; i++) {
-        float step = rate * acc[i];
-        if (!isfinite(global[i] + step)) {
-            return TERN_ERR_NON_FINITE;
-        }
-        square += (double)step * (double)step;
-    }
+    bool finite = true;
     for (uint32_t i = 0; i < sums->model->count; i++) {
         float step = rate * acc[i];
         global[i] += step;
+        finite = finite && isfinite(global[i]);
+        square += (double)step * (double)step;
     }
     sums->step_square = square;
-    return TERN_OK;
+    return finite ? TERN_OK : TERN_ERR_NON_FINITE;
 }
 
 static double square_of(const float *values, uint32_t count)
