@@ -134,22 +134,43 @@ static const char indexes[] =
 // as much as three without: SQLite keeps a copy of each page that it changes. A round's states are those
 // of store.h.
 static_assert(TERN_ROUND_COMMITTED == 1, "the triggers say so");
-static const char triggers[] =
-    "INSERT INTO totals DEFAULT VALUES;"
-    "CREATE TRIGGER totals_of_new_rounds AFTER INSERT ON rounds BEGIN UPDATE totals SET"
-    " rounds_committed = rounds_committed + (NEW.state = 1),"
-    " updates_applied = updates_applied + NEW.applied,"
-    " updates_scaled_down = updates_scaled_down + NEW.scaled_down; END;"
-    "CREATE TRIGGER totals_of_rounds AFTER UPDATE ON rounds BEGIN UPDATE totals SET"
-    " rounds_committed = rounds_committed + (NEW.state = 1) - (OLD.state = 1),"
-    " updates_applied = updates_applied + NEW.applied - OLD.applied,"
-    " updates_scaled_down = updates_scaled_down + NEW.scaled_down - OLD.scaled_down; END;"
-    "CREATE TRIGGER totals_of_dropped_bodies AFTER DELETE ON update_bodies BEGIN UPDATE totals SET"
-    " update_bodies = update_bodies - 1; END;"
-    "CREATE TRIGGER totals_of_new_downloads AFTER INSERT ON downloads BEGIN UPDATE totals SET"
-    " downloads = downloads + 1; END;"
-    "CREATE TRIGGER totals_of_dropped_downloads AFTER DELETE ON downloads BEGIN UPDATE totals SET"
-    " downloads = downloads - 1; END;";
+#define IS_COMMITTED(row) "CASE " row ".state WHEN 1 THEN 1 ELSE 0 END"
+static const struct {
+    const char *name;
+    const char *event;
+    const char *statement;
+} triggers[] = {
+    {"totals_of_new_rounds", "INSERT ON rounds",
+     "UPDATE totals SET rounds_committed = rounds_committed + " IS_COMMITTED(
+         "NEW") ","
+                " updates_applied = updates_applied + NEW.applied,"
+                " updates_scaled_down = updates_scaled_down + NEW.scaled_down"},
+    {"totals_of_rounds", "UPDATE ON rounds",
+     "UPDATE totals SET rounds_committed = rounds_committed + " IS_COMMITTED(
+         "NEW") " - " IS_COMMITTED("OLD") ","
+                                          " updates_applied = updates_applied + NEW.applied - "
+                                          "OLD.applied,"
+                                          " updates_scaled_down = updates_scaled_down + "
+                                          "NEW.scaled_down - OLD.scaled_down"},
+    {"totals_of_dropped_bodies", "DELETE ON update_bodies",
+     "UPDATE totals SET update_bodies = update_bodies - 1"},
+    {"totals_of_new_downloads", "INSERT ON downloads",
+     "UPDATE totals SET downloads = downloads + 1"},
+    {"totals_of_dropped_downloads", "DELETE ON downloads",
+     "UPDATE totals SET downloads = downloads - 1"},
+};
+
+static enum tern_result create_triggers(struct tern_sql *sql)
+{
+    char text[1024];
+    TERN_TRY(tern_sql_run(sql, "INSERT INTO totals DEFAULT VALUES"));
+    for (size_t i = 0; i < sizeof triggers / sizeof triggers[0]; i++) {
+        tern_sql_dialect(sql)->trigger(text, sizeof text, triggers[i].name, triggers[i].event,
+                                       triggers[i].statement);
+        TERN_TRY(tern_sql_run(sql, text));
+    }
+    return TERN_OK;
+}
 
 const char *const tern_schema_steps[] = {NULL};
 
@@ -169,7 +190,7 @@ enum tern_result tern_schema_create(struct tern_sql *sql)
         TERN_TRY(tern_table_create(sql, all[i]));
     }
     TERN_TRY(tern_sql_run(sql, indexes));
-    TERN_TRY(tern_sql_run(sql, triggers));
+    TERN_TRY(create_triggers(sql));
     return tern_sql_set_version(sql, newest(tern_schema_steps));
 }
 

@@ -1,9 +1,10 @@
 // SQL as the store uses it: a connection, its transactions, prepared statements that are kept, and
-// values that are bound and read in order with every range checked. Behind it stands sql_sqlite.c,
-// the only file that knows SQLite: another database takes its place with a file of its own. Only
-// store/ includes this. Thread rule: as store.h.
+// values that are bound and read in order with every range checked. sql.c has what databases have in
+// common; behind it stand sql_sqlite.c and sql_postgres.c, which implement sql_driver.h and are the only
+// files that know their database. Only store/ includes this. Thread rule: as store.h.
 //
-// Statements are written with ? for parameters, in the SQL that SQLite and PostgreSQL share.
+// Statements are written with ? or ?N for parameters, in the SQL that SQLite and PostgreSQL share. Where
+// they share none, struct tern_sql_dialect has the words of each.
 #ifndef TERN_STORE_SQL_H
 #define TERN_STORE_SQL_H
 
@@ -19,8 +20,12 @@ struct tern_sql_statement; // prepared
 
 // --- Life
 
+// A path is that of SQLite's file, or the URL of a database of PostgreSQL: postgresql://...
+bool tern_sql_is_url(const char *path);
+
 // Makes a new database at `path` that holds what fill() writes, within a transaction; it appears
 // whole or not at all. Errors of fill(); TERN_ERR_CONFLICT  there is something at `path` already
+// TERN_ERR_CONFIG  a URL that this build has no driver for, or that holds a password
 TERN_MUST_USE enum tern_result
 tern_sql_create(const char *path, enum tern_result (*fill)(struct tern_sql *sql, void *ctx),
                 void *ctx, char why[256]);
@@ -55,8 +60,9 @@ bool tern_sql_damaged(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_version(struct tern_sql *sql, int64_t *version);
 TERN_MUST_USE enum tern_result tern_sql_set_version(struct tern_sql *sql, int version);
 
-// As tern_db_begin(), _begin_reading(), _commit(), _rollback(), _changed_by_others(), _backup(), _settle(),
-// _stop_when() and, but for what is hashed, _check() of store.h say.
+// As tern_db_hold(), _begin(), _begin_reading(), _commit(), _rollback(), _changed_by_others(), _backup(),
+// _settle(), _stop_when() and, but for what is hashed, _check() of store.h say.
+TERN_MUST_USE enum tern_result tern_sql_hold(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_begin(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_begin_reading(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_commit(struct tern_sql *sql);
@@ -93,9 +99,23 @@ enum tern_sql_type {
     TERN_SQL_BLOB,
     TERN_SQL_TYPES,
 };
-extern const char *const tern_sql_types[TERN_SQL_TYPES];
-// What ends the definition of a table. [1]: small rows that are always found by their primary key
-extern const char *const tern_sql_options[2];
+
+// What databases write in their own words.
+struct tern_sql_dialect {
+    const char *types[TERN_SQL_TYPES];
+    // What ends the definition of a table. [1]: small rows that are always found by their primary key
+    const char *options[2];
+    // A statement that follows it for each column of large values, in which # is the table and @ the column;
+    // NULL: none
+    const char *large_values;
+    // The TERN_SQL_ID of a new row, as an expression in which # is the table; NULL: the database gives it
+    // without being asked
+    const char *new_id;
+    // Writes the definition of a trigger of that name: after an event ("INSERT ON rounds") the statement runs.
+    void (*trigger)(char *text, size_t size, const char *name, const char *event,
+                    const char *statement);
+};
+const struct tern_sql_dialect *tern_sql_dialect(const struct tern_sql *sql);
 
 #define TERN_SQL_BLOB_MAX 1000000000u // bytes of one value
 
@@ -144,13 +164,12 @@ tern_sql_stream(struct tern_sql *sql, const char *table, const char *column, uin
                 size_t size, enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len),
                 void *ctx);
 
-// Writes the bytes of one value piece by piece, which the row has as so many zeros: view points *data at
-// `len` of them from `at` on, valid until its next call. NOT_FOUND; TERN_ERR_IO  it has another
-// length; the result of view, if not TERN_OK
-TERN_MUST_USE enum tern_result
-tern_sql_fill(struct tern_sql *sql, const char *table, const char *column, uint64_t id, size_t size,
-              enum tern_result (*view)(void *ctx, size_t at, size_t len, const uint8_t **data),
-              void *ctx);
+// Adds a row of an `id` and a value of `size` bytes in `column`, which is written piece by piece: view points
+// *data at `len` of them from `at` on, valid until its next call. On an error, among them that of view, the
+// transaction cannot be committed.
+TERN_MUST_USE enum tern_result tern_sql_put_pieces(
+    struct tern_sql *sql, const char *table, const char *column, uint64_t id, size_t size,
+    enum tern_result (*view)(void *ctx, size_t at, size_t len, const uint8_t **data), void *ctx);
 
 // Records that the database is damaged, with words that say where.
 void tern_query_damaged(struct tern_query *query, const char *where);

@@ -124,9 +124,10 @@ enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *latest_ms)
 {
     *latest_ms = 0;
     struct tern_query query = tern_query_read(
-        db->sql, "SELECT max((SELECT coalesce(max(last_seen_ms), 0) FROM clients"
-                 " WHERE last_seen_ms > created_ms + 1), coalesce((SELECT max(opened_ms, closed_ms)"
-                 " FROM rounds ORDER BY round DESC LIMIT 1), 0))");
+        db->sql, "SELECT max(ms) FROM (SELECT coalesce(max(last_seen_ms), 0) AS ms FROM clients"
+                 " WHERE last_seen_ms > created_ms + 1 UNION ALL"
+                 " SELECT CASE WHEN closed_ms > opened_ms THEN closed_ms ELSE opened_ms END"
+                 " FROM rounds WHERE round = (SELECT max(round) FROM rounds)) AS times");
     if (tern_query_row(&query)) {
         *latest_ms = tern_query_u64(&query);
     }

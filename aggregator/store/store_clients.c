@@ -266,8 +266,8 @@ struct tern_db_rows *tern_db_statistics(struct tern_db *db)
 
 enum tern_result tern_db_statistics_set_clock(struct tern_db *db, int64_t step)
 {
-    struct tern_query query =
-        tern_query_write(db->sql, "UPDATE statistics SET received_ms = max(received_ms + ?, 1)");
+    struct tern_query query = tern_query_write(
+        db->sql, "UPDATE statistics SET received_ms = " TERN_NOT_BEFORE_1("received_ms + ?1"));
     tern_query_bind_bits(&query, (uint64_t)step);
     return tern_query_run(&query);
 }

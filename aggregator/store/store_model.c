@@ -57,13 +57,8 @@ enum tern_result tern_db_download_put_pieces(
     if (!added) {
         return TERN_OK;
     }
-    struct tern_query query =
-        tern_query_write(db->sql, "INSERT INTO download_bodies (id, body) VALUES (?, zeroblob(?))");
-    tern_query_bind(&query, row.id);
-    tern_query_bind(&query, row.size);
-    TERN_TRY(tern_query_run(&query));
-    return tern_sql_fill(db->sql, tern_table_download_bodies.name, "body", row.id, row.size, view,
-                         ctx);
+    return tern_sql_put_pieces(db->sql, tern_table_download_bodies.name, "body", row.id, row.size,
+                               view, ctx);
 }
 
 static void copy_body(struct tern_query *query, const struct tern_blob_column *body,
@@ -146,8 +141,7 @@ enum tern_result tern_db_download_to(struct tern_db *db, uint32_t to_version, bo
 
 enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version, uint64_t *freed)
 {
-    struct tern_query query =
-        tern_query_read(db->sql, "SELECT coalesce(sum(size), 0)" OPENS_NOTHING);
+    struct tern_query query = tern_query_read(db->sql, "SELECT " TERN_SUM_OF("size") OPENS_NOTHING);
     tern_query_bind(&query, to_version);
     *freed = tern_query_row(&query) ? tern_query_u64(&query) : 0;
     TERN_TRY(tern_query_end(&query));

@@ -77,8 +77,8 @@ enum tern_result tern_db_replica_use(struct tern_db *db, const uint8_t id[TERN_S
 
 enum tern_result tern_db_replicas_set_clock(struct tern_db *db, int64_t step)
 {
-    struct tern_query query =
-        tern_query_write(db->sql, "UPDATE replicas SET used_ms = max(used_ms + ?, 1)");
+    struct tern_query query = tern_query_write(
+        db->sql, "UPDATE replicas SET used_ms = " TERN_NOT_BEFORE_1("used_ms + ?1"));
     tern_query_bind_bits(&query, (uint64_t)step);
     return tern_query_run(&query);
 }
@@ -131,9 +131,9 @@ enum tern_result tern_db_replica_drop(struct tern_db *db, const uint8_t id[TERN_
     }
     TERN_TRY(leave_parent(db, &replica));
     TERN_TRY(tern_store_vector_drop(db, id, freed));
-    TERN_TRY(add_bytes(db, "SELECT coalesce(sum(size), 0) FROM downloads WHERE from_replica = ?",
+    TERN_TRY(add_bytes(db, "SELECT " TERN_SUM_OF("size") " FROM downloads WHERE from_replica = ?",
                        id, freed));
-    TERN_TRY(add_bytes(db, "SELECT coalesce(sum(size), 0) FROM downloads WHERE to_replica = ?", id,
+    TERN_TRY(add_bytes(db, "SELECT " TERN_SUM_OF("size") " FROM downloads WHERE to_replica = ?", id,
                        freed));
     TERN_TRY(tern_db_may_miss(run_on(db, "DELETE FROM downloads WHERE from_replica = ?", id)));
     TERN_TRY(tern_db_may_miss(run_on(db, "DELETE FROM downloads WHERE to_replica = ?", id)));

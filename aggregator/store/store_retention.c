@@ -57,8 +57,8 @@ enum tern_result tern_db_prune(struct tern_db *db, uint32_t last)
 {
     uint32_t most = 0;
     TERN_TRY(last_of_checkpoint(db, &most));
-    struct tern_query query =
-        tern_query_write(db->sql, "UPDATE totals SET rounds_pruned = max(rounds_pruned, ?)");
+    struct tern_query query = tern_query_write(db->sql, "UPDATE totals SET rounds_pruned = ?1"
+                                                        " WHERE rounds_pruned < ?1");
     tern_query_bind(&query, last < most ? last : most);
     return tern_query_run(&query);
 }
@@ -68,7 +68,8 @@ static enum tern_result oldest(struct tern_db *db, uint64_t *id, uint64_t *len)
 {
     struct tern_query query = tern_query_read(
         db->sql, "SELECT id, body_len FROM updates WHERE id = (SELECT min(id) FROM update_bodies)"
-                 " AND max(round, merged) <= (SELECT rounds_pruned FROM totals)");
+                 " AND CASE WHEN merged > round THEN merged ELSE round END"
+                 " <= (SELECT rounds_pruned FROM totals)");
     if (!tern_query_row(&query)) {
         return tern_query_missing(&query);
     }
@@ -130,7 +131,8 @@ static enum tern_result next_of_rows(struct tern_db *db, uint32_t newest, uint32
 {
     struct tern_query query =
         tern_query_read(db->sql, "SELECT rows_pruned + 1 FROM totals WHERE rows_pruned <"
-                                 " min(rounds_pruned, (SELECT max(round) FROM rounds) - ?)");
+                                 " rounds_pruned AND rows_pruned <"
+                                 " (SELECT max(round) FROM rounds) - ?");
     tern_query_bind(&query, newest);
     if (!tern_query_row(&query)) {
         return tern_query_missing(&query);

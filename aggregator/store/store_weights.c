@@ -214,9 +214,9 @@ enum tern_result tern_store_vector_drop(struct tern_db *db, const uint8_t id[TER
 {
     char name[TERN_VECTOR_NAME_MAX];
     tern_hex_encode(id, TERN_SHA256_SIZE, name);
-    struct tern_query query =
-        tern_query_read(db->sql, "SELECT coalesce(sum(length(body)), 0) FROM weights"
-                                 " WHERE kind = ? AND name = ?");
+    struct tern_query query = tern_query_read(
+        db->sql, "SELECT " TERN_SUM_OF("length(body)") " FROM weights"
+                                                       " WHERE kind = ? AND name = ?");
     tern_query_bind(&query, TERN_VECTOR_OF_REPLICA);
     tern_query_bind_text(&query, name, sizeof name);
     *freed = tern_query_row(&query) ? tern_query_u64(&query) : 0;

@@ -47,17 +47,25 @@ static const char *name_of(const struct tern_column *column, char name[64])
     return name;
 }
 
-// `format`, in which @ is the column's name.
-static void add_column(struct writer *out, const struct tern_column *column, const char *format)
+// `format`, in which @ is the column's name and # the table's.
+static void add_words(struct writer *out, const char *format, const char *column, const char *table)
 {
-    char name[64];
     for (const char *at = format; *at != '\0'; at++) {
         if (*at == '@') {
-            add(out, "%s", name_of(column, name));
+            add(out, "%s", column);
+        } else if (*at == '#') {
+            add(out, "%s", table);
         } else {
             add(out, "%c", *at);
         }
     }
+}
+
+// `format`, in which @ is the column's name.
+static void add_column(struct writer *out, const struct tern_column *column, const char *format)
+{
+    char name[64];
+    add_words(out, format, name_of(column, name), "#");
 }
 
 // Likewise for each column that is wanted, with commas between them.
@@ -110,6 +118,11 @@ static bool is_added_to(const struct tern_column *column)
     return column->rule == TERN_RULE_ADD;
 }
 
+static bool has_id(const struct tern_table *table)
+{
+    return is_id(&table->columns[0]);
+}
+
 static void write_select(struct writer *out, const struct tern_table *table)
 {
     add(out, "SELECT ");
@@ -124,16 +137,22 @@ static void write_sums(struct writer *out, const struct tern_table *table, const
         const struct tern_column *column = &table->columns[i];
         bool grouped = group != NULL && strcmp(group, column->name) == 0;
         add(out, "%s", i == 0 ? "" : ", ");
-        add_column(out, column, is_added_to(column) ? "coalesce(sum(@), 0)" : grouped ? "@" : "0");
+        add_column(out, column, is_added_to(column) ? TERN_SUM_OF("@") : grouped ? "@" : "0");
     }
     add(out, " ");
 }
 
-static void write_insert(struct writer *out, const struct tern_table *table)
+// new_id: as in the dialect.
+static void write_insert(struct writer *out, const struct tern_table *table, const char *new_id)
 {
-    add(out, "INSERT INTO %s (", table->name);
+    const bool asks = new_id != NULL && has_id(table);
+    add(out, "INSERT INTO %s (%s", table->name, asks ? "id, " : "");
     add_columns(out, table, is_given, "@");
     add(out, ") VALUES (");
+    if (asks) {
+        add_words(out, new_id, "@", table->name);
+        add(out, ", ");
+    }
     add_columns(out, table, is_given, "?");
     add(out, ") ");
 }
@@ -143,7 +162,7 @@ static void write_put(struct writer *out, const struct tern_table *table)
 {
     char sum[64];
     snprintf(sum, sizeof sum, "@ = %s.@ + excluded.@", table->name);
-    write_insert(out, table);
+    write_insert(out, table, NULL);
     add(out, "ON CONFLICT (");
     add_columns(out, table, is_key, "@");
     add(out, ") DO UPDATE SET ");
@@ -167,12 +186,13 @@ static void write_update(struct writer *out, const struct tern_table *table)
     add(out, " ");
 }
 
-static bool has_id(const struct tern_table *table)
+// An id that the statement asks for is had of it.
+static const char *returning(const struct tern_table *table, const char *new_id)
 {
-    return is_id(&table->columns[0]);
+    return new_id != NULL && has_id(table) ? "RETURNING id " : "";
 }
 
-static void write_text(struct writer *out, const struct tern_table_text *key)
+static void write_text(struct writer *out, const struct tern_table_text *key, const char *new_id)
 {
     const struct tern_table *table = key->table;
     switch (key->shape) {
@@ -183,11 +203,12 @@ static void write_text(struct writer *out, const struct tern_table_text *key)
         write_sums(out, table, key->group);
         break;
     case SHAPE_INSERT:
-        write_insert(out, table);
+        write_insert(out, table, new_id);
+        add(out, "%s", returning(table, new_id));
         break;
     case SHAPE_KEEP:
-        write_insert(out, table);
-        add(out, "ON CONFLICT DO NOTHING ");
+        write_insert(out, table, new_id);
+        add(out, "ON CONFLICT DO NOTHING %s", returning(table, new_id));
         break;
     case SHAPE_PUT:
         write_put(out, table);
@@ -208,7 +229,7 @@ static const char *make_text(struct tern_db *db, const struct tern_table_text *k
     }
     db->texts = texts;
     texts[db->text_count] = *key;
-    write_text(&out, key);
+    write_text(&out, key, tern_sql_dialect(db->sql)->new_id);
     texts[db->text_count].text = strdup(out.text);
     return texts[db->text_count].text == NULL ? NULL : texts[db->text_count++].text;
 }
@@ -304,15 +325,30 @@ static bool is_keyed(const struct tern_table *table)
     return keys > 1 || keys > numbers;
 }
 
+// What the dialect says behind the definition of a table with large values.
+static enum tern_result settle_large_values(struct tern_sql *sql, const struct tern_table *table)
+{
+    const char *statement = tern_sql_dialect(sql)->large_values;
+    for (uint32_t i = 0; statement != NULL && i < table->count; i++) {
+        if (table->columns[i].kind == TERN_COLUMN_BLOB) {
+            struct writer out = {.len = 0};
+            add_words(&out, statement, table->columns[i].name, table->name);
+            TERN_TRY(tern_sql_run(sql, out.text));
+        }
+    }
+    return TERN_OK;
+}
+
 enum tern_result tern_table_create(struct tern_sql *sql, const struct tern_table *table)
 {
+    const struct tern_sql_dialect *dialect = tern_sql_dialect(sql);
     struct writer out = {.len = 0};
     add(&out, "CREATE TABLE %s (", table->name);
     for (uint32_t i = 0; i < table->count; i++) {
         const struct tern_column *column = &table->columns[i];
         add(&out, "%s", i == 0 ? "" : ", ");
         add_column(&out, column, "@ ");
-        add(&out, "%s", tern_sql_types[type_of(column)]);
+        add(&out, "%s", dialect->types[type_of(column)]);
         add_checks(&out, column);
     }
     if (!has_id(table)) {
@@ -320,8 +356,9 @@ enum tern_result tern_table_create(struct tern_sql *sql, const struct tern_table
         add_columns(&out, table, is_key, "@");
         add(&out, ")");
     }
-    add(&out, ") %s", tern_sql_options[is_keyed(table)]);
-    return tern_sql_run(sql, out.text);
+    add(&out, ") %s", dialect->options[is_keyed(table)]);
+    TERN_TRY(tern_sql_run(sql, out.text));
+    return settle_large_values(sql, table);
 }
 
 // --- Binding and reading

@@ -79,6 +79,12 @@ struct tern_table {
 #define TERN_LIMIT_SIZE(of) 0
 #define TERN_LIMIT_BLOB(of) 0
 
+// A sum of whole numbers, which some databases give another type otherwise; none is 0.
+#define TERN_SUM_OF(number) "CAST(coalesce(sum(" number "), 0) AS BIGINT)"
+
+// A time, and 1 in place of one before that.
+#define TERN_NOT_BEFORE_1(time) "CASE WHEN " time " > 1 THEN " time " ELSE 1 END"
+
 struct tern_table_text; // of a statement, made once
 
 struct tern_totals_row {
