@@ -24,6 +24,7 @@ KEPT = {
     "psa/*": ["shared/hosted/mbedtls_versions.h"],
     "lwip/*": ["firmware_port/net/"],
     "sqlite3.h": ["aggregator/store/sql_sqlite.c"],
+    "libpq-fe.h": ["aggregator/store/sql_postgres.h"],
     "zlib.h": ["client/data/", "shared/hosted/input.c"],
     "zstd.h": ["lab/codec/rivals.c"],
     "lz4.h": ["lab/codec/rivals.c"],

@@ -1,5 +1,6 @@
 #include "store/fixture.h"
 
+#include "tests/postgres/place.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,10 +32,13 @@ int fixture_setup(void **state)
     snprintf(fixture->folder, sizeof fixture->folder, "%s/tern-store-XXXXXX",
              base != NULL && strlen(base) < 80 ? base : "/tmp");
     assert_non_null(mkdtemp(fixture->folder));
-    snprintf(fixture->path, sizeof fixture->path, "%s/tern.db", fixture->folder);
+    test_store_place(fixture->folder, "tern.db", fixture->path, sizeof fixture->path);
     struct tern_db_federation federation = fixture_federation();
     char why[256] = "";
-    assert_int_equal(tern_db_create(fixture->path, &federation, NULL, 0, why), TERN_OK);
+    const enum tern_result made = tern_db_create(fixture->path, &federation, NULL, 0, why);
+    if (made != TERN_OK) {
+        fail_msg("create: %s: %s", tern_result_name(made), why);
+    }
     open_database(fixture);
     *state = fixture;
     return 0;
@@ -65,6 +69,13 @@ const char *fixture_file(const struct fixture *fixture, const char *name)
 {
     static char path[512];
     snprintf(path, sizeof path, "%s/%s", fixture->folder, name);
+    return path;
+}
+
+const char *fixture_place(const struct fixture *fixture, const char *name)
+{
+    static char path[512];
+    test_store_place(fixture->folder, name, path, sizeof path);
     return path;
 }
 

@@ -13,7 +13,7 @@
 
 struct fixture {
     char folder[128];
-    char path[160]; // of the database
+    char path[256]; // of the database
     struct tern_db *db;
 };
 
@@ -25,6 +25,9 @@ void fixture_reopen(struct fixture *fixture);
 
 // A path in the fixture's folder. The text is valid until the next call.
 const char *fixture_file(const struct fixture *fixture, const char *name);
+
+// Likewise, of another database, that is not there yet.
+const char *fixture_place(const struct fixture *fixture, const char *name);
 
 // What tern_db_create() is given.
 struct tern_db_federation fixture_federation(void);

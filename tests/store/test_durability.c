@@ -1,5 +1,6 @@
 // What was committed is there after a SIGKILL at any instant, and two processes may write at once.
 #include "store/fixture.h"
+#include "tests/postgres/place.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -10,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define KILLS 200
+#define KILLS (test_store_is_postgres() ? 40 : 200) // the server is not killed
 #define BATCH 5
 
 static void sleep_us(long us)
@@ -90,7 +91,7 @@ static enum tern_result check_body(void *ctx, const struct tern_db_update *updat
     return TERN_OK;
 }
 
-static void acknowledged_commits_survive_200_kills(void **state)
+static void acknowledged_commits_survive_kills(void **state)
 {
     struct fixture *f = *state;
     fixture_client(f, 1);
@@ -102,6 +103,9 @@ static void acknowledged_commits_survive_200_kills(void **state)
         f->db = NULL;
         uint32_t last = run_and_kill(f->path, checked + 1, i % 4 != 0, (long)(random >> 19));
         fixture_reopen(f);
+        assert_ok(f,
+                  tern_db_begin(f->db)); // a server may still be at what the killed one asked for
+        tern_db_rollback(f->db);
         struct tern_db_round newest = {.round = 0};
         enum tern_result found = tern_db_round_last(f->db, &newest);
         assert_true(found == TERN_OK || (found == TERN_ERR_NOT_FOUND && last == 0));
@@ -166,7 +170,7 @@ static void two_processes_write_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(acknowledged_commits_survive_200_kills),
+        TEST(acknowledged_commits_survive_kills),
         TEST(two_processes_write_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,584 @@
+// SQL by PostgreSQL, version 13 or newer: a schema of a database that a URL names (libpq's manual, section
+// 34.1.1.2). Where several connections, of several processes, write, they do so one after the other, as with
+// SQLite: an advisory lock on the schema keeps them apart until the transaction ends.
+//
+// A connection that is lost is made anew by what comes next, unless that is within a transaction, which then
+// cannot be committed. When it was lost while a commit was on its way, PostgreSQL is asked what became of it.
+#include "store/sql_postgres.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LEAST_VERSION 130000 // pg_current_xact_id()
+
+// What the store relies on, whatever the server or the role has as its default.
+#define SETTINGS                                                                                   \
+    "SET client_encoding = 'UTF8'; SET client_min_messages = warning; SET lock_timeout = '5s';"    \
+    "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET jit = off;"       \
+    "SELECT set_config('synchronous_commit', 'on', false)"                                         \
+    " WHERE current_setting('synchronous_commit') = 'off'"
+
+// Keys of advisory locks, which belong to a database that may hold several federations, in a schema each: the
+// number of the table that each has (below 2^32), and more.
+#define LOCK_KEY(more) more " + CAST(CAST('schema_version' AS regclass) AS BIGINT)"
+#define WRITER LOCK_KEY("5000000000")
+#define SERVICE LOCK_KEY("10000000000")
+
+// The number of the schema and, for those who look whether others have written, how many commits there were.
+#define TABLE                                                                                      \
+    "CREATE TABLE schema_version (version BIGINT NOT NULL, commits BIGINT NOT NULL);"              \
+    "INSERT INTO schema_version VALUES (0, 0)"
+
+// --- Connections
+
+static void say_nothing(void *ctx, const PGresult *result)
+{
+    (void)ctx;
+    (void)result;
+}
+
+bool tern_postgres_is_lost(const struct postgres *pg)
+{
+    return pg->lost || PQstatus(pg->connection) != CONNECTION_OK;
+}
+
+static enum tern_result refuse_server(struct postgres *pg)
+{
+    const char *encoding = PQparameterStatus(pg->connection, "server_encoding");
+    if (PQserverVersion(pg->connection) < LEAST_VERSION) {
+        return tern_sql_fail(&pg->base, TERN_ERR_CONFIG,
+                             "PostgreSQL is older than version 13, which Tern needs");
+    }
+    if (encoding == NULL || strcmp(encoding, "UTF8") != 0) {
+        return tern_sql_fail(&pg->base, TERN_ERR_CONFIG,
+                             "the database's encoding is not UTF8; make one by createdb -E UTF8 "
+                             "-T template0");
+    }
+    return TERN_OK;
+}
+
+// Waits as long as a write does: after a kill, the server may not yet know that the other one is gone.
+static enum tern_result take_hold(struct postgres *pg)
+{
+    const enum tern_result result = tern_postgres_run(pg, "SELECT pg_advisory_lock(" SERVICE ")");
+    return result != TERN_ERR_BUSY
+               ? result
+               : tern_sql_fail(&pg->base, TERN_ERR_STATE,
+                               "the database is served by another process, maybe on another "
+                               "machine; stop that one first");
+}
+
+// What a new connection is told before anything else.
+static enum tern_result introduce(struct postgres *pg)
+{
+    pg->lost = false;
+    pg->active = NULL;
+    pg->generation++;
+    if (PQstatus(pg->connection) != CONNECTION_OK) {
+        return tern_postgres_failed(pg, NULL);
+    }
+    TERN_TRY(refuse_server(pg));
+    TERN_TRY(tern_postgres_run(pg, SETTINGS));
+    return pg->holds ? take_hold(pg) : TERN_OK;
+}
+
+enum tern_result tern_postgres_be_connected(struct postgres *pg)
+{
+    if (!tern_postgres_is_lost(pg)) {
+        return TERN_OK;
+    }
+    if (pg->is_open) {
+        return tern_sql_fail(&pg->base, TERN_ERR_IO,
+                             "the connection to PostgreSQL was lost; nothing of this was stored");
+    }
+    PQreset(pg->connection);
+    const enum tern_result result = introduce(pg);
+    pg->lost = result != TERN_OK; // without what it must be told it is of no use
+    return result;
+}
+
+// Where there is a password, everybody sees it who sees the program's arguments or its settings.
+static enum tern_result refuse_password(const char *url, char why[256])
+{
+    char *error = NULL;
+    PQconninfoOption *options = PQconninfoParse(url, &error);
+    enum tern_result result = TERN_OK;
+    if (options == NULL) {
+        snprintf(why, 256, "the URL of the database: %.200s", error != NULL ? error : "no memory");
+        PQfreemem(error);
+        return TERN_ERR_CONFIG;
+    }
+    for (const PQconninfoOption *option = options; option->keyword != NULL; option++) {
+        if (strcmp(option->keyword, "password") == 0 && option->val != NULL) {
+            snprintf(why, 256,
+                     "the URL of the database holds a password; put that into ~/.pgpass, or a file "
+                     "that the URL names by passfile=, and leave it out");
+            result = TERN_ERR_CONFIG;
+        }
+    }
+    PQconninfoFree(options);
+    return result;
+}
+
+static PGconn *connect_to(const char *url)
+{
+    // The URL may say otherwise, so it comes last. Without these, a network that is cut holds a request for hours.
+    const char *const keywords[] = {
+        "fallback_application_name", "connect_timeout", "tcp_user_timeout",
+        "keepalives_idle",           "dbname",          NULL};
+    const char *const values[] = {"tern-aggregator", "10", "30000", "30", url, NULL};
+    PGconn *connection = PQconnectdbParams(keywords, values, 1);
+    if (connection != NULL) {
+        PQsetNoticeReceiver(connection, say_nothing, NULL);
+    }
+    return connection;
+}
+
+static void close_connection(struct tern_sql *sql)
+{
+    struct postgres *pg = postgres_of(sql);
+    if (pg->connection != NULL && !tern_postgres_is_lost(pg)) {
+        // Now, and not when the server finds that nobody is there any more.
+        (void)!tern_postgres_run(pg, "ROLLBACK; SELECT pg_advisory_unlock_all()");
+    }
+    PQfinish(pg->connection);
+    free(pg->url);
+    free(pg);
+}
+
+// An error has its sentence in why.
+static enum tern_result connect(const char *url, struct postgres **out, char why[256])
+{
+    TERN_TRY(refuse_password(url, why));
+    struct postgres *pg = calloc(1, sizeof *pg);
+    if (pg == NULL || (pg->url = strdup(url)) == NULL ||
+        (pg->connection = connect_to(url)) == NULL) {
+        snprintf(why, 256, "memory could not be had");
+        if (pg != NULL) {
+            free(pg->url);
+        }
+        free(pg);
+        return TERN_ERR_NO_MEMORY;
+    }
+    pg->base.driver = &tern_postgres_driver;
+    const enum tern_result result = introduce(pg);
+    if (result != TERN_OK) {
+        snprintf(why, 256, "%s", pg->base.error);
+        close_connection(&pg->base);
+        return result;
+    }
+    *out = pg;
+    return TERN_OK;
+}
+
+// --- Transactions
+
+static enum tern_result exchange(struct postgres *pg, const struct step *steps, size_t count,
+                                 int64_t *number)
+{
+    PGresult *results[3] = {NULL};
+    const enum tern_result result = tern_postgres_exchange(pg, steps, results, count);
+    if (result == TERN_OK && number != NULL) {
+        *number = tern_postgres_integer(results[count - 1], 0, 0);
+    }
+    for (size_t i = 0; i < count; i++) {
+        PQclear(results[i]);
+    }
+    return result;
+}
+
+static void rollback(struct tern_sql *sql)
+{
+    struct postgres *pg = postgres_of(sql);
+    char error[sizeof sql->error];
+    memcpy(error, sql->error, sizeof error);
+    if (!tern_postgres_is_lost(pg)) {
+        (void)!tern_postgres_run(pg, "ROLLBACK");
+    }
+    memcpy(sql->error, error, sizeof error);
+    pg->is_open = false;
+    pg->transaction = 0;
+}
+
+static enum tern_result begin_by(struct postgres *pg, const struct step *steps, size_t count,
+                                 int64_t *number)
+{
+    TERN_TRY(tern_postgres_be_connected(pg));
+    enum tern_result result = exchange(pg, steps, count, number);
+    if (result != TERN_OK && tern_postgres_is_lost(pg)) { // since it was used last
+        TERN_TRY(tern_postgres_be_connected(pg));
+        result = exchange(pg, steps, count, number);
+    }
+    pg->is_open = true;
+    pg->transaction = 0;
+    if (result != TERN_OK) {
+        rollback(&pg->base);
+    }
+    return result;
+}
+
+// Each statement sees what is committed by then: nobody else commits once the lock is had.
+#define BEGIN "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+static const struct step steps_of_writer[] = {{.text = BEGIN},
+                                              {.text = "SELECT pg_advisory_xact_lock(" WRITER ")"},
+                                              {.text = "SELECT commits FROM schema_version"}};
+
+static enum tern_result begin(struct tern_sql *sql)
+{
+    struct postgres *pg = postgres_of(sql);
+    return begin_by(pg, steps_of_writer, 3, &pg->commits);
+}
+
+static enum tern_result begin_reading(struct tern_sql *sql)
+{
+    const struct step step = {.text = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"};
+    return begin_by(postgres_of(sql), &step, 1, NULL);
+}
+
+static bool is_open(const struct tern_sql *sql)
+{
+    return ((const struct postgres *)sql)->is_open;
+}
+
+static bool may_commit(const struct tern_sql *sql)
+{
+    const struct postgres *pg = (const struct postgres *)sql;
+    const PGTransactionStatusType status = PQtransactionStatus(pg->connection);
+    return pg->is_open && !tern_postgres_is_lost(pg) &&
+           (status == PQTRANS_INTRANS || status == PQTRANS_ACTIVE);
+}
+
+#define ASK_MS 5000
+#define ASK_EVERY_MS 100
+
+enum outcome { OUTCOME_UNKNOWN, OUTCOME_COMMITTED, OUTCOME_ABORTED };
+
+static enum outcome ask(struct postgres *pg, const char *transaction)
+{
+    int64_t committed = 0;
+    // What is still in progress, on a server that has not noticed, is neither.
+    const enum tern_result asked = tern_postgres_number(
+        pg,
+        "SELECT CASE pg_xact_status(CAST($1 AS xid8)) WHEN 'committed' THEN 1 WHEN 'aborted' THEN 2"
+        " ELSE 0 END",
+        transaction, 0, &committed);
+    return asked != TERN_OK ? OUTCOME_UNKNOWN : (enum outcome)committed;
+}
+
+// The connection was lost while the commit was on its way.
+static enum tern_result find_outcome(struct postgres *pg)
+{
+    char transaction[32];
+    enum outcome outcome = OUTCOME_UNKNOWN;
+    snprintf(transaction, sizeof transaction, "%lld", (long long)pg->transaction);
+    pg->is_open = false;
+    for (int ms = 0; ms < ASK_MS && outcome == OUTCOME_UNKNOWN; ms += ASK_EVERY_MS) {
+        if (ms > 0) {
+            nanosleep(&(struct timespec){.tv_nsec = ASK_EVERY_MS * 1000000L}, NULL);
+        }
+        outcome = ask(pg, transaction);
+    }
+    if (outcome == OUTCOME_COMMITTED) {
+        return TERN_OK;
+    }
+    return tern_sql_fail(
+        &pg->base, TERN_ERR_IO,
+        outcome == OUTCOME_ABORTED
+            ? "the connection to PostgreSQL was lost; nothing of this was stored"
+            : "the connection to PostgreSQL was lost during a commit, and PostgreSQL does not say "
+              "whether this was stored");
+}
+
+static enum tern_result commit_written(struct postgres *pg)
+{
+    const struct step steps[] = {{.text = "UPDATE schema_version SET commits = commits + 1"},
+                                 {.text = "COMMIT"}};
+    enum tern_result result = exchange(pg, steps, 2, NULL);
+    if (result != TERN_OK && tern_postgres_is_lost(pg)) {
+        result = find_outcome(pg);
+    }
+    pg->own += result == TERN_OK ? 1 : 0;
+    return result;
+}
+
+static enum tern_result commit(struct tern_sql *sql)
+{
+    struct postgres *pg = postgres_of(sql);
+    const enum tern_result result =
+        pg->transaction != 0 ? commit_written(pg) : tern_postgres_run(pg, "COMMIT");
+    if (result == TERN_OK) {
+        pg->is_open = false;
+        pg->transaction = 0;
+    }
+    return result;
+}
+
+// A reading that fails counts as a change: looking once more costs little, missing a revocation much.
+static bool changed_by_others(struct tern_sql *sql)
+{
+    struct postgres *pg = postgres_of(sql);
+    int64_t commits = pg->commits;
+    bool changed = false;
+    if (!sql->in_transaction) {
+        changed = tern_postgres_number(pg, "SELECT commits FROM schema_version", NULL, 0,
+                                       &commits) != TERN_OK;
+    }
+    changed = changed || commits != pg->seen + pg->own;
+    pg->seen = commits;
+    pg->own = 0;
+    return changed;
+}
+
+// --- Life
+
+static enum tern_result run(struct tern_sql *sql, const char *text)
+{
+    struct postgres *pg = postgres_of(sql);
+    TERN_TRY(tern_postgres_be_connected(pg));
+    if (sql->in_transaction) {
+        TERN_TRY(tern_postgres_know_transaction(pg));
+    }
+    return tern_postgres_run(pg, text);
+}
+
+static enum tern_result is_there(struct postgres *pg, bool *there)
+{
+    int64_t number = 0;
+    TERN_TRY(tern_postgres_number(
+        pg, "SELECT CASE WHEN to_regclass('schema_version') IS NULL THEN 0 ELSE 1 END", NULL, 0,
+        &number));
+    *there = number == 1;
+    return TERN_OK;
+}
+
+static enum tern_result fill_new(struct postgres *pg, tern_sql_filler fill, void *ctx)
+{
+    struct tern_sql *sql = &pg->base;
+    const struct step step = {.text = BEGIN};
+    bool there = false;
+    TERN_TRY(begin_by(pg, &step, 1, NULL));
+    TERN_TRY(is_there(pg, &there));
+    if (there) {
+        return tern_sql_fail(sql, TERN_ERR_CONFLICT, "a federation is there already");
+    }
+    sql->in_transaction = true;
+    TERN_TRY(run(sql, TABLE)); // of two that do so at once, one waits for the other and fails
+    TERN_TRY(fill(sql, ctx));
+    return tern_sql_commit(sql);
+}
+
+static enum tern_result create(const char *path, tern_sql_filler fill, void *ctx, char why[256])
+{
+    struct postgres *pg = NULL;
+    TERN_TRY(connect(path, &pg, why));
+    const enum tern_result result = fill_new(pg, fill, ctx);
+    snprintf(why, 256, "%.100s: %.150s", path, pg->base.error);
+    tern_sql_close(&pg->base);
+    return result;
+}
+
+static enum tern_result open_again(const char *path, struct tern_sql **out, char why[256])
+{
+    struct postgres *pg = NULL;
+    TERN_TRY(connect(path, &pg, why));
+    *out = &pg->base;
+    return TERN_OK;
+}
+
+static enum tern_result open_checked(const char *path, struct tern_sql **out, char why[256])
+{
+    struct postgres *pg = NULL;
+    bool there = false;
+    TERN_TRY(connect(path, &pg, why));
+    enum tern_result result = is_there(pg, &there);
+    if (result != TERN_OK) {
+        snprintf(why, 256, "%s", pg->base.error);
+    } else if (!there) {
+        snprintf(why, 256, "there is no federation in %.150s; `tern-aggregator init` makes one",
+                 path);
+        result = TERN_ERR_NOT_FOUND;
+    }
+    if (result != TERN_OK) {
+        close_connection(&pg->base);
+        return result;
+    }
+    *out = &pg->base;
+    return TERN_OK;
+}
+
+static enum tern_result take(struct tern_sql *sql)
+{
+    struct postgres *pg = postgres_of(sql);
+    pg->own = 0;
+    return tern_postgres_number(pg, "SELECT commits FROM schema_version", NULL, 0, &pg->seen);
+}
+
+static const char *path_of(const struct tern_sql *sql)
+{
+    return ((const struct postgres *)sql)->url;
+}
+
+static enum tern_result hold(struct tern_sql *sql)
+{
+    struct postgres *pg = postgres_of(sql);
+    TERN_TRY(tern_postgres_be_connected(pg));
+    TERN_TRY(take_hold(pg));
+    pg->holds = true;
+    return TERN_OK;
+}
+
+// What PostgreSQL itself finds damaged is kept when it says so.
+static bool is_damaged(struct tern_sql *sql)
+{
+    (void)sql;
+    return false;
+}
+
+static enum tern_result version(struct tern_sql *sql, int64_t *number)
+{
+    return tern_postgres_number(postgres_of(sql), "SELECT version FROM schema_version", NULL, 0,
+                                number);
+}
+
+static enum tern_result set_version(struct tern_sql *sql, int number)
+{
+    char text[80];
+    snprintf(text, sizeof text, "UPDATE schema_version SET version = %d", number);
+    return run(sql, text);
+}
+
+static enum tern_result backup(struct tern_sql *sql, const char *path, char why[256])
+{
+    (void)sql;
+    (void)path;
+    snprintf(why, 256, "the database is in PostgreSQL, whose pg_dump makes copies of it");
+    return TERN_ERR_STATE;
+}
+
+static enum tern_result settle(struct tern_sql *sql)
+{
+    return tern_sql_fail(sql, TERN_ERR_STATE, "the database is in PostgreSQL, which keeps it");
+}
+
+// PostgreSQL checks pages as it reads them, where its cluster has checksums.
+static enum tern_result check(struct tern_sql *sql)
+{
+    return run(sql, "SELECT 1");
+}
+
+static void stop_when(struct tern_sql *sql, const atomic_bool *stop)
+{
+    postgres_of(sql)->stop = stop;
+}
+
+// PostgreSQL's own vacuum does that.
+static enum tern_result shrink(struct tern_sql *sql, uint64_t bytes, bool *more)
+{
+    (void)sql;
+    (void)bytes;
+    *more = false;
+    return TERN_OK;
+}
+
+static enum tern_result count_bytes(struct tern_sql *sql, uint64_t *bytes)
+{
+    int64_t number = 0;
+    TERN_TRY(tern_postgres_number(
+        postgres_of(sql),
+        "SELECT CAST(coalesce(sum(pg_total_relation_size(oid)), 0) AS BIGINT) FROM pg_class"
+        " WHERE relkind = 'r' AND relnamespace = (SELECT relnamespace FROM pg_class"
+        " WHERE oid = CAST('schema_version' AS regclass))",
+        NULL, 0, &number));
+    *bytes = (uint64_t)number;
+    return TERN_OK;
+}
+
+static enum tern_result count_free_bytes(struct tern_sql *sql, uint64_t *bytes)
+{
+    (void)sql;
+    *bytes = 0;
+    return TERN_OK;
+}
+
+static bool has_changed(struct tern_sql *sql)
+{
+    return postgres_of(sql)->has_changed;
+}
+
+static uint64_t last_id(struct tern_sql *sql)
+{
+    return postgres_of(sql)->last_id;
+}
+
+// --- The driver
+
+static void write_trigger(char *text, size_t size, const char *name, const char *event,
+                          const char *statement)
+{
+    snprintf(text, size,
+             "CREATE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS"
+             " $$BEGIN %s; RETURN NULL; END$$;"
+             "CREATE TRIGGER %s AFTER %s FOR EACH ROW EXECUTE FUNCTION %s()",
+             name, statement, name, event, name);
+}
+
+// Ids are given as SQLite gives them, without gaps: there is one writer. Texts are in the order of their
+// bytes. Bodies are compressed, or of no use to a compressor, and are read in pieces.
+const struct tern_sql_driver tern_postgres_driver = {
+    .dialect = {.types = {[TERN_SQL_ID] = "BIGINT PRIMARY KEY",
+                          [TERN_SQL_INTEGER] = "BIGINT NOT NULL",
+                          [TERN_SQL_REAL] = "DOUBLE PRECISION NOT NULL",
+                          [TERN_SQL_TEXT] = "TEXT COLLATE \"C\" NOT NULL",
+                          [TERN_SQL_BLOB] = "BYTEA NOT NULL"},
+                .options = {"", ""},
+                .large_values = "ALTER TABLE # ALTER COLUMN @ SET STORAGE EXTERNAL",
+                .new_id = "(SELECT coalesce(max(id), 0) + 1 FROM #)",
+                .trigger = write_trigger},
+    .create = create,
+    .open = open_checked,
+    .open_reading = open_checked,
+    .open_again = open_again,
+    .take = take,
+    .close = close_connection,
+    .path = path_of,
+    .hold = hold,
+    .is_damaged = is_damaged,
+    .version = version,
+    .set_version = set_version,
+    .backup = backup,
+    .settle = settle,
+    .check = check,
+    .quick_check = check,
+    .stop_when = stop_when,
+    .shrink = shrink,
+    .bytes = count_bytes,
+    .free_bytes = count_free_bytes,
+    .run = run,
+    .begin = begin,
+    .begin_reading = begin_reading,
+    .commit = commit,
+    .rollback = rollback,
+    .is_open = is_open,
+    .may_commit = may_commit,
+    .changed_by_others = changed_by_others,
+    .prepare = tern_postgres_prepare,
+    .is_busy = tern_postgres_is_busy,
+    .reset = tern_postgres_reset,
+    .finish = tern_postgres_finish,
+    .bind_integer = tern_postgres_bind_integer,
+    .bind_real = tern_postgres_bind_real,
+    .bind_text = tern_postgres_bind_text,
+    .bind_blob = tern_postgres_bind_blob,
+    .step = tern_postgres_step,
+    .has_changed = has_changed,
+    .last_id = last_id,
+    .integer = tern_postgres_integer_at,
+    .real = tern_postgres_real_at,
+    .text = tern_postgres_text_at,
+    .blob = tern_postgres_blob_at,
+    .column = tern_postgres_column_at,
+    .stream = tern_postgres_stream,
+    .put_pieces = tern_postgres_put_pieces,
+};

@@ -1,0 +1,721 @@
+// What is sent to PostgreSQL and what comes back: statements with parameters and rows, both binary.
+//
+// Rows of a query come one by one, so that one that reads all bodies takes the memory of one of them. A
+// connection does one thing at a time: what is asked while rows are on their way first takes in the rest.
+//
+// An error gives up all of a transaction, where the store goes on after a broken constraint: each write
+// stands behind a savepoint, sent along with it.
+#include "store/sql_postgres.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PARAMETERS 64 // of one statement
+
+// Of catalog/pg_type.dat, where they stay as they are.
+#define BYTEA_OID 17
+#define INT8_OID 20
+#define TEXT_OID 25
+#define FLOAT8_OID 701
+
+#define BINARY 1
+
+struct statement {
+    char *text; // with $1, $2, ... for parameters
+    int parameters;
+    char name[16];       // on the server; "" = it is used once
+    uint32_t generation; // of the connection that knows it
+    Oid types[PARAMETERS];
+    const char *values[PARAMETERS];
+    int lengths[PARAMETERS];
+    int formats[PARAMETERS];      // BINARY, all of them
+    uint64_t numbers[PARAMETERS]; // big-endian, where values points at them
+    bool begun;
+    PGresult *result; // that holds the row
+    int row;
+    PGresult **rest; // taken in because something else was asked
+    size_t rest_count;
+    size_t rest_next;
+    bool is_cut; // there was no memory for all of them
+};
+
+// --- Failures
+
+static enum tern_result fail_with(struct postgres *pg, enum tern_result result, const char *what,
+                                  const char *sentence)
+{
+    char *error = pg->base.error;
+    snprintf(error, sizeof pg->base.error, "%s%s%.200s", what, what[0] != '\0' ? ": " : "",
+             sentence);
+    for (char *at = error; *at != '\0'; at++) { // libpq's have lines
+        *at = *at == '\n' ? ' ' : *at;
+    }
+    for (size_t len = strlen(error); len > 0 && error[len - 1] == ' '; len--) {
+        error[len - 1] = '\0';
+    }
+    return result;
+}
+
+static bool begins(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+// By SQLSTATE (PostgreSQL's manual, appendix A).
+static enum tern_result failed_with(struct postgres *pg, const char *state, const char *sentence)
+{
+    if (begins(state, "23")) {
+        return fail_with(pg,
+                         strcmp(state, "23505") == 0   ? TERN_ERR_CONFLICT
+                         : strcmp(state, "23503") == 0 ? TERN_ERR_NOT_FOUND
+                                                       : TERN_ERR_ARGUMENT,
+                         "", sentence);
+    }
+    if (begins(state, "22")) {
+        return fail_with(pg, TERN_ERR_ARGUMENT, "", sentence);
+    }
+    if (strcmp(state, "55P03") == 0 || strcmp(state, "40P01") == 0 || strcmp(state, "40001") == 0) {
+        return fail_with(pg, TERN_ERR_BUSY, "another process holds the database", sentence);
+    }
+    if (strcmp(state, "53100") == 0) {
+        return fail_with(pg, TERN_ERR_IO,
+                         "the disk of PostgreSQL is full; nothing of this was stored", sentence);
+    }
+    if (begins(state, "XX00") && state[4] != '0') { // data, or an index, is corrupted
+        return tern_sql_fail_damaged(&pg->base, sentence);
+    }
+    // The server ends the connection, which libpq notices at the next read.
+    pg->lost = pg->lost || begins(state, "57P") || begins(state, "08");
+    return fail_with(pg, TERN_ERR_IO, "PostgreSQL", sentence);
+}
+
+enum tern_result tern_postgres_failed(struct postgres *pg, const PGresult *result)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *sentence = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    if (state != NULL && sentence != NULL) {
+        return failed_with(pg, state, sentence);
+    }
+    return fail_with(pg, TERN_ERR_IO, "PostgreSQL", PQerrorMessage(pg->connection));
+}
+
+static bool worked(const PGresult *result)
+{
+    const ExecStatusType status = PQresultStatus(result);
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_SINGLE_TUPLE;
+}
+
+// --- Numbers, which travel big-endian
+
+static uint64_t swapped(uint64_t number)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return __builtin_bswap64(number);
+#else
+    return number;
+#endif
+}
+
+// A number of another type than an integer's is below all that the store knows.
+int64_t tern_postgres_integer(const PGresult *result, int row, int column)
+{
+    const uint8_t *at = (const uint8_t *)PQgetvalue(result, row, column);
+    const int len = PQgetlength(result, row, column);
+    if (PQgetisnull(result, row, column)) {
+        return 0;
+    }
+    if (len == 4) {
+        return (int32_t)((uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 |
+                         at[3]);
+    }
+    uint64_t number = 0;
+    if (len != 8 || PQftype(result, column) == FLOAT8_OID) {
+        return INT64_MIN;
+    }
+    memcpy(&number, at, sizeof number);
+    return (int64_t)swapped(number);
+}
+
+// --- Rows on their way
+
+static bool keep_rest(struct statement *statement, PGresult *result)
+{
+    PGresult **more =
+        realloc(statement->rest, (statement->rest_count + 1) * sizeof statement->rest[0]);
+    if (more == NULL) {
+        PQclear(result);
+        return false;
+    }
+    statement->rest = more;
+    statement->rest[statement->rest_count++] = result;
+    return true;
+}
+
+// Takes in the rows that are left.
+void tern_postgres_settle(struct postgres *pg)
+{
+    struct statement *active = pg->active;
+    if (active == NULL) {
+        return;
+    }
+    pg->active = NULL;
+    for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL;) {
+        if (active->is_cut) {
+            PQclear(next);
+        } else {
+            active->is_cut = !keep_rest(active, next);
+        }
+    }
+}
+
+// The rows that are left are of no interest.
+static void forget_active(struct postgres *pg)
+{
+    for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL;) {
+        PQclear(next);
+    }
+    pg->active = NULL;
+}
+
+// --- Sending
+
+static bool send_statement(struct postgres *pg, const struct statement *statement)
+{
+    return statement->name[0] != '\0'
+               ? PQsendQueryPrepared(pg->connection, statement->name, statement->parameters,
+                                     statement->values, statement->lengths, statement->formats,
+                                     BINARY) == 1
+               : PQsendQueryParams(pg->connection, statement->text, statement->parameters,
+                                   statement->types, statement->values, statement->lengths,
+                                   statement->formats, BINARY) == 1;
+}
+
+static bool send_all(struct postgres *pg, const struct step *steps, size_t count)
+{
+    bool sent = PQenterPipelineMode(pg->connection) == 1;
+    for (size_t i = 0; sent && i < count; i++) {
+        sent = steps[i].statement != NULL ? send_statement(pg, steps[i].statement)
+                                          : PQsendQueryParams(pg->connection, steps[i].text, 0,
+                                                              NULL, NULL, NULL, NULL, BINARY) == 1;
+    }
+    return sent && PQpipelineSync(pg->connection) == 1;
+}
+
+// The result of a statement; behind it comes NULL. libpq leaves the first one of a pipeline in the mode of the
+// query before it: a row then comes by itself, and a result without rows behind it.
+static PGresult *take_result(struct postgres *pg)
+{
+    PGresult *result = PQgetResult(pg->connection);
+    for (PGresult *next; result != NULL && (next = PQgetResult(pg->connection)) != NULL;) {
+        if (worked(next)) {
+            PQclear(next);
+        } else {
+            PQclear(result);
+            result = next;
+        }
+    }
+    return result;
+}
+
+enum tern_result tern_postgres_exchange(struct postgres *pg, const struct step *steps,
+                                        PGresult **results, size_t count)
+{
+    enum tern_result result = TERN_OK;
+    memset(results, 0, count * sizeof results[0]);
+    tern_postgres_settle(pg);
+    if (!send_all(pg, steps, count)) {
+        result = tern_postgres_failed(pg, NULL);
+        PQexitPipelineMode(pg->connection);
+        return result;
+    }
+    for (size_t i = 0; i < count && !tern_postgres_is_lost(pg); i++) {
+        results[i] = take_result(pg);
+        if (result == TERN_OK && !worked(results[i])) {
+            result = tern_postgres_failed(pg, results[i]);
+        }
+    }
+    PQclear(PQgetResult(pg->connection)); // that it is synchronous again
+    PQexitPipelineMode(pg->connection);
+    return result == TERN_OK && tern_postgres_is_lost(pg) ? tern_postgres_failed(pg, NULL) : result;
+}
+
+enum tern_result tern_postgres_run(struct postgres *pg, const char *text)
+{
+    tern_postgres_settle(pg);
+    PGresult *result = PQexec(pg->connection, text);
+    const enum tern_result run = worked(result) ? TERN_OK : tern_postgres_failed(pg, result);
+    PQclear(result);
+    return run;
+}
+
+enum tern_result tern_postgres_number(struct postgres *pg, const char *text, const char *parameter,
+                                      int64_t none, int64_t *number)
+{
+    const Oid type = TEXT_OID;
+    TERN_TRY(tern_postgres_be_connected(pg));
+    tern_postgres_settle(pg);
+    PGresult *result = PQexecParams(pg->connection, text, parameter != NULL ? 1 : 0, &type,
+                                    &parameter, NULL, NULL, BINARY);
+    enum tern_result found = TERN_OK;
+    *number = none;
+    if (!worked(result)) {
+        found = tern_postgres_failed(pg, result);
+    } else if (PQntuples(result) > 0 && !PQgetisnull(result, 0, 0)) {
+        *number = tern_postgres_integer(result, 0, 0);
+    }
+    PQclear(result);
+    return found;
+}
+
+#define TRANSACTION "SELECT CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"
+
+enum tern_result tern_postgres_know_transaction(struct postgres *pg)
+{
+    return pg->transaction != 0 ? TERN_OK
+                                : tern_postgres_number(pg, TRANSACTION, NULL, 0, &pg->transaction);
+}
+
+// --- Statements
+
+// Writes `from` with $N for each ?N and ?, and counts them. dst: twice as long, and 1
+static int number_parameters(const char *from, char *dst)
+{
+    int count = 0;
+    bool quoted = false;
+    for (; *from != '\0'; from++) {
+        quoted = quoted != (*from == '\'');
+        if (*from != '?' || quoted) {
+            *dst++ = *from;
+            continue;
+        }
+        int number = count + 1;
+        if (from[1] >= '1' && from[1] <= '9') {
+            number = *++from - '0';
+        }
+        count = number > count ? number : count;
+        dst += sprintf(dst, "$%d", number);
+    }
+    *dst = '\0';
+    return count;
+}
+
+enum tern_result tern_postgres_prepare(struct tern_sql *sql, const char *text, bool kept,
+                                       void **handle)
+{
+    struct postgres *pg = postgres_of(sql);
+    struct statement *made = calloc(1, sizeof *made);
+    char *numbered = malloc(3 * strlen(text) + 1);
+    *handle = NULL;
+    if (made == NULL || numbered == NULL) {
+        free(made);
+        free(numbered);
+        return tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "memory could not be had");
+    }
+    made->text = numbered;
+    made->parameters = number_parameters(text, numbered);
+    if (made->parameters > PARAMETERS) {
+        tern_postgres_finish(sql, made);
+        return tern_sql_fail(sql, TERN_ERR_ARGUMENT, "a statement has too many parameters");
+    }
+    if (kept) {
+        snprintf(made->name, sizeof made->name, "s%u", ++pg->prepared);
+    }
+    *handle = made;
+    return TERN_OK;
+}
+
+// The server learns it at its first use, when the types of its parameters are known.
+static enum tern_result introduce(struct postgres *pg, struct statement *statement)
+{
+    if (statement->name[0] == '\0' || statement->generation == pg->generation) {
+        return TERN_OK;
+    }
+    PGresult *result = PQprepare(pg->connection, statement->name, statement->text,
+                                 statement->parameters, statement->types);
+    const enum tern_result made = worked(result) ? TERN_OK : tern_postgres_failed(pg, result);
+    PQclear(result);
+    statement->generation = made == TERN_OK ? pg->generation : 0;
+    return made;
+}
+
+bool tern_postgres_is_busy(void *handle)
+{
+    const struct statement *statement = handle;
+    return statement->begun;
+}
+
+void tern_postgres_reset(struct tern_sql *sql, void *handle)
+{
+    struct postgres *pg = postgres_of(sql);
+    struct statement *statement = handle;
+    if (pg->active == statement) {
+        forget_active(pg);
+    }
+    PQclear(statement->result);
+    for (size_t i = statement->rest_next; i < statement->rest_count; i++) {
+        PQclear(statement->rest[i]);
+    }
+    free(statement->rest);
+    statement->result = NULL;
+    statement->rest = NULL;
+    statement->rest_count = 0;
+    statement->rest_next = 0;
+    statement->is_cut = false;
+    statement->begun = false;
+}
+
+void tern_postgres_finish(struct tern_sql *sql, void *handle)
+{
+    struct statement *statement = handle;
+    tern_postgres_reset(sql, statement);
+    free(statement->text);
+    free(statement);
+}
+
+// --- Parameters
+
+static struct statement *bind(void *handle, int at, Oid type, const void *value, size_t len)
+{
+    struct statement *statement = handle;
+    if (at <= statement->parameters) {
+        statement->types[at - 1] = type;
+        statement->values[at - 1] = value;
+        statement->lengths[at - 1] = (int)len;
+        statement->formats[at - 1] = BINARY;
+    }
+    return statement;
+}
+
+static enum tern_result bind_word(void *handle, int at, Oid type, uint64_t word)
+{
+    struct statement *statement = handle;
+    if (at <= statement->parameters) {
+        statement->numbers[at - 1] = swapped(word);
+        bind(handle, at, type, &statement->numbers[at - 1], sizeof word);
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_postgres_bind_integer(struct tern_sql *sql, void *handle, int at,
+                                            int64_t value)
+{
+    (void)sql;
+    return bind_word(handle, at, INT8_OID, (uint64_t)value);
+}
+
+enum tern_result tern_postgres_bind_real(struct tern_sql *sql, void *handle, int at, double value)
+{
+    uint64_t bits;
+    (void)sql;
+    memcpy(&bits, &value, sizeof bits);
+    return bind_word(handle, at, FLOAT8_OID, bits);
+}
+
+enum tern_result tern_postgres_bind_text(struct tern_sql *sql, void *handle, int at,
+                                         const char *text, size_t len)
+{
+    (void)sql;
+    bind(handle, at, TEXT_OID, text, len);
+    return TERN_OK;
+}
+
+enum tern_result tern_postgres_bind_blob(struct tern_sql *sql, void *handle, int at,
+                                         const void *data, size_t len)
+{
+    (void)sql;
+    bind(handle, at, BYTEA_OID, data, len);
+    return TERN_OK;
+}
+
+// --- Steps
+
+// Sends it and takes its first row, or that there is none.
+static enum tern_result begin_reading(struct postgres *pg, struct statement *statement)
+{
+    TERN_TRY(tern_postgres_be_connected(pg));
+    tern_postgres_settle(pg);
+    TERN_TRY(introduce(pg, statement));
+    if (!send_statement(pg, statement) || PQsetSingleRowMode(pg->connection) != 1) {
+        return tern_postgres_failed(pg, NULL);
+    }
+    pg->active = statement;
+    statement->result = PQgetResult(pg->connection);
+    return worked(statement->result) ? TERN_OK : tern_postgres_failed(pg, statement->result);
+}
+
+// Outside of a transaction, what finds the connection lost is asked once more on a new one.
+static enum tern_result read_first(struct postgres *pg, struct statement *statement)
+{
+    const enum tern_result result = begin_reading(pg, statement);
+    if (result == TERN_OK || !tern_postgres_is_lost(pg) || pg->is_open) {
+        return result;
+    }
+    tern_postgres_reset(&pg->base, statement);
+    statement->begun = true;
+    return begin_reading(pg, statement);
+}
+
+#define SAVEPOINT "tern_write"
+
+static enum tern_result take_back(struct postgres *pg, enum tern_result result)
+{
+    char error[sizeof pg->base.error];
+    memcpy(error, pg->base.error, sizeof error);
+    // Where this fails, the transaction can no longer be committed, which may_commit() finds.
+    (void)!tern_postgres_run(pg,
+                             "ROLLBACK TO SAVEPOINT " SAVEPOINT "; RELEASE SAVEPOINT " SAVEPOINT);
+    memcpy(pg->base.error, error, sizeof error);
+    return result;
+}
+
+static void note_written(struct postgres *pg, PGresult *result)
+{
+    pg->has_changed = strtoull(PQcmdTuples(result), NULL, 10) > 0;
+    if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) {
+        pg->last_id = (uint64_t)tern_postgres_integer(result, 0, 0);
+    }
+}
+
+// The number of the transaction comes with its first write, so that what became of it can be asked.
+static enum tern_result write_now(struct postgres *pg, struct statement *statement)
+{
+    const struct step steps[] = {{.text = TRANSACTION},
+                                 {.text = "SAVEPOINT " SAVEPOINT},
+                                 {.statement = statement},
+                                 {.text = "RELEASE SAVEPOINT " SAVEPOINT}};
+    PGresult *results[4] = {NULL};
+    const size_t first = pg->transaction == 0 ? 0 : 1;
+    TERN_TRY(tern_postgres_be_connected(pg));
+    tern_postgres_settle(pg);
+    TERN_TRY(introduce(pg, statement));
+    enum tern_result result = tern_postgres_exchange(pg, steps + first, results + first, 4 - first);
+    if (first == 0 && worked(results[0])) {
+        pg->transaction = tern_postgres_integer(results[0], 0, 0);
+    }
+    if (result == TERN_OK) {
+        note_written(pg, results[2]);
+    } else if (worked(results[1]) && !tern_postgres_is_lost(pg)) {
+        result = take_back(pg, result);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        PQclear(results[i]);
+    }
+    return result;
+}
+
+// Goes on to the result that comes next. NULL: there is none.
+static enum tern_result next_result(struct postgres *pg, struct statement *statement)
+{
+    PQclear(statement->result);
+    statement->result = NULL;
+    statement->row = 0;
+    if (statement->rest_next < statement->rest_count) {
+        statement->result = statement->rest[statement->rest_next++];
+    } else if (statement->is_cut) {
+        return tern_sql_fail(&pg->base, TERN_ERR_NO_MEMORY, "memory could not be had");
+    } else if (pg->active == statement) {
+        statement->result = PQgetResult(pg->connection);
+    }
+    if (statement->result == NULL) {
+        pg->active = pg->active == statement ? NULL : pg->active;
+        return TERN_OK;
+    }
+    return worked(statement->result) ? TERN_OK : tern_postgres_failed(pg, statement->result);
+}
+
+// The result that ends the rows has none, and is followed by nothing.
+static enum tern_result read_next(struct postgres *pg, struct statement *statement, bool *row)
+{
+    while (statement->result != NULL && statement->row >= PQntuples(statement->result)) {
+        TERN_TRY(next_result(pg, statement));
+    }
+    *row = statement->result != NULL;
+    return TERN_OK;
+}
+
+enum tern_result tern_postgres_step(struct tern_sql *sql, void *handle, bool writes, bool *row)
+{
+    struct postgres *pg = postgres_of(sql);
+    struct statement *statement = handle;
+    *row = false;
+    if (pg->stop != NULL && atomic_load(pg->stop)) {
+        return tern_sql_fail(sql, TERN_ERR_IO, "it was told to stop");
+    }
+    if (writes) { // its rows, of which note_written() has the number, are for nobody
+        return write_now(pg, statement);
+    }
+    if (statement->begun) {
+        statement->row++;
+    } else {
+        statement->begun = true;
+        statement->row = 0;
+        TERN_TRY(read_first(pg, statement));
+    }
+    return read_next(pg, statement, row);
+}
+
+// --- Columns
+
+int64_t tern_postgres_integer_at(void *handle, int at)
+{
+    const struct statement *statement = handle;
+    return tern_postgres_integer(statement->result, statement->row, at);
+}
+
+double tern_postgres_real_at(void *handle, int at)
+{
+    const struct statement *statement = handle;
+    double value = 0.0;
+    if (PQftype(statement->result, at) != FLOAT8_OID) {
+        return (double)tern_postgres_integer_at(handle, at);
+    }
+    if (PQgetlength(statement->result, statement->row, at) == (int)sizeof value) {
+        uint64_t bits;
+        memcpy(&bits, PQgetvalue(statement->result, statement->row, at), sizeof bits);
+        bits = swapped(bits);
+        memcpy(&value, &bits, sizeof value);
+    }
+    return value;
+}
+
+const char *tern_postgres_text_at(void *handle, int at, size_t *len)
+{
+    const struct statement *statement = handle;
+    *len = (size_t)PQgetlength(statement->result, statement->row, at);
+    return PQgetisnull(statement->result, statement->row, at)
+               ? NULL
+               : PQgetvalue(statement->result, statement->row, at);
+}
+
+const void *tern_postgres_blob_at(void *handle, int at, size_t *len)
+{
+    const void *blob = tern_postgres_text_at(handle, at, len);
+    return *len > 0 ? blob : NULL;
+}
+
+const char *tern_postgres_column_at(void *handle, int at)
+{
+    const struct statement *statement = handle;
+    return PQfname(statement->result, at);
+}
+
+// --- Values in pieces
+
+static enum tern_result check_length(struct postgres *pg, const char *table, const char *column,
+                                     uint64_t id, size_t size)
+{
+    char text[160];
+    int64_t stored = -1;
+    snprintf(text, sizeof text, "SELECT length(%s) FROM %s WHERE id = %llu", column, table,
+             (unsigned long long)id);
+    TERN_TRY(tern_postgres_number(pg, text, NULL, -1, &stored));
+    if (stored < 0) {
+        return tern_sql_fail(&pg->base, TERN_ERR_NOT_FOUND, "there is no such row");
+    }
+    return (uint64_t)stored == size
+               ? TERN_OK
+               : tern_sql_fail_damaged(&pg->base, "a value is longer or shorter than its row says");
+}
+
+static enum tern_result take_piece(struct postgres *pg, const char *text, size_t len,
+                                   tern_sql_taker take, void *ctx)
+{
+    TERN_TRY(tern_postgres_be_connected(pg));
+    tern_postgres_settle(pg);
+    PGresult *result = PQexecParams(pg->connection, text, 0, NULL, NULL, NULL, NULL, BINARY);
+    enum tern_result taken = TERN_OK;
+    if (!worked(result)) {
+        taken = tern_postgres_failed(pg, result);
+    } else if (PQntuples(result) != 1 || (size_t)PQgetlength(result, 0, 0) != len) {
+        taken = tern_sql_fail(&pg->base, TERN_ERR_IO, "a value changed while it was read");
+    } else {
+        taken = take(ctx, (const uint8_t *)PQgetvalue(result, 0, 0), len);
+    }
+    PQclear(result);
+    return taken;
+}
+
+enum tern_result tern_postgres_stream(struct tern_sql *sql, const char *table, const char *column,
+                                      uint64_t id, size_t size, tern_sql_taker take, void *ctx)
+{
+    struct postgres *pg = postgres_of(sql);
+    char text[200];
+    TERN_TRY(check_length(pg, table, column, id, size));
+    for (size_t done = 0; done < size;) {
+        const size_t len = size - done < TERN_SQL_PIECE_BYTES ? size - done : TERN_SQL_PIECE_BYTES;
+        snprintf(text, sizeof text, "SELECT substring(%s FROM %zu FOR %zu) FROM %s WHERE id = %llu",
+                 column, done + 1, len, table, (unsigned long long)id);
+        TERN_TRY(take_piece(pg, text, len, take, ctx));
+        done += len;
+    }
+    return TERN_OK;
+}
+
+static uint8_t *put_number(uint8_t *at, uint64_t number, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++) {
+        *at++ = (uint8_t)(number >> 8 * (bytes - 1 - i));
+    }
+    return at;
+}
+
+#define COPY_SIGNATURE "PGCOPY\n\377\r\n\0" // and, as sizeof counts it, the NUL of the C string
+
+// What stands in a binary COPY before the bytes of the one row's second field.
+static size_t copy_head(uint8_t head[64], uint64_t id, size_t size)
+{
+    uint8_t *at = head;
+    memcpy(at, COPY_SIGNATURE, sizeof COPY_SIGNATURE - 1);
+    at = put_number(at + sizeof COPY_SIGNATURE - 1, 0, 8); // no flags, no extension
+    at = put_number(at, 2, 2);                             // fields
+    at = put_number(put_number(at, 8, 4), id, 8);
+    at = put_number(at, size, 4);
+    return (size_t)(at - head);
+}
+
+static enum tern_result copy_bytes(struct postgres *pg, const void *bytes, size_t len)
+{
+    return PQputCopyData(pg->connection, bytes, (int)len) == 1 ? TERN_OK
+                                                               : tern_postgres_failed(pg, NULL);
+}
+
+static enum tern_result copy_value(struct postgres *pg, uint64_t id, size_t size,
+                                   tern_sql_viewer view, void *ctx)
+{
+    static const uint8_t end[2] = {0xff, 0xff};
+    uint8_t head[64];
+    TERN_TRY(copy_bytes(pg, head, copy_head(head, id, size)));
+    for (size_t done = 0; done < size;) {
+        const size_t len = size - done < TERN_SQL_PIECE_BYTES ? size - done : TERN_SQL_PIECE_BYTES;
+        const uint8_t *piece = NULL;
+        TERN_TRY(view(ctx, done, len, &piece));
+        TERN_TRY(copy_bytes(pg, piece, len));
+        done += len;
+    }
+    return copy_bytes(pg, end, sizeof end);
+}
+
+// A COPY takes the value as it comes, where a parameter would need all of it in memory.
+enum tern_result tern_postgres_put_pieces(struct tern_sql *sql, const char *table,
+                                          const char *column, uint64_t id, size_t size,
+                                          tern_sql_viewer view, void *ctx)
+{
+    struct postgres *pg = postgres_of(sql);
+    char text[160];
+    TERN_TRY(tern_postgres_know_transaction(pg));
+    snprintf(text, sizeof text, "COPY %s (id, %s) FROM STDIN (FORMAT binary)", table, column);
+    PGresult *begun = PQexec(pg->connection, text);
+    enum tern_result result =
+        PQresultStatus(begun) == PGRES_COPY_IN ? TERN_OK : tern_postgres_failed(pg, begun);
+    PQclear(begun);
+    TERN_TRY(result);
+    result = copy_value(pg, id, size, view, ctx);
+    PQputCopyEnd(pg->connection, result == TERN_OK ? NULL : "it could not be read");
+    for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL; PQclear(next)) {
+        if (result == TERN_OK && !worked(next)) {
+            result = tern_postgres_failed(pg, next);
+        }
+    }
+    return result;
+}

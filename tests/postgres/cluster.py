@@ -1,0 +1,103 @@
+"""A cluster of PostgreSQL for tests: of its own, in a temporary folder, without a TCP port, with fsync as it is
+in use. It belongs to somebody without rights, as PostgreSQL demands, and ends with the program that made it.
+"""
+import glob
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+BUILD = pathlib.Path(os.environ.get("TERN_BUILD_DIR", "build"))
+
+
+def folder_of_programs():
+    """Where initdb is, installed or unpacked into the build folder; None where it is not."""
+    found = []
+    for root in (pathlib.Path("/"), BUILD / "postgresql", BUILD.parent / "postgresql"):
+        found += sorted(glob.glob(f"{root}/usr/lib/postgresql/*/bin/initdb"), reverse=True)
+    return pathlib.Path(found[0]).parent if found else None
+
+
+class Cluster:
+    """role: owns the one database, "tern"."""
+
+    def __init__(self):
+        self.programs = folder_of_programs()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tern-postgres-"))
+        self.user = []
+        if os.getuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
+            self.user = ["--reuid", str(nobody.pw_uid), "--regid", str(nobody.pw_gid), "--clear-groups"]
+        os.chmod(self.folder, 0o755)
+        self.environment = dict(os.environ, HOME=str(self.folder), LC_ALL="C")
+        libraries = self.programs.parents[3] / "lib" / f"{os.uname().machine}-linux-gnu"
+        if libraries.parent != pathlib.Path("/usr/lib") and libraries.is_dir():
+            self.environment["LD_LIBRARY_PATH"] = str(libraries)
+        self.server = None
+        self._run("initdb", "-D", self.data, "-A", "trust", "-U", "tern", "-E", "UTF8", "--locale=C", "--no-sync",
+                  "--no-instructions")
+        self.start()
+        self.sql("CREATE DATABASE tern", database="postgres")
+
+    @property
+    def data(self):
+        return self.folder / "data"
+
+    def url(self, more=""):
+        return f"postgresql://tern@/tern?host={self.folder}{more}"
+
+    def _command(self, program, *arguments):
+        return ["setpriv", *self.user, self.programs / program, *arguments]
+
+    def _run(self, program, *arguments):
+        subprocess.run(self._command(program, *arguments), check=True, stdout=subprocess.DEVNULL,
+                       env=self.environment, cwd=self.folder)
+
+    def start(self):
+        command = self._command("postgres", "-D", self.data, "-k", self.folder, "-c", "listen_addresses=",
+                                "-c", "shared_buffers=16MB", "-c", "max_connections=60", "-c", "autovacuum_naptime=10s")
+        command[1:1] = ["--pdeathsig", "INT"]
+        with open(self.folder / "log", "ab") as log:
+            self.server = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment, cwd=self.folder,
+                                           start_new_session=True)
+        self.wait()
+
+    def wait(self):
+        for _ in range(600):
+            ready = subprocess.run([self.programs / "pg_isready", "-q", "-h", self.folder], env=self.environment,
+                                   check=False)
+            if ready.returncode == 0:
+                return
+            if self.server.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise AssertionError("PostgreSQL does not start: " + (self.folder / "log").read_text()[-2000:])
+
+    def sql(self, text, database="tern"):
+        """What psql says to it, without headings."""
+        done = subprocess.run([self.programs / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", self.folder, "-U", "tern",
+                               "-d", database, "-c", text], capture_output=True, text=True, env=self.environment,
+                              check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def stop(self, how=signal.SIGINT):
+        """SIGINT: fast; SIGQUIT: immediate, as after a crash."""
+        self.server.send_signal(how)
+        self.server.wait()
+
+    def end(self):
+        if self.server is not None and self.server.poll() is None:
+            self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
