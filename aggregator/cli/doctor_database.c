@@ -97,7 +97,7 @@ void tern_doctor_database(struct tern_doctor *doctor)
     char path[PATH_MAX];
     char why[256];
     struct tern_db *db;
-    tern_state_path(doctor->cli, TERN_STATE_DATABASE, path);
+    tern_state_database(doctor->cli, path);
     enum tern_result result = tern_db_open(path, &db, why);
     if (result != TERN_OK) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE, advice, "%s", why);

@@ -123,7 +123,8 @@ bool tern_doctor_state(struct tern_doctor *doctor)
     const char *folder = doctor->settings->federation_state;
     char path[PATH_MAX];
     struct stat status;
-    tern_state_path(doctor->cli, TERN_STATE_DATABASE, path);
+    tern_state_path(doctor->cli, tern_state_is_postgres(doctor->cli) ? "." : TERN_STATE_DATABASE,
+                    path);
     if (stat(path, &status) != 0) {
         const bool is_missing = errno == ENOENT;
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, STATE,

@@ -121,12 +121,19 @@ static int read_model(struct serving *serving)
     return TERN_EXIT_OK;
 }
 
+static int hold_store(const struct serving *serving)
+{
+    return tern_cli_check(serving->cli, tern_db_hold(serving->db), "%s",
+                          tern_db_error(serving->db));
+}
+
 static int open_store(struct serving *serving)
 {
     char why[256];
     // The lock first: `restore` may be putting another file in the place of the database.
     TERN_CLI_TRY(tern_state_lock(serving->cli, &serving->lock));
     TERN_CLI_TRY(tern_state_open(serving->cli, &serving->db));
+    TERN_CLI_TRY(hold_store(serving));
     TERN_CLI_TRY(read_model(serving));
     TERN_CLI_TRY(check_files(serving));
     serving->made.service.on_halted = end_program;
@@ -144,7 +151,7 @@ static void note_check(void *ctx, uint64_t now_ms)
 static int start_check(struct serving *serving)
 {
     char database[PATH_MAX];
-    tern_state_path(serving->cli, TERN_STATE_DATABASE, database);
+    tern_state_database(serving->cli, database);
     const uint64_t made_ms = serving->federation.created_ms;
     const uint64_t checked_ms = serving->federation.checked_ms;
     const struct tern_self_check_config config = {

@@ -50,6 +50,23 @@ void tern_state_file(const struct tern_cli *cli, const char *configured, const c
     }
 }
 
+bool tern_state_is_postgres(const struct tern_cli *cli)
+{
+    return tern_state_settings(cli)->store_url[0] != '\0';
+}
+
+void tern_state_database(const struct tern_cli *cli, char path[PATH_MAX])
+{
+    const char *url = tern_state_settings(cli)->store_url;
+    if (url[0] != '\0' && !tern_db_is_url(url)) {
+        // As a file it would be another federation than the operator means: no verb must go on.
+        exit(tern_cli_fail(cli, TERN_ERR_CONFIG,
+                           "store.url must be empty or begin with postgresql://; the database's "
+                           "file is in the state directory (federation.state)"));
+    }
+    tern_state_file(cli, url, TERN_STATE_DATABASE, path);
+}
+
 bool tern_state_is_served(const struct tern_cli *cli)
 {
     char path[PATH_MAX];
@@ -127,7 +144,7 @@ int tern_state_open(const struct tern_cli *cli, struct tern_db **db)
 {
     char path[PATH_MAX];
     char why[256] = "";
-    tern_state_path(cli, TERN_STATE_DATABASE, path);
+    tern_state_database(cli, path);
     return tern_cli_check(cli, tern_db_open(path, db, why), "%s", why);
 }
 
@@ -135,7 +152,7 @@ int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db)
 {
     char path[PATH_MAX];
     char why[256] = "";
-    tern_state_path(cli, TERN_STATE_DATABASE, path);
+    tern_state_database(cli, path);
     TERN_CLI_TRY(tern_cli_check(cli, tern_db_open_reading(path, db, why), "%s", why));
     enum tern_result result = tern_db_begin_reading(*db);
     return result == TERN_OK ? TERN_EXIT_OK : tern_state_fail(cli, *db, result);

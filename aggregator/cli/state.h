@@ -29,6 +29,10 @@ void tern_state_path(const struct tern_cli *cli, const char *name, char path[PAT
 void tern_state_file(const struct tern_cli *cli, const char *configured, const char *name,
                      char path[PATH_MAX]);
 
+// The database: its file in the state directory, or the URL in store.url.
+void tern_state_database(const struct tern_cli *cli, char path[PATH_MAX]);
+bool tern_state_is_postgres(const struct tern_cli *cli);
+
 // Whether a service runs on the state directory.
 bool tern_state_is_served(const struct tern_cli *cli);
 

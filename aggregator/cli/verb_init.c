@@ -32,8 +32,8 @@ static int take_model(struct tern_cli *cli, const struct tern_proposal *proposal
 static int refuse_old_state(struct tern_cli *cli)
 {
     char database[PATH_MAX];
-    tern_state_path(cli, TERN_STATE_DATABASE, database);
-    return access(database, F_OK) != 0
+    tern_state_database(cli, database);
+    return tern_state_is_postgres(cli) || access(database, F_OK) != 0 // making it finds out
                ? TERN_EXIT_OK
                : tern_cli_fail(cli, TERN_ERR_IO,
                                "%s holds a federation already; choose another --state, or see it"
@@ -48,7 +48,7 @@ static int make_state(struct tern_cli *cli, const struct tern_db_federation *fed
     char token[PATH_MAX];
     char why[256] = "";
     const char *folder = tern_state_settings(cli)->federation_state;
-    tern_state_path(cli, TERN_STATE_DATABASE, database);
+    tern_state_database(cli, database);
     tern_state_path(cli, TERN_STATE_ADMIN_TOKEN, token);
     TERN_CLI_TRY(refuse_old_state(cli));
     enum tern_result result = tern_file_make_folders(folder, 0700);
@@ -59,7 +59,8 @@ static int make_state(struct tern_cli *cli, const struct tern_db_federation *fed
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot make %s: %s", folder, strerror(errno)));
     // Last, because its presence says that the directory is complete.
     result = tern_db_create(database, federation, start->weights, start->model.count, why);
-    return tern_cli_check(cli, result == TERN_OK ? TERN_OK : TERN_ERR_IO, "%s", why);
+    return tern_cli_check(
+        cli, result == TERN_OK || result == TERN_ERR_CONFIG ? result : TERN_ERR_IO, "%s", why);
 }
 
 // "12 compress, 4 fuse, 2 dense"

@@ -267,6 +267,11 @@ int tern_cli_restore(struct tern_cli *cli)
     int lock = -1;
     restoring.cli = cli;
     restoring.file = cli->arguments[0];
+    if (tern_state_is_postgres(cli)) {
+        return tern_cli_fail(cli, TERN_ERR_STATE,
+                             "the database is in PostgreSQL (store.url): pg_restore takes it back "
+                             "(docs/OPERATIONS.md, \"PostgreSQL\")");
+    }
     if (access(restoring.file, R_OK) != 0) {
         return tern_cli_fail(cli, TERN_ERR_IO, "%s cannot be read: %s", restoring.file,
                              strerror(errno));

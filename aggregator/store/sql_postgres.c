@@ -453,7 +453,9 @@ static enum tern_result backup(struct tern_sql *sql, const char *path, char why[
 {
     (void)sql;
     (void)path;
-    snprintf(why, 256, "the database is in PostgreSQL, whose pg_dump makes copies of it");
+    snprintf(why, 256,
+             "the database is in PostgreSQL (store.url): pg_dump makes copies of it "
+             "(docs/OPERATIONS.md, \"PostgreSQL\")");
     return TERN_ERR_STATE;
 }
 

@@ -247,6 +247,16 @@ void tern_db_close(struct tern_db *db)
 
 // --- What the connection does by itself
 
+bool tern_db_is_url(const char *path)
+{
+    return tern_sql_is_url(path);
+}
+
+enum tern_result tern_db_hold(struct tern_db *db)
+{
+    return tern_sql_hold(db->sql);
+}
+
 const char *tern_db_path(const struct tern_db *db)
 {
     return tern_sql_path(db->sql);
@@ -299,7 +309,7 @@ enum tern_result tern_db_conclude(struct tern_db *db, enum tern_result result)
     return result;
 }
 
-// SQLite writes the page that has the number, also when that stays as it is.
+// A database writes the number, also when that stays as it is.
 enum tern_result tern_db_touch(struct tern_db *db)
 {
     int64_t version;

@@ -80,9 +80,14 @@ static inline bool tern_db_is_seeded(const struct tern_db_federation *federation
     return federation->manifest == NULL;
 }
 
+// A path is that of a file, SQLite's, or the URL of a database of PostgreSQL: postgresql://... There, what is
+// said of a file is meant of the schema of the database that the URL leads to.
+bool tern_db_is_url(const char *path);
+
 // Makes a new file with the newest schema. weights: of version 0, in layout order, where the
 // federation is not seeded; else NULL.
 // TERN_ERR_CONFLICT  the file is there already.
+// TERN_ERR_CONFIG    a URL that this build cannot use, or that holds a password; so when it is opened
 TERN_MUST_USE enum tern_result tern_db_create(const char *path,
                                               const struct tern_db_federation *federation,
                                               const float *weights, uint32_t count, char why[256]);
@@ -98,6 +103,10 @@ TERN_MUST_USE enum tern_result tern_db_open_reading(const char *path, struct ter
 // into the file without SQLite, the first one would lose its locks.
 TERN_MUST_USE enum tern_result tern_db_open_again(const char *path, struct tern_db **db,
                                                   char why[256]);
+// For a service, before it reads: keeps other services away until db is closed, also those on other machines,
+// and waits until what one before had on its way is done. Nothing for a file, beside which there is a lock.
+// TERN_ERR_STATE  another one serves it
+TERN_MUST_USE enum tern_result tern_db_hold(struct tern_db *db);
 void tern_db_close(struct tern_db *db);
 const char *tern_db_path(const struct tern_db *db); // until it is closed
 const char *tern_db_error(const struct tern_db *db);
@@ -136,7 +145,7 @@ TERN_MUST_USE enum tern_result tern_db_begin_reading(struct tern_db *db);
 bool tern_db_changed_by_others(struct tern_db *db);
 
 // Writes a consistent copy that tern_db_open() opens; the service may go on writing meanwhile.
-// TERN_ERR_CONFLICT  the file is there already; TERN_ERR_STATE  within a transaction
+// TERN_ERR_CONFLICT  the file is there already; TERN_ERR_STATE  within a transaction, or PostgreSQL's
 TERN_MUST_USE enum tern_result tern_db_backup(struct tern_db *db, const char *path, char why[256]);
 
 // Moves the log into the file, so that the file is all there is, and keeps others out until db is closed,

@@ -3,6 +3,7 @@
 #include "hosted/log.h"
 
 #include "tensor/manifest.h"
+#include "tests/postgres/place.h"
 #include "util/bytes.h"
 #include <pthread.h>
 #include <setjmp.h>
@@ -183,7 +184,7 @@ static void make_folder(struct harness *harness)
     snprintf(harness->folder, sizeof harness->folder, "%s/tern-service-XXXXXX",
              temporary != NULL ? temporary : "/tmp");
     assert_non_null(mkdtemp(harness->folder));
-    snprintf(harness->path, sizeof harness->path, "%s/tern.db", harness->folder);
+    test_store_place(harness->folder, "tern.db", harness->path, sizeof harness->path);
 }
 
 static void open_and_configure(struct harness *harness);
