@@ -91,7 +91,8 @@ archive_unpack() { # DIR ARCH ROOT PACKAGE...
 }
 
 # Unpacks one package of this machine's architecture into ROOT, and of what it depends on the libraries
-# that this machine has not. Does nothing, offline, when it is there. The archive was opened.
+# that this machine has not, and what a version of PostgreSQL consists of. Does nothing, offline, when it is there.
+# The archive was opened.
 archive_program() { # DIR ROOT PACKAGE
     local dir=$1 root=$2 package=$3 arch libraries archive
     [ ! -e "$root/.complete" ] || return 0
@@ -100,7 +101,7 @@ archive_program() { # DIR ROOT PACKAGE
     rm -rf -- "$root"
     mkdir -p "$root"
     mapfile -t libraries < <(archive_apt "$dir" "$arch" -o Dir::State::status=/var/lib/dpkg/status \
-        install --simulate "$package" 2>/dev/null | awk '$1 == "Inst" && $2 ~ /^lib/ && $2 !~ /^libjs-/ { print $2 }')
+        install --simulate "$package" 2>/dev/null | awk '$1 == "Inst" && $2 ~ /^(lib|postgresql-)/ && $2 !~ /^libjs-/ { print $2 }')
     (cd "$root" && quietly "$dir/download.log" "downloading $package" \
         archive_apt "$dir" "$arch" download "$package" "${libraries[@]}") || exit 1
     for archive in "$root"/*.deb; do

@@ -23,7 +23,7 @@ def folder_of_programs():
 
 
 class Cluster:
-    """role: owns the one database, "tern"."""
+    """The role tern owns its one database, tern."""
 
     def __init__(self):
         self.programs = folder_of_programs()
@@ -35,14 +35,23 @@ class Cluster:
             self.user = ["--reuid", str(nobody.pw_uid), "--regid", str(nobody.pw_gid), "--clear-groups"]
         os.chmod(self.folder, 0o755)
         self.environment = dict(os.environ, HOME=str(self.folder), LC_ALL="C")
-        libraries = self.programs.parents[3] / "lib" / f"{os.uname().machine}-linux-gnu"
-        if libraries.parent != pathlib.Path("/usr/lib") and libraries.is_dir():
+        self._be_reached()
+        libraries = self.programs.parents[3] / f"lib/{os.uname().machine}-linux-gnu"
+        if self.programs.parents[4] != pathlib.Path("/"):
             self.environment["LD_LIBRARY_PATH"] = str(libraries)
         self.server = None
         self._run("initdb", "-D", self.data, "-A", "trust", "-U", "tern", "-E", "UTF8", "--locale=C", "--no-sync",
                   "--no-instructions")
         self.start()
         self.sql("CREATE DATABASE tern", database="postgres")
+
+    def _be_reached(self):
+        """Programs in a folder that only root may enter are copied."""
+        root = self.programs.parents[4]
+        if not self.user or all(folder.stat().st_mode & 1 for folder in self.programs.parents):
+            return
+        shutil.copytree(root / "usr", self.folder / "usr", symlinks=True)
+        self.programs = self.folder / self.programs.relative_to(root)
 
     @property
     def data(self):

@@ -13,7 +13,7 @@
 
 struct harness {
     char folder[128];
-    char path[256];
+    char path[192];
     struct tern_db *db;
     struct tern_service *service;
     struct tern_http_handler handler;

@@ -1,0 +1,391 @@
+// What only PostgreSQL has: connections that are lost, also when a commit is on its way, services that keep each
+// other away, and URLs.
+#define _GNU_SOURCE
+#include "store/fixture.h"
+#include "tests/postgres/place.h"
+
+#include <libpq-fe.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// --- A server between, which cuts the connection once
+
+enum cut { CUT_BEFORE_COMMIT, CUT_BEHIND_COMMIT };
+
+static int socket_at(const char *folder, struct sockaddr_un *address)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(address->sun_path, sizeof address->sun_path, "%.90s/.s.PGSQL.5432", folder);
+    return socket(AF_UNIX, SOCK_STREAM, 0);
+}
+
+// Whether the connection goes on.
+static bool pass(int from, int to, const char *until, bool *seen, bool passes)
+{
+    static char bytes[65536];
+    const ssize_t len = read(from, bytes, sizeof bytes);
+    if (len <= 0) {
+        return false;
+    }
+    *seen = *seen || memmem(bytes, (size_t)len, until, strlen(until) + 1) != NULL;
+    return *seen && !passes ? false : write(to, bytes, (size_t)len) == len;
+}
+
+// Both ends say COMMIT, with a NUL behind it: one that it shall be done, the other that it is.
+static void pass_on(int client, int server, enum cut cut, bool cuts, bool *has_cut)
+{
+    struct pollfd ends[2] = {{.fd = client, .events = POLLIN}, {.fd = server, .events = POLLIN}};
+    bool asked = false;
+    bool done = false;
+    for (bool goes_on = true; goes_on && poll(ends, 2, -1) > 0;) {
+        if (ends[0].revents != 0) {
+            goes_on = pass(client, server, "COMMIT", &asked, !cuts || cut == CUT_BEHIND_COMMIT);
+        }
+        if (goes_on && ends[1].revents != 0) {
+            goes_on = pass(server, client, "COMMIT", &done, !cuts);
+        }
+    }
+    *has_cut = *has_cut || asked;
+}
+
+static void serve_between(const char *real, int listener, enum cut cut)
+{
+    bool has_cut = false;
+    for (int client; (client = accept(listener, NULL, NULL)) >= 0;) {
+        struct sockaddr_un address;
+        const int server = socket_at(real, &address);
+        if (connect(server, (const struct sockaddr *)&address, sizeof address) != 0) {
+            _exit(1);
+        }
+        pass_on(client, server, cut, !has_cut, &has_cut);
+        close(client);
+        close(server);
+    }
+    _exit(0);
+}
+
+struct between {
+    pid_t process;
+    char path[512]; // of the fixture's database through it
+};
+
+// The database's URL has the folder of its socket as its host.
+static struct between start_between(const struct fixture *fixture, enum cut cut)
+{
+    struct between between;
+    struct sockaddr_un address;
+    char real[128];
+    const char *host = strstr(fixture->path, "host=") + 5;
+    const size_t len = strcspn(host, "&");
+    snprintf(real, sizeof real, "%.*s", (int)len, host);
+    snprintf(between.path, sizeof between.path, "%.*s%s%s", (int)(host - fixture->path),
+             fixture->path, fixture->folder, host + len);
+    const int listener = socket_at(fixture->folder, &address);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    between.process = fork();
+    assert_true(between.process >= 0);
+    if (between.process == 0) {
+        serve_between(real, listener, cut);
+    }
+    close(listener);
+    return between;
+}
+
+static void stop_between(const struct between *between)
+{
+    assert_int_equal(kill(between->process, SIGKILL), 0);
+    assert_int_equal(waitpid(between->process, NULL, 0), between->process);
+}
+
+static struct tern_db *open_at(const char *path)
+{
+    struct tern_db *db = NULL;
+    char why[256] = "";
+    if (tern_db_open(path, &db, why) != TERN_OK) {
+        fail_msg("%s", why);
+    }
+    return db;
+}
+
+static enum tern_result add(struct tern_db *db, uint8_t token)
+{
+    struct tern_db_client client = {.name = "x"};
+    memset(client.token_hash, token, sizeof client.token_hash);
+    return tern_db_client_add(db, &client);
+}
+
+static enum tern_result add_alone(struct tern_db *db, uint8_t token)
+{
+    TERN_TRY(tern_db_begin(db));
+    return tern_db_conclude(db, add(db, token));
+}
+
+static enum tern_result find(struct tern_db *db, uint64_t id)
+{
+    struct tern_db_client client;
+    return tern_db_client_get(db, id, &client);
+}
+
+static void a_commit_whose_reply_is_lost_was_stored(void **state)
+{
+    struct fixture *f = *state;
+    const struct between between = start_between(f, CUT_BEHIND_COMMIT);
+    struct tern_db *db = open_at(between.path);
+    assert_int_equal(add_alone(db, 1), TERN_OK);
+    assert_ok(f, find(f->db, 1));
+    assert_int_equal(add_alone(db, 2), TERN_OK);
+    assert_false(tern_db_changed_by_others(db));
+    tern_db_close(db);
+    stop_between(&between);
+}
+
+static void a_commit_that_is_lost_was_not(void **state)
+{
+    struct fixture *f = *state;
+    const struct between between = start_between(f, CUT_BEFORE_COMMIT);
+    struct tern_db *db = open_at(between.path);
+    assert_int_equal(add_alone(db, 1), TERN_ERR_IO);
+    assert_non_null(strstr(tern_db_error(db), "nothing of this was stored"));
+    assert_int_equal(find(f->db, 1), TERN_ERR_NOT_FOUND);
+    assert_int_equal(add_alone(db, 2), TERN_OK);
+    assert_ok(f, find(f->db, 1)); // its id was not used up
+    assert_false(tern_db_changed_by_others(db));
+    tern_db_close(db);
+    stop_between(&between);
+}
+
+static void without_an_answer_an_outcome_is_not_guessed(void **state)
+{
+    struct fixture *f = *state;
+    const struct between between = start_between(f, CUT_BEHIND_COMMIT);
+    struct tern_db *db = open_at(between.path);
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(add(db, 1), TERN_OK);
+    unlink(fixture_file(f, ".s.PGSQL.5432")); // nobody can connect again
+    assert_int_equal(tern_db_commit(db), TERN_ERR_IO);
+    assert_non_null(strstr(tern_db_error(db), "does not say whether"));
+    assert_int_equal(find(db, 1), TERN_ERR_IO);
+    tern_db_close(db);
+    stop_between(&between);
+}
+
+// --- Connections that the server ends
+
+struct named {
+    struct tern_db *db;
+    char name[32]; // as PostgreSQL knows its connection
+};
+
+static struct named open_named(const struct fixture *f)
+{
+    struct named named;
+    char path[512];
+    snprintf(named.name, sizeof named.name, "test-%ld", (long)getpid());
+    snprintf(path, sizeof path, "%s&application_name=%s", f->path, named.name);
+    named.db = open_at(path);
+    return named;
+}
+
+static void end_connection(const struct named *named)
+{
+    char text[256];
+    PGconn *connection = PQconnectdb(getenv("TERN_TEST_STORE"));
+    snprintf(text, sizeof text,
+             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+             " WHERE application_name = '%s'",
+             named->name);
+    PGresult *result = PQexec(connection, text);
+    assert_int_equal(PQntuples(result), 1);
+    PQclear(result);
+    PQfinish(connection);
+}
+
+static void a_connection_that_ends_is_made_anew(void **state)
+{
+    struct fixture *f = *state;
+    const struct named named = open_named(f);
+    assert_int_equal(add_alone(named.db, 1), TERN_OK);
+    assert_int_equal(find(named.db, 1), TERN_OK);
+    end_connection(&named);
+    assert_int_equal(find(named.db, 1), TERN_OK);
+    end_connection(&named);
+    assert_int_equal(add_alone(named.db, 2), TERN_OK);
+    end_connection(&named);
+    assert_int_equal(tern_db_begin_reading(named.db), TERN_OK);
+    assert_int_equal(find(named.db, 2), TERN_OK);
+    tern_db_rollback(named.db);
+    tern_db_close(named.db);
+}
+
+static void a_transaction_ends_with_its_connection(void **state)
+{
+    struct fixture *f = *state;
+    const struct named named = open_named(f);
+    assert_int_equal(tern_db_begin(named.db), TERN_OK);
+    assert_int_equal(add(named.db, 1), TERN_OK);
+    end_connection(&named);
+    assert_int_equal(add(named.db, 2), TERN_ERR_IO);
+    assert_true(tern_db_error(named.db)[0] != '\0');
+    assert_int_equal(find(named.db, 1),
+                     TERN_ERR_IO); // not by a connection that knows nothing of it
+    assert_int_equal(tern_db_commit(named.db), TERN_ERR_IO);
+    assert_int_equal(find(named.db, 1), TERN_ERR_NOT_FOUND);
+    assert_int_equal(add_alone(named.db, 3), TERN_OK);
+    assert_false(tern_db_damaged(named.db));
+    tern_db_close(named.db);
+}
+
+static void rows_end_with_their_connection(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client client;
+    const struct named named = open_named(f);
+    assert_int_equal(tern_db_begin_reading(named.db), TERN_OK);
+    end_connection(&named);
+    struct tern_db_rows *rows = tern_db_clients(named.db);
+    assert_false(tern_db_next(rows, &client));
+    assert_int_equal(tern_db_end(rows), TERN_ERR_IO);
+    tern_db_rollback(named.db);
+    tern_db_close(named.db);
+}
+
+// --- Services
+
+static void two_services_do_not_serve_one_database(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db *other = open_at(f->path);
+    assert_ok(f, tern_db_hold(f->db));
+    assert_int_equal(tern_db_hold(other), TERN_ERR_STATE);
+    assert_non_null(strstr(tern_db_error(other), "another process"));
+    assert_int_equal(add_alone(other, 1), TERN_OK); // verbs go on
+    tern_db_close(f->db);
+    assert_int_equal(tern_db_hold(other), TERN_OK);
+    f->db = other;
+}
+
+static void a_service_holds_it_by_each_connection(void **state)
+{
+    struct fixture *f = *state;
+    const struct named named = open_named(f);
+    assert_int_equal(tern_db_hold(named.db), TERN_OK);
+    end_connection(&named);
+    assert_int_equal(find(named.db, 1), TERN_ERR_NOT_FOUND);
+    assert_int_equal(tern_db_hold(f->db), TERN_ERR_STATE);
+    tern_db_close(named.db);
+}
+
+// --- Rows and texts
+
+#define CLIENTS 60
+
+// A connection does one thing at a time, where the store asks for one while rows of another are left.
+static void rows_wait_while_others_are_asked_for(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client client;
+    assert_ok(f, tern_db_begin(f->db));
+    for (uint8_t i = 1; i <= CLIENTS; i++) {
+        assert_ok(f, add(f->db, i));
+    }
+    struct tern_db_rows *rows = tern_db_clients(f->db);
+    uint64_t seen = 0;
+    while (tern_db_next(rows, &client)) {
+        assert_int_equal(client.id, ++seen);
+        client.last_seen_ms = seen;
+        assert_ok(f, tern_db_client_update(f->db, &client));
+        assert_ok(f, find(f->db, seen % CLIENTS + 1));
+    }
+    assert_int_equal(tern_db_end(rows), TERN_OK);
+    assert_int_equal(seen, CLIENTS);
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_client_get(f->db, CLIENTS, &client));
+    assert_int_equal(client.last_seen_ms, CLIENTS);
+}
+
+static void what_is_no_text_is_refused_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client client = {.name = "\xff\xfe"};
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, add(f->db, 1));
+    assert_int_equal(tern_db_client_add(f->db, &client), TERN_ERR_ARGUMENT);
+    assert_ok(f, add(f->db, 2));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, find(f->db, 2));
+    assert_int_equal(find(f->db, 3), TERN_ERR_NOT_FOUND);
+}
+
+static void a_copy_and_a_restore_are_pg_dumps_business(void **state)
+{
+    struct fixture *f = *state;
+    char why[256] = "";
+    assert_int_equal(tern_db_backup(f->db, fixture_file(f, "copy"), why), TERN_ERR_STATE);
+    assert_non_null(strstr(why, "pg_dump"));
+    assert_int_equal(access(fixture_file(f, "copy"), F_OK), -1);
+}
+
+// --- URLs
+
+static void refused(const char *url, enum tern_result expected, const char *says)
+{
+    struct tern_db *db = NULL;
+    char why[256] = "";
+    assert_int_equal(tern_db_open(url, &db, why), expected);
+    assert_null(db);
+    if (strstr(why, says) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", why, says);
+    }
+}
+
+static void a_password_in_a_url_is_refused(void **state)
+{
+    (void)state;
+    refused("postgresql://tern:secret@localhost/tern", TERN_ERR_CONFIG, "holds a password");
+    refused("postgres:///tern?password=secret", TERN_ERR_CONFIG, "holds a password");
+    refused("postgresql:///tern?nonsense=1", TERN_ERR_CONFIG, "nonsense");
+}
+
+static void a_server_that_is_not_there_is_told(void **state)
+{
+    (void)state;
+    refused("postgresql:///tern?host=/nowhere", TERN_ERR_IO, "/nowhere");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+static int run_tests_of_a_server(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_commit_whose_reply_is_lost_was_stored),
+        TEST(a_commit_that_is_lost_was_not),
+        TEST(without_an_answer_an_outcome_is_not_guessed),
+        TEST(a_connection_that_ends_is_made_anew),
+        TEST(a_transaction_ends_with_its_connection),
+        TEST(rows_end_with_their_connection),
+        TEST(two_services_do_not_serve_one_database),
+        TEST(a_service_holds_it_by_each_connection),
+        TEST(rows_wait_while_others_are_asked_for),
+        TEST(what_is_no_text_is_refused_alone),
+        TEST(a_copy_and_a_restore_are_pg_dumps_business),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_password_in_a_url_is_refused),
+        cmocka_unit_test(a_server_that_is_not_there_is_told),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return failed + (test_store_is_postgres() ? run_tests_of_a_server() : 0);
+}
