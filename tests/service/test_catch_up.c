@@ -654,12 +654,11 @@ static void test_what_a_failing_store_took_back_does_not_count(void **state)
 {
     (void)state;
     run_rounds(3);
-    run_sql(harness.path, "create trigger no_downloads before insert on downloads begin "
-                          "select raise(abort,'no'); end");
+    refuse_writes(harness.path, "BEFORE INSERT ON downloads", "");
     for (int i = 0; i < 34; i++) {
         assert_int_equal(status_of_checkin(one, seed_id), 503);
     }
-    run_sql(harness.path, "drop trigger no_downloads");
+    take_writes(harness.path);
     assert_true(ask_plainly(one, seed_id).has_task);
 }
 

@@ -202,10 +202,11 @@ static void test_not_ready_until_something_is_written(void **state)
 // trigger underneath refuses new versions.
 static void refuse_versions(bool refuse)
 {
-    run_sql(harness.path, refuse
-                              ? "create trigger no_versions before insert on versions begin select "
-                                "raise(abort,'no'); end"
-                              : "drop trigger no_versions");
+    if (refuse) {
+        refuse_writes(harness.path, "BEFORE INSERT ON versions", "");
+    } else {
+        take_writes(harness.path);
+    }
 }
 
 // Whether its update is counted: the answer comes once the round is merged, or could not be.
@@ -279,9 +280,7 @@ static void test_a_row_that_cannot_be_stored_is_given_up(void **state)
     enroll(&harness, false);
     assert_int_equal(checkin_status(1, 6), 200);
     assert_int_equal(checkin_status(2, 6), 200);
-    run_sql(harness.path,
-            "create trigger no_seven before update on clients when new.budget_left = 7 begin "
-            "select raise(abort,'no'); end");
+    refuse_writes(harness.path, "BEFORE UPDATE ON clients", "WHEN (NEW.budget_left = 7)");
     checkin_status(1, 7); // its batch fails, or the next
     test_advance(2000);
     checkin_status(2, 6);
@@ -427,13 +426,20 @@ static void test_metered_bytes_reach_the_store(void **state)
     assert_int_equal(sum, 4 * 500);
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+// A server's disk is not this process's to fill.
+static int run_tests_of_files(void)
+{
+    const struct CMUnitTest tests[] = {TEST(test_not_ready_until_something_is_written)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_acknowledged_after_the_commit),
         TEST(test_batch_that_fails_is_taken_back),
-        TEST(test_not_ready_until_something_is_written),
         TEST(test_a_thread_that_hangs_is_noticed),
         TEST(test_commit_of_a_round_that_fails),
         TEST(test_many_clients_at_once),
@@ -442,5 +448,6 @@ int main(void)
         TEST(test_order_of_arrival_does_not_matter),
         TEST(test_metered_bytes_reach_the_store),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return failed + (test_store_is_postgres() ? 0 : run_tests_of_files());
 }

@@ -322,8 +322,7 @@ static void test_a_batch_that_fails(void **state)
     size_t len;
     tern_EnrollRequest request = tern_EnrollRequest_init_zero;
     struct tern_http_exchange *last = begin_merge(updates);
-    run_sql(harness.path, "create trigger no_clients before insert on clients begin select "
-                          "raise(abort,'no'); end");
+    refuse_writes(harness.path, "BEFORE INSERT ON clients", "");
     strcpy(request.join_code, JOIN_CODE);
     assert_int_equal(tern_wire_encode_enroll_request(&request, body, sizeof body, &len), TERN_OK);
     struct tern_http_exchange *refused =
@@ -333,7 +332,7 @@ static void test_a_batch_that_fails(void **state)
     assert_true(answer.status == 503);
     answer_free(&answer);
     assert_int_equal(end_update(last).status, tern_UpdateStatus_UPDATE_ACCEPTED);
-    run_sql(harness.path, "drop trigger no_clients");
+    take_writes(harness.path);
     assert_int_equal(end_update(begin_update(2, &updates[1])).status,
                      tern_UpdateStatus_UPDATE_DUPLICATE);
     expect_round(TERN_ROUND_COMMITTED, 1);
@@ -348,8 +347,7 @@ static void test_a_version_that_cannot_be_stored(void **state)
     struct update updates[3];
     char why[256];
     struct tern_http_exchange *last = begin_merge(updates);
-    run_sql(harness.path, "create trigger no_versions before insert on versions begin select "
-                          "raise(abort,'no'); end");
+    refuse_writes(harness.path, "BEFORE INSERT ON versions", "");
     open_gate();
     assert_int_equal(end_update(last).status, tern_UpdateStatus_UPDATE_ACCEPTED);
     struct tern_service_facts facts = {0};
@@ -357,7 +355,7 @@ static void test_a_version_that_cannot_be_stored(void **state)
         assert_false(tern_service_stores(harness.service, why));
         tern_service_facts(harness.service, &facts);
     }
-    run_sql(harness.path, "drop trigger no_versions");
+    take_writes(harness.path);
     assert_int_equal(end_update(begin_update(2, &updates[1])).status,
                      tern_UpdateStatus_UPDATE_DUPLICATE);
     assert_true(tern_service_stores(harness.service, why));

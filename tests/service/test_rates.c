@@ -92,13 +92,12 @@ static void test_what_was_rolled_back_does_not_count(void **state)
         const tern_Task task = task_of(1);
         const struct report what = {.value = 0.01F, .loss = losses[i]};
         assert_true(task.learning_rate == rates[i]);
-        run_sql(harness.path, "create trigger no_rounds before insert on rounds begin select "
-                              "raise(abort,'no'); end");
+        refuse_writes(harness.path, "BEFORE INSERT ON rounds", "");
         report(1, &task, &what);
         struct answer failed = put_checkin(&harness, 1, &plain);
         assert_int_equal(failed.status, 503);
         answer_free(&failed);
-        run_sql(harness.path, "drop trigger no_rounds");
+        take_writes(harness.path);
         assert_int_equal(report(1, &task, &what), 200);
     }
 }

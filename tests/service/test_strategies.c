@@ -201,14 +201,13 @@ static void test_late_update_in_a_batch_that_fails(void **state)
     uint8_t after[TERN_SHA256_SIZE];
     struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
     do_round(&harness, 2, NULL, 3.0F);
-    run_sql(harness.path, "create trigger no_bodies before insert on update_bodies begin select "
-                          "raise(abort,'no'); end");
+    refuse_writes(harness.path, "BEFORE INSERT ON update_bodies", "");
     store_digest(&harness, before);
     tern_UpdateStatus status;
     assert_int_equal(put(&late, &status), 503);
     store_digest(&harness, after);
     assert_memory_equal(before, after, TERN_SHA256_SIZE);
-    run_sql(harness.path, "drop trigger no_bodies");
+    take_writes(harness.path);
     expect_status(&late, tern_UpdateStatus_UPDATE_ACCEPTED);
     assert_float_equal(moved(), 1.0F + (2.0F / sqrtf(2.0F) + 3.0F) / 2.0F, 1e-5F);
     expect_replayed(2, 4);

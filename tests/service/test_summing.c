@@ -78,10 +78,9 @@ static void play(const struct course *course, uint8_t model_sha256[TERN_SHA256_S
     for (unsigned i = 0; i < CLIENTS; i++) {
         const uint64_t client = course->order[i];
         if (course->fail_before == i + 1) {
-            run_sql(harness.path, "create trigger no_updates after insert on updates begin select "
-                                  "raise(abort,'no'); end");
+            refuse_writes(harness.path, "AFTER INSERT ON updates", "");
             assert_int_equal(put(client, &tasks[client].task), 503);
-            run_sql(harness.path, "drop trigger no_updates");
+            take_writes(harness.path);
         }
         assert_int_equal(put(client, &tasks[client].task), 200);
         if (course->restart_after == i + 1) {

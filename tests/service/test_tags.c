@@ -71,13 +71,12 @@ static uint32_t count(uint32_t members, uint32_t group)
 static void report_twice(uint64_t client, const tern_Task *task, const struct report *what)
 {
     const tern_CheckinRequest plain = tern_CheckinRequest_init_zero;
-    run_sql(harness.path, "create trigger no_rows before insert on assignments begin "
-                          "select raise(abort,'no'); end");
+    refuse_writes(harness.path, "BEFORE INSERT ON assignments", "");
     report(client, task, what);
     struct answer failed = put_checkin(&harness, client, &plain);
     assert_int_equal(failed.status, 503);
     answer_free(&failed);
-    run_sql(harness.path, "drop trigger no_rows");
+    take_writes(harness.path);
     assert_int_equal(report(client, task, what), 200);
 }
 
