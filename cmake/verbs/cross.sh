@@ -2,7 +2,7 @@
 
 help_cross() {
     cat <<'END_HELP'
-usage: ./tern cross amd64|arm64|armhf... [--static] [--package] [--test|--long]
+usage: ./tern cross amd64|arm64|armhf... [--static] [--package] [--prepare|--test|--long]
 
 Builds Tern for these architectures of Debian, of the release that runs here (12 or 13), optimized
 for size, and prints how large the programs are. They are in build/cross/ARCH/dynamic/bin, or
@@ -14,6 +14,7 @@ static/bin.
   --test      runs the unit, contract, power-loss and vector tests, in qemu-user where the processor
               is another one; then compares codecs and a federation over TLS, byte for byte, with
               this machine's, and resumes a light client's TLS sessions
+  --prepare   builds what --test runs, for later
   --long      --test, and those of the tests that take minutes in emulation, too
 
 Compilers are Debian's. Libraries are unpacked below build/cross/ARCH, from the archive that this
@@ -203,12 +204,13 @@ cross_package() { # ARCH VARIANT
 
 # Left out: scripts, which would test this machine's programs; what needs a gigabyte of data; and
 # labelled "kernel" what asks the kernel for more than qemu-user passes on, which is run natively.
-cross_test() { # ARCH VARIANT yes|long
+cross_test() { # ARCH VARIANT prepare|yes|long
     local dir without='^real-input$'
     dir=$(cross_dir "$1")/$2
     cross_is_native "$1" || without+='|^kernel$'
     [ "$3" = long ] || without+='|^(long|slow)$'
     cross_build "$1" "$2" tern-compiled-tests
+    [ "$3" != prepare ] || return 0
     say "tests ($1, $2)"
     ctest --test-dir "$dir" -L '^compiled$' -LE "$without" -j "$(cores)" --output-on-failure \
         --no-tests=error --output-log "$dir/tests.log" || fail "tests for $1 failed; see $dir/tests.log"
@@ -266,6 +268,7 @@ verb_cross() {
         amd64 | arm64 | armhf) archs+=("$1") ;;
         --static) variant=static ;;
         --package) package=yes ;;
+        --prepare) test=prepare ;;
         --test) test=yes ;;
         --long) test=long ;;
         -*) usage_error "cross: unknown option '$1'; ./tern cross --help" ;;
@@ -286,7 +289,7 @@ verb_cross() {
         [ "$test" = no ] || cross_hold_documents "$arch" "$variant"
         [ "$test" = no ] || cross_test "$arch" "$variant" "$test"
     done
-    [ "$test" != no ] || return 0
+    case $test in no | prepare) return 0 ;; esac
     cross_compare "$variant" "${archs[@]}"
     [ "$variant" = dynamic ] || for arch in "${archs[@]}"; do cross_sessions "$arch"; done
 }
