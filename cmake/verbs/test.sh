@@ -153,8 +153,8 @@ run_tests() { # SKIPS AGAIN VARIANT... -- CTEST-OPTION...
     say "tests"
     local status=0
     export TSAN_OPTIONS="suppressions=$TERN_ROOT/tests/tsan.supp${TSAN_OPTIONS:+ $TSAN_OPTIONS}"
-    # Three more than there are cores: many wait for a program or a timer of another.
-    ctest --test-dir "$all" -j "$(($(cores) + 3))" --output-on-failure --no-tests=error "$@" \
+    # Six more than there are cores: most wait for a program or a timer of another.
+    ctest --test-dir "$all" -j "$(($(cores) + 6))" --output-on-failure --no-tests=error "$@" \
         --output-log "$all/log.txt" || status=$?
     if [ "$skips" = no ] && grep -qE '\*\*\*(Skipped|Not Run)' "$all/log.txt"; then
         fail "tests were skipped (named above), and --no-skips does not allow that"
