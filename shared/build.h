@@ -37,6 +37,11 @@
 #define TERN_SMALL 0
 #endif
 
+// 1: the board has codecs in hardware, and defines the table of codec/kernels/offload.h.
+#ifndef TERN_OFFLOAD
+#define TERN_OFFLOAD 0
+#endif
+
 // 1: what people read: the texts of --help, the reasons in events, and all that struct
 // tern_codec_info says of a payload. 0: of that, its scale and largest magnitude alone.
 #ifndef TERN_FOR_PEOPLE

@@ -1,6 +1,7 @@
 // Planar base-3^5 bytes (3LC section 3.2), as they are or with zero runs coded (section 3.3).
 #include "codec/coders/parallel.h"
 #include "codec/coders/ternary.h"
+#include "codec/kernels/offload.h"
 #include "util/bytes.h"
 
 #include <stdbool.h>
@@ -139,6 +140,9 @@ static void expand_runs(const uint8_t *coded, size_t len, float scale,
 
 static void decode_runs(const uint8_t *body, size_t len, float *dst, size_t count)
 {
+    if (tern_offload_decode(TERN_MODE_TERNARY_ZERO_RUN, body, len, dst, count)) {
+        return;
+    }
     const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
     size_t coded_len = len - TERN_TERNARY_SCALE_BYTES;
     float scale = tern_get_f32(body);
@@ -153,6 +157,9 @@ static void decode_runs(const uint8_t *body, size_t len, float *dst, size_t coun
 
 static void decode_packed(const uint8_t *body, size_t len, float *dst, size_t count)
 {
+    if (tern_offload_decode(TERN_MODE_TERNARY_PACKED, body, len, dst, count)) {
+        return;
+    }
     walk_packed(body + TERN_TERNARY_SCALE_BYTES, len - TERN_TERNARY_SCALE_BYTES, tern_get_f32(body),
                 fresh_target(dst, count), tern_kernel_ternary_set);
     tern_kernel_finish();

@@ -3,6 +3,7 @@
 
 #include "build.h"
 #include "codec/coders/parallel.h"
+#include "codec/kernels/offload.h"
 #include "util/bytes.h"
 #include <stdbool.h>
 
@@ -166,6 +167,26 @@ static size_t encode_planes(const struct tern_encode_job *job, float scale,
     return write_head(job, coder->mode, scale) + len;
 }
 
+// By a block that the board may have for planar coders; 0: it has none. A block has the symbols only, so
+// what is left of the values is found from the payload.
+static size_t encode_offloaded(const struct tern_encode_job *job, enum tern_mode_byte mode,
+                               struct tern_threshold threshold)
+{
+    size_t len = tern_offload_encode(&(struct tern_offload_job){
+        .mode = mode,
+        .values = job->values,
+        .count = job->count,
+        .dst = job->dst,
+        .scale = threshold.scale,
+        .threshold = threshold.bits,
+    });
+    if (len > 0) {
+        tern_planar_add_runs(job->dst + TERN_TERNARY_HEAD, len - TERN_TERNARY_HEAD,
+                             -threshold.scale, tern_planar_target(job->values, job->count));
+    }
+    return len;
+}
+
 size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_threshold threshold)
 {
     // One value takes less as it is than as scale and symbol.
@@ -179,6 +200,10 @@ size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_thresh
         return encode_planes(job, threshold.scale, &planes);
     }
     const struct tern_ternary_coder *coder = coder_of(job->codec);
+    size_t offloaded = encode_offloaded(job, coder->mode, threshold);
+    if (offloaded > 0) {
+        return offloaded;
+    }
     size_t head = write_head(job, coder->mode, threshold.scale);
     uint8_t *packed = job->dst + head;
     tern_parallel_pack(parallel, tern_all_columns(job->values, job->count), threshold.scale,

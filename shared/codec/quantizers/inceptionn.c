@@ -13,6 +13,7 @@
 // `bounded` keeps the tags and their sizes but chooses them so that the error is never above the
 // bound: values are rounded to multiples of twice the bound.
 #include "codec/kernels/kernels.h"
+#include "codec/kernels/offload.h"
 #include "codec/quantizers/row.h"
 #include "util/bytes.h"
 #include "util/words.h"
@@ -109,6 +110,16 @@ static size_t inceptionn_encode(const struct tern_encode_job *job)
 {
     const struct tern_codec *codec = job->codec;
     bool literal = codec->variant == TERN_INCEPTIONN_LITERAL;
+    size_t offloaded = tern_offload_encode(&(struct tern_offload_job){
+        .mode = literal ? TERN_MODE_INCEPTIONN_LITERAL : TERN_MODE_INCEPTIONN_BOUNDED,
+        .values = job->values,
+        .count = job->count,
+        .dst = job->dst,
+        .bound = codec->exponent,
+    });
+    if (offloaded > 0) {
+        return offloaded;
+    }
     uint8_t *at = put_head(codec, job->dst);
     bool any = false;
     for (size_t start = 0; start < job->count; start += GROUP) {
@@ -254,7 +265,9 @@ static struct walk literal_walk(const uint8_t *body, size_t len)
 
 static void literal_decode(const uint8_t *body, size_t len, float *dst, size_t count)
 {
-    decode_groups(literal_walk(body, len), dst, count);
+    if (!tern_offload_decode(TERN_MODE_INCEPTIONN_LITERAL, body, len, dst, count)) {
+        decode_groups(literal_walk(body, len), dst, count);
+    }
 }
 
 static void literal_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
@@ -293,7 +306,9 @@ static struct walk bounded_walk(const uint8_t *body, size_t len)
 
 static void bounded_decode(const uint8_t *body, size_t len, float *dst, size_t count)
 {
-    decode_groups(bounded_walk(body, len), dst, count);
+    if (!tern_offload_decode(TERN_MODE_INCEPTIONN_BOUNDED, body, len, dst, count)) {
+        decode_groups(bounded_walk(body, len), dst, count);
+    }
 }
 
 static void bounded_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
