@@ -438,6 +438,24 @@ static void test_damaged_payloads(void **state)
     assert_true(tried > times / 2 && refused > tried / 4 && refused < tried);
 }
 
+// Groups that are missing behind the last byte of a beat, where nothing else is wrong.
+static void test_missing_groups(void **state)
+{
+    (void)state;
+    blocks_pause(0, 0, 7);
+    for (size_t beats = 1; beats < 4; beats++) {
+        const size_t len = 32 * beats;
+        memset(payload, 0, len);
+        payload[0] = TERN_MODE_INCEPTIONN_BOUNDED;
+        payload[1] = 10;
+        const size_t groups = (len - 2) / 2; // of no fields
+        check_decoder(payload, len, 8 * groups);
+        for (size_t missing = 1; missing < 70; missing++) {
+            check_decoder(payload, len, 8 * (groups + missing));
+        }
+    }
+}
+
 // --- What only the block itself shows
 
 static void test_non_finite_values(void **state)
@@ -573,15 +591,11 @@ static void test_values_per_cycle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codec_vectors),
-        cmocka_unit_test(test_payload_vectors),
-        cmocka_unit_test(test_coder_vectors),
-        cmocka_unit_test(test_random_values),
-        cmocka_unit_test(test_damaged_payloads),
-        cmocka_unit_test(test_non_finite_values),
-        cmocka_unit_test(test_segments_without_a_break),
-        cmocka_unit_test(test_container),
-        cmocka_unit_test(test_values_per_cycle),
+        cmocka_unit_test(test_codec_vectors),     cmocka_unit_test(test_payload_vectors),
+        cmocka_unit_test(test_coder_vectors),     cmocka_unit_test(test_random_values),
+        cmocka_unit_test(test_damaged_payloads),  cmocka_unit_test(test_missing_groups),
+        cmocka_unit_test(test_non_finite_values), cmocka_unit_test(test_segments_without_a_break),
+        cmocka_unit_test(test_container),         cmocka_unit_test(test_values_per_cycle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
