@@ -69,6 +69,7 @@ usage: ./tern VERB [OPTION...]      ./tern VERB --help tells more
   bench        what a round costs: bytes, updates per second, memory, speed of the codecs
   fuzz         runs the fuzzers for as long as you like
   firmware     builds the client for microcontrollers, and says what it takes of their memory
+  rtl          simulates the codecs in hardware, and says what they take of a chip
   cross        builds for ARM boards, and tests there in emulation
   package      makes Debian packages of the programs and the library
   browser      looks at the aggregator's dashboard in headless Chromium

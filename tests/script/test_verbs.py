@@ -11,7 +11,7 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
 VERBS = ["demo", "experiment", "test", "build", "bench", "fuzz", "lint", "format", "fresh", "cross",
-         "docs", "setup", "clean"]
+         "docs", "rtl", "setup", "clean"]
 
 
 def tern(*arguments, cwd="/", **environment):
@@ -43,7 +43,8 @@ class Help(unittest.TestCase):
                       ["experiment", "/nowhere.ini"], ["experiment", "--json"], ["demo", "x"],
                       ["bench", "nonsense"], ["bench", "--beside"], ["bench", "--beside", "/nowhere", "rounds"],
                       ["bench", "--beside", "/nowhere", "codec"], ["fresh", "--nonsense"], ["setup", "nonsense"],
-                      ["cross"], ["cross", "mips"], ["cross", "arm64", "--nonsense"], ["docs", "--nonsense"], ["docs", "--output"]):
+                      ["cross"], ["cross", "mips"], ["cross", "arm64", "--nonsense"], ["docs", "--nonsense"], ["docs", "--output"],
+                      ["rtl", "--nonsense"], ["rtl", "--values"], ["rtl", "--values", "x"]):
             done = tern(*wrong)
             self.assertEqual(done.returncode, 2, wrong)
             self.assertTrue(done.stderr.startswith("tern: "), wrong)
