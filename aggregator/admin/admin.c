@@ -100,6 +100,7 @@ static const struct route routes[] = {
     {"/api/v1/clients/columns", "GET", false, tern_admin_client_columns, NULL},
     {"/api/v1/clients/{}/revoke", "POST", false, tern_admin_revoke, NULL},
     {"/api/v1/rounds", "GET", false, tern_admin_rounds, NULL},
+    {"/api/v1/rounds/held-out", "GET", false, tern_admin_held_out, NULL},
     {"/api/v1/rounds/columns", "GET", false, tern_admin_round_columns, NULL},
     {"/api/v1/rounds/{}/close", "POST", false, tern_admin_close_round, NULL},
     {"/api/v1/enroll-codes", "GET", false, tern_admin_codes, NULL},
@@ -280,7 +281,8 @@ static void take_argument(const char *argument, struct admin_job *job)
 static bool is_list(const struct route *route)
 {
     return route->job == tern_admin_clients || route->job == tern_admin_rounds ||
-           route->job == tern_admin_client_columns || route->job == tern_admin_round_columns;
+           route->job == tern_admin_held_out || route->job == tern_admin_client_columns ||
+           route->job == tern_admin_round_columns;
 }
 
 // What is wrong with a request of a job, as a sentence; NULL when nothing is.

@@ -1,6 +1,7 @@
 // The JSON side of the admin listener.
 #include "admin/internal.h"
 
+#include "admin/held_out.h"
 #include "admin/rows.h"
 #include "admin/waiting.h"
 #include "util/bytes.h"
@@ -214,4 +215,29 @@ enum tern_result tern_admin_rounds(struct tern_service *service, struct tern_db 
         }
     }
     return tern_admin_reply_read(reply, list, result);
+}
+
+// The held-out figures of as many rounds: those of the versions that they began with.
+static enum tern_result add_held_outs(struct tern_db *db, const struct admin_job *job, cJSON *list)
+{
+    struct tern_held_outs all;
+    struct tern_db_round round;
+    TERN_TRY(tern_held_outs_load(db, job->after, job->after + job->limit - 1, &all));
+    struct tern_db_rows *rows = tern_db_rounds_after(db, job->after, job->limit);
+    while (tern_db_next(rows, &round)) {
+        cJSON *row = tern_held_outs_object(&all, round.base_version);
+        tern_json_u64(row, "round", round.round);
+        tern_db_check_row(rows, add_row(list, row));
+    }
+    tern_held_outs_free(&all);
+    return tern_db_end(rows);
+}
+
+enum tern_result tern_admin_held_out(struct tern_service *service, struct tern_db *db,
+                                     uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
+{
+    cJSON *list = cJSON_CreateArray();
+    (void)service;
+    (void)now_ms;
+    return tern_admin_reply_read(reply, list, add_held_outs(db, ctx, list));
 }

@@ -2,8 +2,8 @@
 // rows, which takes a tenth of what objects take.
 #include "admin/internal.h"
 
-#include "admin/accuracy.h"
 #include "admin/rows.h"
+#include "federation/accuracy.h"
 #include "rounds/error_watch.h"
 #include "util/bytes.h"
 #include <math.h>
@@ -74,22 +74,26 @@ static enum tern_result end_row(const struct row *row)
 // --- Rounds
 
 static const char *const round_columns[] = {
-    "round",           "state",        "opened_ms",     "closed_ms",   "target",   "applied",
-    "mean_loss",       "median_loss",  "learning_rate", "local_steps", "accuracy", "accuracy_model",
-    "evaluation_loss", "participants", "payload_up",    "http_up",     "tls_up",   "wire_up",
-    "payload_down",    "http_down",    "tls_down",      "wire_down",
+    "round",          "state",        "opened_ms",     "closed_ms",   "target",    "applied",
+    "mean_loss",      "median_loss",  "learning_rate", "local_steps", "accuracy",  "accuracy_model",
+    "evaluated_loss", "metrics",      "participants",  "payload_up",  "http_up",   "tls_up",
+    "wire_up",        "payload_down", "http_down",     "tls_down",    "wire_down", "float32",
 };
 
-// Rows of three tables side by side, each in the order of rounds.
+// Rows of four tables side by side, each in the order of rounds.
 struct rounds {
     struct tern_db *db;
     cJSON *columns;
+    uint64_t float32; // bytes of the model's values
     struct tern_db_rows *totals;
     struct tern_db_round_total total; // the next
     bool has_total;
     struct tern_db_rows *evaluations;
     struct tern_db_evaluation evaluation; // the next
     bool has_evaluation;
+    struct tern_db_rows *metrics;
+    struct tern_db_metric metric; // the next
+    bool has_metric;
 };
 
 static void next_total(struct rounds *rounds)
@@ -100,6 +104,19 @@ static void next_total(struct rounds *rounds)
 static void next_evaluation(struct rounds *rounds)
 {
     rounds->has_evaluation = tern_db_next(rounds->evaluations, &rounds->evaluation);
+}
+
+static void next_metric(struct rounds *rounds)
+{
+    rounds->has_metric = tern_db_next(rounds->metrics, &rounds->metric);
+}
+
+static void take_metrics(struct rounds *rounds, uint32_t version, struct tern_accuracy *accuracy)
+{
+    while (rounds->has_metric && rounds->metric.version <= version) {
+        tern_accuracy_add_metric(accuracy, &rounds->metric);
+        next_metric(rounds);
+    }
 }
 
 // Of the version's global model, or else of its replica; num_examples is 0 when nobody evaluated either.
@@ -116,12 +133,14 @@ static struct tern_accuracy take_accuracy(struct rounds *rounds, uint32_t versio
         tern_accuracy_add(&accuracy, &rounds->evaluation);
         next_evaluation(rounds);
     }
+    take_metrics(rounds, version, &accuracy);
     return accuracy;
 }
 
 static void put_accuracy(struct row *row, const struct tern_accuracy *accuracy)
 {
     if (accuracy->num_examples == 0) {
+        put_null(row);
         put_null(row);
         put_null(row);
         put_null(row);
@@ -134,6 +153,11 @@ static void put_accuracy(struct row *row, const struct tern_accuracy *accuracy)
     }
     put_text(row, tern_evaluated_name(accuracy->model));
     put_real(row, accuracy->loss);
+    cJSON *metrics = cJSON_CreateObject();
+    for (uint32_t i = 0; i < accuracy->metric_count; i++) {
+        tern_json_float(metrics, accuracy->metrics[i].name, (float)accuracy->metrics[i].value);
+    }
+    put(row, metrics);
 }
 
 static void put_bytes(struct row *row, const struct tern_bytes *bytes)
@@ -155,6 +179,7 @@ static void put_total(struct row *row, struct rounds *rounds, uint32_t round)
     put_number(row, total->participants);
     put_bytes(row, &total->up);
     put_bytes(row, &total->down);
+    put_number(row, total->participants * rounds->float32);
 }
 
 // What is made of a round's updates is null while it is open.
@@ -200,21 +225,27 @@ enum tern_result tern_admin_round_columns(struct tern_service *service, struct t
                                           uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
     const struct admin_job *job = ctx;
+    struct tern_service_facts facts;
+    tern_service_facts(service, &facts);
     struct rounds rounds = {
         .db = db,
+        .float32 = 4 * (uint64_t)facts.federation.values,
         .columns = make_columns(round_columns, sizeof round_columns / sizeof round_columns[0]),
         .totals = tern_db_round_totals_after(db, job->after),
-        .evaluations = tern_db_evaluations_after(db, job->after)};
-    (void)service;
+        .evaluations = tern_db_evaluations_after(db, job->after),
+        .metrics = tern_db_evaluation_metrics_from(db, job->after + 1)};
     (void)now_ms;
     next_total(&rounds);
     next_evaluation(&rounds);
+    next_metric(&rounds);
     enum tern_result result =
         rounds.columns != NULL ? add_rounds(&rounds, job) : TERN_ERR_NO_MEMORY;
     const enum tern_result totals = tern_db_end(rounds.totals);
     const enum tern_result evaluations = tern_db_end(rounds.evaluations);
+    const enum tern_result metrics = tern_db_end(rounds.metrics);
     result = result == TERN_OK ? totals : result;
     result = result == TERN_OK ? evaluations : result;
+    result = result == TERN_OK ? metrics : result;
     return tern_admin_reply_read(reply, rounds.columns, result);
 }
 

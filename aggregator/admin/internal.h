@@ -62,6 +62,7 @@ TERN_ADMIN_JOB(tern_admin_status);
 TERN_ADMIN_JOB(tern_admin_waiting);
 TERN_ADMIN_JOB(tern_admin_clients);
 TERN_ADMIN_JOB(tern_admin_rounds);
+TERN_ADMIN_JOB(tern_admin_held_out);
 TERN_ADMIN_JOB(tern_admin_client_columns); // columns.c
 TERN_ADMIN_JOB(tern_admin_round_columns);
 TERN_ADMIN_JOB(tern_admin_codes); // actions.c

@@ -13,25 +13,11 @@ static void take_bytes(struct tern_round_bytes *bytes, const struct tern_db_mete
 
 enum tern_result tern_figures_load(struct tern_db *db, struct tern_figures *figures)
 {
-    struct tern_db_evaluation evaluation;
     struct tern_db_counts counts;
     struct tern_db_meter all;
     struct tern_db_meter outside;
     memset(figures, 0, sizeof *figures);
-    struct tern_db_rows *rows = tern_db_evaluations_newest(db);
-    while (tern_db_next(rows, &evaluation)) {
-        if (evaluation.model != figures->newest.model) {
-            figures->newest = (struct tern_accuracy){.model = evaluation.model};
-        }
-        tern_accuracy_add(&figures->newest, &evaluation);
-    }
-    TERN_TRY(tern_db_end(rows));
-    struct tern_db_metric metric;
-    rows = tern_db_evaluation_metrics(db);
-    while (tern_db_next(rows, &metric)) {
-        tern_accuracy_add_metric(&figures->newest, &metric);
-    }
-    TERN_TRY(tern_db_end(rows));
+    TERN_TRY(tern_accuracy_newest(db, &figures->newest));
     TERN_TRY(tern_db_counts(db, 0, &counts));
     TERN_TRY(tern_db_meter_training(db, &all, &outside));
     take_bytes(&figures->all, &all);

@@ -3,7 +3,7 @@
 #ifndef TERN_AGGREGATOR_FIGURES_H
 #define TERN_AGGREGATOR_FIGURES_H
 
-#include "admin/accuracy.h"
+#include "federation/accuracy.h"
 #include "store/store.h"
 #include <cjson/cJSON.h>
 

@@ -1,6 +1,6 @@
 #include "cli/report_fairness.h"
 
-#include "cli/held_out.h"
+#include "admin/held_out.h"
 #include "cli/state.h"
 #include "rounds/fairness.h"
 #include <inttypes.h>
@@ -97,7 +97,7 @@ static void add_figure(struct shares *shares, const struct tern_db_metric *metri
 static enum tern_result load_named(struct shares *shares, bool usual)
 {
     struct tern_db_metric metric;
-    struct tern_db_rows *rows = tern_db_metrics(shares->db);
+    struct tern_db_rows *rows = tern_db_metrics_from(shares->db, 0);
     while (tern_db_next(rows, &metric)) {
         const bool is_usual =
             strcmp(metric.name, "loss") == 0 || strcmp(metric.name, "accuracy") == 0;
@@ -112,7 +112,7 @@ static enum tern_result load_figures(struct shares *shares)
 {
     TERN_TRY(load_named(shares, true));
     TERN_TRY(load_named(shares, false));
-    return tern_held_outs_load(shares->db, &shares->held_outs);
+    return tern_held_outs_load(shares->db, 0, UINT32_MAX, &shares->held_outs);
 }
 
 static void add_total(struct shares *shares, const struct tern_db_client_total *total)

@@ -1,6 +1,6 @@
+#include "admin/held_out.h"
 #include "cli/event_file.h"
 #include "cli/figures.h"
-#include "cli/held_out.h"
 #include "cli/listing.h"
 #include "cli/verbs.h"
 #include "hosted/files.h"
@@ -76,6 +76,10 @@ static void add_bytes(cJSON *row, const struct tern_round_bytes *bytes)
     tern_json_u64(row, "participants", bytes->participants);
     tern_json_u64(row, "payload_up", bytes->up.payload);
     tern_json_u64(row, "payload_down", bytes->down.payload);
+    tern_json_u64(row, "http_up", bytes->up.http);
+    tern_json_u64(row, "http_down", bytes->down.http);
+    tern_json_u64(row, "tls_up", bytes->up.tls);
+    tern_json_u64(row, "tls_down", bytes->down.tls);
     tern_json_u64(row, "wire_up", bytes->up.wire);
     tern_json_u64(row, "wire_down", bytes->down.wire);
 }
@@ -116,7 +120,8 @@ static enum tern_result load(struct tern_db *db, struct rounds *rounds)
     struct tern_db_round newest = {.round = 0};
     TERN_TRY(tern_db_may_miss(tern_db_round_last(db, &newest)));
     rounds->first = newest.round > rounds->last ? newest.round - rounds->last + 1 : 0;
-    TERN_TRY(tern_held_outs_load(db, &rounds->held_outs));
+    const uint32_t base = rounds->first > 0 ? rounds->first - 1 : 0; // of the first one
+    TERN_TRY(tern_held_outs_load(db, base, UINT32_MAX, &rounds->held_outs));
     const enum tern_result result = tern_round_figures_load(db, &rounds->figures);
     if (result != TERN_OK) {
         tern_held_outs_free(&rounds->held_outs);

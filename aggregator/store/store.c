@@ -353,6 +353,11 @@ enum tern_result tern_db_quick_check(struct tern_db *db)
     return tern_sql_quick_check(db->sql);
 }
 
+enum tern_result tern_db_bytes(struct tern_db *db, uint64_t *bytes)
+{
+    return tern_sql_bytes(db->sql, bytes);
+}
+
 enum tern_result tern_db_free_bytes(struct tern_db *db, uint64_t *bytes)
 {
     return tern_sql_free_bytes(db->sql, bytes);

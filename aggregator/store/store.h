@@ -187,6 +187,8 @@ void tern_db_stop_when(struct tern_db *db, const atomic_bool *stop);
 // TERN_ERR_IO  the file is damaged
 TERN_MUST_USE enum tern_result tern_db_quick_check(struct tern_db *db);
 
+// Bytes of the file, without its log.
+TERN_MUST_USE enum tern_result tern_db_bytes(struct tern_db *db, uint64_t *bytes);
 // Bytes of the file that hold nothing: what comes is written there first, and a shrink gives them back.
 TERN_MUST_USE enum tern_result tern_db_free_bytes(struct tern_db *db, uint64_t *bytes);
 
@@ -626,10 +628,12 @@ struct tern_db_metric {
 };
 TERN_MUST_USE enum tern_result tern_db_metric_put(struct tern_db *db,
                                                   const struct tern_db_metric *metric);
-// Of clients that train, by version, name and client.
-struct tern_db_rows *tern_db_metrics(struct tern_db *db);
+// Of clients that train, from that version on, by version, name and client.
+struct tern_db_rows *tern_db_metrics_from(struct tern_db *db, uint32_t version);
 // Of evaluators, by version, model, those that are not late first, client and the order of names.
 struct tern_db_rows *tern_db_evaluation_metrics(struct tern_db *db);
+// Those from that version on, in the same order.
+struct tern_db_rows *tern_db_evaluation_metrics_from(struct tern_db *db, uint32_t version);
 
 // --- Statistics of columns, and the scaling that is made of them
 

@@ -236,11 +236,12 @@ enum tern_result tern_db_metric_put(struct tern_db *db, const struct tern_db_met
     return tern_table_put(db, METRICS, metric, "");
 }
 
-struct tern_db_rows *tern_db_metrics(struct tern_db *db)
+struct tern_db_rows *tern_db_metrics_from(struct tern_db *db, uint32_t version)
 {
-    return tern_table_rows(
-        tern_table_select(db, METRICS, "WHERE of_evaluator = 0 ORDER BY version, name, client"),
-        METRICS);
+    struct tern_query query = tern_table_select(
+        db, METRICS, "WHERE version >= ? AND of_evaluator = 0 ORDER BY version, name, client");
+    tern_query_bind(&query, version);
+    return tern_table_rows(query, METRICS);
 }
 
 struct tern_db_rows *tern_db_evaluation_metrics(struct tern_db *db)
@@ -249,6 +250,15 @@ struct tern_db_rows *tern_db_evaluation_metrics(struct tern_db *db)
         tern_table_select(db, METRICS,
                           "WHERE of_evaluator = 1 ORDER BY version, model, late, client, name"),
         METRICS);
+}
+
+struct tern_db_rows *tern_db_evaluation_metrics_from(struct tern_db *db, uint32_t version)
+{
+    struct tern_query query = tern_table_select(db, METRICS,
+                                                "WHERE version >= ? AND of_evaluator = 1"
+                                                " ORDER BY version, model, late, client, name");
+    tern_query_bind(&query, version);
+    return tern_table_rows(query, METRICS);
 }
 
 // --- Statistics

@@ -14,11 +14,13 @@ from typing import Any
 from tern.table import Table
 
 PAGE = 1000  # entries that the API gives at once, at most
+HELD_OUT_PAGE = 100  # rounds whose held-out figures are asked for at once: the aggregator reads a row of each client
 PREFIX = "/api/v1/"
 DEFAULT_ADDRESS = "http://127.0.0.1:9443"
 UNIX = "unix:"
 
-# Of history(): what a round is mostly looked at for, in this order, where the aggregator has it.
+# Of history(): what a round is mostly looked at for, in this order, where the aggregator has it; behind "accuracy" come
+# the evaluators' other figures and those of the clients' held-out data.
 HISTORY = ("round", "state", "applied", "mean_loss", "median_loss", "accuracy", "accuracy_model", "learning_rate",
            "local_steps", "wire_up", "wire_down", "seconds")
 
@@ -97,13 +99,13 @@ class Federation:
     def _get(self, path: str) -> Any:
         return json.loads(self._ask("GET", PREFIX + path))
 
-    def _list(self, path: str, key: str, after: int = 0) -> list[dict[str, Any]]:
+    def _list(self, path: str, key: str, after: int = 0, limit: int = PAGE) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         while True:
             after = rows[-1][key] if rows else after
-            page = self._get(f"{path}?limit={PAGE}&after={after}")
+            page = self._get(f"{path}?limit={limit}&after={after}")
             rows += page
-            if len(page) < PAGE:
+            if len(page) < limit:
                 return rows
 
     def _columns(self, path: str, key: str, after: int) -> list[dict[str, Any]]:
@@ -134,15 +136,24 @@ class Federation:
 
     def rounds(self, after: int = 0) -> Table:
         """All rounds, the open one too, with what the API has of each: settings, losses, accuracy, bytes. Times are
-        milliseconds since 1970. after: only later ones."""
+        milliseconds since 1970. after: only later ones.
+
+        Of the version that the round made, accuracy and evaluated_NAME of every other figure, evaluators' means weighted by
+        their examples. Of the version that it began with, what clients found on held-out data of their own, where
+        train.evaluate asks for it: held_out_NAME, the mean weighted by examples, held_out_NAME_mean, each client alike,
+        _deviation, _worst and _worst_client; held_out_clients and held_out_model."""
         return Table(self._rounds(after))
 
     def _rounds(self, after: int = 0) -> list[dict[str, Any]]:
         figures = {row["round"]: row for row in self._columns("rounds", "round", after)}
-        return [row | figures.get(row["round"], {}) for row in self._list("rounds", "round", after)]
+        held_out = {row["round"]: _held_out(row)
+                    for row in self._list("rounds/held-out", "round", after, HELD_OUT_PAGE)}
+        return [flat_round(row | figures.get(row["round"], {}) | held_out.get(row["round"], {}))
+                for row in self._list("rounds", "round", after)]
 
     def history(self) -> Table:
-        """The committed rounds, in few columns: loss, accuracy where evaluators reported it, updates, seconds."""
+        """The committed rounds, in few columns: loss, accuracy and other figures where evaluators or clients reported
+        them, updates, seconds."""
         return history_of(self._rounds())
 
     def metrics(self) -> dict[str, float]:
@@ -198,11 +209,32 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
+def flat_round(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A round's row with the evaluators' metrics as evaluated_NAME in place of the object "metrics"."""
+    flat = {name: value for name, value in row.items() if name != "metrics"}
+    return flat | {f"evaluated_{name}": value for name, value in (row.get("metrics") or {}).items()}
+
+
+def _held_out(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the API's held-out figures by the names of `tern-aggregator rounds --json`."""
+    if not row["metrics"]:
+        return {}
+    flat = {"held_out_clients": row["clients"], "held_out_model": row["model"]}
+    for name, figure in row["metrics"].items():
+        flat |= {f"held_out_{name}" + (f"_{kind}" if kind != "weighted" else ""): value for kind, value in figure.items()}
+    return flat
+
+
 def history_of(rounds: list[dict[str, Any]]) -> Table:
     """The table of history() of rows of rounds."""
     rows = [row | {"seconds": (row["closed_ms"] - row["opened_ms"]) / 1000} for row in rounds
             if row["state"] == "committed"]
-    return Table(rows, [name for name in HISTORY if any(name in row for row in rows)] or list(HISTORY[:4]))
+    names = dict.fromkeys(name for row in rows for name in row)
+    figures = [name for name in names if name.startswith("evaluated_") or
+               name.startswith("held_out_") and f"{name}_worst" in names]
+    behind = HISTORY.index("accuracy") + 1
+    shown = [name for name in HISTORY[:behind] if name in names] + figures
+    return Table(rows, shown + [name for name in HISTORY[behind:] if name in names] if rows else HISTORY[:4])
 
 
 def _refusal(method: str, path: str, status: int, content: bytes) -> str:

@@ -28,6 +28,7 @@ METRICS_MAX = 1000  # in one request of log-batch
 LAST_ROUND = "tern.last_round"  # tag: the last round that the run has
 # Numbers of a round that are its settings, its clock or its name, and not how it went.
 NO_METRICS = {"round", "base_version", "opened_ms", "closed_ms", "deadline_ms", "target", "quorum"}
+NO_METRIC_ENDS = ("_worst_client",)  # likewise
 # What does not change while a federation lasts, or is worth keeping of its first round.
 PARAMETERS = ("strategy", "strategy_parameters", "codec_up", "codec_down", "server_learning_rate")
 
@@ -105,7 +106,7 @@ def _experiment(server: _Server, name: str) -> str:
 def _metrics(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Of one round: step is the round, the timestamp the time of its end."""
     for name, value in row.items():
-        if name in NO_METRICS or isinstance(value, bool) or not isinstance(value, (int, float)):
+        if name in NO_METRICS or name.endswith(NO_METRIC_ENDS) or isinstance(value, bool) or not isinstance(value, (int, float)):
             continue
         if math.isfinite(value):
             yield {"key": name, "value": value, "timestamp": row["closed_ms"], "step": row["round"]}

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tern.federation import Federation, FederationError, history_of
+from tern.federation import Federation, FederationError, flat_round, history_of
 from tern.models import load_model, save_model, trainable
 from tern.table import Table
 from tern.trainers import Evaluate, Train, Trainer
@@ -41,10 +41,10 @@ class Simulation:
     model: dict[str, Any]  # the last version of the global model, {name: array}, each tensor in its dtype
     status: dict[str, Any]  # as `tern-aggregator status --json` has it
     seconds: float  # from the first check-in on
-    all_rounds: Table  # as `tern-aggregator rounds --json` has them
+    all_rounds: Table  # as `tern-aggregator rounds --json` has them, metrics as evaluated_NAME
 
     def rounds(self) -> Table:
-        """All rounds, as Federation.rounds(), with accuracy and bytes."""
+        """All rounds, as Federation.rounds(), with accuracy, other figures and bytes."""
         return self.all_rounds
 
     def history(self) -> Table:
@@ -300,7 +300,7 @@ class _Run:
 
     def result(self, seconds: float) -> Simulation:
         """What the aggregator has, which goes on meanwhile."""
-        rounds = Table(json.loads(self._verb("rounds", "--json", "--last", "1000000")))
+        rounds = Table(map(flat_round, json.loads(self._verb("rounds", "--json", "--last", "1000000"))))
         self._verb("export", "final.safetensors")
         return Simulation(model=load_model(self._folder / "final.safetensors"),
                           status=json.loads(self._verb("status", "--json")), seconds=seconds, all_rounds=rounds)

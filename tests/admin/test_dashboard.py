@@ -11,7 +11,7 @@ import time
 for folder in ("end_to_end", "browser"):
     sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / folder))
 from harness import HELPERS, Aggregator, Workspace, check, main, run  # noqa: E402
-from large_federation import open_round  # noqa: E402
+from large_federation import insert, open_round  # noqa: E402
 
 ROUNDS = 4
 LAYERS = ("payload", "http", "tls", "wire")
@@ -148,8 +148,10 @@ def test_columns_are_the_lists(browser, aggregator):
     rounds = browser.json("GET", "/api/v1/rounds/columns")
     listed = aggregator.json("rounds")
     check(rounds["round"] == [row["round"] for row in listed], f"{rounds['round']}")
-    for name in ("state", "applied", "target", "accuracy", "accuracy_model"):
+    for name in ("state", "applied", "target", "accuracy", "accuracy_model", "evaluated_loss", "metrics"):
         check(rounds[name] == [row.get(name) for row in listed], f"{name}: {rounds[name]}")
+    check(rounds["metrics"] == [{"f1_macro": 0.25, "mae": 2 + version} for version in range(1, ROUNDS + 1)] + [None],
+          f"{rounds['metrics']}")
     check(rounds["mean_loss"][-1] is None and rounds["closed_ms"][-1] == 0, "the open round has a result")
     by_round = {row["round"]: row for row in aggregator.json("report", "bytes", "--by", "round")["rows"]}
     for direction in ("up", "down"):
@@ -158,9 +160,10 @@ def test_columns_are_the_lists(browser, aggregator):
             expected = [by_round[i][name] for i in range(2, ROUNDS + 1)] # an evaluator's are in round 1, too
             check(rounds[name][1:ROUNDS] == expected, f"{name}: {rounds[name]}, not {expected}")
     check(rounds["participants"] == [UPDATES] * ROUNDS + [0], f"{rounds['participants']}")
+    check(rounds["float32"] == [UPDATES * 4 * 172] * ROUNDS + [0], f"{rounds['float32']}")
     behind = browser.json("GET", "/api/v1/rounds/columns?after=2&limit=1")
     check(behind["round"] == [3] and behind["wire_up"] == [rounds["wire_up"][2]] and
-          behind["accuracy"] == [rounds["accuracy"][2]], f"{behind}")
+          behind["accuracy"] == [rounds["accuracy"][2]] and behind["metrics"] == [rounds["metrics"][2]], f"{behind}")
     clients = browser.json("GET", "/api/v1/clients/columns")
     listed = aggregator.json("clients")
     for name in ("id", "name", "tags", "revoked", "evaluator", "last_seen_ms", "version"):
@@ -169,6 +172,35 @@ def test_columns_are_the_lists(browser, aggregator):
     check(clients["budget_left"] == [None] * 4, f"{clients['budget_left']}")
     check(browser.json("GET", "/api/v1/clients/columns?after=4")["id"] == [], "there is no fifth")
     check(browser.status("GET", "/api/v1/clients/columns?limit=1001") == 422, "more than a list may have")
+
+
+def test_held_out_figures(browser, aggregator):
+    """Clients 1 to 3 told 1, 2 and 6 of the model they began with, by 100, 100 and 200 examples."""
+    rows = browser.json("GET", "/api/v1/rounds/held-out")
+    check([row["round"] for row in rows] == list(range(1, ROUNDS + 2)), f"{rows}")
+    check([row["version"] for row in rows] == list(range(ROUNDS + 1)), f"{rows}")
+    loss = {"weighted": 3.75, "mean": 3, "worst": 6, "worst_client": 3, "deviation": 2.1602468}
+    first = rows[0]
+    check(first["clients"] == UPDATES and first["model"] == "replica", f"{first}")
+    check({name: round(value, 7) for name, value in first["metrics"]["loss"].items()} == loss, f"{first}")
+    check(first["metrics"]["f1_macro"]["worst"] == 0.125 and first["metrics"]["f1_macro"]["worst_client"] == 1, f"{first}")
+    check(rows[-1]["metrics"] == {} and rows[-1]["clients"] == 0 and rows[-1]["model"] is None, f"{rows[-1]}")
+    listed = aggregator.json("rounds")[1]
+    check(listed["held_out_loss"] == rows[1]["metrics"]["loss"]["weighted"] and listed["held_out_clients"] == UPDATES and
+          listed["held_out_f1_macro_mean"] == rows[1]["metrics"]["f1_macro"]["mean"], f"{listed} is not {rows[1]}")
+    check(browser.json("GET", "/api/v1/rounds/held-out?after=2&limit=1") == [rows[2]], "a part of it")
+    check(browser.json("GET", f"/api/v1/rounds/held-out?after={ROUNDS + 1}") == [], "there are no more")
+
+
+def tell_figures(database):
+    """What evaluators and clients tell beside loss and accuracy."""
+    insert(database, "metrics", [
+        {"version": version, "name": name, "client": 4, "of_evaluator": 1, "num_examples": 200, "value": value}
+        for version in range(1, ROUNDS + 1) for name, value in (("f1_macro", 0.25), ("mae", 2 + version))])
+    insert(database, "metrics", [
+        {"version": version, "name": name, "client": client, "num_examples": examples, "value": value / scale}
+        for version in range(ROUNDS) for client, examples, value in ((1, 100, 1), (2, 100, 2), (3, 200, 6))
+        for name, scale in (("loss", 1), ("f1_macro", 8))])
 
 
 def test_waiting_and_status(browser, aggregator):
@@ -220,6 +252,7 @@ def test():
         database = sqlite3.connect(aggregator.state / "tern.db")
         with database:
             database.execute("UPDATE clients SET tags = 'site=a' WHERE id = 2")
+            tell_figures(database)
             open_round(database, ROUNDS, int(time.time() * 1000), [1, 2, 3])
         database.close()
         aggregator.start()
@@ -228,7 +261,7 @@ def test():
         for part in (test_files, test_login, test_a_session_needs_both_halves, test_changes_come_from_the_page,
                      test_codes):
             part(browser)
-        for part in (test_columns_are_the_lists, test_waiting_and_status, test_actions):
+        for part in (test_columns_are_the_lists, test_held_out_figures, test_waiting_and_status, test_actions):
             part(browser, aggregator)
         test_logout(browser)
         test_guessing_is_held_back(browser)

@@ -48,7 +48,8 @@ ROUNDS = ["aggregator/rounds/", "aggregator/strategies/", "aggregator/downloads/
 MERGE = PURE_SHARED + ["shared/hosted/"] + ROUNDS
 CATCHUP = MERGE + ["aggregator/merge/"]
 FEDERATION = CATCHUP + ["aggregator/catchup/abilities.h", "aggregator/catchup/catchup.h"]
-SERVICE = FEDERATION + ["aggregator/federation/federation.h", "aggregator/http/http.h"]
+SERVICE = FEDERATION + ["aggregator/federation/accuracy.h", "aggregator/federation/federation.h",
+                        "aggregator/http/http.h"]
 
 RULES = {
     # libtern: no OS call, no clock, no stdio, no malloc.

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import socket
+import sqlite3
 import sys
 import threading
 import time
@@ -9,11 +10,25 @@ import unittest
 
 import tern
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "end_to_end"))
+for folder in ("end_to_end", "browser"):
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / folder))
 from hand_client import HandClient  # noqa: E402
 from harness import HELPERS, PATIENCE, Aggregator, Failure, Workspace, run  # noqa: E402
+from large_federation import insert  # noqa: E402
 
 ROUNDS = 1003  # more than one page of the API
+
+
+def tell_figures(path):
+    """What the evaluator tells of the versions of two rounds beside loss and accuracy, and two clients of the version
+    that the last round began with."""
+    evaluated = {"client": 4, "of_evaluator": 1, "num_examples": 200}
+    held_out = {"version": ROUNDS - 1, "num_examples": 10}
+    with sqlite3.connect(path) as database:
+        insert(database, "metrics", [
+            {"version": 1, "name": "round", "value": 0.5, **evaluated}, {"version": ROUNDS, "name": "r2", "value": 0.25, **evaluated},
+            {"client": 1, "name": "mae", "value": 1, **held_out}, {"client": 2, "name": "mae", "value": 4, **held_out}])
+    database.close()
 
 
 class Service(unittest.TestCase):
@@ -26,6 +41,7 @@ class Service(unittest.TestCase):
             "federation": {"model": "mlp:16-8-4", "seed": 7},
             "admin": {"address": "127.0.0.1", "port": 0, "port_file": cls.port_file}})
         run(HELPERS / "make_federation", cls.aggregator.state / "tern.db", ROUNDS)
+        tell_figures(cls.aggregator.state / "tern.db")
         cls.aggregator.start()
         deadline = time.monotonic() + PATIENCE
         while not (cls.port_file.exists() and cls.port_file.read_text().strip()):
@@ -71,6 +87,22 @@ class Service(unittest.TestCase):
         self.assertEqual(history["wire_up"], [row["wire_up"] for row in shown[:ROUNDS]])
         self.assertEqual(history["wire_down"][-1], shown[ROUNDS - 1]["wire_down"])
         self.assertEqual(history["accuracy"], [row.get("accuracy") for row in shown[:ROUNDS]])
+
+    def test_history_has_figures_by_any_name(self):
+        """Those that are in a row already keep their own place, too."""
+        history = self.federation.history()
+        self.assertEqual(history["evaluated_r2"], [None] * (ROUNDS - 1) + [0.25])
+        self.assertEqual(history["evaluated_round"], [0.5] + [None] * (ROUNDS - 1))
+        self.assertEqual(history["held_out_mae"], [None] * (ROUNDS - 1) + [2.5])
+        self.assertEqual(history["round"], list(range(1, ROUNDS + 1)))
+        self.assertEqual(history["evaluated_loss"][0], 0.5)
+        self.assertNotIn("held_out_mae_worst", history.columns)
+        last = self.federation.rounds(after=ROUNDS - 1)[0]
+        shown = self.aggregator.json("rounds", "--last", "2")[0]
+        told = {name: value for name, value in shown.items() if name.startswith("held_out_")}
+        self.assertEqual({name: last[name] for name in told}, told)
+        self.assertEqual((last["held_out_mae_worst"], last["held_out_mae_worst_client"]), (4, 2))
+        self.assertNotIn("metrics", last)
 
     def test_codes_are_cancelled(self):
         self.federation.enroll_code(label="lost")

@@ -139,7 +139,8 @@ class Rounds:
     def rounds(self):
         committed = [{"round": number, "state": "committed", "opened_ms": 1000 * number, "closed_ms": 1000 * number + 500,
                       "mean_loss": 1 / number, "median_loss": 0.5, "applied": 3, "strategy": "fedavgm", "codec_up": "3lc",
-                      "accuracy": None if number == 1 else 0.9, "finished": True} for number in range(1, self.count + 1)]
+                      "accuracy": None if number == 1 else 0.9, "finished": True, "evaluated_r2": 0.5, "held_out_mae_worst": 2.0,
+                      "held_out_mae_worst_client": 7} for number in range(1, self.count + 1)]
         return tern.Table([*committed, {"round": self.count + 1, "state": "open", "mean_loss": None}])
 
 
@@ -169,7 +170,8 @@ class Mlflow(unittest.TestCase):
         kept = self.kept.runs[run.run_id]
         self.assertEqual(self.kept.experiments, {"pumps & valves": kept["info"]["experiment_id"]})
         self.assertIn({"key": "mean_loss", "value": 0.5, "timestamp": 2500, "step": 2}, kept["metrics"])
-        self.assertEqual({metric["key"] for metric in kept["metrics"]}, {"mean_loss", "median_loss", "applied", "accuracy"})
+        self.assertEqual({metric["key"] for metric in kept["metrics"]}, {"mean_loss", "median_loss", "applied", "accuracy", "evaluated_r2",
+                                                                      "held_out_mae_worst"})
         self.assertEqual(self.steps(run, "mean_loss"), [1, 2, 3])
         self.assertEqual(self.steps(run, "accuracy"), [2, 3])
         self.assertEqual(kept["params"], {"strategy": "fedavgm", "codec_up": "3lc"})
@@ -194,7 +196,7 @@ class Mlflow(unittest.TestCase):
     def test_many_rounds_go_in_requests_of_a_thousand(self):
         run = mlflow.log(Rounds(700), self.uri, "long")
         self.assertEqual(self.steps(run, "mean_loss"), list(range(1, 701)))
-        self.assertEqual([path for _, path in self.kept.requests].count("/api/2.0/mlflow/runs/log-batch"), 3)
+        self.assertEqual([path for _, path in self.kept.requests].count("/api/2.0/mlflow/runs/log-batch"), 5)
 
     def test_what_failed_is_sent_again_and_nothing_twice(self):
         federation = Rounds(700)

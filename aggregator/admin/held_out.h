@@ -1,7 +1,7 @@
 // What clients that train found of the versions they were given, on held-out data of their own
-// (train.evaluate): for rounds and report fairness. From the main thread.
-#ifndef TERN_CLI_HELD_OUT_H
-#define TERN_CLI_HELD_OUT_H
+// (train.evaluate): for rounds, report fairness and the admin API. Reentrant.
+#ifndef TERN_ADMIN_HELD_OUT_H
+#define TERN_ADMIN_HELD_OUT_H
 
 #include "rounds/spread.h"
 #include "store/store.h"
@@ -20,12 +20,18 @@ struct tern_held_outs {
     size_t count;
 };
 
+// Those of the versions first to last.
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO; nothing is held then.
-TERN_MUST_USE enum tern_result tern_held_outs_load(struct tern_db *db, struct tern_held_outs *all);
+TERN_MUST_USE enum tern_result tern_held_outs_load(struct tern_db *db, uint32_t first,
+                                                   uint32_t last, struct tern_held_outs *all);
 void tern_held_outs_free(struct tern_held_outs *all);
 
 // Adds the figures of the version that a round trained from, each as held_out_NAME, the mean weighted by
 // examples, held_out_NAME_mean, _deviation, _worst and _worst_client; held_out_clients and held_out_model.
 void tern_held_outs_json(cJSON *row, const struct tern_held_outs *all, uint32_t version);
+
+// The same as {"version", "model", "clients", "metrics": {NAME: {"weighted", "mean", "deviation", "worst",
+// "worst_client"}}}; model is null and clients 0 where nobody told any.
+cJSON *tern_held_outs_object(const struct tern_held_outs *all, uint32_t version);
 
 #endif

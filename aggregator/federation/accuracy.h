@@ -1,10 +1,12 @@
 // The accuracy of a version, or what stands in its place, of what its evaluators found. Reentrant.
-#ifndef TERN_ADMIN_ACCURACY_H
-#define TERN_ADMIN_ACCURACY_H
+#ifndef TERN_FEDERATION_ACCURACY_H
+#define TERN_FEDERATION_ACCURACY_H
 
 #include "store/store.h"
 
-#define TERN_FIGURES_METRICS 4 // of one version, those of TERN_METRICS_MAX in client/ports.h
+// Of one version: what an evaluator tells are at most TERN_METRICS_MAX of client/ports.h, and not all need tell
+// the same.
+#define TERN_FIGURES_METRICS 16
 struct tern_figure {
     char name[TERN_DB_METRIC_MAX];
     double value;
@@ -31,6 +33,10 @@ void tern_accuracy_add(struct tern_accuracy *mean, const struct tern_db_evaluati
 // Adds the next of the evaluators' metrics, which come in the same order, where they are of that version and
 // model.
 void tern_accuracy_add_metric(struct tern_accuracy *mean, const struct tern_db_metric *metric);
+
+// Of the newest version that was evaluated: its global model, or else its replica. num_examples is 0: none was.
+// Errors of the store
+TERN_MUST_USE enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *out);
 
 // The figure that a version is known by: its accuracy, or that of the model's loss: r2, or auc. *value; false:
 // nobody told it.

@@ -1,4 +1,4 @@
-#include "admin/accuracy.h"
+#include "federation/accuracy.h"
 
 #include "tensor/model.h"
 #include <stdio.h>
@@ -52,6 +52,26 @@ void tern_accuracy_add_metric(struct tern_accuracy *mean, const struct tern_db_m
     const double share = (double)metric->num_examples;
     figure->value = (figure->value * before + (double)metric->value * share) / (before + share);
     figure->num_examples += metric->num_examples;
+}
+
+enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *out)
+{
+    struct tern_db_evaluation evaluation;
+    struct tern_db_metric metric;
+    memset(out, 0, sizeof *out);
+    struct tern_db_rows *rows = tern_db_evaluations_newest(db);
+    while (tern_db_next(rows, &evaluation)) {
+        if (evaluation.model != out->model) {
+            *out = (struct tern_accuracy){.model = evaluation.model};
+        }
+        tern_accuracy_add(out, &evaluation);
+    }
+    TERN_TRY(tern_db_end(rows));
+    rows = tern_db_evaluation_metrics_from(db, out->version);
+    while (tern_db_next(rows, &metric)) {
+        tern_accuracy_add_metric(out, &metric);
+    }
+    return tern_db_end(rows);
 }
 
 const char *tern_accuracy_name(const char *model_spec)

@@ -1,6 +1,6 @@
-#include "cli/held_out.h"
+#include "admin/held_out.h"
 
-#include "cli/state.h"
+#include "admin/rows.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,12 +42,13 @@ static enum tern_result add(struct tern_held_outs *all, const struct tern_db_met
     return TERN_OK;
 }
 
-enum tern_result tern_held_outs_load(struct tern_db *db, struct tern_held_outs *all)
+enum tern_result tern_held_outs_load(struct tern_db *db, uint32_t first, uint32_t last,
+                                     struct tern_held_outs *all)
 {
     struct tern_db_metric row;
     *all = (struct tern_held_outs){NULL, 0};
-    struct tern_db_rows *rows = tern_db_metrics(db);
-    while (tern_db_next(rows, &row)) {
+    struct tern_db_rows *rows = tern_db_metrics_from(db, first);
+    while (tern_db_next(rows, &row) && row.version <= last) {
         tern_db_check_row(rows, add(all, &row));
     }
     const enum tern_result result = tern_db_end(rows);
@@ -79,11 +80,11 @@ static void add_one(cJSON *row, const struct tern_held_out *of)
     tern_json_u64(row, key, spread->worst_client);
 }
 
-void tern_held_outs_json(cJSON *row, const struct tern_held_outs *all, uint32_t version)
+// The first of the version's, in order of versions; all->count: behind the last.
+static size_t first_of(const struct tern_held_outs *all, uint32_t version)
 {
-    const struct tern_held_out *last = NULL;
     size_t first = 0;
-    for (size_t end = all->count; first < end;) { // they are in order of versions
+    for (size_t end = all->count; first < end;) {
         const size_t middle = first + (end - first) / 2;
         if (all->list[middle].version < version) {
             first = middle + 1;
@@ -91,7 +92,14 @@ void tern_held_outs_json(cJSON *row, const struct tern_held_outs *all, uint32_t 
             end = middle;
         }
     }
-    for (size_t i = first; i < all->count && all->list[i].version == version; i++) {
+    return first;
+}
+
+void tern_held_outs_json(cJSON *row, const struct tern_held_outs *all, uint32_t version)
+{
+    const struct tern_held_out *last = NULL;
+    for (size_t i = first_of(all, version); i < all->count && all->list[i].version == version;
+         i++) {
         last = &all->list[i];
         add_one(row, last);
     }
@@ -99,4 +107,37 @@ void tern_held_outs_json(cJSON *row, const struct tern_held_outs *all, uint32_t 
         tern_json_u64(row, "held_out_clients", last->spread.clients);
         cJSON_AddStringToObject(row, "held_out_model", tern_evaluated_name(last->model));
     }
+}
+
+static void add_object(cJSON *metrics, const struct tern_held_out *of)
+{
+    const struct tern_spread *spread = &of->spread;
+    cJSON *metric = cJSON_AddObjectToObject(metrics, of->name);
+    tern_json_float(metric, "weighted", (float)spread->weighted);
+    tern_json_float(metric, "mean", (float)spread->mean);
+    tern_json_float(metric, "deviation", (float)tern_spread_deviation(spread));
+    tern_json_float(metric, "worst", (float)spread->worst);
+    tern_json_u64(metric, "worst_client", spread->worst_client);
+}
+
+cJSON *tern_held_outs_object(const struct tern_held_outs *all, uint32_t version)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON *metrics = cJSON_CreateObject();
+    const struct tern_held_out *most = NULL; // of the clients, that which most of them told
+    for (size_t i = first_of(all, version); i < all->count && all->list[i].version == version;
+         i++) {
+        const struct tern_held_out *of = &all->list[i];
+        most = most == NULL || of->spread.clients > most->spread.clients ? of : most;
+        add_object(metrics, of);
+    }
+    tern_json_u64(object, "version", version);
+    if (most != NULL) {
+        cJSON_AddStringToObject(object, "model", tern_evaluated_name(most->model));
+    } else {
+        cJSON_AddNullToObject(object, "model");
+    }
+    tern_json_u64(object, "clients", most != NULL ? most->spread.clients : 0);
+    cJSON_AddItemToObject(object, "metrics", metrics);
+    return object;
 }
