@@ -106,26 +106,6 @@ enum tern_result tern_admin_status(struct tern_service *service, struct tern_db 
 
 // --- Waiting
 
-static struct tern_waiting_rules rules_of(const struct tern_federation_config *config)
-{
-    return (struct tern_waiting_rules){
-        .rounds = config->round.rounds,
-        .min_clients = config->min_clients,
-        .cohort = config->round.cohort,
-        .quorum = config->round.quorum,
-        .eligible_within_ms = config->eligible_within_ms,
-        .come_back_min_ms = config->round.come_back_min_ms,
-        .interval_ms = config->round.min_interval_ms,
-        .interval_is_auto = config->round.interval_is_auto,
-        .fits_budgets = (config->steps.policy & TERN_STEPS_BUDGET) != 0 ||
-                        config->selection == TERN_SELECTION_BUDGET,
-        .ending = config->round.ending,
-        .tags = config->tags,
-        .statistics_are_wanted = config->statistics.wanted,
-        .statistics_min_clients = config->statistics.min_clients,
-    };
-}
-
 static cJSON *json_of_member(const struct tern_waiting_member *member)
 {
     static const char *const columns[] = {"id",       "name",        "last_seen_ms", "metered",
@@ -141,6 +121,7 @@ static cJSON *json_of_waiting(const struct tern_waiting *waiting)
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "now", waiting->sentence);
     cJSON_AddStringToObject(object, "advice", waiting->advice);
+    cJSON_AddStringToObject(object, "reason", tern_wait_name(waiting->wait));
     tern_json_bool(object, "needs_help", waiting->needs_help);
     tern_json_u64(object, "waits_for", waiting->missing);
     cJSON *members = cJSON_AddArrayToObject(object, "members");
@@ -150,20 +131,39 @@ static cJSON *json_of_waiting(const struct tern_waiting *waiting)
     return object;
 }
 
+static void add_missing(void *ctx, const struct tern_db_client *client, bool has_task)
+{
+    tern_waiting_add(ctx, client, has_task);
+}
+
+// By memory: a dashboard asks every few seconds, and updates wait while this runs.
+static enum tern_result load_waiting(struct tern_service *service, struct tern_db *db,
+                                     uint64_t now_ms, struct tern_waiting *waiting)
+{
+    const struct tern_federation *federation = tern_service_federation(service);
+    struct tern_wait_rules rules;
+    struct tern_wait_facts facts;
+    struct tern_db_counts counts = {.code_uses_left = 0};
+    tern_federation_waits(federation, now_ms, &rules, &facts);
+    tern_federation_missing(federation, add_missing, waiting);
+    if (tern_wait_of(&rules, &facts, now_ms) == TERN_WAIT_CLIENTS) {
+        TERN_TRY(tern_db_counts(db, now_ms, &counts));
+    }
+    const struct tern_waiting_known known = {.rules = &rules,
+                                             .facts = &facts,
+                                             .code_uses_left = counts.code_uses_left,
+                                             .now_ms = now_ms};
+    tern_waiting_say(waiting, &known);
+    return TERN_OK;
+}
+
 enum tern_result tern_admin_waiting(struct tern_service *service, struct tern_db *db,
                                     uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
-    const struct tern_waiting_rules rules = rules_of(tern_service_goes_by(service));
     struct tern_waiting *waiting = calloc(1, sizeof *waiting);
-    struct tern_status status;
     (void)ctx;
-    enum tern_result result = waiting != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
-    if (result == TERN_OK) {
-        result = tern_status_load(db, now_ms, &status);
-    }
-    if (result == TERN_OK) {
-        result = tern_waiting_load(db, &rules, &status, now_ms, waiting);
-    }
+    const enum tern_result result =
+        waiting != NULL ? load_waiting(service, db, now_ms, waiting) : TERN_ERR_NO_MEMORY;
     cJSON *json = result == TERN_OK ? json_of_waiting(waiting) : NULL;
     free(waiting);
     return tern_admin_reply_read(reply, json, result);

@@ -76,7 +76,51 @@ static void rounds(FILE *text, const struct tern_service_facts *facts)
     single(text, "finished", "gauge", "1 once the wanted rounds are done.",
            tern_round_finished(&facts->federation.machine));
     head(text, "round_mean_loss", "gauge", "Mean training loss of the last committed round.");
-    fprintf(text, "tern_round_mean_loss %.6g\n", (double)facts->federation.last_loss);
+    if (facts->federation.machine.committed > 0) {
+        fprintf(text, "tern_round_mean_loss %.6g\n", (double)facts->federation.last_loss);
+    }
+}
+
+static void waits(FILE *text, const struct tern_federation_facts *facts)
+{
+    head(text, "waiting", "gauge", "1 for what the federation waits for, as the API's waiting.");
+    for (unsigned i = 0; i < TERN_WAIT_COUNT; i++) {
+        fprintf(text, "tern_waiting{reason=\"%s\"} %d\n", tern_wait_name((enum tern_wait)i),
+                facts->wait == (enum tern_wait)i);
+    }
+    single(text, "waiting_needs_help", "gauge",
+           "1 while the federation waits for what does not come by itself.", facts->needs_help);
+}
+
+static void evaluated_row(FILE *text, const struct tern_accuracy *of, const char *metric,
+                          double value)
+{
+    fprintf(text, "tern_evaluated{metric=\"%s\",model=\"%s\"} %.6g\n", metric,
+            tern_evaluated_name(of->model), value);
+}
+
+static void evaluated(FILE *text, const struct tern_accuracy *of)
+{
+    const bool is_known = of->num_examples > 0;
+    head(text, "evaluated_version", "gauge", "The newest version that evaluators reported on.");
+    if (is_known) {
+        fprintf(text, "tern_evaluated_version %" PRIu32 "\n", of->version);
+    }
+    head(text, "evaluated", "gauge",
+         "What evaluators found of that version, means weighted by their examples.");
+    if (is_known && !of->no_accuracy) {
+        evaluated_row(text, of, "accuracy", of->accuracy);
+    }
+    if (is_known) {
+        evaluated_row(text, of, "loss", of->loss);
+    }
+    for (uint32_t i = 0; is_known && i < of->metric_count; i++) {
+        const char *name = of->metrics[i].name;
+        if (strcmp(name, "accuracy") != 0 &&
+            strcmp(name, "loss") != 0) { // of an evaluator's own making
+            evaluated_row(text, of, name, of->metrics[i].value);
+        }
+    }
 }
 
 static void clients(FILE *text, const struct tern_service_facts *facts)
@@ -89,6 +133,14 @@ static void clients(FILE *text, const struct tern_service_facts *facts)
     single(text, "clients_unreliable", "gauge",
            "Clients that take tasks and do not report: rounds do not count on them until they do.",
            facts->federation.unreliable);
+    const struct tern_trainers *trainers = &facts->federation.trainers;
+    single(text, "clients_never_came", "gauge", "Clients that train, enrolled and never came.",
+           trainers->never_came);
+    single(text, "clients_recent", "gauge",
+           "Clients that train and were seen within round.eligible_within.", trainers->recent);
+    single(text, "clients_spent", "gauge",
+           "Of those, clients whose byte budget has too little for another round.",
+           trainers->spent);
     single(text, "checkins_held", "gauge", "Check-ins being held until there is a task.",
            facts->held);
 }
@@ -126,6 +178,12 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
     single(text, "database_checked_seconds", "gauge",
            "When a check last found nothing wrong with the database, in Unix seconds; 0 = never.",
            facts->checked_ms / 1000);
+    single(text, "database_bytes", "gauge", "Bytes of the database, without its log.",
+           facts->database_bytes);
+    head(text, "disk_free_bytes", "gauge", "Bytes that are free where the database is.");
+    if (facts->disk_free_bytes > 0) {
+        fprintf(text, "tern_disk_free_bytes %" PRIu64 "\n", facts->disk_free_bytes);
+    }
     single(text, "batches_failed_total", "counter", "Transactions that could not be committed.",
            facts->batches_failed);
     histogram(text, "batch_requests", "Requests per transaction.", &facts->batch_size, 1.0);
@@ -210,6 +268,8 @@ struct tern_blob *tern_admin_metrics(const struct tern_service_facts *facts,
         return NULL;
     }
     rounds(text, facts);
+    waits(text, &facts->federation);
+    evaluated(text, &facts->federation.evaluated);
     clients(text, facts);
     answers(text, facts);
     error_buffers(text, facts);

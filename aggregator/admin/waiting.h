@@ -1,29 +1,10 @@
-// Why nothing happens in a federation, or whom its open round waits for, by the store and the settings:
-// for `status` and the admin API. Reentrant.
+// Why nothing happens in a federation, or whom its open round waits for, for people: `status`, which reads the
+// store, and the admin API, which asks the service. Reentrant.
 #ifndef TERN_ADMIN_WAITING_H
 #define TERN_ADMIN_WAITING_H
 
 #include "admin/rows.h"
-#include "rounds/ending.h"
-#include "rounds/tags.h"
-
-// The settings that this depends on, by their names.
-struct tern_waiting_rules {
-    uint32_t rounds;
-    uint32_t min_clients;
-    uint32_t cohort;
-    uint32_t quorum; // 0 = half the cohort
-    uint64_t eligible_within_ms;
-    uint64_t come_back_min_ms;
-    uint64_t interval_ms; // round.min_interval
-    bool interval_is_auto;
-    bool
-        fits_budgets; // rounds are fitted to clients' budgets, by schedule.policy or round.selection
-    struct tern_ending_policy ending;
-    struct tern_tags_wanted tags;    // of round.selection
-    bool statistics_are_wanted;      // statistics.columns = clients
-    uint32_t statistics_min_clients; // 0 = min_clients
-};
+#include "rounds/waits.h"
 
 #define TERN_WAITING_MEMBERS 50
 
@@ -35,20 +16,35 @@ struct tern_waiting_member {
 struct tern_waiting {
     char sentence[400];
     char advice[384]; // what to do about it
-    bool needs_help;  // it does not end by itself
+    enum tern_wait wait;
+    bool needs_help; // it does not end by itself
     // Of the open round's members without an update, those that were seen longest ago.
     struct tern_waiting_member members[TERN_WAITING_MEMBERS];
     uint32_t shown;
     uint32_t missing; // all of them
 };
 
+// What the sentences name beside the reason.
+struct tern_waiting_known {
+    const struct tern_wait_rules *rules;
+    const struct tern_wait_facts *facts;
+    uint64_t code_uses_left; // of join codes
+    uint64_t now_ms;
+};
+
+// Adds one of the open round's members that has no update and was not revoked; `waiting` is zeros at first.
+void tern_waiting_add(struct tern_waiting *waiting, const struct tern_db_client *client,
+                      bool has_task);
+// Says it, once all of those were added.
+void tern_waiting_say(struct tern_waiting *waiting, const struct tern_waiting_known *known);
+
 // Replaces the advice.
 void tern_waiting_advise(struct tern_waiting *waiting, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// TERN_ERR_IO and the like: tern_db_error() says it
+// All of it by the store: reads each client and each round. TERN_ERR_IO and the like: tern_db_error() says it
 TERN_MUST_USE enum tern_result tern_waiting_load(struct tern_db *db,
-                                                 const struct tern_waiting_rules *rules,
+                                                 const struct tern_wait_rules *rules,
                                                  const struct tern_status *status, uint64_t now_ms,
                                                  struct tern_waiting *waiting);
 

@@ -79,9 +79,9 @@ static void look_at_service(const struct tern_cli *cli, struct tern_waiting *wai
 
 // --- Public
 
-static struct tern_waiting_rules rules_of(const struct tern_aggregator_settings *s)
+static struct tern_wait_rules rules_of(const struct tern_aggregator_settings *s)
 {
-    struct tern_waiting_rules rules = {
+    struct tern_wait_rules rules = {
         .rounds = s->round_rounds,
         .min_clients = s->round_min_clients,
         .cohort = s->round_cohort,
@@ -105,7 +105,7 @@ enum tern_result tern_cli_waiting_load(const struct tern_cli *cli, struct tern_d
                                        const struct tern_status *status, uint64_t now_ms,
                                        struct tern_waiting *waiting)
 {
-    const struct tern_waiting_rules rules = rules_of(tern_state_settings(cli));
+    const struct tern_wait_rules rules = rules_of(tern_state_settings(cli));
     TERN_TRY(tern_waiting_load(db, &rules, status, now_ms, waiting));
     look_at_service(cli, waiting);
     return TERN_OK;

@@ -67,7 +67,7 @@ enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *
         tern_accuracy_add(out, &evaluation);
     }
     TERN_TRY(tern_db_end(rows));
-    rows = tern_db_evaluation_metrics_from(db, out->version);
+    rows = tern_db_evaluation_metrics_newest(db);
     while (tern_db_next(rows, &metric)) {
         tern_accuracy_add_metric(out, &metric);
     }

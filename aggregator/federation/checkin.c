@@ -108,6 +108,7 @@ static enum tern_result take_evaluation(struct tern_federation *federation, uint
     TERN_TRY(is_late(federation, client, &row.late, row.version));
     TERN_TRY(tern_db_evaluation_put(federation->db, &row));
     TERN_TRY(tern_evaluation_metrics_take(federation, &row, evaluation));
+    federation->kept.evaluated_is_known = false;
     if (row.version > client->evaluated[row.model]) {
         client->evaluated[row.model] = row.version;
         log_evaluation(&row, evaluation);

@@ -259,7 +259,7 @@ static const char *advice_of(const struct tern_federation *federation)
                                       : tern_refusals_advice(federation);
 }
 
-void tern_federation_facts(const struct tern_federation *federation,
+void tern_federation_facts(struct tern_federation *federation, uint64_t now,
                            struct tern_federation_facts *facts)
 {
     *facts = (struct tern_federation_facts){
@@ -281,4 +281,5 @@ void tern_federation_facts(const struct tern_federation *federation,
     memcpy(facts->model_spec, federation->about.model_spec, sizeof facts->model_spec);
     memcpy(facts->model_sha256, federation->merge.model_sha256, TERN_SHA256_SIZE);
     facts->machine.members = NULL;
+    tern_waits_facts(federation, now, facts);
 }

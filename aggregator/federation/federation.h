@@ -10,6 +10,7 @@
 #define TERN_FEDERATION_H
 
 #include "catchup/catchup.h"
+#include "federation/accuracy.h"
 #include "rounds/error_policy.h"
 #include "rounds/error_watch.h"
 #include "rounds/rate.h"
@@ -17,6 +18,7 @@
 #include "rounds/selection.h"
 #include "rounds/steps.h"
 #include "rounds/tags.h"
+#include "rounds/waits.h"
 #include "store/store.h"
 #include "strategies/strategy.h"
 #include "wire/wire.h"
@@ -298,10 +300,27 @@ struct tern_federation_facts {
     uint64_t replica_bytes; // of downloads and replicas in the store
     uint64_t ways;          // searched for since the start, to replicas of clients' own
     struct tern_federation_counts counts;
+    enum tern_wait wait;
+    bool needs_help; // that wait does not end by itself
+    // Not older than a second.
+    struct tern_trainers trainers;
+    struct tern_accuracy evaluated; // of the newest version that was; num_examples is 0: none was
 };
 
-void tern_federation_facts(const struct tern_federation *federation,
+// Outside of transactions.
+void tern_federation_facts(struct tern_federation *federation, uint64_t now,
                            struct tern_federation_facts *facts);
+
+// What the federation waits for is decided by these; facts: looks at each client in memory.
+void tern_federation_wait_rules(const struct tern_federation_config *config,
+                                struct tern_wait_rules *rules);
+void tern_federation_waits(const struct tern_federation *federation, uint64_t now,
+                           struct tern_wait_rules *rules, struct tern_wait_facts *facts);
+// Those of the open round's members that have no update and were not revoked.
+void tern_federation_missing(const struct tern_federation *federation,
+                             void (*take)(void *ctx, const struct tern_db_client *client,
+                                          bool has_task),
+                             void *ctx);
 
 // --- Join codes: made by the command line and the admin listener, brought by clients. Reentrant
 

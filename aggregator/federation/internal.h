@@ -117,6 +117,14 @@ struct scaling {
     bool awaited;      // it was said that rounds wait for more
 };
 
+// What those are told who ask often (waits.c).
+struct kept {
+    struct tern_wait_facts waits;
+    struct tern_accuracy evaluated; // of the newest version that was evaluated
+    bool evaluated_is_known;        // no evaluation was stored since
+    uint64_t renewed_ms;            // 0 = never
+};
+
 struct tern_federation {
     struct tern_federation_config config; // tern_federation_configure()
     struct tern_federation_ports ports;
@@ -146,6 +154,7 @@ struct tern_federation {
     struct shared_indices indices; // of the open round
     struct scaling scaling;
     struct unpublished unpublished;
+    struct kept kept;
     struct tern_db_ledger ledgers[LEDGERS_KEPT]; // client 0 = none
 
     bool checkpoint_due;    // of the newest version; a part of it may be stored
@@ -407,6 +416,12 @@ bool tern_statistics_ask(struct tern_federation *federation, struct client *clie
 TERN_MUST_USE enum tern_result tern_statistics_blob(const struct tern_federation *federation,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
                                                     struct tern_blob **blob);
+
+// --- What those are told who ask often (waits.c)
+
+// Fills in trainers, wait, needs_help and evaluated.
+void tern_waits_facts(struct tern_federation *federation, uint64_t now,
+                      struct tern_federation_facts *facts);
 
 // --- Updates (intake.c): what is common to those of the open round and late ones
 

@@ -2,11 +2,15 @@
 // waits for the store, least of all when that fails.
 #include "service/internal.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 // Transactions take milliseconds, and seconds where a disk is slow or a verb holds the database.
 #define HANGS_MS 30000u
+
+#define MEASURED_MS 5000u
 
 void tern_service_view_init(struct tern_service_view *view)
 {
@@ -18,13 +22,41 @@ void tern_service_view_free(struct tern_service_view *view)
     pthread_mutex_destroy(&view->lock);
 }
 
+static uint64_t disk_free_bytes(const char *database)
+{
+    char folder[PATH_MAX];
+    struct statvfs disk;
+    const char *end = strrchr(database, '/');
+    snprintf(folder, sizeof folder, "%.*s/", end == NULL ? 1 : (int)(end - database),
+             end == NULL ? "." : database);
+    return statvfs(folder, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
+}
+
+// Outside of transactions. What cannot be measured now is what it was.
+static void measure(struct tern_service *service)
+{
+    const uint64_t now_ms = tern_service_monotonic(service);
+    uint64_t bytes = 0;
+    if (service->view.measured_ms != 0 && now_ms - service->view.measured_ms < MEASURED_MS) {
+        return;
+    }
+    service->view.measured_ms = now_ms;
+    if (tern_db_bytes(service->db, &bytes) == TERN_OK) {
+        service->counters.database_bytes = bytes;
+    }
+    service->counters.disk_free_bytes = disk_free_bytes(tern_db_path(service->db));
+}
+
 void tern_service_view_update(struct tern_service *service, bool is_stored)
 {
     struct tern_service_view *view = &service->view;
+    if (is_stored) {
+        measure(service);
+    }
     struct tern_service_facts facts = service->counters;
     facts.federation = view->facts.federation;
     if (is_stored) {
-        tern_federation_facts(service->federation, &facts.federation);
+        tern_federation_facts(service->federation, tern_service_now(service), &facts.federation);
     }
     facts.held = service->held.count;
     pthread_mutex_lock(&view->lock);

@@ -32,6 +32,8 @@ struct tern_service_clock {
 struct tern_service_view {
     pthread_mutex_t lock;
     struct tern_service_facts facts;
+    uint64_t
+        measured_ms;   // bytes of database and disk, last; of tern_service_monotonic(); 0 = never
     char failure[256]; // why nothing is stored; empty: it is. Written by the service thread
 };
 

@@ -158,9 +158,9 @@ enum tern_result tern_service_reload_round(struct tern_service *service)
     return tern_federation_reload_round(service->federation);
 }
 
-const struct tern_federation_config *tern_service_goes_by(const struct tern_service *service)
+const struct tern_federation *tern_service_federation(const struct tern_service *service)
 {
-    return &service->config.federation;
+    return service->federation;
 }
 
 // What verbs of the command line do beside the service.

@@ -137,8 +137,11 @@ struct tern_service_facts {
     uint64_t unauthorized;
     uint64_t rate_limited;
     uint64_t batches_failed;
-    uint64_t checked_ms; // the database was last found sound; Unix milliseconds, 0 = never
-    bool stores;         // tern_service_stores()
+    // Of a few seconds ago; 0 = not known.
+    uint64_t database_bytes;
+    uint64_t disk_free_bytes; // where the database is
+    uint64_t checked_ms;      // the database was last found sound; Unix milliseconds, 0 = never
+    bool stores;              // tern_service_stores()
     struct tern_service_histogram batch_size;
     struct tern_service_histogram commit_ms;
     struct tern_meter bytes;
@@ -151,7 +154,7 @@ void tern_service_facts(struct tern_service *service, struct tern_service_facts 
 TERN_MUST_USE enum tern_result tern_service_reload_clients(struct tern_service *service);
 // Likewise, after it has ended the open round's time.
 TERN_MUST_USE enum tern_result tern_service_reload_round(struct tern_service *service);
-// What the federation goes by now. Only within a job.
-const struct tern_federation_config *tern_service_goes_by(const struct tern_service *service);
+// What it knows in memory. Only within a job.
+const struct tern_federation *tern_service_federation(const struct tern_service *service);
 
 #endif

@@ -632,8 +632,9 @@ TERN_MUST_USE enum tern_result tern_db_metric_put(struct tern_db *db,
 struct tern_db_rows *tern_db_metrics_from(struct tern_db *db, uint32_t version);
 // Of evaluators, by version, model, those that are not late first, client and the order of names.
 struct tern_db_rows *tern_db_evaluation_metrics(struct tern_db *db);
-// Those from that version on, in the same order.
+// Those from that version on, and of the newest version that was evaluated, in the same order.
 struct tern_db_rows *tern_db_evaluation_metrics_from(struct tern_db *db, uint32_t version);
+struct tern_db_rows *tern_db_evaluation_metrics_newest(struct tern_db *db);
 
 // --- Statistics of columns, and the scaling that is made of them
 

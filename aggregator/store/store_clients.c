@@ -261,6 +261,16 @@ struct tern_db_rows *tern_db_evaluation_metrics_from(struct tern_db *db, uint32_
     return tern_table_rows(query, METRICS);
 }
 
+struct tern_db_rows *tern_db_evaluation_metrics_newest(struct tern_db *db)
+{
+    return tern_table_rows(
+        tern_table_select(db, METRICS,
+                          "WHERE version = (SELECT max(version) FROM evaluations)"
+                          " AND of_evaluator = 1"
+                          " ORDER BY model, late, client, name"),
+        METRICS);
+}
+
 // --- Statistics
 
 enum tern_result tern_db_statistics_add(struct tern_db *db, struct tern_db_statistics *statistics)

@@ -567,6 +567,68 @@ static void test_metrics_are_prometheus_text(void **state)
     assert_true(values > 80);
 }
 
+// What is not known has no sample, which a graph would show as 0.
+static void test_metrics_before_the_first_round(void **state)
+{
+    (void)state;
+    assert_int_equal(ask("GET", "/metrics", TOKEN, ""), 200);
+    const char *text = body_of_reply();
+    assert_null(strstr(text, "\ntern_round_mean_loss "));
+    assert_null(strstr(text, "\ntern_evaluated_version "));
+    assert_null(strstr(text, "\ntern_evaluated{"));
+    assert_non_null(strstr(text, "\n# TYPE tern_evaluated gauge\n"));
+    assert_non_null(strstr(text, "\ntern_waiting{reason=\"clients\"} 1\n"));
+    assert_non_null(strstr(text, "\ntern_waiting{reason=\"members\"} 0\n"));
+    assert_non_null(strstr(text, "\ntern_waiting_needs_help 1\n"));
+    unsigned long long bytes = 0;
+    assert_int_equal(
+        sscanf(strstr(text, "\ntern_database_bytes "), " tern_database_bytes %llu", &bytes), 1);
+    assert_true(bytes > 4096);
+    assert_int_equal(
+        sscanf(strstr(text, "\ntern_disk_free_bytes "), " tern_disk_free_bytes %llu", &bytes), 1);
+    assert_true(bytes > 0);
+}
+
+static void check_waiting(const char *reason, const char *advice)
+{
+    assert_int_equal(ask("GET", "/api/v1/waiting", TOKEN, ""), 200);
+    cJSON *json = json_of_reply();
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(json, "reason")), reason);
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(json, "advice"));
+    if (strstr(text, advice) == NULL) {
+        fail_msg("'%s' is not in '%s'", advice, text);
+    }
+    cJSON_Delete(json);
+}
+
+// By what the service has in memory, at once.
+static void test_waiting_follows_what_happens(void **state)
+{
+    (void)state;
+    char code[64];
+    char token[24];
+    check_waiting("clients", "`tern-aggregator enroll-code --uses 2` makes a join code");
+    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, "{\"uses\":3}"), 201);
+    cJSON *json = json_of_reply();
+    snprintf(code, sizeof code, "%s", cJSON_GetStringValue(cJSON_GetObjectItem(json, "code")));
+    cJSON_Delete(json);
+    check_waiting("clients", "join codes are good for 3 more");
+    assert_int_equal(enroll_with(code, token), 200);
+    check_waiting("clients", "join codes are good for 2 more");
+    assert_int_equal(enroll_with(code, token), 200);
+    check_waiting("members", "its deadline is in");
+    assert_int_equal(ask("GET", "/api/v1/waiting", TOKEN, ""), 200);
+    json = json_of_reply();
+    assert_int_equal(number(json, "waits_for"), 2);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "members")), 2);
+    cJSON_Delete(json);
+    assert_int_equal(ask("POST", "/api/v1/clients/2/revoke", TOKEN, ""), 200);
+    assert_int_equal(ask("GET", "/api/v1/waiting", TOKEN, ""), 200);
+    json = json_of_reply();
+    assert_int_equal(number(json, "waits_for"), 1);
+    cJSON_Delete(json);
+}
+
 static void test_address_must_be_local(void **state)
 {
     (void)state;
@@ -628,6 +690,8 @@ int main(void)
         TEST(test_idle_connections_do_not_shut_the_operator_out),
         TEST(test_only_names_of_this_machine_are_answered),
         TEST(test_metrics_are_prometheus_text),
+        TEST(test_metrics_before_the_first_round),
+        TEST(test_waiting_follows_what_happens),
         TEST(test_address_must_be_local),
         TEST(test_token_file),
         TEST(test_unix_socket),

@@ -150,7 +150,8 @@ def test_columns_are_the_lists(browser, aggregator):
     check(rounds["round"] == [row["round"] for row in listed], f"{rounds['round']}")
     for name in ("state", "applied", "target", "accuracy", "accuracy_model", "evaluated_loss", "metrics"):
         check(rounds[name] == [row.get(name) for row in listed], f"{name}: {rounds[name]}")
-    check(rounds["metrics"] == [{"f1_macro": 0.25, "mae": 2 + version} for version in range(1, ROUNDS + 1)] + [None],
+    told = [{name: value for name, value in (of or {}).items() if name != "loss"} for of in rounds["metrics"]]
+    check(told == [{"f1_macro": 0.25, "mae": 2 + version} for version in range(1, ROUNDS + 1)] + [{}],
           f"{rounds['metrics']}")
     check(rounds["mean_loss"][-1] is None and rounds["closed_ms"][-1] == 0, "the open round has a result")
     by_round = {row["round"]: row for row in aggregator.json("report", "bytes", "--by", "round")["rows"]}
@@ -197,6 +198,8 @@ def tell_figures(database):
     insert(database, "metrics", [
         {"version": version, "name": name, "client": 4, "of_evaluator": 1, "num_examples": 200, "value": value}
         for version in range(1, ROUNDS + 1) for name, value in (("f1_macro", 0.25), ("mae", 2 + version))])
+    # Such a name cannot be told apart from the evaluation's own.
+    insert(database, "metrics", [{"version": ROUNDS, "name": "loss", "client": 4, "of_evaluator": 1, "num_examples": 1}])
     insert(database, "metrics", [
         {"version": version, "name": name, "client": client, "num_examples": examples, "value": value / scale}
         for version in range(ROUNDS) for client, examples, value in ((1, 100, 1), (2, 100, 2), (3, 200, 6))
@@ -207,10 +210,24 @@ def test_waiting_and_status(browser, aggregator):
     waiting = browser.json("GET", "/api/v1/waiting")
     status = aggregator.json("status")
     check(waiting["now"] == status["now"] and waiting["waits_for"] == status["waits_for"], f"{waiting}")
+    check(waiting["reason"] == "members" and waiting["needs_help"] is False, f"{waiting}")
     check([member["id"] for member in waiting["members"]] == [1, 2, 3], f"{waiting['members']}")
     check(waiting["members"][0]["has_task"] is False, f"{waiting['members']}")
     status = browser.json("GET", "/api/v1/status")
     check(status["values"] == 172 and status["float32_payload"] == 688, f"{status}")
+
+
+def test_metrics(browser, aggregator):
+    text = browser.ask("GET", "/metrics")[2].decode()
+    for line in (f"tern_evaluated_version {ROUNDS}", 'tern_evaluated{metric="f1_macro",model="replica"} 0.25',
+                 f'tern_evaluated{{metric="mae",model="replica"}} {2 + ROUNDS}',
+                 'tern_evaluated{metric="accuracy",model="replica"} 0.5', 'tern_waiting{reason="members"} 1',
+                 "tern_waiting_needs_help 0", "tern_clients_recent 3"):
+        check(f"\n{line}\n" in text, f"{line} is not in {text}")
+    names = re.findall(r"^(tern_\w+(?:{.*})?) ", text, re.M)
+    check(len(names) == len(set(names)), "Prometheus takes no name twice")
+    check("\ntern_round_mean_loss 0.25\n" in text, text)
+    check(aggregator.json("status")["database_bytes"] > 0, "as the command line counts")
 
 
 def test_actions(browser, aggregator):
@@ -261,7 +278,7 @@ def test():
         for part in (test_files, test_login, test_a_session_needs_both_halves, test_changes_come_from_the_page,
                      test_codes):
             part(browser)
-        for part in (test_columns_are_the_lists, test_held_out_figures, test_waiting_and_status, test_actions):
+        for part in (test_columns_are_the_lists, test_held_out_figures, test_waiting_and_status, test_metrics, test_actions):
             part(browser, aggregator)
         test_logout(browser)
         test_guessing_is_held_back(browser)

@@ -29,6 +29,8 @@ WELL = {
     "tern_clients_revoked": "1x{n}",
     "tern_clients_evaluators": "0x{n}",
     "tern_clients_unreliable": "0x{n}",
+    "tern_waiting_needs_help": "0x{n}",
+    "tern_disk_free_bytes": "2000000000x{n}",
     "tern_refused_draws": "0x{n}",
     'tern_updates_total{status="accepted"}': "0+2x{n}",
     'tern_updates_total{status="late"}': "0+1x{n}",
@@ -56,8 +58,10 @@ WRONG = {
     "TernCertificateExpires": {"tern_certificate_expires_seconds": "1000000x{n}"},
     "TernClientCaExpires": {"tern_client_ca_expires_seconds": "1000000x{n}"},
     "TernNoRounds": {"tern_version": "7x{n}"},
+    "TernNeedsHelp": {"tern_waiting_needs_help": "1x{n}"},
     "TernUpdatesRefused": {"tern_refused_draws": "2x{n}"},
     "TernUpdatesLate": {'tern_updates_total{status="late"}': "0+3x{n}"},
+    "TernDiskFull": {"tern_disk_free_bytes": "900000000x{n}"},
     "TernStorageFails": {"tern_batches_failed_total": "0+1x{n}"},
     "TernDatabaseNotChecked": {"tern_database_checked_seconds": "9000x{n}"},
     "TernSlow": {'tern_commit_seconds_bucket{le="0.008"}': "0+10x{n}", 'tern_commit_seconds_bucket{le="1.024"}': "0+98x{n}"},
@@ -81,7 +85,7 @@ def metrics_of_a_service():
             admin.sendall(f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
                           "Connection: close\r\n\r\n".encode())
             text = b"".join(iter(lambda: admin.recv(65536), b"")).decode()
-    return set(re.findall(r"^(tern_\w+)", text, re.MULTILINE)), text
+    return set(re.findall(r"^(?:# TYPE )?(tern_\w+)", text, re.MULTILINE)), text
 
 
 def expressions():

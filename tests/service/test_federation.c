@@ -266,6 +266,9 @@ static tern_CheckinReply report_evaluation(uint64_t client, const uint8_t *repli
     request.evaluation.version = version;
     request.evaluation.num_examples = 100;
     request.evaluation.accuracy = 0.5F;
+    request.evaluation.metrics_count = 1;
+    strcpy(request.evaluation.metrics[0].name, "f1_macro");
+    request.evaluation.metrics[0].value = 0.25F * (float)version;
     return checkin_with(&harness, client, &request);
 }
 
@@ -279,6 +282,22 @@ static unsigned count_evaluations(void)
     }
     assert_int_equal(tern_db_end(rows), TERN_OK);
     return count;
+}
+
+// What is answered without the store, within a second.
+static void check_evaluated(uint32_t version)
+{
+    struct tern_service_facts facts;
+    tern_service_facts(harness.service, &facts);
+    const struct tern_accuracy *evaluated = &facts.federation.evaluated;
+    assert_int_equal(evaluated->version, version);
+    assert_int_equal(evaluated->num_examples, version > 0 ? 100 : 0);
+    assert_int_equal(evaluated->metric_count, version > 0);
+    if (version > 0) {
+        assert_true(evaluated->accuracy == 0.5);
+        assert_string_equal(evaluated->metrics[0].name, "f1_macro");
+        assert_true(evaluated->metrics[0].value == 0.25 * (double)version);
+    }
 }
 
 static void test_evaluators_see_each_version(void **state)
@@ -295,15 +314,21 @@ static void test_evaluators_see_each_version(void **state)
     run_rounds(3, clients);
 
     tern_CheckinReply reply = checkin(&harness, evaluator, replica);
+    check_evaluated(0);
     for (uint32_t version = 1; version <= 3; version++) {
         assert_true(reply.has_task);
         assert_int_equal(reply.task.kind, tern_TaskKind_TASK_EVALUATE);
         assert_int_equal(reply.task.base_version, version);
         assert_int_equal(reply.task.downloads_count, 1);
         apply_downloads(&harness, &reply.task, weights, replica, harness.tokens[evaluator]);
+        test_advance(1000);
         reply = report_evaluation(evaluator, replica, version);
+        check_evaluated(version);
     }
     assert_true(reply.finished);
+    harness_stop(&harness);
+    harness_start(&harness);
+    check_evaluated(3);
     harness_stop(&harness);
     char why[256];
     assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);

@@ -1,0 +1,124 @@
+// Why it waits, and how good the newest version was found, for those who ask often: by memory, which is
+// renewed once in a second at most.
+#include "federation/internal.h"
+
+#define RENEWED_MS 1000
+
+void tern_federation_wait_rules(const struct tern_federation_config *config,
+                                struct tern_wait_rules *rules)
+{
+    *rules = (struct tern_wait_rules){
+        .rounds = config->round.rounds,
+        .min_clients = config->min_clients,
+        .cohort = config->round.cohort,
+        .quorum = config->round.quorum,
+        .eligible_within_ms = config->eligible_within_ms,
+        .come_back_min_ms = config->round.come_back_min_ms,
+        .interval_ms = config->round.min_interval_ms,
+        .interval_is_auto = config->round.interval_is_auto,
+        .fits_budgets = (config->steps.policy & TERN_STEPS_BUDGET) != 0 ||
+                        config->selection == TERN_SELECTION_BUDGET,
+        .ending = config->round.ending,
+        .tags = config->tags,
+        .statistics_are_wanted = config->statistics.wanted,
+        .statistics_min_clients = config->statistics.min_clients,
+    };
+}
+
+static void count_clients(const struct tern_federation *federation,
+                          const struct tern_wait_rules *rules, uint64_t now,
+                          struct tern_wait_facts *facts)
+{
+    facts->trainers = (struct tern_trainers){.enrolled = 0};
+    facts->told = 0;
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        const struct client *client = &federation->clients.list[i];
+        const struct tern_db_client *row = &client->row;
+        if (row->evaluator || row->revoked) {
+            continue;
+        }
+        const struct tern_trainer trainer = {
+            .tags = row->tags,
+            .created_ms = row->created_ms,
+            .last_seen_ms = row->last_seen_ms,
+            .budgeted = row->budgeted,
+            .budget_left =
+                row->budget_left > row->budget_spent ? row->budget_left - row->budget_spent : 0,
+            .least_bytes = client->least_bytes,
+        };
+        tern_trainers_add(&facts->trainers, rules, &trainer, now);
+        facts->told += client->has_statistics && tern_tags_fit(row->tags, &rules->tags);
+    }
+}
+
+// What costs nothing to know.
+static void take_round(const struct tern_federation *federation, struct tern_wait_facts *facts)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    facts->open = machine->open;
+    facts->round = machine->round;
+    facts->opened_ms = machine->opened_ms;
+    facts->deadline_ms = machine->deadline_ms;
+    facts->quorum = machine->quorum;
+    facts->committed = machine->committed;
+    facts->losses = machine->losses;
+    facts->last_loss = tern_db_round_loss(&federation->row);
+    facts->scaled = federation->scaling.body != NULL;
+}
+
+void tern_federation_waits(const struct tern_federation *federation, uint64_t now,
+                           struct tern_wait_rules *rules, struct tern_wait_facts *facts)
+{
+    tern_federation_wait_rules(&federation->config, rules);
+    count_clients(federation, rules, now, facts);
+    take_round(federation, facts);
+}
+
+void tern_federation_missing(const struct tern_federation *federation,
+                             void (*take)(void *ctx, const struct tern_db_client *client,
+                                          bool has_task),
+                             void *ctx)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    for (uint32_t i = 0; machine->open && i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        const struct client *client = client_of(federation, member->client);
+        const bool is_missing =
+            member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED;
+        if (is_missing && client != NULL && !client->row.revoked) {
+            take(ctx, &client->row, member->state == TERN_MEMBER_TASKED);
+        }
+    }
+}
+
+// --- Kept for the facts
+
+// What cannot be read now stays as it was until the next time.
+static void renew(struct tern_federation *federation, const struct tern_wait_rules *rules,
+                  uint64_t now)
+{
+    struct kept *kept = &federation->kept;
+    if (kept->renewed_ms != 0 && now >= kept->renewed_ms && now - kept->renewed_ms < RENEWED_MS) {
+        return;
+    }
+    kept->renewed_ms = now;
+    count_clients(federation, rules, now, &kept->waits);
+    if (!kept->evaluated_is_known) {
+        struct tern_accuracy evaluated;
+        kept->evaluated_is_known = tern_accuracy_newest(federation->db, &evaluated) == TERN_OK;
+        kept->evaluated = kept->evaluated_is_known ? evaluated : kept->evaluated;
+    }
+}
+
+void tern_waits_facts(struct tern_federation *federation, uint64_t now,
+                      struct tern_federation_facts *facts)
+{
+    struct tern_wait_rules rules;
+    tern_federation_wait_rules(&federation->config, &rules);
+    renew(federation, &rules, now);
+    take_round(federation, &federation->kept.waits);
+    facts->trainers = federation->kept.waits.trainers;
+    facts->wait = tern_wait_of(&rules, &federation->kept.waits, now);
+    facts->needs_help = tern_wait_needs_help(facts->wait, &rules, &federation->kept.waits);
+    facts->evaluated = federation->kept.evaluated;
+}

@@ -1,0 +1,155 @@
+#include "rounds/waits.h"
+
+#include "rounds/selection.h"
+#include <stddef.h>
+
+const char *tern_wait_name(enum tern_wait wait)
+{
+    static const char *const names[TERN_WAIT_COUNT] = {
+        [TERN_WAIT_MEMBERS] = "members",   [TERN_WAIT_ENDED] = "ended",
+        [TERN_WAIT_FINISHED] = "finished", [TERN_WAIT_CLIENTS] = "clients",
+        [TERN_WAIT_SEEN] = "seen",         [TERN_WAIT_STATISTICS] = "statistics",
+        [TERN_WAIT_BYTES] = "bytes",       [TERN_WAIT_INTERVAL] = "interval",
+        [TERN_WAIT_CHECKIN] = "checkin",
+    };
+    return names[wait];
+}
+
+// Whether a byte budget has less than the next round takes at the least, as far as that is known.
+static bool is_spent(const struct tern_trainer *client)
+{
+    return client->budgeted &&
+           (client->budget_left == 0 || client->budget_left < client->least_bytes);
+}
+
+void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_rules *rules,
+                       const struct tern_trainer *client, uint64_t now_ms)
+{
+    const uint64_t within_ms = rules->eligible_within_ms;
+    if (!tern_tags_fit(client->tags, &rules->tags)) {
+        trainers->other_tags++;
+        return;
+    }
+    if (!tern_selection_came(client->created_ms, client->last_seen_ms, rules->come_back_min_ms,
+                             now_ms)) {
+        trainers->never_came++;
+        return;
+    }
+    trainers->enrolled++;
+    if (within_ms != 0 && client->last_seen_ms + within_ms < now_ms) {
+        return;
+    }
+    trainers->recent++;
+    trainers->spent += is_spent(client);
+}
+
+// --- Each of these says whether no round opens for that reason
+
+static bool has_ended(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
+                      uint64_t now_ms)
+{
+    (void)rules;
+    (void)now_ms;
+    return facts->losses.ending != TERN_ENDING_NONE;
+}
+
+static bool is_finished(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
+                        uint64_t now_ms)
+{
+    (void)now_ms;
+    return rules->rounds != 0 && facts->committed >= rules->rounds;
+}
+
+static bool lacks_clients(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
+                          uint64_t now_ms)
+{
+    (void)now_ms;
+    return facts->trainers.enrolled < rules->min_clients;
+}
+
+static bool sees_nobody(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
+                        uint64_t now_ms)
+{
+    (void)rules;
+    (void)now_ms;
+    return facts->trainers.recent == 0;
+}
+
+// The first round waits for statistics of columns (federation/statistics.c).
+static bool lacks_statistics(const struct tern_wait_rules *rules,
+                             const struct tern_wait_facts *facts, uint64_t now_ms)
+{
+    (void)now_ms;
+    return rules->statistics_are_wanted && !facts->scaled && facts->round == 0;
+}
+
+// Where rounds are fitted to budgets, none opens for fewer clients than the quorum (federation/choose.c).
+static bool lacks_bytes(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
+                        uint64_t now_ms)
+{
+    const struct tern_trainers *trainers = &facts->trainers;
+    (void)now_ms;
+    return rules->fits_budgets &&
+           trainers->recent - trainers->spent < tern_wait_updates(rules, facts);
+}
+
+static bool pauses(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
+                   uint64_t now_ms)
+{
+    return facts->round != 0 && facts->opened_ms + rules->interval_ms > now_ms;
+}
+
+uint32_t tern_wait_statistics(const struct tern_wait_rules *rules)
+{
+    return rules->statistics_min_clients != 0 ? rules->statistics_min_clients : rules->min_clients;
+}
+
+uint32_t tern_wait_updates(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts)
+{
+    const uint32_t half = rules->cohort / 2 + rules->cohort % 2;
+    const uint32_t quorum = rules->quorum != 0 ? rules->quorum : half;
+    return quorum < facts->trainers.recent ? quorum : facts->trainers.recent;
+}
+
+enum tern_wait tern_wait_of(const struct tern_wait_rules *rules,
+                            const struct tern_wait_facts *facts, uint64_t now_ms)
+{
+    // In this order: what comes first would hold a round up whatever is true of the rest.
+    static const struct {
+        enum tern_wait wait;
+        bool (*is_it)(const struct tern_wait_rules *, const struct tern_wait_facts *, uint64_t);
+    } reasons[] = {
+        {TERN_WAIT_ENDED, has_ended},
+        {TERN_WAIT_FINISHED, is_finished},
+        {TERN_WAIT_CLIENTS, lacks_clients},
+        {TERN_WAIT_SEEN, sees_nobody},
+        {TERN_WAIT_STATISTICS, lacks_statistics},
+        {TERN_WAIT_BYTES, lacks_bytes},
+        {TERN_WAIT_INTERVAL, pauses},
+    };
+    if (facts->open) {
+        return TERN_WAIT_MEMBERS;
+    }
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+        if (reasons[i].is_it(rules, facts, now_ms)) {
+            return reasons[i].wait;
+        }
+    }
+    return TERN_WAIT_CHECKIN;
+}
+
+bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rules,
+                          const struct tern_wait_facts *facts)
+{
+    switch ((int)wait) {
+    case TERN_WAIT_ENDED:
+    case TERN_WAIT_CLIENTS:
+    case TERN_WAIT_SEEN:
+    case TERN_WAIT_BYTES:
+        return true;
+    case TERN_WAIT_STATISTICS:
+        return facts->told < tern_wait_statistics(rules);
+    default:
+        return false;
+    }
+}

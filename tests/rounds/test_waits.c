@@ -1,0 +1,155 @@
+// Why a federation waits: what keeps a round from opening, in the order in which it does, and whether that
+// ends by itself; which clients count as what.
+#include "rounds/waits.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define NOW 1000000u
+
+static struct tern_wait_rules rules;
+static struct tern_wait_facts facts;
+
+// A federation of which the next check-in opens a round.
+static int setup(void **state)
+{
+    (void)state;
+    rules = (struct tern_wait_rules){.rounds = 10,
+                                     .min_clients = 3,
+                                     .cohort = 5,
+                                     .eligible_within_ms = 5000,
+                                     .come_back_min_ms = 100,
+                                     .interval_ms = 1000};
+    facts = (struct tern_wait_facts){.round = 4,
+                                     .opened_ms = NOW - 1000,
+                                     .committed = 4,
+                                     .trainers = {.enrolled = 6, .recent = 6}};
+    return 0;
+}
+
+static void check(enum tern_wait wait, bool needs_help)
+{
+    assert_int_equal(tern_wait_of(&rules, &facts, NOW), wait);
+    assert_int_equal(tern_wait_needs_help(wait, &rules, &facts), needs_help);
+}
+
+static void test_nothing_but_a_checkin(void **state)
+{
+    (void)state;
+    check(TERN_WAIT_CHECKIN, false);
+}
+
+// Each holds whatever comes behind it, so that all may be true at once.
+static void test_reasons_in_their_order(void **state)
+{
+    (void)state;
+    facts.opened_ms++;
+    check(TERN_WAIT_INTERVAL, false);
+    rules.fits_budgets = true;
+    facts.trainers.spent = 4; // 2 are left, of 3 that half a cohort of 5 are
+    check(TERN_WAIT_BYTES, true);
+    facts.round = 0;
+    rules.statistics_are_wanted = true;
+    facts.told = 3;
+    check(TERN_WAIT_STATISTICS, false);
+    facts.told = 2;
+    check(TERN_WAIT_STATISTICS, true);
+    facts.trainers.recent = 0;
+    check(TERN_WAIT_SEEN, true);
+    facts.trainers.enrolled = 2;
+    check(TERN_WAIT_CLIENTS, true);
+    facts.committed = 10;
+    check(TERN_WAIT_FINISHED, false);
+    facts.losses.ending = TERN_ENDING_DIVERGED;
+    check(TERN_WAIT_ENDED, true);
+    facts.open = true;
+    check(TERN_WAIT_MEMBERS, false);
+}
+
+static void test_what_does_not_hold_a_round_up(void **state)
+{
+    (void)state;
+    facts.trainers.spent = 6; // budgets are not looked at
+    check(TERN_WAIT_CHECKIN, false);
+    rules.fits_budgets = true;
+    facts.trainers.spent = 3; // as many are left as have to take part
+    check(TERN_WAIT_CHECKIN, false);
+    rules.statistics_are_wanted = true; // but rounds have begun
+    check(TERN_WAIT_CHECKIN, false);
+    facts.round = 0;
+    facts.scaled = true;
+    check(TERN_WAIT_CHECKIN, false);
+    rules.rounds = 0; // without an end
+    facts.committed = 1000;
+    check(TERN_WAIT_CHECKIN, false);
+}
+
+static void test_how_many_are_needed(void **state)
+{
+    (void)state;
+    assert_int_equal(tern_wait_updates(&rules, &facts), 3);
+    rules.quorum = 4;
+    assert_int_equal(tern_wait_updates(&rules, &facts), 4);
+    facts.trainers.recent = 2;
+    assert_int_equal(tern_wait_updates(&rules, &facts), 2);
+    assert_int_equal(tern_wait_statistics(&rules), 3);
+    rules.statistics_min_clients = 2;
+    assert_int_equal(tern_wait_statistics(&rules), 2);
+}
+
+static void test_clients_are_counted_as_one_thing(void **state)
+{
+    (void)state;
+    char why[TERN_TAG_WHY_MAX];
+    struct tern_trainers trainers = {0};
+    const struct tern_trainer clients[] = {
+        {"site=b", 1, NOW, false, 0, 0},             // other tags
+        {"site=a", 1, 1, false, 0, 0},               // never came
+        {"site=a", 1, NOW - 5001, false, 0, 0},      // too long ago
+        {"site=a", 1, NOW - 5000, false, 0, 0},      // recent
+        {"site=a", 1, NOW, true, 0, 0},              // recent, and spent
+        {"site=a", 1, NOW, true, 99, 100},           // likewise
+        {"site=a", 1, NOW, true, 100, 100},          // recent
+        {"site=a", NOW - 10, NOW - 10, false, 0, 0}, // it has just enrolled
+    };
+    assert_int_equal(tern_tags_wanted_parse("tags:site=a", &rules.tags, why), TERN_OK);
+    for (size_t i = 0; i < sizeof clients / sizeof clients[0]; i++) {
+        tern_trainers_add(&trainers, &rules, &clients[i], NOW);
+    }
+    assert_int_equal(trainers.other_tags, 1);
+    assert_int_equal(trainers.never_came, 1);
+    assert_int_equal(trainers.enrolled, 6);
+    assert_int_equal(trainers.recent, 5);
+    assert_int_equal(trainers.spent, 2);
+    rules.eligible_within_ms = 0; // whenever they were seen
+    tern_trainers_add(&trainers, &rules, &clients[2], NOW);
+    assert_int_equal(trainers.recent, 6);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < TERN_WAIT_COUNT; i++) {
+        assert_non_null(tern_wait_name((enum tern_wait)i));
+    }
+    assert_string_equal(tern_wait_name(TERN_WAIT_BYTES), "bytes");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
+    const struct CMUnitTest tests[] = {
+        TEST(test_nothing_but_a_checkin),
+        TEST(test_reasons_in_their_order),
+        TEST(test_what_does_not_hold_a_round_up),
+        TEST(test_how_many_are_needed),
+        TEST(test_clients_are_counted_as_one_thing),
+        TEST(test_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
