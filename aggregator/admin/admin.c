@@ -304,9 +304,10 @@ static void submit(struct tern_admin *admin, const struct route *route, const ch
                    struct tern_http_exchange *exchange)
 {
     const struct tern_http_request *request = tern_http_exchange_request(exchange);
-    struct tern_http_reply reply = {.status = 503, .retry_after_s = 1};
+    struct tern_http_reply reply;
     struct admin_job *job = calloc(1, sizeof *job);
     if (job == NULL) {
+        tern_admin_reply_error(&reply, 503, TERN_ERR_NO_MEMORY, "There is no memory; ask again.");
         tern_http_reply(exchange, &reply);
         return;
     }
@@ -317,7 +318,7 @@ static void submit(struct tern_admin *admin, const struct route *route, const ch
         tern_http_reply(exchange, &reply);
         return;
     }
-    tern_service_submit(admin->config.service, exchange, route->job, job);
+    tern_service_submit(admin->config.service, exchange, route->job, tern_admin_reply_error, job);
 }
 
 static void on_request(void *ctx, struct tern_http_exchange *exchange)
@@ -344,6 +345,22 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
     (void)tag;
     (void)up;
     (void)down;
+}
+
+// The API speaks JSON whatever it says, all else text.
+static void on_refusal(void *ctx, const char *path, enum tern_result result, const char *sentence,
+                       struct tern_http_reply *reply)
+{
+    const uint32_t retry_after_s = reply->retry_after_s;
+    char line[256];
+    (void)ctx;
+    if (strncmp(path, "/api/", 5) == 0) {
+        tern_admin_reply_error(reply, reply->status, result, sentence);
+    } else {
+        snprintf(line, sizeof line, "%s\n", sentence);
+        set_text(reply, reply->status, "text/plain", line);
+    }
+    reply->retry_after_s = retry_after_s;
 }
 
 static void on_answered(void *ctx, const struct tern_http_answered *answered)
@@ -411,6 +428,7 @@ static enum tern_result start(struct tern_admin *admin, char why[256])
         .on_headers = on_headers,
         .on_request = on_request,
         .on_metered = on_metered,
+        .on_refusal = on_refusal,
         .on_answered = on_answered,
     };
     if (!is_local(admin->config.address)) {

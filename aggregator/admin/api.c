@@ -29,9 +29,23 @@ static bool put_text(struct tern_http_reply *reply, int status, cJSON *json)
     return blob != NULL;
 }
 
+static cJSON *json_of_error(enum tern_result result, const char *message)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "error", tern_result_name(result));
+    cJSON_AddStringToObject(json, "message", message);
+    return json;
+}
+
+// Without a body where there is no memory for that either.
 static void reply_busy(struct tern_http_reply *reply)
 {
-    *reply = (struct tern_http_reply){.status = 503, .retry_after_s = 1};
+    cJSON *json = json_of_error(TERN_ERR_BUSY, "The service cannot answer this now; ask again.");
+    if (!put_text(reply, 503, json)) {
+        *reply = (struct tern_http_reply){.status = 503};
+    }
+    cJSON_Delete(json);
+    reply->retry_after_s = 1;
 }
 
 enum tern_result tern_admin_reply_json(struct tern_http_reply *reply, int status, cJSON *json)
@@ -55,12 +69,10 @@ enum tern_result tern_admin_reply_read(struct tern_http_reply *reply, cJSON *jso
 }
 
 void tern_admin_reply_error(struct tern_http_reply *reply, int status, enum tern_result result,
-                            const char *sentence)
+                            const char *message)
 {
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "error", tern_result_name(result));
-    cJSON_AddStringToObject(json, "sentence", sentence);
-    (void)tern_admin_reply_json(reply, status, json);
+    (void)tern_admin_reply_json(reply, status, json_of_error(result, message));
+    reply->retry_after_s = reply->status == 503 ? 1 : 0;
 }
 
 // --- Status

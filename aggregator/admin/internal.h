@@ -79,9 +79,9 @@ enum tern_result tern_admin_reply_json(struct tern_http_reply *reply, int status
 // Likewise after a reading that may have failed, which leaves the transaction as it is.
 enum tern_result tern_admin_reply_read(struct tern_http_reply *reply, cJSON *json,
                                        enum tern_result result);
-// {"error": name, "sentence": ...}; for replies without a job too.
+// {"error": name, "message": a sentence}; for replies without a job too: a tern_service_refuse.
 void tern_admin_reply_error(struct tern_http_reply *reply, int status, enum tern_result result,
-                            const char *sentence);
+                            const char *message);
 
 // Prometheus text. NULL: there was no memory for it.
 struct tern_blob *tern_admin_metrics(const struct tern_service_facts *facts,

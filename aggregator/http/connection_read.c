@@ -53,7 +53,9 @@ enum step tern_connection_refuse(struct tern_connection *connection, int status,
     const struct tern_request_reader *reader = connection->reader;
     const bool is_readers = reader != NULL && tern_reader_status(reader) == status;
     struct tern_http_reply reply =
-        tern_reply_refusal(status, is_readers ? tern_reader_refusal(reader) : TERN_OK);
+        tern_reply_refusal(&connection->group->shared->handler,
+                           reader != NULL ? tern_reader_request(reader)->path : "/", status,
+                           is_readers ? tern_reader_refusal(reader) : TERN_OK);
     struct tern_reply_shape shape = {.closes = after == AFTER_CLOSE};
     connection->tag = (struct tern_http_tag){0};
     if (reader != NULL) {

@@ -214,6 +214,11 @@ struct tern_http_handler {
     // string, "" where that is not the reason. NULL = nobody asks.
     void (*on_handshake_failed)(void *ctx, const char *peer, const char *why);
 
+    // Gives a refusal of the listener's own its body: what went wrong, and what to do. path: of the request, "/"
+    // where it could not be read. NULL = the body is a tern_Error.
+    void (*on_refusal)(void *ctx, const char *path, enum tern_result result, const char *sentence,
+                       struct tern_http_reply *reply);
+
     // A reply begins to go out, the handler's own or one of the listener's. NULL = nobody asks.
     void (*on_answered)(void *ctx, const struct tern_http_answered *answered);
 };

@@ -166,26 +166,36 @@ void tern_reply_write_continue(struct tern_reply_out *out)
     out->sent = 0;
 }
 
-struct tern_http_reply tern_reply_refusal(int status, enum tern_result why)
+static void put_error(struct tern_http_reply *reply, enum tern_result result, const char *sentence)
+{
+    tern_Error error = tern_Error_init_zero;
+    uint8_t bytes[256];
+    size_t len = 0;
+    snprintf(error.name, sizeof error.name, "%s", tern_result_name(result));
+    snprintf(error.sentence, sizeof error.sentence, "%s", sentence);
+    if (tern_wire_encode_error(&error, bytes, sizeof bytes, &len) == TERN_OK) {
+        reply->body = tern_blob_new(len);
+    }
+    if (reply->body != NULL) {
+        memcpy(reply->body->data, bytes, len);
+    }
+}
+
+struct tern_http_reply tern_reply_refusal(const struct tern_http_handler *handler, const char *path,
+                                          int status, enum tern_result why)
 {
     struct tern_http_reply reply = {.status = status};
     const struct status known = status_of(status);
-    tern_Error error = tern_Error_init_zero;
     const char *own = known.sentence != NULL ? known.sentence : "The request was refused.";
-    snprintf(error.name, sizeof error.name, "%s",
-             tern_result_name(why != TERN_OK ? why : known.result));
-    snprintf(error.sentence, sizeof error.sentence, "%s",
-             why != TERN_OK ? tern_result_sentence(why) : own);
-    uint8_t bytes[256];
-    size_t len = 0;
-    if (status != 416 && tern_wire_encode_error(&error, bytes, sizeof bytes, &len) == TERN_OK) {
-        reply.body = tern_blob_new(len);
-    }
-    if (reply.body != NULL) {
-        memcpy(reply.body->data, bytes, len);
-    }
+    const enum tern_result result = why != TERN_OK ? why : known.result;
+    const char *sentence = why != TERN_OK ? tern_result_sentence(why) : own;
     if (status == 429 || status == 503) {
         reply.retry_after_s = 5;
+    }
+    if (handler->on_refusal != NULL) {
+        handler->on_refusal(handler->ctx, path, result, sentence, &reply);
+    } else if (status != 416) {
+        put_error(&reply, result, sentence);
     }
     return reply;
 }

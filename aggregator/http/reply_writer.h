@@ -33,9 +33,10 @@ void tern_reply_write(const struct tern_http_reply *reply, struct tern_reply_sha
 // The interim answer to "Expect: 100-continue".
 void tern_reply_write_continue(struct tern_reply_out *out);
 
-// A refusal with this status, for this reason or, where that is OK, the listener's own of the status; its
-// body is a tern_Error.
-struct tern_http_reply tern_reply_refusal(int status, enum tern_result why);
+// A refusal with this status, for this reason or, where that is OK, the listener's own of the status. Its
+// body is what handler->on_refusal makes of it for this path, or a tern_Error.
+struct tern_http_reply tern_reply_refusal(const struct tern_http_handler *handler, const char *path,
+                                          int status, enum tern_result why);
 
 // So many bytes more were sent. Those of a blob in a file leave memory.
 void tern_reply_sent(struct tern_reply_out *out, size_t len);

@@ -52,17 +52,26 @@ static void answer_bytes(struct request *request, const uint8_t *body, size_t le
     request->reply.body = blob;
 }
 
-void tern_answer_refusal(struct request *request, int status, enum tern_result result,
-                         const char *sentence)
+static void answer_error(struct request *request, enum tern_result result, const char *sentence)
 {
     tern_Error error = tern_Error_init_zero;
     uint8_t body[sizeof error + 16];
     size_t len = 0;
     strncpy(error.name, tern_result_name(result), sizeof error.name - 1);
     strncpy(error.sentence, sentence, sizeof error.sentence - 1);
-    clear_reply(request);
     if (tern_wire_encode_error(&error, body, sizeof body, &len) == TERN_OK) {
         answer_bytes(request, body, len);
+    }
+}
+
+void tern_answer_refusal(struct request *request, int status, enum tern_result result,
+                         const char *sentence)
+{
+    clear_reply(request);
+    if (request->kind == REQUEST_JOB) {
+        request->u.job.refuse(&request->reply, status, result, sentence);
+    } else {
+        answer_error(request, result, sentence);
     }
     request->reply.status = status;
     request->reply.retry_after_s = status == 429 || status == 503 ? 1 : 0;

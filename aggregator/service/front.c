@@ -443,7 +443,7 @@ struct tern_http_handler tern_service_handler(struct tern_service *service)
 }
 
 void tern_service_submit(struct tern_service *service, struct tern_http_exchange *exchange,
-                         tern_service_job job, void *ctx)
+                         tern_service_job job, tern_service_refuse refusal, void *ctx)
 {
     struct request *request = calloc(1, sizeof *request);
     if (request == NULL) {
@@ -453,7 +453,7 @@ void tern_service_submit(struct tern_service *service, struct tern_http_exchange
     }
     request->exchange = exchange;
     request->kind = REQUEST_JOB;
-    request->u.job = (struct job_request){job, ctx};
+    request->u.job = (struct job_request){job, refusal, ctx};
     if (!tern_request_queue_put(&service->queue, request)) {
         tern_answer_error(request, 503, TERN_ERR_BUSY);
         tern_answer_send(request);

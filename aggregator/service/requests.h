@@ -31,6 +31,7 @@ struct progress_request {
 
 struct job_request {
     tern_service_job job;
+    tern_service_refuse refuse;
     void *ctx;
 };
 

@@ -110,10 +110,14 @@ typedef enum tern_result (*tern_service_job)(struct tern_service *service, struc
                                              uint64_t now_ms, void *ctx,
                                              struct tern_http_reply *reply);
 
+// Makes a refusal of a job that could not be done, or whose work was not stored.
+typedef void (*tern_service_refuse)(struct tern_http_reply *reply, int status,
+                                    enum tern_result result, const char *sentence);
+
 // Queues a job for an exchange; the job is called once or, when the queue is full, not at all (the
-// exchange is answered 503 then). ctx is freed with free() afterwards. Any thread.
+// exchange is answered 503 then, as `refusal` does). ctx is freed with free() afterwards. Any thread.
 void tern_service_submit(struct tern_service *service, struct tern_http_exchange *exchange,
-                         tern_service_job job, void *ctx);
+                         tern_service_job job, tern_service_refuse refusal, void *ctx);
 
 #define TERN_SERVICE_BUCKETS 12
 

@@ -239,10 +239,9 @@ def history_of(rounds: list[dict[str, Any]]) -> Table:
 
 def _refusal(method: str, path: str, status: int, content: bytes) -> str:
     known = {401: "the token is not the admin listener's (admin.token in the state directory)",
-             404: "the aggregator knows no such thing: is it the admin listener, and of this version?",
              421: "the admin listener answers to names of its own machine only: localhost, 127.0.0.1"}
     try:
-        sentence = json.loads(content)["sentence"]
+        message = known.get(status) or json.loads(content)["message"]
     except (ValueError, KeyError, TypeError):
-        sentence = known.get(status) or content.decode(errors="replace").strip()
-    return f"{method} {path.partition('?')[0]} was refused with {status}: {sentence}"
+        message = content.decode(errors="replace").strip()
+    return f"{method} {path.partition('?')[0]} was refused with {status}: {message}"

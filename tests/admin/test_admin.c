@@ -629,6 +629,27 @@ static void test_waiting_follows_what_happens(void **state)
     cJSON_Delete(json);
 }
 
+// A code that could not be stored is none, and the API says so as it says everything.
+static void test_what_cannot_be_stored_is_told_in_json(void **state)
+{
+    (void)state;
+    char path[192];
+    struct tern_db *other = NULL;
+    path_of("tern.db", path);
+    assert_int_equal(tern_db_open_again(path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_begin(other), TERN_OK);
+    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, "{}"), 503);
+    assert_non_null(strstr(reply, "Content-Type: application/json\r\n"));
+    assert_non_null(strstr(reply, "Retry-After: 1\r\n"));
+    cJSON *json = json_of_reply();
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(json, "error")), "busy");
+    assert_non_null(
+        strstr(cJSON_GetStringValue(cJSON_GetObjectItem(json, "message")), "nothing changed"));
+    cJSON_Delete(json);
+    tern_db_rollback(other);
+    tern_db_close(other);
+}
+
 static void test_address_must_be_local(void **state)
 {
     (void)state;
@@ -692,6 +713,7 @@ int main(void)
         TEST(test_metrics_are_prometheus_text),
         TEST(test_metrics_before_the_first_round),
         TEST(test_waiting_follows_what_happens),
+        TEST(test_what_cannot_be_stored_is_told_in_json),
         TEST(test_address_must_be_local),
         TEST(test_token_file),
         TEST(test_unix_socket),

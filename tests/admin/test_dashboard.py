@@ -2,9 +2,11 @@
 logout, what a session needs, what the page is told, and its actions."""
 import http.client
 import json
+import os
 import pathlib
 import re
 import sqlite3
+import subprocess
 import sys
 import time
 
@@ -13,6 +15,7 @@ for folder in ("end_to_end", "browser"):
 from harness import HELPERS, Aggregator, Workspace, check, main, run  # noqa: E402
 from large_federation import insert, open_round  # noqa: E402
 
+DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/OPERATIONS.md"
 ROUNDS = 4
 LAYERS = ("payload", "http", "tls", "wire")
 UPDATES = 3  # of a round, see make_federation.c
@@ -230,6 +233,50 @@ def test_metrics(browser, aggregator):
     check(aggregator.json("status")["database_bytes"] > 0, "as the command line counts")
 
 
+def test_errors_are_json(browser, aggregator):
+    """Whoever refuses, under /api: the listener, the admission, the job. All else says a line of text."""
+    del aggregator
+    expected = [
+        (401, "unauthorized", "GET", "/api/v1/status", None, {"Authorization": None}),
+        (403, "unauthorized", "POST", "/api/v1/enroll-codes", {}, {"Origin": "http://evil.example"}),
+        (403, "unauthorized", "POST", "/api/v1/session", {"token": browser.token}, {"Origin": None}),
+        (404, "not-found", "GET", "/api/v1/nothing", None, {}),
+        (404, "not-found", "POST", "/api/v1/clients/99/revoke", {}, {}),
+        (405, "http", "DELETE", "/api/v1/status", None, {}),
+        (409, "bad-state", "POST", "/api/v1/rounds/77/close", {}, {}),
+        (413, "too-large", "POST", "/api/v1/enroll-codes", {"label": "x" * 5000}, {}),
+        (421, "http", "GET", "/api/v1/status", None, {"Host": "evil.example"}),
+        (422, "bad-argument", "GET", "/api/v1/rounds?limit=0", None, {}),
+    ]
+    for status, name, method, path, body, headers in expected:
+        found, said, text = browser.ask(method, path, body, **headers)
+        check((found, said.get("Content-Type")) == (status, "application/json"), f"{method} {path}: {found} {said} {text}")
+        error = json.loads(text)
+        check(set(error) == {"error", "message"} and error["error"] == name, f"{method} {path}: {error}")
+        check(error["message"].rstrip(".") != "", f"{method} {path}: {error}")
+    for status, path, headers in ((401, "/metrics", {"Authorization": None}), (404, "/page/", {}), (421, "/", {"Host": "evil.example"})):
+        found, said, text = browser.ask("GET", path, **headers)
+        check((found, said.get("Content-Type")) == (status, "text/plain"), f"{path}: {found} {said}")
+        check(text.isascii() and text.count(b"\n") == 1 and text.endswith(b".\n"), f"{path}: {text}")
+
+
+def test_commands_of_the_document(browser, aggregator):
+    """Those of OPERATIONS, "Admin API", as they stand there, in a shell that stops at the first that fails."""
+    section = DOCUMENT.read_text().partition("### Admin API")[2].partition("\n### ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", section, re.S)
+    check(len(blocks) == 2, f"{blocks}")
+    said = []
+    for block in blocks:
+        commands = block.replace("127.0.0.1:9443", f"127.0.0.1:{browser.port}").replace("tern-state/", f"{aggregator.state}/")
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", commands], cwd=aggregator.state, capture_output=True, text=True,
+                              check=False, env={**os.environ, "no_proxy": "127.0.0.1"})
+        check(done.returncode == 0, f"{commands} ended with {done.returncode}: {done.stdout}{done.stderr}")
+        said.append([json.loads(line) for line in done.stdout.splitlines()])
+    (waiting, code), (status, another) = said
+    check(waiting["reason"] == "members" and code["uses"] == 10, f"{said[0]}")
+    check(status["version"] == ROUNDS and another["uses"] == 1, f"{said[1]}")
+
+
 def test_actions(browser, aggregator):
     check(browser.json("POST", "/api/v1/clients/1/revoke", {})["was_revoked"] is False, "revoked")
     check(aggregator.json("clients")[0]["revoked"] is True, "the client is not revoked")
@@ -278,7 +325,8 @@ def test():
         for part in (test_files, test_login, test_a_session_needs_both_halves, test_changes_come_from_the_page,
                      test_codes):
             part(browser)
-        for part in (test_columns_are_the_lists, test_held_out_figures, test_waiting_and_status, test_metrics, test_actions):
+        for part in (test_columns_are_the_lists, test_held_out_figures, test_waiting_and_status, test_metrics, test_errors_are_json,
+                     test_commands_of_the_document, test_actions):
             part(browser, aggregator)
         test_logout(browser)
         test_guessing_is_held_back(browser)

@@ -101,8 +101,10 @@ static void test_refusals_name_their_reason(void **state)
                  {414, TERN_OK, "too-large"}, {422, TERN_ERR_UNKNOWN_ROUND, "unknown-round"},
                  {431, TERN_OK, "too-large"}, {503, TERN_OK, "busy"},
                  {418, TERN_OK, "http"}};
+    const struct tern_http_handler handler = {.on_refusal = NULL};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct tern_http_reply reply = tern_reply_refusal(cases[i].status, cases[i].why);
+        struct tern_http_reply reply =
+            tern_reply_refusal(&handler, "/", cases[i].status, cases[i].why);
         tern_Error error = tern_Error_init_zero;
         assert_int_equal(reply.status, cases[i].status);
         assert_non_null(reply.body);

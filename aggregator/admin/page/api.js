@@ -1,17 +1,18 @@
 // Requests to the admin API within a session: the cookie is the browser's, the key is this page's.
 const KEY = "tern-session-key";
 const PAGE = 1000; // rows of a list that one request may have
+const FEW = 100; // of one whose rows are made of many
 
 export class Refused extends Error {
-  constructor(status, sentence) {
-    super(sentence || `The service answers ${status}.`);
+  constructor(status, message) {
+    super(message || `The service answers ${status}.`);
     this.status = status;
   }
 }
 
-async function sentenceOf(reply) {
+async function messageOf(reply) {
   try {
-    return (await reply.json()).sentence;
+    return (await reply.json()).message;
   } catch {
     return "";
   }
@@ -23,7 +24,7 @@ async function ask(method, path, body) {
   if (key) headers.Authorization = `Session ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const reply = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
-  if (!reply.ok) throw new Refused(reply.status, await sentenceOf(reply));
+  if (!reply.ok) throw new Refused(reply.status, await messageOf(reply));
   return reply.status === 204 ? null : reply.json();
 }
 
@@ -59,6 +60,17 @@ export async function columnsAfter(list, key, after) {
     const keys = page[key];
     if (keys.length < PAGE) return all;
     after = keys[keys.length - 1];
+  }
+}
+
+// Likewise as objects.
+export async function rowsAfter(list, key, after) {
+  const all = [];
+  for (;;) {
+    const page = await get(`${list}?limit=${FEW}&after=${after}`);
+    all.push(...page);
+    if (page.length < FEW) return all;
+    after = page[page.length - 1][key];
   }
 }
 
