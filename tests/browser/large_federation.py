@@ -64,11 +64,22 @@ def add_clients(database, first, last, rounds, now):
         "codec": "3lc:s=1", "policy": "fixed"} for i in ids))
 
 
+def tell_figures(database, rounds):
+    """What an evaluator finds beside loss and accuracy, and three clients on held-out data of their own."""
+    insert(database, "metrics", ({
+        "version": i, "name": "f1_macro", "client": 4, "of_evaluator": 1, "num_examples": 200,
+        "value": 0.8 - 0.7 * math.exp(-7 * i / rounds) + 0.01 * noise(i)} for i in range(1, rounds + 1)))
+    insert(database, "metrics", ({
+        "version": i, "name": "loss", "client": client, "num_examples": 20 * client,
+        "value": 0.3 + 0.1 * client + 1.9 * math.exp(-6 * i / rounds) + 0.03 * noise(i + client)}
+        for i in range(rounds) for client in (1, 2, 3)))
+
+
 def open_round(database, rounds, now, members):
     last = dict(zip(columns_of(database, "rounds"),
                     database.execute("SELECT * FROM rounds WHERE round = ?", (rounds,)).fetchone()))
     last.update(round=rounds + 1, state=0, base_version=rounds, target=40, quorum=20, applied=0,
-                opened_ms=now - 60 * SECOND, deadline_ms=now + 500 * SECOND, closed_ms=0, mean_loss=0.0,
+                opened_ms=now - 60 * SECOND, deadline_ms=now + 5000 * SECOND, closed_ms=0, mean_loss=0.0,
                 median_loss=0.0, variance=0.0, local_steps=0.0)
     insert(database, "rounds", [last])
     insert(database, "assignments", ({"round": rounds + 1, "client": i, "invited_ms": now - 60 * SECOND}
@@ -90,6 +101,7 @@ def fill(path, clients, rounds):
     with database:
         database.execute("UPDATE clients SET created_ms = ?, last_seen_ms = ?", (now - 90 * DAY, now - 40 * SECOND))
         shape_rounds(database, rounds, now - 120 * SECOND)
+        tell_figures(database, rounds)
         add_clients(database, made + 1, clients, rounds, now)
         open_round(database, rounds, now, range(made + 1, made + 41))
         add_codes(database, now)

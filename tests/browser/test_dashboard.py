@@ -16,8 +16,8 @@ ROUNDS = 5000
 SHOTS = pathlib.Path(os.environ["TERN_SHOTS"])
 AXE = pathlib.Path(os.environ["TERN_AXE"]).read_text()
 HAS_CHARTS = os.environ.get("TERN_UPLOT", "") != ""
-# The aim is one second on a machine that has nothing else to do; here others may work.
-SLOWEST_MS = 10000
+SLOWEST_MS = 1000  # of the processor, for a view: what else the machine does has no part in it
+NODES = 4000  # of a view, whatever there is to show
 VIEWS = ("overview", "rounds", "clients", "codes")
 LOOKS = {"light": (1280, 900, "light"), "dark": (1280, 900, "dark"),
          "phone": (390, 844, "light"), "phone-dark": (390, 844, "dark")}
@@ -59,6 +59,10 @@ class Dashboard:
     def go(self, view):
         self.browser.run("performance.clearMarks(); location.hash = arguments[0]", view)
         self.browser.wait(f"return performance.getEntriesByName('shown:{view}').length", view)
+
+    def choose(self, selector, value):
+        self.browser.run("const e = document.querySelector(arguments[0]); e.value = arguments[1];"
+                         "e.dispatchEvent(new Event('change'))", selector, value)
 
     def confirm(self):
         self.browser.wait("return document.getElementById('dialog').open", "the dialog")
@@ -131,6 +135,44 @@ def test_curves_against_bytes(board):
     browser.click("input[name=axis][value=rounds]")
 
 
+def test_curves_are_chosen(board):
+    """Any figure that evaluators report, and what clients found on held-out data, with spread and worst client."""
+    browser = board.browser
+    board.go("overview")
+    options = browser.run("return [...document.getElementById('figure').options].map(o => o.value)")
+    check(options == ["evaluated:accuracy", "evaluated:f1_macro", "held-out:loss"], f"{options}")
+    board.choose("#figure", "evaluated:f1_macro")
+    browser.wait(has_text("#figures", "F1 macro"), "the figure that was chosen")
+    if HAS_CHARTS:
+        board.choose("#figure", "held-out:loss")
+        browser.wait("return document.querySelector('.plot').ariaLabel.includes('worst client: 2')", "a curve of held-out data")
+        said = browser.run("return document.querySelector('.plot').ariaLabel")
+        for part in ("Loss.", "weighted by examples: 2.", "clients alike: 2.", "deviation: "):
+            check(part in said, f"{part} is not in {said}")
+        board.check_access("held-out data")
+        browser.screenshot(SHOTS / "overview-held-out.png")
+        board.choose("#layer", "tls")
+        browser.wait(has_text("#charts figure:last-child figcaption", "with TLS"), "a layer's bytes")
+        board.choose("#layer", "wire")
+    board.choose("#figure", "evaluated:accuracy")
+
+
+def test_bytes_of_a_round(board):
+    browser = board.browser
+    board.go("overview")
+    board.choose("#layers-round", "7")
+    browser.wait(has_text("#layers caption", "Bytes of round 7 by layer"), "one round")
+    rows = browser.run("return [...document.querySelectorAll('#layers tbody tr')].map(r => [...r.children].map(c => c.textContent))")
+    # Three updates, see make_federation.c and large_federation.py: payload, then what each layer adds.
+    check([row[3] for row in rows] == ["84 B", "246 B", "120 B", "330 B", "780 B", "2.06 KB"], f"{rows}")
+    check([row[1] for row in rows][1:4] == ["285 B", "135 B", "270 B"] and rows[-1][1] == "2.06 KB", f"{rows}")
+    browser.screenshot(SHOTS / "overview-round.png")
+    board.choose("#layers-round", str(ROUNDS + 2))
+    browser.wait(has_text("#layers", f"There is no round {ROUNDS + 2}"), "a round that is not there")
+    board.choose("#layers-round", "")
+    browser.wait(has_text("#layers caption", "Bytes of all rounds"), "all rounds")
+
+
 def test_tables(board):
     browser = board.browser
     board.go("clients")
@@ -195,21 +237,35 @@ def test_round_is_closed(board):
     board.check_console()
 
 
+def processor_ms(browser):
+    """That the page has taken so far, without what waited for others."""
+    metrics = {one["name"]: one["value"] for one in browser.devtools("Performance.getMetrics")["metrics"]}
+    return 1000 * metrics["TaskDuration"]
+
+
 def test_how_long_it_takes(board):
-    """From the address to the drawn page, and from there to all clients; with a session."""
+    """From the address to the drawn page, and from there to all clients; with a session. By the page's own time on
+    the processor; the time that passed is printed beside it."""
     browser = board.browser
-    browser.open(board.url + "#overview")
     browser.open("about:blank")
-    browser.open(board.url)
+    browser.devtools("Performance.enable", timeDomain="threadTicks")
+    browser.open(board.url + "#overview")
     browser.wait("return performance.getEntriesByName('shown:overview').length", "the overview")
-    overview = browser.run("return performance.getEntriesByName('shown:overview')[0].startTime")
-    browser.run("performance.clearMarks(); performance.mark('begin'); location.hash = 'clients'")
-    browser.wait("return performance.getEntriesByName('shown:clients').length", "the clients")
-    clients = browser.run("return performance.getEntriesByName('shown:clients')[0].startTime"
-                          " - performance.getEntriesByName('begin')[0].startTime")
-    print(f"{ROUNDS} rounds are drawn {overview:.0f} ms after the address was entered,"
-          f" {CLIENTS} clients {clients:.0f} ms after the click")
-    check(overview < SLOWEST_MS and clients < SLOWEST_MS, "that is too long")
+    overview = processor_ms(browser)
+    passed = browser.run("return performance.getEntriesByName('shown:overview')[0].startTime")
+    print(f"{ROUNDS} rounds: {overview:.0f} ms of the processor, {passed:.0f} ms after the address was entered")
+    check(0 < overview < SLOWEST_MS, "the overview takes too long")
+    for view in ("rounds", "clients", "overview"):
+        before = processor_ms(browser)
+        browser.run("performance.clearMarks(); performance.mark('begin'); location.hash = arguments[0]", view)
+        browser.wait(f"return performance.getEntriesByName('shown:{view}').length", view)
+        took = processor_ms(browser) - before
+        passed = browser.run(f"return performance.getEntriesByName('shown:{view}')[0].startTime"
+                             " - performance.getEntriesByName('begin')[0].startTime")
+        print(f"{view}: {took:.0f} ms of the processor, {passed:.0f} ms after the click")
+        check(0 < took < SLOWEST_MS, f"{view} takes too long")
+        nodes = browser.run("return document.getElementsByTagName('*').length")
+        check(nodes < NODES, f"{view}: {nodes} elements for {CLIENTS} clients and {ROUNDS} rounds")
     fetched = browser.run("return performance.getEntriesByType('resource').map(r => r.name)")
     check(all(name.startswith(board.url) for name in fetched), f"something came from elsewhere: {fetched}")
 
@@ -228,7 +284,7 @@ def test():
     with Workspace() as workspace:
         port_file = workspace.path / "admin.port"
         aggregator = Aggregator(workspace, {
-            "federation": {"model": "mlp:16-8-4", "seed": 7}, "round": {"cohort": 40, "min_clients": 1},
+            "federation": {"model": "mlp:16-8-4", "seed": 7}, "round": {"cohort": 40, "min_clients": 1, "deadline": "1d"},  # nobody is asked in another's place
             "admin": {"address": "127.0.0.1", "port": 0, "port_file": port_file}})
         run(HELPERS / "make_federation", aggregator.state / "tern.db", ROUNDS)
         fill(aggregator.state / "tern.db", CLIENTS, ROUNDS)
@@ -237,7 +293,8 @@ def test():
         browser = Browser(SHOTS / "chromedriver.log")
         try:
             board = Dashboard(browser, aggregator, f"http://localhost:{int(port_file.read_text())}/")
-            for part in (test_login, test_views, test_what_is_shown, test_curves_against_bytes, test_tables,
+            for part in (test_login, test_views, test_what_is_shown, test_curves_against_bytes, test_curves_are_chosen,
+                         test_bytes_of_a_round, test_tables,
                          test_revocation_is_confirmed, test_codes, test_round_is_closed,
                          test_how_long_it_takes, test_logout):
                 part(board)

@@ -10,19 +10,28 @@ const nothing = "–";
 // A curve per series over one x: {label, colour, dash, text(value)}. What the curves end with is told to those
 // who do not see them, and arrow keys go from point to point.
 export class Chart {
-  constructor(host, title, note, series, options) {
-    this.series = series;
-    this.options = options;
-    this.title = title;
+  constructor(host) {
+    this.series = [];
+    this.kind = null;
     this.data = null;
     this.plot = null;
     this.heard = element("p", { class: "unseen", "aria-live": "polite" });
-    this.place = element("div", { class: "plot", role: "img", tabindex: "0", "aria-label": title });
+    this.caption = element("figcaption");
+    this.place = element("div", { class: "plot", role: "img", tabindex: "0" });
     this.place.addEventListener("keydown", (event) => this.step(event));
-    host.append(element("figure", { class: "card" }, element("figcaption", {}, `${title} `, element("small", {}, note)),
-      this.place, this.heard));
+    host.append(element("figure", { class: "card" }, this.caption, this.place, this.heard));
     new ResizeObserver(() => this.resize()).observe(this.place);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  // What it draws from now on; nothing changes where it is of that kind already.
+  describe(kind, title, note, series, options) {
+    if (this.kind === kind) return this;
+    if (this.plot !== null) this.plot.destroy();
+    Object.assign(this, { kind, title, series, options, data: null, plot: null });
+    this.heard.textContent = "";
+    this.caption.replaceChildren(`${title} `, element("small", {}, note));
+    return this;
   }
 
   // x: {values, label, text}; columns: one array for each series.

@@ -1,5 +1,5 @@
 // The dashboard: logs in, asks the API now and then, shows the view that the address names.
-import { append, columnsAfter, forgetSession, get, hasSession, logIn, logOut, truncate } from "./api.js";
+import { append, columnsAfter, forgetSession, get, hasSession, logIn, logOut, rowsAfter, truncate } from "./api.js";
 import * as clients from "./clients.js";
 import * as codes from "./codes.js";
 import * as overview from "./overview.js";
@@ -7,9 +7,11 @@ import * as rounds from "./rounds.js";
 import { byId, setText } from "./text.js";
 
 const AGAIN_MS = 5000;
+const RECENT = 3; // rounds whose held-out figures may still become more, or tell which there are
 const VIEWS = ["overview", "rounds", "clients", "codes"];
 
 let history = null; // rounds as columns
+let held = { rows: new Map(), whole: false }; // held-out figures by round: all of them once one is drawn
 let timer = 0;
 let busy = null;
 
@@ -33,11 +35,24 @@ async function readRounds() {
   append(history, more);
 }
 
+// A row of the store stands behind each client's figure: all rounds are read only where they are drawn.
+async function readHeldOut() {
+  const last = history.round.length > 0 ? history.round[history.round.length - 1] : 0;
+  const known = held.whole ? Math.max(0, ...held.rows.keys()) : last;
+  const whole = overview.wantsHeldOut() || held.whole;
+  const after = whole && !held.whole ? 0 : Math.max(0, known - RECENT);
+  for (const row of await rowsAfter("rounds/held-out", "round", after)) held.rows.set(row.round, row);
+  held.whole = whole;
+}
+
 async function showAll() {
   const name = view();
   const [status, waiting] = await Promise.all([get("status"), name === "overview" ? get("waiting") : null, readRounds()]);
   setText("model", status.model);
-  if (name === "overview") overview.show(status, waiting, history);
+  if (name === "overview") {
+    await readHeldOut();
+    overview.show(status, waiting, history, held.rows);
+  }
   if (name === "rounds") rounds.show(status, history);
   if (name === "clients") await clients.show(status, history, refresh);
   if (name === "codes") await codes.show(status, history, refresh);
@@ -79,6 +94,7 @@ async function refresh() {
 function showLogin() {
   clearTimeout(timer);
   history = null;
+  held = { rows: new Map(), whole: false };
   byId("header").hidden = true;
   trouble("");
   for (const name of VIEWS) byId(`view-${name}`).hidden = true;

@@ -2,15 +2,20 @@
 import { post } from "./api.js";
 import { Chart, hasCharts } from "./charts.js";
 import { attempt, confirm, paragraph } from "./dialogs.js";
+import { evaluated, evaluatedNames, heldOut, heldOutNames, labelOf, textOf, tickOf } from "./figures.js";
 import { small } from "./table.js";
-import { ago, byId, bytes, count, duration, element, fill, percent, plural, real, setText } from "./text.js";
+import { ago, byId, bytes, count, duration, element, fill, plural, real, setText } from "./text.js";
 
 const LAYERS = [["payload", "Payload", "up"], ["http", "HTTP", "third"], ["tls", "TLS", "down"], ["wire", "TCP/IP", "plain"]];
+const EVALUATED = "evaluated:"; // before the name of a figure that is chosen
+const HELD_OUT = "held-out:";
 
 let charts = null;
 let openRound = null;
 
 export function start(refresh) {
+  for (const id of ["figure", "layer", "layers-round"]) byId(id).addEventListener("change", refresh);
+  byId("layers-round").addEventListener("input", refresh);
   byId("close-round").addEventListener("click", () => closeRound(refresh));
   byId("no-charts").hidden = hasCharts();
   byId("charts").hidden = !hasCharts();
@@ -76,24 +81,26 @@ function figure(label, value, more) {
   return element("div", {}, element("dt", {}, label), element("dd", { class: "value" }, value), element("dd", { class: "more" }, more));
 }
 
-// Models that tell numbers or find anomalies have losses alone here.
-function withoutAccuracy(rounds) {
-  const at = lastKnown(rounds.evaluation_loss);
-  return at < 0 ? "no evaluator has reported" : `evaluation loss ${real(rounds.evaluation_loss[at])}, round ${rounds.round[at]}`;
+// What evaluators found last: the figure that is chosen, or that the model is known by, or the loss.
+function foundLast(rounds) {
+  const [name] = chosen().startsWith(EVALUATED) ? [chosen().slice(EVALUATED.length)] : evaluatedNames(rounds);
+  const column = name === undefined ? rounds.evaluated_loss : evaluated(rounds, name);
+  const at = lastKnown(column);
+  if (at < 0) return figure(labelOf(name || "accuracy"), "–", "no evaluator has reported");
+  return figure(name === undefined ? "Evaluation loss" : labelOf(name), textOf(name)(column[at]), `${rounds.accuracy_model[at]}, round ${rounds.round[at]}`);
 }
 
 function showFigures(status, rounds) {
-  const at = lastKnown(rounds.accuracy);
   const loss = lastKnown(rounds.mean_loss);
   const updates = sum(rounds.participants);
   const up = updates ? sum(rounds.wire_up) / updates : null;
   const down = updates ? sum(rounds.wire_down) / updates : null;
   const saved = updates && up + down > 0 ? `${(2 * status.float32_payload / (up + down)).toFixed(1)}× less than float32 both ways` : "";
   fill(byId("figures"), [
-    figure("Accuracy", at < 0 ? "–" : percent(rounds.accuracy[at]), at < 0 ? withoutAccuracy(rounds) : `${rounds.accuracy_model[at]}, round ${rounds.round[at]}`),
+    foundLast(rounds),
     figure("Training loss", loss < 0 ? "–" : real(rounds.mean_loss[loss]), loss < 0 ? "" : `mean of round ${rounds.round[loss]}`),
     figure("Rounds", count(status.rounds_committed), status.rounds_wanted ? `of ${count(status.rounds_wanted)}` : "without an end"),
-    figure("Clients", count(status.clients), `${count(status.clients_revoked)} revoked, ${count(status.evaluators)} evaluate`),
+    figure("Clients", count(status.clients), `${count(status.clients_revoked)} revoked, ${plural(status.evaluators, "evaluator")}`),
     figure("Up", bytes(up), "per update, on the wire"),
     figure("Down", bytes(down), saved || "per update, on the wire"),
     figure("Check-ins held", count(status.checkins_held), "clients that wait for a task"),
@@ -103,20 +110,65 @@ function showFigures(status, rounds) {
 
 // --- Curves
 
+const chosen = () => byId("figure").value;
+
+// All that is needed of held-out figures is their names, unless one of them is drawn.
+export const wantsHeldOut = () => chosen().startsWith(HELD_OUT);
+
+function group(label, before, names, behind) {
+  return names.length === 0 ? null : element("optgroup", { label }, ...names.map((name) => element("option", { value: before + name }, labelOf(name) + behind)));
+}
+
+function showChoice(rounds, held) {
+  const select = byId("figure");
+  const before = select.value;
+  fill(select, [group("Found by evaluators", EVALUATED, evaluatedNames(rounds), ""), group("On held-out data of clients", HELD_OUT, heldOutNames(held), " of clients")]
+    .filter((part) => part !== null));
+  byId("figure-choice").hidden = select.options.length < 2;
+  if (before !== "") select.value = before;
+  if (select.selectedIndex < 0) select.selectedIndex = 0;
+}
+
+function drawEvaluated(chart, x, rounds, name) {
+  chart.describe(EVALUATED + name, labelOf(name), "by evaluators, weighted by their examples",
+    [{ label: name, colour: "up", text: textOf(name) }], { tick: tickOf(name) })
+    .set(x, [evaluated(rounds, name)]);
+}
+
+function drawHeldOut(chart, x, rounds, held, name) {
+  const text = textOf(name);
+  const [weighted, mean, deviation, worst] = ["weighted", "mean", "deviation", "worst"].map((kind) => heldOut(rounds, held, name, kind));
+  const away = (sign) => mean.map((value, i) => (value === null ? null : value + sign * deviation[i]));
+  chart.describe(HELD_OUT + name, labelOf(name), "on held-out data of clients", [
+    { label: "weighted by examples", colour: "up", text }, { label: "clients alike", colour: "third", text },
+    { label: "+ deviation", colour: "plain", dash: [4, 4], text }, { label: "− deviation", colour: "plain", dash: [4, 4], text },
+    { label: "worst client", colour: "down", text }], { tick: tickOf(name) })
+    .set(x, [weighted, mean, away(1), away(-1), worst]);
+}
+
+function drawFigure(x, rounds, held) {
+  if (wantsHeldOut()) drawHeldOut(charts.figure, x, rounds, held, chosen().slice(HELD_OUT.length));
+  else drawEvaluated(charts.figure, x, rounds, chosen().slice(EVALUATED.length) || "accuracy");
+}
+
+function drawBytes(x, status, rounds) {
+  const layer = byId("layer");
+  const label = layer.selectedOptions[0].textContent;
+  const text = bytes;
+  charts.bytes.describe(layer.value, "Bytes of an update", `${label}, mean of each round`, [
+    { label: "up", colour: "up", text }, { label: "down", colour: "down", text },
+    { label: "float32", colour: "plain", dash: [5, 4], text }], { tick: bytes, scale: { distr: 3 } })
+    .set(x, [each(rounds, rounds[`${layer.value}_up`]), each(rounds, rounds[`${layer.value}_down`]),
+      rounds.round.map(() => status.float32_payload)]);
+}
+
 function makeCharts() {
   const host = byId("charts");
-  const b = { text: bytes };
-  return {
-    accuracy: new Chart(host, "Accuracy", "on held-out data, of each version", [
-      { label: "accuracy", colour: "up", text: percent }], { tick: (v) => `${+(100 * v).toFixed(1)} %` }),
-    loss: new Chart(host, "Loss", "training: mean of the clients'", [
-      { label: "training", colour: "up", text: real },
-      { label: "evaluation", colour: "down", text: real }], { tick: (v) => String(+v.toPrecision(3)) }),
-    bytes: new Chart(host, "Bytes of an update", "on the wire, mean of each round; logarithmic", [
-      { label: "up", colour: "up", ...b }, { label: "down", colour: "down", ...b },
-      { label: "float32", colour: "plain", dash: [5, 4], ...b }],
-    { tick: bytes, scale: { distr: 3 } }),
-  };
+  const [figure, loss, sent] = [new Chart(host), new Chart(host), new Chart(host)];
+  loss.describe("loss", "Loss", "training: mean of the clients'", [
+    { label: "training", colour: "up", text: real }, { label: "evaluation", colour: "down", text: real }],
+  { tick: (v) => String(+v.toPrecision(3)) });
+  return { figure, loss, bytes: sent };
 }
 
 function axis(rounds, kind) {
@@ -128,20 +180,27 @@ function axis(rounds, kind) {
 
 const each = (rounds, column) => rounds.participants.map((n, i) => (n > 0 && column[i] > 0 ? column[i] / n : null));
 
-function showCharts(status, rounds) {
+function showCharts(status, rounds, held) {
+  showChoice(rounds, held);
   if (!hasCharts()) return;
   charts = charts || makeCharts();
   const x = axis(rounds, document.querySelector("input[name=axis]:checked").value);
-  charts.accuracy.set(x, [rounds.accuracy]);
-  charts.loss.set(x, [rounds.mean_loss, rounds.evaluation_loss]);
-  charts.bytes.set(x, [each(rounds, rounds.wire_up), each(rounds, rounds.wire_down), rounds.round.map(() => status.float32_payload)]);
+  drawFigure(x, rounds, held);
+  charts.loss.set(x, [rounds.mean_loss, rounds.evaluated_loss]);
+  drawBytes(x, status, rounds);
 }
 
 // --- Layers
 
+// The rounds that are looked at: one, or all.
+function roundsOf(rounds) {
+  const wanted = byId("layers-round").value;
+  return wanted === "" ? rounds.round.map((_, i) => i) : [rounds.round.indexOf(Number(wanted))].filter((i) => i >= 0);
+}
+
 // What each layer adds to the one within; a column of the API has all within it.
-function layersOf(rounds, direction) {
-  const all = LAYERS.map(([name]) => sum(rounds[`${name}_${direction}`]));
+function layersOf(rounds, which, direction) {
+  const all = LAYERS.map(([name]) => sum(which.map((i) => rounds[`${name}_${direction}`][i])));
   return all.map((value, i) => value - (i ? all[i - 1] : 0));
 }
 
@@ -152,23 +211,30 @@ function bar(part, all, colour) {
   return element("div", { class: "bar", "aria-hidden": "true" }, piece);
 }
 
-function showLayers(status, rounds) {
-  const up = layersOf(rounds, "up");
-  const down = layersOf(rounds, "down");
+function showLayers(rounds) {
+  const which = roundsOf(rounds);
+  const round = byId("layers-round").value;
+  byId("layers-round").max = rounds.round.length > 0 ? rounds.round[rounds.round.length - 1] : 1;
+  if (round !== "" && which.length === 0) {
+    fill(byId("layers"), [element("p", { class: "quiet" }, `There is no round ${round}.`)]);
+    return;
+  }
+  const up = layersOf(rounds, which, "up");
+  const down = layersOf(rounds, which, "down");
   const [allUp, allDown] = [sum(up), sum(down)];
-  const plain = sum(rounds.participants) * status.float32_payload;
+  const plain = sum(which.map((i) => rounds.float32[i]));
   const rows = LAYERS.map(([, label, colour], i) => [label, bytes(up[i]), bar(up[i], allUp, colour), bytes(down[i]), bar(down[i], allDown, colour)]);
   rows.push([element("b", {}, "On the wire"), element("b", {}, bytes(allUp)), "", element("b", {}, bytes(allDown)), ""]);
   rows.push(["As float32", bytes(plain), "", bytes(plain), ""]);
-  fill(byId("layers"), [small("Bytes of all rounds by layer and direction",
+  fill(byId("layers"), [small(round === "" ? "Bytes of all rounds by layer and direction" : `Bytes of round ${round} by layer and direction`,
     [["Layer"], ["Up", true], ["Share"], ["Down", true], ["Share"]], rows),
-  element("p", { class: "quiet" }, "Of clients that train, in rounds. As float32: the values alone, without headers.")]);
+  element("p", { class: "quiet" }, `Of clients that train, in ${round === "" ? "all rounds" : `round ${round}`}. As float32: the values alone, without headers.`)]);
 }
 
-export function show(status, waiting, rounds) {
+export function show(status, waiting, rounds, held) {
   showNow(status, waiting);
   showMissing(status, waiting);
+  showCharts(status, rounds, held);
   showFigures(status, rounds);
-  showCharts(status, rounds);
-  showLayers(status, rounds);
+  showLayers(rounds);
 }

@@ -8,6 +8,8 @@ let table = null;
 const perUpdate = (name) => (i) => (rounds.participants[i] > 0 ? rounds[name][i] / rounds.participants[i] : null);
 const lasted = (i) => (rounds.closed_ms[i] ? rounds.closed_ms[i] - rounds.opened_ms[i] : null);
 
+const figuresOf = (i) => Object.entries(rounds.metrics[i] || {});
+
 function make() {
   const column = (name) => (i) => rounds[name][i];
   const shown = (name, label, value, format) => ({ name, label, number: true, value, text: (i) => format(value(i)) });
@@ -19,6 +21,7 @@ function make() {
     shown("lasted", "Lasted", lasted, (ms) => (ms === null ? "–" : duration(ms))),
     shown("mean_loss", "Loss", column("mean_loss"), real),
     shown("accuracy", "Accuracy", column("accuracy"), percent),
+    { name: "figures", label: "Figures", value: (i) => figuresOf(i)[0]?.[1] ?? null, text: (i) => figuresOf(i).map(([name, v]) => `${name} ${real(v)}`).join(", ") || "–" },
     { name: "model", label: "Of", value: column("accuracy_model"), text: (i) => rounds.accuracy_model[i] || "–" },
     shown("steps", "Steps", column("local_steps"), (v) => (v === null ? "–" : v.toFixed(1))),
     shown("rate", "Learning rate", column("learning_rate"), (v) => String(v)),
@@ -27,7 +30,7 @@ function make() {
   ], {
     caption: "Rounds", word: "round", sort: "round", descending: true,
     search: (i) => `${rounds.round[i]} ${rounds.state[i]}`,
-    choices: [["all", () => true], ["evaluated", (i) => rounds.accuracy[i] !== null], ["below their target", (i) => rounds.state[i] === "committed" && rounds.applied[i] < rounds.target[i]]],
+    choices: [["all", () => true], ["evaluated", (i) => rounds.accuracy_model[i] !== null], ["below their target", (i) => rounds.state[i] === "committed" && rounds.applied[i] < rounds.target[i]]],
   });
 }
 

@@ -1,0 +1,32 @@
+// What is known of how good the model is, by names: what evaluators report, and what clients find on data of their own.
+import { percent, real } from "./text.js";
+
+const FIRST = ["accuracy", "r2", "auc"]; // by which a model is known, where it has one of them
+
+const rank = (name) => (FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length);
+const inOrder = (names) => [...names].sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
+
+export const textOf = (name) => (name === "accuracy" ? percent : real);
+export const tickOf = (name) => (name === "accuracy" ? (v) => `${+(100 * v).toFixed(1)} %` : (v) => String(+v.toPrecision(3)));
+export const labelOf = (name) => name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
+
+export function evaluatedNames(rounds) {
+  const names = new Set();
+  if (rounds.accuracy.some((value) => value !== null)) names.add("accuracy");
+  for (const metrics of rounds.metrics) for (const name in metrics) names.add(name);
+  return inOrder(names);
+}
+
+export const evaluated = (rounds, name) =>
+  rounds.metrics.map((metrics, i) => (name === "accuracy" ? rounds.accuracy[i] : null) ?? metrics?.[name] ?? null);
+
+// rows: of the API's held-out figures, by round.
+export function heldOutNames(rows) {
+  const names = new Set();
+  for (const row of rows.values()) for (const name in row.metrics) names.add(name);
+  return inOrder(names);
+}
+
+// A column of one of its kinds: weighted, mean, deviation, worst.
+export const heldOut = (rounds, rows, name, kind) =>
+  rounds.round.map((round) => rows.get(round)?.metrics[name]?.[kind] ?? null);
