@@ -233,6 +233,40 @@ static int tell(const struct trial *trial)
     return code_of(trial);
 }
 
+// Of "name=1.5 other=2", in which names may have blanks and equals signs.
+static cJSON *json_of_metrics(const char *text)
+{
+    cJSON *object = cJSON_CreateObject();
+    char name[TERN_TRAINER_METRICS_MAX];
+    size_t len = 0;
+    while (*text != '\0') {
+        char *end = NULL;
+        const double value = *text == '=' ? strtod(text + 1, &end) : 0.0;
+        if (end != NULL && end != text + 1 && (*end == ' ' || *end == '\0')) {
+            name[len] = '\0';
+            cJSON_AddNumberToObject(object, name, value);
+            len = 0;
+            text = end + (*end == ' ');
+        } else {
+            name[len++] = *text++;
+        }
+    }
+    return object;
+}
+
+static void add_evaluated(cJSON *object, const char *key, const struct tern_evaluate_result *found)
+{
+    cJSON *json = cJSON_AddObjectToObject(object, key);
+    cJSON_AddNumberToObject(json, "loss", (double)found->loss);
+    cJSON_AddItemToObject(json, "accuracy",
+                          found->no_accuracy ? cJSON_CreateNull()
+                                             : cJSON_CreateNumber((double)found->accuracy));
+    cJSON *metrics = cJSON_AddObjectToObject(json, "metrics");
+    for (uint32_t i = 0; i < found->metric_count; i++) {
+        cJSON_AddNumberToObject(metrics, found->metrics[i].name, (double)found->metrics[i].value);
+    }
+}
+
 static int tell_json(const struct trial *trial)
 {
     cJSON *root = cJSON_CreateObject();
@@ -244,11 +278,14 @@ static int tell_json(const struct trial *trial)
         cJSON_AddNumberToObject(train, "loss", (double)trial->train.loss);
         cJSON_AddNumberToObject(train, "seconds", trial->seconds);
         cJSON_AddNumberToObject(train, "largest_change", trial->change);
+        cJSON_AddItemToObject(train, "metrics", json_of_metrics(trial->metrics));
         cJSON *evaluate = cJSON_AddObjectToObject(root, "evaluate");
         cJSON_AddStringToObject(evaluate, "result", tern_result_name(trial->evaluated));
-        cJSON_AddNumberToObject(evaluate, "num_examples", trial->after.num_examples);
-        cJSON_AddNumberToObject(evaluate, "accuracy_before", (double)trial->before.accuracy);
-        cJSON_AddNumberToObject(evaluate, "accuracy_after", (double)trial->after.accuracy);
+        if (trial->evaluated == TERN_OK) {
+            cJSON_AddNumberToObject(evaluate, "num_examples", trial->after.num_examples);
+            add_evaluated(evaluate, "before", &trial->before);
+            add_evaluated(evaluate, "after", &trial->after);
+        }
     }
     cJSON_AddStringToObject(root, "why", tern_external_why(&trial->external));
     cJSON_AddStringToObject(root, "output", tern_external_output(&trial->external));

@@ -48,6 +48,21 @@ def read_model(path):
     return found
 
 
+def figures_are_in_json(start, client):
+    """Of a trainer that tells no accuracy, with names as it likes; the first four of an evaluation count."""
+    result = {"num_examples": 7, "loss": 0.5, "metrics": {"mean error": 2.25, "a= b=c": -3, "mae": 1e-7}}
+    command = f"client.trainer_command=/usr/bin/python3 '{FAKE}' result '{json.dumps(result)}'"
+    found = json.loads(run(BIN / "tern-client", "train-check", start, "--json", *client, "--set", command))
+    check(found["train"]["metrics"] == result["metrics"], f"{found}")
+    evaluated = found["evaluate"]
+    check(evaluated["num_examples"] == 7 and evaluated["before"] == evaluated["after"], f"{found}")
+    told = evaluated["after"]
+    check(told["loss"] == 0.5 and told["accuracy"] is None, f"{found}")
+    check({name: round(value, 12) for name, value in told["metrics"].items()} == result["metrics"], f"{found}")
+    found = json.loads(run(BIN / "tern-client", "train-check", start, "--json", *client))
+    check(found["evaluate"]["after"]["accuracy"] == 0.25 and found["train"]["metrics"] == {}, f"{found}")
+
+
 def test():
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     with Workspace() as workspace:
@@ -66,6 +81,7 @@ def test():
                   f"client.state_dir={workspace.path}/client", "--set", "client.trainer=command",
                   "--set", f"client.trainer_command=/usr/bin/python3 '{FAKE}' good"]
         run(BIN / "tern-client", "train-check", start, *client)
+        figures_are_in_json(start, client)
         run(BIN / "tern-client", "enroll", *client, aggregator.join_code())
         done = subprocess.run([BIN / "tern-client", "run", *client], capture_output=True,
                               text=True, timeout=PATIENCE)
