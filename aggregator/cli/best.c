@@ -4,33 +4,53 @@
 #include "rounds/ending.h"
 #include <string.h>
 
-static void take(struct tern_best *best, const struct tern_accuracy *of)
+#define MODELS (TERN_LAST_evaluated + 1)
+
+// What was found of versions' replicas, and of their global models.
+struct found {
+    struct tern_best best[MODELS];
+    uint32_t versions[MODELS]; // that have a figure
+    uint32_t evaluated;        // versions that have one of either
+    uint32_t last;             // of those
+};
+
+static void take(struct found *found, const struct tern_accuracy *of)
 {
+    struct tern_best *best = &found->best[of->model];
     const enum tern_best_by by =
         of->no_accuracy ? TERN_BEST_BY_HELD_OUT_LOSS : TERN_BEST_BY_ACCURACY;
     const double value = of->no_accuracy ? of->loss : of->accuracy;
     const bool better = of->no_accuracy ? value <= best->value : value >= best->value;
-    if (of->num_examples > 0 && (best->by != by || better)) {
-        *best = (struct tern_best){by, of->version, value};
+    if (of->num_examples == 0) {
+        return;
     }
+    if (best->by != by || better) {
+        *best = (struct tern_best){by, of->version, value, of->model};
+    }
+    found->versions[of->model]++;
+    found->evaluated += found->evaluated == 0 || found->last != of->version;
+    found->last = of->version;
 }
 
-// Of a version with figures of both models the replica's is taken, which the other versions have.
-static enum tern_result by_evaluation(struct tern_db *db, struct tern_best *best)
+static enum tern_result by_evaluation(struct tern_db *db, enum tern_db_evaluated wanted,
+                                      struct tern_best *best)
 {
-    struct tern_accuracy of = {0};
+    struct found found = {.evaluated = 0};
+    struct tern_accuracy of = {.num_examples = 0};
     struct tern_db_evaluation row;
     struct tern_db_rows *rows = tern_db_evaluations(db);
     while (tern_db_next(rows, &row)) {
-        if (row.version != of.version || of.num_examples == 0) {
-            take(best, &of);
-            of = (struct tern_accuracy){.model = row.model};
+        if (row.version != of.version || row.model != of.model) {
+            take(&found, &of);
+            of = (struct tern_accuracy){.version = row.version, .model = row.model};
         }
-        if (row.model == of.model) {
-            tern_accuracy_add(&of, &row);
-        }
+        tern_accuracy_add(&of, &row);
     }
-    take(best, &of);
+    take(&found, &of);
+    const enum tern_db_evaluated other =
+        wanted == TERN_EVALUATED_GLOBAL ? TERN_EVALUATED_REPLICA : TERN_EVALUATED_GLOBAL;
+    const bool has_all = found.versions[wanted] == found.evaluated;
+    *best = found.best[has_all || found.versions[wanted] > found.versions[other] ? wanted : other];
     return tern_db_end(rows);
 }
 
@@ -46,14 +66,17 @@ static enum tern_result by_loss(struct tern_db *db, struct tern_best *best)
         }
     }
     if (losses.rounds > 0) {
-        *best = (struct tern_best){TERN_BEST_BY_LOSS, losses.lowest_version, (double)losses.lowest};
+        *best = (struct tern_best){.by = TERN_BEST_BY_LOSS,
+                                   .version = losses.lowest_version,
+                                   .value = (double)losses.lowest};
     }
     return tern_db_end(rows);
 }
 
-enum tern_result tern_best_find(struct tern_db *db, struct tern_best *best)
+enum tern_result tern_best_find(struct tern_db *db, enum tern_db_evaluated wanted,
+                                struct tern_best *best)
 {
     memset(best, 0, sizeof *best);
-    TERN_TRY(by_evaluation(db, best));
+    TERN_TRY(by_evaluation(db, wanted, best));
     return best->by == TERN_BEST_OF_NOTHING ? by_loss(db, best) : TERN_OK;
 }

@@ -14,13 +14,18 @@ enum tern_best_by {
 struct tern_best {
     enum tern_best_by by;
     uint32_t version;
-    double value; // of that
+    double value;                 // of that
+    enum tern_db_evaluated model; // whose figure it is, where evaluators told it
 };
 
 // The version of the highest accuracy, the mean of its evaluators weighted by their examples, the
 // newest of those alike; of a model that tells no classes, that of the lowest loss on the evaluators'
 // data; where none has reported, that which the round of the lowest training loss
-// began with. Errors of the store
-TERN_MUST_USE enum tern_result tern_best_find(struct tern_db *db, struct tern_best *best);
+// began with.
+//
+// By figures of the weights that are wanted, where there is one of each version that was evaluated; else of those
+// that more versions have a figure of: one model's are not compared with the other's. Errors of the store
+TERN_MUST_USE enum tern_result tern_best_find(struct tern_db *db, enum tern_db_evaluated wanted,
+                                              struct tern_best *best);
 
 #endif

@@ -87,8 +87,31 @@ static int load_newest(struct tern_cli *cli, struct tern_db *db, struct tern_mer
     return tern_cli_check(cli, result, "cannot read the model: %s", tern_db_error(db));
 }
 
+static const char *model_name(enum tern_db_evaluated model)
+{
+    return model == TERN_EVALUATED_GLOBAL ? "global model" : "replica";
+}
+
+// Where the figures are of the other model, that is said.
+static void say_best(const struct tern_best *best, enum tern_db_evaluated written)
+{
+    static const char *const figures[] = {"", "accuracy", "loss on held-out data"};
+    if (best->by == TERN_BEST_BY_LOSS) {
+        fprintf(stderr,
+                "tern-aggregator: version %" PRIu32 ", by its round's training loss, %.4f\n",
+                best->version, best->value);
+        return;
+    }
+    fprintf(stderr, "tern-aggregator: version %" PRIu32 ", by its %s's %s, %.4f", best->version,
+            model_name(best->model), figures[best->by], best->value);
+    if (best->model != written) {
+        fprintf(stderr, "; what is written is its %s", model_name(written));
+    }
+    fprintf(stderr, "\n");
+}
+
 // The version that --version or --best names; the newest where neither is given.
-static int choose_version(struct tern_cli *cli, struct tern_db *db, uint32_t newest,
+static int choose_version(struct tern_cli *cli, struct tern_db *db, uint32_t newest, bool replica,
                           uint64_t *wanted)
 {
     struct tern_best best;
@@ -102,31 +125,27 @@ static int choose_version(struct tern_cli *cli, struct tern_db *db, uint32_t new
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "--version and --best name different versions; give one of them");
     }
-    TERN_CLI_TRY(tern_cli_check(cli, tern_best_find(db, &best), "cannot read the rounds: %s",
-                                tern_db_error(db)));
+    const enum tern_db_evaluated written = replica ? TERN_EVALUATED_REPLICA : TERN_EVALUATED_GLOBAL;
+    TERN_CLI_TRY(tern_cli_check(cli, tern_best_find(db, written, &best),
+                                "cannot read the rounds: %s", tern_db_error(db)));
     *wanted = best.version;
     if (best.by == TERN_BEST_OF_NOTHING) {
         return tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
                              "there is no best version: no round is committed");
     }
-    static const char *const figures[] = {
-        "", "replica's accuracy", "replica's loss on held-out data", "round's training loss"};
-    const bool of_replica =
-        best.by == TERN_BEST_BY_ACCURACY || best.by == TERN_BEST_BY_HELD_OUT_LOSS;
-    fprintf(stderr, "tern-aggregator: version %" PRIu32 ", by its %s, %.4f%s\n", best.version,
-            figures[best.by], best.value,
-            of_replica ? "; what is written is its global model" : "");
+    say_best(&best, written);
     return TERN_EXIT_OK;
 }
 
-static int load_weights(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge)
+static int load_weights(struct tern_cli *cli, struct tern_db *db, bool replica,
+                        struct tern_merge *merge)
 {
     uint64_t wanted = 0;
     struct tern_db_version row;
     struct tern_db_version newest = {0}; // of a federation that was never served: version 0
     enum tern_result result = tern_db_may_miss(tern_db_version_last(db, &newest));
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot read the versions: %s", tern_db_error(db)));
-    TERN_CLI_TRY(choose_version(cli, db, newest.version, &wanted));
+    TERN_CLI_TRY(choose_version(cli, db, newest.version, replica, &wanted));
     if (wanted == newest.version) {
         return load_newest(cli, db, merge);
     }
@@ -282,7 +301,7 @@ static int export_merged(struct tern_cli *cli, struct tern_db *db, struct job *j
     char why[TERN_SAFETENSORS_WHY_MAX] = "";
     uint8_t *data = NULL;
     size_t len = 0;
-    TERN_CLI_TRY(load_weights(cli, db, job->merge));
+    TERN_CLI_TRY(load_weights(cli, db, job->replica, job->merge));
     TERN_CLI_TRY(check_average(cli, job));
     TERN_CLI_TRY(
         tern_cli_check(cli, find_round(db, job), "cannot read the rounds: %s", tern_db_error(db)));

@@ -515,17 +515,34 @@ def export_has_the_best_version():
     database = sqlite3.connect(state.path / "tern.db")
     hashes = dict(database.execute("SELECT version, hex(model_sha256) FROM versions").fetchall())
 
-    def expect(version, says):
+
+    def expect(version, says, *more):
         database.commit()
-        data = state.run("export", "-", "--format", "f32", "--best", says=says).out
-        assert hashlib.sha256(data).hexdigest().upper() == hashes[version]
+        done = state.run("export", "-", "--format", "f32", "--best", *more, says=says)
+        assert done.out == state.run("export", "-", "--format", "f32", "--version", version, *more).out
+        assert more or hashlib.sha256(done.out).hexdigest().upper() == hashes[version]
+        return "what is written is" in done.error
+
+    def evaluate_global(version, accuracy):
+        insert(database, "evaluations", version=version, model=1, client=4, num_examples=200, accuracy=accuracy)
 
     database.execute("UPDATE evaluations SET accuracy = 0.1")
     database.execute("UPDATE evaluations SET accuracy = 0.75 WHERE version IN (2, 3)")
-    expect(3, "version 3, by its replica's accuracy, 0.7500")
+    assert expect(3, "version 3, by its replica's accuracy, 0.7500; what is written is its global model")
+    assert not expect(3, "version 3, by its replica's accuracy, 0.7500", "--replica")
+    evaluate_global(6, 0.9)  # of the last one alone, as is usual: it says nothing about the others
+    assert expect(3, "version 3, by its replica's accuracy, 0.7500")
+    for version, accuracy in enumerate((0.2, 0.3, 0.4, 0.5, 0.95), 1):
+        evaluate_global(version, accuracy)
+    assert not expect(5, "version 5, by its global model's accuracy, 0.9500")
+    assert not expect(3, "version 3, by its replica's accuracy, 0.7500", "--replica")
+    database.execute("DELETE FROM evaluations WHERE model = 0 AND version < 6")
+    assert expect(5, "version 5, by its global model's accuracy, 0.9500; what is written is its replica", "--replica")
+    database.execute("DELETE FROM evaluations WHERE model = 1 AND version = 6")
+    assert not expect(5, "version 5, by its global model's accuracy, 0.9500")  # which most versions have
     database.execute("DELETE FROM evaluations")
     database.execute("UPDATE rounds SET mean_loss = 0.01, median_loss = 0.01 WHERE round = 5")
-    expect(4, "version 4, by its round's training loss, 0.0100")  # that it trained from
+    assert not expect(4, "version 4, by its round's training loss, 0.0100")  # that it trained from
     database.close()
     empty = State(rounds=0)
     empty.run("export", "-", "--format", "f32", "--best", code=FAILED, says="no round is committed")
