@@ -1,4 +1,5 @@
 #include "fleet/global_model.h"
+#include "fleet/client_figures.h"
 #include "fleet/pool.h"
 #include "fleet/scores.h"
 #include "hosted/files.h"
@@ -88,19 +89,21 @@ static enum tern_result read_weights(const char *path, const struct tern_model *
 struct measured {
     struct tern_evaluate_result whole;
     struct tern_scores scores;
-    cJSON *groups;  // of each client; NULL where they are not natural
-    cJSON *classes; // their names; empty where labels are numbers
+    struct tern_client_figures figures; // of a model that tells no classes
+    cJSON *groups;                      // of each client; NULL where they are not natural
+    cJSON *classes;                     // their names; empty where labels are numbers
 };
 
 // Asks the trainer for the loss, and for each answer.
-static enum tern_result ask(struct tern_builtin_trainer *trainer, const float *weights,
-                            uint32_t count, const struct tern_shares *shares,
+static enum tern_result ask(struct tern_builtin_trainer *trainer, const struct tern_model *model,
+                            const float *weights, const struct tern_shares *shares,
                             struct measured *measured)
 {
+    const uint32_t count = model->count;
     const struct tern_trainer port = tern_builtin_trainer_port(trainer);
     TERN_TRY(port.evaluate(port.ctx, weights, count, &measured->whole));
     if (measured->whole.no_accuracy) {
-        return TERN_OK;
+        return tern_client_figures_make(shares, model, weights, &measured->figures);
     }
     uint16_t *answers = malloc(shares->data.test.count * sizeof *answers);
     if (answers == NULL) {
@@ -129,7 +132,7 @@ static enum tern_result measure_on(const struct tern_shares *shares, const struc
     }
     enum tern_result result = tern_builtin_trainer_init(&trainer, &config, arena, size);
     if (result == TERN_OK) {
-        result = ask(&trainer, weights, model->count, shares, measured);
+        result = ask(&trainer, model, weights, shares, measured);
     }
     free(arena);
     return result;
@@ -251,6 +254,25 @@ static void put_figures(cJSON *json, const struct measured *measured, bool avera
     }
 }
 
+// "client_loss", "client_r2", ..., each of every client.
+static void put_client_figures(cJSON *json, struct measured *measured)
+{
+    char key[TERN_METRIC_NAME_MAX + 16];
+    if (measured->figures.clients == 0) {
+        return;
+    }
+    replace(json, "client_loss", tern_client_figures_json(&measured->figures, NULL));
+    for (uint32_t i = 0; i < measured->whole.metric_count; i++) {
+        const char *name = measured->whole.metrics[i].name;
+        snprintf(key, sizeof key, "client_%s", name);
+        replace(json, key, tern_client_figures_json(&measured->figures, name));
+    }
+    if (measured->groups != NULL) {
+        replace(json, "client_groups", measured->groups);
+        measured->groups = NULL;
+    }
+}
+
 static enum tern_result write_results(const cJSON *json, const char *path, char why[512])
 {
     char *text = cJSON_Print(json);
@@ -309,6 +331,9 @@ enum tern_result tern_global_model_measure(const struct tern_fleet_settings *set
     if (result == TERN_OK && measured.whole.no_accuracy) {
         *summary = (struct tern_global_model){.whole = measured.whole};
         put_figures(json, &measured, averaged);
+        if (!averaged) {
+            put_client_figures(json, &measured);
+        }
         result = write_results(json, results, why);
     } else if (result == TERN_OK) {
         summarise(&measured, summary);
@@ -316,6 +341,7 @@ enum tern_result tern_global_model_measure(const struct tern_fleet_settings *set
         result = write_results(json, results, why);
     }
     tern_scores_clear(&measured.scores);
+    tern_client_figures_clear(&measured.figures);
     cJSON_Delete(measured.groups);
     cJSON_Delete(measured.classes);
     free(bytes);

@@ -32,7 +32,8 @@ struct tern_global_model {
 // class_accuracy, class_precision and class_f1 (one per class), confusion (a row per class),
 // client_accuracy and client_examples (one per client), where clients are natural groups client_groups
 // (a list of names per client), and where classes have names class_names. null: there is none.
-// Of a model that tells no classes global_loss and its metrics, as global_r2, alone.
+// Of a model that tells no classes global_loss and its metrics, as global_r2, and where clients are natural groups
+// client_loss, client_r2 and the like on the test examples of each, and client_groups.
 // averaged: they are the averaged model (`export --averaged`): averaged_accuracy and averaged_loss alone.
 // TERN_ERR_MODEL_MISMATCH  the file is not the model with which that run ended, or of another size
 // TERN_ERR_CORRUPT         `results` is not the JSON of a run
