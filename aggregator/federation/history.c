@@ -8,10 +8,10 @@
 
 // Versions from one checkpoint to the next, at most: a start merges so many rounds again.
 #define CHECKPOINT_VERSIONS 16
-// A checkpoint is due, too, when the updates since the last have this part of its bytes, since it is then
-// little beside what is written anyway, and merging again would take long: 4 MiB of updates take 0.3 s. One
-// of few pages does not wait for so many.
-#define CHECKPOINT_SHARE 8
+// A checkpoint is due, too, when the updates since the last have this part of the weights' and the replica's
+// bytes, since merging again would take long: 4 MiB of updates take 0.3 s. Where each round has about as many, it is
+// still most of what is written. One of few pages does not wait for so many.
+#define CHECKPOINT_SHARE 4
 #define CHECKPOINT_UPDATE_BYTES (UINT64_C(4) << 20)
 #define CHECKPOINT_SMALL 65536u
 
