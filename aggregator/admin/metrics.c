@@ -163,7 +163,18 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
            facts->federation.counts.tasks_missed);
     single(text, "enrolled_total", "counter", "Enrolments.", facts->enrolled);
     single(text, "checkins_total", "counter", "Check-ins.", facts->federation.counts.checkins);
-    single(text, "downloads_total", "counter", "Downloads sent.", facts->downloads);
+    single(text, "downloads_total", "counter", "Downloads sent, or left to a cache.",
+           facts->downloads);
+    single(text, "downloads_authorized_total", "counter",
+           "Downloads of clients that a cache was told to send.", facts->authorized);
+    single(text, "cache_fills_total", "counter", "Downloads that caches fetched.",
+           facts->cache_fills);
+    head(text, "cache_wire_bytes_total", "counter",
+         "Bytes on the wire between caches and the aggregator, for downloads.");
+    fprintf(text, "tern_cache_wire_bytes_total{direction=\"up\"} %" PRIu64 "\n",
+            facts->cache_wire_up);
+    fprintf(text, "tern_cache_wire_bytes_total{direction=\"down\"} %" PRIu64 "\n",
+            facts->cache_wire_down);
     single(text, "unauthorized_total", "counter",
            "Requests with missing, wrong or revoked credentials.", facts->unauthorized);
     single(text, "rate_limited_total", "counter", "Requests over the limit per minute.",

@@ -6,7 +6,7 @@
 
 struct tern_blob_entry {
     uint8_t sha256[TERN_SHA256_SIZE];
-    uint32_t payload;
+    struct tern_download_facts facts;
     struct tern_blob *blob;
     struct tern_blob_entry *in_slot; // next with the same slot
     struct tern_blob_entry *newer;
@@ -58,7 +58,8 @@ static void drop_oldest(struct tern_blob_cache *cache)
 }
 
 struct tern_blob *tern_blob_cache_get(struct tern_blob_cache *cache,
-                                      const uint8_t sha256[TERN_SHA256_SIZE], uint32_t *payload)
+                                      const uint8_t sha256[TERN_SHA256_SIZE],
+                                      struct tern_download_facts *facts)
 {
     struct tern_blob_entry *entry = find(cache, sha256);
     if (entry == NULL) {
@@ -66,12 +67,22 @@ struct tern_blob *tern_blob_cache_get(struct tern_blob_cache *cache,
     }
     unlink_age(cache, entry);
     link_newest(cache, entry);
-    *payload = entry->payload;
+    *facts = entry->facts;
     return tern_blob_share(entry->blob);
 }
 
+bool tern_blob_cache_know(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
+                          struct tern_download_facts *facts)
+{
+    const struct tern_blob_entry *entry = find(cache, sha256);
+    if (entry != NULL) {
+        *facts = entry->facts;
+    }
+    return entry != NULL;
+}
+
 void tern_blob_cache_put(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
-                         struct tern_blob *blob, uint32_t payload)
+                         struct tern_blob *blob, const struct tern_download_facts *facts)
 {
     if (blob->len > cache->bytes_max || find(cache, sha256) != NULL) {
         return;
@@ -84,7 +95,7 @@ void tern_blob_cache_put(struct tern_blob_cache *cache, const uint8_t sha256[TER
         drop_oldest(cache);
     }
     memcpy(entry->sha256, sha256, TERN_SHA256_SIZE);
-    entry->payload = payload;
+    entry->facts = *facts;
     entry->blob = tern_blob_share(blob);
     struct tern_blob_entry **slot = slot_of(cache, sha256);
     entry->in_slot = *slot;

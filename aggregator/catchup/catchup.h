@@ -11,6 +11,7 @@
 #define TERN_CATCHUP_H
 
 #include "catchup/abilities.h"
+#include "downloads/made.h"
 #include "downloads/plan.h"
 #include "hosted/blob.h"
 #include "merge/merge.h"
@@ -110,12 +111,18 @@ TERN_MUST_USE enum tern_result tern_catchup_final(struct tern_catchup *catchup,
                                                   const struct tern_db_client *client, uint64_t now,
                                                   struct tern_way *way);
 
-// A download of that name, one reference more, and the bytes of its container.
+// A download of that name, one reference more.
 // TERN_ERR_NOT_FOUND  there is none
 // TERN_ERR_BUSY       there is too little disk, memory or descriptors to send it from; later
 TERN_MUST_USE enum tern_result tern_catchup_blob(struct tern_catchup *catchup,
                                                  const uint8_t sha256[TERN_SHA256_SIZE],
-                                                 struct tern_blob **blob, uint32_t *payload);
+                                                 struct tern_blob **blob,
+                                                 struct tern_download_facts *facts);
+// The same without its bytes, which need not be read for it.
+// TERN_ERR_NOT_FOUND  there is none
+TERN_MUST_USE enum tern_result tern_catchup_know(struct tern_catchup *catchup,
+                                                 const uint8_t sha256[TERN_SHA256_SIZE],
+                                                 struct tern_download_facts *facts);
 
 // Bytes of downloads and replicas in the store, and ways searched for since the start.
 uint64_t tern_catchup_bytes(const struct tern_catchup *catchup);

@@ -190,6 +190,7 @@ static int start_listener(struct serving *serving)
                                       .files = files.names,
                                       .ticket_keys = ticket_keys,
                                       .proxy_from = s->server_proxy_from,
+                                      .cache_from = s->server_cache_from,
                                       .spool_folder = folder,
                                       .limits = serving->made.limits};
     struct tern_http_handler handler = tern_service_handler(serving->service);

@@ -178,12 +178,12 @@ static int check_together(const struct filling *filling)
     return check_rate(filling);
 }
 
-static int check_proxies(struct tern_cli *cli, const char *proxy_from)
+static int check_networks(struct tern_cli *cli, const char *name, const char *text)
 {
     struct tern_networks ignored;
     char why[256] = "";
-    const enum tern_result result = tern_networks_parse(proxy_from, &ignored, why);
-    return tern_cli_check(cli, result, "server.proxy_from: %s", why);
+    const enum tern_result result = tern_networks_parse(text, &ignored, why);
+    return tern_cli_check(cli, result, "server.%s: %s", name, why);
 }
 
 int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_settings *s,
@@ -203,6 +203,7 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
     TERN_CLI_TRY(tern_cli_fill_downloads(cli, s, federation));
     TERN_CLI_TRY(fill_names(&filling));
     TERN_CLI_TRY(fill_statistics(&filling));
-    TERN_CLI_TRY(check_proxies(cli, s->server_proxy_from));
+    TERN_CLI_TRY(check_networks(cli, "proxy_from", s->server_proxy_from));
+    TERN_CLI_TRY(check_networks(cli, "cache_from", s->server_cache_from));
     return check_together(&filling);
 }

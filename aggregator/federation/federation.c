@@ -220,26 +220,57 @@ static enum tern_result manifest_of(const struct tern_federation *federation,
     return TERN_OK;
 }
 
-enum tern_result tern_federation_blob(struct tern_federation *federation,
-                                      const uint8_t sha256[TERN_SHA256_SIZE],
-                                      struct tern_blob **blob, uint32_t *payload)
+static enum tern_result indices_of(struct tern_federation *federation,
+                                   const uint8_t sha256[TERN_SHA256_SIZE], struct tern_blob **blob,
+                                   uint32_t *payload)
 {
     const struct shared_indices *indices = &federation->indices;
     struct tern_published *published = &federation->published;
-    *payload = 0;
+    if (memcmp(sha256, indices->sha256, TERN_SHA256_SIZE) != 0) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    *payload = indices->payload;
+    *blob = tern_published_indices(published, published->indices_round);
+    return *blob != NULL ? TERN_OK : TERN_ERR_NOT_FOUND;
+}
+
+// What the federation has in memory, and is the same for all.
+static enum tern_result blob_in_memory(struct tern_federation *federation,
+                                       const uint8_t sha256[TERN_SHA256_SIZE],
+                                       struct tern_blob **blob, struct tern_download_facts *facts)
+{
+    *facts = (struct tern_download_facts){.shared = true};
     enum tern_result found = manifest_of(federation, sha256, blob);
     if (found == TERN_ERR_NOT_FOUND) {
         found = tern_statistics_blob(federation, sha256, blob);
     }
-    if (found != TERN_ERR_NOT_FOUND) {
-        return found;
+    if (found == TERN_ERR_NOT_FOUND) {
+        found = indices_of(federation, sha256, blob, &facts->payload);
     }
-    if (memcmp(sha256, indices->sha256, TERN_SHA256_SIZE) == 0) {
-        *payload = indices->payload;
-        *blob = tern_published_indices(published, published->indices_round);
-        return *blob != NULL ? TERN_OK : TERN_ERR_NOT_FOUND;
+    facts->size = found == TERN_OK ? (uint32_t)(*blob)->len : 0;
+    return found;
+}
+
+enum tern_result tern_federation_blob(struct tern_federation *federation,
+                                      const uint8_t sha256[TERN_SHA256_SIZE],
+                                      struct tern_blob **blob, struct tern_download_facts *facts)
+{
+    const enum tern_result found = blob_in_memory(federation, sha256, blob, facts);
+    return found == TERN_ERR_NOT_FOUND ? tern_catchup_blob(federation->catchup, sha256, blob, facts)
+                                       : found;
+}
+
+enum tern_result tern_federation_know_blob(struct tern_federation *federation,
+                                           const uint8_t sha256[TERN_SHA256_SIZE],
+                                           struct tern_download_facts *facts)
+{
+    struct tern_blob *blob = NULL;
+    const enum tern_result found = blob_in_memory(federation, sha256, &blob, facts);
+    if (found == TERN_OK) {
+        tern_blob_release(blob);
     }
-    return tern_catchup_blob(federation->catchup, sha256, blob, payload);
+    return found == TERN_ERR_NOT_FOUND ? tern_catchup_know(federation->catchup, sha256, facts)
+                                       : found;
 }
 
 uint32_t tern_federation_round(const struct tern_federation *federation)

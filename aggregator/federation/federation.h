@@ -195,13 +195,17 @@ TERN_MUST_USE enum tern_result tern_federation_next(struct tern_federation *fede
 // Whether its check-in is held: then it can be had at once.
 void tern_federation_wait(struct tern_federation *federation, uint64_t client, bool waits);
 
-// A download, the round's shared indices or the model's manifest by its name, one reference more.
-// payload: bytes of its container.
+// A download, the round's shared indices, the scaling or the model's manifest by its name, one reference more.
 // TERN_ERR_NOT_FOUND  there is none
 // TERN_ERR_BUSY       there is too little disk, memory or descriptors to send it from; later
 TERN_MUST_USE enum tern_result tern_federation_blob(struct tern_federation *federation,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
-                                                    struct tern_blob **blob, uint32_t *payload);
+                                                    struct tern_blob **blob,
+                                                    struct tern_download_facts *facts);
+// The same without its bytes. TERN_ERR_NOT_FOUND
+TERN_MUST_USE enum tern_result tern_federation_know_blob(struct tern_federation *federation,
+                                                         const uint8_t sha256[TERN_SHA256_SIZE],
+                                                         struct tern_download_facts *facts);
 
 // --- Statistics of columns
 

@@ -194,6 +194,13 @@ static bool begin_proxied(struct tern_connection *connection)
     return connection->proxy != NULL;
 }
 
+void tern_connection_name_peer(struct tern_connection *connection,
+                               const struct sockaddr_storage *name)
+{
+    tern_address_text(name, connection->peer);
+    connection->of_cache = tern_networks_have(&connection->group->shared->caches, name);
+}
+
 void tern_connection_open(struct tern_connection_group *group, int fd,
                           const struct sockaddr_storage *name)
 {
@@ -207,7 +214,7 @@ void tern_connection_open(struct tern_connection_group *group, int fd,
     }
     connection->group = group;
     connection->metering.handler = &group->shared->handler;
-    tern_address_text(name, connection->peer);
+    tern_connection_name_peer(connection, name);
     const bool ready = !proxied || begin_proxied(connection);
     if (!ready) {
         close(fd);

@@ -43,6 +43,7 @@ struct tern_server_shared {
     struct tern_server_counters counters;
     _Atomic uint64_t request_ids; // given so far
     struct tern_networks proxies; // whose connections begin with the header of the PROXY protocol
+    struct tern_networks caches;  // tern_http_config.cache_from
     _Atomic uint64_t proxy_logged_ms;    // when one of these was refused last; 0 = never
     _Atomic uint64_t certificate_ends_s; // Unix seconds; 0 = in the clear
     _Atomic uint64_t client_ca_ends_s;   // likewise; 0 = none

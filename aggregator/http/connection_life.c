@@ -139,6 +139,7 @@ static void meter_end(struct tern_connection *connection)
     if (connection->exchange != NULL) {
         struct tern_http_tag tag = tern_exchange_tag(connection->exchange);
         tag.payload_down = 0;
+        tern_http_tag_clear_cache(&tag);
         metering->tag = tag.client != 0 ? tag : metering->tag;
     } else if (connection->state == STATE_READING &&
                tern_reader_tag(connection->reader)->client != 0) {
@@ -148,6 +149,7 @@ static void meter_end(struct tern_connection *connection)
         metering->tag = connection->tag;
         metering->tag.payload_down =
             sent < connection->tag.payload_down ? sent : connection->tag.payload_down;
+        tern_http_tag_clear_cache(&metering->tag);
     }
     tern_connection_meter_close(metering, &connection->stream);
 }

@@ -42,7 +42,7 @@ static enum step take_peer(struct tern_connection *connection, const struct sock
     connection->proxy = NULL;
     if (peer->ss_family != AF_UNSPEC) {
         const struct tern_address address = tern_address_of(peer);
-        tern_address_text(peer, connection->peer);
+        tern_connection_name_peer(connection, peer);
         if (!tern_admission_move(connection->group->shared->admission, &connection->place,
                                  &address)) {
             return refuse(connection, NULL);

@@ -38,6 +38,7 @@ static bool begin_request(struct tern_connection *connection)
         .id = ++connection->group->shared->request_ids,
         .peer = connection->peer,
         .address = connection->place.address,
+        .of_cache = connection->of_cache,
         .psk_client = tern_stream_client(&connection->stream),
         .certificate = tern_stream_certificate(&connection->stream),
         .admit = admit,

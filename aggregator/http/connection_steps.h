@@ -58,6 +58,7 @@ struct tern_connection {
     size_t drained;
     struct tern_connection_meter metering;
     char peer[INET6_ADDRSTRLEN];
+    bool of_cache; // the peer is a cache
 };
 
 // --- Life (connection_life.c)
@@ -84,6 +85,9 @@ enum step tern_connection_next_request(struct tern_connection *connection);
 enum step tern_connection_begin_drain(struct tern_connection *connection);
 enum step tern_connection_end(struct tern_connection *connection);
 
+// The peer is, as far as is known, who has that name.
+void tern_connection_name_peer(struct tern_connection *connection,
+                               const struct sockaddr_storage *name);
 // It is known whose it is: the handshake may come, or in the clear the first request.
 enum step tern_connection_begin(struct tern_connection *connection);
 

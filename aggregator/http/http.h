@@ -66,6 +66,8 @@ struct tern_http_config {
     // Addresses and networks of proxies, as "127.0.0.1, 10.0.0.0/8": what comes from there begins with
     // the header of the PROXY protocol (1 or 2), and is the peer's whom that names. NULL = none.
     const char *proxy_from;
+    // Likewise, of caches that answer clients in our place: tern_http_request.of_cache. NULL = none.
+    const char *cache_from;
     // For the files of long bodies, the server's alone: it goes on with those that an earlier one did
     // not finish. NULL = all are in memory.
     const char *spool_folder;
@@ -102,6 +104,7 @@ struct tern_http_request {
     const char *origin;          // likewise, of Origin
     const char *peer;            // address without port, for logs
     struct tern_address address; // of the peer, for rate limits
+    bool of_cache;               // the peer is one of cache_from
     uint64_t psk_client;         // whom the handshake proved by a pre-shared key; 0 = nobody
     const char *certificate; // common name of the certificate that the client has shown; "" = none
     uint64_t range_from;     // of "Range: bytes=N-"; 0 when absent
@@ -144,7 +147,18 @@ struct tern_http_tag {
     enum tern_purpose purpose;
     uint64_t payload_up;
     uint64_t payload_down;
+    bool of_cache; // the bytes that are counted are between a cache and here, not its client's
+    // HTTP bytes between that cache and the client, once this reply has told it to send a download; 0 = none.
+    uint32_t cache_receives;
+    uint64_t cache_sends;
 };
+
+// No cache is told to send something by the tag's reply, or what it sends has been counted.
+static inline void tern_http_tag_clear_cache(struct tern_http_tag *tag)
+{
+    tag->cache_receives = 0;
+    tag->cache_sends = 0;
+}
 
 // What the handler says of a request once it knows the headers.
 struct tern_http_permit {

@@ -41,11 +41,13 @@ void tern_connection_meter_handshake(struct tern_connection_meter *metering,
     take(metering, &now, &metering->handshake_up, &metering->handshake_down);
 }
 
-static void report_handshake(struct tern_connection_meter *metering, uint64_t client,
-                             uint32_t round)
+static void report_handshake(struct tern_connection_meter *metering,
+                             const struct tern_http_tag *whose)
 {
-    struct tern_http_tag tag = {
-        .client = client, .round = round, .purpose = TERN_PURPOSE_HANDSHAKE};
+    struct tern_http_tag tag = {.client = whose->client,
+                                .round = whose->round,
+                                .purpose = TERN_PURPOSE_HANDSHAKE,
+                                .of_cache = whose->of_cache};
     report(metering, &tag, &metering->handshake_up, &metering->handshake_down);
     memset(&metering->handshake_up, 0, sizeof metering->handshake_up);
     memset(&metering->handshake_down, 0, sizeof metering->handshake_down);
@@ -69,12 +71,13 @@ void tern_connection_meter_exchange(struct tern_connection_meter *metering,
     struct tern_socket_counters now;
     tern_stream_counters(stream, &now);
     if (tag->client != 0) {
-        report_handshake(metering, tag->client, tag->round);
+        report_handshake(metering, tag);
     }
     report_tagged(metering, tag, &now);
     metering->tag = *tag;
     metering->tag.payload_up = 0;
     metering->tag.payload_down = 0;
+    tern_http_tag_clear_cache(&metering->tag);
 }
 
 void tern_connection_meter_close(struct tern_connection_meter *metering,
@@ -82,6 +85,6 @@ void tern_connection_meter_close(struct tern_connection_meter *metering,
 {
     struct tern_socket_counters now;
     tern_stream_final_counters(stream, &now);
-    report_handshake(metering, metering->tag.client, metering->tag.round);
+    report_handshake(metering, &metering->tag);
     report_tagged(metering, &metering->tag, &now);
 }

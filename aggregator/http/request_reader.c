@@ -540,6 +540,7 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
                    config->certificate != NULL ? config->certificate : "");
     reader->request.certificate = reader->certificate;
     reader->request.address = config->address;
+    reader->request.of_cache = config->of_cache;
     reader->parser = tern_parser_new(&EVENTS, reader);
     if (reader->parser == NULL) {
         free(reader);

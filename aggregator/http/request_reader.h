@@ -19,6 +19,7 @@ struct tern_reader_config {
     uint64_t id;                  // of the request
     const char *peer;             // copied: a request may outlive its connection
     struct tern_address address;
+    bool of_cache;
     uint64_t psk_client;     // of the connection
     const char *certificate; // likewise; copied. NULL = none
 

@@ -60,6 +60,8 @@ static enum tern_result open_shared(struct tern_http_server *server,
         shared->bodies != NULL ? tern_uploads_new(shared->bodies, shared->limits.unfinished) : NULL;
     TERN_TRY(tern_networks_parse(config->proxy_from != NULL ? config->proxy_from : "",
                                  &shared->proxies, why));
+    TERN_TRY(tern_networks_parse(config->cache_from != NULL ? config->cache_from : "",
+                                 &shared->caches, why));
     shared->monotonic_ms = config->monotonic_ms;
     shared->sweep_ms = config->sweep_ms != 0 ? config->sweep_ms : SWEEP_MS;
     shared->admission = tern_admission_new(&shared->limits);

@@ -1,4 +1,5 @@
 #include "hosted/log.h"
+#include "service/caches.h"
 #include "service/requests.h"
 
 #include <stdlib.h>
@@ -34,6 +35,7 @@ static void clear_reply(struct request *request)
     tern_blob_release(request->reply.body);
     memset(&request->reply, 0, sizeof request->reply);
     request->tag.payload_down = 0;
+    tern_http_tag_clear_cache(&request->tag);
 }
 
 static void answer_bytes(struct request *request, const uint8_t *body, size_t len)
@@ -119,15 +121,24 @@ void tern_answer_message(struct request *request, enum tern_result encoded, cons
 }
 
 void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
-                      uint32_t payload)
+                      const struct tern_download_facts *facts)
 {
     clear_reply(request);
     request->reply.status = 200;
     request->reply.body = blob;
     request->reply.body_from = from < SIZE_MAX ? (size_t)from : SIZE_MAX;
-    request->reply.cache = "public, max-age=31536000, immutable";
+    request->reply.cache = tern_cache_control(facts->shared);
     uint64_t left = from < blob->len ? blob->len - from : 0; // from beyond the end: 416
-    request->tag.payload_down = left < payload ? left : payload;
+    request->tag.payload_down = left < facts->payload ? left : facts->payload;
+    request->answered = true;
+}
+
+void tern_answer_authorized(struct request *request, const struct tern_download_facts *facts)
+{
+    const struct download_request *wanted = &request->u.download;
+    clear_reply(request);
+    request->reply.status = 204;
+    tern_cache_count(facts, wanted->from, wanted->request_bytes, &request->tag);
     request->answered = true;
 }
 

@@ -135,6 +135,8 @@ void tern_service_facts(struct tern_service *service, struct tern_service_facts 
     pthread_mutex_unlock(&service->view.lock);
     facts->unauthorized = atomic_load(&service->unauthorized);
     facts->rate_limited = atomic_load(&service->rate_limited);
+    facts->cache_wire_up = atomic_load(&service->cache_bytes[TERN_UP]);
+    facts->cache_wire_down = atomic_load(&service->cache_bytes[TERN_DOWN]);
     facts->checked_ms = atomic_load(&service->checked_ms);
     facts->stores = tern_service_stores(service, why);
     facts->bytes = tern_metering_total(service->metering);

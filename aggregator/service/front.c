@@ -1,5 +1,6 @@
 // What runs on the listeners' threads: checks before a body is read, then taking a request apart,
 // hashing and inspecting it, so that the service thread is left with little more than the store.
+#include "service/caches.h"
 #include "service/internal.h"
 
 #include <stdlib.h>
@@ -20,6 +21,7 @@ static const struct route routes[] = {
     {REQUEST_ENROLL, "POST", TERN_PURPOSE_ENROLL},
     {REQUEST_CHECKIN, "POST", TERN_PURPOSE_CHECKIN},
     {REQUEST_DOWNLOAD, "GET", TERN_PURPOSE_DOWNLOAD},
+    {REQUEST_AUTHORIZE, "GET", TERN_PURPOSE_DOWNLOAD},
     {REQUEST_UPDATE, "PUT", TERN_PURPOSE_UPLOAD},
     {REQUEST_PROGRESS, "GET", TERN_PURPOSE_UPLOAD},
     {REQUEST_STATISTICS, "PUT", TERN_PURPOSE_UPLOAD},
@@ -42,6 +44,9 @@ static const struct route *route_of(const char *path, const char *method)
     }
     if (tern_path_parse_download(path, sha256) == TERN_OK) {
         return &routes[REQUEST_DOWNLOAD];
+    }
+    if (tern_cache_parse_path(path, sha256) == TERN_OK) {
+        return &routes[REQUEST_AUTHORIZE];
     }
     if (tern_path_parse_update(path, &round, &sequence) == TERN_OK) {
         const bool asks = strcmp(method, routes[REQUEST_PROGRESS].method) == 0;
@@ -138,6 +143,9 @@ static int check_headers(struct tern_service *service, const struct tern_http_re
     if (strcmp(request->method, route->method) != 0) {
         return 405;
     }
+    if (route->kind == REQUEST_AUTHORIZE && !request->of_cache) {
+        return 403;
+    }
     if (check_client(service, route, request, client) != TERN_OK) {
         return 401;
     }
@@ -145,10 +153,14 @@ static int check_headers(struct tern_service *service, const struct tern_http_re
     return 0;
 }
 
-// Seconds that the peer has to wait before another request, 0 = none.
+// Seconds that the peer has to wait before another request, 0 = none. What a cache fetches for a client was
+// asked about before.
 static uint32_t over_rate(struct tern_service *service, const struct tern_http_request *http,
                           uint64_t client, enum request_kind kind)
 {
+    if (kind == REQUEST_DOWNLOAD && http->of_cache) {
+        return 0;
+    }
     uint64_t now = tern_service_monotonic(service);
     uint32_t wait = kind == REQUEST_ENROLL
                         ? tern_gate_enrollment(service->gate, &http->address, now)
@@ -214,7 +226,8 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
     size_t limit;
     int status = check_headers(ctx, request, &client, &limit);
     permit->known = client != 0;
-    permit->client = client;
+    // Connections of a cache, or of the proxy that it is part of, bring requests of many clients.
+    permit->client = request->of_cache ? 0 : client;
     permit->body_limit = limit < permit->body_limit ? (uint32_t)limit : permit->body_limit;
     if (status != 0 || client == 0) {
         return status;
@@ -277,6 +290,15 @@ static enum tern_result parse_statistics(const struct tern_http_request *http,
     return statistics->parsed;
 }
 
+static enum tern_result parse_authorize(const struct tern_http_request *http,
+                                        struct download_request *wanted)
+{
+    wanted->from = http->range_from;
+    TERN_TRY(tern_cache_parse_path(http->path, wanted->sha256));
+    wanted->request_bytes = tern_cache_request_bytes(http, wanted->sha256);
+    return TERN_OK;
+}
+
 static enum tern_result parse_body(struct tern_service *service,
                                    const struct tern_http_request *http, struct request *request)
 {
@@ -288,6 +310,8 @@ static enum tern_result parse_body(struct tern_service *service,
     case REQUEST_DOWNLOAD:
         request->u.download.from = http->range_from;
         return tern_path_parse_download(http->path, request->u.download.sha256);
+    case REQUEST_AUTHORIZE:
+        return parse_authorize(http, &request->u.download);
     case REQUEST_UPDATE:
         return parse_update(service, http, request);
     case REQUEST_PROGRESS:
@@ -339,6 +363,8 @@ static void admit(struct tern_service *service, const struct tern_http_request *
     request->client = client;
     request->tag.client = client;
     request->tag.purpose = route->purpose;
+    request->tag.of_cache =
+        route->kind == REQUEST_AUTHORIZE || (route->kind == REQUEST_DOWNLOAD && http->of_cache);
     uint32_t wait = over_rate(service, http, client, route->kind);
     if (wait != 0) {
         tern_answer_error(request, 429, TERN_ERR_BUSY);
@@ -389,6 +415,7 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
     admit(service, http, route_of(http->path, http->method), client, exchange);
 }
 
+// Of a cache, what it sends its client counts for that, and not what went between it and here.
 static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct tern_bytes *up,
                        const struct tern_bytes *down)
 {
@@ -399,7 +426,14 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
                                 .up = *up,
                                 .down = *down,
                                 .exchanges = 1};
-    tern_metering_add(service->metering, &row);
+    if (tag->of_cache) {
+        atomic_fetch_add(&service->cache_bytes[TERN_UP], up->wire);
+        atomic_fetch_add(&service->cache_bytes[TERN_DOWN], down->wire);
+        tern_cache_model(tag, &row.up, &row.down);
+    }
+    if (!tag->of_cache || tag->cache_sends > 0) {
+        tern_metering_add(service->metering, &row);
+    }
 }
 
 static void on_answered(void *ctx, const struct tern_http_answered *answered)

@@ -61,10 +61,10 @@ static enum tern_result handle_download(struct tern_service *service, struct req
 {
     const struct download_request *wanted = &request->u.download;
     struct tern_blob *blob = NULL;
-    uint32_t payload = 0;
+    struct tern_download_facts facts;
     enum tern_result found = request->parsed;
     if (found == TERN_OK) {
-        found = tern_federation_blob(service->federation, wanted->sha256, &blob, &payload);
+        found = tern_federation_blob(service->federation, wanted->sha256, &blob, &facts);
         if (found != TERN_OK && found != TERN_ERR_NOT_FOUND && found != TERN_ERR_BUSY) {
             return found;
         }
@@ -73,9 +73,30 @@ static enum tern_result handle_download(struct tern_service *service, struct req
         tern_answer_refused(request, &(struct tern_refusal){.result = found});
         return TERN_OK;
     }
-    service->counters.downloads++;
+    *(request->tag.of_cache ? &service->counters.cache_fills : &service->counters.downloads) += 1;
     request->tag.round = tern_federation_round(service->federation);
-    tern_answer_blob(request, blob, wanted->from, payload);
+    tern_answer_blob(request, blob, wanted->from, &facts);
+    return TERN_OK;
+}
+
+static enum tern_result handle_authorize(struct tern_service *service, struct request *request)
+{
+    struct tern_download_facts facts;
+    enum tern_result found = request->parsed;
+    if (found == TERN_OK) {
+        found = tern_federation_know_blob(service->federation, request->u.download.sha256, &facts);
+        if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
+            return found;
+        }
+    }
+    if (found != TERN_OK) {
+        tern_answer_refused(request, &(struct tern_refusal){.result = found});
+        return TERN_OK;
+    }
+    service->counters.downloads++;
+    service->counters.authorized++;
+    request->tag.round = tern_federation_round(service->federation);
+    tern_answer_authorized(request, &facts);
     return TERN_OK;
 }
 
@@ -241,6 +262,8 @@ enum tern_result tern_service_handle(struct tern_service *service, struct reques
         return handle_checkin(service, request, now);
     case REQUEST_DOWNLOAD:
         return handle_download(service, request);
+    case REQUEST_AUTHORIZE:
+        return handle_authorize(service, request);
     case REQUEST_UPDATE:
         return handle_update(service, request, now);
     case REQUEST_PROGRESS:

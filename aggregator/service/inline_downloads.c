@@ -44,8 +44,8 @@ static enum tern_result gather(struct tern_service *service, const tern_Task *ta
     for (pb_size_t i = 0; i < task->downloads_count; i++) {
         const tern_DownloadRef *ref = &task->downloads[i];
         struct tern_blob *blob = NULL;
-        uint32_t of_one = 0;
-        TERN_TRY(tern_federation_blob(service->federation, ref->sha256.bytes, &blob, &of_one));
+        struct tern_download_facts facts;
+        TERN_TRY(tern_federation_blob(service->federation, ref->sha256.bytes, &blob, &facts));
         const bool fits = blob->len == ref->size && is_delta(blob);
         if (fits) {
             memcpy(dst, blob->data, blob->len);
@@ -53,7 +53,7 @@ static enum tern_result gather(struct tern_service *service, const tern_Task *ta
         tern_blob_release(blob);
         TERN_TRY(fits ? TERN_OK : TERN_ERR_NOT_FOUND);
         dst += ref->size;
-        *payload += of_one;
+        *payload += facts.payload;
     }
     return TERN_OK;
 }

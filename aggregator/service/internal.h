@@ -66,7 +66,8 @@ struct tern_service {
     // Counters; the listeners' threads count too.
     atomic_uint_least64_t unauthorized;
     atomic_uint_least64_t rate_limited;
-    atomic_uint_least64_t turns;      // of the service thread
+    atomic_uint_least64_t cache_bytes[2]; // on the wire, by enum tern_direction
+    atomic_uint_least64_t turns;          // of the service thread
     atomic_uint_least64_t working_ms; // tern_service_monotonic() when its turn began; 0 = it waits
     atomic_uint_least64_t checked_ms; // tern_service_set_checked()
     atomic_bool halted;               // nothing is written any more (halt.c)

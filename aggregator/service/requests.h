@@ -11,6 +11,7 @@ enum request_kind {
     REQUEST_ENROLL,
     REQUEST_CHECKIN,
     REQUEST_DOWNLOAD,
+    REQUEST_AUTHORIZE, // of a cache, for a download of a client's
     REQUEST_UPDATE,
     REQUEST_PROGRESS, // what there is of an update
     REQUEST_STATISTICS,
@@ -19,7 +20,8 @@ enum request_kind {
 
 struct download_request {
     uint8_t sha256[TERN_SHA256_SIZE];
-    uint64_t from; // first byte wanted
+    uint64_t from;          // first byte wanted
+    uint32_t request_bytes; // of the client's request, where a cache asks
 };
 
 struct progress_request {
@@ -112,7 +114,9 @@ void tern_answer_message(struct request *request, enum tern_result encoded, cons
                          size_t len);
 // Sets a reply with the bytes of a shared blob, taken over, from that one on.
 void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
-                      uint32_t payload);
+                      const struct tern_download_facts *facts);
+// Sets a reply of 204 to a cache, which may send that download to the client.
+void tern_answer_authorized(struct request *request, const struct tern_download_facts *facts);
 // Replaces whatever was answered by 503.
 void tern_answer_unavailable(struct request *request);
 // The same for all requests once the service has halted.

@@ -137,7 +137,11 @@ struct tern_service_facts {
     uint64_t updates_accepted;
     uint64_t updates_duplicate;
     uint64_t enrolled;
-    uint64_t downloads;
+    uint64_t downloads;     // sent, or left to a cache
+    uint64_t authorized;    // of those, left to a cache
+    uint64_t cache_fills;   // downloads that caches fetched
+    uint64_t cache_wire_up; // wire bytes between caches and here for both
+    uint64_t cache_wire_down;
     uint64_t unauthorized;
     uint64_t rate_limited;
     uint64_t batches_failed;

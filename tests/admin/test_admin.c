@@ -425,6 +425,8 @@ static void test_a_job_without_memory_fails_alone(void **state)
     assert_int_equal(ask("GET", "/api/v1/status", TOKEN, ""), 200);
     assert_int_equal(ask("GET", "/metrics", TOKEN, ""), 200);
     assert_non_null(strstr(reply, "tern_batches_failed_total 0\n"));
+    assert_non_null(strstr(reply, "tern_downloads_authorized_total 0\n"));
+    assert_non_null(strstr(reply, "tern_cache_wire_bytes_total{direction=\"down\"} 0\n"));
     assert_non_null(strstr(reply, "\ntern_store_writable 1\n"));
     assert_non_null(strstr(reply, "\ntern_database_checked_seconds 0\n")); // no check was due
 }

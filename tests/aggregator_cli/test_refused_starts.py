@@ -59,8 +59,9 @@ def a_codec_that_is_unknown_or_for_updates_alone():
 def a_proxy_that_is_no_address():
     state = State()
     state.run("init", "--model", MODEL)
-    error = state.run("serve", "--set", "server.proxy_from=127.0.0.1, proxy.example", code=USAGE).error
-    assert 'server.proxy_from: "proxy.example" is no address or network' in error, error
+    for name in ("proxy_from", "cache_from"):
+        error = state.run("serve", "--set", f"server.{name}=127.0.0.1, proxy.example", code=USAGE).error
+        assert f'server.{name}: "proxy.example" is no address or network' in error, error
 
 
 def a_schedule_or_a_selection_that_cannot_be_kept():

@@ -96,6 +96,12 @@ static void reply_who(struct tern_http_exchange *exchange, const struct tern_htt
     reply_bytes(exchange, text, (size_t)len);
 }
 
+static void reply_of_cache(struct tern_http_exchange *exchange,
+                           const struct tern_http_request *request)
+{
+    reply_bytes(exchange, request->of_cache ? "yes" : "no", request->of_cache ? 3 : 2);
+}
+
 static bool find_psk(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE])
 {
     struct fixture *fixture = ctx;
@@ -118,6 +124,19 @@ static void reply_blob(struct fixture *fixture, struct tern_http_exchange *excha
         .body_from = (size_t)request->range_from,
     };
     tern_http_reply(exchange, &reply);
+}
+
+// As to a cache, which sends client 7 1,000 bytes.
+static void reply_told(struct tern_http_exchange *exchange)
+{
+    struct tern_http_tag tag = {.client = 7,
+                                .purpose = TERN_PURPOSE_DOWNLOAD,
+                                .payload_down = 900,
+                                .of_cache = true,
+                                .cache_receives = 100,
+                                .cache_sends = 1000};
+    tern_http_exchange_tag(exchange, &tag);
+    reply_bytes(exchange, "x", 1);
 }
 
 static void reply_tagged(struct tern_http_exchange *exchange,
@@ -168,6 +187,10 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
         reply_facts(exchange, request);
     } else if (strcmp(request->path, "/who") == 0) {
         reply_who(exchange, request);
+    } else if (strcmp(request->path, "/of-cache") == 0) {
+        reply_of_cache(exchange, request);
+    } else if (strcmp(request->path, "/told") == 0) {
+        reply_told(exchange);
     } else if (strcmp(request->path, "/blob") == 0) {
         reply_blob(fixture, exchange, request);
     } else if (strcmp(request->path, "/thread") == 0) {
@@ -193,6 +216,9 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
     struct tern_meter *meter = &fixture->metered[tag->client % 10];
     tern_bytes_add(&meter->bytes[tag->purpose][TERN_UP], up);
     tern_bytes_add(&meter->bytes[tag->purpose][TERN_DOWN], down);
+    fixture->cache_sends += tag->cache_sends;
+    fixture->cache_receives += tag->cache_receives;
+    fixture->not_of_cache += !tag->of_cache;
     pthread_mutex_unlock(&fixture->lock);
 }
 

@@ -50,6 +50,9 @@ struct fixture {
     uint8_t psk[PSK_CLIENTS][TERN_HTTP_PSK_SIZE];
     // What was metered, by client (0..9), purpose and direction.
     struct tern_meter metered[10];
+    uint64_t cache_sends; // of all tags that were metered
+    uint64_t cache_receives;
+    uint64_t not_of_cache; // reports
 };
 
 // Makes the folder and, once per process, the certificate. config->address, port, certificate

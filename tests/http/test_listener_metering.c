@@ -99,6 +99,27 @@ static void test_totals_in_the_clear(void **state)
     fixture_stop(&fixture);
 }
 
+// Once for each reply, and neither for the handshake nor for the end; all of the connection is the cache's.
+static void test_what_a_cache_sends_is_told_once(void **state)
+{
+    (void)state;
+    begin(true);
+    struct client client;
+    assert_true(client_open(&client, fixture.port, NULL));
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(client_ask(&client, "GET /told HTTP/1.1\r\nHost: h\r\n\r\n", "x"), 200);
+    }
+    struct tcp_info info = finish(&client);
+    assert_totals(&info);
+    assert_int_equal(fixture.cache_sends, 3000);
+    assert_int_equal(fixture.cache_receives, 300);
+    assert_int_equal(fixture.not_of_cache, 0);
+    struct tern_meter meter = fixture_metered(&fixture, 7);
+    assert_true(meter.bytes[TERN_PURPOSE_HANDSHAKE][TERN_DOWN].wire > 0);
+    assert_int_equal(meter.bytes[TERN_PURPOSE_DOWNLOAD][TERN_DOWN].payload, 2700);
+    fixture_stop(&fixture);
+}
+
 static void test_totals_over_tls_with_handshake(void **state)
 {
     (void)state;
@@ -228,6 +249,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_totals_in_the_clear),
+        cmocka_unit_test(test_what_a_cache_sends_is_told_once),
         cmocka_unit_test(test_totals_over_tls_with_handshake),
         cmocka_unit_test(test_resumed_handshake_is_told_from_the_request_behind_it),
         cmocka_unit_test(test_large_transfers_are_whole),

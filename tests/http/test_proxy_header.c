@@ -253,12 +253,57 @@ static void test_others_are_not_believed(void **state)
     fixture_stop(&fixture);
 }
 
+#define ASK_OF_CACHE "GET /of-cache HTTP/1.1\r\nHost: h\r\n\r\n"
+
+static void expect_of_cache(const char *header, size_t len, const char *expected)
+{
+    struct client client;
+    assert_true(client_open(&client, fixture.port, NULL));
+    assert_true(len == 0 || client_send(&client, header, len));
+    for (unsigned i = 0; i < 2; i++) { // every request of the connection
+        assert_int_equal(client_ask(&client, ASK_OF_CACHE, expected), 200);
+    }
+    client_close(&client);
+    assert_true(fixture_wait_idle(&fixture));
+}
+
+// By the address of the connection, or the one that a proxy names, never by what a request says.
+static void test_caches_are_known_by_their_address(void **state)
+{
+    (void)state;
+    struct tern_http_config config = {.threads = 1, .cache_from = "10.0.0.0/8, 127.0.0.1"};
+    fixture_start(&fixture, &config, true);
+    expect_of_cache(NULL, 0, "yes");
+    fixture_stop(&fixture);
+    config.cache_from = "192.0.2.7, 2001:db8::9";
+    fixture_start(&fixture, &config, true);
+    expect_of_cache(NULL, 0, "no");
+    fixture_stop(&fixture);
+    config.proxy_from = "127.0.0.1";
+    fixture_start(&fixture, &config, true);
+    expect_of_cache(BYTES(FROM_V4), "yes");
+    expect_of_cache(BYTES("PROXY TCP4 192.0.2.8 127.0.0.1 4660 443\r\n"), "no");
+    expect_of_cache(BYTES("PROXY TCP6 2001:db8::9 ::1 4660 443\r\n"), "yes");
+    expect_of_cache(BYTES("PROXY TCP6 2001:db8::a ::1 4660 443\r\n"), "no");
+    fixture_stop(&fixture);
+    config.cache_from = "127.0.0.1"; // the proxy's own address is not that of whom it names
+    fixture_start(&fixture, &config, true);
+    expect_of_cache(BYTES(FROM_V4), "no");
+    fixture_stop(&fixture);
+    config.proxy_from = NULL;
+    config.cache_from = NULL;
+    fixture_start(&fixture, &config, true);
+    expect_of_cache(NULL, 0, "no");
+    fixture_stop(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_headers_name_the_peer_and_nothing_behind_them_is_taken),
         cmocka_unit_test(test_what_is_no_header_is_refused),
         cmocka_unit_test(test_networks),
+        cmocka_unit_test(test_caches_are_known_by_their_address),
         cmocka_unit_test(test_limits_are_the_peers),
         cmocka_unit_test(test_tls_follows_a_header_in_pieces),
         cmocka_unit_test(test_others_are_not_believed),

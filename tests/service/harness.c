@@ -94,6 +94,7 @@ void tern_http_reply(struct tern_http_exchange *exchange, const struct tern_http
     exchange->answer.status = reply->status;
     exchange->answer.retry_after_s = reply->retry_after_s;
     exchange->answer.body_from = reply->body_from;
+    exchange->answer.cache = reply->cache;
     exchange->answer.body = reply->body;
     exchange->done = true;
     pthread_cond_signal(&exchange->wake);
@@ -127,8 +128,10 @@ struct tern_http_exchange *call_begin(struct harness *harness, const char *metho
                                                    .method = method,
                                                    .path = exchange->path,
                                                    .authorization = exchange->authorization,
+                                                   .host = "localhost",
                                                    .certificate = "",
                                                    .peer = "192.0.2.1",
+                                                   .of_cache = harness->of_cache,
                                                    .range_from = harness->range_from,
                                                    .body = exchange->body,
                                                    .body_len = len};

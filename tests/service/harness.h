@@ -22,6 +22,7 @@ struct harness {
     bool thaws;
     _Atomic uint64_t request_id;            // of the newest request
     uint64_t range_from;                    // of the requests that follow
+    bool of_cache;                          // likewise
     struct tern_http_unfinished unfinished; // kept of the body that they ask for; len 0: nothing
     void (*on_reply)(void); // NULL: none; on the thread that answers them, before it does
     char tokens[MAX_TEST_CLIENTS + 1][24]; // by client id
@@ -32,6 +33,7 @@ struct answer {
     int status;
     uint32_t retry_after_s;
     size_t body_from;
+    const char *cache; // Cache-Control, NULL = none
     struct tern_blob *body;
     struct tern_http_tag tag;
 };

@@ -270,6 +270,42 @@ static void test_a_way_ends_within_the_bound_where_there_is_one(void **state)
     assert_true(distance(&able.task) <= 0.2);
 }
 
+// Whether a cache may keep it for others.
+static bool is_public(const tern_DownloadRef *ref)
+{
+    char path[TERN_PATH_MAX];
+    tern_path_download(ref->sha256.bytes, path);
+    struct answer answer = call(&harness, "GET", path, harness.tokens[one], NULL, 0);
+    assert_int_equal(answer.status, 200);
+    const bool is_public = strcmp(answer.cache, "public, max-age=31536000, immutable") == 0;
+    assert_true(is_public || strcmp(answer.cache, "private, max-age=31536000, immutable") == 0);
+    answer_free(&answer);
+    return is_public;
+}
+
+// All who hold a version's replica, as the seed's is, may be led on by the first; who is on a replica of its own
+// is alone. Also when it comes from the store again.
+static void test_what_leads_on_from_a_replica_of_ones_own_is_private(void **state)
+{
+    (void)state;
+    const uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
+    harness.config.federation.downloads.residual = 0.2;
+    harness_restart(&harness);
+    run_uneven_rounds(3);
+    tern_CheckinReply several = ask(one, (tern_CheckinRequest){.codecs = ternary}, seed_id);
+    assert_true(several.task.downloads_count > 1);
+    for (unsigned times = 0; times < 2; times++) {
+        assert_true(is_public(&several.task.downloads[0]));
+        for (pb_size_t i = 1; i < several.task.downloads_count; i++) {
+            assert_false(is_public(&several.task.downloads[i]));
+        }
+        harness_restart(&harness);
+    }
+    static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
+    tern_CheckinReply snapshot = ask_plainly(two, unknown);
+    assert_true(is_public(&snapshot.task.downloads[0]));
+}
+
 // One download of more values costs less than several of few. It is shared as any other, and found
 // again after a restart.
 static void test_who_missed_much_gets_a_wider_download(void **state)
@@ -694,6 +730,7 @@ int main(void)
         TEST(test_all_who_missed_the_same_rounds_share_a_download),
         TEST(test_an_update_counts_from_its_tasks_base_alone),
         TEST(test_a_way_ends_within_the_bound_where_there_is_one),
+        TEST(test_what_leads_on_from_a_replica_of_ones_own_is_private),
         TEST(test_who_missed_much_gets_a_wider_download),
         TEST(test_who_holds_its_base_already_downloads_nothing),
         TEST(test_what_is_held_is_kept_and_what_was_left_is_not),
