@@ -2,92 +2,18 @@
 """A federation through the proxies that configs/proxies has examples for, the real ones: rounds, and a long update
 that goes on where a cut connection stopped it."""
 
-import os
-import pathlib
-import pwd
 import re
-import shutil
 import socket
 import ssl
 import subprocess
 import sys
 import time
 
-import harness
 from cutting_proxy import PIECE, CuttingProxy
 from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
+from proxies import as_nobody, example, free_port, program_of, run_client, start_nginx, wait_for
 
-EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "configs/proxies"
 UPDATE = 68_000 * 4  # bytes, a little less than it has
-
-# What nginx has around its sites.
-NGINX_CONF = """daemon off;
-master_process off;
-error_log {folder}/error.log;
-pid {folder}/nginx.pid;
-events {{ }}
-http {{
-    access_log {folder}/access.log;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-{site}
-}}
-"""
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
-
-
-def example(name, **replaced):
-    """The example with other ports and files, each of which it must have."""
-    text = (EXAMPLES / name).read_text()
-    for shown, instead in replaced.values():
-        check(shown in text, f"{name} has no {shown!r}")
-        text = text.replace(shown, str(instead))
-    return text
-
-
-def as_nobody(workspace, folder, command):
-    """A command as an unprivileged user, where the test is root's."""
-    if os.geteuid() != 0:
-        return command
-    nobody = pwd.getpwnam("nobody")
-    workspace.path.chmod(0o711)
-    for path in (folder, *folder.iterdir()):
-        os.chown(path, nobody.pw_uid, nobody.pw_gid)
-    return ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups", *command]
-
-
-def program_of(package, folder):
-    """An unpacked one is copied into the folder: its own may lie below root's home, where nobody else may look."""
-    name = f"usr/sbin/{package}"
-    program, root = harness.neighbour(package, name)
-    if root == pathlib.Path("/"):
-        return program, ""
-    shutil.copytree(root / "usr", folder / "usr", symlinks=True, ignore=shutil.ignore_patterns("share"))
-    return folder / name, ":".join(str(path) for path in sorted(folder.glob("usr/lib/*-linux-gnu*")))
-
-
-def start_nginx(workspace, aggregator, port):
-    folder = workspace.path / "nginx"
-    folder.mkdir()
-    program, _ = program_of("nginx", folder)
-    for name in ("server.crt", "server.key", "ca.crt"):
-        (folder / name).write_bytes((workspace.path / name).read_bytes())
-    site = example("nginx.conf", v4=("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
-                   v6=("    listen [::]:443 ssl;\n", ""), called=("tern.example;", "localhost;"),
-                   upstream=("127.0.0.1:8443", f"127.0.0.1:{aggregator.port}"),
-                   certificate=("/etc/ssl/tern.example.crt", folder / "server.crt"),
-                   key=("/etc/ssl/tern.example.key", folder / "server.key"),
-                   ca=("/etc/ssl/tern-aggregator-ca.crt", folder / "ca.crt"))
-    (folder / "nginx.conf").write_text(NGINX_CONF.format(folder=folder, site=site))
-    return workspace.start(*as_nobody(workspace, folder, [program, "-p", folder, "-c", folder / "nginx.conf", "-e",
-                                                          folder / "error.log"]), log="nginx")
 
 
 def start_haproxy(workspace, aggregator, port):
@@ -102,26 +28,6 @@ def start_haproxy(workspace, aggregator, port):
                 ca=("/etc/ssl/tern-aggregator-ca.crt", folder / "ca.crt")))
     command = ["env", f"LD_LIBRARY_PATH={libraries}", program, "-db", "-f", folder / "haproxy.cfg"]
     return workspace.start(*as_nobody(workspace, folder, command), log="haproxy")
-
-
-def wait_for(process, port):
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            check(process.poll() is None and time.monotonic() < deadline, "the proxy does not listen")
-            time.sleep(0.01)
-
-
-def client(workspace, aggregator, port, verb, *arguments):
-    settings = [f"client.server=https://127.0.0.1:{port}", f"client.ca={aggregator.ca}",
-                f"client.state_dir={workspace.path}/client", "client.wait=0", "client.retry_min=100ms",
-                "client.retry_max=1s", "data.source=digits:train=200,test=50,size=16"]
-    done = subprocess.run([BIN / "tern-client", verb, *arguments, *(part for one in settings for part in ("--set", one))],
-                          capture_output=True, text=True, timeout=PATIENCE, check=False)
-    check(done.returncode == 0, f"{verb} exited {done.returncode}: {done.stderr}")
-    return done.stderr
 
 
 def asks_whether_it_is_ready(workspace):
@@ -171,12 +77,12 @@ def rounds_through(start):
         port = free_port()
         wait_for(start(workspace, aggregator, port), port)
         cutting = CuttingProxy(port)
-        client(workspace, aggregator, port, "enroll", aggregator.join_code())
-        check("answer=accepted" in client(workspace, aggregator, cutting.port, "once"), "the first round was not done")
+        run_client(workspace, aggregator, port, "enroll", aggregator.join_code())
+        check("answer=accepted" in run_client(workspace, aggregator, cutting.port, "once"), "the first round was not done")
         check(cutting.cuts >= 2, f"{cutting.cuts} cuts")
         # Each cut wastes what was under way; an update that began anew would never have come to its end.
         check(UPDATE < cutting.passed < UPDATE + (cutting.cuts + 1) * PIECE, f"{cutting.passed} bytes went up")
-        check("answer=accepted" in client(workspace, aggregator, port, "once"), "the second round was not done")
+        check("answer=accepted" in run_client(workspace, aggregator, port, "once"), "the second round was not done")
         check(aggregator.json("status")["rounds_committed"] == 2, "rounds are missing")
         if start is start_haproxy:
             asks_whether_it_is_ready(workspace)
