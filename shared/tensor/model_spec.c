@@ -260,9 +260,20 @@ enum tern_result tern_model_from_spec(struct tern_model *model, const char *spec
     return TERN_ERR_ARGUMENT;
 }
 
+// The hash in the spec of an imported model may begin as a size does.
+static bool is_built_in(const char *spec)
+{
+    bool known = false;
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        const char *rest = spec;
+        known = known || tern_skip_prefix(&rest, families[i].prefix);
+    }
+    return known;
+}
+
 uint32_t tern_model_spec_inputs(const char *spec)
 {
-    uint32_t inputs = 1;
+    uint32_t inputs = is_built_in(spec) ? 1 : 0;
     while (*spec != '\0' && *spec != ':') {
         spec++;
     }

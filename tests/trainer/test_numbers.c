@@ -147,6 +147,7 @@ static void specs_name_one_loss(void **state)
     }
     assert_int_equal(tern_model_spec_loss("tensors:0123,loss=mae"), TERN_LOSS_MAE);
     assert_int_equal(tern_model_spec_inputs("cnn:6x6x1-2-3-1,loss=mse"), 36);
+    assert_int_equal(tern_model_spec_inputs("tensors:9f0123456789abcd"), 0);
     // What a model is of does not depend on what came before.
     assert_int_equal(tern_model_from_spec(&model, "mlp:3-2-1"), TERN_OK);
     assert_int_equal(model.loss, TERN_LOSS_CROSS_ENTROPY);
