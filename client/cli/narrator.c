@@ -62,9 +62,17 @@ static void log_metrics(const struct narrator *narrator, const struct tern_clien
              event->version, TERN_LOG_TEXT(metrics));
 }
 
+static bool has_failed(const struct narrator *narrator)
+{
+    return narrator->watched != NULL && narrator->watched->failed;
+}
+
 // What the port that failed says beyond the event's sentence.
 static const char *detail_of(const struct narrator *narrator, enum tern_result result)
 {
+    if (has_failed(narrator)) {
+        return narrator->watched->trouble.why;
+    }
     if (result == TERN_ERR_NETWORK || result == TERN_ERR_TLS) {
         return narrator->curl != NULL ? tern_curl_why(narrator->curl) : "";
     }
@@ -132,10 +140,13 @@ static void log_progress(const struct narrator *narrator, const struct tern_clie
     }
 }
 
-// What values that are too large most likely come from.
-static void log_hint(enum tern_result result)
+// What to do about training that failed, and what values that are too large most likely come from.
+static void log_hint(const struct narrator *narrator, enum tern_result result)
 {
-    if (result == TERN_ERR_NORM_LIMIT || result == TERN_ERR_NON_FINITE) {
+    const char *hint = has_failed(narrator) ? tern_training_hint(narrator->watched) : "";
+    if (hint[0] != '\0') {
+        tern_log(TERN_LOG_WARN, "hint", "why=%s", TERN_LOG_TEXT(hint));
+    } else if (result == TERN_ERR_NORM_LIMIT || result == TERN_ERR_NON_FINITE) {
         tern_log(
             TERN_LOG_WARN, "hint", "why=%s",
             TERN_LOG_TEXT("what was learnt is too large to be sent: columns are not scaled "
@@ -179,7 +190,7 @@ static void log_pause(const struct narrator *narrator, const struct tern_client_
                  tern_result_name(event->result), event->status, event->wait_ms,
                  TERN_LOG_TEXT(event->why), detail[0] != '\0' ? " detail=" : "",
                  detail[0] != '\0' ? TERN_LOG_TEXT(detail) : "");
-        log_hint(event->result);
+        log_hint(narrator, event->result);
         if (event->result == TERN_ERR_TRAINER && narrator->external != NULL) {
             log_output(tern_external_output(narrator->external));
         }
@@ -285,6 +296,17 @@ static void warn_of_expiry(struct narrator *narrator)
     }
 }
 
+// For `tern-client status`, until training works again.
+static void keep_trouble(struct narrator *narrator, const struct tern_client_event *event)
+{
+    if (event->kind == TERN_EVENT_TRAINED) {
+        tern_training_trouble_forget(narrator->state_dir);
+    } else if (event->kind == TERN_EVENT_TROUBLE && has_failed(narrator)) {
+        tern_training_trouble_keep(narrator->state_dir, narrator->watched);
+        narrator->watched->failed = false;
+    }
+}
+
 void tern_narrator_on_event(void *ctx, const struct tern_client_event *event)
 {
     struct narrator *narrator = ctx;
@@ -310,6 +332,7 @@ void tern_narrator_on_event(void *ctx, const struct tern_client_event *event)
     if (event->kind == TERN_EVENT_TRAINED || event->kind == TERN_EVENT_EVALUATED) {
         log_metrics(narrator, event);
     }
+    keep_trouble(narrator, event);
     warn_of_expiry(narrator);
     if (narrator->progress != NULL) {
         tern_client_progress_on_event(narrator->progress, event);

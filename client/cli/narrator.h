@@ -4,6 +4,7 @@
 
 #include "cli/external.h"
 #include "cli/progress.h"
+#include "cli/training_trouble.h"
 #include "client.h"
 #include "posix/transport.h"
 
@@ -13,7 +14,9 @@ struct narrator {
     int exit_code;                           // once: what the round came to
     bool heard;                              // once: the round is over
     const struct tern_curl *curl;            // says why the network failed; may be NULL
-    const struct external_trainer *external; // says why training failed; may be NULL
+    const struct external_trainer *external; // says why evaluating failed; may be NULL
+    struct watched_trainer *watched;         // says why training failed; may be NULL
+    const char *state_dir;                   // where that is kept
     uint64_t expiry_said_s;    // when a certificate's end was last warned of; 0 = never
     struct progress *progress; // of `run`; NULL for none
     uint32_t troubles;

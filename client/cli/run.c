@@ -33,6 +33,8 @@ static enum tern_result start(struct session *session, struct narrator *narrator
     TERN_TRY(tern_session_open(session, &tern_client_settings, &listener));
     narrator->curl = session->curl;
     narrator->external = &session->external;
+    narrator->watched = &session->watched;
+    narrator->state_dir = session->settings->state_dir;
     TERN_TRY(tern_session_identify(session));
     TERN_TRY(tern_session_restore(session));
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
@@ -68,7 +70,10 @@ static int explain_end(const struct tern_cli *cli, const struct session *session
                              "a record in %s could not be saved (%s); nothing was sent after it",
                              dir, tern_result_name(result));
     }
-    return tern_cli_fail(cli, result, "the client stopped: %s", tern_result_sentence(result));
+    return tern_cli_fail(cli, result, "the client stopped: %s",
+                         session->why[0] != '\0'   ? session->why
+                         : session->watched.failed ? session->watched.trouble.why
+                                                   : tern_result_sentence(result));
 }
 
 // What `once` came to, from the event that ended it.

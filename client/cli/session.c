@@ -277,6 +277,7 @@ static enum tern_result read_storage(struct session *session,
 static enum tern_result restore(struct session *session,
                                 const struct tern_client_workspace *workspace)
 {
+    session->why[0] = '\0'; // of a start that was tried again
     const enum tern_result result = tern_client_restore(&session->client, workspace);
     return result == TERN_OK ? TERN_OK
                              : explain(session, result, "the state in %s cannot be used: %s",
@@ -330,17 +331,26 @@ static struct tern_column_port columns_of(struct session *session)
 }
 
 // Of client.trainer. A trainer of the user's has data of its own.
-static enum tern_result open_trainer(struct session *session, struct tern_trainer *trainer)
+static enum tern_result open_unwatched(struct session *session, struct tern_trainer *trainer)
 {
     char why[EXTERNAL_WHY_MAX];
     if (tern_external_kind_of(session->settings, &session->external.kind, why) != TERN_OK) {
         return explain(session, TERN_ERR_CONFIG, "%s", why);
     }
     if (session->external.kind != EXTERNAL_NONE) {
+        session->watched.external = &session->external;
         return open_external(session, trainer);
     }
     TERN_TRY(build_trainer(session));
+    session->watched.builtin = &session->trainer;
     *trainer = tern_builtin_trainer_port(&session->trainer);
+    return TERN_OK;
+}
+
+static enum tern_result open_trainer(struct session *session, struct tern_trainer *trainer)
+{
+    TERN_TRY(open_unwatched(session, &session->watched.inner));
+    *trainer = tern_watched_trainer_port(&session->watched);
     return TERN_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/client_settings.h"
 #include "cli/external.h"
+#include "cli/training_trouble.h"
 #include "client.h"
 #include "data/source.h"
 #include "posix/conditions.h"
@@ -35,6 +36,7 @@ struct session {
     struct tern_data data;
     struct tern_builtin_trainer trainer;
     struct external_trainer external;
+    struct watched_trainer watched; // either of them
     struct session_listener listener;
     uint32_t scaling; // tag of the one that the data has; 0: it is as it was read
     void *arena;

@@ -30,6 +30,18 @@ static void add_expiry(cJSON *root, const struct tern_curl *curl)
     }
 }
 
+static void add_trouble(cJSON *root, const char *state_dir)
+{
+    struct training_trouble trouble;
+    if (tern_training_trouble_read(state_dir, &trouble)) {
+        cJSON *object = cJSON_AddObjectToObject(root, "training_failed");
+        cJSON_AddNumberToObject(object, "round", trouble.round);
+        cJSON_AddNumberToObject(object, "time_s", (double)trouble.time_s);
+        cJSON_AddStringToObject(object, "result", tern_result_name(trouble.result));
+        cJSON_AddStringToObject(object, "why", trouble.why);
+    }
+}
+
 static int status_json(const struct session *session)
 {
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
@@ -56,6 +68,7 @@ static int status_json(const struct session *session)
         cJSON_AddNumberToObject(update, "sequence", pending->sequence);
         cJSON_AddNumberToObject(update, "bytes", pending->len);
     }
+    add_trouble(root, session->settings->state_dir);
     return tern_client_print_json(root);
 }
 
@@ -66,6 +79,22 @@ static void print_expiry(const struct tern_curl *curl)
     if (sentence[0] != '\0') {
         printf("link      %s\n", sentence);
     }
+}
+
+static void print_trouble(const char *state_dir)
+{
+    struct training_trouble trouble;
+    struct tm utc;
+    if (!tern_training_trouble_read(state_dir, &trouble)) {
+        return;
+    }
+    const time_t when = (time_t)trouble.time_s;
+    char text[32] = "";
+    if (gmtime_r(&when, &utc) != NULL) {
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%SZ", &utc);
+    }
+    printf("training  failed in round %" PRIu32 ", %s, and has not worked since: %s\n",
+           trouble.round, text, trouble.why);
 }
 
 static const char *describe_held(const struct session *session)
@@ -93,6 +122,7 @@ static int status_text(const struct session *session)
     } else {
         printf("pending   nothing\n");
     }
+    print_trouble(session->settings->state_dir);
     if (session->curl != NULL) {
         print_expiry(session->curl);
     }

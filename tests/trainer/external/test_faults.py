@@ -53,6 +53,7 @@ class Client:
 
     def held(self):
         status = json.loads(run(BIN / "tern-client", "status", "--json", *self.options))
+        status.pop("training_failed", None)  # what failed before
         return status, (self.state / "upload").read_bytes() if (self.state / "upload").exists() \
             else None
 
