@@ -247,19 +247,21 @@ struct tern_trainer {
 
 struct tern_column_port {
     void *ctx;      // both functions NULL: there are none, and such a federation has no tasks
-    uint32_t count; // numbers of an example
+    uint32_t count; // numbers of an example and, where the model tells a number, its target
 
     // Writes mean and variance (of the population) of each column over the examples to train on, as
-    // they were read: count pairs of float32, little-endian.
+    // they were read: count pairs of float32, little-endian, the target's last.
     // TERN_ERR_NON_FINITE  one of these is too large for a float32
     // TERN_ERR_NOT_FOUND   there is no example
     // TERN_ERR_STATE       they have been scaled since
+    // TERN_ERR_CONFIG      they are not to be scaled so: the client's step returns it
     TERN_MUST_USE enum tern_result (*measure)(void *ctx, uint8_t *columns, uint32_t *num_examples);
 
     // Makes (value - mean) / deviation of every value, to train and to evaluate on, in double
     // arithmetic, rounded once: columns has count such pairs, unaligned. tag: of the scaling;
     // data that has it already is left as it is.
     // TERN_ERR_STATE       the data has another scaling; it can be read again
+    // TERN_ERR_CONFIG      it is not to be scaled so
     // TERN_ERR_NON_FINITE  a value would be too large for a float32; none was changed
     TERN_MUST_USE enum tern_result (*scale)(void *ctx, uint32_t tag, const uint8_t *columns);
 };

@@ -3,8 +3,6 @@
 #include "cli/spending.h"
 #include "codec/plan.h"
 #include "hosted/log.h"
-#include "tensor/model.h"
-#include "util/prefix.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -207,12 +205,6 @@ static void of_policies(const struct advice *advice)
     UNLESS(schedule, min_density, (steps & TERN_STEPS_BUDGET) != 0, "schedule.policy = budget")
 }
 
-static bool tells_numbers(const char *model)
-{
-    const enum tern_loss loss = tern_model_spec_loss(model);
-    return loss == TERN_LOSS_MSE || loss == TERN_LOSS_MAE;
-}
-
 // What only another setting makes use of.
 static void of_companions(const struct advice *advice)
 {
@@ -220,17 +212,6 @@ static void of_companions(const struct advice *advice)
     const bool shares = strcmp(s->statistics_columns, "none") != 0;
     UNLESS(statistics, min_clients, shares, "statistics.columns = clients")
     UNLESS(statistics, wait, shares, "statistics.columns = clients")
-    if (shares && tern_ends_with(s->federation_model, ".safetensors")) {
-        say(advice, "statistics.columns = clients goes with built-in models alone: clients with a "
-                    "trainer of their "
-                    "own tell no statistics, and rounds would wait for those");
-    }
-    if (shares && tells_numbers(s->federation_model)) {
-        say(advice,
-            "statistics.columns = clients scales the columns and not the target: with values far "
-            "from "
-            "0 and 1 nothing is learnt; scale it in the data, or let `init --data` scale all");
-    }
     if (s->tls_client_ca[0] == '\0' &&
         strcmp(s->tls_client_certificate, advice->usual->tls_client_certificate) != 0) {
         say(advice, "tls.client_certificate has no effect without tls.client_ca: clients are asked "

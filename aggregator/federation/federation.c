@@ -12,7 +12,7 @@ enum tern_result tern_federation_accepts(const struct tern_federation *federatio
                                          const struct tern_federation_config *config, char why[256])
 {
     return tern_strategy_check_config(config, federation->merge.model.count, why) &&
-                   tern_statistics_check_config(config, federation->about.model_spec, why)
+                   tern_federation_can_scale(config, federation->about.model_spec, why)
                ? TERN_OK
                : TERN_ERR_CONFIG;
 }

@@ -209,6 +209,10 @@ TERN_MUST_USE enum tern_result tern_federation_know_blob(struct tern_federation 
 
 // --- Statistics of columns
 
+// Whether a federation of this model can have what the config says of them, or why not. Any thread.
+bool tern_federation_can_scale(const struct tern_federation_config *config, const char *spec,
+                               char why[256]);
+
 // Statistics as they came.
 struct tern_incoming_statistics {
     enum tern_result parsed; // an error is told to the client
@@ -226,6 +230,11 @@ TERN_MUST_USE enum tern_result
 tern_federation_statistics(struct tern_federation *federation, uint64_t client,
                            const struct tern_incoming_statistics *statistics, uint64_t now,
                            bool *duplicate, struct tern_refusal *refusal);
+
+// Says how far they are, as a check-in of the client would: `statistics` or `scaling` of a reply, and a
+// `come_back_ms` that is no time but above 0. Changes nothing.
+void tern_federation_look_at_scaling(const struct tern_federation *federation, uint64_t client,
+                                     tern_CheckinReply *reply);
 
 // --- Updates
 

@@ -399,9 +399,6 @@ TERN_MUST_USE enum tern_result tern_share_same(struct tern_federation *federatio
 
 // --- Statistics of columns (statistics.c)
 
-// Whether a federation of this model can have some.
-bool tern_statistics_check_config(const struct tern_federation_config *config, const char *spec,
-                                  char why[256]);
 TERN_MUST_USE enum tern_result tern_statistics_load(struct tern_federation *federation);
 // Before the first round opens: makes the scaling, once there are statistics enough, and says whether
 // rounds need not wait for one any more.

@@ -12,22 +12,21 @@
 
 static uint32_t columns_of(const struct tern_federation *federation)
 {
-    const uint32_t inputs = tern_model_spec_inputs(federation->about.model_spec);
-    return inputs <= TERN_WIRE_COLUMNS_MAX ? inputs : 0;
+    const uint32_t columns = tern_model_spec_columns(federation->about.model_spec);
+    return columns <= TERN_WIRE_COLUMNS_MAX ? columns : 0;
 }
 
-bool tern_statistics_check_config(const struct tern_federation_config *config, const char *spec,
-                                  char why[256])
+bool tern_federation_can_scale(const struct tern_federation_config *config, const char *spec,
+                               char why[256])
 {
-    const uint32_t inputs = tern_model_spec_inputs(spec);
-    if (!config->statistics.wanted || (inputs > 0 && inputs <= TERN_WIRE_COLUMNS_MAX)) {
+    const uint32_t columns = tern_model_spec_columns(spec);
+    if (!config->statistics.wanted || (columns > 0 && columns <= TERN_WIRE_COLUMNS_MAX)) {
         return true;
     }
-    snprintf(
-        why, 256,
-        "statistics.columns = clients is for built-in models of at most %u inputs, and not for "
-        "%.64s: set it to none",
-        TERN_WIRE_COLUMNS_MAX, spec);
+    snprintf(why, 256,
+             "statistics.columns = clients is for built-in models of at most %u columns, and not "
+             "for %.64s, whose trainers scale their data by themselves: set it to none",
+             TERN_WIRE_COLUMNS_MAX, spec);
     return false;
 }
 
@@ -341,16 +340,40 @@ static void tell(struct tern_federation *federation, struct client *client, stru
     }
 }
 
+static bool has_some_to_tell(const struct client *client)
+{
+    return !client->row.evaluator && !client->has_statistics;
+}
+
+static void name_in(const struct scaling *scaling, tern_CheckinReply *reply)
+{
+    reply->has_scaling = true;
+    reply->scaling.sha256.size = TERN_SHA256_SIZE;
+    memcpy(reply->scaling.sha256.bytes, scaling->sha256, TERN_SHA256_SIZE);
+    reply->scaling.size = (uint32_t)scaling->len;
+}
+
+void tern_federation_look_at_scaling(const struct tern_federation *federation, uint64_t id,
+                                     tern_CheckinReply *reply)
+{
+    const struct scaling *scaling = &federation->scaling;
+    reply->come_back_ms = 1; // no answer is empty
+    if (scaling->body != NULL) {
+        name_in(scaling, reply);
+    } else if (tern_statistics_are_due(federation)) {
+        reply->statistics = has_some_to_tell(client_of(federation, id))
+                                ? tern_StatisticsState_STATISTICS_WANTED
+                                : tern_StatisticsState_STATISTICS_AWAITED;
+    }
+}
+
 bool tern_statistics_ask(struct tern_federation *federation, struct client *client,
                          struct tern_next *next)
 {
     const struct scaling *scaling = &federation->scaling;
     tern_CheckinReply *reply = &next->reply;
     if (scaling->body != NULL && client->row.scaling != scaling->tag) {
-        reply->has_scaling = true;
-        reply->scaling.sha256.size = TERN_SHA256_SIZE;
-        memcpy(reply->scaling.sha256.bytes, scaling->sha256, TERN_SHA256_SIZE);
-        reply->scaling.size = (uint32_t)scaling->len;
+        name_in(scaling, reply);
         tell(federation, client, next);
         return true;
     }

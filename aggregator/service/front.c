@@ -25,9 +25,17 @@ static const struct route routes[] = {
     {REQUEST_UPDATE, "PUT", TERN_PURPOSE_UPLOAD},
     {REQUEST_PROGRESS, "GET", TERN_PURPOSE_UPLOAD},
     {REQUEST_STATISTICS, "PUT", TERN_PURPOSE_UPLOAD},
+    {REQUEST_SCALING, "GET", TERN_PURPOSE_CHECKIN},
 };
 
-// The route of a path, or NULL when there is nothing there. An update's has two methods.
+// Of a path that has two methods: the one that asks, or the other.
+static const struct route *of_method(enum request_kind asks, enum request_kind other,
+                                     const char *method)
+{
+    return &routes[strcmp(method, routes[asks].method) == 0 ? asks : other];
+}
+
+// The route of a path, or NULL when there is nothing there.
 static const struct route *route_of(const char *path, const char *method)
 {
     uint8_t sha256[TERN_SHA256_SIZE];
@@ -40,7 +48,7 @@ static const struct route *route_of(const char *path, const char *method)
         return &routes[REQUEST_CHECKIN];
     }
     if (strcmp(path, TERN_PATH_STATISTICS) == 0) {
-        return &routes[REQUEST_STATISTICS];
+        return of_method(REQUEST_SCALING, REQUEST_STATISTICS, method);
     }
     if (tern_path_parse_download(path, sha256) == TERN_OK) {
         return &routes[REQUEST_DOWNLOAD];
@@ -49,8 +57,7 @@ static const struct route *route_of(const char *path, const char *method)
         return &routes[REQUEST_AUTHORIZE];
     }
     if (tern_path_parse_update(path, &round, &sequence) == TERN_OK) {
-        const bool asks = strcmp(method, routes[REQUEST_PROGRESS].method) == 0;
-        return &routes[asks ? REQUEST_PROGRESS : REQUEST_UPDATE];
+        return of_method(REQUEST_PROGRESS, REQUEST_UPDATE, method);
     }
     return NULL;
 }
@@ -318,6 +325,8 @@ static enum tern_result parse_body(struct tern_service *service,
         return parse_progress(service, http, request);
     case REQUEST_STATISTICS:
         return parse_statistics(http, &request->u.statistics);
+    case REQUEST_SCALING:
+        return TERN_OK;
     case REQUEST_JOB:
         break;
     }

@@ -232,6 +232,19 @@ static enum tern_result handle_statistics(struct tern_service *service, struct r
     return TERN_OK;
 }
 
+static enum tern_result handle_scaling(struct tern_service *service, struct request *request)
+{
+    tern_CheckinReply reply = tern_CheckinReply_init_zero;
+    const struct tern_span none = {NULL, 0};
+    uint8_t body[128];
+    size_t len = 0;
+    tern_federation_look_at_scaling(service->federation, request->client, &reply);
+    const enum tern_result encoded =
+        tern_wire_encode_checkin_reply(&reply, none, body, sizeof body, &len);
+    tern_answer_message(request, encoded, body, len);
+    return TERN_OK;
+}
+
 static enum tern_result handle_job(struct tern_service *service, struct request *request,
                                    uint64_t now)
 {
@@ -270,6 +283,8 @@ enum tern_result tern_service_handle(struct tern_service *service, struct reques
         return handle_progress(service, request, now);
     case REQUEST_STATISTICS:
         return handle_statistics(service, request, now);
+    case REQUEST_SCALING:
+        return handle_scaling(service, request);
     case REQUEST_JOB:
         break;
     }

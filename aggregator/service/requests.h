@@ -15,7 +15,8 @@ enum request_kind {
     REQUEST_UPDATE,
     REQUEST_PROGRESS, // what there is of an update
     REQUEST_STATISTICS,
-    REQUEST_JOB, // from admin/
+    REQUEST_SCALING, // how far the statistics are
+    REQUEST_JOB,     // from admin/
 };
 
 struct download_request {

@@ -21,8 +21,10 @@
 // A round at its cheapest: a handshake that resumes, a check-in and an update.
 #define LEAST_ROUND (TERN_PRICE_RESUMED + 2u * TERN_PRICE_EXCHANGE)
 
-// The download of a hash that no bytes have: only who is known is told that it is not there.
-#define NO_DOWNLOAD "/v1/downloads/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+// What is asked of the aggregator: by who is known how far its scaling is, which changes nothing; by others whether
+// it works.
+#define READY_PATH "/readyz"
+#define READY_ANSWER "ok\n"
 
 // --- Who this client is
 
@@ -62,31 +64,57 @@ static void look_at_state(struct session *session, const struct tern_client_iden
 
 // --- The aggregator
 
-static void say_answer(const struct tern_client_identity *identity, int status, uint64_t bytes,
-                       struct tern_findings *findings)
+// Whether an answer of 200 is an aggregator's.
+static bool is_ready(const struct tern_response *response)
+{
+    const size_t len = strlen(READY_ANSWER);
+    return response->body_len == len && memcmp(response->body, READY_ANSWER, len) == 0;
+}
+
+static bool read_scaling_state(const struct tern_response *response,
+                               struct check_federation *federation)
+{
+    tern_CheckinReply reply;
+    struct tern_span none;
+    if (response->body_len == 0 ||
+        tern_wire_decode_checkin_reply(response->body, response->body_len, &reply, &none) !=
+            TERN_OK) {
+        return false;
+    }
+    federation->shared = reply.has_scaling ? CHECK_SCALING_MADE
+                         : reply.statistics != tern_StatisticsState_STATISTICS_NONE
+                             ? CHECK_SCALING_DUE
+                             : CHECK_SCALING_NONE;
+    return true;
+}
+
+static void say_answer(const struct tern_client_identity *identity,
+                       const struct tern_response *response, uint64_t bytes,
+                       struct check_federation *federation, struct tern_findings *findings)
 {
     const char *server = tern_client_settings.server;
-    if (identity != NULL && status == 404) {
+    const int status = response->status;
+    const bool busy = status == 503 || status == 429;
+    if (identity != NULL && status == 200 && read_scaling_state(response, federation)) {
         tern_findings_say(findings, TERN_HEALTH_GOOD, "server", NULL,
                           "%s: reached, its certificate is good, and it knows this client (%" PRIu64
                           " bytes on the wire)",
                           server, bytes);
-    } else if (identity == NULL && status == 401) {
+    } else if (identity == NULL && status == 200 && is_ready(response)) {
         tern_findings_say(findings, TERN_HEALTH_GOOD, "server", NULL,
                           "%s: reached, and its certificate is good (%" PRIu64
                           " bytes on the wire)",
                           server, bytes);
-    } else if (status == 401) {
+    } else if (identity != NULL && status == 401) {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL,
                           "%s: reached, but it does not know this client, which was revoked or "
                           "enrolled with another aggregator: tern-client enroll --force CODE",
                           server);
     } else {
-        tern_findings_say(
-            findings, status == 503 || status == 429 ? TERN_HEALTH_WARNING : TERN_HEALTH_PROBLEM,
-            "server", NULL, "%s: answers %d, %s", server, status,
-            status == 503 || status == 429 ? "it is busy now"
-                                           : "as no Tern aggregator does: is the address right?");
+        tern_findings_say(findings, busy ? TERN_HEALTH_WARNING : TERN_HEALTH_PROBLEM, "server",
+                          NULL, "%s: answers %d, %s", server, status,
+                          busy ? "it is busy now"
+                               : "as no Tern aggregator does: is the address right?");
     }
 }
 
@@ -101,13 +129,14 @@ static void say_expiry(const struct tern_curl *curl, struct tern_findings *findi
 }
 
 static void ask(struct tern_curl *curl, const struct tern_client_identity *identity,
-                struct tern_findings *findings)
+                struct check_federation *federation, struct tern_findings *findings)
 {
     uint8_t body[TERN_SHA256_SIZE * 8];
     const struct tern_transport transport = tern_curl_port(curl);
     const struct tern_request request = {.purpose = TERN_PURPOSE_CHECKIN,
                                          .method = "GET",
-                                         .path = NO_DOWNLOAD,
+                                         .path =
+                                             identity != NULL ? TERN_PATH_STATISTICS : READY_PATH,
                                          .token = identity != NULL ? identity->token : NULL,
                                          .timeout_ms = (uint32_t)tern_client_settings.timeout};
     struct tern_response response = {.body = body, .body_size = sizeof body};
@@ -120,7 +149,7 @@ static void ask(struct tern_curl *curl, const struct tern_client_identity *ident
     if (result == TERN_OK || result == TERN_ERR_TOO_LARGE) {
         const uint64_t bytes =
             tern_meter_total(&meter, TERN_UP).wire + tern_meter_total(&meter, TERN_DOWN).wire;
-        say_answer(identity, response.status, bytes, findings);
+        say_answer(identity, &response, bytes, federation, findings);
     } else {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL, "%s: %s %s",
                           tern_client_settings.server, tern_result_sentence(result),
@@ -130,7 +159,7 @@ static void ask(struct tern_curl *curl, const struct tern_client_identity *ident
 }
 
 static void look_at_server(const struct tern_client_identity *identity,
-                           struct tern_findings *findings)
+                           struct check_federation *federation, struct tern_findings *findings)
 {
     const struct tern_curl_config config = {.server = tern_client_settings.server,
                                             .ca_file = tern_client_settings.ca,
@@ -147,7 +176,7 @@ static void look_at_server(const struct tern_client_identity *identity,
     } else if (tern_curl_global() != TERN_OK || tern_curl_open(&curl, &config, why) != TERN_OK) {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL, "%s", why);
     } else {
-        ask(curl, identity, findings);
+        ask(curl, identity, federation, findings);
     }
     tern_curl_close(curl);
 }
@@ -243,25 +272,27 @@ static void look_at_conditions(struct tern_findings *findings)
 // --- All together
 
 static void look_at_columns(struct session *session, const struct tern_client_identity *identity,
-                            const char *spec, struct tern_findings *findings)
+                            struct check_federation *federation, struct tern_findings *findings)
 {
     uint8_t *bytes = NULL;
-    struct tern_span columns = {NULL, 0};
-    if (identity != NULL && tern_held_scaling(session, &bytes, &columns) != TERN_OK) {
+    if (identity != NULL && tern_held_scaling(session, &bytes, &federation->scaling) != TERN_OK) {
         tern_findings_say(findings, TERN_HEALTH_WARNING, "scaling", NULL, "%s", session->why);
     }
-    tern_check_data(&tern_client_settings, spec, columns, findings);
+    if (federation->scaling.len > 0) {
+        federation->shared = CHECK_SCALING_HELD;
+    }
+    tern_check_data(&tern_client_settings, federation, findings);
     free(bytes);
 }
 
 static void look_at_data(const struct tern_cli *cli, struct session *session,
                          const struct tern_client_identity *identity,
-                         struct tern_findings *findings)
+                         struct check_federation *federation, struct tern_findings *findings)
 {
     struct external_trainer external = {0};
     char why[EXTERNAL_WHY_MAX];
-    const char *spec = tern_cli_option(cli, "model", NULL);
-    spec = spec == NULL && identity != NULL ? identity->model_spec : spec;
+    const char *enrolled = identity != NULL ? identity->model_spec : NULL;
+    federation->spec = tern_cli_option(cli, "model", enrolled);
     if (tern_external_kind_of(&tern_client_settings, &external.kind, why) != TERN_OK) {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "data", NULL, "%s", why);
     } else if (external.kind != EXTERNAL_NONE) {
@@ -269,8 +300,8 @@ static void look_at_data(const struct tern_cli *cli, struct session *session,
                           "the affair of client.trainer = %s: try that by tern-client train-check",
                           tern_client_settings.trainer);
     } else {
-        look_at_columns(session, identity, spec, findings);
-        if (spec == NULL) {
+        look_at_columns(session, identity, federation, findings);
+        if (federation->spec == NULL) {
             tern_findings_say(
                 findings, TERN_HEALTH_GOOD, "model", NULL,
                 "not known before this client is enrolled; --model SPEC compares one");
@@ -283,14 +314,15 @@ int tern_verb_check(struct tern_cli *cli)
     static struct session session;
     struct tern_findings findings = {.list = cli->json ? cJSON_CreateArray() : NULL};
     const struct tern_client_identity *identity = NULL;
+    struct check_federation federation = {.shared = CHECK_SCALING_UNKNOWN};
     look_at_state(&session, &identity, &findings);
-    look_at_data(cli, &session, identity, &findings);
+    if (!tern_cli_flag(cli, "offline")) {
+        look_at_server(identity, &federation, &findings);
+    }
+    look_at_data(cli, &session, identity, &federation, &findings);
     look_at_conditions(&findings);
     look_at_budget(&session, &findings);
     look_at_clock(&session, &findings);
-    if (!tern_cli_flag(cli, "offline")) {
-        look_at_server(identity, &findings);
-    }
     tern_session_close(&session);
     if (cli->json && tern_client_print_json(findings.list) != TERN_EXIT_OK) {
         return TERN_EXIT_FAILED;

@@ -9,10 +9,21 @@
 
 #define CHECK_SENTENCE_MAX 640
 
-// Looks at [data] as a client would read it, and at every line of a CSV file. spec: of the
-// federation's built-in model, which must fit; NULL: not known. scaling: pairs of the columns that the
-// federation's clients scale by; none: not known to this one.
-void tern_check_data(const struct tern_client_settings *settings, const char *spec,
-                     struct tern_span scaling, struct tern_findings *findings);
+// What is known of the federation that the data is for.
+struct check_federation {
+    const char *spec; // of its built-in model, which the data must fit; NULL: not known
+    enum {
+        CHECK_SCALING_UNKNOWN, // whether its clients share statistics of their columns
+        CHECK_SCALING_NONE,    // they do not
+        CHECK_SCALING_DUE,     // the scaling is not made yet
+        CHECK_SCALING_MADE,    // it is, and this client has not fetched it yet
+        CHECK_SCALING_HELD,
+    } shared;
+    struct tern_span scaling; // held: pairs of the columns that its clients scale by
+};
+
+// Looks at [data] as a client would read it, and at every line of a CSV file.
+void tern_check_data(const struct tern_client_settings *settings,
+                     const struct check_federation *federation, struct tern_findings *findings);
 
 #endif

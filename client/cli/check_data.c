@@ -23,11 +23,12 @@
 struct looking {
     const struct tern_client_settings *settings;
     struct tern_findings *findings;
-    struct tern_span scaling;
+    const struct check_federation *federation;
     struct tern_data_spec spec;
     struct tern_csv_profile profile; // rows == 0: not of a CSV file
     struct tern_data data;
-    bool numeric; // the label's column holds targets
+    bool numeric;    // the label's column holds targets
+    bool unlabelled; // there is none
 };
 
 static void append(char text[CHECK_SENTENCE_MAX], const char *format, ...)
@@ -268,16 +269,74 @@ static double root_mean_square(const struct tern_dataset *data, uint32_t feature
     return tern_sqrt(sum / (double)data->count);
 }
 
-// Makes of the data what the federation's training sees, if that is known.
-static void scale_by_federation(struct looking *looking)
+// Makes of the data what the federation's training sees.
+static void take_scaling(struct looking *looking)
 {
-    struct tern_data *data = &looking->data;
-    const size_t len = (size_t)data->train.feature_count * TERN_WIRE_COLUMN_BYTES;
-    if (looking->scaling.len == len && tern_data_has_columns(data) &&
-        tern_columns_scale(data, looking->scaling.data) == TERN_OK) {
+    const struct tern_span scaling = looking->federation->scaling;
+    const uint32_t count = (uint32_t)(scaling.len / TERN_WIRE_COLUMN_BYTES);
+    const enum tern_result result =
+        tern_columns_scale(&looking->data, scaling.data, count); // other shapes: say_model()
+    if (result == TERN_OK) {
         tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "scaling", NULL,
                           "the federation's, of statistics that its clients shared");
+    } else if (result == TERN_ERR_NON_FINITE) {
+        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "scaling", NULL,
+                          "a value is too far from those that the federation's clients shared "
+                          "statistics of");
     }
+}
+
+// Whether the size of values as they are read says anything: not where the federation scales them.
+static bool scales_itself(struct looking *looking)
+{
+    const bool has_columns = tern_data_has_columns(&looking->data);
+    const bool scaled = looking->data.scaled;
+    switch (looking->federation->shared) {
+    case CHECK_SCALING_UNKNOWN:
+    case CHECK_SCALING_NONE:
+        return true;
+    case CHECK_SCALING_DUE:
+    case CHECK_SCALING_MADE:
+    case CHECK_SCALING_HELD:
+        break;
+    }
+    if (scaled || !has_columns) {
+        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "scaling", NULL, "%s",
+                          scaled ? CLIENT_SCALED_TWICE
+                                 : "the federation scales columns by statistics that its clients "
+                                   "share (statistics.columns), and these examples have none: "
+                                   "this client will have no tasks");
+        return false;
+    }
+    if (looking->federation->shared == CHECK_SCALING_HELD) {
+        take_scaling(looking);
+        return true;
+    }
+    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "scaling", NULL, "%s",
+                      looking->federation->shared == CHECK_SCALING_DUE
+                          ? "the federation's is not fixed yet: it is made of the statistics that "
+                            "its clients, this one too, tell when they run; columns may be as they "
+                            "are"
+                          : "the federation's is fixed, of its clients' statistics, and fetched "
+                            "when this client runs; columns may be as they are");
+    return false;
+}
+
+// How bad values of that size are. Before a client is enrolled its federation may scale them.
+static enum tern_health judge(const struct looking *looking, double size)
+{
+    const bool known = looking->federation->shared != CHECK_SCALING_UNKNOWN;
+    return size > TOO_LARGE && known ? TERN_HEALTH_PROBLEM
+           : size > LARGE            ? TERN_HEALTH_WARNING
+                                     : TERN_HEALTH_GOOD;
+}
+
+static const char *unless(const struct looking *looking)
+{
+    return looking->federation->shared == CHECK_SCALING_UNKNOWN
+               ? " (unless the federation scales by its clients' statistics, statistics.columns, "
+                 "which it tells enrolled clients)"
+               : "";
 }
 
 static void say_targets(struct looking *looking)
@@ -288,17 +347,17 @@ static void say_targets(struct looking *looking)
         sum += (double)train->targets[i] * (double)train->targets[i];
     }
     const double size = tern_sqrt(sum / (double)train->count);
-    tern_findings_say(looking->findings,
-                      size > TOO_LARGE ? TERN_HEALTH_PROBLEM
-                      : size > LARGE   ? TERN_HEALTH_WARNING
-                                       : TERN_HEALTH_GOOD,
-                      "target", NULL,
-                      size > LARGE
-                          ? "targets are unscaled (root mean square %.4g): training is for "
-                            "targets of about 1; scale=FILE scales them by the last line of "
-                            "the file, which `tern-aggregator init --data` writes"
-                          : "targets are of the size that training expects (%.4g)",
-                      size);
+    if (size <= LARGE) {
+        tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "target", NULL,
+                          "targets are of the size that training expects (%.4g)", size);
+        return;
+    }
+    tern_findings_say(looking->findings, judge(looking, size), "target", NULL,
+                      "targets are unscaled (root mean square %.4g): training is for targets of "
+                      "about 1%s. scale=FILE scales them by the last line of the file, which "
+                      "`tern-aggregator init --data` writes; or statistics.columns = clients at "
+                      "the aggregator does, with the columns",
+                      size, unless(looking));
 }
 
 static void say_scales(struct looking *looking)
@@ -322,11 +381,12 @@ static void say_scales(struct looking *looking)
         return;
     }
     tern_findings_say(
-        looking->findings, most > TOO_LARGE ? TERN_HEALTH_PROBLEM : TERN_HEALTH_WARNING, "scale",
-        NULL, "%" PRIu32 " of %" PRIu32 " columns are unscaled (root mean square): %s%s. %s%s",
-        count, train->feature_count, large, count > NAMED ? ", ..." : "",
-        most > TOO_LARGE ? "Training will not get anywhere with them. "
-                         : "Training learns little from the others beside them. ",
+        looking->findings, judge(looking, most), "scale", NULL,
+        "%" PRIu32 " of %" PRIu32 " columns are unscaled (root mean square): %s%s. %s%s. %s", count,
+        train->feature_count, large, count > NAMED ? ", ..." : "",
+        most > TOO_LARGE ? "Training will not get anywhere with them"
+                         : "Training learns little from the others beside them",
+        unless(looking),
         looking->profile.rows > 0
             ? "`tern-aggregator init --data` writes the statistics that all clients "
               "scale by (scale=FILE in data.source), or statistics.columns = clients at the "
@@ -334,6 +394,14 @@ static void say_scales(struct looking *looking)
               "rows alone"
             : "Set statistics.columns = clients at the aggregator before its first round, or "
               "bring them to mean 0 and deviation 1, by the same numbers on every client");
+}
+
+static void say_sizes(struct looking *looking)
+{
+    if (looking->data.train.targets != NULL) {
+        say_targets(looking);
+    }
+    say_scales(looking);
 }
 
 // --- The model
@@ -423,6 +491,7 @@ static bool look_at_file(struct looking *looking)
         return true;
     }
     looking->numeric = target != NULL;
+    looking->unlabelled = unlabelled;
     const uint32_t problems = looking->findings->count[TERN_HEALTH_PROBLEM];
     say_fields(looking);
     if (target == NULL && !unlabelled) {
@@ -431,7 +500,7 @@ static bool look_at_file(struct looking *looking)
     return looking->findings->count[TERN_HEALTH_PROBLEM] == problems;
 }
 
-static void look_at_examples(struct looking *looking, const char *spec)
+static void look_at_examples(struct looking *looking)
 {
     char why[CLIENT_DATA_WHY_MAX] = "";
     const enum tern_result result =
@@ -446,18 +515,20 @@ static void look_at_examples(struct looking *looking, const char *spec)
                       " held out for evaluators, of %" PRIu32 " values",
                       looking->settings->data_source, train->count, looking->data.test.count,
                       train->feature_count);
-    if (train->targets != NULL) {
-        say_targets(looking);
-    } else {
+    if (looking->unlabelled) {
+        tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "classes", NULL,
+                          "no label: every row counts as normal, and none is known as an anomaly");
+    } else if (train->targets == NULL) {
         say_classes(looking);
     }
-    scale_by_federation(looking);
-    say_scales(looking);
-    say_model(looking, spec);
+    if (scales_itself(looking)) {
+        say_sizes(looking);
+    }
+    say_model(looking, looking->federation->spec);
 }
 
-void tern_check_data(const struct tern_client_settings *settings, const char *spec,
-                     struct tern_span scaling, struct tern_findings *findings)
+void tern_check_data(const struct tern_client_settings *settings,
+                     const struct check_federation *federation, struct tern_findings *findings)
 {
     struct looking *looking = calloc(1, sizeof *looking);
     if (looking == NULL) {
@@ -465,10 +536,10 @@ void tern_check_data(const struct tern_client_settings *settings, const char *sp
         return;
     }
     looking->settings = settings;
-    looking->scaling = scaling;
+    looking->federation = federation;
     looking->findings = findings;
     if (look_at_file(looking)) {
-        look_at_examples(looking, spec);
+        look_at_examples(looking);
     }
     tern_csv_profile_free(&looking->profile);
     tern_data_close(&looking->data);

@@ -5,6 +5,12 @@
 #include "cli/client_settings.h"
 #include "data/source.h"
 
+// Of a federation with statistics.columns = clients.
+#define CLIENT_SCALED_TWICE                                                                        \
+    "the federation scales columns by statistics that its clients share (statistics.columns), "    \
+    "and "                                                                                         \
+    "scale= would scale this client's once more: remove scale=... from data.source"
+
 #define CLIENT_DATA_WHY_MAX 512
 
 // Holds what this client works on and no more: its shard, and with `test` the test part. On error

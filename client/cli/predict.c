@@ -122,6 +122,12 @@ static enum tern_result ask(struct prediction_job *job)
                                                           : ask_for_numbers(job, &trainer);
 }
 
+static enum tern_result refuse_scaled(struct prediction_job *job)
+{
+    snprintf(job->why, sizeof job->why, "data.source: %s", CLIENT_SCALED_TWICE);
+    return TERN_ERR_CONFIG;
+}
+
 // As the model was trained. Rows of other columns are refused with their shape.
 static enum tern_result scale_rows(struct prediction_job *job)
 {
@@ -132,14 +138,15 @@ static enum tern_result scale_rows(struct prediction_job *job)
         snprintf(job->why, sizeof job->why, "%s", job->session->why);
         return result;
     }
-    const size_t len = (size_t)job->rows.dataset->feature_count * TERN_WIRE_COLUMN_BYTES;
+    const uint32_t count = (uint32_t)(columns.len / TERN_WIRE_COLUMN_BYTES);
     struct tern_data *const both[] = {&job->data, &job->own};
     for (size_t i = 0; i < 2 && result == TERN_OK; i++) {
-        if (columns.len == len && tern_data_has_columns(both[i])) {
-            result = tern_columns_scale(both[i], columns.data);
+        if (count == tern_data_columns(both[i]) && tern_data_has_columns(both[i])) {
+            result = both[i]->scaled ? refuse_scaled(job)
+                                     : tern_columns_scale(both[i], columns.data, count);
         }
     }
-    if (result != TERN_OK) {
+    if (result != TERN_OK && job->why[0] == '\0') {
         snprintf(job->why, sizeof job->why,
                  "a value is too far from those that were learnt from: %s",
                  tern_result_sentence(result));

@@ -279,9 +279,10 @@ static enum tern_result restore(struct session *session,
 {
     session->why[0] = '\0'; // of a start that was tried again
     const enum tern_result result = tern_client_restore(&session->client, workspace);
-    return result == TERN_OK ? TERN_OK
-                             : explain(session, result, "the state in %s cannot be used: %s",
-                                       session->settings->state_dir, tern_result_sentence(result));
+    return result == TERN_OK || session->why[0] != '\0' // refuse_scaled() has said it
+               ? result
+               : explain(session, result, "the state in %s cannot be used: %s",
+                         session->settings->state_dir, tern_result_sentence(result));
 }
 
 static enum tern_result open_external(struct session *session, struct tern_trainer *trainer)
@@ -298,10 +299,18 @@ static enum tern_result open_external(struct session *session, struct tern_train
 
 // --- Columns
 
+static enum tern_result refuse_scaled(struct session *session)
+{
+    return explain(session, TERN_ERR_CONFIG, "data.source: %s", CLIENT_SCALED_TWICE);
+}
+
 static enum tern_result measure_columns(void *ctx, uint8_t *columns, uint32_t *num_examples)
 {
-    const struct session *session = ctx;
+    struct session *session = ctx;
     const struct tern_view train = tern_view_all(&session->data.train);
+    if (session->data.scaled) {
+        return refuse_scaled(session);
+    }
     return session->scaling != 0 ? TERN_ERR_STATE
                                  : tern_columns_measure(&train, columns, num_examples);
 }
@@ -312,7 +321,10 @@ static enum tern_result scale_columns(void *ctx, uint32_t tag, const uint8_t *co
     if (session->scaling != 0) {
         return session->scaling == tag ? TERN_OK : TERN_ERR_STATE;
     }
-    TERN_TRY(tern_columns_scale(&session->data, columns));
+    if (session->data.scaled) {
+        return refuse_scaled(session);
+    }
+    TERN_TRY(tern_columns_scale(&session->data, columns, tern_data_columns(&session->data)));
     session->scaling = tag;
     return TERN_OK;
 }
@@ -325,7 +337,7 @@ static struct tern_column_port columns_of(struct session *session)
     }
     return (struct tern_column_port){
         .ctx = session,
-        .count = tern_model_spec_inputs(tern_client_identity(&session->client)->model_spec),
+        .count = tern_model_spec_columns(tern_client_identity(&session->client)->model_spec),
         .measure = measure_columns,
         .scale = scale_columns};
 }

@@ -401,6 +401,7 @@ static enum tern_result make_data(struct arrays *arrays, struct tern_data *data)
         tern_rows_give(&train, shape.height, shape.width, shape.channels, &data->train);
         tern_rows_give(&test, shape.height, shape.width, shape.channels, &data->test);
         data->unlabelled = arrays->unlabelled;
+        data->scaled = tern_split_scales(&arrays->options.split);
         data->train.group_count = arrays->groups->count;
         data->test.group_count = arrays->groups->count;
     }

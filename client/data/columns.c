@@ -9,13 +9,29 @@ bool tern_data_has_columns(const struct tern_data *data)
     return data->train.values != NULL || data->test.values != NULL;
 }
 
+static uint32_t columns_of(const struct tern_dataset *part)
+{
+    return part->feature_count + (part->targets != NULL);
+}
+
+uint32_t tern_data_columns(const struct tern_data *data)
+{
+    return columns_of(data->train.values != NULL ? &data->train : &data->test);
+}
+
 // --- Statistics
 
-static double value_of(const struct tern_view *view, uint32_t example, uint32_t column)
+static double value_of(const struct tern_dataset *part, uint32_t example, uint32_t column)
 {
-    const struct tern_dataset *data = view->dataset;
-    const uint32_t index = view->indices != NULL ? view->indices[example] : example;
-    return (double)data->values[(size_t)index * data->feature_count + column];
+    return column < part->feature_count
+               ? (double)part->values[(size_t)example * part->feature_count + column]
+               : (double)part->targets[example];
+}
+
+static double value_in(const struct tern_view *view, uint32_t position, uint32_t column)
+{
+    const uint32_t example = view->indices != NULL ? view->indices[position] : position;
+    return value_of(view->dataset, example, column);
 }
 
 static enum tern_result measure_column(const struct tern_view *view, uint32_t column,
@@ -24,11 +40,11 @@ static enum tern_result measure_column(const struct tern_view *view, uint32_t co
     double mean = 0.0;
     double variance = 0.0;
     for (uint32_t i = 0; i < view->count; i++) {
-        mean += value_of(view, i, column);
+        mean += value_in(view, i, column);
     }
     mean /= (double)view->count;
     for (uint32_t i = 0; i < view->count; i++) {
-        const double off = value_of(view, i, column) - mean;
+        const double off = value_in(view, i, column) - mean;
         variance += off * off;
     }
     variance /= (double)view->count;
@@ -45,7 +61,7 @@ enum tern_result tern_columns_measure(const struct tern_view *view, uint8_t *col
     if (view->count == 0 || view->dataset->values == NULL) {
         return TERN_ERR_NOT_FOUND;
     }
-    for (uint32_t c = 0; c < view->dataset->feature_count; c++) {
+    for (uint32_t c = 0; c < columns_of(view->dataset); c++) {
         struct tern_column_pair pair;
         TERN_TRY(measure_column(view, c, &pair));
         tern_column_put(columns, c, pair);
@@ -56,17 +72,17 @@ enum tern_result tern_columns_measure(const struct tern_view *view, uint8_t *col
 
 // --- Scaling
 
-static double scaled(float value, struct tern_column_pair pair)
+static double scaled(double value, struct tern_column_pair pair)
 {
-    return ((double)value - (double)pair.mean) / (double)pair.spread;
+    return (value - (double)pair.mean) / (double)pair.spread;
 }
 
 static enum tern_result check_part(const struct tern_dataset *part, struct tern_span columns)
 {
-    for (uint32_t c = 0; c < part->feature_count; c++) {
+    for (uint32_t c = 0; part->values != NULL && c < columns_of(part); c++) {
         const struct tern_column_pair pair = tern_column_get(columns, c);
         for (uint32_t i = 0; i < part->count; i++) {
-            const double value = scaled(part->values[(size_t)i * part->feature_count + c], pair);
+            const double value = scaled(value_of(part, i, c), pair);
             if (!(value >= -(double)FLT_MAX && value <= (double)FLT_MAX)) {
                 return TERN_ERR_NON_FINITE;
             }
@@ -75,23 +91,42 @@ static enum tern_result check_part(const struct tern_dataset *part, struct tern_
     return TERN_OK;
 }
 
-// The readers take memory for values, of which others see them as constant.
-static void scale_part(const struct tern_dataset *part, struct tern_span columns)
+// Every step-th of `count` values. The readers take memory for them, of which others see them as constant.
+static void scale_column(const float *first, size_t step, uint32_t count,
+                         struct tern_column_pair pair)
 {
     float *values;
-    memcpy(&values, &part->values, sizeof values);
-    for (uint32_t c = 0; c < part->feature_count; c++) {
-        const struct tern_column_pair pair = tern_column_get(columns, c);
-        for (uint32_t i = 0; i < part->count; i++) {
-            float *value = values + (size_t)i * part->feature_count + c;
-            *value = (float)scaled(*value, pair);
-        }
+    memcpy(&values, &first, sizeof values);
+    for (uint32_t i = 0; i < count; i++) {
+        values[i * step] = (float)scaled((double)values[i * step], pair);
     }
 }
 
-enum tern_result tern_columns_scale(struct tern_data *data, const uint8_t *columns)
+// A target may have been scaled when it was read.
+static void scale_targets(struct tern_dataset *part, struct tern_column_pair pair)
+{
+    scale_column(part->targets, 1, part->count, pair);
+    part->target_mean += pair.mean * part->target_deviation;
+    part->target_deviation *= pair.spread;
+}
+
+static void scale_part(struct tern_dataset *part, struct tern_span columns)
+{
+    const uint32_t features = part->feature_count;
+    for (uint32_t c = 0; part->values != NULL && c < features; c++) {
+        scale_column(part->values + c, features, part->count, tern_column_get(columns, c));
+    }
+    if (part->values != NULL && part->targets != NULL) {
+        scale_targets(part, tern_column_get(columns, features));
+    }
+}
+
+enum tern_result tern_columns_scale(struct tern_data *data, const uint8_t *columns, uint32_t count)
 {
     const struct tern_span span = {columns, 0};
+    if (count != tern_data_columns(data)) {
+        return TERN_ERR_MODEL_MISMATCH;
+    }
     TERN_TRY(check_part(&data->train, span));
     TERN_TRY(check_part(&data->test, span));
     scale_part(&data->train, span);

@@ -1,6 +1,6 @@
-// Statistics of the columns of examples in memory, and scaling by those that clients of a federation share (struct
-// tern_column_port of ports.h). Of values alone: bytes of images have scale and offset of their own. Hosted; reentrant,
-// but for the data set that is changed.
+// Statistics of the columns of examples in memory and of their targets, and scaling by those that clients of a
+// federation share (struct tern_column_port of ports.h). Of values alone: bytes of images have scale and offset of
+// their own. Hosted; reentrant, but for the data set that is changed.
 #ifndef TERN_DATA_COLUMNS_H
 #define TERN_DATA_COLUMNS_H
 
@@ -9,11 +9,17 @@
 // Whether its examples are values.
 bool tern_data_has_columns(const struct tern_data *data);
 
-// As tern_column_port.measure, of the examples of the view.
+// How many there are: the features and, where there are targets, these behind them.
+uint32_t tern_data_columns(const struct tern_data *data);
+
+// As tern_column_port.measure, of the examples of the view, whose data set is of such a data set.
 TERN_MUST_USE enum tern_result tern_columns_measure(const struct tern_view *view, uint8_t *columns,
                                                     uint32_t *num_examples);
 
-// As tern_column_port.scale, of both parts of a data set that has columns.
-TERN_MUST_USE enum tern_result tern_columns_scale(struct tern_data *data, const uint8_t *columns);
+// As tern_column_port.scale, of both parts of a data set that has columns: `count` pairs, as many as there are. What a
+// target was before is noted in target_mean and target_deviation of both parts.
+// TERN_ERR_MODEL_MISMATCH  they are of another number
+TERN_MUST_USE enum tern_result tern_columns_scale(struct tern_data *data, const uint8_t *columns,
+                                                  uint32_t count);
 
 #endif

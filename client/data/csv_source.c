@@ -126,6 +126,7 @@ static enum tern_result make_parts(const struct tern_data_spec *spec,
                                          &tables->test.rows));
     }
     data->unlabelled = tables->train.unlabelled;
+    data->scaled = tern_split_scales(&options->split);
     const uint32_t features = tables->train.rows.features;
     tern_rows_give(&tables->train.rows, 1, features, 1, &data->train);
     tern_rows_give(&tables->test.rows, 1, features, 1, &data->test);

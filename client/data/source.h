@@ -45,6 +45,7 @@ struct tern_data {
     struct tern_dataset train;
     struct tern_dataset test; // bytes, values and labels are malloc'ed and its own, as are train's
     bool unlabelled;          // labels were missing (part->whole), and are 0
+    bool scaled;              // by the option scale, when they were read
     struct tern_name_set groups;  // names of the groups of both, by number; none of generated data
     struct tern_name_set classes; // names of the classes, by number; none where labels are numbers
 };

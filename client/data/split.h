@@ -14,6 +14,12 @@ struct tern_split_options {
     const char *scaling; // file that says how they are scaled (data/scaling_file.h); NULL: none
 };
 
+// Whether either scales the rows.
+static inline bool tern_split_scales(const struct tern_split_options *options)
+{
+    return options->standard || options->scaling != NULL;
+}
+
 // test_file: the option that names the test part, or NULL; the share `test` is then refused.
 // TERN_ERR_CONFIG
 TERN_MUST_USE enum tern_result tern_split_read(struct tern_data_spec *spec, const char *test_file,

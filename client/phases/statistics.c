@@ -72,6 +72,9 @@ static enum tern_result prepare_telling(struct tern_client *client)
         return forget_scaling(client);
     }
     const enum tern_result result = make(client, &len);
+    if (result == TERN_ERR_CONFIG) {
+        return result;
+    }
     if (result != TERN_OK) {
         return give_up(client, result, why_not_measured(result));
     }

@@ -1,5 +1,6 @@
 #include "fleet/fleet.h"
 #include "codec/container.h"
+#include "data/columns.h"
 #include "fleet/alarm.h"
 #include "fleet/member.h"
 #include "fleet/personal.h"
@@ -330,7 +331,7 @@ static enum tern_result take_memory(struct tern_fleet_results *results, size_t v
 static enum tern_result add_scaling(const struct fleet *fleet, struct tern_fleet_results *results)
 {
     const struct tern_shares *shares = &fleet->shares;
-    const size_t len = (size_t)shares->data.train.feature_count * TERN_WIRE_COLUMN_BYTES;
+    const size_t len = (size_t)tern_data_columns(&shares->data) * TERN_WIRE_COLUMN_BYTES;
     if (shares->scaling == 0) {
         return TERN_OK;
     }

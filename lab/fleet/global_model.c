@@ -1,4 +1,5 @@
 #include "fleet/global_model.h"
+#include "data/columns.h"
 #include "fleet/client_figures.h"
 #include "fleet/pool.h"
 #include "fleet/scores.h"
@@ -141,7 +142,7 @@ static enum tern_result measure_on(const struct tern_shares *shares, const struc
 // As the run had it; hex: NULL, it had none.
 static enum tern_result scale(struct tern_shares *shares, const char *hex, char why[512])
 {
-    const size_t len = (size_t)shares->data.train.feature_count * TERN_WIRE_COLUMN_BYTES;
+    const size_t len = (size_t)tern_data_columns(&shares->data) * TERN_WIRE_COLUMN_BYTES;
     uint8_t *columns = hex != NULL ? malloc(len) : NULL;
     if (hex == NULL) {
         return TERN_OK;

@@ -1,5 +1,6 @@
 #include "fleet/shares.h"
 #include "data/columns.h"
+#include "hosted/log.h"
 #include "wire/wire.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,9 +94,21 @@ void tern_shares_owners(const struct tern_shares *shares, uint32_t *owners)
 
 // --- Columns
 
+static enum tern_result refuse_scaled(const struct tern_shares *shares)
+{
+    if (!shares->data.scaled) {
+        return TERN_OK;
+    }
+    tern_log(TERN_LOG_ERROR, "scaled-twice", "why=%s",
+             TERN_LOG_TEXT("the federation scales columns by statistics that its clients share "
+                           "(statistics.columns): remove scale=... from data.source"));
+    return TERN_ERR_CONFIG;
+}
+
 static enum tern_result measure(void *ctx, uint8_t *columns, uint32_t *num_examples)
 {
     struct tern_shares_columns *own = ctx;
+    TERN_TRY(refuse_scaled(own->shares));
     pthread_mutex_lock(&own->shares->mutex);
     const enum tern_result result = own->shares->scaling != 0
                                         ? TERN_ERR_STATE
@@ -106,13 +119,15 @@ static enum tern_result measure(void *ctx, uint8_t *columns, uint32_t *num_examp
 
 enum tern_result tern_shares_scale(struct tern_shares *shares, uint32_t tag, const uint8_t *columns)
 {
-    const size_t len = (size_t)shares->data.train.feature_count * TERN_WIRE_COLUMN_BYTES;
+    const uint32_t count = tern_data_columns(&shares->data);
+    const size_t len = (size_t)count * TERN_WIRE_COLUMN_BYTES;
     if (shares->scaling != 0) {
         return shares->scaling == tag ? TERN_OK : TERN_ERR_STATE;
     }
+    TERN_TRY(refuse_scaled(shares));
     uint8_t *copy = malloc(len);
     const enum tern_result result =
-        copy != NULL ? tern_columns_scale(&shares->data, columns) : TERN_ERR_NO_MEMORY;
+        copy != NULL ? tern_columns_scale(&shares->data, columns, count) : TERN_ERR_NO_MEMORY;
     if (result != TERN_OK) {
         free(copy);
         return result;
@@ -138,7 +153,7 @@ struct tern_column_port tern_shares_columns_port(struct tern_shares_columns *ctx
         return (struct tern_column_port){0};
     }
     return (struct tern_column_port){.ctx = ctx,
-                                     .count = ctx->shares->data.train.feature_count,
+                                     .count = tern_data_columns(&ctx->shares->data),
                                      .measure = measure,
                                      .scale = scale};
 }

@@ -159,6 +159,21 @@ static void note_numbers(cJSON *notes, const char *key, struct tern_span scaling
     free(text);
 }
 
+// The target's is apart from those of the inputs, behind which it comes.
+static void note_scaling(cJSON *notes, const struct tern_export_model *model)
+{
+    const size_t len = (size_t)tern_model_spec_inputs(model->spec) * TERN_WIRE_COLUMN_BYTES;
+    const size_t used = len < model->scaling.len ? len : model->scaling.len;
+    const struct tern_span inputs = {model->scaling.data, used};
+    const struct tern_span target = {model->scaling.data + used, model->scaling.len - used};
+    note_numbers(notes, "scaling_mean", inputs, mean_of);
+    note_numbers(notes, "scaling_deviation", inputs, deviation_of);
+    if (target.len > 0) {
+        note_numbers(notes, "target_mean", target, mean_of);
+        note_numbers(notes, "target_deviation", target, deviation_of);
+    }
+}
+
 void tern_export_notes(cJSON *notes, const struct tern_export_model *model)
 {
     char text[2 * TERN_SHA256_SIZE + 1];
@@ -170,8 +185,7 @@ void tern_export_notes(cJSON *notes, const struct tern_export_model *model)
     set_note(notes, "version", text);
     note_local(notes, model->layout);
     if (model->scaling.len > 0) {
-        note_numbers(notes, "scaling_mean", model->scaling, mean_of);
-        note_numbers(notes, "scaling_deviation", model->scaling, deviation_of);
+        note_scaling(notes, model);
     }
 }
 

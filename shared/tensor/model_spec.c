@@ -285,3 +285,12 @@ uint32_t tern_model_spec_inputs(const char *spec)
     }
     return inputs;
 }
+
+#if TERN_LOSSES
+uint32_t tern_model_spec_columns(const char *spec)
+{
+    const enum tern_loss loss = tern_model_spec_loss(spec);
+    const uint32_t inputs = tern_model_spec_inputs(spec);
+    return inputs > 0 ? inputs + (loss == TERN_LOSS_MSE || loss == TERN_LOSS_MAE) : 0;
+}
+#endif

@@ -62,14 +62,20 @@ class Check(unittest.TestCase):
 
     def test_columns_that_cannot_be_learnt_from_are_named(self):
         found = self.check(table(), ",label=state,classes=good|worn|dry")
-        self.assertIn("2 of 4 columns are unscaled", found["scale", "problem"][0])
-        self.assertIn("'rpm' (2953)", found["scale", "problem"][0])
+        scale = found["scale", "warning"][0]  # of a client that is not enrolled: its federation may scale them
+        for part in ("2 of 4 columns are unscaled", "'rpm' (2953)", "unless the federation scales", "statistics.columns"):
+            self.assertIn(part, scale)
         rising, constant = sorted(found["columns", "warning"])
         self.assertRegex(constant, "^1 with one value in every row.*drop=fixed$")
         self.assertRegex(rising, "^1 that rise from row to row.*drop=seconds$")
         self.assertIn("32 examples to train on, 8 held out", found["data", "good"][0])
         self.assertIn("1 without an example to train on here (other clients may have some): dry",
                       found["classes", "warning"][0])
+
+    def test_a_table_without_a_label_has_no_classes(self):
+        found = self.check("a,b\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(40)), ",label=none")
+        self.assertEqual(len(found["classes", "good"]), 1)
+        self.assertIn("no label: every row counts as normal", found["classes", "good"][0])
 
     def test_scaled_columns_and_a_model_that_fits_pass(self):
         options = ",label=state,classes=good|worn,drop=seconds|fixed,scale=standard"

@@ -145,6 +145,21 @@ static void data_that_cannot_be_told_is_named(void **state)
     assert_int_equal(world.server.told_times, 0);
 }
 
+// The program decides: nothing that the network brings would change it.
+static void data_that_is_not_to_be_scaled_ends_it(void **state)
+{
+    (void)state;
+    world.server.statistics = tern_StatisticsState_STATISTICS_WANTED;
+    data.measures_as = TERN_ERR_CONFIG;
+    boot();
+    enum tern_result result = TERN_OK;
+    for (int i = 0; i < 10 && (result == TERN_OK || result == TERN_AGAIN); i++) {
+        result = tern_client_step(&world.client);
+    }
+    assert_int_equal(result, TERN_ERR_CONFIG);
+    assert_int_equal(world.server.told_times, 0);
+}
+
 static void small_memory_is_named(void **state)
 {
     (void)state;
@@ -303,6 +318,7 @@ int main(void)
         TEST(lost_request_is_sent_again),
         TEST(refusal_is_named),
         TEST(data_that_cannot_be_told_is_named),
+        TEST(data_that_is_not_to_be_scaled_ends_it),
         TEST(small_memory_is_named),
         TEST(scaling_comes_before_the_first_task),
         TEST(restart_does_not_fetch_it_again),

@@ -69,7 +69,7 @@ static void both_parts_are_scaled(void **state)
     (void)state;
     tern_column_put(columns, 0, (struct tern_column_pair){2950.3F, 3.7F});
     tern_column_put(columns, 1, (struct tern_column_pair){0.5F, 0.5F});
-    assert_int_equal(tern_columns_scale(&data, columns), TERN_OK);
+    assert_int_equal(tern_columns_scale(&data, columns, COLUMNS), TERN_OK);
     assert_true(train_values[0] ==
                 (float)((2948.0 - (double)2950.3F) / (double)3.7F)); // and rounded once
     assert_true(train_values[7] == 13 && test_values[1] == 2);
@@ -84,8 +84,77 @@ static void scaling_that_overflows_changes_nothing(void **state)
     tern_column_put(columns, 0, (struct tern_column_pair){0, 1});
     tern_column_put(columns, 1, (struct tern_column_pair){0, FLT_MIN});
     test_values[1] = 8; // the last that is looked at
-    assert_int_equal(tern_columns_scale(&data, columns), TERN_ERR_NON_FINITE);
+    assert_int_equal(tern_columns_scale(&data, columns, COLUMNS), TERN_ERR_NON_FINITE);
     assert_memory_equal(before, train_values, sizeof before);
+}
+
+enum { WITH_TARGET = COLUMNS + 1 };
+
+static float train_targets[ROWS];
+static float test_targets[1];
+static uint8_t with_target[WITH_TARGET * TERN_WIRE_COLUMN_BYTES];
+
+static void add_targets(void)
+{
+    static const float targets[ROWS] = {2990, 3000, 3010, 3020};
+    memcpy(train_targets, targets, sizeof targets);
+    test_targets[0] = 3005;
+    data.train.targets = train_targets;
+    data.test.targets = test_targets;
+    data.train.target_deviation = data.test.target_deviation = 1;
+}
+
+static void the_target_is_the_last_column(void **state)
+{
+    (void)state;
+    const struct tern_view all = {.dataset = &data.train, .count = ROWS};
+    uint32_t num_examples = 0;
+    assert_int_equal(tern_data_columns(&data), COLUMNS);
+    add_targets();
+    assert_int_equal(tern_data_columns(&data), WITH_TARGET);
+    assert_int_equal(tern_columns_measure(&all, with_target, &num_examples), TERN_OK);
+    const struct tern_span span = {with_target, sizeof with_target};
+    const struct tern_column_pair target = tern_column_get(span, COLUMNS);
+    assert_true(target.mean == 3005 && target.spread == 125);
+    data.train.values = NULL; // of an evaluator
+    assert_int_equal(tern_data_columns(&data), WITH_TARGET);
+}
+
+static void targets_keep_their_unit(void **state)
+{
+    (void)state;
+    add_targets();
+    tern_column_put(with_target, 0, (struct tern_column_pair){0, 1});
+    tern_column_put(with_target, 1, (struct tern_column_pair){0, 1});
+    tern_column_put(with_target, 2, (struct tern_column_pair){3000, 8});
+    assert_int_equal(tern_columns_scale(&data, with_target, COLUMNS), TERN_ERR_MODEL_MISMATCH);
+    assert_true(train_targets[0] == 2990);
+    assert_int_equal(tern_columns_scale(&data, with_target, WITH_TARGET), TERN_OK);
+    assert_true(train_targets[0] == -1.25F && test_targets[0] == 0.625F);
+    assert_true(train_values[0] == 2948);
+    assert_true(data.train.target_mean == 3000 && data.train.target_deviation == 8);
+    assert_true(data.test.target_mean == 3000 && data.test.target_deviation == 8);
+}
+
+static void targets_that_were_scaled_before_keep_it_too(void **state)
+{
+    (void)state;
+    add_targets();
+    data.test.target_mean = 100; // what is 3005 here was 6110
+    data.test.target_deviation = 2;
+    tern_column_put(with_target, 2, (struct tern_column_pair){3000, 8});
+    assert_int_equal(tern_columns_scale(&data, with_target, WITH_TARGET), TERN_OK);
+    assert_true(test_targets[0] * data.test.target_deviation + data.test.target_mean == 6110);
+}
+
+static void a_target_that_overflows_changes_nothing(void **state)
+{
+    (void)state;
+    add_targets();
+    tern_column_put(with_target, 2, (struct tern_column_pair){0, FLT_MIN});
+    assert_int_equal(tern_columns_scale(&data, with_target, WITH_TARGET), TERN_ERR_NON_FINITE);
+    assert_true(train_values[0] == 2948 && train_targets[0] == 2990);
+    assert_true(data.train.target_deviation == 1);
 }
 
 int main(void)
@@ -96,6 +165,10 @@ int main(void)
         TEST(what_cannot_be_told_is_named),
         TEST(both_parts_are_scaled),
         TEST(scaling_that_overflows_changes_nothing),
+        TEST(the_target_is_the_last_column),
+        TEST(targets_keep_their_unit),
+        TEST(targets_that_were_scaled_before_keep_it_too),
+        TEST(a_target_that_overflows_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

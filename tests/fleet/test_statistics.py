@@ -1,9 +1,10 @@
 """A fleet whose columns are scaled by statistics that its clients share learns a raw table, the same model each
-time, and its global model is measured by the same scaling.
+time, and its global model is measured by the same scaling. One that scales its table itself, too, is refused.
 """
 import json
 import pathlib
 import random
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
@@ -42,7 +43,23 @@ def learn(workspace):
     return json.loads(results.read_text())
 
 
+def is_not_scaled_twice(workspace):
+    table = workspace.path / "raw.csv"
+    write_table(table)
+    aggregator = Aggregator(workspace, {
+        "federation": {"model": "mlp:2-8-2"}, "round": {"cohort": 2, "min_clients": 2, "rounds": 2},
+        "statistics": {"columns": "clients"}}).start()
+    done = subprocess.run(
+        [BIN / "tern-fleet", "run", "--results", workspace.path / "results.json", "--set", f"fleet.server={aggregator.url}",
+         "--set", f"fleet.ca={aggregator.ca}", "--set", f"fleet.join_code={aggregator.join_code(uses=3)}", "--set",
+         "round.rounds=2", "--set", f"data.source=csv:{table},label=state,scale=standard", "--set", "fleet.clients=2"],
+        capture_output=True, text=True, timeout=60, check=False)
+    check(done.returncode != 0 and "remove scale=... from data.source" in done.stderr, f"the fleet says: {done.stderr}")
+
+
 def test():
+    with Workspace() as workspace:
+        is_not_scaled_twice(workspace)
     found = []
     for _ in range(2):
         with Workspace() as workspace:

@@ -364,6 +364,81 @@ static void test_it_is_for_built_in_models(void **state)
     assert_non_null(strstr(why, "statistics.columns = clients is for built-in models"));
 }
 
+static void test_a_target_is_a_column_more(void **state)
+{
+    (void)state;
+    const struct tern_column_pair pairs[COLUMNS + 1] = {{2950, 400}, {1, 1}, {7, 0}, {3000, 100}};
+    harness_free(&harness);
+    harness_make_model(&harness, "linear:3-1,loss=mae");
+    harness.config.federation.statistics =
+        (struct tern_federation_statistics){.wanted = true, .min_clients = 2};
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t two = enroll(&harness, false);
+    assert_int_equal(tell(one, 100, pairs, COLUMNS), TERN_ERR_MODEL_MISMATCH);
+    assert_int_equal(tell(one, 100, pairs, COLUMNS + 1), TERN_OK);
+    assert_int_equal(tell(two, 100, pairs, COLUMNS + 1), TERN_OK);
+    const tern_CheckinReply reply = look_in(one, 0);
+    assert_true(reply.has_scaling);
+    assert_int_equal(reply.scaling.size,
+                     2 + 3 + 2 + (COLUMNS + 1) * TERN_WIRE_COLUMN_BYTES); // of 2 clients, 200 rows
+}
+
+// --- Looking
+
+static tern_CheckinReply look(uint64_t client)
+{
+    tern_CheckinReply reply;
+    struct tern_span none;
+    struct answer answer =
+        call(&harness, "GET", TERN_PATH_STATISTICS, harness.tokens[client], NULL, 0);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(
+        tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply, &none),
+        TERN_OK);
+    answer_free(&answer);
+    assert_true(reply.come_back_ms > 0 && !reply.has_task && !reply.finished);
+    return reply;
+}
+
+static void test_who_looks_is_told_and_changes_nothing(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t two = enroll(&harness, false);
+    const uint64_t evaluator = enroll(&harness, true);
+    for (int i = 0; i < 20; i++) { // and is not taken for one that does not do as it is told
+        assert_int_equal(look(one).statistics, tern_StatisticsState_STATISTICS_WANTED);
+    }
+    assert_int_equal(look(evaluator).statistics, tern_StatisticsState_STATISTICS_AWAITED);
+    tell_usual(one);
+    assert_int_equal(look(one).statistics, tern_StatisticsState_STATISTICS_AWAITED);
+    assert_int_equal(look(two).statistics, tern_StatisticsState_STATISTICS_WANTED);
+    tell_usual(two);
+    const tern_CheckinReply fixed = look_in(one, 0);
+    const tern_CheckinReply looked = look(two);
+    assert_true(fixed.has_scaling && looked.has_scaling);
+    assert_memory_equal(&looked.scaling, &fixed.scaling, sizeof fixed.scaling);
+    assert_int_equal(looked.statistics, tern_StatisticsState_STATISTICS_NONE);
+}
+
+static void test_who_looks_at_a_federation_without_is_told_so(void **state)
+{
+    (void)state;
+    harness.config.federation.statistics.wanted = false;
+    harness_start(&harness);
+    const tern_CheckinReply reply = look(enroll(&harness, false));
+    assert_int_equal(reply.statistics, tern_StatisticsState_STATISTICS_NONE);
+    assert_false(reply.has_scaling);
+    struct answer answer = call(&harness, "GET", TERN_PATH_STATISTICS, NULL, NULL, 0);
+    assert_int_equal(answer.status, 401);
+    answer_free(&answer);
+    answer = call(&harness, "POST", TERN_PATH_STATISTICS, NULL, NULL, 0);
+    assert_int_equal(answer.status, 405);
+    answer_free(&answer);
+}
+
 // --- Others
 
 static void test_evaluators_wait_for_it(void **state)
@@ -461,6 +536,9 @@ int main(void)
         TEST(test_the_first_word_counts),
         TEST(test_nobody_is_asked_unless_it_is_wanted),
         TEST(test_it_is_for_built_in_models),
+        TEST(test_a_target_is_a_column_more),
+        TEST(test_who_looks_is_told_and_changes_nothing),
+        TEST(test_who_looks_at_a_federation_without_is_told_so),
         TEST(test_evaluators_wait_for_it),
         TEST(test_who_was_revoked_has_no_say),
         TEST(test_one_of_three_moves_it_within_bounds),

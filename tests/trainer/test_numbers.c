@@ -147,7 +147,12 @@ static void specs_name_one_loss(void **state)
     }
     assert_int_equal(tern_model_spec_loss("tensors:0123,loss=mae"), TERN_LOSS_MAE);
     assert_int_equal(tern_model_spec_inputs("cnn:6x6x1-2-3-1,loss=mse"), 36);
+    assert_int_equal(tern_model_spec_columns("cnn:6x6x1-2-3-1,loss=mse"), 37);
+    assert_int_equal(tern_model_spec_columns("linear:6-1,loss=mae"), 7);
+    assert_int_equal(tern_model_spec_columns("mlp:6-2-6,loss=reconstruction"), 6);
+    assert_int_equal(tern_model_spec_columns("softmax:6-3"), 6);
     assert_int_equal(tern_model_spec_inputs("tensors:9f0123456789abcd"), 0);
+    assert_int_equal(tern_model_spec_columns("tensors:9f0123456789abcd,loss=mse"), 0);
     // What a model is of does not depend on what came before.
     assert_int_equal(tern_model_from_spec(&model, "mlp:3-2-1"), TERN_OK);
     assert_int_equal(model.loss, TERN_LOSS_CROSS_ENTROPY);
