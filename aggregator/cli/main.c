@@ -9,7 +9,7 @@ static const struct tern_cli_option init_options[] = {
     {"model", "SPEC|FILE", "model of the federation, or a .safetensors file (federation.model)"},
     {"rules", "RULES", "how its tensors are sent (tensors.rules)"},
     {"data", "FILE", "propose model, classes and scaling for a sample of the data, a CSV file"},
-    {"label", "COLUMN", "of the sample: the class's or target's, by name or number (the last)"},
+    {"label", "COLUMN", "of the sample: the class's or target's, by name or number (the last); or none"},
     {"task", "TASK", "classification, regression or anomaly (by the label's values)"},
     {"group", "COLUMN", "of the sample: says whose row it is, no feature"},
     {"drop", "A|B", "of the sample: columns to leave out"},

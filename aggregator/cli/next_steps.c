@@ -1,9 +1,12 @@
 #include "cli/next_steps.h"
 
 #include "cli/state.h"
+#include "tensor/model.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#define TRIAL_MODEL "mlp:256-64-10" // the default, which takes the drawn digits
 
 static void print_word(const char *word)
 {
@@ -76,6 +79,19 @@ static void print_serve(const struct tern_cli *cli)
     }
 }
 
+// How long the first round waits beside that.
+static void print_statistics(const struct tern_cli *cli)
+{
+    const struct tern_aggregator_settings *s = tern_state_settings(cli);
+    if (strcmp(s->statistics_columns, "none") != 0) {
+        const uint32_t least =
+            s->statistics_min_clients != 0 ? s->statistics_min_clients : s->round_min_clients;
+        printf("     (and with the statistics of %" PRIu32
+               " client%s, of which their scaling is made: statistics.min_clients)\n",
+               least, least == 1 ? "" : "s");
+    }
+}
+
 static void print_dashboard(const struct tern_cli *cli)
 {
     const struct tern_aggregator_settings *s = tern_state_settings(cli);
@@ -88,45 +104,98 @@ static void print_dashboard(const struct tern_cli *cli)
     }
 }
 
+const char *tern_next_steps_port(const struct tern_cli *cli, char text[TERN_NEXT_STEPS_PORT_MAX])
+{
+    const uint32_t port = tern_state_settings(cli)->server_port;
+    snprintf(text, TERN_NEXT_STEPS_PORT_MAX, "%" PRIu32, port);
+    return port != 0 ? text : "PORT";
+}
+
+// What a client needs beside the address: where nothing better is known, the drawn digits that the model of a trial
+// takes, or the form of it.
+static const char *data_for(const char *spec)
+{
+    if (strcmp(spec, TRIAL_MODEL) == 0) {
+        return "data.source=digits";
+    }
+    switch (tern_model_spec_inputs(spec) > 0 ? tern_model_spec_loss(spec) : TERN_LOSS_COUNT) {
+    case TERN_LOSS_CROSS_ENTROPY:
+        return "data.source=csv:FILE,label=COLUMN";
+    case TERN_LOSS_MSE:
+    case TERN_LOSS_MAE:
+        return "data.source=csv:FILE,target=COLUMN";
+    case TERN_LOSS_RECONSTRUCTION:
+        return "data.source=csv:FILE,label=none";
+    case TERN_LOSS_COUNT:
+        break;
+    }
+    return "client.trainer=command"; // a model that is not built in
+}
+
 static void print_client(const struct tern_cli *cli, const char *verb, bool client_ini,
-                         const char *certificate)
+                         const char *certificate, const char *data)
 {
     printf("     tern-client %s", verb);
     if (client_ini) {
         printf(" --config client.ini");
         return;
     }
-    printf(" --set client.server=https://localhost:%" PRIu32 " --set",
-           tern_state_settings(cli)->server_port);
+    char port[TERN_NEXT_STEPS_PORT_MAX];
     char ca[PATH_MAX + 16];
+    printf(" --set client.server=https://localhost:%s --set", tern_next_steps_port(cli, port));
     snprintf(ca, sizeof ca, "client.ca=%s", certificate);
     print_word(ca);
+    if (data != NULL) {
+        printf(" --set");
+        print_word(data);
+    }
 }
 
-void tern_next_steps_print(const struct tern_cli *cli, bool client_ini)
+static void print_devices(const struct tern_cli *cli, bool client_ini, const char *data)
+{
+    const bool shares = strcmp(tern_state_settings(cli)->statistics_columns, "none") != 0;
+    printf("  3. On each device, %s:\n",
+           !client_ini ? "with its address of the service and its data (data.source)"
+           : shares    ? "with client.ini and its own data"
+                       : "with client.ini, scaling.csv and its own data");
+    if (tern_state_settings(cli)->server_port == 0) {
+        printf("     (PORT is chosen when the service starts: its log names it, and "
+               "server.port_file a file for it)\n");
+    }
+    if (client_ini) {
+        return;
+    }
+    if (strcmp(data, "data.source=digits") == 0) {
+        printf("     (digits are drawn by the program, for a trial; a table of yours: "
+               "data.source=csv:FILE,label=COLUMN)\n");
+    }
+    if (strcmp(data, "client.trainer=command") == 0) {
+        printf("     (a trainer of your own, and its data: docs/TRAINERS.md)\n");
+    } else if (!shares) {
+        printf("     (readings that are not scaled alike on all devices: init --data SAMPLE.csv, "
+               "or serve with\n"
+               "     --set statistics.columns=clients, by which clients agree on a scaling)\n");
+    }
+}
+
+void tern_next_steps_print(const struct tern_cli *cli, bool client_ini, const char *spec)
 {
     char certificate[PATH_MAX];
+    const char *data = data_for(spec);
     tern_state_file(cli, tern_state_settings(cli)->server_certificate, TERN_STATE_CERTIFICATE,
                     certificate);
     printf("\nNext:\n");
     print_certificate(cli);
     print_serve(cli);
+    print_statistics(cli);
     print_dashboard(cli);
-    printf("  3. On each device, %s:\n",
-           client_ini ? "with client.ini, scaling.csv and its own data"
-                      : "with its address of the service and its data (data.source)");
-    if (!client_ini && strcmp(tern_state_settings(cli)->statistics_columns, "none") == 0) {
-        printf(
-            "     (readings that are not scaled alike on all devices: init --data SAMPLE.csv, or "
-            "serve "
-            "with\n     --set statistics.columns=clients, by which clients agree on a scaling)\n");
-    }
-    print_client(cli, "check", client_ini, certificate);
+    print_devices(cli, client_ini, data);
+    print_client(cli, "check", client_ini, certificate, data);
     printf("\n");
-    print_client(cli, "enroll", client_ini, certificate);
+    print_client(cli, "enroll", client_ini, certificate, NULL);
     printf(" \"$(");
     print_verb(cli, "enroll-code");
     printf(")\"\n");
-    print_client(cli, "run", client_ini, certificate);
+    print_client(cli, "run", client_ini, certificate, data);
     printf("\n");
 }

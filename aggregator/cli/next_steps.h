@@ -5,7 +5,12 @@
 #include "hosted/cli.h"
 #include <stdbool.h>
 
-// client_ini: init wrote one.
-void tern_next_steps_print(const struct tern_cli *cli, bool client_ini);
+#define TERN_NEXT_STEPS_PORT_MAX 16
+
+// client_ini: init wrote one. spec: of the federation's model.
+void tern_next_steps_print(const struct tern_cli *cli, bool client_ini, const char *spec);
+
+// The port that clients are told; "PORT" where the service is to choose one when it starts.
+const char *tern_next_steps_port(const struct tern_cli *cli, char text[TERN_NEXT_STEPS_PORT_MAX]);
 
 #endif

@@ -1,5 +1,6 @@
 #include "cli/proposal.h"
 
+#include "cli/next_steps.h"
 #include "cli/proposal_task.h"
 #include "cli/state.h"
 #include "hosted/files.h"
@@ -46,10 +47,11 @@ static int read_sample(const struct tern_cli *cli, const char *drop, struct tern
 {
     char why[TERN_INPUT_WHY_MAX] = "";
     struct tern_input input;
-    const struct tern_csv_choice choice = {.label = tern_cli_option(cli, "label", NULL),
-                                           .unlabelled = proposal->unlabelled,
-                                           .drop = drop,
-                                           .group = tern_cli_option(cli, "group", NULL)};
+    const struct tern_csv_choice choice = {
+        .label = proposal->unlabelled ? NULL : tern_cli_option(cli, "label", NULL),
+        .unlabelled = proposal->unlabelled,
+        .drop = drop,
+        .group = tern_cli_option(cli, "group", NULL)};
     tern_csv_profile_free(&proposal->profile);
     enum tern_result result = tern_input_open(&input, proposal->data, SAMPLE_MAX, why);
     if (result == TERN_OK) {
@@ -152,7 +154,7 @@ static int compose(const struct tern_cli *cli, struct tern_proposal *proposal)
         (proposal->classes[0] == '\0' || append_value(source, ",classes=", proposal->classes)) &&
         (proposal->drop[0] == '\0' || append_value(source, ",drop=", proposal->drop)) &&
         (group == NULL || append_value(source, ",group=", group)) &&
-        append_value(source, ",scale=", SCALING_CSV);
+        (proposal->shares || append_value(source, ",scale=", SCALING_CSV));
     if (!fits) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "the names of classes and of columns that are left out are too long "
@@ -195,6 +197,7 @@ static uint64_t count_damage(const struct tern_csv_profile *profile)
 int tern_proposal_make(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     proposal->data = tern_cli_option(cli, "data", NULL);
+    proposal->shares = strcmp(tern_state_settings(cli)->statistics_columns, "clients") == 0;
     TERN_CLI_TRY(tern_proposal_read_task(cli, proposal));
     TERN_CLI_TRY(read_sample(cli, tern_cli_option(cli, "drop", NULL), proposal));
     proposal->rows = proposal->profile.rows;
@@ -272,28 +275,51 @@ static int write_client(const struct tern_cli *cli, const struct tern_proposal *
 {
     char text[4096 + TERN_PROPOSAL_LIST_MAX];
     char certificate[PATH_MAX];
-    const struct tern_aggregator_settings *settings = tern_state_settings(cli);
-    tern_state_file(cli, settings->server_certificate, "server.crt", certificate);
-    const int len = snprintf(
-        text, sizeof text,
-        "; For every device, with its own file in data.source, its own state_dir, the "
-        "aggregator's\n"
-        "; address, and the CA of its certificate. %s goes beside it: all clients scale by it.\n"
-        "; Every other setting: tern-client --settings\n"
-        "[client]\n"
-        "server = https://localhost:%" PRIu32 "\n"
-        "ca = %.300s\n"
-        "state_dir = tern-client-state\n"
-        "\n"
-        "[data]\n"
-        "source = %s\n",
-        SCALING_CSV, settings->server_port, certificate, proposal->source);
+    char port[TERN_NEXT_STEPS_PORT_MAX];
+    tern_state_file(cli, tern_state_settings(cli)->server_certificate, "server.crt", certificate);
+    const int len =
+        snprintf(text, sizeof text,
+                 "; For every device, with its own file in data.source, its own state_dir, the "
+                 "aggregator's\n"
+                 "; address, and the CA of its certificate. %s\n"
+                 "; Every other setting: tern-client --settings\n"
+                 "[client]\n"
+                 "server = https://localhost:%s\n"
+                 "ca = %.300s\n"
+                 "state_dir = tern-client-state\n"
+                 "\n"
+                 "[data]\n"
+                 "source = %s\n",
+                 proposal->shares ? "Columns stay as they are: clients agree on their scaling."
+                                  : SCALING_CSV " goes beside it: all clients scale by it.",
+                 tern_next_steps_port(cli, port), certificate, proposal->source);
     return write_new(cli, CLIENT_INI, text, (size_t)len);
+}
+
+#define STATISTICS_MAX 400
+
+// Whose statistics make a scaling that is for all time is decided before the first round.
+static const char *statistics_of(const struct tern_cli *cli, const struct tern_proposal *proposal,
+                                 char text[STATISTICS_MAX])
+{
+    if (proposal->shares) {
+        snprintf(text, STATISTICS_MAX,
+                 "\n"
+                 "[statistics]\n"
+                 "; Clients agree on one scaling before the first round, and keep it: of the "
+                 "statistics of so many\n"
+                 "; (0: of as many as rounds begin with). That of one client fits its data alone.\n"
+                 "columns = clients\n"
+                 "min_clients = %" PRIu32 "\n",
+                 tern_state_settings(cli)->statistics_min_clients);
+    }
+    return proposal->shares ? text : "";
 }
 
 static int write_server(const struct tern_cli *cli, const struct tern_proposal *proposal)
 {
     char text[4096];
+    char statistics[STATISTICS_MAX];
     const struct tern_aggregator_settings *settings = tern_state_settings(cli);
     const int len = snprintf(
         text, sizeof text,
@@ -309,17 +335,20 @@ static int write_server(const struct tern_cli *cli, const struct tern_proposal *
         "; one client is that client's alone: raise this before others' data is at stake.\n"
         "min_clients = 1\n"
         "rounds = %d\n"
-        "%s",
+        "%s%s",
         proposal->data, settings->federation_state, tern_cli_option(cli, "model", proposal->model),
-        ROUNDS, tern_proposal_training(proposal));
+        ROUNDS, tern_proposal_training(proposal), statistics_of(cli, proposal, statistics));
     return write_new(cli, SERVER_INI, text, (size_t)len);
 }
 
 void tern_proposal_take_back(const struct tern_proposal *proposal)
 {
-    static const char *const names[] = {CLIENT_INI, SCALING_CSV, SERVER_INI};
-    for (size_t i = 0; i < (proposal->writes_server ? 3u : 2u); i++) {
-        (void)unlink(names[i]);
+    (void)unlink(CLIENT_INI);
+    if (!proposal->shares) {
+        (void)unlink(SCALING_CSV);
+    }
+    if (proposal->writes_server) {
+        (void)unlink(SERVER_INI);
     }
 }
 
@@ -332,7 +361,7 @@ static int take_settings(struct tern_cli *cli)
 
 static int write_all(struct tern_cli *cli, struct tern_proposal *proposal)
 {
-    TERN_CLI_TRY(write_scaling(cli, proposal));
+    TERN_CLI_TRY(proposal->shares ? TERN_EXIT_OK : write_scaling(cli, proposal));
     TERN_CLI_TRY(write_client(cli, proposal));
     if (!proposal->writes_server) {
         return TERN_EXIT_OK;
@@ -345,7 +374,7 @@ int tern_proposal_write(struct tern_cli *cli, struct tern_proposal *proposal)
 {
     proposal->writes_server = cli->config == NULL;
     TERN_CLI_TRY(refuse_old(cli, CLIENT_INI));
-    TERN_CLI_TRY(refuse_old(cli, SCALING_CSV));
+    TERN_CLI_TRY(proposal->shares ? TERN_EXIT_OK : refuse_old(cli, SCALING_CSV));
     TERN_CLI_TRY(proposal->writes_server ? refuse_old(cli, SERVER_INI) : TERN_EXIT_OK);
     const int code = write_all(cli, proposal);
     if (code != TERN_EXIT_OK) {
@@ -359,15 +388,21 @@ int tern_proposal_write(struct tern_cli *cli, struct tern_proposal *proposal)
 void tern_proposal_print(const struct tern_proposal *proposal)
 {
     char found[TERN_TEXT];
-    printf(
-        "%s: %" PRIu64 " rows, %" PRIu32 " columns to learn from, %s%s%s.\n"
-        "%s"
-        "Each column is scaled by its mean and deviation in this file, the same for all clients.\n"
-        "Wrote %s%s and %s.\n",
-        proposal->data, proposal->rows, proposal->features, tern_proposal_told(proposal, found),
-        proposal->classes[0] != '\0' ? ": " : "", proposal->classes,
-        tern_proposal_task_why(proposal), proposal->writes_server ? SERVER_INI ", " : "",
-        CLIENT_INI, SCALING_CSV);
+    printf("%s: %" PRIu64 " rows, %" PRIu32 " columns to learn from, %s%s%s.\n"
+           "%s"
+           "%s\n"
+           "Wrote %s%s%s.\n",
+           proposal->data, proposal->rows, proposal->features, tern_proposal_told(proposal, found),
+           proposal->classes[0] != '\0' ? ": " : "", proposal->classes,
+           tern_proposal_task_why(proposal),
+           proposal->shares
+               ? "Columns stay as they are: clients agree on their scaling (statistics.columns)."
+               : "Each column is scaled by its mean and deviation in this file, the same for all "
+                 "clients.",
+           !proposal->writes_server ? ""
+           : proposal->shares       ? SERVER_INI " and "
+                                    : SERVER_INI ", ",
+           CLIENT_INI, proposal->shares ? "" : " and " SCALING_CSV);
 }
 
 void tern_proposal_json(cJSON *object, const struct tern_proposal *proposal)

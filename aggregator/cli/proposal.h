@@ -30,6 +30,7 @@ struct tern_proposal {
     uint32_t class_count;
     uint64_t rows;
     struct tern_csv_profile profile;
+    bool shares;        // statistics.columns = clients: they scale, and no scaling.csv is written
     bool writes_server; // the settings come from no file: aggregator.ini is written, too
 };
 
@@ -37,7 +38,7 @@ struct tern_proposal {
 // found and proposes; nothing is written. Returns an exit code. *proposal is to be freed in any case.
 int tern_proposal_make(const struct tern_cli *cli, struct tern_proposal *proposal);
 
-// Writes client.ini, scaling.csv and, where the settings come from no file, aggregator.ini into the
+// Writes client.ini, scaling.csv (unless clients share statistics) and, where the settings come from no file, aggregator.ini into the
 // current folder, where none of them may be yet; the settings are then read again with the last.
 // Returns an exit code.
 int tern_proposal_write(struct tern_cli *cli, struct tern_proposal *proposal);

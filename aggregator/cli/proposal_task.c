@@ -1,7 +1,9 @@
 #include "cli/proposal_task.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CLASSES_MAX 256 // more are no classes
@@ -21,15 +23,27 @@ const char *tern_proposal_task_name(enum tern_proposal_task task)
 
 // --- Which
 
+// As in data.source, "none" is no column, but that there is none.
+static int read_label(const struct tern_cli *cli, struct tern_proposal *proposal)
+{
+    const bool none = strcmp(tern_cli_option(cli, "label", "none"), "none") == 0;
+    const bool given = tern_cli_flag(cli, "label");
+    if (none && given && proposal->task != TERN_TASK_ANOMALY) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "--label none: without a label only anomalies can be learnt: add "
+                             "--task anomaly (a column of that name goes by its number)");
+    }
+    proposal->unlabelled = none && proposal->task == TERN_TASK_ANOMALY;
+    return TERN_EXIT_OK;
+}
+
 int tern_proposal_read_task(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     const char *name = tern_cli_option(cli, "task", names[TERN_TASK_CLASSIFICATION]);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0) {
             proposal->task = (enum tern_proposal_task)i;
-            proposal->unlabelled =
-                proposal->task == TERN_TASK_ANOMALY && !tern_cli_flag(cli, "label");
-            return TERN_EXIT_OK;
+            return read_label(cli, proposal);
         }
     }
     return tern_cli_fail(cli, TERN_ERR_CONFIG,
@@ -41,18 +55,35 @@ static const struct tern_csv_column *label_of(const struct tern_proposal *propos
     return &proposal->profile.column[proposal->profile.columns.label];
 }
 
+// No class has a number with a fraction, of whatever few values a small sample shows.
+static bool has_fractions(const struct tern_csv_profile *profile)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        const double value = strtod(profile->labels.names[i], NULL);
+        some = some || value != nearbyint(value);
+    }
+    return some;
+}
+
 static bool is_target(const struct tern_proposal *proposal)
 {
     const struct tern_csv_profile *profile = &proposal->profile;
     return label_of(proposal)->numbers == profile->rows &&
-           (profile->many_labels || profile->labels.count > VALUES_MAX);
+           (profile->many_labels || profile->labels.count > VALUES_MAX || has_fractions(profile));
 }
 
 const char *tern_proposal_task_why(const struct tern_proposal *proposal)
 {
+    if (proposal->unlabelled) {
+        return "Without a label nothing says which rows are anomalies: figures are the loss, and "
+               "the share of rows above\n"
+               "the threshold (flagged); AUC and F1 need --label COLUMN.\n";
+    }
     return proposal->task == TERN_TASK_REGRESSION && proposal->decided
-               ? "The labels are numbers of more than " VALUES_TEXT
-                 " different values, so that the model is to tell a number (regression);\n"
+               ? "The labels are numbers with fractions, or of more than " VALUES_TEXT
+                 " different values, so that the model is to\n"
+                 "tell a number (regression); "
                  "--task classification makes each value a class.\n"
                : "";
 }

@@ -162,7 +162,7 @@ static int print_made(struct tern_cli *cli, const struct tern_proposal *proposal
         printf("Kept for export, not trained or sent, since not F32, F16 or BF16: %s.\n",
                start->kept_names);
     }
-    tern_next_steps_print(cli, proposal->data != NULL);
+    tern_next_steps_print(cli, proposal->data != NULL, federation->model_spec);
     return TERN_EXIT_OK;
 }
 
@@ -171,6 +171,10 @@ static int fit_to_model(struct tern_cli *cli, const struct tern_model *model, co
                         struct tern_federation_config *config)
 {
     uint32_t body_bytes; // that serve will take
+    char why[256];
+    if (!tern_federation_can_scale(config, spec, why)) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "%s", why);
+    }
     TERN_CLI_TRY(tern_cli_fill_for_model(cli, tern_state_settings(cli), model->count, config));
     TERN_CLI_TRY(tern_cli_body_limit(cli, &config->codec_up, model, spec, &body_bytes));
     tern_cli_advise(tern_state_settings(cli), config, tern_cli_print_advice);

@@ -66,6 +66,8 @@ def the_labels_say_what_is_learnt():
     for values, options, model, key in (
             (21, (), "mlp:2-32-1,loss=mse", "target=state"),
             (20, (), "mlp:2-32-20", "label=state"),
+            (2.5, (), "mlp:2-32-1,loss=mse", "target=state"),
+            (2.5, ("--task", "classification"), "mlp:2-32-5", "label=state"),
             (3, ("--task", "regression"), "mlp:2-32-1,loss=mse", "target=state"),
             (21, ("--task", "classification"), "mlp:2-32-21", "label=state"),
             (21, ("--task", "anomaly"), "mlp:3-32-1-32-3,loss=reconstruction", "label=none"),
@@ -144,6 +146,65 @@ def files_and_states_that_are_there_stay():
     assert folder.written() == ["tern-state"]
 
 
+def clients_that_share_statistics_scale_nothing_themselves():
+    folder = Folder(table(rows=90, label=lambda i: i))
+    (folder.root / "scaling.csv").write_text("another's")
+    said = folder.run("init", *OPTIONS, "--set", "statistics.columns=clients", "--set", "statistics.min_clients=3").text
+    assert folder.written() == ["aggregator.ini", "client.ini", "scaling.csv", "tern-state"]
+    assert (folder.root / "scaling.csv").read_text() == "another's"
+    settings = (folder.root / "aggregator.ini").read_text()
+    assert "[statistics]" in settings and "\ncolumns = clients\nmin_clients = 3\n" in settings, settings
+    assert "scale=" not in (folder.root / "client.ini").read_text()
+    assert "clients agree on their scaling" in said and "scaling.csv" not in said, said
+    folder.run("status", "--config", "aggregator.ini")  # the file can be read
+    folder = Folder(table())
+    (folder.root / "scaling.csv").write_text("another's")
+    folder.run("init", *OPTIONS, "--set", "statistics.columns=clients", "--set", "codec.codec=4lc", code=USAGE,
+               says="codec.codec = 4lc")
+    assert folder.written() == ["scaling.csv"], "what is not init's was taken back"
+
+
+def statistics_are_not_for_models_that_come_as_files():
+    folder = Folder(table())
+    header = b'{"w":{"dtype":"F32","shape":[600],"data_offsets":[0,2400]}}'
+    (folder.root / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(2400))
+    folder.run("init", "--model", "model.safetensors", "--set", "statistics.columns=clients", code=USAGE,
+               says="statistics.columns = clients is for built-in models")
+    assert folder.written() == ["model.safetensors"], folder.written()
+    said = folder.run("init", "--model", "model.safetensors").text
+    assert "--set client.trainer=command" in said and "docs/TRAINERS.md" in said, said
+
+
+def anomalies_need_no_label():
+    folder = Folder(table())
+    said = folder.run("init", *OPTIONS, "--task", "anomaly", "--label", "none").text
+    for part in ("all rows are taken as normal", "figures are the loss", "AUC and F1 need --label"):
+        assert part in said, (part, said)
+    assert ",label=none," in (folder.root / "client.ini").read_text()
+    folder = Folder(table())
+    folder.run("init", *OPTIONS, "--label", "none", code=USAGE, says="only anomalies can be learnt: add --task anomaly")
+    folder.run("init", *OPTIONS, "--label", "none", "--task", "regression", code=USAGE, says="only anomalies can be learnt")
+
+
+def a_port_that_is_chosen_later_is_not_made_up():
+    folder = Folder(table())
+    said = folder.run("init", *OPTIONS, "--set", "server.port=0").text
+    assert "localhost:0" not in said and "PORT is chosen when the service starts" in said, said
+    assert "server = https://localhost:PORT\n" in (folder.root / "client.ini").read_text()
+    folder = Folder(table())
+    said = folder.run("init", "--model", "mlp:2-4-3", "--set", "server.port=0").text
+    assert "client.server=https://localhost:PORT" in said and "localhost:0" not in said, said
+
+
+def data_of_the_clients_is_named():
+    for model, data in (("mlp:2-4-3", "csv:FILE,label=COLUMN"), ("linear:2-1,loss=mae", "csv:FILE,target=COLUMN"),
+                        ("mlp:4-2-4,loss=reconstruction", "csv:FILE,label=none"), ("mlp:256-64-10", "digits")):
+        folder = Folder(table())
+        said = folder.run("init", "--model", model).text
+        lines = [line for line in said.splitlines() if re.match(" +tern-client (check|run)", line)]
+        assert len(lines) == 2 and all(f"--set data.source={data}" in line for line in lines), (model, said)
+
+
 def damage_is_counted():
     folder = Folder(re.sub(r"(?m)^(1700000007,.),2950", r"\1,nan", table()))
     folder.run("init", *OPTIONS, says="1 fields or lines of pumps.csv cannot be learnt from")
@@ -152,4 +213,6 @@ def damage_is_counted():
 main(a_sample_becomes_a_model_and_settings, clients_read_what_was_written, the_labels_say_what_is_learnt, a_table_without_names,
      columns_that_no_setting_can_name_go_by_their_number,
      groups_and_dropped_columns_are_no_features, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
-     files_and_states_that_are_there_stay, damage_is_counted)
+     files_and_states_that_are_there_stay, clients_that_share_statistics_scale_nothing_themselves,
+     statistics_are_not_for_models_that_come_as_files, anomalies_need_no_label, a_port_that_is_chosen_later_is_not_made_up,
+     data_of_the_clients_is_named, damage_is_counted)
