@@ -11,6 +11,7 @@
 #include "cli/service_advice.h"
 #include "cli/serving.h"
 #include "cli/spending.h"
+#include "cli/standby.h"
 #include "cli/starting_model.h"
 #include "cli/state.h"
 #include "cli/tls_files.h"
@@ -35,6 +36,8 @@ struct serving {
     struct tern_cli *cli;
     const struct tern_aggregator_settings *settings;
     struct tern_cli_serving made; // of the settings
+    sigset_t signals;             // blocked in all threads
+    bool stopped;                 // by one of them, before it listened
     int lock;                     // -1 = not opened
     struct tern_db *db;
     struct tern_db_federation federation;
@@ -121,21 +124,19 @@ static int read_model(struct serving *serving)
     return TERN_EXIT_OK;
 }
 
-static int hold_store(const struct serving *serving)
-{
-    return tern_cli_check(serving->cli, tern_db_hold(serving->db), "%s",
-                          tern_db_error(serving->db));
-}
-
 static int open_store(struct serving *serving)
 {
-    char why[256];
     // The lock first: `restore` may be putting another file in the place of the database.
     TERN_CLI_TRY(tern_state_lock(serving->cli, &serving->lock));
     TERN_CLI_TRY(tern_state_open(serving->cli, &serving->db));
-    TERN_CLI_TRY(hold_store(serving));
-    TERN_CLI_TRY(read_model(serving));
     TERN_CLI_TRY(check_files(serving));
+    TERN_CLI_TRY(tern_standby(serving->cli, serving->db, &serving->signals, &serving->stopped));
+    return serving->stopped ? TERN_EXIT_OK : read_model(serving);
+}
+
+static int start_service(struct serving *serving)
+{
+    char why[256];
     serving->made.service.on_halted = end_program;
     enum tern_result result =
         tern_service_start(&serving->made.service, serving->db, &serving->service, why);
@@ -286,6 +287,10 @@ static int start_all(struct serving *serving)
     TERN_CLI_TRY(tern_cli_read_serving(serving->cli, &serving->made));
     tern_cli_take_logging(&serving->made.logging);
     TERN_CLI_TRY(open_store(serving));
+    if (serving->stopped) {
+        return TERN_EXIT_OK;
+    }
+    TERN_CLI_TRY(start_service(serving));
     tern_cli_raise_file_limit(serving->cli);
     TERN_CLI_TRY(start_check(serving));
     TERN_CLI_TRY(start_listener(serving));
@@ -348,7 +353,7 @@ static void reload(struct serving *serving)
 }
 
 // The certificate is looked at once a day, so that its end comes announced.
-static void wait_for_stop(struct serving *serving, const sigset_t *set)
+static void wait_for_stop(struct serving *serving)
 {
     struct tern_manager manager = {.service = serving->service, .server = serving->server};
     const uint64_t wait_ms = tern_manager_wait_ms();
@@ -358,7 +363,7 @@ static void wait_for_stop(struct serving *serving, const sigset_t *set)
     int number = 0;
     tern_manager_ready(&manager);
     while (number != SIGTERM && number != SIGINT) {
-        number = sigtimedwait(set, NULL, &wait);
+        number = sigtimedwait(&serving->signals, NULL, &wait);
         if (number == SIGHUP) {
             reload(serving);
         }
@@ -407,11 +412,11 @@ int tern_cli_serve(struct tern_cli *cli)
         return check_settings(cli);
     }
     struct serving serving = {.cli = cli, .settings = tern_state_settings(cli), .lock = -1};
-    sigset_t signals = block_signals();
+    serving.signals = block_signals();
     int code = start_all(&serving);
-    if (code == TERN_EXIT_OK) {
+    if (code == TERN_EXIT_OK && !serving.stopped) {
         announce(&serving);
-        wait_for_stop(&serving, &signals);
+        wait_for_stop(&serving);
         code = last_code(&serving);
     }
     stop_all(&serving);

@@ -1,4 +1,5 @@
 #include "cli/figures.h"
+#include "cli/standby.h"
 #include "cli/state.h"
 #include "cli/unreported.h"
 #include "cli/verbs.h"
@@ -19,6 +20,8 @@ struct status {
     uint64_t now_ms;
     struct tern_waiting waiting;
     struct tern_unreported unreported;
+    struct tern_db_node nodes[TERN_STANDBY_NODES];
+    size_t node_count;
     bool has_certificate; // it could be read
     struct tern_certificate_times certificate;
     char certificate_why[256];
@@ -33,6 +36,7 @@ static enum tern_result load(const struct tern_cli *cli, struct tern_db *db, str
     TERN_TRY(tern_status_load(db, status->now_ms, &status->store));
     TERN_TRY(tern_cli_waiting_load(cli, db, &status->store, status->now_ms, &status->waiting));
     TERN_TRY(tern_unreported_load(cli, db, &status->store.counts, &status->unreported));
+    TERN_TRY(tern_db_nodes(db, status->nodes, TERN_STANDBY_NODES, &status->node_count));
     const struct tern_db_federation *federation = &status->federation;
     if (tern_model_build(&model, federation->model_spec, federation->manifest,
                          federation->manifest_len, federation->model_hash) == TERN_OK) {
@@ -167,6 +171,20 @@ static void print_check(const struct status *status)
     }
 }
 
+static void print_nodes(const struct status *status)
+{
+    for (size_t i = 0; i < status->node_count; i++) {
+        const struct tern_db_node *node = &status->nodes[i];
+        char name[TERN_STANDBY_NAME_MAX];
+        char shown[TERN_TEXT];
+        char ago[TERN_TEXT];
+        printf("%s%s %s; connected %s\n", i == 0 ? "Aggregators " : "            ",
+               tern_text_name(tern_standby_name(node, name), shown),
+               node->leads ? "leads" : "stands by",
+               tern_text_ago(node->since_ms, status->now_ms, ago));
+    }
+}
+
 static int print_status(const struct status *status)
 {
     const struct tern_db_counts *counts = &status->store.counts;
@@ -195,12 +213,28 @@ static int print_status(const struct status *status)
                "`tern-aggregator clients` says whose\n",
                counts->updates_scaled_down);
     }
+    print_nodes(status);
     print_check(status);
     print_certificate(status);
     return TERN_EXIT_OK;
 }
 
 // --- For scripts
+
+// Empty where the database is a file.
+static void add_nodes(cJSON *object, const struct status *status)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "aggregators");
+    for (size_t i = 0; i < status->node_count; i++) {
+        const struct tern_db_node *node = &status->nodes[i];
+        cJSON *one = cJSON_CreateObject();
+        tern_json_text(one, "name", node->name);
+        tern_json_text(one, "address", node->address);
+        tern_json_bool(one, "leads", node->leads);
+        tern_json_u64(one, "connected_ms", node->since_ms);
+        cJSON_AddItemToArray(list, one);
+    }
+}
 
 static int print_json(struct tern_cli *cli, const struct status *status)
 {
@@ -218,6 +252,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     tern_json_status(object, &status->store);
     tern_cli_waiting_json(object, &status->waiting);
     tern_unreported_json(object, &status->unreported);
+    add_nodes(object, status);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
     tern_figures_add_json(object, &status->figures);
     if (status->has_certificate) {

@@ -2,6 +2,7 @@
 
 #include "cli/readiness.h"
 #include "cli/spending.h"
+#include "cli/standby.h"
 
 #include "hosted/files.h"
 #include <inttypes.h>
@@ -58,17 +59,32 @@ static void take_its_word(const struct tern_cli *cli, struct tern_waiting *waiti
     }
 }
 
-static void look_at_service(const struct tern_cli *cli, struct tern_waiting *waiting)
+// Of a database that several may serve: whether this or another machine's aggregator leads.
+static bool is_led(struct tern_db *db)
+{
+    struct tern_db_node node;
+    size_t count = 0;
+    return tern_db_nodes(db, &node, 1, &count) == TERN_OK && count == 1 && node.leads;
+}
+
+static void look_at_service(const struct tern_cli *cli, struct tern_db *db,
+                            struct tern_waiting *waiting)
 {
     char why[256];
-    if (!tern_state_is_served(cli)) {
+    const bool is_served = tern_state_is_served(cli);
+    const enum tern_readiness ready =
+        is_served ? tern_readiness_ask(tern_state_settings(cli), why) : TERN_READINESS_BAD;
+    if (ready == TERN_READINESS_BAD && is_led(db)) {
+        return; // which aggregator does is said elsewhere
+    }
+    if (!is_served) {
         put_before(waiting, "the service is not running (`tern-aggregator serve`)");
         if (!waiting->needs_help) {
             tern_waiting_advise(
                 waiting, "systemctl start tern-aggregator; why it ended is in its log: journalctl "
                          "-u tern-aggregator");
         }
-    } else if (tern_readiness_ask(tern_state_settings(cli), why) == TERN_READINESS_BAD) {
+    } else if (ready == TERN_READINESS_BAD) {
         put_before(waiting, why);
         tern_waiting_advise(waiting, "%s", tern_readiness_advice(why));
         waiting->needs_help = true;
@@ -107,7 +123,7 @@ enum tern_result tern_cli_waiting_load(const struct tern_cli *cli, struct tern_d
 {
     const struct tern_wait_rules rules = rules_of(tern_state_settings(cli));
     TERN_TRY(tern_waiting_load(db, &rules, status, now_ms, waiting));
-    look_at_service(cli, waiting);
+    look_at_service(cli, db, waiting);
     return TERN_OK;
 }
 

@@ -109,6 +109,13 @@ void tern_answer_halted(struct request *request)
     request->reply.retry_after_s = HALTED_RETRY_AFTER_S;
 }
 
+void tern_answer_displaced(struct request *request)
+{
+    tern_answer_refusal(request, 503, TERN_ERR_BUSY,
+                        "Another aggregator serves this federation now. Nothing changed; try "
+                        "again.");
+}
+
 void tern_answer_message(struct request *request, enum tern_result encoded, const uint8_t *body,
                          size_t len)
 {

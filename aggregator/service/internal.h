@@ -92,6 +92,8 @@ void tern_service_view_failed(struct tern_service *service, enum tern_result why
 // and all held check-ins, tells the operator and returns true.
 bool tern_service_halt_if_needed(struct tern_service *service);
 bool tern_service_is_halted(const struct tern_service *service);
+// Answers a request of a service that has halted, on its thread.
+void tern_service_answer_halted(const struct tern_service *service, struct request *request);
 
 // --- Handlers (handlers.c): called inside the batch's transaction; they return other than TERN_OK
 // only when the store fails, which fails the batch.

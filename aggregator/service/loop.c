@@ -295,7 +295,7 @@ static void refuse_all(struct tern_service *service, struct request *taken)
 {
     for (struct request *next; taken != NULL; taken = next) {
         next = taken->next;
-        tern_answer_halted(taken);
+        tern_service_answer_halted(service, taken);
         tern_request_list_add(&service->batch, taken);
     }
     send_batch(service);

@@ -122,6 +122,8 @@ void tern_answer_authorized(struct request *request, const struct tern_download_
 void tern_answer_unavailable(struct request *request);
 // The same for all requests once the service has halted.
 void tern_answer_halted(struct request *request);
+// Another one has taken over: soon, at the same address or another.
+void tern_answer_displaced(struct request *request);
 // Sends the reply and frees the request.
 void tern_answer_send(struct request *request);
 

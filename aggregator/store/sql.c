@@ -65,6 +65,11 @@ bool tern_sql_damaged(struct tern_sql *sql)
     return sql->damaged || sql->driver->is_damaged(sql);
 }
 
+bool tern_sql_is_displaced(const struct tern_sql *sql)
+{
+    return sql->displaced;
+}
+
 // --- Life
 
 enum tern_result tern_sql_create(const char *path, tern_sql_filler fill, void *ctx, char why[256])

@@ -55,6 +55,8 @@ enum tern_result tern_sql_fail(struct tern_sql *sql, enum tern_result result, co
 enum tern_result tern_sql_fail_damaged(struct tern_sql *sql, const char *where);
 // Outside of transactions: it may read all of the database to find out.
 bool tern_sql_damaged(struct tern_sql *sql);
+// As tern_db_is_displaced() says.
+bool tern_sql_is_displaced(const struct tern_sql *sql);
 
 // The number of the schema, which is the program's to set; 0 in a new database.
 TERN_MUST_USE enum tern_result tern_sql_version(struct tern_sql *sql, int64_t *version);
@@ -114,6 +116,9 @@ struct tern_sql_dialect {
     // Writes the definition of a trigger of that name: after an event ("INSERT ON rounds") the statement runs.
     void (*trigger)(char *text, size_t size, const char *name, const char *event,
                     const char *statement);
+    // Who serves the database and who waits for that, the first one first: name, address or "", whether it
+    // leads, and since when it is connected, in Unix ms; NULL: a database of one machine
+    const char *nodes;
 };
 const struct tern_sql_dialect *tern_sql_dialect(const struct tern_sql *sql);
 

@@ -90,8 +90,9 @@ struct tern_sql {
     struct tern_sql_statement kept[TERN_SQL_STATEMENTS];
     size_t kept_count;
     bool in_transaction;
-    bool doomed;  // a write of this transaction failed: it must not be committed
-    bool damaged; // the database was found damaged
+    bool doomed;    // a write of this transaction failed: it must not be committed
+    bool damaged;   // the database was found damaged
+    bool displaced; // another service holds what this one held
     char error[256];
 };
 

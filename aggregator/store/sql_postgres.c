@@ -10,13 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LEAST_VERSION 130000 // pg_current_xact_id()
 
-// What the store relies on, whatever the server or the role has as its default.
+// What the store relies on, whatever the server or the role has as its default. That a service's machine or network
+// is gone, the server finds within ten seconds, so that another one may serve.
 #define SETTINGS                                                                                   \
     "SET client_encoding = 'UTF8'; SET client_min_messages = warning; SET lock_timeout = '5s';"    \
     "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET jit = off;"       \
+    "SET tcp_keepalives_idle = 4; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2;"  \
+    "SET tcp_user_timeout = 8000;"                                                                 \
     "SELECT set_config('synchronous_commit', 'on', false)"                                         \
     " WHERE current_setting('synchronous_commit') = 'off'"
 
@@ -59,6 +63,20 @@ static enum tern_result refuse_server(struct postgres *pg)
     return TERN_OK;
 }
 
+static enum tern_result exchange(struct postgres *pg, const struct step *steps, size_t count,
+                                 int64_t *number)
+{
+    PGresult *results[3] = {NULL};
+    const enum tern_result result = tern_postgres_exchange(pg, steps, results, count);
+    if (result == TERN_OK && number != NULL) {
+        *number = tern_postgres_integer(results[count - 1], 0, 0);
+    }
+    for (size_t i = 0; i < count; i++) {
+        PQclear(results[i]);
+    }
+    return result;
+}
+
 // Waits as long as a write does: after a kill, the server may not yet know that the other one is gone.
 static enum tern_result take_hold(struct postgres *pg)
 {
@@ -66,8 +84,27 @@ static enum tern_result take_hold(struct postgres *pg)
     return result != TERN_ERR_BUSY
                ? result
                : tern_sql_fail(&pg->base, TERN_ERR_STATE,
-                               "the database is served by another process, maybe on another "
-                               "machine; stop that one first");
+                               "another aggregator serves the database, maybe on another machine");
+}
+
+// After the connection was lost. What others wrote meanwhile is not in the memory of who held the database: that is
+// told once, as a failure, upon which all of it is read again.
+static enum tern_result hold_again(struct postgres *pg)
+{
+    const struct step look = {.text = "SELECT commits FROM schema_version"};
+    int64_t commits = 0;
+    const enum tern_result held = take_hold(pg);
+    pg->base.displaced = held == TERN_ERR_STATE;
+    TERN_TRY(held);
+    TERN_TRY(exchange(pg, &look, 1, &commits));
+    if (commits == pg->seen + pg->own) {
+        return TERN_OK;
+    }
+    pg->seen = commits;
+    pg->own = 0;
+    return tern_sql_fail(&pg->base, TERN_ERR_IO,
+                         "others have written while there was no connection to PostgreSQL; what is "
+                         "known is read again");
 }
 
 // What a new connection is told before anything else.
@@ -81,7 +118,7 @@ static enum tern_result introduce(struct postgres *pg)
     }
     TERN_TRY(refuse_server(pg));
     TERN_TRY(tern_postgres_run(pg, SETTINGS));
-    return pg->holds ? take_hold(pg) : TERN_OK;
+    return pg->holds ? hold_again(pg) : TERN_OK;
 }
 
 enum tern_result tern_postgres_be_connected(struct postgres *pg)
@@ -122,13 +159,28 @@ static enum tern_result refuse_password(const char *url, char why[256])
     return result;
 }
 
+#define PROGRAM "tern-aggregator "
+#define NAME_BYTES 64 // PostgreSQL keeps no more of it
+
+// By which people and other aggregators know this one: the machine's name.
+static void name_program(char name[NAME_BYTES])
+{
+    const size_t len = (size_t)snprintf(name, NAME_BYTES, PROGRAM);
+    if (gethostname(name + len, NAME_BYTES - len) != 0) {
+        name[len - 1] = '\0';
+    }
+    name[NAME_BYTES - 1] = '\0';
+}
+
 static PGconn *connect_to(const char *url)
 {
+    char name[NAME_BYTES];
+    name_program(name);
     // The URL may say otherwise, so it comes last. Without these, a network that is cut holds a request for hours.
     const char *const keywords[] = {
         "fallback_application_name", "connect_timeout", "tcp_user_timeout",
         "keepalives_idle",           "dbname",          NULL};
-    const char *const values[] = {"tern-aggregator", "10", "30000", "30", url, NULL};
+    const char *const values[] = {name, "10", "30000", "30", url, NULL};
     PGconn *connection = PQconnectdbParams(keywords, values, 1);
     if (connection != NULL) {
         PQsetNoticeReceiver(connection, say_nothing, NULL);
@@ -174,20 +226,6 @@ static enum tern_result connect(const char *url, struct postgres **out, char why
 }
 
 // --- Transactions
-
-static enum tern_result exchange(struct postgres *pg, const struct step *steps, size_t count,
-                                 int64_t *number)
-{
-    PGresult *results[3] = {NULL};
-    const enum tern_result result = tern_postgres_exchange(pg, steps, results, count);
-    if (result == TERN_OK && number != NULL) {
-        *number = tern_postgres_integer(results[count - 1], 0, 0);
-    }
-    for (size_t i = 0; i < count; i++) {
-        PQclear(results[i]);
-    }
-    return result;
-}
 
 static void rollback(struct tern_sql *sql)
 {
@@ -526,6 +564,18 @@ static void write_trigger(char *text, size_t size, const char *name, const char 
              name, statement, name, event, name);
 }
 
+// An advisory lock of 64 bits is listed in two halves.
+#define NODES                                                                                      \
+    "SELECT coalesce(a.application_name, '') COLLATE \"C\","                                       \
+    " coalesce(host(a.client_addr), '') COLLATE \"C\","                                            \
+    " CASE WHEN l.granted THEN 1 ELSE 0 END,"                                                      \
+    " CAST(floor(extract(epoch FROM a.backend_start) * 1000) AS BIGINT)"                           \
+    " FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"                                    \
+    " WHERE l.locktype = 'advisory' AND l.objsubid = 1"                                            \
+    " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"           \
+    " AND CAST(l.classid AS BIGINT) * 4294967296 + CAST(l.objid AS BIGINT) = " SERVICE             \
+    " ORDER BY l.granted DESC, a.backend_start, a.pid"
+
 // Ids are given as SQLite gives them, without gaps: there is one writer. Texts are in the order of their
 // bytes. Bodies are compressed, or of no use to a compressor, and are read in pieces.
 const struct tern_sql_driver tern_postgres_driver = {
@@ -537,7 +587,8 @@ const struct tern_sql_driver tern_postgres_driver = {
                 .options = {"", ""},
                 .large_values = "ALTER TABLE # ALTER COLUMN @ SET STORAGE EXTERNAL",
                 .new_id = "(SELECT coalesce(max(id), 0) + 1 FROM #)",
-                .trigger = write_trigger},
+                .trigger = write_trigger,
+                .nodes = NODES},
     .create = create,
     .open = open_checked,
     .open_reading = open_checked,

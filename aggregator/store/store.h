@@ -105,8 +105,22 @@ TERN_MUST_USE enum tern_result tern_db_open_again(const char *path, struct tern_
                                                   char why[256]);
 // For a service, before it reads: keeps other services away until db is closed, also those on other machines,
 // and waits until what one before had on its way is done. Nothing for a file, beside which there is a lock.
-// TERN_ERR_STATE  another one serves it
+// TERN_ERR_STATE  another one serves it, also after five seconds
 TERN_MUST_USE enum tern_result tern_db_hold(struct tern_db *db);
+// Whether the connection by which it was held was lost, and another service holds it since: this one has no part in
+// it any more, and what it does fails.
+bool tern_db_is_displaced(const struct tern_db *db);
+
+// Who serves a database that several may serve: one leads, the others stand by.
+struct tern_db_node {
+    char name[64];
+    char address[48]; // empty: it came by a socket of the database's own machine
+    bool leads;
+    uint64_t since_ms; // it is connected
+};
+// Up to `most` of them, the leader first; none of a database in a file.
+TERN_MUST_USE enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes,
+                                             size_t most, size_t *count);
 void tern_db_close(struct tern_db *db);
 const char *tern_db_path(const struct tern_db *db); // until it is closed
 const char *tern_db_error(const struct tern_db *db);

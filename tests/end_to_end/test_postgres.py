@@ -4,12 +4,10 @@ by a crash, and to the end. Nothing that was acknowledged is lost, and the model
 federation in SQLite."""
 
 import http.client
-import os
 import pathlib
 import re
 import signal
 import ssl
-import subprocess
 import sys
 import time
 
@@ -118,15 +116,6 @@ def disturb_by(postgres):
     return disturb
 
 
-def refuses_another_service(aggregator, workspace):
-    """One on another machine has another state directory, and so another lock."""
-    state = workspace.path / "elsewhere"
-    os.mkdir(state)
-    done = subprocess.run([BIN / "tern-aggregator", "serve", "--config", aggregator.config, "--state", state],
-                          capture_output=True, text=True, timeout=PATIENCE)
-    check(done.returncode == 1 and "served by another process" in done.stderr, done.stderr)
-
-
 def test():
     if cluster.folder_of_programs() is None:
         skip("there is no PostgreSQL here")
@@ -139,7 +128,6 @@ def test():
         check(len(acknowledged) > CLIENTS * 3, f"only {acknowledged} was accepted")
         check(acknowledged <= stored, f"{acknowledged - stored} was acknowledged, and is lost")
         check(len(stored) == CLIENTS * ROUNDS, f"{len(stored)} updates are stored")
-        refuses_another_service(aggregator, workspace)
         aggregator.kill(signal.SIGTERM)
         for verb in ("status", "clients", "rounds", "ledger", "schedule", "replicas", "report"):
             aggregator.verb(verb, *(["bytes"] if verb == "report" else []))

@@ -1,0 +1,96 @@
+#include "cli/standby.h"
+
+#include "hosted/log.h"
+#include "hosted/notify.h"
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct standby {
+    struct tern_db *db;
+    const sigset_t *signals;
+    char leader[TERN_STANDBY_NAME_MAX]; // as it was said last
+    bool has_said_lost;
+};
+
+const char *tern_standby_name(const struct tern_db_node *node, char text[TERN_STANDBY_NAME_MAX])
+{
+    char name[sizeof node->name + 32];
+    snprintf(name, sizeof name, "%s", node->name[0] != '\0' ? node->name : "one without a name");
+    snprintf(text, TERN_STANDBY_NAME_MAX, "%s%s%s", name, node->address[0] != '\0' ? " at " : "",
+             node->address);
+    return text;
+}
+
+// False where nobody leads, or that cannot be found out.
+static bool find_leader(struct standby *standby, char leader[TERN_STANDBY_NAME_MAX])
+{
+    struct tern_db_node node;
+    size_t count = 0;
+    snprintf(leader, TERN_STANDBY_NAME_MAX, "another aggregator");
+    if (tern_db_nodes(standby->db, &node, 1, &count) != TERN_OK || count == 0 || !node.leads) {
+        return false;
+    }
+    tern_standby_name(&node, leader);
+    return true;
+}
+
+static void say_leader(struct standby *standby, const char *leader)
+{
+    standby->has_said_lost = false;
+    tern_notify("READY=1\nWATCHDOG=1\nSTATUS=stands by: %s leads\n", leader);
+    if (strcmp(leader, standby->leader) == 0) {
+        return;
+    }
+    snprintf(standby->leader, sizeof standby->leader, "%s", leader);
+    tern_log(TERN_LOG_INFO, "stands-by", "leader=%s", TERN_LOG_TEXT(leader));
+    printf("%s leads; standing by\n", leader);
+    fflush(stdout);
+}
+
+static void say_lost(struct standby *standby)
+{
+    tern_notify("READY=1\nWATCHDOG=1\nSTATUS=stands by: the database cannot be reached\n");
+    if (!standby->has_said_lost) {
+        tern_log(TERN_LOG_WARN, "store-unreachable", "detail=%s",
+                 TERN_LOG_TEXT(tern_db_error(standby->db)));
+    }
+    standby->has_said_lost = true;
+}
+
+// Settings are read when it starts, so a SIGHUP has nothing to do here.
+static bool is_stopped(const struct standby *standby, int seconds)
+{
+    const struct timespec wait = {.tv_sec = seconds};
+    const int number = sigtimedwait(standby->signals, NULL, &wait);
+    return number == SIGTERM || number == SIGINT;
+}
+
+int tern_standby(struct tern_cli *cli, struct tern_db *db, const sigset_t *signals, bool *stopped)
+{
+    struct standby standby = {.db = db, .signals = signals};
+    char leader[TERN_STANDBY_NAME_MAX];
+    bool stands_by = find_leader(&standby, leader); // holding waits for seconds
+    if (stands_by) {
+        say_leader(&standby, leader);
+    }
+    enum tern_result result = tern_db_hold(db);
+    while (result == TERN_ERR_STATE || (result == TERN_ERR_IO && stands_by)) {
+        stands_by = true;
+        if (result == TERN_ERR_STATE) {
+            find_leader(&standby, leader);
+            say_leader(&standby, leader);
+        } else {
+            say_lost(&standby);
+        }
+        *stopped = is_stopped(&standby, result == TERN_ERR_STATE ? 0 : 1);
+        if (*stopped) {
+            return TERN_EXIT_OK;
+        }
+        result = tern_db_hold(db);
+    }
+    if (result == TERN_OK && stands_by) {
+        tern_log(TERN_LOG_INFO, "leads", "before=%s", TERN_LOG_TEXT(standby.leader));
+    }
+    return tern_cli_check(cli, result, "%s", tern_db_error(db));
+}

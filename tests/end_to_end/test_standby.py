@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+"""Two aggregators on one database of PostgreSQL: while one leads the other stands by and listens to nobody; when the
+first is killed the second goes on within seconds, at the same address, and nothing that was acknowledged is lost. One
+whose connection was taken from it while another leads ends by itself, with the reason."""
+
+import os
+import pathlib
+import re
+import signal
+import socket
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "postgres"))
+import cluster  # noqa: E402
+
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run, skip  # noqa: E402
+
+CLIENTS = 2
+ROUNDS = 40
+TAKES_OVER_S = 10
+SETTINGS = {
+    "federation": {"model": "mlp:256-16-10", "seed": 3},
+    "round": {"cohort": CLIENTS, "quorum": CLIENTS, "min_clients": CLIENTS, "deadline": "10m", "rounds": ROUNDS,
+              "come_back_min": "50ms", "come_back_max": "200ms"},
+    "train": {"local_steps": 2, "batch_size": 4, "learning_rate": 0.05},
+    "limits": {"requests_per_minute": 0},
+}
+
+
+def wait_until(what, condition, seconds=PATIENCE):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < deadline, what)
+        time.sleep(0.05)
+
+
+def nodes(aggregator):
+    return [(node["name"], node["leads"]) for node in aggregator.json("status")["aggregators"]]
+
+
+def committed(aggregator):
+    return sum(round["state"] == "committed" for round in aggregator.json("rounds"))
+
+
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Node:
+    """One more aggregator on the database of the first, with its certificate and a folder of its own."""
+
+    def __init__(self, first, name, postgres, port):
+        self.name = name
+        self.log = f"node-{name}"
+        self.workspace = first.workspace
+        state = self.workspace.path / name
+        os.mkdir(state)
+        self.command = [BIN / "tern-aggregator", "serve", "--config", first.config, "--state", state,
+                        "--set", f"server.port={port}", "--set", f"server.port_file={state}/port",
+                        "--set", f"admin.address=unix:{state}/admin.sock",
+                        "--set", f"store.url={postgres.url(f'&application_name={name}')}"]
+        self.process = None
+        self.begin = 0
+
+    def start(self):
+        log = self.workspace.path / f"{self.log}.log"
+        self.begin = log.stat().st_size if log.exists() else 0
+        self.process = self.workspace.start(*self.command, log=self.log)
+
+    def said(self):
+        """Since it was started last."""
+        return (self.workspace.path / f"{self.log}.log").read_bytes()[self.begin:].decode()
+
+    def waits(self):
+        wait_until(f"{self.log} does not stand by", lambda: "event=stands-by" in self.said())
+
+    def leads(self):
+        wait_until(f"{self.log} does not lead", lambda: "listening on" in self.said(), TAKES_OVER_S)
+
+
+def of_client(workspace, aggregator, number):
+    return [part for one in (
+        f"client.server={aggregator.url}", f"client.ca={aggregator.ca}", "client.wait=1s", "client.retry_min=100ms",
+        "client.retry_max=1s", f"client.state_dir={workspace.path}/client{number}",
+        f"data.source=digits:train=60,test=20,size=16,seed={number + 1}") for part in ("--set", one)]
+
+
+def acknowledged(workspace):
+    return {(number + 1, int(round)) for number in range(CLIENTS) for round in re.findall(
+        r"round=(\d+) .*answer=accepted", (workspace.path / f"client{number}.log").read_text())}
+
+
+def take_over(first, second):
+    """From one that is killed to one that stands by."""
+    check(listens(first.port), "nobody listens")
+    before = committed(first)
+    os.kill(first.process.pid, signal.SIGKILL)
+    first.process.wait()
+    began = time.monotonic()
+    second.leads()
+    took = time.monotonic() - began
+    wait_until("no round ends after it took over", lambda: committed(first) > before + 1)
+    return took
+
+
+def hang(node, postgres):
+    """As a machine that hangs does: it says nothing any more, and the server gives its connection up."""
+    node.process.send_signal(signal.SIGSTOP)
+    ended = postgres.sql("SELECT count(pg_terminate_backend(a.pid)) FROM pg_locks l JOIN pg_stat_activity a"
+                         " ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1"
+                         f" AND a.application_name = '{node.name}'")
+    check(ended != "0", f"{node.name} holds no lock")
+
+
+def test():
+    if cluster.folder_of_programs() is None:
+        skip("there is no PostgreSQL here")
+    with cluster.Cluster() as postgres, Workspace() as workspace:
+        first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url("&application_name=one")}}).start()
+        two, three = Node(first, "two", postgres, first.port), Node(first, "three", postgres, 0)
+        two.start()
+        two.waits()
+        check(nodes(first) == [("one", True), ("two", False)], f"status lists {nodes(first)}")
+        code = first.join_code(CLIENTS)
+        for number in range(CLIENTS):
+            run(BIN / "tern-client", "enroll", code, *of_client(workspace, first, number))
+        clients = [workspace.start(BIN / "tern-client", "run", *of_client(workspace, first, number), log=f"client{number}")
+                   for number in range(CLIENTS)]
+        wait_until("no round ends", lambda: committed(first) >= 2)
+        took = take_over(first, two)
+        three.start()
+        three.waits()
+        check(nodes(first) == [("two", True), ("three", False)], f"status lists {nodes(first)}")
+        hang(two, postgres)
+        three.leads()
+        two.process.send_signal(signal.SIGCONT)
+        check(two.process.wait(timeout=PATIENCE) == 1, f"it goes on, or ends by {two.process.returncode}")
+        check("another aggregator serves the database" in two.said(), two.said())
+        # Another one has led and has ended before it goes on: what it remembers is not how things are.
+        two.start()
+        two.waits()
+        hang(three, postgres)
+        before = committed(first)
+        two.leads()
+        wait_until("no round ends while three hangs", lambda: committed(first) > before)
+        two.process.terminate()
+        check(two.process.wait(timeout=PATIENCE) == 0, "it does not end by a signal")
+        three.process.send_signal(signal.SIGCONT)
+        wait_until("it does not read again what others wrote", lambda: "is read again" in three.said())
+        wait_until("it does not lead again", lambda: nodes(first) == [("three", True)])
+        first.process = None
+        three.process.terminate()
+        check(three.process.wait(timeout=PATIENCE) == 0, "it does not end by a signal")
+        first.start()
+        wait_until("the rounds do not end", lambda: committed(first) == ROUNDS)
+        for client in clients:
+            client.terminate()
+            client.wait(timeout=PATIENCE)
+        stored = {tuple(map(int, line.split("|")))
+                  for line in postgres.sql("SELECT client, round FROM updates").splitlines()}
+        check(acknowledged(workspace) <= stored, f"{acknowledged(workspace) - stored} was acknowledged, and is lost")
+        check(len(stored) == CLIENTS * ROUNDS, f"{len(stored)} updates are stored")
+        first.verb("verify")
+        two.start()
+        wait_until("it does not stand by again", lambda: nodes(first)[1:] == [("two", False)])
+        two.process.terminate()
+        check(two.process.wait(timeout=PATIENCE) == 0, "one that stands by does not end by a signal")
+        print(f"it took over in {took:.2f} s")
+
+
+main(test)
