@@ -2,6 +2,7 @@
 // other away, and URLs.
 #define _GNU_SOURCE
 #include "store/fixture.h"
+#include "store/run_sql.h"
 #include "tests/postgres/place.h"
 
 #include <libpq-fe.h>
@@ -324,6 +325,55 @@ static void what_is_no_text_is_refused_alone(void **state)
     assert_int_equal(find(f->db, 3), TERN_ERR_NOT_FOUND);
 }
 
+static void add_metric(struct fixture *f, const char *name)
+{
+    struct tern_db_metric metric = {.version = 1, .client = 1};
+    snprintf(metric.name, sizeof metric.name, "%s", name);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_metric_put(f->db, &metric));
+    assert_ok(f, tern_db_commit(f->db));
+}
+
+// As in SQLite; the database itself goes by a language's rules.
+static void texts_are_in_the_order_of_their_bytes(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_metric metric;
+    fixture_client(f, 1);
+    add_metric(f, "auc");
+    add_metric(f, "F1");
+    struct tern_db_rows *rows = tern_db_metrics_from(f->db, 0);
+    assert_true(tern_db_next(rows, &metric));
+    assert_string_equal(metric.name, "F1");
+    assert_true(tern_db_next(rows, &metric));
+    assert_string_equal(metric.name, "auc");
+    assert_int_equal(tern_db_end(rows), TERN_OK);
+}
+
+static enum tern_result take_nothing(void *ctx, const uint8_t *data, size_t len)
+{
+    (void)ctx;
+    (void)data;
+    (void)len;
+    return TERN_OK;
+}
+
+static void a_value_of_another_length_is_damage(void **state)
+{
+    struct fixture *f = *state;
+    static uint8_t body[1000];
+    struct tern_db_download download = {.size = sizeof body, .to_version = 1};
+    tern_sha256(body, sizeof body, download.sha256);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_download_put(f->db, &download, body));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_download_get(f->db, download.sha256, &download, NULL, 0));
+    assert_ok(f, tern_db_download_stream(f->db, &download, take_nothing, NULL));
+    run_sql(f->path, "UPDATE download_bodies SET body = body || body");
+    assert_int_equal(tern_db_download_stream(f->db, &download, take_nothing, NULL), TERN_ERR_IO);
+    assert_true(tern_db_damaged(f->db));
+}
+
 static void a_copy_and_a_restore_are_pg_dumps_business(void **state)
 {
     struct fixture *f = *state;
@@ -375,6 +425,8 @@ static int run_tests_of_a_server(void)
         TEST(a_service_holds_it_by_each_connection),
         TEST(rows_wait_while_others_are_asked_for),
         TEST(what_is_no_text_is_refused_alone),
+        TEST(texts_are_in_the_order_of_their_bytes),
+        TEST(a_value_of_another_length_is_damage),
         TEST(a_copy_and_a_restore_are_pg_dumps_business),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
