@@ -12,216 +12,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LEAST_VERSION 130000 // pg_current_xact_id()
-
-// What the store relies on, whatever the server or the role has as its default. That a service's machine or network
-// is gone, the server finds within ten seconds, so that another one may serve.
-#define SETTINGS                                                                                   \
-    "SET client_encoding = 'UTF8'; SET client_min_messages = warning; SET lock_timeout = '5s';"    \
-    "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET jit = off;"       \
-    "SET tcp_keepalives_idle = 4; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2;"  \
-    "SET tcp_user_timeout = 8000;"                                                                 \
-    "SELECT set_config('synchronous_commit', 'on', false)"                                         \
-    " WHERE current_setting('synchronous_commit') = 'off'"
-
-// Keys of advisory locks, which belong to a database that may hold several federations, in a schema each: the
-// number of the table that each has (below 2^32), and more.
-#define LOCK_KEY(more) more " + CAST(CAST('schema_version' AS regclass) AS BIGINT)"
-#define WRITER LOCK_KEY("5000000000")
-#define SERVICE LOCK_KEY("10000000000")
-
 // The number of the schema and, for those who look whether others have written, how many commits there were.
 #define TABLE                                                                                      \
     "CREATE TABLE schema_version (version BIGINT NOT NULL, commits BIGINT NOT NULL);"              \
     "INSERT INTO schema_version VALUES (0, 0)"
 
-// --- Connections
-
-static void say_nothing(void *ctx, const PGresult *result)
+static enum tern_result connect_driven(const char *url, struct postgres **out, char why[256])
 {
-    (void)ctx;
-    (void)result;
-}
-
-bool tern_postgres_is_lost(const struct postgres *pg)
-{
-    return pg->lost || PQstatus(pg->connection) != CONNECTION_OK;
-}
-
-static enum tern_result refuse_server(struct postgres *pg)
-{
-    const char *encoding = PQparameterStatus(pg->connection, "server_encoding");
-    if (PQserverVersion(pg->connection) < LEAST_VERSION) {
-        return tern_sql_fail(&pg->base, TERN_ERR_CONFIG,
-                             "PostgreSQL is older than version 13, which Tern needs");
-    }
-    if (encoding == NULL || strcmp(encoding, "UTF8") != 0) {
-        return tern_sql_fail(&pg->base, TERN_ERR_CONFIG,
-                             "the database's encoding is not UTF8; make one by createdb -E UTF8 "
-                             "-T template0");
-    }
-    return TERN_OK;
-}
-
-static enum tern_result exchange(struct postgres *pg, const struct step *steps, size_t count,
-                                 int64_t *number)
-{
-    PGresult *results[3] = {NULL};
-    const enum tern_result result = tern_postgres_exchange(pg, steps, results, count);
-    if (result == TERN_OK && number != NULL) {
-        *number = tern_postgres_integer(results[count - 1], 0, 0);
-    }
-    for (size_t i = 0; i < count; i++) {
-        PQclear(results[i]);
-    }
-    return result;
-}
-
-// Waits as long as a write does: after a kill, the server may not yet know that the other one is gone.
-static enum tern_result take_hold(struct postgres *pg)
-{
-    const enum tern_result result = tern_postgres_run(pg, "SELECT pg_advisory_lock(" SERVICE ")");
-    return result != TERN_ERR_BUSY
-               ? result
-               : tern_sql_fail(&pg->base, TERN_ERR_STATE,
-                               "another aggregator serves the database, maybe on another machine");
-}
-
-// After the connection was lost. What others wrote meanwhile is not in the memory of who held the database: that is
-// told once, as a failure, upon which all of it is read again.
-static enum tern_result hold_again(struct postgres *pg)
-{
-    const struct step look = {.text = "SELECT commits FROM schema_version"};
-    int64_t commits = 0;
-    const enum tern_result held = take_hold(pg);
-    pg->base.displaced = held == TERN_ERR_STATE;
-    TERN_TRY(held);
-    TERN_TRY(exchange(pg, &look, 1, &commits));
-    if (commits == pg->seen + pg->own) {
-        return TERN_OK;
-    }
-    pg->seen = commits;
-    pg->own = 0;
-    return tern_sql_fail(&pg->base, TERN_ERR_IO,
-                         "others have written while there was no connection to PostgreSQL; what is "
-                         "known is read again");
-}
-
-// What a new connection is told before anything else.
-static enum tern_result introduce(struct postgres *pg)
-{
-    pg->lost = false;
-    pg->active = NULL;
-    pg->generation++;
-    if (PQstatus(pg->connection) != CONNECTION_OK) {
-        return tern_postgres_failed(pg, NULL);
-    }
-    TERN_TRY(refuse_server(pg));
-    TERN_TRY(tern_postgres_run(pg, SETTINGS));
-    return pg->holds ? hold_again(pg) : TERN_OK;
-}
-
-enum tern_result tern_postgres_be_connected(struct postgres *pg)
-{
-    if (!tern_postgres_is_lost(pg)) {
-        return TERN_OK;
-    }
-    if (pg->is_open) {
-        return tern_sql_fail(&pg->base, TERN_ERR_IO,
-                             "the connection to PostgreSQL was lost; nothing of this was stored");
-    }
-    PQreset(pg->connection);
-    const enum tern_result result = introduce(pg);
-    pg->lost = result != TERN_OK; // without what it must be told it is of no use
-    return result;
-}
-
-// Where there is a password, everybody sees it who sees the program's arguments or its settings.
-static enum tern_result refuse_password(const char *url, char why[256])
-{
-    char *error = NULL;
-    PQconninfoOption *options = PQconninfoParse(url, &error);
-    enum tern_result result = TERN_OK;
-    if (options == NULL) {
-        snprintf(why, 256, "the URL of the database: %.200s", error != NULL ? error : "no memory");
-        PQfreemem(error);
-        return TERN_ERR_CONFIG;
-    }
-    for (const PQconninfoOption *option = options; option->keyword != NULL; option++) {
-        if (strcmp(option->keyword, "password") == 0 && option->val != NULL) {
-            snprintf(why, 256,
-                     "the URL of the database holds a password; put that into ~/.pgpass, or a file "
-                     "that the URL names by passfile=, and leave it out");
-            result = TERN_ERR_CONFIG;
-        }
-    }
-    PQconninfoFree(options);
-    return result;
-}
-
-#define PROGRAM "tern-aggregator "
-#define NAME_BYTES 64 // PostgreSQL keeps no more of it
-
-// By which people and other aggregators know this one: the machine's name.
-static void name_program(char name[NAME_BYTES])
-{
-    const size_t len = (size_t)snprintf(name, NAME_BYTES, PROGRAM);
-    if (gethostname(name + len, NAME_BYTES - len) != 0) {
-        name[len - 1] = '\0';
-    }
-    name[NAME_BYTES - 1] = '\0';
-}
-
-static PGconn *connect_to(const char *url)
-{
-    char name[NAME_BYTES];
-    name_program(name);
-    // The URL may say otherwise, so it comes last. Without these, a network that is cut holds a request for hours.
-    const char *const keywords[] = {
-        "fallback_application_name", "connect_timeout", "tcp_user_timeout",
-        "keepalives_idle",           "dbname",          NULL};
-    const char *const values[] = {name, "10", "30000", "30", url, NULL};
-    PGconn *connection = PQconnectdbParams(keywords, values, 1);
-    if (connection != NULL) {
-        PQsetNoticeReceiver(connection, say_nothing, NULL);
-    }
-    return connection;
-}
-
-static void close_connection(struct tern_sql *sql)
-{
-    struct postgres *pg = postgres_of(sql);
-    if (pg->connection != NULL && !tern_postgres_is_lost(pg)) {
-        // Now, and not when the server finds that nobody is there any more.
-        (void)!tern_postgres_run(pg, "ROLLBACK; SELECT pg_advisory_unlock_all()");
-    }
-    PQfinish(pg->connection);
-    free(pg->url);
-    free(pg);
-}
-
-// An error has its sentence in why.
-static enum tern_result connect(const char *url, struct postgres **out, char why[256])
-{
-    TERN_TRY(refuse_password(url, why));
-    struct postgres *pg = calloc(1, sizeof *pg);
-    if (pg == NULL || (pg->url = strdup(url)) == NULL ||
-        (pg->connection = connect_to(url)) == NULL) {
-        snprintf(why, 256, "memory could not be had");
-        if (pg != NULL) {
-            free(pg->url);
-        }
-        free(pg);
-        return TERN_ERR_NO_MEMORY;
-    }
-    pg->base.driver = &tern_postgres_driver;
-    const enum tern_result result = introduce(pg);
-    if (result != TERN_OK) {
-        snprintf(why, 256, "%s", pg->base.error);
-        close_connection(&pg->base);
-        return result;
-    }
-    *out = pg;
+    TERN_TRY(tern_postgres_connect(url, out, why));
+    (*out)->base.driver = &tern_postgres_driver;
     return TERN_OK;
 }
 
@@ -244,10 +43,10 @@ static enum tern_result begin_by(struct postgres *pg, const struct step *steps, 
                                  int64_t *number)
 {
     TERN_TRY(tern_postgres_be_connected(pg));
-    enum tern_result result = exchange(pg, steps, count, number);
+    enum tern_result result = tern_postgres_do(pg, steps, count, number);
     if (result != TERN_OK && tern_postgres_is_lost(pg)) { // since it was used last
         TERN_TRY(tern_postgres_be_connected(pg));
-        result = exchange(pg, steps, count, number);
+        result = tern_postgres_do(pg, steps, count, number);
     }
     pg->is_open = true;
     pg->transaction = 0;
@@ -333,7 +132,7 @@ static enum tern_result commit_written(struct postgres *pg)
 {
     const struct step steps[] = {{.text = "UPDATE schema_version SET commits = commits + 1"},
                                  {.text = "COMMIT"}};
-    enum tern_result result = exchange(pg, steps, 2, NULL);
+    enum tern_result result = tern_postgres_do(pg, steps, 2, NULL);
     if (result != TERN_OK && tern_postgres_is_lost(pg)) {
         result = find_outcome(pg);
     }
@@ -410,7 +209,7 @@ static enum tern_result fill_new(struct postgres *pg, tern_sql_filler fill, void
 static enum tern_result create(const char *path, tern_sql_filler fill, void *ctx, char why[256])
 {
     struct postgres *pg = NULL;
-    TERN_TRY(connect(path, &pg, why));
+    TERN_TRY(connect_driven(path, &pg, why));
     const enum tern_result result = fill_new(pg, fill, ctx);
     snprintf(why, 256, "%.100s: %.150s", path, pg->base.error);
     tern_sql_close(&pg->base);
@@ -420,7 +219,7 @@ static enum tern_result create(const char *path, tern_sql_filler fill, void *ctx
 static enum tern_result open_again(const char *path, struct tern_sql **out, char why[256])
 {
     struct postgres *pg = NULL;
-    TERN_TRY(connect(path, &pg, why));
+    TERN_TRY(connect_driven(path, &pg, why));
     *out = &pg->base;
     return TERN_OK;
 }
@@ -429,7 +228,7 @@ static enum tern_result open_checked(const char *path, struct tern_sql **out, ch
 {
     struct postgres *pg = NULL;
     bool there = false;
-    TERN_TRY(connect(path, &pg, why));
+    TERN_TRY(connect_driven(path, &pg, why));
     enum tern_result result = is_there(pg, &there);
     if (result != TERN_OK) {
         snprintf(why, 256, "%s", pg->base.error);
@@ -439,7 +238,7 @@ static enum tern_result open_checked(const char *path, struct tern_sql **out, ch
         result = TERN_ERR_NOT_FOUND;
     }
     if (result != TERN_OK) {
-        close_connection(&pg->base);
+        tern_postgres_close(&pg->base);
         return result;
     }
     *out = &pg->base;
@@ -456,15 +255,6 @@ static enum tern_result take(struct tern_sql *sql)
 static const char *path_of(const struct tern_sql *sql)
 {
     return ((const struct postgres *)sql)->url;
-}
-
-static enum tern_result hold(struct tern_sql *sql)
-{
-    struct postgres *pg = postgres_of(sql);
-    TERN_TRY(tern_postgres_be_connected(pg));
-    TERN_TRY(take_hold(pg));
-    pg->holds = true;
-    return TERN_OK;
 }
 
 // What PostgreSQL itself finds damaged is kept when it says so.
@@ -594,9 +384,9 @@ const struct tern_sql_driver tern_postgres_driver = {
     .open_reading = open_checked,
     .open_again = open_again,
     .take = take,
-    .close = close_connection,
+    .close = tern_postgres_close,
     .path = path_of,
-    .hold = hold,
+    .hold = tern_postgres_hold,
     .is_damaged = is_damaged,
     .version = version,
     .set_version = set_version,

@@ -1,12 +1,50 @@
-// What the two files of PostgreSQL's driver share. sql_postgres.c has the life of a connection and
-// transactions, sql_postgres_query.c what is sent and what comes back. Only they include this.
+// What the files of PostgreSQL's driver share: sql_postgres_exchange.c, what is sent and what comes back; above it
+// sql_postgres_connection.c, the life of a connection; sql_postgres_query.c, statements and rows; and sql_postgres.c,
+// transactions and the driver. Only they include this.
 #ifndef TERN_STORE_SQL_POSTGRES_H
 #define TERN_STORE_SQL_POSTGRES_H
 
 #include "store/sql_driver.h"
 #include <libpq-fe.h>
 
-struct statement;
+#define PARAMETERS 64 // of one statement
+
+// Of catalog/pg_type.dat, where they stay as they are.
+#define BYTEA_OID 17
+#define INT8_OID 20
+#define TEXT_OID 25
+#define FLOAT8_OID 701
+
+#define BINARY 1
+
+// Keys of advisory locks, which belong to a database that may hold several federations, in a schema each: the
+// number of the table that each has (below 2^32), and more.
+#define LOCK_KEY(more) more " + CAST(CAST('schema_version' AS regclass) AS BIGINT)"
+#define WRITER LOCK_KEY("5000000000")
+#define SERVICE LOCK_KEY("10000000000")
+
+// The number of a transaction, which it has from then on.
+#define TRANSACTION "SELECT CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"
+
+// What is prepared, bound, and read.
+struct statement {
+    char *text; // with $1, $2, ... for parameters
+    int parameters;
+    char name[16];       // on the server; "" = it is used once
+    uint32_t generation; // of the connection that knows it
+    Oid types[PARAMETERS];
+    const char *values[PARAMETERS];
+    int lengths[PARAMETERS];
+    int formats[PARAMETERS];      // BINARY, all of them
+    uint64_t numbers[PARAMETERS]; // big-endian, where values points at them
+    bool begun;
+    PGresult *result; // that holds the row
+    int row;
+    PGresult **rest; // taken in because something else was asked
+    size_t rest_count;
+    size_t rest_next;
+    bool is_cut; // there was no memory for all of them
+};
 
 struct postgres {
     struct tern_sql base;
@@ -32,10 +70,23 @@ static inline struct postgres *postgres_of(struct tern_sql *sql)
     return (struct postgres *)sql;
 }
 
-bool tern_postgres_is_lost(const struct postgres *pg);
-// Makes a connection that was lost anew, where no transaction was open.
-TERN_MUST_USE enum tern_result tern_postgres_be_connected(struct postgres *pg);
+// --- Exchanges
 
+bool tern_postgres_is_lost(const struct postgres *pg);
+// What a failure means; the sentence is kept. result: NULL where nothing came.
+enum tern_result tern_postgres_failed(struct postgres *pg, const PGresult *result);
+bool tern_postgres_worked(const PGresult *result);
+
+int64_t tern_postgres_integer(const PGresult *result, int row, int column);
+uint64_t
+tern_postgres_swapped(uint64_t number); // between this machine's order of bytes and PostgreSQL's
+
+// Takes in the rows that are on their way, for the statement that reads them; or drops them.
+void tern_postgres_settle(struct postgres *pg);
+void tern_postgres_forget(struct postgres *pg);
+
+// Sends one, whose result is not taken; false: the connection failed.
+bool tern_postgres_send(struct postgres *pg, const struct statement *statement);
 // Sends statements without parameters, or one that was prepared, in one trip, and takes what comes back:
 // results[i] of steps[i], which the caller clears; NULL where there was none. The first that fails ends it.
 struct step {
@@ -44,22 +95,32 @@ struct step {
 };
 TERN_MUST_USE enum tern_result tern_postgres_exchange(struct postgres *pg, const struct step *steps,
                                                       PGresult **results, size_t count);
+// Likewise up to three, of which only the number is of interest that the last returns; NULL: not even that.
+TERN_MUST_USE enum tern_result tern_postgres_do(struct postgres *pg, const struct step *steps,
+                                                size_t count, int64_t *number);
 // Likewise for what is of no interest but whether it worked: any statements, with ; between them.
 TERN_MUST_USE enum tern_result tern_postgres_run(struct postgres *pg, const char *text);
+
+// --- Connections
+
+// An error has its sentence in why.
+TERN_MUST_USE enum tern_result tern_postgres_connect(const char *url, struct postgres **out,
+                                                     char why[256]);
+// Makes a connection that was lost anew, where no transaction was open.
+TERN_MUST_USE enum tern_result tern_postgres_be_connected(struct postgres *pg);
 // The number that a statement returns, which has at most one text as its parameter; `none` where it returns no row.
 TERN_MUST_USE enum tern_result tern_postgres_number(struct postgres *pg, const char *text,
                                                     const char *parameter, int64_t none,
                                                     int64_t *number);
 // Asks for the number of the transaction, where that is not known yet.
 TERN_MUST_USE enum tern_result tern_postgres_know_transaction(struct postgres *pg);
-int64_t tern_postgres_integer(const PGresult *result, int row, int column);
-
-// What a failure means; the sentence is kept. result: NULL where nothing came.
-enum tern_result tern_postgres_failed(struct postgres *pg, const PGresult *result);
-// Takes the rest of what is on its way.
-void tern_postgres_settle(struct postgres *pg);
 
 // As struct tern_sql_driver says.
+void tern_postgres_close(struct tern_sql *sql);
+enum tern_result tern_postgres_hold(struct tern_sql *sql);
+
+// --- Statements, likewise
+
 enum tern_result tern_postgres_prepare(struct tern_sql *sql, const char *text, bool kept,
                                        void **handle);
 bool tern_postgres_is_busy(void *handle);

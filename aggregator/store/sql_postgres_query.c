@@ -11,271 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARAMETERS 64 // of one statement
-
-// Of catalog/pg_type.dat, where they stay as they are.
-#define BYTEA_OID 17
-#define INT8_OID 20
-#define TEXT_OID 25
-#define FLOAT8_OID 701
-
-#define BINARY 1
-
-struct statement {
-    char *text; // with $1, $2, ... for parameters
-    int parameters;
-    char name[16];       // on the server; "" = it is used once
-    uint32_t generation; // of the connection that knows it
-    Oid types[PARAMETERS];
-    const char *values[PARAMETERS];
-    int lengths[PARAMETERS];
-    int formats[PARAMETERS];      // BINARY, all of them
-    uint64_t numbers[PARAMETERS]; // big-endian, where values points at them
-    bool begun;
-    PGresult *result; // that holds the row
-    int row;
-    PGresult **rest; // taken in because something else was asked
-    size_t rest_count;
-    size_t rest_next;
-    bool is_cut; // there was no memory for all of them
-};
-
-// --- Failures
-
-static enum tern_result fail_with(struct postgres *pg, enum tern_result result, const char *what,
-                                  const char *sentence)
-{
-    char *error = pg->base.error;
-    snprintf(error, sizeof pg->base.error, "%s%s%.200s", what, what[0] != '\0' ? ": " : "",
-             sentence);
-    for (char *at = error; *at != '\0'; at++) { // libpq's have lines
-        *at = *at == '\n' ? ' ' : *at;
-    }
-    for (size_t len = strlen(error); len > 0 && error[len - 1] == ' '; len--) {
-        error[len - 1] = '\0';
-    }
-    return result;
-}
-
-static bool begins(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
-// By SQLSTATE (PostgreSQL's manual, appendix A).
-static enum tern_result failed_with(struct postgres *pg, const char *state, const char *sentence)
-{
-    if (begins(state, "23")) {
-        return fail_with(pg,
-                         strcmp(state, "23505") == 0   ? TERN_ERR_CONFLICT
-                         : strcmp(state, "23503") == 0 ? TERN_ERR_NOT_FOUND
-                                                       : TERN_ERR_ARGUMENT,
-                         "", sentence);
-    }
-    if (begins(state, "22")) {
-        return fail_with(pg, TERN_ERR_ARGUMENT, "", sentence);
-    }
-    if (strcmp(state, "55P03") == 0 || strcmp(state, "40P01") == 0 || strcmp(state, "40001") == 0) {
-        return fail_with(pg, TERN_ERR_BUSY, "another process holds the database", sentence);
-    }
-    if (strcmp(state, "53100") == 0) {
-        return fail_with(pg, TERN_ERR_IO,
-                         "the disk of PostgreSQL is full; nothing of this was stored", sentence);
-    }
-    if (begins(state, "XX00") && state[4] != '0') { // data, or an index, is corrupted
-        return tern_sql_fail_damaged(&pg->base, sentence);
-    }
-    // The server ends the connection, which libpq notices at the next read.
-    pg->lost = pg->lost || begins(state, "57P") || begins(state, "08");
-    return fail_with(pg, TERN_ERR_IO, "PostgreSQL", sentence);
-}
-
-enum tern_result tern_postgres_failed(struct postgres *pg, const PGresult *result)
-{
-    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    const char *sentence = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    if (state != NULL && sentence != NULL) {
-        return failed_with(pg, state, sentence);
-    }
-    return fail_with(pg, TERN_ERR_IO, "PostgreSQL", PQerrorMessage(pg->connection));
-}
-
-static bool worked(const PGresult *result)
-{
-    const ExecStatusType status = PQresultStatus(result);
-    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_SINGLE_TUPLE;
-}
-
-// --- Numbers, which travel big-endian
-
-static uint64_t swapped(uint64_t number)
-{
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    return __builtin_bswap64(number);
-#else
-    return number;
-#endif
-}
-
-// A number of another type than an integer's is below all that the store knows.
-int64_t tern_postgres_integer(const PGresult *result, int row, int column)
-{
-    const uint8_t *at = (const uint8_t *)PQgetvalue(result, row, column);
-    const int len = PQgetlength(result, row, column);
-    if (PQgetisnull(result, row, column)) {
-        return 0;
-    }
-    if (len == 4) {
-        return (int32_t)((uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 |
-                         at[3]);
-    }
-    uint64_t number = 0;
-    if (len != 8 || PQftype(result, column) == FLOAT8_OID) {
-        return INT64_MIN;
-    }
-    memcpy(&number, at, sizeof number);
-    return (int64_t)swapped(number);
-}
-
-// --- Rows on their way
-
-static bool keep_rest(struct statement *statement, PGresult *result)
-{
-    PGresult **more =
-        realloc(statement->rest, (statement->rest_count + 1) * sizeof statement->rest[0]);
-    if (more == NULL) {
-        PQclear(result);
-        return false;
-    }
-    statement->rest = more;
-    statement->rest[statement->rest_count++] = result;
-    return true;
-}
-
-// Takes in the rows that are left.
-void tern_postgres_settle(struct postgres *pg)
-{
-    struct statement *active = pg->active;
-    if (active == NULL) {
-        return;
-    }
-    pg->active = NULL;
-    for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL;) {
-        if (active->is_cut) {
-            PQclear(next);
-        } else {
-            active->is_cut = !keep_rest(active, next);
-        }
-    }
-}
-
-// The rows that are left are of no interest.
-static void forget_active(struct postgres *pg)
-{
-    for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL;) {
-        PQclear(next);
-    }
-    pg->active = NULL;
-}
-
-// --- Sending
-
-static bool send_statement(struct postgres *pg, const struct statement *statement)
-{
-    return statement->name[0] != '\0'
-               ? PQsendQueryPrepared(pg->connection, statement->name, statement->parameters,
-                                     statement->values, statement->lengths, statement->formats,
-                                     BINARY) == 1
-               : PQsendQueryParams(pg->connection, statement->text, statement->parameters,
-                                   statement->types, statement->values, statement->lengths,
-                                   statement->formats, BINARY) == 1;
-}
-
-static bool send_all(struct postgres *pg, const struct step *steps, size_t count)
-{
-    bool sent = PQenterPipelineMode(pg->connection) == 1;
-    for (size_t i = 0; sent && i < count; i++) {
-        sent = steps[i].statement != NULL ? send_statement(pg, steps[i].statement)
-                                          : PQsendQueryParams(pg->connection, steps[i].text, 0,
-                                                              NULL, NULL, NULL, NULL, BINARY) == 1;
-    }
-    return sent && PQpipelineSync(pg->connection) == 1;
-}
-
-// The result of a statement; behind it comes NULL. libpq leaves the first one of a pipeline in the mode of the
-// query before it: a row then comes by itself, and a result without rows behind it.
-static PGresult *take_result(struct postgres *pg)
-{
-    PGresult *result = PQgetResult(pg->connection);
-    for (PGresult *next; result != NULL && (next = PQgetResult(pg->connection)) != NULL;) {
-        if (worked(next)) {
-            PQclear(next);
-        } else {
-            PQclear(result);
-            result = next;
-        }
-    }
-    return result;
-}
-
-enum tern_result tern_postgres_exchange(struct postgres *pg, const struct step *steps,
-                                        PGresult **results, size_t count)
-{
-    enum tern_result result = TERN_OK;
-    memset(results, 0, count * sizeof results[0]);
-    tern_postgres_settle(pg);
-    if (!send_all(pg, steps, count)) {
-        result = tern_postgres_failed(pg, NULL);
-        PQexitPipelineMode(pg->connection);
-        return result;
-    }
-    for (size_t i = 0; i < count && !tern_postgres_is_lost(pg); i++) {
-        results[i] = take_result(pg);
-        if (result == TERN_OK && !worked(results[i])) {
-            result = tern_postgres_failed(pg, results[i]);
-        }
-    }
-    PQclear(PQgetResult(pg->connection)); // that it is synchronous again
-    PQexitPipelineMode(pg->connection);
-    return result == TERN_OK && tern_postgres_is_lost(pg) ? tern_postgres_failed(pg, NULL) : result;
-}
-
-enum tern_result tern_postgres_run(struct postgres *pg, const char *text)
-{
-    tern_postgres_settle(pg);
-    PGresult *result = PQexec(pg->connection, text);
-    const enum tern_result run = worked(result) ? TERN_OK : tern_postgres_failed(pg, result);
-    PQclear(result);
-    return run;
-}
-
-enum tern_result tern_postgres_number(struct postgres *pg, const char *text, const char *parameter,
-                                      int64_t none, int64_t *number)
-{
-    const Oid type = TEXT_OID;
-    TERN_TRY(tern_postgres_be_connected(pg));
-    tern_postgres_settle(pg);
-    PGresult *result = PQexecParams(pg->connection, text, parameter != NULL ? 1 : 0, &type,
-                                    &parameter, NULL, NULL, BINARY);
-    enum tern_result found = TERN_OK;
-    *number = none;
-    if (!worked(result)) {
-        found = tern_postgres_failed(pg, result);
-    } else if (PQntuples(result) > 0 && !PQgetisnull(result, 0, 0)) {
-        *number = tern_postgres_integer(result, 0, 0);
-    }
-    PQclear(result);
-    return found;
-}
-
-#define TRANSACTION "SELECT CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"
-
-enum tern_result tern_postgres_know_transaction(struct postgres *pg)
-{
-    return pg->transaction != 0 ? TERN_OK
-                                : tern_postgres_number(pg, TRANSACTION, NULL, 0, &pg->transaction);
-}
-
 // --- Statements
 
 // Writes `from` with $N for each ?N and ?, and counts them. dst: twice as long, and 1
@@ -333,7 +68,8 @@ static enum tern_result introduce(struct postgres *pg, struct statement *stateme
     }
     PGresult *result = PQprepare(pg->connection, statement->name, statement->text,
                                  statement->parameters, statement->types);
-    const enum tern_result made = worked(result) ? TERN_OK : tern_postgres_failed(pg, result);
+    const enum tern_result made =
+        tern_postgres_worked(result) ? TERN_OK : tern_postgres_failed(pg, result);
     PQclear(result);
     statement->generation = made == TERN_OK ? pg->generation : 0;
     return made;
@@ -350,7 +86,7 @@ void tern_postgres_reset(struct tern_sql *sql, void *handle)
     struct postgres *pg = postgres_of(sql);
     struct statement *statement = handle;
     if (pg->active == statement) {
-        forget_active(pg);
+        tern_postgres_forget(pg);
     }
     PQclear(statement->result);
     for (size_t i = statement->rest_next; i < statement->rest_count; i++) {
@@ -391,7 +127,7 @@ static enum tern_result bind_word(void *handle, int at, Oid type, uint64_t word)
 {
     struct statement *statement = handle;
     if (at <= statement->parameters) {
-        statement->numbers[at - 1] = swapped(word);
+        statement->numbers[at - 1] = tern_postgres_swapped(word);
         bind(handle, at, type, &statement->numbers[at - 1], sizeof word);
     }
     return TERN_OK;
@@ -436,12 +172,13 @@ static enum tern_result begin_reading(struct postgres *pg, struct statement *sta
     TERN_TRY(tern_postgres_be_connected(pg));
     tern_postgres_settle(pg);
     TERN_TRY(introduce(pg, statement));
-    if (!send_statement(pg, statement) || PQsetSingleRowMode(pg->connection) != 1) {
+    if (!tern_postgres_send(pg, statement) || PQsetSingleRowMode(pg->connection) != 1) {
         return tern_postgres_failed(pg, NULL);
     }
     pg->active = statement;
     statement->result = PQgetResult(pg->connection);
-    return worked(statement->result) ? TERN_OK : tern_postgres_failed(pg, statement->result);
+    return tern_postgres_worked(statement->result) ? TERN_OK
+                                                   : tern_postgres_failed(pg, statement->result);
 }
 
 // Outside of a transaction, what finds the connection lost is asked once more on a new one.
@@ -490,12 +227,12 @@ static enum tern_result write_now(struct postgres *pg, struct statement *stateme
     tern_postgres_settle(pg);
     TERN_TRY(introduce(pg, statement));
     enum tern_result result = tern_postgres_exchange(pg, steps + first, results + first, 4 - first);
-    if (first == 0 && worked(results[0])) {
+    if (first == 0 && tern_postgres_worked(results[0])) {
         pg->transaction = tern_postgres_integer(results[0], 0, 0);
     }
     if (result == TERN_OK) {
         note_written(pg, results[2]);
-    } else if (worked(results[1]) && !tern_postgres_is_lost(pg)) {
+    } else if (tern_postgres_worked(results[1]) && !tern_postgres_is_lost(pg)) {
         result = take_back(pg, result);
     }
     for (size_t i = 0; i < 4; i++) {
@@ -521,7 +258,8 @@ static enum tern_result next_result(struct postgres *pg, struct statement *state
         pg->active = pg->active == statement ? NULL : pg->active;
         return TERN_OK;
     }
-    return worked(statement->result) ? TERN_OK : tern_postgres_failed(pg, statement->result);
+    return tern_postgres_worked(statement->result) ? TERN_OK
+                                                   : tern_postgres_failed(pg, statement->result);
 }
 
 // The result that ends the rows has none, and is followed by nothing.
@@ -573,7 +311,7 @@ double tern_postgres_real_at(void *handle, int at)
     if (PQgetlength(statement->result, statement->row, at) == (int)sizeof value) {
         uint64_t bits;
         memcpy(&bits, PQgetvalue(statement->result, statement->row, at), sizeof bits);
-        bits = swapped(bits);
+        bits = tern_postgres_swapped(bits);
         memcpy(&value, &bits, sizeof value);
     }
     return value;
@@ -625,7 +363,7 @@ static enum tern_result take_piece(struct postgres *pg, const char *text, size_t
     tern_postgres_settle(pg);
     PGresult *result = PQexecParams(pg->connection, text, 0, NULL, NULL, NULL, NULL, BINARY);
     enum tern_result taken = TERN_OK;
-    if (!worked(result)) {
+    if (!tern_postgres_worked(result)) {
         taken = tern_postgres_failed(pg, result);
     } else if (PQntuples(result) != 1 || (size_t)PQgetlength(result, 0, 0) != len) {
         taken = tern_sql_fail(&pg->base, TERN_ERR_IO, "a value changed while it was read");
@@ -713,7 +451,7 @@ enum tern_result tern_postgres_put_pieces(struct tern_sql *sql, const char *tabl
     result = copy_value(pg, id, size, view, ctx);
     PQputCopyEnd(pg->connection, result == TERN_OK ? NULL : "it could not be read");
     for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL; PQclear(next)) {
-        if (result == TERN_OK && !worked(next)) {
+        if (result == TERN_OK && !tern_postgres_worked(next)) {
             result = tern_postgres_failed(pg, next);
         }
     }
