@@ -265,9 +265,10 @@ static bool is_gone(const struct tern_federation *federation, const struct tern_
                     const struct tern_member *member, uint64_t now)
 {
     const struct client *client = client_of(federation, member->client);
-    return client->row.revoked || (!tern_is_unreliable(client->row.unreported) &&
-                                   (is_silent(federation, member, now) ||
-                                    tern_reliability_is_overdue(federation, pace, member, now)));
+    return client->row.revoked ||
+           (!tern_is_unreliable(client->row.unreported) &&
+            (is_silent(federation, member, now) ||
+             tern_reliability_is_overdue(federation, pace, member, now)));
 }
 
 // Notes of each member whether it is gone. Returns how many of those that are awaited are revoked.
@@ -303,11 +304,45 @@ static enum tern_result note_missed(struct tern_federation *federation, uint32_t
         const struct client *client = client_of(federation, member->client);
         if (client->gone && member->state == TERN_MEMBER_REPLACED && member->tasked_ms != 0 &&
             !client->row.revoked) {
-            TERN_TRY(tern_reliability_missed(federation, member->client));
+            TERN_TRY(tern_tries_are_over(member->tries)
+                         ? TERN_OK // that counted when it came again
+                         : tern_reliability_missed(federation, member->client));
             (*missed)++;
         }
     }
     return TERN_OK;
+}
+
+// Whether the round still counts on the member's update, or has it.
+static bool is_counted_on(const struct tern_federation *federation,
+                          const struct tern_member *member, uint64_t now)
+{
+    const struct client *client = client_of(federation, member->client);
+    const bool awaited =
+        member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED;
+    return member->state == TERN_MEMBER_REPORTED ||
+           (awaited && !tern_reliability_is_given_up(federation, member) &&
+            !tern_is_unreliable(client->row.unreported) && !tern_clients_is_absent(client, now));
+}
+
+// A round that gives members up waits for the others alone, where they are enough for its quorum. One that
+// buffers has updates of earlier rounds' members, too.
+static enum tern_result want_fewer(struct tern_federation *federation, uint64_t now)
+{
+    struct tern_round_machine *machine = &federation->machine;
+    uint32_t given_up = 0;
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        given_up += tern_reliability_is_given_up(federation, &machine->members[i]);
+        others += is_counted_on(federation, &machine->members[i], now);
+    }
+    if (given_up == 0 || machine->buffers || !tern_round_want(machine, others)) {
+        return TERN_OK;
+    }
+    federation->row.target = machine->target;
+    tern_log(TERN_LOG_WARN, "round-wants-fewer", "round=%u wanted=%u given_up=%u", machine->round,
+             machine->target, given_up);
+    return tern_db_round_put(federation->db, &federation->row);
 }
 
 // The round need not wait for its deadline to invite others in place of those that are gone. While nobody can
@@ -326,7 +361,7 @@ static enum tern_result replace_gone(struct tern_federation *federation, uint64_
     const uint32_t fresh = count > 0 ? list_fresh(federation, count, now) : 0;
     federation->clients.changed = revoked > 0 && count > fresh;
     if (fresh == 0) {
-        return TERN_OK;
+        return want_fewer(federation, now);
     }
     TERN_TRY(tern_round_replace(machine, was_gone, federation, federation->clients.eligible, fresh,
                                 now));
@@ -334,7 +369,7 @@ static enum tern_result replace_gone(struct tern_federation *federation, uint64_
     TERN_TRY(store_replacements(federation, now));
     tern_log(TERN_LOG_INFO, "members-replaced", "round=%u members=%u silent=%u overdue=%u",
              machine->round, count < fresh ? count : fresh, silent, missed);
-    return TERN_OK;
+    return want_fewer(federation, now);
 }
 
 // --- All together

@@ -90,7 +90,7 @@ enum tern_result tern_assign_steps(struct tern_federation *federation, struct te
                                    struct client *client, uint64_t now)
 {
     if (member->state == TERN_MEMBER_TASKED) {
-        return TERN_OK;
+        return tern_reliability_tries(federation, member);
     }
     struct tern_steps_facts facts;
     struct tern_steps_plan plan;

@@ -226,7 +226,8 @@ uint32_t tern_clients_unreliable(struct tern_federation *federation, uint64_t no
 
 // How fast the open round's members report. Uses clients.eligible.
 void tern_reliability_pace(struct tern_federation *federation, struct tern_pace *pace);
-// Whether another member should be asked in place of one that rounds count on.
+// Whether another member should be asked in place of one that rounds count on: it has had its task for long, or
+// its tries.
 bool tern_reliability_is_overdue(const struct tern_federation *federation,
                                  const struct tern_pace *pace, const struct tern_member *member,
                                  uint64_t now);
@@ -236,6 +237,12 @@ TERN_MUST_USE enum tern_result tern_reliability_missed(struct tern_federation *f
 TERN_MUST_USE enum tern_result tern_reliability_reported(struct tern_federation *federation,
                                                          uint64_t client, uint64_t tasked_ms,
                                                          uint64_t now);
+// A member is given its task again. What came to nothing so often counts as missed, and others may be asked.
+TERN_MUST_USE enum tern_result tern_reliability_tries(struct tern_federation *federation,
+                                                      struct tern_member *member);
+// Whether a member has had its tries, and the round, which may end without it, does not count on it any more.
+bool tern_reliability_is_given_up(const struct tern_federation *federation,
+                                  const struct tern_member *member);
 // The round is extended, or closes: of each of its members that should have reported by now.
 TERN_MUST_USE enum tern_result tern_reliability_round_ends(struct tern_federation *federation,
                                                            uint64_t now);
@@ -322,7 +329,7 @@ uint32_t tern_choose_eligible(struct tern_federation *federation, uint32_t count
 // --- How much a member trains (assign.c)
 
 // Decides the member's local steps and codec the first time it gets its task, and stores both with
-// the reason; a repeated task is the same.
+// the reason; a repeated task is the same, and counts as another try.
 TERN_MUST_USE enum tern_result tern_assign_steps(struct tern_federation *federation,
                                                  struct tern_member *member, struct client *client,
                                                  uint64_t now);

@@ -44,6 +44,36 @@ enum tern_result tern_reliability_reported(struct tern_federation *federation, u
                : TERN_OK;
 }
 
+// Tries are stored when they count, so that a check-in that changes nothing writes nothing. A record is not made
+// worse while rounds do not count on its client: however long a round lasts, a few reports make up for it.
+enum tern_result tern_reliability_tries(struct tern_federation *federation,
+                                        struct tern_member *member)
+{
+    const struct client *client = client_of(federation, member->client);
+    member->tries += member->tries < UINT32_MAX;
+    if (!tern_tries_failed(member->tries)) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_members_store(federation, member));
+    federation->look_ms = 0;
+    if (tern_is_unreliable(client->row.unreported)) {
+        return TERN_OK;
+    }
+    tern_log(TERN_LOG_WARN, "task-fails", "round=%u client=%llu tries=%u why=%s",
+             federation->machine.round, (unsigned long long)member->client, member->tries - 1,
+             TERN_LOG_TEXT("it comes for the same task again and again and sends no update: its "
+                           "log says why"));
+    return tern_reliability_missed(federation, member->client);
+}
+
+bool tern_reliability_is_given_up(const struct tern_federation *federation,
+                                  const struct tern_member *member)
+{
+    const struct client *client = client_of(federation, member->client);
+    return member->state == TERN_MEMBER_TASKED && tern_tries_are_over(member->tries) &&
+           tern_is_unreliable(client->row.unreported);
+}
+
 void tern_reliability_pace(struct tern_federation *federation, struct tern_pace *pace)
 {
     const uint64_t least_ms = tern_selection_newcomer_ms(federation->config.round.come_back_min_ms);
@@ -70,7 +100,8 @@ bool tern_reliability_is_overdue(const struct tern_federation *federation,
     const struct client *client = client_of(federation, member->client);
     return member->state == TERN_MEMBER_TASKED && client != NULL &&
            !tern_is_unreliable(client->row.unreported) &&
-           now >= tern_overdue_ms(pace, member->tasked_ms, own_ms(federation, member));
+           (tern_tries_are_over(member->tries) ||
+            now >= tern_overdue_ms(pace, member->tasked_ms, own_ms(federation, member)));
 }
 
 enum tern_result tern_reliability_round_ends(struct tern_federation *federation, uint64_t now)
@@ -81,6 +112,7 @@ enum tern_result tern_reliability_round_ends(struct tern_federation *federation,
     for (uint32_t i = 0; i < machine->member_count; i++) {
         const struct tern_member *member = &machine->members[i];
         if (member->state == TERN_MEMBER_TASKED && client_of(federation, member->client) != NULL &&
+            !tern_tries_are_over(member->tries) &&
             tern_has_missed(&pace, member->tasked_ms, own_ms(federation, member), now)) {
             TERN_TRY(tern_reliability_missed(federation, member->client));
         }

@@ -22,6 +22,16 @@ bool tern_is_unreliable(float unreported)
     return unreported >= TERN_UNRELIABLE;
 }
 
+bool tern_tries_failed(uint32_t tries)
+{
+    return tern_tries_are_over(tries) && (tries - 1) % TERN_TRIES == 0;
+}
+
+bool tern_tries_are_over(uint32_t tries)
+{
+    return tries > TERN_TRIES;
+}
+
 uint32_t tern_unreliable_places(uint32_t cohort)
 {
     return cohort / PLACES_SHARE + (cohort % PLACES_SHARE != 0);

@@ -14,6 +14,14 @@ float tern_unreported_reported(float unreported);
 #define TERN_UNRELIABLE 0.4F
 bool tern_is_unreliable(float unreported);
 
+// A member that comes for its task again was cut off, lost power, or failed. After so many tries without a report
+// others may be asked in its place, and it counts as a task that was missed.
+#define TERN_TRIES 3
+// tries: with the one that begins. Whether it is the first after so many, or after so many more; whether it is
+// any after so many.
+bool tern_tries_failed(uint32_t tries);
+bool tern_tries_are_over(uint32_t tries);
+
 // How many of them a round of that cohort invites beside those that it counts on, so that they can show
 // that they report after all: an eighth, and one at the least.
 uint32_t tern_unreliable_places(uint32_t cohort);

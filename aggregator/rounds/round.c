@@ -250,6 +250,7 @@ void tern_round_tasked(struct tern_member *member, uint32_t local_steps, uint64_
 {
     member->state = TERN_MEMBER_TASKED;
     member->local_steps = local_steps;
+    member->tries = 1;
     member->tasked_ms = now;
 }
 
@@ -355,6 +356,14 @@ enum tern_result tern_round_replace(struct tern_round_machine *machine, tern_mem
 {
     uint32_t replace = smaller(tern_round_gone(machine, gone, ctx), count);
     return replace == 0 ? TERN_OK : replace_first(machine, gone, ctx, fresh, count, replace, now);
+}
+
+bool tern_round_want(struct tern_round_machine *machine, uint32_t updates)
+{
+    const uint32_t before = machine->target;
+    const uint32_t least = updates > machine->quorum ? updates : machine->quorum;
+    machine->target = smaller(before, least);
+    return machine->target != before;
 }
 
 void tern_round_close(struct tern_round_machine *machine, uint64_t now)

@@ -25,6 +25,7 @@ struct tern_member {
     uint64_t client;
     enum tern_member_state state;
     uint32_t local_steps; // of its task; 0 = no task yet
+    uint32_t tries; // times that it was given it since it was invited, or replaced; 0 = not yet
     uint64_t invited_ms;
     uint64_t tasked_ms;   // 0 = not yet
     uint64_t reported_ms; // 0 = not yet
@@ -129,7 +130,7 @@ void tern_round_joined(struct tern_round_machine *machine, uint64_t now);
 enum tern_checkin_action tern_round_checkin(const struct tern_round_machine *machine,
                                             uint64_t client, uint64_t now, uint64_t *come_back_ms);
 
-// The member has its task now. A replaced member is a member again.
+// The member has its task now, for its first try. A replaced member is a member again.
 void tern_round_tasked(struct tern_member *member, uint32_t local_steps, uint64_t now);
 
 // What an update under (client, round) is, before its content is looked at:
@@ -175,6 +176,10 @@ uint32_t tern_round_gone(const struct tern_round_machine *machine, tern_member_g
 TERN_MUST_USE enum tern_result tern_round_replace(struct tern_round_machine *machine,
                                                   tern_member_gone gone, const void *ctx,
                                                   uint64_t *fresh, uint32_t count, uint64_t now);
+
+// The open round wants no more than so many updates from now on, or as many as its quorum where that is
+// more. Returns whether it wanted more before.
+bool tern_round_want(struct tern_round_machine *machine, uint32_t updates);
 
 // The open round was committed.
 void tern_round_close(struct tern_round_machine *machine, uint64_t now);

@@ -280,6 +280,23 @@ static void test_without_fresh_clients_the_missing_stay_invited(void **state)
                      TERN_CHECKIN_TASK);
 }
 
+static void test_a_round_wants_fewer_but_its_quorum(void **state)
+{
+    (void)state;
+    make_open();
+    report(0, START);
+    report(1, START);
+    report(2, START);
+    assert_false(tern_round_want(&machine, 5)); // never more
+    assert_int_equal(machine.target, 4);
+    assert_int_equal(tern_round_tick(&machine, START), TERN_ROUND_NOTHING);
+    assert_true(tern_round_want(&machine, 3));
+    assert_int_equal(tern_round_tick(&machine, START), TERN_ROUND_CLOSE);
+    assert_true(tern_round_want(&machine, 0));
+    assert_int_equal(machine.target, machine.quorum);
+    assert_false(tern_round_want(&machine, 1));
+}
+
 static void test_extension_that_does_not_fit_changes_nothing(void **state)
 {
     (void)state;
@@ -585,6 +602,7 @@ int main(void)
         cmocka_unit_test(test_below_quorum_the_missing_are_replaced),
         cmocka_unit_test(test_gone_members_are_replaced_before_the_deadline),
         cmocka_unit_test(test_without_fresh_clients_the_missing_stay_invited),
+        cmocka_unit_test(test_a_round_wants_fewer_but_its_quorum),
         cmocka_unit_test(test_extension_that_does_not_fit_changes_nothing),
         cmocka_unit_test(test_rounds_come_to_an_end),
         cmocka_unit_test(test_interval_between_rounds),

@@ -46,6 +46,20 @@ static void test_reports_make_up_for_it(void **state)
     assert_true(tern_unreported_reported(0.0F) == 0.0F);
 }
 
+static void test_every_third_try_is_one_too_many(void **state)
+{
+    (void)state;
+    static const uint32_t failed[] = {4, 7, 10, 3001};
+    static const uint32_t fine[] = {0, 1, 2, 3, 5, 6, 8, 3000, 3002};
+    for (size_t i = 0; i < sizeof failed / sizeof failed[0]; i++) {
+        assert_true(tern_tries_failed(failed[i]));
+    }
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
+        assert_false(tern_tries_failed(fine[i]));
+        assert_int_equal(tern_tries_are_over(fine[i]), fine[i] > 3);
+    }
+}
+
 // Whoever reports every second task, so that it never misses two in a row, holds every second round.
 static void test_every_second_is_too_few(void **state)
 {
@@ -166,6 +180,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_in_a_row_are_too_many),
         cmocka_unit_test(test_reports_make_up_for_it),
+        cmocka_unit_test(test_every_third_try_is_one_too_many),
         cmocka_unit_test(test_every_second_is_too_few),
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_others_are_asked_after_four_times_the_median),

@@ -1,5 +1,5 @@
-// Clients that take a task and never report it: rounds stop counting on them, others are asked in their place long
-// before the deadline, and one that reports after all is counted on again.
+// Clients that take a task and never report it, or fail and take it again: rounds stop counting on them, others are
+// asked in their place long before the deadline, and one that reports after all is counted on again.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,6 +26,8 @@
 struct device {
     uint64_t id;
     bool reports;
+    bool fails;         // it cannot train, and comes again, ever later
+    uint64_t tries;     // in a row that failed
     uint64_t trains_ms; // and sends
     uint32_t says_ms;   // that it trained
     uint64_t looks_ms;  // at the longest after it had no task
@@ -47,6 +49,16 @@ static struct device *join(bool reports, uint64_t trains_ms)
                               .looks_ms = reports ? 10 * SECOND : 2 * MINUTE,
                               .next_ms = test_now()};
     return device;
+}
+
+static void checkin_refused(const struct device *device)
+{
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    const size_t len = encode_checkin(NULL, 0, body);
+    struct answer answer =
+        call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[device->id], body, len);
+    assert_int_equal(answer.status, 503);
+    answer_free(&answer);
 }
 
 static struct tern_service_facts facts(void)
@@ -84,6 +96,14 @@ static int put(const struct device *device)
     return status;
 }
 
+// As a client's retries are by default.
+static uint64_t retry_ms(struct device *device)
+{
+    const uint64_t ms = SECOND << (device->tries < 16 ? device->tries : 16);
+    device->tries++;
+    return ms < 5 * MINUTE ? ms : 5 * MINUTE;
+}
+
 static void check_in(struct device *device)
 {
     const tern_CheckinReply reply = checkin(&harness, device->id, NULL);
@@ -91,7 +111,10 @@ static void check_in(struct device *device)
     device->task = reply.task;
     const uint64_t wait =
         reply.come_back_ms < device->looks_ms ? reply.come_back_ms : device->looks_ms;
-    device->next_ms = test_now() + (reply.has_task ? device->trains_ms : wait);
+    device->tries = reply.has_task ? device->tries : 0;
+    device->next_ms = test_now() + (!reply.has_task ? wait
+                                    : device->fails ? retry_ms(device)
+                                                    : device->trains_ms);
 }
 
 static void live(struct device *device)
@@ -186,7 +209,8 @@ static struct device *start_with_one_taker(void)
     for (int i = 0; i < 5; i++) {
         (void)join(true, 5 * SECOND);
     }
-    devices[0].reports = false; // the first to come is a member of the first round
+    devices[0].reports = false;        // the first to come is a member of the first round
+    devices[0].trains_ms = 5 * MINUTE; // or hangs, until it comes again
     return &devices[0];
 }
 
@@ -246,6 +270,7 @@ static void test_one_that_reports_after_all_is_counted_on_again(void **state)
     assert_int_equal(facts().federation.unreliable, 1);
     assert_true(unreported(taker) == record);
     taker->reports = true;
+    taker->trains_ms = 5 * SECOND;
     (void)play(10 * MINUTE);
     assert_true(unreported(taker) < 0.1F);
     assert_int_equal(facts().federation.unreliable, 0);
@@ -261,12 +286,7 @@ static void test_a_record_is_rolled_back(void **state)
                   "WHEN (NEW.unreported <> OLD.unreported)");
     test_advance(10 * MINUTE);
     for (int i = 0; i < 20; i++) {
-        uint8_t body[TERN_WIRE_MESSAGE_MAX];
-        const size_t len = encode_checkin(NULL, 0, body);
-        struct answer answer =
-            call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[devices[1].id], body, len);
-        assert_int_equal(answer.status, 503);
-        answer_free(&answer);
+        checkin_refused(&devices[1]);
     }
     assert_int_equal(facts().federation.counts.tasks_missed, 0);
     assert_int_equal(facts().federation.unreliable, 0);
@@ -275,6 +295,125 @@ static void test_a_record_is_rolled_back(void **state)
     (void)play(10 * SECOND);
     assert_int_equal(facts().federation.counts.tasks_missed, 1); // once
     assert_true(unreported(taker) == tern_unreported_missed(0.0F));
+}
+
+// --- Those that fail again and again
+
+// Two that report and one that cannot train, all of them in each round.
+static struct device *start_with_one_that_fails(void)
+{
+    harness.config.federation.round.cohort = 3;
+    harness.config.federation.min_clients = 3;
+    harness_start(&harness);
+    for (int i = 0; i < 3; i++) {
+        (void)join(true, 5 * SECOND);
+    }
+    harness.config.federation.min_clients = 2;
+    harness_restart(&harness);
+    devices[0].reports = false;
+    devices[0].fails = true;
+    return &devices[0];
+}
+
+static uint32_t tries_of(const struct device *device, uint32_t round)
+{
+    struct tern_db_assignment row;
+    struct tern_db *db = harness_look(&harness);
+    assert_int_equal(tern_db_assignment_get(db, round, device->id, &row), TERN_OK);
+    tern_db_close(db);
+    return row.tries;
+}
+
+static void test_one_that_fails_holds_no_round_until_its_deadline(void **state)
+{
+    (void)state;
+    const struct device *failing = start_with_one_that_fails();
+    (void)play(20 * SECOND);
+    assert_true(unreported(failing) == tern_unreported_missed(0.0F)); // three tries: one task
+    assert_int_equal(facts().federation.version, 0);
+    (void)play(2 * MINUTE);
+    assert_true(facts().federation.version >= 1); // without its update
+    assert_int_equal(facts().federation.unreliable, 1);
+    assert_int_equal(facts().federation.counts.tasks_missed, 2);
+    assert_true(play(10 * MINUTE) > 30);
+    assert_true(unreported(failing) < 0.9F); // so that a few reports make up for it
+}
+
+// A quorum that was set is waited for, however often one of it fails.
+static void test_one_that_fails_is_waited_for_where_the_quorum_needs_it(void **state)
+{
+    (void)state;
+    harness.config.federation.round.quorum = 3;
+    struct device *failing = start_with_one_that_fails();
+    assert_int_equal(play(30 * MINUTE), 0);
+    assert_int_equal(facts().federation.counts.tasks_missed, 2);
+    assert_true(tries_of(failing, 1) > 10);
+    failing->fails = false;
+    failing->reports = true;
+    (void)play(5 * MINUTE + 30 * SECOND);
+    assert_true(facts().federation.version >= 1);
+    assert_true(play(10 * MINUTE) > 10);
+    assert_int_equal(facts().federation.unreliable, 0);
+}
+
+static void test_another_is_asked_in_place_of_one_that_fails(void **state)
+{
+    (void)state;
+    struct device *failing = start_with_one_taker();
+    failing->fails = true;
+    (void)play(27 * SECOND); // sooner than any is overdue
+    assert_true(facts().federation.version >= 1);
+    assert_int_equal(facts().federation.counts.tasks_missed, 1); // for its tries, and not once more
+}
+
+// An answer may be lost, and power fail.
+static void test_a_few_tries_are_no_fault(void **state)
+{
+    (void)state;
+    struct device *device = start_with_one_that_fails();
+    (void)play(4 * SECOND);
+    assert_int_equal(device->tries, TERN_TRIES);
+    assert_int_equal(tries_of(device, 1), 1); // nothing is written for those that do not count
+    device->fails = false;
+    device->reports = true;
+    (void)play(MINUTE);
+    assert_true(facts().federation.version >= 1);
+    assert_int_equal(facts().federation.counts.tasks_missed, 0);
+    assert_true(unreported(device) == 0.0F);
+}
+
+static void try_again(const struct device *device, int times)
+{
+    for (int i = 0; i < times; i++) {
+        assert_true(checkin(&harness, device->id, NULL).has_task);
+    }
+}
+
+static void test_tries_outlive_a_restart_and_go_with_their_transaction(void **state)
+{
+    (void)state;
+    const float missed = tern_unreported_missed(0.0F);
+    const struct device *failing = start_with_one_that_fails();
+    try_again(failing, TERN_TRIES);
+    run_sql(harness.path, "CREATE TRIGGER full BEFORE UPDATE OF unreported ON clients"
+                          " WHEN NEW.unreported <> OLD.unreported"
+                          " BEGIN SELECT RAISE(ABORT, 'disk full'); END");
+    checkin_refused(failing);
+    assert_int_equal(facts().federation.counts.tasks_missed, 0);
+    assert_int_equal(tries_of(failing, 1), 1);
+    run_sql(harness.path, "DROP TRIGGER full");
+    try_again(failing, TERN_TRIES - 1);
+    assert_int_equal(facts().federation.counts.tasks_missed,
+                     0); // those that were not stored are forgotten
+    try_again(failing, 1);
+    assert_int_equal(facts().federation.counts.tasks_missed, 1);
+    assert_int_equal(tries_of(failing, 1), TERN_TRIES + 1);
+    assert_true(unreported(failing) == missed);
+    harness_restart(&harness);
+    try_again(failing, TERN_TRIES);
+    assert_int_equal(tries_of(failing, 1), 2 * TERN_TRIES + 1);
+    assert_true(unreported(failing) == tern_unreported_missed(missed));
+    assert_int_equal(facts().federation.unreliable, 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_usual, teardown)
@@ -288,6 +427,11 @@ int main(void)
         TEST(test_slow_links_are_waited_for),
         TEST(test_one_that_reports_after_all_is_counted_on_again),
         TEST(test_a_record_is_rolled_back),
+        TEST(test_one_that_fails_holds_no_round_until_its_deadline),
+        TEST(test_one_that_fails_is_waited_for_where_the_quorum_needs_it),
+        TEST(test_another_is_asked_in_place_of_one_that_fails),
+        TEST(test_a_few_tries_are_no_fault),
+        TEST(test_tries_outlive_a_restart_and_go_with_their_transaction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
