@@ -259,13 +259,21 @@ static enum tern_result extend_round(struct tern_federation *federation, uint64_
     return TERN_OK;
 }
 
-// A revoked member never reports, and one that does not even come for its task, or has had it for several
-// times as long as the others took, most likely will not either.
+// A client without the federation's scaling of columns has no task.
+static bool does_not_scale(const struct tern_federation *federation,
+                           const struct tern_member *member)
+{
+    return member->state == TERN_MEMBER_INVITED &&
+           tern_statistics_lacks(client_of(federation, member->client));
+}
+
+// A revoked member never reports, and one that does not even come for its task, does not scale its columns, or has
+// had its task for several times as long as the others took, most likely will not either.
 static bool is_gone(const struct tern_federation *federation, const struct tern_pace *pace,
                     const struct tern_member *member, uint64_t now)
 {
     const struct client *client = client_of(federation, member->client);
-    return client->row.revoked ||
+    return client->row.revoked || does_not_scale(federation, member) ||
            (!tern_is_unreliable(client->row.unreported) &&
             (is_silent(federation, member, now) ||
              tern_reliability_is_overdue(federation, pace, member, now)));
@@ -313,6 +321,12 @@ static enum tern_result note_missed(struct tern_federation *federation, uint32_t
     return TERN_OK;
 }
 
+// Whether the round may end without the member's update, though nobody takes its place.
+static bool is_given_up(const struct tern_federation *federation, const struct tern_member *member)
+{
+    return tern_reliability_is_given_up(federation, member) || does_not_scale(federation, member);
+}
+
 // Whether the round still counts on the member's update, or has it.
 static bool is_counted_on(const struct tern_federation *federation,
                           const struct tern_member *member, uint64_t now)
@@ -321,7 +335,7 @@ static bool is_counted_on(const struct tern_federation *federation,
     const bool awaited =
         member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED;
     return member->state == TERN_MEMBER_REPORTED ||
-           (awaited && !tern_reliability_is_given_up(federation, member) &&
+           (awaited && !is_given_up(federation, member) &&
             !tern_is_unreliable(client->row.unreported) && !tern_clients_is_absent(client, now));
 }
 
@@ -333,7 +347,7 @@ static enum tern_result want_fewer(struct tern_federation *federation, uint64_t 
     uint32_t given_up = 0;
     uint32_t others = 0;
     for (uint32_t i = 0; i < machine->member_count; i++) {
-        given_up += tern_reliability_is_given_up(federation, &machine->members[i]);
+        given_up += is_given_up(federation, &machine->members[i]);
         others += is_counted_on(federation, &machine->members[i], now);
     }
     if (given_up == 0 || machine->buffers || !tern_round_want(machine, others)) {

@@ -176,7 +176,7 @@ bool tern_clients_may_train(const struct tern_federation *federation, const stru
 {
     uint64_t within = federation->config.eligible_within_ms;
     bool recent = within == 0 || client->row.last_seen_ms + within >= now;
-    return tern_clients_trains(federation, client) &&
+    return tern_clients_trains(federation, client) && !tern_statistics_lacks(client) &&
            (client->waiting || (recent && tern_clients_came(federation, client, now)));
 }
 

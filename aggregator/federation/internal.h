@@ -416,6 +416,8 @@ bool tern_statistics_are_due(const struct tern_federation *federation);
 // What a client is to do about them before it may have a task. True: nothing else goes into its reply.
 bool tern_statistics_ask(struct tern_federation *federation, struct client *client,
                          struct tern_next *next);
+// Whether it came so often without what it was told to do that rounds do without it.
+bool tern_statistics_lacks(const struct client *client);
 // The scaling by its name, one reference more. NOT_FOUND; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_statistics_blob(const struct tern_federation *federation,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],

@@ -328,11 +328,20 @@ static uint32_t come_back_ms(const struct tern_federation *federation, uint32_t 
     return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
+// Rounds do without one that was told so often, until it comes with the scaling.
+#define UNSCALED_TIMES 4
+
+bool tern_statistics_lacks(const struct client *client)
+{
+    return client->unscaled >= UNSCALED_TIMES;
+}
+
 static void tell(struct tern_federation *federation, struct client *client, struct tern_next *next)
 {
     const uint32_t times = ++client->unscaled;
     next->reply.come_back_ms = come_back_ms(federation, times);
-    if (times > 2 && is_power_of_two(times)) {
+    federation->look_ms = times == UNSCALED_TIMES ? 0 : federation->look_ms;
+    if (times >= UNSCALED_TIMES && is_power_of_two(times)) {
         tern_log(TERN_LOG_WARN, "client-without-scaling", "client=%llu times=%u why=%s",
                  (unsigned long long)client->row.id, times,
                  TERN_LOG_TEXT("it was told to scale its columns, or to tell their statistics, and "

@@ -7,9 +7,12 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 // cmocka wants the headers above first.
 #include <cmocka.h>
+#include <sched.h>
+#include <time.h>
 
 #include "watched_log.h"
 
@@ -439,6 +442,72 @@ static void test_who_looks_at_a_federation_without_is_told_so(void **state)
     answer_free(&answer);
 }
 
+// --- Waiting
+
+static struct tern_federation_facts facts(void)
+{
+    struct tern_service_facts facts;
+    tern_service_facts(harness.service, &facts);
+    return facts.federation;
+}
+
+// By itself: nobody asks meanwhile, and the clock stands still.
+static void await_version(uint32_t version)
+{
+    const time_t until = time(NULL) + 60;
+    while (facts().version != version) {
+        assert_true(time(NULL) < until);
+        sched_yield();
+    }
+}
+
+static void expect_update(uint64_t client, const tern_CheckinRequest *request)
+{
+    uint8_t *body;
+    const tern_CheckinReply reply = checkin_with(&harness, client, request);
+    assert_true(reply.has_task);
+    const size_t len = encode_update(&harness, &reply.task, 0.1F, 10, &body);
+    struct answer answer =
+        put_update(&harness, client, reply.task.round, reply.task.round, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    free(body);
+}
+
+// One that comes and never has the scaling holds no round, and is drawn again once it has it.
+static void test_rounds_do_without_one_that_does_not_scale(void **state)
+{
+    (void)state;
+    harness.config.federation.round.cohort = 3;
+    harness.config.federation.statistics.min_clients = 3;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t two = enroll(&harness, false);
+    const uint64_t odd = enroll(&harness, false);
+    tell_usual(one);
+    tell_usual(two);
+    tell_usual(odd);
+    tern_CheckinReply reply = look_in(one, 0);
+    const uint32_t tag = tern_scaling_tag(reply.scaling.sha256.bytes);
+    const tern_CheckinRequest request = {.scaling = tag};
+    expect_update(one, &request);
+    expect_update(two, &request);
+    for (int i = 0; i < 3; i++) {
+        assert_true(look_in(odd, 0).has_scaling);
+        assert_int_equal(facts().version, 0); // it may come with it yet
+    }
+    assert_true(look_in(odd, 0).has_scaling);
+    await_version(1);
+    expect_update(one, &request);
+    expect_update(two, &request);
+    await_version(2);                            // it was not even asked
+    assert_false(look_in(odd, tag).has_scaling); // now it is there again
+    expect_update(one, &request);
+    expect_update(two, &request);
+    await_version(3);
+    assert_true(look_in(odd, tag).has_task);
+}
+
 // --- Others
 
 static void test_evaluators_wait_for_it(void **state)
@@ -543,6 +612,7 @@ int main(void)
         TEST(test_who_was_revoked_has_no_say),
         TEST(test_one_of_three_moves_it_within_bounds),
         TEST(test_who_does_not_scale_comes_ever_later),
+        TEST(test_rounds_do_without_one_that_does_not_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
