@@ -125,6 +125,7 @@ static cJSON *json_of_member(const struct tern_waiting_member *member)
     cJSON *object = cJSON_CreateObject();
     tern_json_client_columns(object, &member->client, columns);
     tern_json_bool(object, "has_task", member->has_task);
+    tern_json_u64(object, "tries", member->tries);
     return object;
 }
 
@@ -143,9 +144,10 @@ static cJSON *json_of_waiting(const struct tern_waiting *waiting)
     return object;
 }
 
-static void add_missing(void *ctx, const struct tern_db_client *client, bool has_task)
+static void add_missing(void *ctx, const struct tern_db_client *client, bool has_task,
+                        uint32_t tries)
 {
-    tern_waiting_add(ctx, client, has_task);
+    tern_waiting_add(ctx, client, has_task, tries);
 }
 
 // By memory: a dashboard asks every few seconds, and updates wait while this runs.
@@ -158,7 +160,11 @@ static enum tern_result load_waiting(struct tern_service *service, struct tern_d
     struct tern_db_counts counts = {.code_uses_left = 0};
     tern_federation_waits(federation, now_ms, &rules, &facts);
     tern_federation_missing(federation, add_missing, waiting);
-    if (tern_wait_of(&rules, &facts, now_ms) == TERN_WAIT_CLIENTS) {
+    const enum tern_wait wait = tern_wait_of(&rules, &facts, now_ms);
+    if (wait == TERN_WAIT_STATISTICS) {
+        tern_federation_untold(federation, now_ms, add_missing, waiting);
+    }
+    if (wait == TERN_WAIT_CLIENTS) {
         TERN_TRY(tern_db_counts(db, now_ms, &counts));
     }
     const struct tern_waiting_known known = {.rules = &rules,

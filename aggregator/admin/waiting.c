@@ -24,11 +24,11 @@ void tern_waiting_advise(struct tern_waiting *waiting, const char *format, ...)
     va_end(arguments);
 }
 
-// --- The open round's members
+// --- Those who are waited for
 
 // Keeps the few that were seen longest ago, the longest first.
 void tern_waiting_add(struct tern_waiting *waiting, const struct tern_db_client *client,
-                      bool has_task)
+                      bool has_task, uint32_t tries)
 {
     uint32_t at = waiting->shown;
     waiting->missing++;
@@ -41,7 +41,7 @@ void tern_waiting_add(struct tern_waiting *waiting, const struct tern_db_client 
     waiting->shown += waiting->shown < TERN_WAITING_MEMBERS;
     memmove(&waiting->members[at + 1], &waiting->members[at],
             (waiting->shown - at - 1) * sizeof waiting->members[0]);
-    waiting->members[at] = (struct tern_waiting_member){*client, has_task};
+    waiting->members[at] = (struct tern_waiting_member){*client, has_task, tries};
 }
 
 // --- A sentence for each reason
@@ -142,26 +142,38 @@ static void say_seen(struct tern_waiting *waiting, const struct tern_waiting_kno
                  "(`tern-client check`)?");
 }
 
-static void say_statistics(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+static void say_too_few_told(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     const uint32_t wanted = tern_wait_statistics(known->rules);
-    const uint32_t told = known->facts->told;
-    const uint32_t more = wanted > told ? wanted - told : 0;
-    if (more > 0) {
-        say(waiting,
-            "waiting for the statistics of %" PRIu32 " more client%s, by which columns are scaled: "
-            "statistics.min_clients = %" PRIu32,
-            more, more == 1 ? "" : "s", wanted);
-    } else {
-        say(waiting,
-            "waiting for the statistics of clients that have come and told none: %" PRIu32
-            " of %" PRIu32 " have",
-            told, known->facts->trainers.enrolled);
+    const uint32_t more = wanted - known->facts->trainers.told;
+    say(waiting,
+        "waiting for the statistics of %" PRIu32 " more client%s, by which columns are scaled: "
+        "statistics.min_clients = %" PRIu32 ", and %" PRIu32 " of those that have come told none",
+        more, more == 1 ? "" : "s", wanted, known->facts->trainers.untold);
+    tern_waiting_advise(waiting,
+                        "each tells them when it checks in; the log of one that does not says why "
+                        "(event=client-without-scaling here); a lower statistics.min_clients does "
+                        "without");
+}
+
+static void say_statistics(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+{
+    const struct tern_trainers *trainers = &known->facts->trainers;
+    char left[TERN_TEXT];
+    if (trainers->told < tern_wait_statistics(known->rules)) {
+        say_too_few_told(waiting, known);
+        return;
     }
-    tern_waiting_advise(
-        waiting, "each tells them when it checks in; the log of one that does not says why "
-                 "(event=client-without-scaling here); statistics.wait ends the wait for more "
-                 "than statistics.min_clients");
+    say(waiting,
+        "waiting for the statistics of %" PRIu32 " client%s come and told none, for %s at the most",
+        trainers->untold, trainers->untold == 1 ? " that has" : "s that have",
+        tern_text_duration(tern_wait_statistics_left_ms(known->rules, known->facts, known->now_ms),
+                           left));
+    tern_waiting_advise(waiting,
+                        "statistics.wait since the first came; the %" PRIu32 " that are there are "
+                        "enough by then (statistics.min_clients). The log of a client that tells "
+                        "none says why (event=client-without-scaling here)",
+                        trainers->told);
 }
 
 static void say_bytes(struct tern_waiting *waiting, const struct tern_waiting_known *known)
@@ -228,62 +240,88 @@ static enum tern_result load_members(struct tern_db *db, uint32_t round,
         }
         const enum tern_result found = tern_db_client_get(db, assignment.client, &client);
         if (found == TERN_OK && !client.revoked) {
-            tern_waiting_add(waiting, &client, assignment.state == TERN_ASSIGNMENT_TASKED);
+            tern_waiting_add(waiting, &client, assignment.state == TERN_ASSIGNMENT_TASKED,
+                             assignment.tries);
         }
         tern_db_check_row(rows, found);
     }
     return tern_db_end(rows);
 }
 
-static enum tern_result count_trainer(struct tern_db *db, const struct tern_wait_rules *rules,
-                                      const struct tern_db_client *client, uint64_t now_ms,
-                                      struct tern_trainers *trainers)
+// Statistics that clients told, read beside the clients.
+struct told {
+    struct tern_db_rows *rows; // NULL: they are not awaited
+    struct tern_db_statistics row;
+    bool more; // `row` is of the first client that was not read yet
+};
+
+// Whether the client told any. Each is asked about once, in the order of ids.
+static bool has_told(struct told *told, uint64_t client, struct tern_wait_facts *facts)
+{
+    const bool is_its = told->more && told->row.client == client;
+    if (is_its) {
+        facts->first_told_ms =
+            facts->first_told_ms == 0 || told->row.received_ms < facts->first_told_ms
+                ? told->row.received_ms
+                : facts->first_told_ms;
+        told->more = tern_db_next(told->rows, &told->row);
+    }
+    return is_its;
+}
+
+// `waiting` has those that told none.
+static enum tern_result count_trainer(struct tern_db *db, const struct tern_waiting_known *known,
+                                      const struct tern_db_client *client, struct told *told,
+                                      struct tern_wait_facts *facts, struct tern_waiting *waiting)
 {
     struct tern_db_schedule schedule = {.least_bytes = 0};
+    const bool has_its = has_told(told, client->id, facts);
     if (client->evaluator || client->revoked) {
         return TERN_OK;
     }
     TERN_TRY(tern_db_may_miss(tern_db_schedule_get(db, client->id, &schedule)));
     const uint64_t left =
         client->budget_left > client->budget_spent ? client->budget_left - client->budget_spent : 0;
-    const struct tern_trainer trainer = {
-        client->tags, client->created_ms,  client->last_seen_ms, client->budgeted,
-        left,         schedule.least_bytes};
-    tern_trainers_add(trainers, rules, &trainer, now_ms);
+    const struct tern_trainer trainer = {client->tags,
+                                         client->created_ms,
+                                         client->last_seen_ms,
+                                         client->budgeted,
+                                         left,
+                                         schedule.least_bytes,
+                                         has_its};
+    tern_trainers_add(&facts->trainers, known->rules, &trainer, known->now_ms);
+    if (tern_trainer_is_untold(known->rules, &trainer, known->now_ms)) {
+        tern_waiting_add(waiting, client, false, 0);
+    }
     return TERN_OK;
 }
 
-static enum tern_result count_trainers(struct tern_db *db, const struct tern_wait_rules *rules,
-                                       uint64_t now_ms, struct tern_trainers *trainers)
+static enum tern_result count_trainers(struct tern_db *db, const struct tern_waiting_known *known,
+                                       struct tern_wait_facts *facts, struct tern_waiting *waiting)
 {
     struct tern_db_client client;
+    struct told told = {.rows = NULL};
     struct tern_db_rows *rows = tern_db_clients(db);
-    while (tern_db_next(rows, &client)) {
-        tern_db_check_row(rows, count_trainer(db, rules, &client, now_ms, trainers));
+    if (tern_wait_scales(known->rules, facts)) {
+        told.rows = tern_db_statistics(db);
+        told.more = tern_db_next(told.rows, &told.row);
     }
-    return tern_db_end(rows);
+    while (tern_db_next(rows, &client)) {
+        tern_db_check_row(rows, count_trainer(db, known, &client, &told, facts, waiting));
+    }
+    const enum tern_result result = tern_db_end(rows);
+    const enum tern_result other = told.rows != NULL ? tern_db_end(told.rows) : TERN_OK;
+    return result != TERN_OK ? result : other;
 }
 
-// Not of clients that were revoked since, or have other tags than are wanted now.
-static enum tern_result count_told(struct tern_db *db, const struct tern_wait_rules *rules,
-                                   struct tern_wait_facts *facts)
+static enum tern_result find_scaling(struct tern_db *db, bool *scaled)
 {
     uint8_t *scaling = NULL;
     size_t len = 0;
-    struct tern_db_statistics row;
-    struct tern_db_client client;
     const enum tern_result found = tern_db_scaling_get(db, &scaling, &len);
     free(scaling);
-    facts->scaled = found == TERN_OK;
-    TERN_TRY(tern_db_may_miss(found));
-    struct tern_db_rows *rows = tern_db_statistics(db);
-    while (tern_db_next(rows, &row)) {
-        const enum tern_result known = tern_db_client_get(db, row.client, &client);
-        facts->told +=
-            known == TERN_OK && !client.revoked && tern_tags_fit(client.tags, &rules->tags);
-        tern_db_check_row(rows, known);
-    }
-    return tern_db_end(rows);
+    *scaled = found == TERN_OK;
+    return tern_db_may_miss(found);
 }
 
 static enum tern_result add_losses(struct tern_db *db, const struct tern_ending_policy *policy,
@@ -319,9 +357,13 @@ enum tern_result tern_waiting_load(struct tern_db *db, const struct tern_wait_ru
     if (facts.open) {
         TERN_TRY(load_members(db, round->round, waiting));
     } else {
-        TERN_TRY(count_trainers(db, rules, now_ms, &facts.trainers));
-        TERN_TRY(count_told(db, rules, &facts));
+        TERN_TRY(find_scaling(db, &facts.scaled));
+        TERN_TRY(count_trainers(db, &known, &facts, waiting));
         TERN_TRY(add_losses(db, &rules->ending, &facts.losses));
+    }
+    if (!facts.open && tern_wait_of(rules, &facts, now_ms) != TERN_WAIT_STATISTICS) {
+        waiting->shown = 0; // nobody is waited for by name
+        waiting->missing = 0;
     }
     tern_waiting_say(waiting, &known);
     return TERN_OK;

@@ -10,7 +10,8 @@
 
 struct tern_waiting_member {
     struct tern_db_client client;
-    bool has_task; // else it has not come for it
+    bool has_task;  // else it has not come for it
+    uint32_t tries; // times that it came for it, at the least
 };
 
 struct tern_waiting {
@@ -18,7 +19,8 @@ struct tern_waiting {
     char advice[384]; // what to do about it
     enum tern_wait wait;
     bool needs_help; // it does not end by itself
-    // Of the open round's members without an update, those that were seen longest ago.
+    // Of the open round's members without an update, or of the clients that told none of the statistics that the
+    // first round waits for, those that were seen longest ago.
     struct tern_waiting_member members[TERN_WAITING_MEMBERS];
     uint32_t shown;
     uint32_t missing; // all of them
@@ -32,9 +34,9 @@ struct tern_waiting_known {
     uint64_t now_ms;
 };
 
-// Adds one of the open round's members that has no update and was not revoked; `waiting` is zeros at first.
+// Adds one of those that are waited for by name, which was not revoked; `waiting` is zeros at first.
 void tern_waiting_add(struct tern_waiting *waiting, const struct tern_db_client *client,
-                      bool has_task);
+                      bool has_task, uint32_t tries);
 // Says it, once all of those were added.
 void tern_waiting_say(struct tern_waiting *waiting, const struct tern_waiting_known *known);
 

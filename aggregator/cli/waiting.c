@@ -111,6 +111,7 @@ static struct tern_wait_rules rules_of(const struct tern_aggregator_settings *s)
         .ending = {s->round_divergence_rounds, s->round_patience},
         .statistics_are_wanted = strcmp(s->statistics_columns, "clients") == 0,
         .statistics_min_clients = s->statistics_min_clients,
+        .statistics_wait_ms = s->statistics_wait,
     };
     char why[TERN_TAG_WHY_MAX];
     (void)!tern_tags_wanted_parse(s->round_selection, &rules.tags, why);
@@ -138,10 +139,14 @@ void tern_cli_waiting_print(const struct tern_waiting *waiting, uint64_t now_ms)
         char name[TERN_TEXT];
         char seen[TERN_TEXT];
         const bool spent = client->budgeted && client->budget_left <= client->budget_spent;
-        printf("            client %" PRIu64 " (%s), last seen %s%s\n", client->id,
+        printf("            client %" PRIu64 " (%s), last seen %s%s", client->id,
                tern_text_name(client->name, name),
                tern_text_ago(client->last_seen_ms, now_ms, seen),
                spent ? ", its byte budget is spent" : "");
+        if (waiting->members[i].tries > 1) {
+            printf(", came for its task %" PRIu32 " times or more", waiting->members[i].tries);
+        }
+        putchar('\n');
     }
     if (waiting->missing > shown_of(waiting)) {
         printf("            and %" PRIu32 " more\n", waiting->missing - shown_of(waiting));

@@ -329,11 +329,15 @@ void tern_federation_wait_rules(const struct tern_federation_config *config,
                                 struct tern_wait_rules *rules);
 void tern_federation_waits(const struct tern_federation *federation, uint64_t now,
                            struct tern_wait_rules *rules, struct tern_wait_facts *facts);
+// tries: times that it came for its task, at the least
+typedef void tern_federation_take_missing(void *ctx, const struct tern_db_client *client,
+                                          bool has_task, uint32_t tries);
 // Those of the open round's members that have no update and were not revoked.
 void tern_federation_missing(const struct tern_federation *federation,
-                             void (*take)(void *ctx, const struct tern_db_client *client,
-                                          bool has_task),
-                             void *ctx);
+                             tern_federation_take_missing *take, void *ctx);
+// Clients that have come and told no statistics of columns.
+void tern_federation_untold(const struct tern_federation *federation, uint64_t now,
+                            tern_federation_take_missing *take, void *ctx);
 
 // --- Join codes: made by the command line and the admin listener, brought by clients. Reentrant
 

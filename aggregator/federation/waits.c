@@ -22,6 +22,27 @@ void tern_federation_wait_rules(const struct tern_federation_config *config,
         .tags = config->tags,
         .statistics_are_wanted = config->statistics.wanted,
         .statistics_min_clients = config->statistics.min_clients,
+        .statistics_wait_ms = config->statistics.wait_ms,
+    };
+}
+
+static bool may_train(const struct client *client)
+{
+    return !client->row.evaluator && !client->row.revoked;
+}
+
+static struct tern_trainer trainer_of(const struct client *client)
+{
+    const struct tern_db_client *row = &client->row;
+    return (struct tern_trainer){
+        .tags = row->tags,
+        .created_ms = row->created_ms,
+        .last_seen_ms = row->last_seen_ms,
+        .budgeted = row->budgeted,
+        .budget_left =
+            row->budget_left > row->budget_spent ? row->budget_left - row->budget_spent : 0,
+        .least_bytes = client->least_bytes,
+        .has_told = client->has_statistics,
     };
 }
 
@@ -30,24 +51,12 @@ static void count_clients(const struct tern_federation *federation,
                           struct tern_wait_facts *facts)
 {
     facts->trainers = (struct tern_trainers){.enrolled = 0};
-    facts->told = 0;
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         const struct client *client = &federation->clients.list[i];
-        const struct tern_db_client *row = &client->row;
-        if (row->evaluator || row->revoked) {
-            continue;
+        const struct tern_trainer trainer = trainer_of(client);
+        if (may_train(client)) {
+            tern_trainers_add(&facts->trainers, rules, &trainer, now);
         }
-        const struct tern_trainer trainer = {
-            .tags = row->tags,
-            .created_ms = row->created_ms,
-            .last_seen_ms = row->last_seen_ms,
-            .budgeted = row->budgeted,
-            .budget_left =
-                row->budget_left > row->budget_spent ? row->budget_left - row->budget_spent : 0,
-            .least_bytes = client->least_bytes,
-        };
-        tern_trainers_add(&facts->trainers, rules, &trainer, now);
-        facts->told += client->has_statistics && tern_tags_fit(row->tags, &rules->tags);
     }
 }
 
@@ -63,6 +72,7 @@ static void take_round(const struct tern_federation *federation, struct tern_wai
     facts->committed = machine->committed;
     facts->losses = machine->losses;
     facts->last_loss = tern_db_round_loss(&federation->row);
+    facts->first_told_ms = federation->scaling.first_ms;
     facts->scaled = federation->scaling.body != NULL;
 }
 
@@ -75,9 +85,7 @@ void tern_federation_waits(const struct tern_federation *federation, uint64_t no
 }
 
 void tern_federation_missing(const struct tern_federation *federation,
-                             void (*take)(void *ctx, const struct tern_db_client *client,
-                                          bool has_task),
-                             void *ctx)
+                             tern_federation_take_missing *take, void *ctx)
 {
     const struct tern_round_machine *machine = &federation->machine;
     for (uint32_t i = 0; machine->open && i < machine->member_count; i++) {
@@ -86,7 +94,21 @@ void tern_federation_missing(const struct tern_federation *federation,
         const bool is_missing =
             member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED;
         if (is_missing && client != NULL && !client->row.revoked) {
-            take(ctx, &client->row, member->state == TERN_MEMBER_TASKED);
+            take(ctx, &client->row, member->state == TERN_MEMBER_TASKED, member->tries);
+        }
+    }
+}
+
+void tern_federation_untold(const struct tern_federation *federation, uint64_t now,
+                            tern_federation_take_missing *take, void *ctx)
+{
+    struct tern_wait_rules rules;
+    tern_federation_wait_rules(&federation->config, &rules);
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        const struct client *client = &federation->clients.list[i];
+        const struct tern_trainer trainer = trainer_of(client);
+        if (may_train(client) && tern_trainer_is_untold(&rules, &trainer, now)) {
+            take(ctx, &client->row, false, 0);
         }
     }
 }

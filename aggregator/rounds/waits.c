@@ -22,6 +22,21 @@ static bool is_spent(const struct tern_trainer *client)
            (client->budget_left == 0 || client->budget_left < client->least_bytes);
 }
 
+// Whether rounds may count on it: it has come, or has just enrolled.
+static bool has_come(const struct tern_wait_rules *rules, const struct tern_trainer *client,
+                     uint64_t now_ms)
+{
+    return tern_selection_came(client->created_ms, client->last_seen_ms, rules->come_back_min_ms,
+                               now_ms);
+}
+
+bool tern_trainer_is_untold(const struct tern_wait_rules *rules, const struct tern_trainer *client,
+                            uint64_t now_ms)
+{
+    return !client->has_told && tern_tags_fit(client->tags, &rules->tags) &&
+           has_come(rules, client, now_ms);
+}
+
 void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_rules *rules,
                        const struct tern_trainer *client, uint64_t now_ms)
 {
@@ -30,8 +45,9 @@ void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_ru
         trainers->other_tags++;
         return;
     }
-    if (!tern_selection_came(client->created_ms, client->last_seen_ms, rules->come_back_min_ms,
-                             now_ms)) {
+    trainers->told += client->has_told;
+    trainers->untold += tern_trainer_is_untold(rules, client, now_ms);
+    if (!has_come(rules, client, now_ms)) {
         trainers->never_came++;
         return;
     }
@@ -75,12 +91,26 @@ static bool sees_nobody(const struct tern_wait_rules *rules, const struct tern_w
     return facts->trainers.recent == 0;
 }
 
+bool tern_wait_scales(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts)
+{
+    return rules->statistics_are_wanted && !facts->scaled && facts->round == 0;
+}
+
+uint64_t tern_wait_statistics_left_ms(const struct tern_wait_rules *rules,
+                                      const struct tern_wait_facts *facts, uint64_t now_ms)
+{
+    const uint64_t until_ms = facts->first_told_ms + rules->statistics_wait_ms;
+    return until_ms > now_ms ? until_ms - now_ms : 0;
+}
+
 // The first round waits for statistics of columns (federation/statistics.c).
 static bool lacks_statistics(const struct tern_wait_rules *rules,
                              const struct tern_wait_facts *facts, uint64_t now_ms)
 {
-    (void)now_ms;
-    return rules->statistics_are_wanted && !facts->scaled && facts->round == 0;
+    const struct tern_trainers *trainers = &facts->trainers;
+    return tern_wait_scales(rules, facts) &&
+           (trainers->told < tern_wait_statistics(rules) ||
+            (trainers->untold > 0 && tern_wait_statistics_left_ms(rules, facts, now_ms) > 0));
 }
 
 // Where rounds are fitted to budgets, none opens for fewer clients than the quorum (federation/choose.c).
@@ -148,7 +178,7 @@ bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rul
     case TERN_WAIT_BYTES:
         return true;
     case TERN_WAIT_STATISTICS:
-        return facts->told < tern_wait_statistics(rules);
+        return facts->trainers.told < tern_wait_statistics(rules);
     default:
         return false;
     }

@@ -38,6 +38,7 @@ struct tern_wait_rules {
     struct tern_tags_wanted tags;    // of round.selection
     bool statistics_are_wanted;      // statistics.columns = clients
     uint32_t statistics_min_clients; // 0 = min_clients
+    uint64_t statistics_wait_ms;     // with those, for others
 };
 
 // Clients that may train, and were not revoked.
@@ -46,6 +47,8 @@ struct tern_trainers {
     uint32_t never_came; // but have enrolled
     uint32_t recent;     // seen within round.eligible_within
     uint32_t spent;      // of these, without the bytes for another round
+    uint32_t told;       // statistics of columns, which are stored
+    uint32_t untold;     // of those that came: none
     uint32_t other_tags; // than round.selection wants; not among the above
 };
 
@@ -57,7 +60,12 @@ struct tern_trainer {
     bool budgeted;
     uint64_t budget_left; // bytes, less those that were spent since
     uint64_t least_bytes; // that its next round takes; 0 = not known
+    bool has_told;        // statistics of columns
 };
+
+// Whether it has come, or has just enrolled, and has told no statistics of columns.
+bool tern_trainer_is_untold(const struct tern_wait_rules *rules, const struct tern_trainer *client,
+                            uint64_t now_ms);
 
 void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_rules *rules,
                        const struct tern_trainer *client, uint64_t now_ms);
@@ -72,8 +80,8 @@ struct tern_wait_facts {
     struct tern_losses losses; // of those
     float last_loss;
     struct tern_trainers trainers;
-    uint32_t told; // statistics of columns that are stored
-    bool scaled;   // there is a scaling
+    uint64_t first_told_ms; // when statistics of columns first came; 0 = none have
+    bool scaled;            // there is a scaling
 };
 
 enum tern_wait tern_wait_of(const struct tern_wait_rules *rules,
@@ -82,6 +90,12 @@ enum tern_wait tern_wait_of(const struct tern_wait_rules *rules,
 // Whether that ends only if somebody does something.
 bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rules,
                           const struct tern_wait_facts *facts);
+
+// Whether the first round needs statistics of columns; they may be enough.
+bool tern_wait_scales(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts);
+// How long others' statistics are awaited once as many have told them as are needed; 0: no more.
+uint64_t tern_wait_statistics_left_ms(const struct tern_wait_rules *rules,
+                                      const struct tern_wait_facts *facts, uint64_t now_ms);
 
 // Clients whose statistics, and clients that with bytes for a round, are needed.
 uint32_t tern_wait_statistics(const struct tern_wait_rules *rules);

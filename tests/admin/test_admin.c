@@ -27,6 +27,7 @@ static struct tern_db *db;
 static struct tern_service *service;
 static struct tern_http_server *server;
 static struct tern_admin *admin;
+static struct tern_federation_statistics statistics; // wanted by few of these
 static char reply[1 << 18];
 static char why[256];
 
@@ -68,6 +69,7 @@ static void start_service(void)
                 .strategy = &tern_strategy_fedavg,
                 .server_learning_rate = 1.0F,
                 .limits = {.clients = 100, .num_examples = 1000, .norm = 1e6},
+                .statistics = statistics,
             },
         .limits = {.queue = 64},
     };
@@ -99,8 +101,15 @@ static int setup(void **state)
     return 0;
 }
 
+static int setup_with_statistics(void **state)
+{
+    statistics = (struct tern_federation_statistics){.wanted = true, .wait_ms = 3600000};
+    return setup(state);
+}
+
 static int teardown(void **state)
 {
+    statistics.wanted = false;
     (void)state;
     char command[192];
     tern_service_quiesce(service);
@@ -652,6 +661,85 @@ static void test_what_cannot_be_stored_is_told_in_json(void **state)
     tern_db_close(other);
 }
 
+static void tell_statistics(const char *token)
+{
+    const tern_Statistics message = {.num_examples = 10};
+    uint8_t columns[64 * TERN_WIRE_COLUMN_BYTES] = {0};
+    uint8_t body[sizeof columns + 64];
+    size_t len = 0;
+    const struct tern_span span = {columns, sizeof columns};
+    assert_int_equal(tern_wire_encode_statistics(&message, span, body, sizeof body, &len), TERN_OK);
+    const int fd = connect_to(tern_http_port(server));
+    assert_int_equal(exchange(fd, "PUT", TERN_PATH_STATISTICS, token, body, len), 200);
+}
+
+static void check_untold(const char *now, double first, int count)
+{
+    assert_int_equal(ask("GET", "/api/v1/waiting", TOKEN, ""), 200);
+    cJSON *json = json_of_reply();
+    const cJSON *members = cJSON_GetObjectItem(json, "members");
+    assert_non_null(strstr(cJSON_GetStringValue(cJSON_GetObjectItem(json, "now")), now));
+    assert_int_equal(number(json, "waits_for"), count);
+    assert_int_equal(cJSON_GetArraySize(members), count);
+    assert_int_equal(number(cJSON_GetArrayItem(members, 0), "id"), first);
+    assert_int_equal(number(cJSON_GetArrayItem(members, 0), "tries"), 0);
+    cJSON_Delete(json);
+}
+
+static void test_waiting_names_those_whose_statistics_are_awaited(void **state)
+{
+    (void)state;
+    char code[64];
+    char tokens[4][24];
+    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, "{\"uses\":4}"), 201);
+    cJSON *json = json_of_reply();
+    snprintf(code, sizeof code, "%s", cJSON_GetStringValue(cJSON_GetObjectItem(json, "code")));
+    cJSON_Delete(json);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(enroll_with(code, tokens[i]), 200);
+    }
+    assert_int_equal(ask("POST", "/api/v1/clients/3/revoke", TOKEN, ""), 200);
+    tell_statistics(tokens[0]);
+    check_untold("the statistics of 1 more client, by which", 2, 2);
+    check_waiting("statistics", "a lower statistics.min_clients does without");
+    tell_statistics(tokens[1]);
+    check_untold("1 client that has come and told none, for 59 m ", 4, 1);
+    check_waiting("statistics", "the 2 that are there are enough by then");
+    tell_statistics(tokens[3]);
+    check_waiting("members", "its deadline is in");
+}
+
+// Each time that a member comes for the same task.
+static void test_waiting_counts_tries(void **state)
+{
+    (void)state;
+    char code[64];
+    char token[24];
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
+    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, "{\"uses\":2}"), 201);
+    cJSON *json = json_of_reply();
+    snprintf(code, sizeof code, "%s", cJSON_GetStringValue(cJSON_GetObjectItem(json, "code")));
+    cJSON_Delete(json);
+    assert_int_equal(enroll_with(code, token), 200);
+    assert_int_equal(enroll_with(code, token), 200);
+    assert_int_equal(public_post(TERN_PATH_CHECKIN, token, body, len), 200);
+    assert_int_equal(public_post(TERN_PATH_CHECKIN, token, body, len), 200);
+    assert_int_equal(ask("GET", "/api/v1/waiting", TOKEN, ""), 200);
+    json = json_of_reply();
+    const cJSON *member = NULL;
+    cJSON_ArrayForEach(member, cJSON_GetObjectItem(json, "members"))
+    {
+        const bool it_came = number(member, "id") == 2;
+        assert_int_equal(cJSON_IsTrue(cJSON_GetObjectItem(member, "has_task")), it_came);
+        assert_int_equal(number(member, "tries"), it_came ? 2 : 0);
+    }
+    assert_int_equal(number(json, "waits_for"), 2);
+    cJSON_Delete(json);
+}
+
 static void test_address_must_be_local(void **state)
 {
     (void)state;
@@ -715,6 +803,9 @@ int main(void)
         TEST(test_metrics_are_prometheus_text),
         TEST(test_metrics_before_the_first_round),
         TEST(test_waiting_follows_what_happens),
+        TEST(test_waiting_counts_tries),
+        cmocka_unit_test_setup_teardown(test_waiting_names_those_whose_statistics_are_awaited,
+                                        setup_with_statistics, teardown),
         TEST(test_what_cannot_be_stored_is_told_in_json),
         TEST(test_address_must_be_local),
         TEST(test_token_file),

@@ -10,6 +10,7 @@ import stat
 import sqlite3
 import struct
 import subprocess
+import time
 
 from cli import BIN, FAILED, MODEL, NOTHING, USAGE, VALUES, State, insert, main
 
@@ -178,6 +179,11 @@ def status_says_why_nothing_happens():
     shown = state.run("status").text
     assert "client 1 (device-1), last seen " in shown and "client 2 (" not in shown, shown
     assert state.json("status")["silent_longest"] == [1, 3]
+    with sqlite3.connect(state.path / "tern.db") as database:
+        database.execute("UPDATE assignments SET tries = 9 WHERE round = 3 AND client = 3")
+    database.close()
+    lines = [line for line in state.run("status").text.splitlines() if "came for its task" in line]
+    assert len(lines) == 1 and lines[0].endswith(", came for its task 9 times or more") and "client 3 (" in lines[0], lines
     with sqlite3.connect(state.path / "tern.db") as database:
         database.execute("UPDATE assignments SET state = 2 WHERE round = 3")
     database.close()
@@ -566,6 +572,7 @@ def every_reason_names_what_to_do():
         shown = state.run("status", *arguments, "--json").json
         assert now in shown["now"] and advice in shown["advice"], shown
         assert f"            {shown['advice']}\n" in state.run("status", *arguments).text
+        return shown
 
     few = "round.min_clients=5"
     expect("waiting for 2 more clients", "enroll-code --uses 2` makes a join code", few)
@@ -586,6 +593,18 @@ def every_reason_names_what_to_do():
     expect("the next round opens with the next check-in", "`tern-client once`", "round.quorum=2")
     change(state, "UPDATE clients SET budget_spent = 4000")
     expect("the next round opens with the next check-in", "round.come_back_max", *bytes_last)
+    scaled = ("statistics.columns=clients", "statistics.wait=1h")
+    some = expect("waiting for the statistics of 2 more clients, by which columns are scaled: statistics.min_clients = 2, and "
+                  "3 of those that have come told none", "a lower statistics.min_clients does without", *scaled)
+    assert some["silent_longest"] == [1, 2, 3] and some["waits_for"] == 3, some
+    with sqlite3.connect(state.path / "tern.db") as database:
+        for client, ago_s in ((1, 600), (3, 60)):
+            insert(database, "statistics", client=client, received_ms=1000 * (int(time.time()) - ago_s))
+    database.close()
+    some = expect("waiting for the statistics of 1 client that has come and told none, for ", "the 2 that are there", *scaled)
+    assert some["silent_longest"] == [2] and re.search("for (49|50) m [0-9]+ s at the most", some["now"]), some
+    some = expect("the next round opens with the next check-in", "", scaled[0], "statistics.wait=1m")
+    assert some["waits_for"] == 0, some
     tagged = ["round.selection=tags:site=a", "round.min_clients=1"]
     expect("waiting for 1 more client that trains", "3 clients have not the tags of round.selection = tags:site=a", *tagged)
     state.run("tag", 1, "site=a")

@@ -55,9 +55,12 @@ static void test_reasons_in_their_order(void **state)
     check(TERN_WAIT_BYTES, true);
     facts.round = 0;
     rules.statistics_are_wanted = true;
-    facts.told = 3;
+    rules.statistics_wait_ms = 100;
+    facts.first_told_ms = NOW - 99;
+    facts.trainers.told = 3;
+    facts.trainers.untold = 1;
     check(TERN_WAIT_STATISTICS, false);
-    facts.told = 2;
+    facts.trainers.told = 2;
     check(TERN_WAIT_STATISTICS, true);
     facts.trainers.recent = 0;
     check(TERN_WAIT_SEEN, true);
@@ -89,6 +92,28 @@ static void test_what_does_not_hold_a_round_up(void **state)
     check(TERN_WAIT_CHECKIN, false);
 }
 
+// With fewer than are needed for however long; with them until all that came have told theirs, or for a while.
+static void test_for_how_long_statistics_are_awaited(void **state)
+{
+    (void)state;
+    rules.statistics_are_wanted = true;
+    rules.statistics_wait_ms = 100;
+    facts.round = 0;
+    check(TERN_WAIT_STATISTICS, true); // nobody has told any
+    facts.trainers.told = 2;
+    facts.first_told_ms = NOW - 100;
+    check(TERN_WAIT_STATISTICS, true);
+    assert_int_equal(tern_wait_statistics_left_ms(&rules, &facts, NOW), 0);
+    facts.trainers.told = 3;
+    facts.trainers.untold = 1;
+    check(TERN_WAIT_CHECKIN, false);
+    facts.first_told_ms++;
+    assert_int_equal(tern_wait_statistics_left_ms(&rules, &facts, NOW), 1);
+    check(TERN_WAIT_STATISTICS, false);
+    facts.trainers.untold = 0;
+    check(TERN_WAIT_CHECKIN, false);
+}
+
 static void test_how_many_are_needed(void **state)
 {
     (void)state;
@@ -108,26 +133,29 @@ static void test_clients_are_counted_as_one_thing(void **state)
     char why[TERN_TAG_WHY_MAX];
     struct tern_trainers trainers = {0};
     const struct tern_trainer clients[] = {
-        {"site=b", 1, NOW, false, 0, 0},             // other tags
-        {"site=a", 1, 1, false, 0, 0},               // never came
-        {"site=a", 1, NOW - 5001, false, 0, 0},      // too long ago
-        {"site=a", 1, NOW - 5000, false, 0, 0},      // recent
-        {"site=a", 1, NOW, true, 0, 0},              // recent, and spent
-        {"site=a", 1, NOW, true, 99, 100},           // likewise
-        {"site=a", 1, NOW, true, 100, 100},          // recent
-        {"site=a", NOW - 10, NOW - 10, false, 0, 0}, // it has just enrolled
+        {"site=b", 1, NOW, false, 0, 0, true},              // other tags
+        {"site=b", 1, NOW, false, 0, 0, false},             // likewise
+        {"site=a", 1, 1, false, 0, 0, false},               // never came
+        {"site=a", 1, NOW - 5001, false, 0, 0, false},      // too long ago
+        {"site=a", 1, NOW - 5000, false, 0, 0, true},       // recent
+        {"site=a", 1, NOW, true, 0, 0, true},               // recent, and spent
+        {"site=a", 1, NOW, true, 99, 100, false},           // likewise
+        {"site=a", 1, NOW, true, 100, 100, false},          // recent
+        {"site=a", NOW - 10, NOW - 10, false, 0, 0, false}, // it has just enrolled
     };
     assert_int_equal(tern_tags_wanted_parse("tags:site=a", &rules.tags, why), TERN_OK);
     for (size_t i = 0; i < sizeof clients / sizeof clients[0]; i++) {
         tern_trainers_add(&trainers, &rules, &clients[i], NOW);
     }
-    assert_int_equal(trainers.other_tags, 1);
+    assert_int_equal(trainers.other_tags, 2);
     assert_int_equal(trainers.never_came, 1);
     assert_int_equal(trainers.enrolled, 6);
     assert_int_equal(trainers.recent, 5);
     assert_int_equal(trainers.spent, 2);
+    assert_int_equal(trainers.told, 2);
+    assert_int_equal(trainers.untold, 4);
     rules.eligible_within_ms = 0; // whenever they were seen
-    tern_trainers_add(&trainers, &rules, &clients[2], NOW);
+    tern_trainers_add(&trainers, &rules, &clients[3], NOW);
     assert_int_equal(trainers.recent, 6);
 }
 
@@ -147,6 +175,7 @@ int main(void)
         TEST(test_nothing_but_a_checkin),
         TEST(test_reasons_in_their_order),
         TEST(test_what_does_not_hold_a_round_up),
+        TEST(test_for_how_long_statistics_are_awaited),
         TEST(test_how_many_are_needed),
         TEST(test_clients_are_counted_as_one_thing),
         TEST(test_names),

@@ -474,6 +474,39 @@ static void expect_update(uint64_t client, const tern_CheckinRequest *request)
     free(body);
 }
 
+static void check_wait(enum tern_wait wait, bool needs_help, uint32_t told, uint32_t untold)
+{
+    const struct tern_federation_facts is = facts();
+    assert_int_equal(is.wait, wait);
+    assert_int_equal(is.needs_help, needs_help);
+    assert_int_equal(is.trainers.told, told);
+    assert_int_equal(is.trainers.untold, untold);
+}
+
+static void test_it_is_known_what_is_awaited(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t two = enroll(&harness, false);
+    const uint64_t three = enroll(&harness, false);
+    expect_wanted(one);
+    expect_wanted(two);
+    expect_wanted(three);
+    test_advance(1000); // clients are not looked at more often
+    tell_usual(one);
+    check_wait(TERN_WAIT_STATISTICS, true, 1, 2);
+    test_advance(1000);
+    tell_usual(two);
+    check_wait(TERN_WAIT_STATISTICS, false, 2, 1);
+    test_advance(WAIT_MS - 1000 - 1);
+    expect_wanted(three);
+    check_wait(TERN_WAIT_STATISTICS, false, 2, 1);
+    test_advance(1);
+    assert_true(look_in(one, 0).has_scaling);
+    check_wait(TERN_WAIT_MEMBERS, false, 2, 1);
+}
+
 // One that comes and never has the scaling holds no round, and is drawn again once it has it.
 static void test_rounds_do_without_one_that_does_not_scale(void **state)
 {
@@ -612,6 +645,7 @@ int main(void)
         TEST(test_who_was_revoked_has_no_say),
         TEST(test_one_of_three_moves_it_within_bounds),
         TEST(test_who_does_not_scale_comes_ever_later),
+        TEST(test_it_is_known_what_is_awaited),
         TEST(test_rounds_do_without_one_that_does_not_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,18 +52,19 @@ function showNow(status, waiting) {
 
 function showMissing(status, waiting) {
   const host = byId("missing");
-  if (openRound === null || waiting.waits_for === 0) {
+  const untold = waiting.reason === "statistics";
+  if (waiting.waits_for === 0) {
     fill(host, [element("p", { class: "quiet" }, openRound === null ? "No round is open." : "Nobody: all members have reported.")]);
     return;
   }
   const rows = waiting.members.map((member) => [
     `${member.id} ${member.name}`,
     ago(member.last_seen_ms, status.now_ms),
-    member.has_task ? "has its task" : "has not come for its task",
+    untold ? "has told no statistics" : !member.has_task ? "has not come for its task" : member.tries > 1 ? `came for its task ${count(member.tries)} times or more` : "has its task",
     !member.budgeted ? "no limit" : member.budget_left > member.budget_spent ? bytes(member.budget_left - member.budget_spent) : "spent",
   ]);
   const more = waiting.waits_for - waiting.members.length;
-  fill(host, [small("Members of the open round without an update",
+  fill(host, [small(untold ? "Clients whose statistics are awaited" : "Members of the open round without an update",
     [["Client"], ["Last seen", true], ["State"], ["Budget left", true]], rows),
   ...(more > 0 ? [element("p", { class: "quiet" }, `and ${count(more)} more, seen later`)] : [])]);
 }
