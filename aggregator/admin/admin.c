@@ -3,7 +3,6 @@
 #include "admin/internal.h"
 #include "hosted/files.h"
 #include "util/bytes.h"
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,11 +17,6 @@
 
 // Of one list: clients' updates wait while the service thread makes it.
 #define LIST_LIMIT 1000
-
-#define CODE_USES_DEFAULT 1
-#define CODE_USES_MAX 1000000
-#define CODE_EXPIRES_S_DEFAULT 86400
-#define CODE_EXPIRES_S_MAX 31536000
 
 // --- Answers that need no job
 
@@ -197,43 +191,6 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
 
 // --- Requests
 
-// A whole number of the object between 1 and most; `fallback` when it is absent.
-static bool take_number(const cJSON *json, const char *name, double fallback, double most,
-                        double *value)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name);
-    *value = item == NULL ? fallback : cJSON_GetNumberValue(item);
-    return *value >= 1.0 && *value <= most;
-}
-
-// Reads the body of POST /enroll-codes; an empty one takes the defaults.
-static bool parse_code(const struct tern_http_request *request, struct admin_job *job)
-{
-    cJSON *json = request->body_len == 0
-                      ? cJSON_CreateObject()
-                      : cJSON_ParseWithLength((const char *)request->body, request->body_len);
-    double uses = 0;
-    double expires_s = 0;
-    const cJSON *label = cJSON_GetObjectItemCaseSensitive(json, "label");
-    const char *text = label == NULL ? "" : cJSON_GetStringValue(label);
-    const cJSON *tags = cJSON_GetObjectItemCaseSensitive(json, "tags");
-    const char *tags_text = tags == NULL ? "" : cJSON_GetStringValue(tags);
-    char why[TERN_TAG_WHY_MAX];
-    bool good =
-        cJSON_IsObject(json) && tags_text != NULL &&
-        tern_tags_parse(tags_text, job->tags, why) == TERN_OK && text != NULL &&
-        strlen(text) < sizeof job->label &&
-        take_number(json, "uses", CODE_USES_DEFAULT, CODE_USES_MAX, &uses) &&
-        take_number(json, "expires_s", CODE_EXPIRES_S_DEFAULT, CODE_EXPIRES_S_MAX, &expires_s);
-    if (good) {
-        job->uses = (uint32_t)uses;
-        job->expires_ms = (uint64_t)expires_s * 1000;
-        memcpy(job->label, text, strlen(text) + 1);
-    }
-    cJSON_Delete(json);
-    return good;
-}
-
 // Reads "name=NUMBER" off the query and moves it on; false when it is not that, or out of range.
 static bool take_parameter(const char **query, const char *name, uint64_t least, uint64_t most,
                            uint32_t *value)
@@ -285,19 +242,20 @@ static bool is_list(const struct route *route)
            route->job == tern_admin_round_columns;
 }
 
-// What is wrong with a request of a job, as a sentence; NULL when nothing is.
-static const char *parse(const struct route *route, const struct tern_http_request *request,
-                         const char *argument, struct admin_job *job)
+// False: `why` says what is wrong with a request of a job.
+static bool parse(const struct route *route, const struct tern_http_request *request,
+                  const char *argument, struct admin_job *job, char why[TERN_ADMIN_WHY_MAX])
 {
     take_argument(argument, job);
-    if (route->job == tern_admin_enroll_code && !parse_code(request, job)) {
-        return "Send {\"uses\": 1..1000000, \"expires_s\": 1..31536000, \"label\": text, "
-               "\"tags\": \"site=a,line=3\"}.";
+    if (route->job == tern_admin_enroll_code) {
+        return tern_admin_read_code(request, job, why);
     }
     if (is_list(route) && !parse_list(request->query, job)) {
-        return "A list takes ?limit=1..1000 and &after= the last id or round that is known.";
+        snprintf(why, TERN_ADMIN_WHY_MAX,
+                 "A list takes ?limit=1..1000 and &after= the last id or round that is known.");
+        return false;
     }
-    return NULL;
+    return true;
 }
 
 static void submit(struct tern_admin *admin, const struct route *route, const char *argument,
@@ -311,10 +269,10 @@ static void submit(struct tern_admin *admin, const struct route *route, const ch
         tern_http_reply(exchange, &reply);
         return;
     }
-    const char *wrong = parse(route, request, argument, job);
-    if (wrong != NULL) {
+    char why[TERN_ADMIN_WHY_MAX];
+    if (!parse(route, request, argument, job, why)) {
         free(job);
-        tern_admin_reply_error(&reply, 422, TERN_ERR_ARGUMENT, wrong);
+        tern_admin_reply_error(&reply, 422, TERN_ERR_ARGUMENT, why);
         tern_http_reply(exchange, &reply);
         return;
     }

@@ -54,6 +54,18 @@ struct admin_job {
     char code[TERN_JOIN_CODE_ID]; // in the path
 };
 
+// --- Bodies of requests (bodies.c)
+
+#define TERN_ADMIN_WHY_MAX 320
+
+// The JSON object that a body is, and nothing else; NULL where it is none, or has a text with U+0000. The caller's to delete.
+cJSON *tern_admin_read_object(const struct tern_http_request *request);
+// Of POST /enroll-codes; an empty body, as an absent key, takes the defaults. False: `why` says what is wrong.
+bool tern_admin_read_code(const struct tern_http_request *request, struct admin_job *job,
+                          char why[TERN_ADMIN_WHY_MAX]);
+
+// --- What jobs do
+
 #define TERN_ADMIN_JOB(name)                                                                       \
     enum tern_result name(struct tern_service *service, struct tern_db *db, uint64_t now_ms,       \
                           void *ctx, struct tern_http_reply *reply)

@@ -108,7 +108,7 @@ static void set_cookie(const struct tern_admin *admin, const struct tern_http_re
 static bool read_token(const struct tern_admin *admin, const struct tern_http_request *request,
                        bool *right)
 {
-    cJSON *json = cJSON_ParseWithLength((const char *)request->body, request->body_len);
+    cJSON *json = tern_admin_read_object(request);
     const char *token = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "token"));
     *right = token != NULL && is_token(admin, token);
     const bool good = token != NULL;

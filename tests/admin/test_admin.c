@@ -311,6 +311,42 @@ static void test_bad_code_requests(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, bad[i]), 422);
     }
+    static const struct {
+        const char *body;
+        const char *says; // of the sentence
+    } named[] = {
+        {"{\"uses\":1.5}", "\"uses\" must be a whole number, 1..1000000."},
+        {"{\"uses\":null}", "\"uses\" must be a whole number"},
+        {"{\"uses\":1e400}", "\"uses\" must be a whole number"},
+        {"{\"expires_s\":0.5}", "\"expires_s\" must be a whole number, 1..31536000."},
+        {"{\"use\":1}", "There is no key \"use\": uses, expires_s, label and tags are known."},
+        {"{\"Uses\":1}", "There is no key \"Uses\""},
+        {"{\"uses\":1,\"uses\":9}", "\"uses\" stands twice."},
+        {"{\"uses\":1}{", "a JSON object"},
+        {"{\"uses\":1},", "a JSON object"},
+        {"{\"label\":\"a\\u0000b\"}", "a JSON object"},
+        {"{\"uses\\u0000\":3}", "a JSON object"},
+        {"{\"label\":\"\\u001b[2J\"}", "\"label\" must be a text"},
+        {"{\"label\":\"\xff\"}", "\"label\" must be a text"},
+        {"{\"tags\":\"site\"}", "\"tags\": \"site\" has no value"},
+    };
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
+        assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, named[i].body), 422);
+        cJSON *json = json_of_reply();
+        const char *sentence = cJSON_GetStringValue(cJSON_GetObjectItem(json, "message"));
+        assert_non_null(strstr(sentence, named[i].says));
+        cJSON_Delete(json);
+    }
+    assert_int_equal(ask("GET", "/api/v1/enroll-codes", TOKEN, ""), 200);
+    cJSON *codes = json_of_reply();
+    assert_int_equal(cJSON_GetArraySize(codes), 0);
+    cJSON_Delete(codes);
+    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, " {\"uses\":2e1}\r\n"), 201);
+    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, "{\"label\":\"\\\\u0000\"}"), 201);
+    char nested[4001];
+    memset(nested, '[', sizeof nested - 1);
+    nested[sizeof nested - 1] = '\0';
+    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, nested), 422);
     char large[5000];
     memset(large, ' ', sizeof large - 1);
     large[sizeof large - 1] = '\0';
