@@ -129,9 +129,9 @@ static int open_store(struct serving *serving)
     // The lock first: `restore` may be putting another file in the place of the database.
     TERN_CLI_TRY(tern_state_lock(serving->cli, &serving->lock));
     TERN_CLI_TRY(tern_state_open(serving->cli, &serving->db));
+    TERN_CLI_TRY(read_model(serving));
     TERN_CLI_TRY(check_files(serving));
-    TERN_CLI_TRY(tern_standby(serving->cli, serving->db, &serving->signals, &serving->stopped));
-    return serving->stopped ? TERN_EXIT_OK : read_model(serving);
+    return tern_standby(serving->cli, serving->db, &serving->signals, &serving->stopped);
 }
 
 static int start_service(struct serving *serving)

@@ -266,7 +266,7 @@ static void two_services_do_not_serve_one_database(void **state)
     struct tern_db *other = open_at(f->path);
     assert_ok(f, tern_db_hold(f->db));
     assert_int_equal(tern_db_hold(other), TERN_ERR_STATE);
-    assert_non_null(strstr(tern_db_error(other), "another process"));
+    assert_non_null(strstr(tern_db_error(other), "another aggregator"));
     assert_int_equal(add_alone(other, 1), TERN_OK); // verbs go on
     tern_db_close(f->db);
     assert_int_equal(tern_db_hold(other), TERN_OK);
