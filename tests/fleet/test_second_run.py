@@ -30,10 +30,10 @@ def restart(aggregator, rounds):
 
 
 def compare(fleet_, status):
-    """Both ends count the same bytes; only a connection's last packets may be seen by one of them."""
+    """Both ends count the same bytes; only a connection's last packets, and acknowledgements, may be seen by one of them."""
     mean = status["per_client_and_round"]
     check(status["client_rounds"] == fleet_["participations"], f"{status} beside {fleet_}")
-    for layer, share in (("payload", 1e-6), ("http", 1e-6), ("tls", 0.02), ("wire", 0.1)):
+    for layer, share in (("payload", 1e-6), ("http", 1e-6), ("tls", 0.02), ("wire", 0.2)):
         for way in ("up", "down"):
             key = f"{layer}_{way}"
             check(near(mean[key], fleet_[key], share), f"{key}: {mean[key]}, not {fleet_[key]}")
