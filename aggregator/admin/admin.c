@@ -366,8 +366,7 @@ static enum tern_result read_token(struct tern_admin *admin, char why[256])
     return TERN_OK;
 }
 
-// Plain text is for this machine only.
-static bool is_local(const char *address)
+bool tern_admin_may_listen_on(const char *address)
 {
     return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 ||
            strncmp(address, "unix:", 5) == 0;
@@ -389,7 +388,7 @@ static enum tern_result start(struct tern_admin *admin, char why[256])
         .on_refusal = on_refusal,
         .on_answered = on_answered,
     };
-    if (!is_local(admin->config.address)) {
+    if (!tern_admin_may_listen_on(admin->config.address)) {
         snprintf(why, 256, "admin.address %s is not loopback (127.0.0.1, ::1) or unix:/path",
                  admin->config.address);
         return TERN_ERR_CONFIG;

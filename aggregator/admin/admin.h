@@ -20,6 +20,9 @@ struct tern_admin_config {
     uint64_t (*monotonic_ms)(void);         // of sessions; NULL = the machine's
 };
 
+// Plain text is for this machine only: whether it is loopback or a unix socket.
+bool tern_admin_may_listen_on(const char *address);
+
 // TERN_ERR_CONFIG   the token file cannot be read or is malformed; the address is not loopback
 // TERN_ERR_NETWORK  the address cannot be bound
 TERN_MUST_USE enum tern_result tern_admin_start(const struct tern_admin_config *config,

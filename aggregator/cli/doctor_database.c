@@ -1,4 +1,5 @@
 #include "cli/doctor_checks.h"
+#include "cli/standby.h"
 #include "cli/waiting.h"
 
 #include <inttypes.h>
@@ -75,6 +76,21 @@ static void say_waiting(struct tern_doctor *doctor, const struct tern_waiting *w
         waiting->needs_help ? waiting->advice : NULL, "%s%s", waiting->sentence, names);
 }
 
+// Who leads, where several aggregators serve the database.
+static enum tern_result say_nodes(struct tern_doctor *doctor, struct tern_db *db)
+{
+    struct tern_db_node nodes[TERN_STANDBY_NODES];
+    char leader[TERN_STANDBY_NAME_MAX];
+    size_t count = 0;
+    TERN_TRY(tern_db_nodes(db, nodes, TERN_STANDBY_NODES, &count));
+    if (count > 0 && nodes[0].leads) {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, DATABASE, NULL,
+                          "%s leads, and %zu stand by, which listen to nobody",
+                          tern_standby_name(&nodes[0], leader), count - 1);
+    }
+    return TERN_OK;
+}
+
 static enum tern_result look(struct tern_doctor *doctor, struct tern_db *db)
 {
     struct tern_status status;
@@ -87,13 +103,19 @@ static enum tern_result look(struct tern_doctor *doctor, struct tern_db *db)
     check_size(doctor, &status.counts, free_bytes);
     check_clock(doctor, &status);
     say_waiting(doctor, &waiting);
-    return TERN_OK;
+    return say_nodes(doctor, db);
 }
+
+// What keeps a server from answering is no damage, and a backup would take away what was acknowledged.
+static const char look_at_postgres[] =
+    "start PostgreSQL, or look at store.url and what it needs; nothing that was stored is lost by "
+    "this, and a service goes on by itself";
+static const char restore[] = "stop the service and restore a backup (docs/OPERATIONS.md, \"When "
+                              "it is broken\")";
 
 void tern_doctor_database(struct tern_doctor *doctor)
 {
-    static const char advice[] = "stop the service and restore a backup (docs/OPERATIONS.md, "
-                                 "\"When it is broken\")";
+    const char *advice = tern_state_is_postgres(doctor->cli) ? look_at_postgres : restore;
     char path[PATH_MAX];
     char why[256];
     struct tern_db *db;
@@ -106,10 +128,12 @@ void tern_doctor_database(struct tern_doctor *doctor)
     result = tern_db_begin_reading(db);
     result = result == TERN_OK ? look(doctor, db) : result;
     if (result != TERN_OK) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
-                          result == TERN_ERR_BUSY ? "try again" : advice, "%s",
-                          tern_db_error(db)[0] != '\0' ? tern_db_error(db)
-                                                       : tern_result_sentence(result));
+        tern_findings_say(
+            &doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
+            result == TERN_ERR_BUSY ? "try again"
+            : tern_db_damaged(db)   ? restore
+                                    : advice,
+            "%s", tern_db_error(db)[0] != '\0' ? tern_db_error(db) : tern_result_sentence(result));
     }
     tern_db_close(db);
 }

@@ -1,5 +1,6 @@
 #include "cli/service_config.h"
 
+#include "admin/admin.h"
 #include "cli/spending.h"
 #include "cli/tls_files.h"
 #include "codec/codec.h"
@@ -186,6 +187,15 @@ static int check_networks(struct tern_cli *cli, const char *name, const char *te
     return tern_cli_check(cli, result, "server.%s: %s", name, why);
 }
 
+static int check_admin(struct tern_cli *cli, const char *address)
+{
+    return address[0] == '\0' || tern_admin_may_listen_on(address)
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_CONFIG,
+                               "admin.address %s is not loopback (127.0.0.1, ::1) or unix:/path",
+                               address);
+}
+
 int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_settings *s,
                           struct tern_service_config *config)
 {
@@ -205,5 +215,6 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
     TERN_CLI_TRY(fill_statistics(&filling));
     TERN_CLI_TRY(check_networks(cli, "proxy_from", s->server_proxy_from));
     TERN_CLI_TRY(check_networks(cli, "cache_from", s->server_cache_from));
+    TERN_CLI_TRY(check_admin(cli, s->admin_address));
     return check_together(&filling);
 }

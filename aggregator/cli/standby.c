@@ -37,6 +37,9 @@ static bool find_leader(struct standby *standby, char leader[TERN_STANDBY_NAME_M
 
 static void say_leader(struct standby *standby, const char *leader)
 {
+    if (standby->has_said_lost) {
+        tern_log(TERN_LOG_INFO, "store-reached", "leader=%s", TERN_LOG_TEXT(leader));
+    }
     standby->has_said_lost = false;
     tern_notify("READY=1\nWATCHDOG=1\nSTATUS=stands by: %s leads\n", leader);
     if (strcmp(leader, standby->leader) == 0) {
@@ -58,11 +61,15 @@ static void say_lost(struct standby *standby)
     standby->has_said_lost = true;
 }
 
-// Settings are read when it starts, so a SIGHUP has nothing to do here.
+// Settings are read when it starts.
 static bool is_stopped(const struct standby *standby, int seconds)
 {
     const struct timespec wait = {.tv_sec = seconds};
     const int number = sigtimedwait(standby->signals, NULL, &wait);
+    if (number == SIGHUP) {
+        tern_log(TERN_LOG_WARN, "reload-refused",
+                 "why=\"it stands by; restart it for other settings\"");
+    }
     return number == SIGTERM || number == SIGINT;
 }
 

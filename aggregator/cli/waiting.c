@@ -67,29 +67,40 @@ static bool is_led(struct tern_db *db)
     return tern_db_nodes(db, &node, 1, &count) == TERN_OK && count == 1 && node.leads;
 }
 
+static void say_not_running(struct tern_waiting *waiting)
+{
+    put_before(waiting, "the service is not running (`tern-aggregator serve`)");
+    if (!waiting->needs_help) {
+        tern_waiting_advise(waiting, "systemctl start tern-aggregator; why it ended is in its log: "
+                                     "journalctl -u tern-aggregator");
+    }
+}
+
 static void look_at_service(const struct tern_cli *cli, struct tern_db *db,
                             struct tern_waiting *waiting)
 {
     char why[256];
-    const bool is_served = tern_state_is_served(cli);
-    const enum tern_readiness ready =
-        is_served ? tern_readiness_ask(tern_state_settings(cli), why) : TERN_READINESS_BAD;
-    if (ready == TERN_READINESS_BAD && is_led(db)) {
-        return; // which aggregator does is said elsewhere
-    }
-    if (!is_served) {
-        put_before(waiting, "the service is not running (`tern-aggregator serve`)");
-        if (!waiting->needs_help) {
-            tern_waiting_advise(
-                waiting, "systemctl start tern-aggregator; why it ended is in its log: journalctl "
-                         "-u tern-aggregator");
+    if (!tern_state_is_served(cli)) {
+        if (!is_led(db)) { // by another machine's, which is said elsewhere
+            say_not_running(waiting);
         }
-    } else if (ready == TERN_READINESS_BAD) {
+        return;
+    }
+    switch (tern_readiness_ask(tern_state_settings(cli), why)) {
+    case TERN_READINESS_BAD:
         put_before(waiting, why);
         tern_waiting_advise(waiting, "%s", tern_readiness_advice(why));
         waiting->needs_help = true;
-    } else {
+        break;
+    case TERN_READINESS_SILENT:
+        put_before(waiting, "the service runs, but does not answer at admin.address");
+        tern_waiting_advise(waiting, "look again; if it stays so, read its log, then restart it");
+        waiting->needs_help = true;
+        break;
+    case TERN_READINESS_GOOD:
+    case TERN_READINESS_UNKNOWN:
         take_its_word(cli, waiting);
+        break;
     }
 }
 

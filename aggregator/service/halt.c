@@ -14,7 +14,8 @@ bool tern_service_is_halted(const struct tern_service *service)
 
 static void tell(struct tern_service *service)
 {
-    tern_log(TERN_LOG_ERROR, "halted", "why=%s", TERN_LOG_TEXT(service->halt_why));
+    tern_log(TERN_LOG_ERROR, tern_db_is_displaced(service->db) ? "displaced" : "halted", "why=%s",
+             TERN_LOG_TEXT(service->halt_why));
     if (service->config.on_halted != NULL) {
         service->config.on_halted(service->config.halted_ctx);
     }

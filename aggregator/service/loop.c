@@ -418,6 +418,11 @@ static uint64_t idle_ms(const struct tern_service *service)
     if (tern_service_is_halted(service)) {
         return SLEEP_MAX_MS;
     }
+    // What is overdue is tried again with the next request, or in a second.
+    if (service->broken || service->view.failure[0] != '\0') {
+        return left_until(service->batch_ms + SLEEP_MAX_MS, tern_service_monotonic(service),
+                          SLEEP_MAX_MS);
+    }
     const bool waited =
         service->waiting.first != NULL && !tern_federation_is_merging(service->federation);
     if (service->held.asking != 0 || waited) {

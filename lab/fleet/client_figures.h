@@ -1,5 +1,5 @@
 // How good a model that tells no classes is on each client's own data: on the test examples of its groups. Called
-// by what measures a finished run's model; pure but for the heap; reentrant.
+// by what measures a finished run's model; pure but for the heap; not reentrant.
 #ifndef TERN_FLEET_CLIENT_FIGURES_H
 #define TERN_FLEET_CLIENT_FIGURES_H
 

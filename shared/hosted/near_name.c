@@ -34,7 +34,7 @@ size_t tern_edit_distance(const char *a, const char *b)
 
 size_t tern_near_limit(const char *written)
 {
-    return strlen(written) / 3 + 2;
+    return (strlen(written) + 1) / 3 + 1;
 }
 
 void tern_near_offer(struct tern_near_name *search, const char *name)
