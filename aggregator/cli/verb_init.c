@@ -29,16 +29,34 @@ static int take_model(struct tern_cli *cli, const struct tern_proposal *proposal
                              : (int)tern_cli_exit_code(result);
 }
 
+static bool holds_federation(const char *database)
+{
+    char why[256];
+    struct tern_db *db;
+    if (!tern_db_is_url(database)) {
+        return access(database, F_OK) == 0;
+    }
+    const enum tern_result result = tern_db_open(database, &db, why);
+    if (result == TERN_OK) {
+        tern_db_close(db);
+    }
+    return result == TERN_OK;
+}
+
+// What else keeps it from being made is found when it is.
 static int refuse_old_state(struct tern_cli *cli)
 {
     char database[PATH_MAX];
     tern_state_database(cli, database);
-    return tern_state_is_postgres(cli) || access(database, F_OK) != 0 // making it finds out
+    return !holds_federation(database)
                ? TERN_EXIT_OK
                : tern_cli_fail(cli, TERN_ERR_IO,
-                               "%s holds a federation already; choose another --state, or see it"
+                               "%s holds a federation already; choose another %s, or see it"
                                " with `tern-aggregator status`",
-                               tern_state_settings(cli)->federation_state);
+                               tern_state_is_postgres(cli)
+                                   ? database
+                                   : tern_state_settings(cli)->federation_state,
+                               tern_state_is_postgres(cli) ? "store.url" : "--state");
 }
 
 static int make_state(struct tern_cli *cli, const struct tern_db_federation *federation,

@@ -184,10 +184,28 @@ static enum tern_result is_there(struct postgres *pg, bool *there)
 {
     int64_t number = 0;
     TERN_TRY(tern_postgres_number(
-        pg, "SELECT CASE WHEN to_regclass('schema_version') IS NULL THEN 0 ELSE 1 END", NULL, 0,
-        &number));
-    *there = number == 1;
+        pg,
+        "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('schema_version')"
+        " AND attname IN ('version', 'commits')",
+        NULL, 0, &number));
+    *there = number == 2;
     return TERN_OK;
+}
+
+// Beside tables of another program a federation would meet names of its own.
+static enum tern_result refuse_others(struct postgres *pg)
+{
+    int64_t tables = 0;
+    TERN_TRY(tern_postgres_number(
+        pg,
+        "SELECT count(*) FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm', 'f')"
+        " AND relnamespace = CAST(current_schema() AS regnamespace)",
+        NULL, 0, &tables));
+    return tables == 0
+               ? TERN_OK
+               : tern_sql_fail(&pg->base, TERN_ERR_CONFLICT,
+                               "the schema holds tables of another program; take a database, or a "
+                               "schema, of its own");
 }
 
 static enum tern_result fill_new(struct postgres *pg, tern_sql_filler fill, void *ctx)
@@ -200,6 +218,7 @@ static enum tern_result fill_new(struct postgres *pg, tern_sql_filler fill, void
     if (there) {
         return tern_sql_fail(sql, TERN_ERR_CONFLICT, "a federation is there already");
     }
+    TERN_TRY(refuse_others(pg));
     sql->in_transaction = true;
     TERN_TRY(run(sql, TABLE)); // of two that do so at once, one waits for the other and fails
     TERN_TRY(fill(sql, ctx));

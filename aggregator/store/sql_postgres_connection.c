@@ -40,9 +40,28 @@ static enum tern_result refuse_server(struct postgres *pg)
     return TERN_OK;
 }
 
+static enum tern_result refuse_unwritable(struct postgres *pg)
+{
+    const struct step ask = {
+        .text = "SELECT CAST(CASE WHEN pg_is_in_recovery() THEN 1"
+                " WHEN NOT has_table_privilege('schema_version', 'UPDATE') THEN 2 ELSE 0 END"
+                " AS BIGINT)"};
+    int64_t found = 0;
+    TERN_TRY(tern_postgres_do(pg, &ask, 1, &found));
+    return found == 0
+               ? TERN_OK
+               : tern_sql_fail(&pg->base, TERN_ERR_CONFIG,
+                               found == 1
+                                   ? "PostgreSQL is a replica there, which can only be read; "
+                                     "store.url must lead to the primary server"
+                                   : "the role may not write the federation's tables; serve as the "
+                                     "one that owns them, or let it be granted");
+}
+
 // Waits as long as a write does: after a kill, the server may not yet know that the other one is gone.
 static enum tern_result take_hold(struct postgres *pg)
 {
+    TERN_TRY(refuse_unwritable(pg));
     const enum tern_result result = tern_postgres_run(pg, "SELECT pg_advisory_lock(" SERVICE ")");
     return result != TERN_ERR_BUSY
                ? result

@@ -105,7 +105,8 @@ TERN_MUST_USE enum tern_result tern_db_open_again(const char *path, struct tern_
                                                   char why[256]);
 // For a service, before it reads: keeps other services away until db is closed, also those on other machines,
 // and waits until what one before had on its way is done. Nothing for a file, beside which there is a lock.
-// TERN_ERR_STATE  another one serves it, also after five seconds
+// TERN_ERR_STATE   another one serves it, also after five seconds
+// TERN_ERR_CONFIG  it cannot be written by this one
 TERN_MUST_USE enum tern_result tern_db_hold(struct tern_db *db);
 // Whether the connection by which it was held was lost, and another service holds it since: this one has no part in
 // it any more, and what it does fails.

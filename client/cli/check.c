@@ -295,6 +295,14 @@ static void look_at_data(const struct tern_cli *cli, struct session *session,
     federation->spec = tern_cli_option(cli, "model", enrolled);
     if (tern_external_kind_of(&tern_client_settings, &external.kind, why) != TERN_OK) {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "data", NULL, "%s", why);
+    } else if (external.kind != EXTERNAL_NONE && federation->shared != CHECK_SCALING_UNKNOWN &&
+               federation->shared != CHECK_SCALING_NONE) {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "data",
+                          "take client.trainer out of the settings, so that the built-in trainer "
+                          "trains; or ask the operator about statistics.columns",
+                          "clients of this federation share statistics of their columns, which "
+                          "client.trainer = %s has none of: no round will ask this one",
+                          tern_client_settings.trainer);
     } else if (external.kind != EXTERNAL_NONE) {
         tern_findings_say(findings, TERN_HEALTH_GOOD, "data", NULL,
                           "the affair of client.trainer = %s: try that by tern-client train-check",

@@ -8,6 +8,7 @@ import pathlib
 import re
 import signal
 import ssl
+import subprocess
 import sys
 import time
 
@@ -121,6 +122,10 @@ def test():
         skip("there is no PostgreSQL here")
     with cluster.Cluster() as postgres, Workspace() as workspace:
         aggregator = Aggregator(workspace, settings(postgres.url()))
+        again = subprocess.run([BIN / "tern-aggregator", "init", "--config", aggregator.config, "--state",
+                                workspace.path / "again"], capture_output=True, text=True, timeout=PATIENCE)
+        check(again.returncode != 0 and "holds a federation already" in again.stderr, again.stderr)
+        check(not (workspace.path / "again").exists(), "a refused init leaves a folder")
         model = train(aggregator, workspace, disturb_by(postgres))
         stored = {tuple(map(int, line.split("|")))
                   for line in postgres.sql("SELECT client, round FROM updates").splitlines()}

@@ -273,6 +273,49 @@ static void two_services_do_not_serve_one_database(void **state)
     f->db = other;
 }
 
+static void do_sql(const char *url, const char *sql)
+{
+    PGconn *connection = PQconnectdb(url);
+    PGresult *result = PQexec(connection, sql);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK) {
+        fail_msg("%s: %s", sql, PQerrorMessage(connection));
+    }
+    PQclear(result);
+    PQfinish(connection);
+}
+
+static void who_may_not_write_does_not_serve(void **state)
+{
+    struct fixture *f = *state;
+    char path[512];
+    do_sql(f->path,
+           "CREATE ROLE looker LOGIN; DO $$BEGIN EXECUTE"
+           " format('GRANT USAGE ON SCHEMA %I TO looker', current_schema()); EXECUTE"
+           " format('GRANT SELECT ON ALL TABLES IN SCHEMA %I TO looker', current_schema()); END$$");
+    const char *host = strchr(f->path, '@');
+    assert_non_null(host);
+    snprintf(path, sizeof path, "postgresql://looker%s", host);
+    struct tern_db *db = open_at(path);
+    assert_int_equal(tern_db_hold(db), TERN_ERR_CONFIG);
+    assert_non_null(strstr(tern_db_error(db), "may not write"));
+    tern_db_close(db);
+    do_sql(f->path, "DROP OWNED BY looker; DROP ROLE looker");
+}
+
+static void tables_of_another_program_are_left_alone(void **state)
+{
+    struct fixture *f = *state;
+    const struct tern_db_federation federation = {.model_spec = "softmax:4-2"};
+    char path[512];
+    char why[256];
+    struct tern_db *db = NULL;
+    test_store_place(f->folder, "foreign", path, sizeof path);
+    do_sql(path, "CREATE TABLE schema_version (v INTEGER)");
+    assert_int_equal(tern_db_create(path, &federation, NULL, 10, why), TERN_ERR_CONFLICT);
+    assert_non_null(strstr(why, "another program"));
+    assert_int_equal(tern_db_open(path, &db, why), TERN_ERR_NOT_FOUND);
+}
+
 static void a_service_holds_it_by_each_connection(void **state)
 {
     struct fixture *f = *state;
@@ -422,6 +465,8 @@ static int run_tests_of_a_server(void)
         TEST(a_transaction_ends_with_its_connection),
         TEST(rows_end_with_their_connection),
         TEST(two_services_do_not_serve_one_database),
+        TEST(who_may_not_write_does_not_serve),
+        TEST(tables_of_another_program_are_left_alone),
         TEST(a_service_holds_it_by_each_connection),
         TEST(rows_wait_while_others_are_asked_for),
         TEST(what_is_no_text_is_refused_alone),
