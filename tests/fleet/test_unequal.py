@@ -141,7 +141,8 @@ def absences():
             result["arrival_accuracy"])))
         check(sorted(arrivals) == [1, 2], f"{arrivals}")
         version, missed, payload, accuracy = arrivals[2]
-        check((version, missed) == (back - 1, back - 3) and payload > 0, f"back in round {back}: {arrivals[2]}")
+        # It may be late for the round that it comes back in, beside whose members it was invited.
+        check(6 <= version < back and missed == version - 2 and payload > 0, f"back in round {back}: {arrivals[2]}")
         check(abs(accuracy - result["accuracy"][version - 1]) < 0.2, f"back: {arrivals[2]}")
         check(arrivals[1][0] == arrivals[1][1] >= 3, f"joined: {arrivals[1]}")
         chain = sum(result["round_trunk_down"][version - missed:version])
