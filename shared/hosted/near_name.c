@@ -34,7 +34,8 @@ size_t tern_edit_distance(const char *a, const char *b)
 
 size_t tern_near_limit(const char *written)
 {
-    return (strlen(written) + 1) / 3 + 1;
+    const size_t len = strlen(written);
+    return (len < 4 ? 1 : len < 12 ? 2 : len / 4) + 1;
 }
 
 void tern_near_offer(struct tern_near_name *search, const char *name)

@@ -63,7 +63,8 @@ def program_of(package, folder, called=None):
     program, root = harness.neighbour(package, name)
     if root == pathlib.Path("/"):
         return program, ""
-    shutil.copytree(root / "usr", folder / "usr", symlinks=True, ignore=shutil.ignore_patterns("share"))
+    if not (folder / "usr").exists():
+        shutil.copytree(root / "usr", folder / "usr", symlinks=True, ignore=shutil.ignore_patterns("share"))
     return folder / name, ":".join(str(path) for path in sorted(folder.glob("usr/lib/*-linux-gnu*")))
 
 
