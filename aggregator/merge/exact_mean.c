@@ -126,7 +126,7 @@ static void *make_cells(struct tern_exact_mean *mean, enum tern_result *result)
         *result = TERN_ERR_NO_MEMORY;
         return NULL;
     }
-    tern_large_pages(cells, size_of_cells(mean));
+    tern_large_pages(cells, count * sizeof(uint64_t));
     mean->used += size_of_cells(mean);
     return cells;
 }
