@@ -223,7 +223,7 @@ static void reload(struct tern_service *service)
     service->broken = loaded != TERN_OK;
     if (service->broken) {
         tern_service_halt_if_needed(service);
-        tern_log(TERN_LOG_ERROR, "reload-failed", "error=%s detail=%s", tern_result_name(loaded),
+        tern_log(TERN_LOG_ERROR, "load-failed", "error=%s detail=%s", tern_result_name(loaded),
                  TERN_LOG_TEXT(tern_db_error(service->db)));
     }
 }
