@@ -84,6 +84,8 @@ static void print_entry(const struct tern_codec_entry *entry)
     print_fact("feedback", feedback_name(entry->feedback),
                entry->random ? ", draws random numbers" : "");
     print_fact("use", uses_of(entry), "");
+    print_fact("good for", entry->good_for, "");
+    print_fact("not for", entry->not_for, "");
     for (const struct tern_codec_parameter *at = entry->parameters; at->key != NULL; at++) {
         char preset[32];
         char left_out[64];
@@ -120,6 +122,8 @@ static cJSON *entry_json(const struct tern_codec_entry *entry)
     cJSON_AddNumberToObject(json, "id", (double)entry->id);
     cJSON_AddStringToObject(json, "summary", entry->summary);
     cJSON_AddStringToObject(json, "source", entry->source);
+    cJSON_AddStringToObject(json, "good_for", entry->good_for);
+    cJSON_AddStringToObject(json, "not_for", entry->not_for);
     cJSON_AddStringToObject(json, "feedback", feedback_name(entry->feedback));
     cJSON_AddBoolToObject(json, "random", entry->random);
     cJSON_AddBoolToObject(json, "uploads", true);

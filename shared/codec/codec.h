@@ -99,8 +99,10 @@ enum tern_feedback {
 struct tern_codec_entry {
     enum tern_codec_id id;
     const char *name;
-    const char *summary; // one line
-    const char *source;  // paper and section
+    const char *summary;  // one line
+    const char *source;   // paper and section
+    const char *good_for; // by docs/BENCHMARKS.md
+    const char *not_for;  // likewise, and what to take there
     enum tern_feedback feedback;
     bool random;  // draws from tern_encode_context's stream
     bool ternary; // sends ternary symbols, so that its payloads are read by their coder alone

@@ -184,7 +184,7 @@ class TernCodec(TernCodecCase):
         self.assertLessEqual(max(map(len, text.splitlines())), 80)
         text = " ".join(text.split())
         for codec in codecs.values():
-            for word in (codec["name"], codec["summary"], codec["source"]):
+            for word in (codec["name"], codec["summary"], codec["source"], codec["good_for"], codec["not_for"]):
                 self.assertIn(word, text)
 
     def test_every_codec_round_trips(self):

@@ -77,6 +77,11 @@ const struct tern_codec_row tern_3lc_codec = {
               .summary =
                   TERN_HELP("ternary, scaled by the largest magnitude or, with clip, a mean one"),
               .source = TERN_HELP("Lim, Andersen, Kaminsky: 3LC, MLSys 2019, section 3"),
+              .good_for = TERN_HELP("uploads of nearly every model on a link that is paid by the "
+                                    "byte, best with coder=range"),
+              .not_for =
+                  TERN_HELP("s of 1.5 and more where a client is asked less than some hundred "
+                            "times, or where one value silences its tensor (set clip then)"),
               .feedback = TERN_FEEDBACK_ERROR,
               .ternary = true,
               .parameters = parameters},

@@ -83,6 +83,9 @@ const struct tern_codec_row tern_bfloat16_codec = {
               .name = "bfloat16",
               .summary = TERN_HELP("the high half of a float32"),
               .source = TERN_HELP("bfloat16 of Google Brain"),
+              .good_for = TERN_HELP("half the bytes, whatever the size of the values"),
+              .not_for = TERN_HELP("values that differ by less than 1 in 256, and where int8 is "
+                                   "accurate enough at fewer bytes"),
               .feedback = TERN_FEEDBACK_ERROR,
               .parameters = parameters},
     .bound = bfloat16_bound,

@@ -78,6 +78,10 @@ const struct tern_codec_row tern_density_codec = {
               .source = TERN_HELP(
                   "Sattler et al.: Robust and Communication-Efficient Federated Learning, 2019, "
                   "algorithm 1"),
+              .good_for =
+                  TERN_HELP("downloads, and uploads whose bytes must not depend on the values"),
+              .not_for = TERN_HELP("clients that are asked a few times only: what they do not send "
+                                   "waits in the error buffer (raise p)"),
               .feedback = TERN_FEEDBACK_ERROR,
               .ternary = true,
               .parameters = parameters},

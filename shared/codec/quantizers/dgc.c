@@ -71,6 +71,10 @@ const struct tern_codec_row tern_dgc_codec = {
               .summary = TERN_HELP("the largest values of a sum of velocities"),
               .source = TERN_HELP(
                   "Lin, Han, Mao, Wang, Dally: Deep Gradient Compression, ICLR 2018, section 3"),
+              .good_for = TERN_HELP(
+                  "thousands of rounds of one local step each, with all clients in every round"),
+              .not_for = TERN_HELP("cohorts that change, or some hundred rounds: most of what a "
+                                   "client learns is never sent"),
               .feedback = TERN_FEEDBACK_MOMENTUM,
               .parameters = parameters},
     .bound = dgc_bound,

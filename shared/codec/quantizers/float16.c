@@ -79,6 +79,10 @@ const struct tern_codec_row tern_float16_codec = {
               .name = "float16",
               .summary = TERN_HELP("half precision"),
               .source = TERN_HELP("IEEE 754 binary16"),
+              .good_for = TERN_HELP("models whose values must keep their own precision, at half "
+                                    "the bytes; updates below 65504"),
+              .not_for = TERN_HELP("values of unlike size (use bfloat16), or where int8 or 3lc are "
+                                   "accurate enough at fewer bytes"),
               .feedback = TERN_FEEDBACK_ERROR,
               .parameters = parameters},
     .bound = float16_bound,

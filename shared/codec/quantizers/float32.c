@@ -95,6 +95,10 @@ const struct tern_codec_row tern_float32_codec = {
               .name = "float32",
               .summary = TERN_HELP("the values as they are"),
               .source = TERN_HELP("IEEE 754 binary32"),
+              .good_for = TERN_HELP("measuring what a lossy codec costs, links that cost nothing, "
+                                    "models of a few hundred values"),
+              .not_for = TERN_HELP("links that are paid by the byte: int8 loses nothing that was "
+                                   "measured at a quarter of the bytes"),
               .feedback = TERN_FEEDBACK_ERROR,
               .parameters = parameters},
     .bound = float32_bound,

@@ -362,6 +362,10 @@ const struct tern_codec_row tern_inceptionn_codec = {
          .summary = TERN_HELP("0, 8, 16 or 32 bits for each value, by an error bound"),
          .source = TERN_HELP(
              "Li et al.: A Network-Centric Hardware/Algorithm Co-Design, MICRO 2018, section V"),
+         .good_for = TERN_HELP(
+             "hardware that compresses as it sends, errors below a bound for each value, rings"),
+         .not_for = TERN_HELP("values far below the bound, which all become 0 and are lost: there "
+                              "is no error buffer"),
          .feedback = TERN_FEEDBACK_NONE,
          .parameters = parameters},
     .bound = inceptionn_bound,

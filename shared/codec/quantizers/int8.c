@@ -87,13 +87,19 @@ static const struct tern_mode mode = {
 static const struct tern_codec_parameter parameters[] = {TERN_LAST_PARAMETER};
 
 const struct tern_codec_row tern_int8_codec = {
-    .entry = {.id = TERN_CODEC_INT8,
-              .name = "int8",
-              .summary = TERN_HELP("multiples of the largest magnitude / 127"),
-              .source = TERN_HELP(
-                  "\"8-bit int\" of Lim, Andersen, Kaminsky: 3LC, MLSys 2019, section 5.1"),
-              .feedback = TERN_FEEDBACK_ERROR,
-              .parameters = parameters},
+    .entry =
+        {.id = TERN_CODEC_INT8,
+         .name = "int8",
+         .summary = TERN_HELP("multiples of the largest magnitude / 127"),
+         .source =
+             TERN_HELP("\"8-bit int\" of Lim, Andersen, Kaminsky: 3LC, MLSys 2019, section 5.1"),
+         .good_for = TERN_HELP("a quarter of the bytes with no loss that was measured; devices "
+                               "with little processor time"),
+         .not_for = TERN_HELP(
+             "tensors in which one value is far larger than all others, which round to 0 and wait "
+             "in the error buffer; a client that is asked once, whose buffer is never sent"),
+         .feedback = TERN_FEEDBACK_ERROR,
+         .parameters = parameters},
     .bound = int8_bound,
     .check = int8_check_peak,
     .encode = int8_encode,

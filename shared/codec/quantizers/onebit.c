@@ -110,6 +110,9 @@ const struct tern_codec_row tern_onebit_codec = {
               .summary = TERN_HELP("signs, and the mean of each side"),
               .source =
                   TERN_HELP("Seide, Fu, Droppo, Li, Yu: 1-bit SGD, Interspeech 2014, section 3"),
+              .good_for =
+                  TERN_HELP("one bit a value and little processor time, whatever the values are"),
+              .not_for = TERN_HELP("most links: 3lc has fewer bytes and more accuracy"),
               .feedback = TERN_FEEDBACK_ERROR,
               .parameters = parameters},
     .bound = onebit_bound,

@@ -193,6 +193,10 @@ const struct tern_codec_row tern_qsgd_codec = {
               .summary = TERN_HELP("few levels for each bucket of values, rounded at random"),
               .source = TERN_HELP(
                   "Alistarh, Grubic, Li, Tomioka, Vojnovic: QSGD, NeurIPS 2017, sections 3 and 4"),
+              .good_for = TERN_HELP("clients that cannot keep an error buffer; convergence that a "
+                                    "theorem bounds (norm=l2, coder=elias)"),
+              .not_for = TERN_HELP("links that are paid by the byte: with error buffers 3lc takes "
+                                   "a third to a sixth of its bytes"),
               .feedback = TERN_FEEDBACK_NONE,
               .random = true,
               .parameters = parameters},

@@ -88,13 +88,18 @@ static const struct tern_codec_parameter parameters[] = {
 };
 
 const struct tern_codec_row tern_scalecom_codec = {
-    .entry = {.id = TERN_CODEC_SCALECOM,
-              .name = "scalecom",
-              .summary = TERN_HELP("the values at the indices that the round's leader chose"),
-              .source = TERN_HELP("Chen et al.: ScaleCom, NeurIPS 2020, section 3"),
-              .feedback = TERN_FEEDBACK_FILTERED,
-              .parameters = parameters,
-              .follows_leader = true},
+    .entry =
+        {.id = TERN_CODEC_SCALECOM,
+         .name = "scalecom",
+         .summary = TERN_HELP("the values at the indices that the round's leader chose"),
+         .source = TERN_HELP("Chen et al.: ScaleCom, NeurIPS 2020, section 3"),
+         .good_for = TERN_HELP(
+             "groups of like clients that are all in every round, for thousands of rounds"),
+         .not_for = TERN_HELP(
+             "unlike clients, or cohorts that change: one choice of values serves a few of them"),
+         .feedback = TERN_FEEDBACK_FILTERED,
+         .parameters = parameters,
+         .follows_leader = true},
     .bound = scalecom_bound,
     .check_context = scalecom_check,
     .encode = scalecom_encode,

@@ -31,6 +31,9 @@ const struct tern_codec_row tern_sparse_codec = {
                   TERN_HELP("the values of largest magnitude as they are; p=0.001 is Sparse GD"),
               .source =
                   TERN_HELP("Aji, Heafield: Sparse GD, EMNLP 2017, section 3; 3LC, section 5.1"),
+              .good_for = TERN_HELP("keeping the largest values exactly"),
+              .not_for = TERN_HELP(
+                  "most links: density sends six times fewer bytes for the same share of values"),
               .feedback = TERN_FEEDBACK_ERROR,
               .parameters = parameters},
     .bound = sparse_bound,

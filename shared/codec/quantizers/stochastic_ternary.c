@@ -51,6 +51,10 @@ const struct tern_codec_row tern_stochastic_ternary_codec = {
               .name = "stochastic-ternary",
               .summary = TERN_HELP("ternary: each sign with the probability that keeps the mean"),
               .source = TERN_HELP("Wen et al.: TernGrad, NeurIPS 2017, section 3.1"),
+              .good_for =
+                  TERN_HELP("clients that come once or seldom, and cannot keep an error buffer"),
+              .not_for =
+                  TERN_HELP("cohorts of a few clients: its noise shrinks only by the mean of many"),
               .feedback = TERN_FEEDBACK_NONE,
               .random = true,
               .ternary = true,
