@@ -3,7 +3,7 @@
 help_bench() {
     cat <<'END'
 usage: ./tern bench [--json FILE] [--beside BUILD]
-                    [codec|protocol|participation|load|crowd|rounds|large|link|size|replicas|updates]...
+                    [codec|protocol|participation|load|crowd|rounds|large|link|size|replicas|updates|papers]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
 fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
@@ -32,6 +32,8 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
   replicas   bytes in the store and time per check-in of clients' own replicas
   updates    bits per value of the updates of configs/experiments/fashion-3lc.ini, by ternary coder;
              needs TERN_DATA_DIR, the folder of Fashion-MNIST, and runs only when asked for
+  papers     what four papers claim of their schemes beside the same quantities here, as a table in markdown; by
+             configs/experiments/papers.ini; needs TERN_DATA_DIR, takes ten minutes, and runs only when asked for
 
 --json FILE writes the figures of all these parts into one file, too.
 
@@ -133,8 +135,12 @@ bench_replicas() { # OUT
 # Segments of mlp:784-128-10: the two weight matrices, and the biases fused.
 BENCH_SEGMENTS=100352,1280,138
 
+need_fashion() { # PART
+    [ -d "${TERN_DATA_DIR:-}" ] || fail "bench $1: set TERN_DATA_DIR to the folder of Fashion-MNIST"
+}
+
 bench_updates() { # OUT
-    [ -d "${TERN_DATA_DIR:-}" ] || fail "bench updates: set TERN_DATA_DIR to the folder of Fashion-MNIST"
+    need_fashion updates
     begin_experiment
     # shellcheck disable=SC2034
     local overrides=("data.dir=$TERN_DATA_DIR" codec.codec=3lc:s=1)
@@ -142,6 +148,25 @@ bench_updates() { # OUT
         >"$EXPERIMENT_DIR/updates.log"
     python3 -B "$TERN_ROOT/lab/bench/real_updates.py" "$TERN_BUILD/bin/tern-codec" \
         "$EXPERIMENT_DIR/updates/state/tern.db" --counts "$BENCH_SEGMENTS" --json "$1"
+    clean_experiment
+}
+
+# The gradient that codecs are tried on, and the runs, are of the same federation.
+bench_papers() { # OUT
+    local runs=$TERN_BUILD/bench/papers-runs.json rate=0.1
+    need_fashion papers
+    TERN_SKIP_BUILD=1 "$TERN_ROOT/tern" experiment "$TERN_ROOT/configs/experiments/papers.ini" \
+        --data-dir "$TERN_DATA_DIR" --json "$runs"
+    begin_experiment
+    # shellcheck disable=SC2034
+    local overrides=("data.dir=$TERN_DATA_DIR" data.partition=iid codec.codec=float32 strategy.name=fedavg
+        fleet.clients=10 round.min_clients=10 round.rounds=100 train.local_steps=1 train.batch_size=16
+        train.learning_rate=$rate train.schedule=constant train.momentum=0 train.weight_decay=0)
+    run_federation papers "$TERN_ROOT/configs/experiments/fashion-3lc.ini" overrides "" --no-table \
+        >"$EXPERIMENT_DIR/papers.log"
+    python3 -B "$TERN_ROOT/lab/bench/papers.py" "$TERN_BUILD/bin/tern-codec" \
+        "$EXPERIMENT_DIR/papers/state/tern.db" "$runs" --count "${BENCH_SEGMENTS%%,*}" --rate "$rate" \
+        --json "$1"
     clean_experiment
 }
 

@@ -1,0 +1,100 @@
+"""The papers' claims beside figures: on values drawn here, and what docs/BENCHMARKS.md says of both."""
+import json
+import os
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
+CODEC = pathlib.Path(os.environ["TERN_BUILD_DIR"]) / "bin" / "tern-codec"
+sys.path.insert(0, str(SOURCE / "lab" / "bench"))
+import papers  # noqa: E402
+
+COUNT = 40000
+
+
+def labels():
+    """Of the runs of papers.ini, whose `run` stands there many times."""
+    lines = (SOURCE / "configs" / "experiments" / "papers.ini").read_text().splitlines()
+    return [line.split("=", 1)[1].split("|")[0].strip() for line in lines if line.startswith("run =")]
+
+
+def documented(heading):
+    """Rows of the first table below a heading of BENCHMARKS.md, as lists of cells."""
+    text = (SOURCE / "docs" / "BENCHMARKS.md").read_text().split("\n## %s\n" % heading, 1)[1]
+    rows = []
+    for line in text.split("\n## ", 1)[0].splitlines():
+        if line.startswith("| "):
+            rows.append([cell.strip() for cell in line.strip("| ").split(" | ")])
+        elif rows:
+            break
+    return rows[2:]
+
+
+class Papers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        path = os.path.join(cls.folder.name, "values")
+        drawn = random.Random(3)
+        with open(path, "wb") as file:
+            file.write(struct.pack("<%df" % COUNT, *(drawn.gauss(0, 0.003) for _ in range(COUNT))))
+        rows = [{"label": label, "bits_up": 2.0, "bits_down": 4.0,
+                 "global_accuracy": 0.75 if label == "float32" else 0.5} for label in labels()]
+        cls.measured = papers.Measured(str(CODEC), path, rows)
+        cls.rows = {row[0]: row for row in papers.table(cls.measured)}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_figures_are_of_the_runs(self):
+        self.assertEqual(self.rows["3LC, s = 1"][3], "2.00 up, 4.00 down; 11 times")
+        self.assertEqual(self.rows["QSGD, 4 bit, buckets of 512"][3], "-25.00 points")
+        self.assertIn("16 times, -25.0 points", self.rows["Sparse GD and DGC, 0.1 %"][3])
+
+    def test_qsgd_keeps_its_bounds(self):
+        coded = self.measured.coded(papers.spec_qsgd(200)) # the root of COUNT
+        self.assertLess(coded["bits_per_value"], 2.8 + 32 / COUNT)
+        self.assertLess(coded["relative_error"], 1)
+        self.assertGreater(coded["relative_error"], 0.05) # it is a variance, not an exact copy
+        alone = self.measured.coded(papers.spec_qsgd(1))
+        self.assertLess(alone["density"] * COUNT, 1.1 * (1 + 200))
+        self.assertLess(alone["relative_error"], 1.1 * 200)
+
+    def test_every_run_is_some_claims(self):
+        asked = set()
+
+        class Asking(papers.Measured):
+            def bits(self, label, direction="up"):
+                asked.add(label)
+                return super().bits(label, direction)
+
+            def points(self, label):
+                asked.add(label)
+                return super().points(label)
+
+        papers.table(Asking(str(CODEC), self.measured.values, list(self.measured.rows.values())))
+        self.assertEqual(asked | {"float32"}, set(labels()))
+
+    def test_the_document_has_every_claim(self):
+        table = documented("The papers' claims")
+        self.assertEqual([row[:3] for row in table], [list(row[:3]) for row in self.rows.values()])
+        for row, made in zip(table, self.rows.values(), strict=True):
+            self.assertEqual(row[3] == "not measured", made[3] is None, row[0])
+            self.assertEqual(row[4], made[4])
+
+    def test_the_document_says_what_codecs_are_good_for(self):
+        done = subprocess.run([CODEC, "codecs", "--json"], check=True, stdout=subprocess.PIPE)
+        known = json.loads(done.stdout)
+        codecs = known["codecs"] if isinstance(known, dict) else known
+        self.assertEqual(documented("Which codec"),
+                         [["`%s`" % codec["name"], codec["good_for"], codec["not_for"]] for codec in codecs])
+
+
+if __name__ == "__main__":
+    unittest.main()
