@@ -76,6 +76,9 @@ class Fleet:
 
 
 def newest_version(database):
+    """Of a file of SQLite, or of a cluster of PostgreSQL."""
+    if hasattr(database, "sql"):
+        return int(database.sql("SELECT max(version) FROM versions"))
     with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=20)) as reader:
         return reader.execute("SELECT max(version) FROM versions").fetchone()[0]
 

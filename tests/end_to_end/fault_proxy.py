@@ -10,8 +10,9 @@ import threading
 
 
 class FaultProxy:
-    def __init__(self, target_port, seed, cut_probability):
-        self.target_port = target_port
+    def __init__(self, target_ports, seed, cut_probability):
+        """target_ports: one, or several, of which a connection goes to any that takes it."""
+        self.target_ports = target_ports if isinstance(target_ports, list) else [target_ports]
         self.random = random.Random(seed)
         self.cut_probability = cut_probability
         self.cuts = 0
@@ -42,10 +43,19 @@ class FaultProxy:
                 return
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
+    def _connect(self):
+        with self.lock:
+            ports = self.random.sample(self.target_ports, len(self.target_ports))
+        for port in ports:
+            try:
+                return socket.create_connection(("127.0.0.1", port), timeout=5)
+            except OSError:
+                pass
+        return None
+
     def _serve(self, client):
-        try:
-            server = socket.create_connection(("127.0.0.1", self.target_port), timeout=5)
-        except OSError:
+        server = self._connect()
+        if server is None:
             client.close()
             return
         up, down = self._fate()

@@ -4,21 +4,16 @@ first is killed the second goes on within seconds, at the same address, and noth
 whose connection was taken from it while another leads ends by itself, with the reason."""
 
 import os
-import pathlib
 import re
 import signal
 import socket
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "postgres"))
-import cluster  # noqa: E402
-
-from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run, skip  # noqa: E402
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run, skip
+from nodes import Node, cluster, give_up, wait_until
 
 CLIENTS = 2
 ROUNDS = 40
-TAKES_OVER_S = 10
 SETTINGS = {
     "federation": {"model": "mlp:256-16-10", "seed": 3},
     "round": {"cohort": CLIENTS, "quorum": CLIENTS, "min_clients": CLIENTS, "deadline": "10m", "rounds": ROUNDS,
@@ -26,13 +21,6 @@ SETTINGS = {
     "train": {"local_steps": 2, "batch_size": 4, "learning_rate": 0.05},
     "limits": {"requests_per_minute": 0},
 }
-
-
-def wait_until(what, condition, seconds=PATIENCE):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        check(time.monotonic() < deadline, what)
-        time.sleep(0.05)
 
 
 def nodes(aggregator):
@@ -46,38 +34,6 @@ def committed(aggregator):
 def listens(port):
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-class Node:
-    """One more aggregator on the database of the first, with its certificate and a folder of its own."""
-
-    def __init__(self, first, name, postgres, port):
-        self.name = name
-        self.log = f"node-{name}"
-        self.workspace = first.workspace
-        state = self.workspace.path / name
-        os.mkdir(state)
-        self.command = [BIN / "tern-aggregator", "serve", "--config", first.config, "--state", state,
-                        "--set", f"server.port={port}", "--set", f"server.port_file={state}/port",
-                        "--set", f"admin.address=unix:{state}/admin.sock",
-                        "--set", f"store.url={postgres.url(f'&application_name={name}')}"]
-        self.process = None
-        self.begin = 0
-
-    def start(self):
-        log = self.workspace.path / f"{self.log}.log"
-        self.begin = log.stat().st_size if log.exists() else 0
-        self.process = self.workspace.start(*self.command, log=self.log)
-
-    def said(self):
-        """Since it was started last."""
-        return (self.workspace.path / f"{self.log}.log").read_bytes()[self.begin:].decode()
-
-    def waits(self):
-        wait_until(f"{self.log} does not stand by", lambda: "event=stands-by" in self.said())
-
-    def leads(self):
-        wait_until(f"{self.log} does not lead", lambda: "listening on" in self.said(), TAKES_OVER_S)
 
 
 def of_client(workspace, aggregator, number):
@@ -108,10 +64,7 @@ def take_over(first, second):
 def hang(node, postgres):
     """As a machine that hangs does: it says nothing any more, and the server gives its connection up."""
     node.process.send_signal(signal.SIGSTOP)
-    ended = postgres.sql("SELECT count(pg_terminate_backend(a.pid)) FROM pg_locks l JOIN pg_stat_activity a"
-                         " ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1"
-                         f" AND a.application_name = '{node.name}'")
-    check(ended != "0", f"{node.name} holds no lock")
+    check(give_up(postgres, node.name), f"{node.name} holds no lock")
 
 
 def test():
@@ -119,7 +72,7 @@ def test():
         skip("there is no PostgreSQL here")
     with cluster.Cluster() as postgres, Workspace() as workspace:
         first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url("&application_name=one")}}).start()
-        two, three = Node(first, "two", postgres, first.port), Node(first, "three", postgres, 0)
+        two, three = Node(first, "two", postgres.url(), first.port), Node(first, "three", postgres.url(), 0)
         two.start()
         two.waits()
         check(nodes(first) == [("one", True), ("two", False)], f"status lists {nodes(first)}")

@@ -1,0 +1,78 @@
+"""Several aggregators on one database of PostgreSQL, of which one leads."""
+
+import os
+import pathlib
+import random
+import signal
+import socket
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "postgres"))
+import cluster  # noqa: E402, F401
+
+from harness import BIN, PATIENCE, check  # noqa: E402
+
+# The lock that the one that leads has (SERVICE of sql_postgres.h), as PostgreSQL lists it.
+LEADING = "FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.granted" \
+          " AND l.objsubid = 1 AND l.classid > 1"
+
+
+def wait_until(what, condition, seconds=PATIENCE):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < deadline, what)
+        time.sleep(0.05)
+
+
+def port_to_keep():
+    """Nobody else's, also while a node that stands by does not listen at it: below those that outgoing connections
+    take."""
+    while True:
+        port = random.SystemRandom().randrange(20000, 32000)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
+class Node:
+    """One more aggregator on the database of the first, with its certificate and a folder of its own."""
+
+    def __init__(self, first, name, url, port, prefix=(), more=()):
+        """url: as Cluster.url(), without a name. prefix: the beginning of its command. more: settings."""
+        self.name, self.port = name, port
+        self.log = f"node-{name}"
+        self.workspace = first.workspace
+        state = self.workspace.path / name
+        os.mkdir(state)
+        self.state = state
+        given = (f"server.port={port}", f"server.port_file={state}/port", f"admin.address=unix:{state}/admin.sock",
+                 f"store.url={url}&application_name={name}", *more)
+        self.command = [*prefix, BIN / "tern-aggregator", "serve", "--config", first.config, "--state", state,
+                        *(part for one in given for part in ("--set", one))]
+        self.process = None
+        self.begin = 0
+
+    def start(self):
+        log = self.workspace.path / f"{self.log}.log"
+        self.begin = log.stat().st_size if log.exists() else 0
+        self.process = self.workspace.start(*self.command, log=self.log)
+
+    def kill(self, how=signal.SIGKILL):
+        self.process.send_signal(how)
+        self.process.wait(timeout=PATIENCE)
+
+    def said(self):
+        """Since it was started last."""
+        return (self.workspace.path / f"{self.log}.log").read_bytes()[self.begin:].decode()
+
+    def waits(self):
+        wait_until(f"{self.log} does not stand by", lambda: "event=stands-by" in self.said())
+
+    def leads(self, seconds=10):
+        wait_until(f"{self.log} does not lead", lambda: "listening on" in self.said(), seconds)
+
+
+def give_up(postgres, name):
+    """The server ends the connection by which a node leads, as it does once it has not heard of it. Whether it led."""
+    return postgres.sql(f"SELECT count(pg_terminate_backend(a.pid)) {LEADING} AND a.application_name = '{name}'") != "0"
