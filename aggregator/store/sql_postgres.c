@@ -9,13 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
-// The number of the schema and, for those who look whether others have written, how many commits there were.
+// The number of the schema; for those who look whether others have written, how many commits there were; and a
+// random number that the last of them drew, by which its writer knows it.
 #define TABLE                                                                                      \
-    "CREATE TABLE schema_version (version BIGINT NOT NULL, commits BIGINT NOT NULL);"              \
-    "INSERT INTO schema_version VALUES (0, 0)"
+    "CREATE TABLE schema_version (version BIGINT NOT NULL, commits BIGINT NOT NULL,"               \
+    " last_commit BIGINT NOT NULL);"                                                               \
+    "INSERT INTO schema_version VALUES (0, 0, 0)"
 
 static enum tern_result connect_driven(const char *url, struct postgres **out, char why[256])
 {
@@ -90,32 +93,56 @@ static bool may_commit(const struct tern_sql *sql)
 #define ASK_MS 5000
 #define ASK_EVERY_MS 100
 
-enum outcome { OUTCOME_UNKNOWN, OUTCOME_COMMITTED, OUTCOME_ABORTED };
+enum outcome { OUTCOME_NO_ANSWER, OUTCOME_COMMITTED, OUTCOME_ABORTED, OUTCOME_OVERWRITTEN };
 
-static enum outcome ask(struct postgres *pg, const char *transaction)
+// Whether the last commit is this one's: told by what it wrote, since after a crash PostgreSQL may give the number of a
+// lost transaction to another one. With the writers' lock, so that no server is still at it.
+static enum outcome ask(struct postgres *pg, int64_t commit)
 {
-    int64_t committed = 0;
-    // What is still in progress, on a server that has not noticed, is neither.
-    const enum tern_result asked = tern_postgres_number(
-        pg,
-        "SELECT CASE pg_xact_status(CAST($1 AS xid8)) WHEN 'committed' THEN 1 WHEN 'aborted' THEN 2"
-        " ELSE 0 END",
-        transaction, 0, &committed);
-    return asked != TERN_OK ? OUTCOME_UNKNOWN : (enum outcome)committed;
+    const struct step steps[] = {
+        {.text = BEGIN},
+        {.text = "SELECT pg_advisory_xact_lock(" WRITER ")"},
+        {.text = "SELECT last_commit FROM schema_version"},
+    };
+    int64_t last = 0;
+    int64_t commits = 0;
+    enum tern_result asked = tern_postgres_be_connected(pg);
+    if (asked == TERN_OK) {
+        asked = tern_postgres_do(pg, steps, 3, &last);
+    }
+    if (asked == TERN_OK) {
+        asked = tern_postgres_number(pg, "SELECT commits FROM schema_version", NULL, 0, &commits);
+    }
+    if (!tern_postgres_is_lost(pg)) {
+        (void)!tern_postgres_run(pg, "ROLLBACK");
+    }
+    if (asked != TERN_OK) {
+        return OUTCOME_NO_ANSWER;
+    }
+    if (last == commit) {
+        pg->seen = commits - 1; // and this one, which commit_written() counts
+        pg->own = 0;
+        return OUTCOME_COMMITTED;
+    }
+    return commits == pg->commits ? OUTCOME_ABORTED : OUTCOME_OVERWRITTEN;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 // The connection was lost while the commit was on its way.
-static enum tern_result find_outcome(struct postgres *pg)
+static enum tern_result find_outcome(struct postgres *pg, int64_t commit)
 {
-    char transaction[32];
-    enum outcome outcome = OUTCOME_UNKNOWN;
-    snprintf(transaction, sizeof transaction, "%lld", (long long)pg->transaction);
+    const int64_t until_ms = now_ms() + ASK_MS; // to ask may take as long as a connection does
     pg->is_open = false;
-    for (int ms = 0; ms < ASK_MS && outcome == OUTCOME_UNKNOWN; ms += ASK_EVERY_MS) {
-        if (ms > 0) {
-            nanosleep(&(struct timespec){.tv_nsec = ASK_EVERY_MS * 1000000L}, NULL);
-        }
-        outcome = ask(pg, transaction);
+    enum outcome outcome = ask(pg, commit);
+    while (outcome == OUTCOME_NO_ANSWER && now_ms() < until_ms) {
+        nanosleep(&(struct timespec){.tv_nsec = ASK_EVERY_MS * 1000000L}, NULL);
+        outcome = ask(pg, commit);
     }
     if (outcome == OUTCOME_COMMITTED) {
         return TERN_OK;
@@ -130,11 +157,18 @@ static enum tern_result find_outcome(struct postgres *pg)
 
 static enum tern_result commit_written(struct postgres *pg)
 {
-    const struct step steps[] = {{.text = "UPDATE schema_version SET commits = commits + 1"},
-                                 {.text = "COMMIT"}};
+    char count[112];
+    const struct step steps[] = {{.text = count}, {.text = "COMMIT"}};
+    int64_t commit = 0;
+    if (getrandom(&commit, sizeof commit, 0) != (ssize_t)sizeof commit) {
+        return tern_sql_fail(&pg->base, TERN_ERR_IO, "the system has no random bytes");
+    }
+    snprintf(count, sizeof count,
+             "UPDATE schema_version SET commits = commits + 1, last_commit = %lld",
+             (long long)commit);
     enum tern_result result = tern_postgres_do(pg, steps, 2, NULL);
     if (result != TERN_OK && tern_postgres_is_lost(pg)) {
-        result = find_outcome(pg);
+        result = find_outcome(pg, commit);
     }
     pg->own += result == TERN_OK ? 1 : 0;
     return result;
@@ -186,9 +220,9 @@ static enum tern_result is_there(struct postgres *pg, bool *there)
     TERN_TRY(tern_postgres_number(
         pg,
         "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('schema_version')"
-        " AND attname IN ('version', 'commits')",
+        " AND attname IN ('version', 'commits', 'last_commit')",
         NULL, 0, &number));
-    *there = number == 2;
+    *there = number == 3;
     return TERN_OK;
 }
 

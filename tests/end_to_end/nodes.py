@@ -9,6 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "postgres"))
+import between  # noqa: E402, F401
 import cluster  # noqa: E402, F401
 
 from harness import BIN, PATIENCE, check  # noqa: E402

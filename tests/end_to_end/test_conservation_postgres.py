@@ -68,7 +68,7 @@ class Service:
             node.start()
         self.done = dict.fromkeys(TROUBLE, 0)
         self.ends = 0  # of aggregators, by themselves
-        self.leader()
+        wait_until("nobody leads", lambda: any("listening on" in node.said() for node in self.nodes), PROGRESS)
         self.fleet = Fleet(workspace, Door(self.first, self.nodes), CLIENTS,
                            FaultProxy([node.port for node in self.nodes], SEED, cut_probability=0.15).port)
 
