@@ -184,6 +184,7 @@ static enum tern_result begin_reading(struct postgres *pg, struct statement *sta
 // Outside of a transaction, what finds the connection lost is asked once more on a new one.
 static enum tern_result read_first(struct postgres *pg, struct statement *statement)
 {
+    TERN_TRY(tern_postgres_be_connected(pg)); // where there is no server, that takes seconds: once
     const enum tern_result result = begin_reading(pg, statement);
     if (result == TERN_OK || !tern_postgres_is_lost(pg) || pg->is_open) {
         return result;
