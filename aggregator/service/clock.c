@@ -22,6 +22,11 @@ uint64_t tern_service_now(const struct tern_service *service)
     return now_ms != NULL ? now_ms() : read_ms(CLOCK_REALTIME);
 }
 
+uint64_t tern_service_machine_ms(void)
+{
+    return read_ms(CLOCK_MONOTONIC);
+}
+
 uint64_t tern_service_monotonic(const struct tern_service *service)
 {
     uint64_t (*monotonic_ms)(void) = service->config.monotonic_ms;

@@ -9,6 +9,8 @@
 
 // Transactions take milliseconds, and seconds where a disk is slow or a verb holds the database.
 #define HANGS_MS 30000u
+#define STUCK_MS 5000u
+#define STUCK_FAILING_MS 250u
 
 #define MEASURED_MS 5000u
 
@@ -94,6 +96,19 @@ static uint64_t at_work_ms(const struct tern_service *service)
     const uint64_t began_ms = atomic_load(&service->working_ms);
     const uint64_t now_ms = tern_service_monotonic(service);
     return began_ms != 0 && now_ms > began_ms ? now_ms - began_ms : 0;
+}
+
+bool tern_service_is_stuck(struct tern_service *service)
+{
+    const uint64_t began_ms = atomic_load(&service->turn_ms);
+    const uint64_t now_ms = tern_service_machine_ms();
+    if (began_ms == 0 || now_ms < began_ms + STUCK_FAILING_MS) {
+        return false;
+    }
+    pthread_mutex_lock(&service->view.lock);
+    const bool fails = service->view.failure[0] != '\0';
+    pthread_mutex_unlock(&service->view.lock);
+    return fails || now_ms >= began_ms + STUCK_MS;
 }
 
 bool tern_service_stores(struct tern_service *service, char why[256])

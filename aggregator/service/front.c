@@ -359,6 +359,15 @@ static void reply_probe(struct tern_service *service, const char *path,
     tern_http_reply(exchange, &reply);
 }
 
+// Or refuses it, where it would wait behind too many, or for a store that does not answer.
+static void queue(struct tern_service *service, struct request *request)
+{
+    if (tern_service_is_stuck(service) || !tern_request_queue_put(&service->queue, request)) {
+        tern_answer_error(request, 503, TERN_ERR_BUSY);
+        tern_answer_send(request);
+    }
+}
+
 static void admit(struct tern_service *service, const struct tern_http_request *http,
                   const struct route *route, uint64_t client, struct tern_http_exchange *exchange)
 {
@@ -387,10 +396,7 @@ static void admit(struct tern_service *service, const struct tern_http_request *
             tern_http_exchange_unfinished(exchange, client, &request->u.progress.unfinished);
     }
     tern_http_exchange_rest(exchange);
-    if (!tern_request_queue_put(&service->queue, request)) {
-        tern_answer_error(request, 503, TERN_ERR_BUSY);
-        tern_answer_send(request);
-    }
+    queue(service, request);
 }
 
 static void refuse(struct tern_http_exchange *exchange)
@@ -497,8 +503,5 @@ void tern_service_submit(struct tern_service *service, struct tern_http_exchange
     request->exchange = exchange;
     request->kind = REQUEST_JOB;
     request->u.job = (struct job_request){job, refusal, ctx};
-    if (!tern_request_queue_put(&service->queue, request)) {
-        tern_answer_error(request, 503, TERN_ERR_BUSY);
-        tern_answer_send(request);
-    }
+    queue(service, request);
 }

@@ -69,6 +69,7 @@ struct tern_service {
     atomic_uint_least64_t cache_bytes[2]; // on the wire, by enum tern_direction
     atomic_uint_least64_t turns;          // of the service thread
     atomic_uint_least64_t working_ms; // tern_service_monotonic() when its turn began; 0 = it waits
+    atomic_uint_least64_t turn_ms;    // likewise, of tern_service_machine_ms()
     atomic_uint_least64_t checked_ms; // tern_service_set_checked()
     atomic_bool halted;               // nothing is written any more (halt.c)
     struct tern_service_facts counters; // only its counters are used
@@ -85,6 +86,9 @@ void tern_service_view_update(struct tern_service *service, bool is_stored);
 // A transaction that wrote was committed; or one failed, and was rolled back.
 void tern_service_view_stored(struct tern_service *service);
 void tern_service_view_failed(struct tern_service *service, enum tern_result why);
+// Whether the service thread has been at one turn for so long that what comes now had better come again, than wait:
+// seconds, or less than one where the turn before has failed. Any thread.
+bool tern_service_is_stuck(struct tern_service *service);
 
 // --- Stopping for good (halt.c)
 
@@ -132,6 +136,8 @@ void tern_service_let_all_go(struct tern_service *service);
 uint64_t tern_service_now(const struct tern_service *service);
 // For intervals within one run of the program. It goes on while the machine sleeps. Any thread.
 uint64_t tern_service_monotonic(const struct tern_service *service);
+// Of the machine, whatever clock the service was given: how long work takes.
+uint64_t tern_service_machine_ms(void);
 
 struct tern_service_clock tern_service_read_clock(const struct tern_service *service);
 // By how many ms the time of day was set between two readings; 0 = it was not.

@@ -247,6 +247,31 @@ static void let_waiting_go(struct tern_service *service)
     }
 }
 
+static void send_batch(struct tern_service *service)
+{
+    struct request *request = service->batch.first;
+    tern_request_list_init(&service->batch);
+    while (request != NULL) {
+        struct request *next = request->next;
+        tern_answer_send(request);
+        request = next;
+    }
+}
+
+// What came while the store did not answer has waited as long as the batch.
+static void answer_queued(struct tern_service *service)
+{
+    uint32_t count = 0;
+    pthread_mutex_lock(&service->queue.lock);
+    struct request *queued = tern_request_queue_take(&service->queue, UINT32_MAX, &count);
+    pthread_mutex_unlock(&service->queue.lock);
+    for (struct request *next; queued != NULL; queued = next) {
+        next = queued->next;
+        tern_answer_unavailable(queued);
+        tern_request_list_add(&service->batch, queued);
+    }
+}
+
 // counted: the counters when the batch began. Clients whose check-ins are held come again, and say
 // anew what they hold.
 static void take_down(struct tern_service *service, enum tern_result why,
@@ -265,7 +290,15 @@ static void take_down(struct tern_service *service, enum tern_result why,
     }
     tern_service_let_all_go(service);
     tern_service_answer_failed(service, tern_answer_unavailable);
-    reload(service);
+    if (tern_service_is_stuck(service)) {
+        answer_queued(service);
+        service->broken = true; // to load takes as long: the next batch does
+    }
+    send_batch(service);
+    atomic_store(&service->turn_ms, tern_service_machine_ms());
+    if (!service->broken) { // else it was that which has failed
+        reload(service);
+    }
     // A full or failing disk does not get better by being asked at once.
     nanosleep(&(struct timespec){.tv_nsec = 50000000L}, NULL);
 }
@@ -277,17 +310,6 @@ static void publish(struct tern_service *service)
     tern_service_view_update(service, is_stored);
     if (is_stored) {
         tern_federation_publish(service->federation);
-    }
-}
-
-static void send_batch(struct tern_service *service)
-{
-    struct request *request = service->batch.first;
-    tern_request_list_init(&service->batch);
-    while (request != NULL) {
-        struct request *next = request->next;
-        tern_answer_send(request);
-        request = next;
     }
 }
 
@@ -454,6 +476,7 @@ static void *run(void *arg)
         queue->poked = false;
         pthread_mutex_unlock(&queue->lock);
         atomic_store(&service->working_ms, tern_service_monotonic(service));
+        atomic_store(&service->turn_ms, tern_service_machine_ms());
         if (tern_service_is_halted(service)) {
             refuse_all(service, taken);
         } else {
@@ -462,6 +485,7 @@ static void *run(void *arg)
         }
         tern_access_log_tell(&service->access, tern_service_monotonic(service));
         atomic_store(&service->working_ms, 0);
+        atomic_store(&service->turn_ms, 0);
         pthread_mutex_lock(&queue->lock);
     }
     pthread_mutex_unlock(&queue->lock);
