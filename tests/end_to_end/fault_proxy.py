@@ -48,10 +48,16 @@ class FaultProxy:
             ports = self.random.sample(self.target_ports, len(self.target_ports))
         for port in ports:
             try:
-                return socket.create_connection(("127.0.0.1", port), timeout=5)
+                return self.connect_to(port)
             except OSError:
                 pass
         return None
+
+    @staticmethod
+    def connect_to(port):
+        connection = socket.create_connection(("127.0.0.1", port), timeout=5)
+        connection.settimeout(None)
+        return connection
 
     def _serve(self, client):
         server = self._connect()

@@ -1,5 +1,5 @@
-"""A cluster of PostgreSQL for tests: of its own, in a temporary folder, without a TCP port, with fsync as it is
-in use. It belongs to somebody without rights, as PostgreSQL demands, and ends with the program that made it.
+"""A cluster of PostgreSQL for tests: of its own, in a temporary folder, without a TCP port unless it is given an
+address, with fsync as it is in use. It belongs to somebody without rights, as PostgreSQL demands, and ends with the program that made it.
 """
 import glob
 import os
@@ -25,7 +25,9 @@ def folder_of_programs():
 class Cluster:
     """The role tern owns its one database, tern."""
 
-    def __init__(self):
+    def __init__(self, address=""):
+        """address: that it listens at beside its socket, in the network namespace of who makes it, for anybody."""
+        self.address = address
         self.programs = folder_of_programs()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tern-postgres-"))
         self.user = []
@@ -42,6 +44,9 @@ class Cluster:
         self.server = None
         self._run("initdb", "-D", self.data, "-A", "trust", "-U", "tern", "-E", "UTF8", "--locale=C", "--no-sync",
                   "--no-instructions")
+        if address:
+            with open(self.data / "pg_hba.conf", "a") as rules:
+                print("host all all all trust", file=rules)
         self.start()
         # In an order of words that is nobody's by bytes, where the server can.
         icu = "LOCALE_PROVIDER icu ICU_LOCALE 'en' TEMPLATE template0"
@@ -63,6 +68,9 @@ class Cluster:
     def url(self, more=""):
         return f"postgresql://tern@/tern?host={self.folder}{more}"
 
+    def far_url(self, more=""):
+        return f"postgresql://tern@{self.address}/tern?sslmode=disable{more}"
+
     def _command(self, program, *arguments):
         return ["setpriv", *self.user, self.programs / program, *arguments]
 
@@ -71,7 +79,7 @@ class Cluster:
                        env=self.environment, cwd=self.folder)
 
     def start(self):
-        command = self._command("postgres", "-D", self.data, "-k", self.folder, "-c", "listen_addresses=",
+        command = self._command("postgres", "-D", self.data, "-k", self.folder, "-c", f"listen_addresses={self.address}",
                                 "-c", "shared_buffers=16MB", "-c", "max_connections=60", "-c", "checkpoint_timeout=1h")
         command[1:1] = ["--pdeathsig", "INT"]
         with open(self.folder / "log", "ab") as log:
