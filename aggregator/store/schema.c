@@ -107,9 +107,8 @@ static const struct tern_column client_totals_columns[] = {
         #name, name##_columns, sizeof name##_columns / sizeof name##_columns[0]};
 TERN_TABLES(TABLE)
 
-// In the order in which they refer to each other.
 #define LISTED(name) &tern_table_##name,
-static const struct tern_table *const all[] = {TERN_TABLES(LISTED)};
+const struct tern_table *const tern_schema_tables[TERN_SCHEMA_TABLES] = {TERN_TABLES(LISTED)};
 
 static const char indexes[] =
     "CREATE INDEX clients_by_code ON clients (code);"
@@ -163,7 +162,6 @@ static const struct {
 static enum tern_result create_triggers(struct tern_sql *sql)
 {
     char text[1024];
-    TERN_TRY(tern_sql_run(sql, "INSERT INTO totals DEFAULT VALUES"));
     for (size_t i = 0; i < sizeof triggers / sizeof triggers[0]; i++) {
         tern_sql_dialect(sql)->trigger(text, sizeof text, triggers[i].name, triggers[i].event,
                                        triggers[i].statement);
@@ -186,9 +184,21 @@ static int newest(const char *const *steps)
 
 enum tern_result tern_schema_create(struct tern_sql *sql)
 {
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        TERN_TRY(tern_table_create(sql, all[i]));
+    TERN_TRY(tern_schema_create_tables(sql));
+    TERN_TRY(tern_sql_run(sql, "INSERT INTO totals DEFAULT VALUES"));
+    return tern_schema_complete(sql);
+}
+
+enum tern_result tern_schema_create_tables(struct tern_sql *sql)
+{
+    for (size_t i = 0; i < TERN_SCHEMA_TABLES; i++) {
+        TERN_TRY(tern_table_create(sql, tern_schema_tables[i]));
     }
+    return TERN_OK;
+}
+
+enum tern_result tern_schema_complete(struct tern_sql *sql)
+{
     TERN_TRY(tern_sql_run(sql, indexes));
     TERN_TRY(create_triggers(sql));
     return tern_sql_set_version(sql, newest(tern_schema_steps));

@@ -5,8 +5,17 @@
 
 #include "store/table.h"
 
+// In the order in which they refer to each other.
+#define TERN_SCHEMA_COUNTED(name) +1
+#define TERN_SCHEMA_TABLES (0 TERN_TABLES(TERN_SCHEMA_COUNTED))
+extern const struct tern_table *const tern_schema_tables[TERN_SCHEMA_TABLES];
+
 // Makes all tables of a new database, of the newest version.
 TERN_MUST_USE enum tern_result tern_schema_create(struct tern_sql *sql);
+// The same in two steps: the tables, without a row; and, once they have those of another database, what follows from
+// rows, and the version.
+TERN_MUST_USE enum tern_result tern_schema_create_tables(struct tern_sql *sql);
+TERN_MUST_USE enum tern_result tern_schema_complete(struct tern_sql *sql);
 
 // What each version that was released takes to become the next one, as SQL: [0] makes version 2 of
 // version 1; NULL ends the list. Append only: once a version is released, the tables of schema.c

@@ -257,6 +257,50 @@ struct tern_query tern_query_write(struct tern_sql *sql, const char *text)
     return query;
 }
 
+// --- Rows in bulk
+
+struct tern_query tern_query_load(struct tern_sql *sql, const char *table, const char *columns,
+                                  int count)
+{
+    struct tern_query query = {.sql = sql, .writes = true, .loads = true};
+    struct tern_sql_statement *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        query.result = tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "memory could not be had");
+    } else if (!sql->in_transaction) {
+        query.result = tern_sql_fail(sql, TERN_ERR_STATE, "a write outside a transaction");
+    } else {
+        query.result = sql->driver->load(sql, table, columns, count, &made->handle);
+    }
+    if (query.result != TERN_OK) {
+        free(made);
+        return query;
+    }
+    query.statement = made;
+    return query;
+}
+
+void tern_query_add(struct tern_query *query)
+{
+    query->next = 0;
+    if (query->result == TERN_OK) {
+        query->result = query->sql->driver->load_row(query->sql, query->statement->handle);
+    }
+}
+
+static enum tern_result end_load(struct tern_query *query)
+{
+    struct tern_sql *sql = query->sql;
+    if (query->statement != NULL) {
+        const bool whole = query->result == TERN_OK;
+        const enum tern_result ended = sql->driver->load_end(sql, query->statement->handle, whole);
+        query->result = whole ? ended : query->result;
+        free(query->statement);
+        query->statement = NULL;
+    }
+    sql->doomed = sql->doomed || query->result != TERN_OK;
+    return query->result;
+}
+
 // --- Parameters
 
 static void refuse(struct tern_query *query, enum tern_result result, const char *sentence)
@@ -445,6 +489,12 @@ enum tern_result tern_sql_stream(struct tern_sql *sql, const char *table, const 
     return sql->driver->stream(sql, table, column, id, size, take, ctx);
 }
 
+enum tern_result tern_sql_piece(struct tern_sql *sql, const char *table, const char *column,
+                                uint64_t id, size_t size, size_t at, size_t len, uint8_t *dst)
+{
+    return sql->driver->piece(sql, table, column, id, size, at, len, dst);
+}
+
 enum tern_result tern_sql_put_pieces(struct tern_sql *sql, const char *table, const char *column,
                                      uint64_t id, size_t size, tern_sql_viewer view, void *ctx)
 {
@@ -469,6 +519,9 @@ static bool dooms(const struct tern_query *query)
 enum tern_result tern_query_end(struct tern_query *query)
 {
     struct tern_sql_statement *statement = query->statement;
+    if (query->loads) {
+        return end_load(query);
+    }
     query->statement = NULL;
     if (dooms(query)) {
         query->sql->doomed = true;

@@ -133,6 +133,7 @@ struct tern_query {
     struct tern_sql_statement *statement;
     int next; // parameter or column
     bool writes;
+    bool loads; // tern_query_load()
     enum tern_result result;
 };
 
@@ -148,6 +149,14 @@ void tern_query_bind_bits(struct tern_query *query, uint64_t value); // all 64 o
 void tern_query_bind_real(struct tern_query *query, double value);
 void tern_query_bind_text(struct tern_query *query, const char *text, size_t size);
 void tern_query_bind_blob(struct tern_query *query, const void *data, size_t len);
+
+// Adds many rows to a table, as fast as the database takes them: binds all columns that are named ("a, b"), in
+// their order, and adds a row, as often as there are rows; tern_query_end() then says whether all were added. Nothing
+// else is asked of the connection meanwhile, and on an error the transaction cannot be committed. A write outside a
+// transaction is TERN_ERR_STATE.
+struct tern_query tern_query_load(struct tern_sql *sql, const char *table, const char *columns,
+                                  int count);
+void tern_query_add(struct tern_query *query);
 
 // Steps. True when there is a row to read.
 bool tern_query_row(struct tern_query *query);
@@ -168,6 +177,11 @@ TERN_MUST_USE enum tern_result
 tern_sql_stream(struct tern_sql *sql, const char *table, const char *column, uint64_t id,
                 size_t size, enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len),
                 void *ctx);
+
+// Reads the `len` bytes from `at` on of such a value to dst. Errors likewise
+TERN_MUST_USE enum tern_result tern_sql_piece(struct tern_sql *sql, const char *table,
+                                              const char *column, uint64_t id, size_t size,
+                                              size_t at, size_t len, uint8_t *dst);
 
 // Adds a row of an `id` and a value of `size` bytes in `column`, which is written piece by piece: view points
 // *data at `len` of them from `at` on, valid until its next call. On an error, among them that of view, the

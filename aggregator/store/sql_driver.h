@@ -67,9 +67,17 @@ struct tern_sql_driver {
     const void *(*blob)(void *handle, int at, size_t *len); // likewise, or no byte in it
     const char *(*column)(void *handle, int at);
 
+    // Rows in bulk: bind_..() fills the next one. load_end() gives the handle up; whole: all rows are there
+    enum tern_result (*load)(struct tern_sql *sql, const char *table, const char *columns,
+                             int count, void **handle);
+    enum tern_result (*load_row)(struct tern_sql *sql, void *handle);
+    enum tern_result (*load_end)(struct tern_sql *sql, void *handle, bool whole);
+
     // Values in pieces
     enum tern_result (*stream)(struct tern_sql *sql, const char *table, const char *column,
                                uint64_t id, size_t size, tern_sql_taker take, void *ctx);
+    enum tern_result (*piece)(struct tern_sql *sql, const char *table, const char *column,
+                              uint64_t id, size_t size, size_t at, size_t len, uint8_t *dst);
     enum tern_result (*put_pieces)(struct tern_sql *sql, const char *table, const char *column,
                                    uint64_t id, size_t size, tern_sql_viewer view, void *ctx);
 };

@@ -475,6 +475,10 @@ const struct tern_sql_driver tern_postgres_driver = {
     .text = tern_postgres_text_at,
     .blob = tern_postgres_blob_at,
     .column = tern_postgres_column_at,
+    .load = tern_postgres_load,
+    .load_row = tern_postgres_load_row,
+    .load_end = tern_postgres_load_end,
     .stream = tern_postgres_stream,
+    .piece = tern_postgres_piece,
     .put_pieces = tern_postgres_put_pieces,
 };

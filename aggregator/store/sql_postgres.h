@@ -1,6 +1,6 @@
 // What the files of PostgreSQL's driver share: sql_postgres_exchange.c, what is sent and what comes back; above it
-// sql_postgres_connection.c, the life of a connection; sql_postgres_query.c, statements and rows; and sql_postgres.c,
-// transactions and the driver. Only they include this.
+// sql_postgres_connection.c, the life of a connection; sql_postgres_query.c, statements and rows; sql_postgres_load.c, rows in
+// bulk; and sql_postgres.c, transactions and the driver. Only they include this.
 #ifndef TERN_STORE_SQL_POSTGRES_H
 #define TERN_STORE_SQL_POSTGRES_H
 
@@ -101,6 +101,28 @@ TERN_MUST_USE enum tern_result tern_postgres_do(struct postgres *pg, const struc
 // Likewise for what is of no interest but whether it worked: any statements, with ; between them.
 TERN_MUST_USE enum tern_result tern_postgres_run(struct postgres *pg, const char *text);
 
+// --- COPY's binary format (PostgreSQL's manual, "COPY", "Binary Format"): numbers are big-endian
+
+static inline uint8_t *tern_postgres_put_number(uint8_t *at, uint64_t number, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++) {
+        *at++ = (uint8_t)(number >> 8 * (bytes - 1 - i));
+    }
+    return at;
+}
+
+// Writes what it begins with, and returns its length.
+#define TERN_POSTGRES_COPY_HEADER 19
+static inline size_t tern_postgres_copy_header(uint8_t head[TERN_POSTGRES_COPY_HEADER])
+{
+    static const uint8_t signature[11] = "PGCOPY\n\377\r\n"; // and a NUL
+    for (size_t i = 0; i < sizeof signature; i++) {
+        head[i] = signature[i];
+    }
+    tern_postgres_put_number(head + sizeof signature, 0, 8); // no flags, no extension
+    return TERN_POSTGRES_COPY_HEADER;
+}
+
 // --- Connections
 
 // An error has its sentence in why.
@@ -139,6 +161,12 @@ double tern_postgres_real_at(void *handle, int at);
 const char *tern_postgres_text_at(void *handle, int at, size_t *len);
 const void *tern_postgres_blob_at(void *handle, int at, size_t *len);
 const char *tern_postgres_column_at(void *handle, int at);
+enum tern_result tern_postgres_load(struct tern_sql *sql, const char *table, const char *columns,
+                                    int count, void **handle);
+enum tern_result tern_postgres_load_row(struct tern_sql *sql, void *handle);
+enum tern_result tern_postgres_load_end(struct tern_sql *sql, void *handle, bool whole);
+enum tern_result tern_postgres_piece(struct tern_sql *sql, const char *table, const char *column,
+                                     uint64_t id, size_t size, size_t at, size_t len, uint8_t *dst);
 enum tern_result tern_postgres_stream(struct tern_sql *sql, const char *table, const char *column,
                                       uint64_t id, size_t size, tern_sql_taker take, void *ctx);
 enum tern_result tern_postgres_put_pieces(struct tern_sql *sql, const char *table,

@@ -357,9 +357,13 @@ static enum tern_result check_length(struct postgres *pg, const char *table, con
                : tern_sql_fail_damaged(&pg->base, "a value is longer or shorter than its row says");
 }
 
-static enum tern_result take_piece(struct postgres *pg, const char *text, size_t len,
-                                   tern_sql_taker take, void *ctx)
+static enum tern_result take_piece(struct postgres *pg, const char *table, const char *column,
+                                   uint64_t id, size_t at, size_t len, tern_sql_taker take,
+                                   void *ctx)
 {
+    char text[200];
+    snprintf(text, sizeof text, "SELECT substring(%s FROM %zu FOR %zu) FROM %s WHERE id = %llu",
+             column, at + 1, len, table, (unsigned long long)id);
     TERN_TRY(tern_postgres_be_connected(pg));
     tern_postgres_settle(pg);
     PGresult *result = PQexecParams(pg->connection, text, 0, NULL, NULL, NULL, NULL, BINARY);
@@ -375,41 +379,39 @@ static enum tern_result take_piece(struct postgres *pg, const char *text, size_t
     return taken;
 }
 
+static enum tern_result take_to(void *dst, const uint8_t *data, size_t len)
+{
+    memcpy(dst, data, len);
+    return TERN_OK;
+}
+
+enum tern_result tern_postgres_piece(struct tern_sql *sql, const char *table, const char *column,
+                                     uint64_t id, size_t size, size_t at, size_t len, uint8_t *dst)
+{
+    (void)size; // one that is shorter is found by its last piece
+    return take_piece(postgres_of(sql), table, column, id, at, len, take_to, dst);
+}
+
 enum tern_result tern_postgres_stream(struct tern_sql *sql, const char *table, const char *column,
                                       uint64_t id, size_t size, tern_sql_taker take, void *ctx)
 {
     struct postgres *pg = postgres_of(sql);
-    char text[200];
     TERN_TRY(check_length(pg, table, column, id, size));
     for (size_t done = 0; done < size;) {
         const size_t len = size - done < TERN_SQL_PIECE_BYTES ? size - done : TERN_SQL_PIECE_BYTES;
-        snprintf(text, sizeof text, "SELECT substring(%s FROM %zu FOR %zu) FROM %s WHERE id = %llu",
-                 column, done + 1, len, table, (unsigned long long)id);
-        TERN_TRY(take_piece(pg, text, len, take, ctx));
+        TERN_TRY(take_piece(pg, table, column, id, done, len, take, ctx));
         done += len;
     }
     return TERN_OK;
 }
 
-static uint8_t *put_number(uint8_t *at, uint64_t number, unsigned bytes)
-{
-    for (unsigned i = 0; i < bytes; i++) {
-        *at++ = (uint8_t)(number >> 8 * (bytes - 1 - i));
-    }
-    return at;
-}
-
-#define COPY_SIGNATURE "PGCOPY\n\377\r\n\0" // and, as sizeof counts it, the NUL of the C string
-
 // What stands in a binary COPY before the bytes of the one row's second field.
 static size_t copy_head(uint8_t head[64], uint64_t id, size_t size)
 {
     uint8_t *at = head;
-    memcpy(at, COPY_SIGNATURE, sizeof COPY_SIGNATURE - 1);
-    at = put_number(at + sizeof COPY_SIGNATURE - 1, 0, 8); // no flags, no extension
-    at = put_number(at, 2, 2);                             // fields
-    at = put_number(put_number(at, 8, 4), id, 8);
-    at = put_number(at, size, 4);
+    at = tern_postgres_put_number(at + tern_postgres_copy_header(head), 2, 2); // fields
+    at = tern_postgres_put_number(tern_postgres_put_number(at, 8, 4), id, 8);
+    at = tern_postgres_put_number(at, size, 4);
     return (size_t)(at - head);
 }
 

@@ -630,6 +630,36 @@ static const char *column_at(void *handle, int at)
     return sqlite3_column_name(handle, at);
 }
 
+// --- Rows in bulk
+
+#define LOAD_MAX 4096 // of the statement
+
+static enum tern_result load(struct tern_sql *sql, const char *table, const char *columns,
+                             int count, void **handle)
+{
+    char text[LOAD_MAX];
+    int len = snprintf(text, sizeof text, "INSERT INTO %s (%s) VALUES (", table, columns);
+    for (int i = 0; i < count && len < LOAD_MAX; i++) {
+        len += snprintf(text + len, sizeof text - (size_t)len, i + 1 < count ? "?, " : "?)");
+    }
+    return prepare(sql, text, true, handle);
+}
+
+static enum tern_result load_row(struct tern_sql *sql, void *handle)
+{
+    bool row;
+    TERN_TRY(step(sql, handle, true, &row));
+    reset(sql, handle);
+    return TERN_OK;
+}
+
+static enum tern_result load_end(struct tern_sql *sql, void *handle, bool whole)
+{
+    (void)whole;
+    finish(sql, handle);
+    return TERN_OK;
+}
+
 // --- Values in pieces
 
 static enum tern_result take_pieces(struct tern_sql *sql, sqlite3_blob *blob, size_t size,
@@ -670,6 +700,18 @@ static enum tern_result stream(struct tern_sql *sql, const char *table, const ch
     enum tern_result result = open_value(sql, table, column, id, size, false, &blob);
     if (result == TERN_OK) {
         result = take_pieces(sql, blob, size, take_piece, ctx);
+    }
+    sqlite3_blob_close(blob);
+    return result;
+}
+
+static enum tern_result piece(struct tern_sql *sql, const char *table, const char *column,
+                              uint64_t id, size_t size, size_t at, size_t len, uint8_t *dst)
+{
+    sqlite3_blob *blob = NULL;
+    enum tern_result result = open_value(sql, table, column, id, size, false, &blob);
+    if (result == TERN_OK) {
+        result = checked(sql, sqlite3_blob_read(blob, dst, (int)len, (int)at));
     }
     sqlite3_blob_close(blob);
     return result;
@@ -781,6 +823,10 @@ const struct tern_sql_driver tern_sqlite_driver = {
     .text = text_at,
     .blob = blob_at,
     .column = column_at,
+    .load = load,
+    .load_row = load_row,
+    .load_end = load_end,
     .stream = stream,
+    .piece = piece,
     .put_pieces = put_pieces,
 };

@@ -166,7 +166,7 @@ static enum tern_result fill(struct tern_sql *sql, void *ctx)
     struct tern_db db = {.sql = sql};
     TERN_TRY(tern_schema_create(sql));
     enum tern_result result = insert_content(&db, ctx);
-    tern_table_free_texts(&db); // the connection asks for none of them again
+    tern_db_forget(&db); // the connection asks for none of its texts again
     return result;
 }
 
@@ -233,15 +233,20 @@ enum tern_result tern_db_open_again(const char *path, struct tern_db **out, char
     return open_by(tern_sql_open_again, path, out, why);
 }
 
+void tern_db_forget(struct tern_db *db)
+{
+    tern_table_free_texts(db);
+    free(db->manifest);
+    free(db->metadata);
+}
+
 void tern_db_close(struct tern_db *db)
 {
     if (db == NULL) {
         return;
     }
     tern_sql_close(db->sql);
-    tern_table_free_texts(db);
-    free(db->manifest);
-    free(db->metadata);
+    tern_db_forget(db);
     free(db);
 }
 

@@ -9,7 +9,16 @@
 
 // --- Texts of statements
 
-enum shape { SHAPE_SELECT, SHAPE_SUMS, SHAPE_INSERT, SHAPE_KEEP, SHAPE_PUT, SHAPE_UPDATE };
+enum shape {
+    SHAPE_SELECT,
+    SHAPE_SCAN,
+    SHAPE_NEXT,
+    SHAPE_SUMS,
+    SHAPE_INSERT, // and what else writes
+    SHAPE_KEEP,
+    SHAPE_PUT,
+    SHAPE_UPDATE
+};
 
 // What a text follows from; literals go by their address.
 struct tern_table_text {
@@ -130,6 +139,19 @@ static void write_select(struct writer *out, const struct tern_table *table)
     add(out, " FROM %s ", table->name);
 }
 
+static void write_scan(struct writer *out, const struct tern_table *table)
+{
+    write_select(out, table);
+    add(out, "ORDER BY ");
+    add_columns(out, table, finds, "@");
+}
+
+static void write_next(struct writer *out, const struct tern_table *table)
+{
+    add_words(out, "SELECT id, length(@) FROM # WHERE id > ? ORDER BY id LIMIT 1",
+              table->columns[1].name, table->name);
+}
+
 static void write_sums(struct writer *out, const struct tern_table *table, const char *group)
 {
     add(out, "SELECT ");
@@ -199,6 +221,12 @@ static void write_text(struct writer *out, const struct tern_table_text *key, co
     case SHAPE_SELECT:
         write_select(out, table);
         break;
+    case SHAPE_SCAN:
+        write_scan(out, table);
+        break;
+    case SHAPE_NEXT:
+        write_next(out, table);
+        break;
     case SHAPE_SUMS:
         write_sums(out, table, key->group);
         break;
@@ -264,7 +292,7 @@ static struct tern_query query_of(struct tern_db *db, const struct tern_table *t
             .sql = db->sql,
             .result = tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "memory could not be had")};
     }
-    bool reads = shape == SHAPE_SELECT || shape == SHAPE_SUMS;
+    const bool reads = shape < SHAPE_INSERT;
     return reads ? tern_query_read(db->sql, text) : tern_query_write(db->sql, text);
 }
 
@@ -578,4 +606,83 @@ enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *
     bind_all(&query, table, is_set, row);
     bind_all(&query, table, finds, row);
     return tern_query_run_one(&query);
+}
+
+// --- All rows
+
+bool tern_table_is_of_bodies(const struct tern_table *table)
+{
+    return table->count == 2 && strcmp(table->columns[0].name, "id") == 0 &&
+           table->columns[1].kind == TERN_COLUMN_BLOB;
+}
+
+size_t tern_table_value_bytes(const struct tern_column *column)
+{
+    switch (column->kind) {
+    case TERN_COLUMN_U64:
+    case TERN_COLUMN_ID:
+    case TERN_COLUMN_BITS:
+        return sizeof(uint64_t);
+    case TERN_COLUMN_U32:
+    case TERN_COLUMN_NAMED:
+        return sizeof(uint32_t);
+    case TERN_COLUMN_ENUM:
+        return sizeof(unsigned);
+    case TERN_COLUMN_BOOL:
+        return sizeof(bool);
+    case TERN_COLUMN_REAL:
+        return sizeof(float);
+    case TERN_COLUMN_TEXT:
+        return column->limit;
+    case TERN_COLUMN_HASH:
+        return TERN_SHA256_SIZE;
+    case TERN_COLUMN_SIZE:
+        return sizeof(size_t);
+    case TERN_COLUMN_BLOB:
+        return sizeof(struct tern_blob_column);
+    }
+    return 0;
+}
+
+size_t tern_table_row_bytes(const struct tern_table *table)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < table->count; i++) {
+        const struct tern_column *column = &table->columns[i];
+        const size_t end = column->offset + tern_table_value_bytes(column);
+        most = end > most ? end : most;
+    }
+    return most;
+}
+
+struct tern_query tern_table_scan(struct tern_db *db, const struct tern_table *table)
+{
+    return query_of(db, table, SHAPE_SCAN, NULL, "");
+}
+
+enum tern_result tern_table_next_body(struct tern_db *db, const struct tern_table *table,
+                                      uint64_t after, uint64_t *id, size_t *size)
+{
+    struct tern_query query = query_of(db, table, SHAPE_NEXT, NULL, "");
+    tern_query_bind(&query, after);
+    if (!tern_query_row(&query)) {
+        return tern_query_missing(&query);
+    }
+    *id = tern_query_u64(&query);
+    *size = (size_t)tern_query_number(&query, TERN_SQL_BLOB_MAX);
+    return tern_query_end(&query);
+}
+
+struct tern_query tern_table_load(struct tern_db *db, const struct tern_table *table)
+{
+    struct writer columns = {.len = 0};
+    add_columns(&columns, table, any, "@");
+    return tern_query_load(db->sql, table->name, columns.text, (int)table->count);
+}
+
+void tern_table_load_row(struct tern_query *query, const struct tern_table *table, const void *row)
+{
+    query->next = 0;
+    bind_all(query, table, any, row);
+    tern_query_add(query);
 }

@@ -174,8 +174,25 @@ TERN_MUST_USE enum tern_result tern_table_put(struct tern_db *db, const struct t
 TERN_MUST_USE enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *table,
                                                  const void *row, const char *tail);
 
+// All rows in the order of their keys, which is the same in every database: for tern_table_next().
+struct tern_query tern_table_scan(struct tern_db *db, const struct tern_table *table);
+// Adds many rows, their IDs as they are, for tern_query_end(): tern_query_load().
+struct tern_query tern_table_load(struct tern_db *db, const struct tern_table *table);
+void tern_table_load_row(struct tern_query *query, const struct tern_table *table, const void *row);
+// Bytes of the struct's members that the columns name, and of one of them.
+size_t tern_table_row_bytes(const struct tern_table *table);
+size_t tern_table_value_bytes(const struct tern_column *column);
+// Whether its rows are an id and a value of any length, which is read and written in pieces; and the first row of
+// such a table behind `after`. NOT_FOUND
+bool tern_table_is_of_bodies(const struct tern_table *table);
+TERN_MUST_USE enum tern_result tern_table_next_body(struct tern_db *db,
+                                                    const struct tern_table *table, uint64_t after,
+                                                    uint64_t *id, size_t *size);
+
 // Frees what db->texts has; the connection is closed.
 void tern_table_free_texts(struct tern_db *db);
+// Likewise all that db has beside the connection.
+void tern_db_forget(struct tern_db *db);
 
 // --- The tables (schema.c), and rows that only the store knows
 

@@ -1,0 +1,340 @@
+// The whole state of a federation in another database, which is new: table by table, by the definitions of the tables,
+// in the order of their keys. What was written is read again and compared before it appears.
+//
+// Indexes and triggers come behind the rows: they are made faster so, and triggers would count what is counted.
+#include "store/schema.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Numbers are hashed as they lie in memory.
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "hashes of rows are of little-endian numbers");
+
+// Of a value that is read at once. SQLite goes through the value's pages up to there each time.
+#define WINDOW_BYTES (4u << 20)
+
+struct copying {
+    struct tern_db *from;
+    struct tern_db to;
+    const struct tern_db_copying *how;
+    uint8_t *window;
+    struct tern_db_copied_table made[TERN_SCHEMA_TABLES];
+};
+
+// --- Hashes
+
+struct digest {
+    struct tern_sha256 hash;
+    uint64_t rows;
+    uint64_t bytes; // of values
+};
+
+static struct digest begin_digest(void)
+{
+    struct digest digest = {.rows = 0};
+    tern_sha256_init(&digest.hash);
+    return digest;
+}
+
+static void hash_number(struct digest *digest, uint64_t number)
+{
+    tern_sha256_update(&digest->hash, &number, sizeof number);
+    digest->bytes += sizeof number;
+}
+
+static void hash_bytes(struct digest *digest, const void *bytes, size_t len)
+{
+    hash_number(digest, len);
+    tern_sha256_update(&digest->hash, bytes, len);
+    digest->bytes += len;
+}
+
+static void hash_column(struct digest *digest, const struct tern_column *column, const void *row)
+{
+    const void *at = (const char *)row + column->offset;
+    const struct tern_blob_column *blob = at;
+    uint64_t number = 0;
+    if (column->kind == TERN_COLUMN_TEXT) {
+        hash_bytes(digest, at, strlen(at));
+    } else if (column->kind == TERN_COLUMN_HASH) {
+        hash_bytes(digest, at, TERN_SHA256_SIZE);
+    } else if (column->kind == TERN_COLUMN_BLOB) {
+        hash_bytes(digest, blob->data, blob->len);
+    } else {
+        memcpy(&number, at, tern_table_value_bytes(column));
+        hash_number(digest, number);
+    }
+}
+
+static void hash_row(struct digest *digest, const struct tern_table *table, const void *row)
+{
+    for (uint32_t i = 0; i < table->count; i++) {
+        hash_column(digest, &table->columns[i], row);
+    }
+    digest->rows++;
+}
+
+static void end_digest(struct digest *digest, const struct tern_table *table,
+                       struct tern_db_copied_table *made)
+{
+    *made = (struct tern_db_copied_table){table->name, digest->rows, digest->bytes, {0}};
+    tern_sha256_final(&digest->hash, made->sha256);
+}
+
+static void tell(const struct copying *copying, const char *doing, const struct tern_table *table,
+                 const struct digest *digest)
+{
+    if (copying->how->progress != NULL) {
+        copying->how->progress(copying->how->ctx, doing, table->name, digest->rows);
+    }
+}
+
+// --- Failures
+
+// What the copy is said to have failed by is what the new database says last.
+static enum tern_result fail_reading(struct copying *copying, enum tern_result result)
+{
+    char sentence[256];
+    snprintf(sentence, sizeof sentence, "what is copied cannot be read: %.200s",
+             tern_sql_error(copying->from->sql));
+    return tern_sql_fail(copying->to.sql, result, sentence);
+}
+
+// --- Rows that are read whole
+
+static enum tern_result copy_each(struct copying *copying, const struct tern_table *table,
+                                  void *row, struct digest *digest)
+{
+    struct tern_query source = tern_table_scan(copying->from, table);
+    struct tern_query made = tern_table_load(&copying->to, table);
+    while (made.result == TERN_OK && tern_table_next(&source, table, row)) {
+        hash_row(digest, table, row);
+        tern_table_load_row(&made, table, row);
+        tell(copying, "copying", table, digest);
+    }
+    const enum tern_result read = tern_query_end(&source);
+    TERN_TRY(tern_query_end(&made));
+    return read == TERN_OK ? TERN_OK : fail_reading(copying, read);
+}
+
+static enum tern_result look_at_each(struct copying *copying, const struct tern_table *table,
+                                     void *row, struct digest *digest)
+{
+    struct tern_query query = tern_table_scan(&copying->to, table);
+    while (tern_table_next(&query, table, row)) {
+        hash_row(digest, table, row);
+        tell(copying, "comparing", table, digest);
+    }
+    return tern_query_end(&query);
+}
+
+typedef enum tern_result (*visit)(struct copying *copying, const struct tern_table *table,
+                                  void *row, struct digest *digest);
+
+static enum tern_result do_rows(struct copying *copying, const struct tern_table *table, visit each,
+                                struct digest *digest)
+{
+    void *row = calloc(1, tern_table_row_bytes(table));
+    if (row == NULL) {
+        return tern_sql_fail(copying->to.sql, TERN_ERR_NO_MEMORY, "memory could not be had");
+    }
+    const enum tern_result result = each(copying, table, row, digest);
+    free(row);
+    return result;
+}
+
+// --- Values that are read in pieces
+
+struct body {
+    struct copying *copying;
+    const struct tern_table *table;
+    uint64_t id;
+    size_t size;
+    size_t at; // of the window
+    size_t len;
+    struct digest *digest;
+};
+
+static void begin_body(const struct body *body)
+{
+    hash_number(body->digest, body->id);
+    hash_number(body->digest, body->size); // as hash_bytes() does
+    body->digest->bytes += body->size;
+    body->digest->rows++;
+}
+
+static enum tern_result hash_piece(void *ctx, const uint8_t *data, size_t len)
+{
+    const struct body *body = ctx;
+    tern_sha256_update(&body->digest->hash, data, len);
+    return TERN_OK;
+}
+
+// Pieces are asked for one behind the other.
+static enum tern_result move_window(struct body *body, size_t at)
+{
+    struct copying *copying = body->copying;
+    const struct tern_table *table = body->table;
+    const size_t left = body->size - at;
+    body->at = at;
+    body->len = left < WINDOW_BYTES ? left : WINDOW_BYTES;
+    const enum tern_result result =
+        tern_sql_piece(copying->from->sql, table->name, table->columns[1].name, body->id,
+                       body->size, at, body->len, copying->window);
+    return result == TERN_OK ? hash_piece(body, copying->window, body->len)
+                             : fail_reading(copying, result);
+}
+
+static enum tern_result view(void *ctx, size_t at, size_t len, const uint8_t **data)
+{
+    struct body *body = ctx;
+    if (at + len > body->at + body->len) {
+        TERN_TRY(move_window(body, at));
+    }
+    *data = body->copying->window + (at - body->at);
+    return TERN_OK;
+}
+
+static enum tern_result copy_body(struct body *body)
+{
+    return tern_sql_put_pieces(body->copying->to.sql, body->table->name,
+                               body->table->columns[1].name, body->id, body->size, view, body);
+}
+
+static enum tern_result look_at_body(struct body *body)
+{
+    return tern_sql_stream(body->copying->to.sql, body->table->name, body->table->columns[1].name,
+                           body->id, body->size, hash_piece, body);
+}
+
+static enum tern_result copy_bodies(struct copying *copying, const struct tern_table *table,
+                                    struct digest *digest)
+{
+    struct body body = {.copying = copying, .table = table, .digest = digest};
+    for (;;) {
+        const enum tern_result found =
+            tern_table_next_body(copying->from, table, body.id, &body.id, &body.size);
+        if (found != TERN_OK) {
+            return found == TERN_ERR_NOT_FOUND ? TERN_OK : fail_reading(copying, found);
+        }
+        body.at = 0;
+        body.len = 0;
+        begin_body(&body);
+        TERN_TRY(copy_body(&body));
+        tell(copying, "copying", table, digest);
+    }
+}
+
+static enum tern_result look_at_bodies(struct copying *copying, const struct tern_table *table,
+                                       struct digest *digest)
+{
+    struct body body = {.copying = copying, .table = table, .digest = digest};
+    enum tern_result found;
+    while ((found = tern_table_next_body(&copying->to, table, body.id, &body.id, &body.size)) ==
+           TERN_OK) {
+        begin_body(&body);
+        TERN_TRY(look_at_body(&body));
+        tell(copying, "comparing", table, digest);
+    }
+    return tern_db_may_miss(found);
+}
+
+// --- Tables
+
+static enum tern_result copy_table(struct copying *copying, const struct tern_table *table,
+                                   struct tern_db_copied_table *made)
+{
+    struct digest digest = begin_digest();
+    TERN_TRY(tern_table_is_of_bodies(table) ? copy_bodies(copying, table, &digest)
+                                            : do_rows(copying, table, copy_each, &digest));
+    end_digest(&digest, table, made);
+    return TERN_OK;
+}
+
+static enum tern_result compare_table(struct copying *copying, const struct tern_table *table,
+                                      const struct tern_db_copied_table *made)
+{
+    struct digest digest = begin_digest();
+    struct tern_db_copied_table found;
+    char sentence[160];
+    TERN_TRY(tern_table_is_of_bodies(table) ? look_at_bodies(copying, table, &digest)
+                                            : do_rows(copying, table, look_at_each, &digest));
+    end_digest(&digest, table, &found);
+    if (found.rows == made->rows && memcmp(found.sha256, made->sha256, TERN_SHA256_SIZE) == 0) {
+        return TERN_OK;
+    }
+    snprintf(sentence, sizeof sentence,
+             "the %llu rows of %s that were written are not the %llu that were read",
+             (unsigned long long)found.rows, table->name, (unsigned long long)made->rows);
+    return tern_sql_fail(copying->to.sql, TERN_ERR_CORRUPT, sentence);
+}
+
+// A snapshot is read: what a verb has written meanwhile, a revocation maybe, would be lost.
+static enum tern_result refuse_changed(struct copying *copying)
+{
+    tern_db_rollback(copying->from);
+    return tern_db_changed_by_others(copying->from)
+               ? tern_sql_fail(copying->to.sql, TERN_ERR_STATE,
+                               "another program wrote to what is copied meanwhile; try again")
+               : TERN_OK;
+}
+
+static enum tern_result check(struct copying *copying)
+{
+    char why[256] = "";
+    if (copying->how->check == NULL) {
+        return TERN_OK;
+    }
+    const enum tern_result result = copying->how->check(copying->how->ctx, &copying->to, why);
+    return result == TERN_OK ? TERN_OK : tern_sql_fail(copying->to.sql, result, why);
+}
+
+static enum tern_result copy_all(struct copying *copying)
+{
+    TERN_TRY(tern_schema_create_tables(copying->to.sql));
+    for (size_t i = 0; i < TERN_SCHEMA_TABLES; i++) {
+        TERN_TRY(copy_table(copying, tern_schema_tables[i], &copying->made[i]));
+    }
+    TERN_TRY(tern_schema_complete(copying->to.sql));
+    for (size_t i = 0; i < TERN_SCHEMA_TABLES; i++) {
+        TERN_TRY(compare_table(copying, tern_schema_tables[i], &copying->made[i]));
+    }
+    TERN_TRY(check(copying));
+    return refuse_changed(copying);
+}
+
+static enum tern_result fill(struct tern_sql *sql, void *ctx)
+{
+    struct copying *copying = ctx;
+    copying->to = (struct tern_db){.sql = sql};
+    const enum tern_result result = copy_all(copying);
+    tern_db_forget(&copying->to); // the connection asks for none of its texts again
+    return result;
+}
+
+enum tern_result tern_db_copy_state(struct tern_db *from, const char *path,
+                                    const struct tern_db_copying *how, char why[256])
+{
+    struct copying *copying = calloc(1, sizeof *copying);
+    uint8_t *window = malloc(WINDOW_BYTES);
+    enum tern_result result = TERN_ERR_NO_MEMORY;
+    snprintf(why, 256, "memory could not be had");
+    if (copying != NULL && window != NULL) {
+        *copying = (struct copying){.from = from, .how = how, .window = window};
+        (void)tern_db_changed_by_others(from); // what was written before now is in the copy
+        result = tern_db_begin_reading(from);
+        snprintf(why, 256, "%s", tern_db_error(from));
+    }
+    if (result == TERN_OK) {
+        result = tern_sql_create(path, fill, copying, why);
+        tern_db_rollback(from);
+    }
+    for (size_t i = 0; result == TERN_OK && how->made != NULL && i < TERN_SCHEMA_TABLES; i++) {
+        how->made(how->ctx, &copying->made[i]);
+    }
+    free(window);
+    free(copying);
+    return result;
+}
