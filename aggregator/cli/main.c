@@ -347,6 +347,21 @@ static const char restore_help[] =
     "\n"
     "  tern-aggregator restore /backup/tern-2026-01-31.db --state /var/lib/tern\n";
 
+static const char copy_help[] =
+    "Copies the whole federation into another database: from the file in the state directory into\n"
+    "PostgreSQL, or back. All services on it must be stopped. The target must be new: a file that "
+    "is\n"
+    "not there yet, or a database of PostgreSQL, or a schema of it, without tables.\n"
+    "\n"
+    "All rows are read again and compared, and the copy is verified, before it appears at once: a "
+    "kill\n"
+    "at any point leaves no copy. What was copied stays as it is. Clients, codes, the open round "
+    "and\n"
+    "its updates go on from the copy, once the settings lead there; it prints which.\n"
+    "\n"
+    "  tern-aggregator copy 'postgresql:///tern?host=/run/postgresql' --state /var/lib/tern\n"
+    "  tern-aggregator copy /var/lib/tern/tern.db --set store.url=postgresql:///tern\n";
+
 static const char prune_help[] =
     "Drops the stored bytes of updates of old rounds, which make up most of the database. Model,\n"
     "rounds and byte counts stay; those rounds can no longer be replayed by verify or export "
@@ -397,6 +412,8 @@ static const struct tern_cli_verb verbs[] = {
     {"backup", "Copy the database", "FILE", backup_help, state_options, 1, 1, tern_cli_backup},
     {"restore", "Put a backup in the place of the database", "FILE", restore_help, restore_options,
      1, 1, tern_cli_restore},
+    {"copy", "Take everything into another database", "FILE|URL", copy_help, state_options, 1, 1,
+     tern_cli_copy},
     {"prune", "Drop the stored updates of old rounds", "", prune_help, prune_options, 0, 0,
      tern_cli_prune},
     {"compact", "Give back the space that a prune freed", "", compact_help, state_options, 0, 0,

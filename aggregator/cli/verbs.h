@@ -29,6 +29,7 @@ int tern_cli_export(struct tern_cli *cli);      // the model as .f32 or .safeten
 int tern_cli_verify(struct tern_cli *cli);      // replays every round and compares the bits
 int tern_cli_backup(struct tern_cli *cli);      // a consistent copy of the database
 int tern_cli_restore(struct tern_cli *cli);     // puts such a copy in the database's place
+int tern_cli_copy(struct tern_cli *cli);        // the whole state in another database
 int tern_cli_prune(struct tern_cli *cli);       // drops the bodies of old updates
 int tern_cli_compact(struct tern_cli *cli);     // gives free space of the file back
 

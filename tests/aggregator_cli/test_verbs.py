@@ -731,7 +731,7 @@ def help_teaches():
     state = State()
     assert "init --data" in state.run("--help", state=False).text
     for verb in ("init", "serve", "status", "clients", "rounds", "report", "ledger", "enroll-code", "codes", "revoke",
-                 "provision", "close-round", "export", "verify", "backup", "restore", "prune",
+                 "provision", "close-round", "export", "verify", "backup", "restore", "copy", "prune",
                  "compact"):
         text = state.run(verb, "--help", state=False).text
         assert "  tern-aggregator " + verb in text, verb  # an example

@@ -1,0 +1,223 @@
+// copy: the whole state in another database. Nothing of it appears before all of it is there, was read again and
+// replayed.
+#include "cli/standby.h"
+#include "cli/state.h"
+#include "cli/verbs.h"
+#include "cli/verification.h"
+
+#include "hosted/clock.h"
+#include "util/bytes.h"
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SHOW_MS 200
+
+struct copying {
+    struct tern_cli *cli;
+    const char *target;
+    char source[PATH_MAX];
+    struct tern_db *from;
+    struct tern_verification found;
+    uint64_t shown_ms;
+    cJSON *tables; // NULL: not asked for
+    uint64_t table_count;
+    uint64_t rows;
+    uint64_t bytes;
+};
+
+// --- While it goes on
+
+static void show_progress(void *ctx, const char *doing, const char *table, uint64_t rows)
+{
+    struct copying *copying = ctx;
+    const uint64_t now_ms = tern_monotonic_ms();
+    if (now_ms - copying->shown_ms >= SHOW_MS) {
+        copying->shown_ms = now_ms;
+        fprintf(stderr, "\r%s %s: %" PRIu64 " rows\033[K", doing, table, rows);
+    }
+}
+
+// The version that a replay of the copy leads to must be the last one of what was copied.
+static enum tern_result check(void *ctx, struct tern_db *copy, char why[256])
+{
+    struct copying *copying = ctx;
+    struct tern_db_version last;
+    TERN_TRY(tern_verify(copy, &copying->found, why));
+    const enum tern_result result = tern_db_version_last(copying->from, &last);
+    if (result == TERN_ERR_NOT_FOUND) { // never served
+        return TERN_OK;
+    }
+    if (result != TERN_OK) {
+        snprintf(why, 256, "%s", tern_db_error(copying->from));
+        return result;
+    }
+    if (memcmp(last.model_sha256, copying->found.report.model_sha256, TERN_SHA256_SIZE) != 0) {
+        snprintf(why, 256, "a replay of the copy makes another model");
+        return TERN_ERR_CORRUPT;
+    }
+    return TERN_OK;
+}
+
+static void count_table(void *ctx, const struct tern_db_copied_table *table)
+{
+    struct copying *copying = ctx;
+    copying->table_count++;
+    copying->rows += table->rows;
+    copying->bytes += table->bytes;
+    if (copying->tables != NULL) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "name", table->name);
+        tern_json_u64(row, "rows", table->rows);
+        tern_json_hash(row, "sha256", table->sha256);
+        cJSON_AddItemToArray(copying->tables, row);
+    }
+}
+
+// --- Who else is there
+
+// "NAME at ADDRESS" of who serves a database; false: nobody, or that cannot be found out.
+static bool find_leader(struct tern_db *db, char leader[TERN_STANDBY_NAME_MAX])
+{
+    struct tern_db_node node;
+    size_t count = 0;
+    if (tern_db_nodes(db, &node, 1, &count) != TERN_OK || count == 0 || !node.leads) {
+        return false;
+    }
+    tern_standby_name(&node, leader);
+    return true;
+}
+
+// Keeps services on all machines away until it is closed.
+static int hold_source(const struct copying *copying)
+{
+    char leader[TERN_STANDBY_NAME_MAX];
+    const bool is_served = find_leader(copying->from, leader);
+    const enum tern_result result = tern_db_hold(copying->from);
+    if (result == TERN_ERR_STATE) {
+        return tern_cli_fail(copying->cli, result,
+                             "%s is served by %s; stop that one first, and all that stand by",
+                             copying->source, is_served ? leader : "another aggregator");
+    }
+    return tern_cli_check(copying->cli, result, "%s", tern_db_error(copying->from));
+}
+
+static int refuse_target(const struct copying *copying, const char *why)
+{
+    char leader[TERN_STANDBY_NAME_MAX] = "";
+    char ignored[256];
+    struct tern_db *db = NULL;
+    bool is_served = false;
+    if (tern_db_is_url(copying->target) && tern_db_open(copying->target, &db, ignored) == TERN_OK) {
+        is_served = find_leader(db, leader);
+        tern_db_close(db);
+    }
+    return tern_cli_fail(copying->cli, TERN_ERR_STATE,
+                         "%s%s%s; nothing was copied. The target must be new: a file that is not "
+                         "there, or a database of PostgreSQL, or a schema of it, without tables",
+                         why, is_served ? ", served by " : "", leader);
+}
+
+// --- What came of it
+
+static int print_json(struct copying *copying)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "from", copying->source);
+    cJSON_AddStringToObject(object, "to", copying->target);
+    tern_json_u64(object, "rows", copying->rows);
+    tern_json_u64(object, "bytes", copying->bytes);
+    tern_json_hash(object, "model_sha256", copying->found.report.model_sha256);
+    cJSON_AddItemToObject(object, "tables", copying->tables);
+    return tern_json_print(copying->cli, object);
+}
+
+static void print_settings(const struct copying *copying)
+{
+    const char *config = copying->cli->config;
+    char path[PATH_MAX];
+    char name[PATH_MAX];
+    printf("\nNext, in the settings (%s):\n", config != NULL ? config : "a file for --config");
+    if (tern_db_is_url(copying->target)) {
+        printf("  [store]\n  url = %s\n", copying->target);
+        return;
+    }
+    snprintf(path, sizeof path, "%s", copying->target);
+    snprintf(name, sizeof name, "%s", copying->target);
+    printf("  [federation]\n  state = %s\n  and no url in [store]\n", dirname(path));
+    if (strcmp(basename(name), TERN_STATE_DATABASE) != 0) {
+        printf("Give the file the name " TERN_STATE_DATABASE " there.\n");
+    }
+}
+
+static void print_next(const struct copying *copying)
+{
+    print_settings(copying);
+    printf("Then start the service. To another state directory, or machine, take certificate and "
+           "key along; its other\n"
+           "files are made anew. What was copied is a backup from now on: never serve it again, "
+           "since updates are in\n"
+           "the copy alone.\n");
+}
+
+static int print_copied(struct copying *copying)
+{
+    char size[TERN_TEXT];
+    char hash[2 * TERN_SHA256_SIZE + 1];
+    if (copying->cli->json) {
+        return print_json(copying);
+    }
+    tern_hex_encode(copying->found.report.model_sha256, TERN_SHA256_SIZE, hash);
+    printf("Copied %s to %s: %" PRIu64 " rows of %" PRIu64 " tables, %s.\n", copying->source,
+           copying->target, copying->rows, copying->table_count,
+           tern_text_bytes((double)copying->bytes, size));
+    printf("All rows were read again and are the same, and the copy was verified.\n"
+           "Model SHA-256 %s\n",
+           hash);
+    print_next(copying);
+    return TERN_EXIT_OK;
+}
+
+// --- All of it
+
+static int copy(struct copying *copying)
+{
+    const bool watched = isatty(STDERR_FILENO) == 1;
+    char why[256] = "";
+    const struct tern_db_copying how = {.progress = watched ? show_progress : NULL,
+                                        .check = check,
+                                        .made = count_table,
+                                        .ctx = copying};
+    TERN_CLI_TRY(hold_source(copying));
+    copying->tables = copying->cli->json ? cJSON_CreateArray() : NULL;
+    const enum tern_result result = tern_db_copy_state(copying->from, copying->target, &how, why);
+    if (watched) {
+        fprintf(stderr, "\r\033[K");
+    }
+    if (result == TERN_OK) {
+        return print_copied(copying);
+    }
+    cJSON_Delete(copying->tables);
+    return result == TERN_ERR_CONFLICT
+               ? refuse_target(copying, why)
+               : tern_cli_fail(copying->cli, result, "%s; nothing was copied", why);
+}
+
+int tern_cli_copy(struct tern_cli *cli)
+{
+    static struct copying copying;
+    int lock = -1;
+    copying.cli = cli;
+    copying.target = cli->arguments[0];
+    tern_state_database(cli, copying.source);
+    TERN_CLI_TRY(tern_state_lock(cli, &lock));
+    int code = tern_state_open(cli, &copying.from);
+    if (code == TERN_EXIT_OK) {
+        code = copy(&copying);
+        tern_db_close(copying.from);
+    }
+    close(lock);
+    return code;
+}

@@ -1,0 +1,139 @@
+#include "cli/verification.h"
+
+#include "merge/merge.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void show_progress(void *ctx, uint32_t version)
+{
+    (void)ctx;
+    fprintf(stderr, "\rversion %" PRIu32, version);
+}
+
+// The weights that the service would go on from must be those of the newest version.
+static enum tern_result check_weights(struct tern_db *db, char why[256])
+{
+    static struct tern_merge merge;
+    struct tern_db_federation federation;
+    TERN_TRY(tern_db_federation(db, &federation));
+    enum tern_result result = tern_merge_init(&merge, &federation, NULL);
+    if (result == TERN_OK) {
+        result = tern_merge_load(&merge, db);
+        tern_merge_free(&merge);
+    }
+    if (result == TERN_ERR_NOT_FOUND) { // never served
+        return TERN_OK;
+    }
+    if (result != TERN_OK) {
+        snprintf(why, 256, "the stored weights are not those of the newest version (%s)",
+                 tern_result_name(result));
+    }
+    return result;
+}
+
+// What only an export would read otherwise.
+static enum tern_result check_kept(struct tern_db *db, char why[256])
+{
+    uint8_t *kept = NULL;
+    size_t len = 0;
+    const enum tern_result result = tern_db_kept_get(db, &kept, &len);
+    free(kept);
+    if (result == TERN_OK || result == TERN_ERR_NOT_FOUND) {
+        return TERN_OK;
+    }
+    snprintf(why, 256, "%s", tern_db_error(db));
+    return result;
+}
+
+// --- After a prune
+
+// Of one round.
+struct bodies {
+    uint32_t kept;
+    uint32_t lost;
+};
+
+// The store compares the body with its hash.
+static enum tern_result count_body(void *ctx, const struct tern_db_update *update)
+{
+    struct bodies *bodies = ctx;
+    bodies->kept += update->body != NULL;
+    bodies->lost += update->body == NULL;
+    return TERN_OK;
+}
+
+static enum tern_result check_bodies(struct tern_db *db, uint32_t round,
+                                     struct tern_verification *found, char why[256])
+{
+    struct bodies bodies = {0};
+    TERN_TRY(tern_db_update_each(db, round, count_body, &bodies));
+    if (bodies.lost > 0) {
+        snprintf(why, 256,
+                 "round %" PRIu32 ": %" PRIu32 " of its updates are missing, and it was not "
+                 "pruned; restore a backup",
+                 round, bodies.lost);
+        return TERN_ERR_CORRUPT;
+    }
+    found->received += bodies.kept;
+    return TERN_OK;
+}
+
+// Of the rounds since.
+static enum tern_result check_received(struct tern_db *db, struct tern_verification *found,
+                                       char why[256])
+{
+    struct tern_db_round round;
+    struct tern_db_rows *rows = tern_db_rounds(db);
+    while (tern_db_next(rows, &round)) {
+        if (round.round > found->pruned && round.state == TERN_ROUND_COMMITTED) {
+            tern_db_check_row(rows, check_bodies(db, round.round, found, why));
+        }
+    }
+    return tern_db_end(rows);
+}
+
+static enum tern_result check_rest(struct tern_db *db, struct tern_verification *found,
+                                   char why[256])
+{
+    struct tern_db_version newest;
+    TERN_TRY(check_received(db, found, why));
+    TERN_TRY(tern_db_version_last(db, &newest));
+    memcpy(found->report.model_sha256, newest.model_sha256, TERN_SHA256_SIZE);
+    return TERN_OK;
+}
+
+// --- All of it
+
+static enum tern_result replay(struct tern_db *db, struct tern_verification *found, char why[256])
+{
+    bool watched = isatty(STDERR_FILENO) == 1;
+    const enum tern_result result =
+        tern_service_replay(db, watched ? show_progress : NULL, NULL, &found->report, why);
+    if (watched) {
+        fprintf(stderr, "\r%20s\r", "");
+    }
+    return result;
+}
+
+enum tern_result tern_verify(struct tern_db *db, struct tern_verification *found, char why[256])
+{
+    enum tern_result result = tern_db_check(db);
+    if (result != TERN_OK) {
+        snprintf(why, 256, "%s", tern_db_error(db));
+        return result;
+    }
+    TERN_TRY(check_kept(db, why));
+    struct tern_db_counts counts;
+    result = tern_db_counts(db, 0, &counts);
+    if (result == TERN_OK) {
+        found->pruned = (uint32_t)counts.rounds_pruned;
+        result = found->pruned > 0 ? check_rest(db, found, why) : replay(db, found, why);
+    }
+    if (result == TERN_ERR_IO) { // the store knows more
+        snprintf(why, 256, "%s", tern_db_error(db));
+    }
+    return result == TERN_OK ? check_weights(db, why) : result;
+}
