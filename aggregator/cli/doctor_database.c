@@ -110,6 +110,8 @@ static enum tern_result look(struct tern_doctor *doctor, struct tern_db *db)
 static const char look_at_postgres[] =
     "start PostgreSQL, or look at store.url and what it needs; nothing that was stored is lost by "
     "this, and a service goes on by itself";
+static const char take_version[] = "what is said there: nothing is wrong with the database but "
+                                   "that this program is of another version";
 static const char restore[] = "stop the service and restore a backup (docs/OPERATIONS.md, \"When "
                               "it is broken\")";
 
@@ -122,7 +124,9 @@ void tern_doctor_database(struct tern_doctor *doctor)
     tern_state_database(doctor->cli, path);
     enum tern_result result = tern_db_open(path, &db, why);
     if (result != TERN_OK) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE, advice, "%s", why);
+        const bool is_of_other = result == TERN_ERR_UNKNOWN || result == TERN_ERR_STATE;
+        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
+                          is_of_other ? take_version : advice, "%s", why);
         return;
     }
     result = tern_db_begin_reading(db);

@@ -124,11 +124,29 @@ static int read_model(struct serving *serving)
     return TERN_EXIT_OK;
 }
 
+// An older program may lead until then.
+static int stand_by_and_upgrade(struct serving *serving)
+{
+    TERN_CLI_TRY(tern_standby(serving->cli, serving->db, &serving->signals, &serving->stopped));
+    if (serving->stopped) {
+        return TERN_EXIT_OK;
+    }
+    TERN_CLI_TRY(tern_state_upgrade(serving->cli, serving->db));
+    tern_log(TERN_LOG_INFO, "upgraded", "database=%s", TERN_LOG_TEXT(tern_db_path(serving->db)));
+    return TERN_EXIT_OK;
+}
+
 static int open_store(struct serving *serving)
 {
     // The lock first: `restore` may be putting another file in the place of the database.
     TERN_CLI_TRY(tern_state_lock(serving->cli, &serving->lock));
-    TERN_CLI_TRY(tern_state_open(serving->cli, &serving->db));
+    TERN_CLI_TRY(tern_state_open_older(serving->cli, &serving->db));
+    if (tern_db_is_older(serving->db)) {
+        TERN_CLI_TRY(stand_by_and_upgrade(serving));
+    }
+    if (serving->stopped) {
+        return TERN_EXIT_OK;
+    }
     TERN_CLI_TRY(read_model(serving));
     TERN_CLI_TRY(check_files(serving));
     return tern_standby(serving->cli, serving->db, &serving->signals, &serving->stopped);

@@ -140,20 +140,39 @@ enum tern_result tern_state_make_token(const char *path, bool *made)
     return TERN_OK;
 }
 
-int tern_state_open(const struct tern_cli *cli, struct tern_db **db)
+typedef enum tern_result (*opener)(const char *path, struct tern_db **db, char why[256]);
+
+static int open_by(const struct tern_cli *cli, opener open_db, struct tern_db **db)
 {
     char path[PATH_MAX];
     char why[256] = "";
     tern_state_database(cli, path);
-    return tern_cli_check(cli, tern_db_open(path, db, why), "%s", why);
+    return tern_cli_check(cli, open_db(path, db, why), "%s", why);
+}
+
+int tern_state_open(const struct tern_cli *cli, struct tern_db **db)
+{
+    return open_by(cli, tern_db_open, db);
+}
+
+int tern_state_open_older(const struct tern_cli *cli, struct tern_db **db)
+{
+    return open_by(cli, tern_db_open_older, db);
+}
+
+int tern_state_upgrade(const struct tern_cli *cli, struct tern_db *db)
+{
+    if (!tern_db_is_older(db)) {
+        return TERN_EXIT_OK;
+    }
+    enum tern_result result = tern_db_hold(db);
+    result = result == TERN_OK ? tern_db_upgrade(db) : result;
+    return tern_cli_check(cli, result, "%s", tern_db_error(db));
 }
 
 int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db)
 {
-    char path[PATH_MAX];
-    char why[256] = "";
-    tern_state_database(cli, path);
-    TERN_CLI_TRY(tern_cli_check(cli, tern_db_open_reading(path, db, why), "%s", why));
+    TERN_CLI_TRY(open_by(cli, tern_db_open_reading, db));
     enum tern_result result = tern_db_begin_reading(*db);
     return result == TERN_OK ? TERN_EXIT_OK : tern_state_fail(cli, *db, result);
 }

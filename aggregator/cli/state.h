@@ -46,7 +46,11 @@ TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *mad
 
 // Opens the database and returns the exit code.
 int tern_state_open(const struct tern_cli *cli, struct tern_db **db);
-// Likewise, for a verb that only reads: it sees one moment, whatever a running service commits, and also
+// Likewise, one of an older schema, too, which tern_state_upgrade() brings up to date: for who has the lock.
+int tern_state_open_older(const struct tern_cli *cli, struct tern_db **db);
+// Holds the database and brings its schema up to date, where that is older.
+int tern_state_upgrade(const struct tern_cli *cli, struct tern_db *db);
+// As tern_state_open(), for a verb that only reads: it sees one moment, whatever a running service commits, and also
 // opens what cannot be written (tern_db_open_reading()).
 int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db);
 

@@ -191,6 +191,7 @@ static int copy(struct copying *copying)
                                         .made = count_table,
                                         .ctx = copying};
     TERN_CLI_TRY(hold_source(copying));
+    TERN_CLI_TRY(tern_state_upgrade(copying->cli, copying->from));
     copying->tables = copying->cli->json ? cJSON_CreateArray() : NULL;
     const enum tern_result result = tern_db_copy_state(copying->from, copying->target, &how, why);
     if (watched) {
@@ -213,7 +214,7 @@ int tern_cli_copy(struct tern_cli *cli)
     copying.target = cli->arguments[0];
     tern_state_database(cli, copying.source);
     TERN_CLI_TRY(tern_state_lock(cli, &lock));
-    int code = tern_state_open(cli, &copying.from);
+    int code = tern_state_open_older(cli, &copying.from);
     if (code == TERN_EXIT_OK) {
         code = copy(&copying);
         tern_db_close(copying.from);

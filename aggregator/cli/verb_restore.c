@@ -103,7 +103,8 @@ static int take_folder(const struct restoring *restoring)
 // Reads all of the copy, so that what was checked is what takes the place.
 static enum tern_result check_copy(struct restoring *restoring, struct tern_db *db)
 {
-    enum tern_result result = tern_db_check(db);
+    enum tern_result result = tern_db_upgrade(db); // a copy is nobody else's
+    result = result == TERN_OK ? tern_db_check(db) : result;
     result = result == TERN_OK ? look(db, &restoring->after) : result;
     result = result == TERN_OK ? tern_db_settle(db) : result;
     if (result != TERN_OK) {
@@ -118,7 +119,7 @@ static int prepare(struct restoring *restoring)
     struct tern_db *db = NULL;
     enum tern_result result = tern_db_copy(restoring->file, restoring->copy, restoring->why);
     if (result == TERN_OK) {
-        result = tern_db_open(restoring->copy, &db, restoring->why);
+        result = tern_db_open_older(restoring->copy, &db, restoring->why);
     }
     if (result == TERN_OK) {
         result = check_copy(restoring, db);
@@ -139,12 +140,14 @@ static int refuse_used(const struct restoring *restoring, enum tern_result resul
 // program, is what backups are for: *db stays NULL then.
 static int take_old(struct restoring *restoring, struct tern_db **db)
 {
-    enum tern_result result = tern_db_open(restoring->database, db, restoring->why);
+    enum tern_result result = tern_db_open_older(restoring->database, db, restoring->why);
     if (result != TERN_OK) {
         return result == TERN_ERR_BUSY ? refuse_used(restoring, result, restoring->why)
                                        : TERN_EXIT_OK;
     }
-    if (look(*db, &restoring->before) != TERN_OK) {
+    result = tern_db_upgrade(*db); // it is served by nobody
+    result = result == TERN_OK ? look(*db, &restoring->before) : result;
+    if (result != TERN_OK) {
         snprintf(restoring->why, sizeof restoring->why, "%s", tern_db_error(*db));
     }
     TERN_CLI_TRY(refuse_others(restoring));

@@ -218,7 +218,23 @@ enum tern_result tern_schema_known(struct tern_sql *sql, const char *const *step
     return tern_sql_fail(sql, TERN_ERR_UNKNOWN, sentence);
 }
 
-static enum tern_result apply(struct tern_sql *sql, const char *const *steps)
+enum tern_result tern_schema_current(struct tern_sql *sql, const char *const *steps)
+{
+    int64_t version = 0;
+    char sentence[200];
+    TERN_TRY(tern_schema_known(sql, steps));
+    TERN_TRY(tern_sql_version(sql, &version));
+    if (version == newest(steps)) {
+        return TERN_OK;
+    }
+    snprintf(sentence, sizeof sentence,
+             "the database has version %lld, this program works with %d: `tern-aggregator serve` "
+             "brings it up to date at its start, once no older one has it open",
+             (long long)version, newest(steps));
+    return tern_sql_fail(sql, TERN_ERR_STATE, sentence);
+}
+
+static enum tern_result apply_each(struct tern_sql *sql, const char *const *steps)
 {
     int64_t version = 0; // read inside the transaction: another process may have been first
     TERN_TRY(tern_sql_version(sql, &version));
@@ -229,6 +245,17 @@ static enum tern_result apply(struct tern_sql *sql, const char *const *steps)
     return TERN_OK;
 }
 
+static enum tern_result apply(struct tern_sql *sql, const char *const *steps)
+{
+    TERN_TRY(tern_sql_begin(sql));
+    const enum tern_result result = apply_each(sql, steps);
+    if (result != TERN_OK) {
+        tern_sql_rollback(sql);
+        return result;
+    }
+    return tern_sql_commit(sql);
+}
+
 enum tern_result tern_schema_migrate(struct tern_sql *sql, const char *const *steps)
 {
     int64_t version = 0;
@@ -237,11 +264,7 @@ enum tern_result tern_schema_migrate(struct tern_sql *sql, const char *const *st
     if (version == newest(steps)) {
         return TERN_OK;
     }
-    TERN_TRY(tern_sql_begin(sql));
-    enum tern_result result = apply(sql, steps);
-    if (result != TERN_OK) {
-        tern_sql_rollback(sql);
-        return result;
-    }
-    return tern_sql_commit(sql);
+    TERN_TRY(tern_sql_use(sql, TERN_SQL_ALONE));
+    TERN_TRY(apply(sql, steps)); // what fails is closed next, which gives the database back
+    return tern_sql_use(sql, TERN_SQL_SHARED);
 }

@@ -24,7 +24,10 @@ extern const char *const tern_schema_steps[];
 
 // TERN_ERR_UNKNOWN  the database is newer than the last of these steps leads to
 TERN_MUST_USE enum tern_result tern_schema_known(struct tern_sql *sql, const char *const *steps);
-// Brings the database up to date, all steps in one transaction.
+// TERN_ERR_STATE  it is older than that: somebody has to bring it up to date; TERN_ERR_UNKNOWN  as above
+TERN_MUST_USE enum tern_result tern_schema_current(struct tern_sql *sql, const char *const *steps);
+// Brings the database up to date, all steps in one transaction, while nobody else has it open. The caller holds it.
+// TERN_ERR_STATE  others have it open, who are named
 TERN_MUST_USE enum tern_result tern_schema_migrate(struct tern_sql *sql, const char *const *steps);
 
 #endif

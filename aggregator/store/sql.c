@@ -72,6 +72,11 @@ enum tern_result tern_sql_hold(struct tern_sql *sql)
     return sql->driver->hold(sql);
 }
 
+enum tern_result tern_sql_use(struct tern_sql *sql, enum tern_sql_use use)
+{
+    return sql->driver->use(sql, use);
+}
+
 enum tern_result tern_sql_version(struct tern_sql *sql, int64_t *version)
 {
     return sql->driver->version(sql, version);

@@ -62,6 +62,12 @@ bool tern_sql_is_displaced(const struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_version(struct tern_sql *sql, int64_t *version);
 TERN_MUST_USE enum tern_result tern_sql_set_version(struct tern_sql *sql, int version);
 
+// How this program uses the database: beside others that know its schema, or alone, to change that. Waits for others
+// that are in the way for some seconds. Nothing for a file, beside which there is a lock.
+// TERN_ERR_STATE  they still are; the sentence names them
+enum tern_sql_use { TERN_SQL_UNUSED, TERN_SQL_SHARED, TERN_SQL_ALONE };
+TERN_MUST_USE enum tern_result tern_sql_use(struct tern_sql *sql, enum tern_sql_use use);
+
 // As tern_db_hold(), _begin(), _begin_reading(), _commit(), _rollback(), _changed_by_others(), _backup(),
 // _settle(), _stop_when() and, but for what is hashed, _check() of store.h say.
 TERN_MUST_USE enum tern_result tern_sql_hold(struct tern_sql *sql);

@@ -23,6 +23,7 @@ struct tern_sql_driver {
     void (*close)(struct tern_sql *sql); // its statements are finished
     const char *(*path)(const struct tern_sql *sql);
     enum tern_result (*hold)(struct tern_sql *sql);
+    enum tern_result (*use)(struct tern_sql *sql, enum tern_sql_use use);
     bool (*is_damaged)(struct tern_sql *sql);
     enum tern_result (*version)(struct tern_sql *sql, int64_t *version);
     enum tern_result (*set_version)(struct tern_sql *sql, int version);

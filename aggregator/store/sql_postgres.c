@@ -440,6 +440,7 @@ const struct tern_sql_driver tern_postgres_driver = {
     .close = tern_postgres_close,
     .path = path_of,
     .hold = tern_postgres_hold,
+    .use = tern_postgres_use,
     .is_damaged = is_damaged,
     .version = version,
     .set_version = set_version,

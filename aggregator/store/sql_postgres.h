@@ -1,5 +1,5 @@
 // What the files of PostgreSQL's driver share: sql_postgres_exchange.c, what is sent and what comes back; above it
-// sql_postgres_connection.c, the life of a connection; sql_postgres_query.c, statements and rows; sql_postgres_load.c, rows in
+// sql_postgres_connection.c, the life of a connection; sql_postgres_users.c, who uses the schema; sql_postgres_query.c, statements and rows; sql_postgres_load.c, rows in
 // bulk; and sql_postgres.c, transactions and the driver. Only they include this.
 #ifndef TERN_STORE_SQL_POSTGRES_H
 #define TERN_STORE_SQL_POSTGRES_H
@@ -22,6 +22,7 @@
 #define LOCK_KEY(more) more " + CAST(CAST('schema_version' AS regclass) AS BIGINT)"
 #define WRITER LOCK_KEY("5000000000")
 #define SERVICE LOCK_KEY("10000000000")
+#define USERS LOCK_KEY("20000000000") // shared by all that know the schema; alone, who changes it
 
 // The number of a transaction, which it has from then on.
 #define TRANSACTION "SELECT CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"
@@ -56,6 +57,8 @@ struct postgres {
     const atomic_bool *stop;  // NULL: nobody stops it
     bool lost;                // the server has said that it ends the connection
     bool holds;               // tern_sql_hold()
+    bool shares;              // TERN_SQL_SHARED
+    int64_t version;          // of the schema, since then
     bool is_open;             // a transaction
     bool has_changed;         // by the last write
     uint64_t last_id;
@@ -140,6 +143,10 @@ TERN_MUST_USE enum tern_result tern_postgres_know_transaction(struct postgres *p
 // As struct tern_sql_driver says.
 void tern_postgres_close(struct tern_sql *sql);
 enum tern_result tern_postgres_hold(struct tern_sql *sql);
+enum tern_result tern_postgres_use(struct tern_sql *sql, enum tern_sql_use use);
+// After the connection was lost: as what it is used for was shared before. TERN_ERR_STATE  its schema was changed
+// meanwhile: this program has no part in it any more
+TERN_MUST_USE enum tern_result tern_postgres_use_again(struct postgres *pg);
 
 // --- Statements, likewise
 

@@ -100,6 +100,9 @@ static enum tern_result introduce(struct postgres *pg)
     }
     TERN_TRY(refuse_server(pg));
     TERN_TRY(tern_postgres_run(pg, SETTINGS));
+    if (pg->shares) {
+        TERN_TRY(tern_postgres_use_again(pg));
+    }
     return pg->holds ? hold_again(pg) : TERN_OK;
 }
 

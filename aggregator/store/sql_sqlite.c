@@ -290,6 +290,14 @@ static enum tern_result hold(struct tern_sql *sql)
     return TERN_OK;
 }
 
+// Likewise who changes its schema.
+static enum tern_result use(struct tern_sql *sql, enum tern_sql_use how)
+{
+    (void)sql;
+    (void)how;
+    return TERN_OK;
+}
+
 static enum tern_result version(struct tern_sql *sql, int64_t *number)
 {
     return run_for_number(sql, "PRAGMA user_version", NULL, number);
@@ -788,6 +796,7 @@ const struct tern_sql_driver tern_sqlite_driver = {
     .close = close_connection,
     .path = path_of,
     .hold = hold,
+    .use = use,
     .is_damaged = is_damaged,
     .version = version,
     .set_version = set_version,

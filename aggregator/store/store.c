@@ -180,22 +180,33 @@ enum tern_result tern_db_create(const char *path, const struct tern_db_federatio
 // --- Opening
 
 // Everything that may refuse the file comes before anything that changes it.
-static enum tern_result prepare_opened(struct tern_db *db)
+static enum tern_result prepare_current(struct tern_db *db)
 {
     struct tern_db_federation federation;
-    TERN_TRY(tern_schema_known(db->sql, tern_schema_steps));
-    enum tern_result result = read_federation(db, &federation);
+    const enum tern_result result = read_federation(db, &federation);
     if (result == TERN_ERR_NOT_FOUND) {
         return tern_sql_fail(db->sql, TERN_ERR_IO, "it holds no federation; restore a backup");
     }
     TERN_TRY(result);
-    TERN_TRY(tern_sql_take(db->sql));
-    return tern_schema_migrate(db->sql, tern_schema_steps);
+    return tern_sql_take(db->sql);
+}
+
+// One that is older is nobody's to look into before it is brought up to date.
+static enum tern_result prepare_opened(struct tern_db *db, bool takes_older)
+{
+    TERN_TRY(tern_sql_use(db->sql, TERN_SQL_SHARED)); // its schema stays as it is from here on
+    const enum tern_result result = tern_schema_current(db->sql, tern_schema_steps);
+    db->is_older = result == TERN_ERR_STATE;
+    if (db->is_older && takes_older) {
+        return tern_sql_use(db->sql, TERN_SQL_UNUSED);
+    }
+    return result == TERN_OK ? prepare_current(db) : result;
 }
 
 typedef enum tern_result (*connect)(const char *path, struct tern_sql **out, char why[256]);
 
-static enum tern_result open_by(connect open, const char *path, struct tern_db **out, char why[256])
+static enum tern_result open_by(connect open, bool takes_older, const char *path,
+                                struct tern_db **out, char why[256])
 {
     struct tern_db *db = calloc(1, sizeof *db);
     if (db == NULL) {
@@ -204,10 +215,10 @@ static enum tern_result open_by(connect open, const char *path, struct tern_db *
     }
     enum tern_result result = open(path, &db->sql, why);
     if (result == TERN_OK) {
-        result = prepare_opened(db);
+        result = prepare_opened(db, takes_older);
         if (result != TERN_OK) {
             tern_sql_damaged(db->sql); // says which of two things it was
-            snprintf(why, 256, "%.120s: %.130s", path, tern_sql_error(db->sql));
+            snprintf(why, 256, "%.80s: %.170s", path, tern_sql_error(db->sql));
         }
     }
     if (result != TERN_OK) {
@@ -220,17 +231,37 @@ static enum tern_result open_by(connect open, const char *path, struct tern_db *
 
 enum tern_result tern_db_open(const char *path, struct tern_db **out, char why[256])
 {
-    return open_by(tern_sql_open, path, out, why);
+    return open_by(tern_sql_open, false, path, out, why);
+}
+
+enum tern_result tern_db_open_older(const char *path, struct tern_db **out, char why[256])
+{
+    return open_by(tern_sql_open, true, path, out, why);
+}
+
+bool tern_db_is_older(const struct tern_db *db)
+{
+    return db->is_older;
+}
+
+enum tern_result tern_db_upgrade(struct tern_db *db)
+{
+    if (!db->is_older) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_schema_migrate(db->sql, tern_schema_steps));
+    db->is_older = false;
+    return prepare_current(db);
 }
 
 enum tern_result tern_db_open_reading(const char *path, struct tern_db **out, char why[256])
 {
-    return open_by(tern_sql_open_reading, path, out, why);
+    return open_by(tern_sql_open_reading, false, path, out, why);
 }
 
 enum tern_result tern_db_open_again(const char *path, struct tern_db **out, char why[256])
 {
-    return open_by(tern_sql_open_again, path, out, why);
+    return open_by(tern_sql_open_again, false, path, out, why);
 }
 
 void tern_db_forget(struct tern_db *db)

@@ -117,6 +117,7 @@ struct tern_pending_totals {
 // What is behind store.h. Whoever makes one for a connection frees it by tern_db_close().
 struct tern_db {
     struct tern_sql *sql;
+    bool is_older; // the schema, than this program's
     struct tern_table_text *texts;
     size_t text_count;
     uint8_t *manifest; // malloc'ed once it was asked for; NULL = not yet, or there is none

@@ -59,6 +59,23 @@ static void steps_run_in_order_and_once(void **state)
     assert_int_equal(tern_schema_migrate(f->db->sql, one), TERN_ERR_UNKNOWN);
 }
 
+// Who only looks changes nothing under a service that may run; who serves does.
+static void an_older_one_is_left_to_the_service(void **state)
+{
+    struct fixture *f = *state;
+    const char *const one[] = {"ALTER TABLE clients ADD COLUMN site TEXT NOT NULL DEFAULT ''",
+                               NULL};
+    assert_ok(f, tern_schema_current(f->db->sql, tern_schema_steps));
+    assert_int_equal(tern_schema_current(f->db->sql, one), TERN_ERR_STATE);
+    assert_non_null(strstr(tern_db_error(f->db), "has version 1, this program works with 2"));
+    assert_false(tern_db_is_older(f->db));
+    assert_ok(f, tern_db_upgrade(f->db));
+    expect(f->path, "PRAGMA user_version", "1");
+    assert_ok(f, tern_schema_migrate(f->db->sql, one));
+    assert_ok(f, tern_schema_current(f->db->sql, one));
+    assert_int_equal(tern_schema_current(f->db->sql, tern_schema_steps), TERN_ERR_UNKNOWN);
+}
+
 static void a_failing_step_changes_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -122,9 +139,8 @@ static void values_out_of_range_are_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(steps_run_in_order_and_once),
-        TEST(a_failing_step_changes_nothing),
-        TEST(a_newer_file_is_refused),
+        TEST(steps_run_in_order_and_once),    TEST(an_older_one_is_left_to_the_service),
+        TEST(a_failing_step_changes_nothing), TEST(a_newer_file_is_refused),
         TEST(values_out_of_range_are_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "store/fixture.h"
 #include "store/run_sql.h"
+#include "store/schema.h"
 #include "tests/postgres/place.h"
 
 #include <libpq-fe.h>
@@ -453,6 +454,66 @@ static void a_server_that_is_not_there_is_told(void **state)
     refused("postgresql:///tern?host=/nowhere", TERN_ERR_IO, "/nowhere");
 }
 
+// --- Programs of two versions: the next one has one step more
+
+static const char *const steps[] = {"ALTER TABLE clients ADD COLUMN site TEXT NOT NULL DEFAULT ''",
+                                    NULL};
+
+static void a_schema_changes_while_nobody_else_has_it_open(void **state)
+{
+    struct fixture *f = *state;
+    char why[256];
+    int64_t version = 0;
+    struct tern_db *db = NULL;
+    const struct named named = open_named(f);
+    assert_int_equal(tern_schema_current(f->db->sql, steps), TERN_ERR_STATE);
+    assert_non_null(strstr(tern_db_error(f->db), "tern-aggregator serve"));
+    assert_int_equal(tern_schema_migrate(f->db->sql, steps), TERN_ERR_STATE);
+    assert_non_null(strstr(tern_db_error(f->db), named.name)); // who is in the way
+    assert_ok(f, tern_sql_version(f->db->sql, &version));
+    assert_int_equal(version, 1);
+    assert_int_equal(add_alone(named.db, 1), TERN_OK); // and that one goes on
+    tern_db_close(named.db);
+    assert_ok(f, tern_schema_migrate(f->db->sql, steps));
+    assert_int_equal(tern_db_open(f->path, &db, why),
+                     TERN_ERR_UNKNOWN); // it is an older program now
+    assert_non_null(strstr(why, "install a newer Tern"));
+}
+
+// What refused it keeps nobody away; who changes it keeps away all.
+static void who_comes_while_a_schema_changes_waits(void **state)
+{
+    struct fixture *f = *state;
+    char why[256];
+    struct tern_db *db = NULL;
+    assert_ok(f, tern_sql_use(f->db->sql, TERN_SQL_ALONE));
+    assert_int_equal(tern_db_open(f->path, &db, why), TERN_ERR_STATE);
+    assert_non_null(strstr(why, "changes the database's schema"));
+    assert_ok(f, tern_sql_use(f->db->sql, TERN_SQL_SHARED));
+    db = open_at(f->path);
+    tern_db_close(db);
+    assert_ok(f, tern_sql_use(f->db->sql, TERN_SQL_UNUSED)); // so others may change it
+    db = open_at(f->path);
+    assert_int_equal(tern_sql_use(db->sql, TERN_SQL_ALONE), TERN_OK);
+    tern_db_close(db);
+}
+
+static void who_lost_its_connection_meanwhile_is_told(void **state)
+{
+    struct fixture *f = *state;
+    struct named named = open_named(f);
+    end_connection(&named);
+    assert_int_equal(find(named.db, 1),
+                     TERN_ERR_NOT_FOUND); // on a new connection, which shares it again
+    assert_int_equal(tern_schema_migrate(f->db->sql, steps), TERN_ERR_STATE);
+    end_connection(&named);
+    assert_ok(f, tern_schema_migrate(f->db->sql, steps));
+    assert_int_equal(find(named.db, 1), TERN_ERR_STATE);
+    assert_non_null(strstr(tern_db_error(named.db), "another version of Tern has changed"));
+    assert_true(tern_db_is_displaced(named.db));
+    tern_db_close(named.db);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 static int run_tests_of_a_server(void)
@@ -468,6 +529,9 @@ static int run_tests_of_a_server(void)
         TEST(who_may_not_write_does_not_serve),
         TEST(tables_of_another_program_are_left_alone),
         TEST(a_service_holds_it_by_each_connection),
+        TEST(a_schema_changes_while_nobody_else_has_it_open),
+        TEST(who_comes_while_a_schema_changes_waits),
+        TEST(who_lost_its_connection_meanwhile_is_told),
         TEST(rows_wait_while_others_are_asked_for),
         TEST(what_is_no_text_is_refused_alone),
         TEST(texts_are_in_the_order_of_their_bytes),
