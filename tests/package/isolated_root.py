@@ -127,11 +127,14 @@ exec "$@"
         parser.optionxform = str
         parser.read(inside(f"/lib/systemd/system/{unit}"))
         self.settings = parser["Service"]
-        self.condition = parser["Unit"]["ConditionPathExists"]
+        self.unit = parser["Unit"]
         self.log = pathlib.Path(f"/tmp/{unit}.log")
 
     def may_start(self):
-        return inside(self.condition).exists()
+        folder = self.unit.get("ConditionDirectoryNotEmpty")
+        if folder is None:
+            return inside(self.unit["ConditionPathExists"]).exists()
+        return inside(folder).is_dir() and any(inside(folder).iterdir())
 
     def command(self):
         settings = self.settings
@@ -142,7 +145,7 @@ exec "$@"
                 *shlex.split(settings["ExecStart"])]
 
     def start(self):
-        check(self.may_start(), f"{self.condition} is not there")
+        check(self.may_start(), "what its unit waits for is not there")
         with open(inside(self.log), "ab") as sink:
             return subprocess.Popen(self.command(), stdout=sink, stderr=sink, env=ENVIRONMENT,
                                     stdin=subprocess.DEVNULL, umask=int(self.settings["UMask"], 8))

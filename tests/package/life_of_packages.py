@@ -79,9 +79,22 @@ def check_neighbours():
     check(inside("/etc/fail2ban/filter.d/tern-aggregator.conf").is_file(), "no filter of fail2ban")
     examples = inside("/usr/share/doc/tern-aggregator/examples")
     for name in ("fail2ban/tern-aggregator.jail", "proxies/nginx.conf", "proxies/nginx-cache.conf", "proxies/haproxy.cfg",
-                 "proxies/haproxy-varnish.cfg", "proxies/varnish.vcl",
+                 "proxies/haproxy-varnish.cfg", "proxies/varnish.vcl", "systemd/tern-aggregator@.service",
                  "prometheus/prometheus.yml", "prometheus/tern-alerts.yml", "grafana/tern-aggregator.json"):
         check((examples / name).is_file(), f"the package has no {name}")
+
+
+def check_template():
+    """Several aggregators on one machine: as the one of the package but for names."""
+    example = inside("/usr/share/doc/tern-aggregator/examples/systemd/tern-aggregator@.service")
+    own = inside("/lib/systemd/system/tern-aggregator.service").read_text().partition("[Unit]")[2]
+    text = example.read_text().partition("[Unit]")[2].replace("aggregator-%i", "aggregator").replace("aggregator %i,", "aggregator,")
+    check(text == own, "tern-aggregator@.service differs from tern-aggregator.service in more than names")
+    there = inside("/etc/systemd/system/tern-aggregator@.service")
+    shutil.copy(example, there)
+    out = run("sh", "-c", "systemd-analyze verify tern-aggregator@a.service 2>&1")
+    check(out == "", f"systemd-analyze verify says:\n{out}")
+    there.unlink()
 
 
 def check_units():
@@ -262,6 +275,7 @@ def main():
     check_installed(install(now))
     check_neighbours()
     check_units()
+    check_template()
     check_library()
     check_python()
     make_federation()
