@@ -389,16 +389,32 @@ compare_runs() { # RUN.json OTHER.json
 help_demo() {
     cat <<'END'
 usage: ./tern demo
+       ./tern demo scale-out [--clients N] [--keep DIR]
 
 Installs what is missing, builds, and runs a whole federation on this machine over real HTTPS with
 a real database: 10 clients, 20 rounds, on drawn digits that are generated on the spot; once with
 Tern's defaults, once uncompressed. Ends with a table of accuracy and of bytes per client and round. About a
 minute; leaves nothing running; Ctrl-C cleans up. The federation: configs/experiments/demo.ini
+
+scale-out: 200 clients and three aggregators on one database of PostgreSQL, behind nginx, which keeps
+downloads. In round 3 the aggregator that leads is killed, in round 6 PostgreSQL, in round 9 an aggregator
+that does not lead. Its model must be, to the bit, that of one aggregator on SQLite with which nothing
+happens: exit code 0 says that it is, and that no update which was acknowledged is lost. Two minutes. Debian's
+PostgreSQL and nginx are unpacked into the build folder where this machine has none.
+The federation: configs/experiments/scale-out.ini
+
+  --clients N          another number of clients than 200
+  --keep DIR           keeps state, certificates and logs in DIR
 END
 }
 
 verb_demo() {
-    [ $# -eq 0 ] || usage_error "demo takes no options; ./tern experiment does"
+    if [ "${1:-}" = scale-out ]; then
+        shift
+        demo_scale_out "$@"
+        return
+    fi
+    [ $# -eq 0 ] || usage_error "demo takes no options but scale-out; ./tern experiment does"
     # shellcheck disable=SC2034
     local config=$TERN_ROOT/configs/experiments/demo.ini compressed=() plain=(codec.codec=float32)
     verb_setup build
@@ -409,4 +425,67 @@ verb_demo() {
     say "federation 2 of 2: uncompressed float32, for comparison"
     run_federation float32 "$config" plain "$EXPERIMENT_DIR/float32.json" --no-table
     "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/3lc.json" "$EXPERIMENT_DIR/float32.json"
+}
+
+demo_scale_out() {
+    local config=$TERN_ROOT/configs/experiments/scale-out.ini keep='' of=() plain
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --clients | --keep) [ $# -ge 2 ] || usage_error "demo scale-out: $1 needs a value" ;;
+        *) usage_error "demo scale-out: unknown option '$1'; ./tern demo --help" ;;
+        esac
+        if [ "$1" = --keep ]; then
+            [ ! -e "$2/several" ] || usage_error "demo scale-out: --keep $2: that folder has a run already; name another"
+            keep=$2
+        else
+            [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] || usage_error "demo scale-out: --clients takes a number from 1 to 9999"
+            of=("fleet.clients=$2" "round.cohort=$2" "round.quorum=$2" "round.min_clients=$2")
+        fi
+        shift 2
+    done
+    # shellcheck disable=SC2034
+    plain=("${of[@]}" codec.codec=float32)
+    verb_setup build
+    unpack_neighbours nginx postgresql
+    build_variant release tern-aggregator tern-fleet
+    begin_experiment "$keep"
+    say "federation 1 of 3: one aggregator on SQLite"
+    run_federation alone "$config" of "$EXPERIMENT_DIR/alone.json" --no-table
+    say "federation 2 of 3: the same with three aggregators on PostgreSQL, behind nginx, while some are killed"
+    run_several several "$config" of "$EXPERIMENT_DIR/several.json"
+    say "federation 3 of 3: uncompressed float32, for comparison"
+    run_federation float32 "$config" plain "$EXPERIMENT_DIR/float32.json" --no-table
+    "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/several.json" "$EXPERIMENT_DIR/float32.json"
+    compare_models "three aggregators, with failures" "$EXPERIMENT_DIR/several/global.f32" \
+        "one aggregator, without" "$EXPERIMENT_DIR/alone/global.f32"
+}
+
+# A federation of several aggregators from start to end, by lab/scale_out.py. PostgreSQL does not run as root: its
+# files are below this folder, which others may pass through then.
+run_several() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE
+    local dir=$EXPERIMENT_DIR/$1 config=$2 results=$4 options=() override status=0 several
+    local -n several_overrides_=$3
+    make_certificates "$dir"
+    chmod 711 "$EXPERIMENT_DIR"
+    for override in "${several_overrides_[@]}"; do
+        options+=(--set "$override")
+    done
+    TERN_BUILD_DIR=$TERN_BUILD python3 -B "$TERN_ROOT/lab/scale_out.py" "$config" "$dir" "$results" \
+        --programs "$TERN_BUILD/bin" "${options[@]}" &
+    several=$!
+    EXPERIMENT_PIDS+=("$several")
+    wait "$several" || status=$?
+    EXPERIMENT_PIDS=()
+    [ "$status" -eq 0 ] || exit "$status"
+    describe_run "$results" "$config" "${several_overrides_[@]}"
+}
+
+# Whether two federations ended with the same weights, to the bit.
+compare_models() { # WHAT MODEL.f32 OTHER_WHAT OTHER.f32
+    local one other
+    one=$(sha256sum <"$2" | cut -d ' ' -f 1)
+    other=$(sha256sum <"$4" | cut -d ' ' -f 1)
+    printf '\n%s  %s\n%s  %s\n' "$one" "$1" "$other" "$3"
+    [ -n "$one" ] && [ "$one" = "$other" ] || fail "these are different models, and should be one"
+    echo "one and the same model, to the bit"
 }

@@ -62,12 +62,14 @@ build_threaded() {
 # install them would start their services on this machine. Where one cannot be had, its tests are skipped.
 NEIGHBOURS=(nginx:nginx haproxy:haproxy varnishd:varnish fail2ban-regex:fail2ban promtool:prometheus pg_ctlcluster:postgresql)
 
-unpack_neighbours() {
+# Those of the packages that are named, or of all, that this machine has not.
+unpack_neighbours() { # [PACKAGE...]
     [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
     command -v dpkg-deb >/dev/null || return 0
     local pair package missing=()
     for pair in "${NEIGHBOURS[@]}"; do
         package=${pair#*:}
+        [ $# -eq 0 ] || [[ " $* " == *" $package "* ]] || continue
         command -v "${pair%:*}" >/dev/null || [ -e "$TERN_BUILD/$package/.complete" ] ||
             missing+=("$package")
     done
@@ -75,7 +77,7 @@ unpack_neighbours() {
     (archive_open "$TERN_BUILD/archive" "$(dpkg --print-architecture)" deb) || true
     for package in "${missing[@]}"; do
         (archive_program "$TERN_BUILD/archive" "$TERN_BUILD/$package" "$package") ||
-            warn "no $package: its tests will be skipped"
+            warn "no $package: what needs it is skipped, or says so"
     done
 }
 

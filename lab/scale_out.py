@@ -1,0 +1,241 @@
+"""A federation of three aggregators on one database of PostgreSQL behind nginx, some of which are killed.
+
+    scale_out.py CONFIG FOLDER RESULTS --programs DIR [--set section.key=value]...
+
+FOLDER has server.pem, server.key and ca.pem, and gets logs, the aggregators' state, and the final model as global.f32;
+RESULTS becomes the fleet's results as JSON. In round 3 the aggregator that leads is killed (SIGKILL), in round 6
+PostgreSQL (an immediate shutdown, as after a crash), in round 9 an aggregator that does not lead; what was killed is
+started again. Ends with what came of it, and with 1 where something that was acknowledged is lost, a round lacks an
+update, nothing was killed or `verify` finds a fault. With what it started, when it is told to by a signal, too.
+"""
+import argparse
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(SOURCE / "tests/postgres"))
+import cluster  # noqa: E402
+
+from several.front import Front  # noqa: E402
+from several.nodes import Site, sets  # noqa: E402
+from several.programs import Failure, Programs, check, wait_until  # noqa: E402
+
+NAMES = ("one", "two", "three")
+LOOKS_S = 0.1      # between two looks at who leads, and how far a round is
+PATIENCE_S = 60    # for an aggregator to lead, or to be there again
+INTERRUPTED = 5    # exit code, as the programs'
+
+
+class Interrupted(Exception):
+    """By a signal; cleaning up is not to be stopped by a second one."""
+
+
+def on_signal(number, _):
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    raise Interrupted(number)
+
+
+class Fleet:
+    """tern-fleet against the site; its lines are shown as they come."""
+
+    def __init__(self, site, front, results):
+        self.log = site.folder / "fleet.log"
+        code = json.loads(site.any.verb("enroll-code", "--uses", "100000", "--json"))["code"]
+        self.options = ["--config", site.config, *site.overrides, *sets(
+            f"fleet.server=https://127.0.0.1:{front.port}", f"fleet.ca={site.folder}/ca.pem", f"fleet.join_code={code}",
+            f"fleet.state_dir={site.folder}/clients")]
+        self.program = site.bin / "tern-fleet"
+        self.results = results
+        self.process = site.programs.start(self.program, "run", *self.options, "--results", results, "--no-table",
+                                           log=self.log, stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self._show, daemon=True).start()
+
+    def _show(self):
+        for line in self.process.stdout:
+            print(line, end="", flush=True)
+
+    def why(self):
+        return "\n".join(self.log.read_text(encoding="utf-8").splitlines()[-20:])
+
+    def acknowledged(self):
+        """(client, round) of each update that was told to count."""
+        results = json.loads(self.results.read_text(encoding="utf-8"))
+        return set(zip(results["record_client"], results["record_version"]))
+
+
+class Story:
+    """Looks who leads and how far the rounds are, and kills what it is time to kill."""
+
+    def __init__(self, site, clients):
+        self.site, self.clients = site, clients
+        self.kills = [(3, self._kill_leader), (6, self._kill_postgres), (9, self._kill_follower)]
+        self.round = 0
+        self.leader = None
+        self.led = []       # (round, name)
+        self.seen = time.monotonic()  # when somebody was seen to lead last
+        self.dead = None    # a node that is to be started again once another one leads
+
+    def say(self, text):
+        print(f"   round {self.round}: {text}", flush=True)
+
+    def look(self):
+        status = self.site.status()
+        now = time.monotonic()
+        if status is None:
+            return
+        self.round = status["rounds_committed"] + 1
+        leader = next((node["name"] for node in status["aggregators"] if node["leads"]), None)
+        if leader is not None and leader != self.leader:
+            self.say(f"{leader} leads" + (f", {now - self.seen:.1f} s later" if self.leader is not None else ""))
+            if not self.led or self.led[-1][1] != leader:
+                self.led.append((self.round, leader))
+        if leader is not None:
+            self.leader, self.seen = leader, now
+        self._revive(leader)
+        under_way = status["updates"] - status["rounds_committed"] * self.clients
+        if self.kills and leader is not None and self.dead is None and (
+                self.round > self.kills[0][0] or (self.round == self.kills[0][0] and under_way * 5 >= self.clients)):
+            self.kills.pop(0)[1](under_way)
+
+    def _revive(self, leader):
+        """As systemd would: what was killed is back when the others go on without it."""
+        if self.dead is not None and leader not in (None, self.dead.name):
+            self.dead.start()
+            self.say(f"{self.dead.name} is started again")
+            self.dead = None
+
+    def _kill(self, node, how, under_way):
+        self.say(f"SIGKILL for {node.name} (process {node.process.pid}), {how}; {under_way} of {self.clients} updates are there")
+        self.dead = node
+        self.seen = time.monotonic()
+        node.kill()
+
+    def _kill_leader(self, under_way):
+        self._kill(self.site.nodes[self.leader], "which leads", under_way)
+
+    def _kill_follower(self, under_way):
+        follower = next(node for node in self.site.nodes.values() if node.name != self.leader and node.runs())
+        self._kill(follower, f"while {self.leader} leads", under_way)
+
+    def _kill_postgres(self, under_way):
+        self.say(f"immediate shutdown of PostgreSQL; {under_way} of {self.clients} updates are there")
+        self.site.postgres.stop(signal.SIGQUIT)
+        self.seen, self.leader = time.monotonic(), "nobody"
+        time.sleep(1)
+        self.site.postgres.start()
+        self.say("PostgreSQL is started again, and recovers")
+
+    def run_with(self, fleet):
+        while fleet.process.poll() is None:
+            self.look()
+            for node in self.site.nodes.values():
+                check(node is self.dead or node.runs(), f"the aggregator {node.name} has ended: see {node.name}.log")
+            time.sleep(LOOKS_S)
+        check(fleet.process.returncode == 0, f"tern-fleet ended with {fleet.process.returncode}:\n{fleet.why()}")
+        check(not self.kills, f"the rounds were over before {len(self.kills)} of the three kills")
+
+
+def start_all(site):
+    print("== waiting until one aggregator leads and the others know it", flush=True)
+    for node in site.nodes.values():
+        node.start()
+
+    def all_are_there():
+        for node in site.nodes.values():
+            check(node.runs(), f"the aggregator {node.name} has ended: see {node.name}.log")
+        nodes = (site.status() or {"aggregators": []})["aggregators"]
+        return len(nodes) == len(NAMES) and any(node["leads"] for node in nodes)
+
+    wait_until("no aggregator leads", all_are_there, PATIENCE_S)
+
+
+def check_nothing_is_lost(site, fleet, clients):
+    rounds = json.loads(site.any.verb("rounds", "--json"))
+    short = [row["round"] for row in rounds if row["state"] != "committed" or row["applied"] != clients]
+    check(not short, f"rounds {short} are not committed with {clients} updates")
+    stored = {tuple(map(int, line.split("|")))
+              for line in site.postgres.sql("SELECT client, round FROM updates").splitlines()}
+    acknowledged = fleet.acknowledged()
+    lost = acknowledged - stored
+    check(not lost, f"{len(lost)} updates were acknowledged and are lost, (client, round): {sorted(lost)[:10]}")
+    return len(acknowledged), len(stored)
+
+
+def tell(story, front, counts):
+    acknowledged, stored = counts
+    sent, size = front.downloads()
+    print("\nwho led:          " + ", ".join(f"{name} from round {round_}" for round_, name in story.led))
+    print("exchanges:        " + ", ".join(f"{name} {count}" for name, count in front.exchanges().items())
+          + " (as nginx sent them; one that listens to nobody has those of its time as leader)")
+    print(f"downloads:        {sum(sent.values())}, of which nginx had {sent['HIT']} "
+          f"({size['HIT'] / 1e6:.1f} of {sum(size.values()) / 1e6:.1f} MB)")
+    print(f"updates:          {acknowledged} were acknowledged, {stored} are stored: none is lost", flush=True)
+
+
+def federate(arguments, postgres, programs):
+    folder = arguments.folder.resolve()
+    # A round takes long enough to be looked into, which changes nothing of what comes of it.
+    overrides = sets(*arguments.overrides, "round.min_interval=600ms")
+    site = Site(programs, postgres, arguments.programs, folder, arguments.config, overrides, NAMES)
+    site.any.verb("init")
+    start_all(site)
+    front = Front(site, arguments.programs.parent)
+    fleet = Fleet(site, front, arguments.results)
+    clients = clients_of(arguments)
+    story = Story(site, clients)
+    story.run_with(fleet)
+    counts = check_nothing_is_lost(site, fleet, clients)
+    model = folder / "global.f32"
+    site.any.verb("export", model)
+    print(subprocess.run([str(part) for part in (fleet.program, "evaluate", *fleet.options, arguments.results, model)],
+                         check=True, capture_output=True, text=True).stdout, end="")
+    for node in site.nodes.values():
+        if node.runs():
+            programs.end(node.process)
+    print(site.any.verb("verify"), end="")
+    tell(story, front, counts)
+
+
+def clients_of(arguments):
+    """What the fleet will read: the last override, else the file."""
+    given = [one.partition("=")[2] for one in arguments.overrides if one.startswith("fleet.clients=")]
+    written = re.findall(r"^clients *= *(\d+)", arguments.config.read_text(encoding="utf-8"), re.MULTILINE)
+    return int((given or written)[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("config", type=pathlib.Path)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("results", type=pathlib.Path)
+    parser.add_argument("--programs", type=pathlib.Path, required=True)
+    parser.add_argument("--set", dest="overrides", action="append", default=[])
+    arguments = parser.parse_args()
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, on_signal)
+    if cluster.folder_of_programs() is None:
+        print("tern: there is no PostgreSQL: install postgresql", file=sys.stderr)
+        return 1
+    # Where whoever started this removes it, whatever becomes of this.
+    tempfile.tempdir = str(arguments.folder.resolve().parent)
+    try:
+        with cluster.Cluster() as postgres, Programs() as programs:
+            federate(arguments, postgres, programs)
+    except Interrupted:
+        return INTERRUPTED
+    except (Failure, AssertionError, OSError) as failure:
+        print(f"tern: {failure}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

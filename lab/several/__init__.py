@@ -1,0 +1,1 @@
+"""Several aggregators on one database of PostgreSQL behind nginx, for demonstrations and measurements."""

@@ -1,0 +1,88 @@
+"""nginx before several aggregators: it ends TLS, keeps what many clients download, and goes on to the next aggregator
+where one does not answer. The site is configs/proxies/nginx-cache.conf with other ports and files."""
+import collections
+import pathlib
+import re
+
+from several.programs import check, free_port, listens, neighbour, wait_until
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+# What nginx has around its sites, and a line for each exchange with an aggregator.
+CONF = """daemon off;
+master_process off;
+pid {folder}/nginx.pid;
+worker_rlimit_nofile 8192;
+events {{
+    worker_connections 4096;
+}}
+http {{
+    log_format exchanges '$upstream_addr|$upstream_status|$upstream_cache_status|$uri|$body_bytes_sent';
+    access_log {folder}/exchanges.log exchanges;
+    log_subrequest on;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+{site}
+}}
+"""
+
+
+def example(folder, port, ports):
+    text = (SOURCE / "configs/proxies/nginx-cache.conf").read_text(encoding="utf-8")
+    for shown, instead in (
+            ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"), ("    listen [::]:443 ssl;\n", ""),
+            ("tern.example;", "localhost;"),
+            ("    server 127.0.0.1:8443;\n", "".join(f"    server 127.0.0.1:{one} max_fails=0;\n" for one in ports)),
+            ("/etc/ssl/tern.example.crt", f"{folder.parent}/server.pem"),
+            ("/etc/ssl/tern.example.key", f"{folder.parent}/server.key"),
+            ("/etc/ssl/tern-aggregator-ca.crt", f"{folder.parent}/ca.pem"),
+            ("/var/cache/nginx/tern", f"{folder}/cache"),
+            ("access_log /var/log/nginx/tern-downloads.log tern_downloads;",
+             f"access_log {folder}/downloads.log tern_downloads; access_log {folder}/exchanges.log exchanges;"),
+            ("proxy_next_upstream off", "proxy_next_upstream error timeout")):
+        check(shown in text, f"configs/proxies/nginx-cache.conf has no {shown!r}")
+        text = text.replace(shown, instead)
+    return text
+
+
+class Front:
+    """nginx, which listens on `port` before the aggregators of a site."""
+
+    def __init__(self, site, build):
+        self.folder = site.folder / "nginx"
+        self.folder.mkdir()
+        self.names = {f"127.0.0.1:{node.port}": node.name for node in site.nodes.values()}
+        self.port = free_port()
+        program, libraries = neighbour(build, "nginx", "usr/sbin/nginx")
+        conf = self.folder / "nginx.conf"
+        conf.write_text(CONF.format(folder=self.folder, site=example(
+            self.folder, self.port, [node.port for node in site.nodes.values()])), encoding="utf-8")
+        process = site.programs.start("env", f"LD_LIBRARY_PATH={libraries}", program, "-p", self.folder, "-c", conf,
+                                      "-e", self.folder / "error.log", log=self.folder / "output.log")
+        wait_until("nginx does not listen: see nginx/error.log",
+                   lambda: process.poll() is not None or listens(self.port), 30)
+        check(process.poll() is None, "nginx does not start: " + (self.folder / "error.log").read_text(encoding="utf-8"))
+
+    def exchanges(self):
+        """How many each aggregator answered, by its name."""
+        answered = collections.Counter({name: 0 for name in self.names.values()})
+        for line in (self.folder / "exchanges.log").read_text(encoding="utf-8").splitlines():
+            tried, statuses = line.split("|")[:2]
+            address = re.split(r"[,:] ", tried)[-1]
+            if address in self.names and re.split(r"[,:] ", statuses)[-1] not in ("502", "504"):
+                answered[self.names[address]] += 1
+        return answered
+
+    def downloads(self):
+        """Those that were sent and their bytes, by whether nginx had them: HIT, or MISS."""
+        sent = collections.Counter()
+        size = collections.Counter()
+        for line in (self.folder / "downloads.log").read_text(encoding="utf-8").splitlines():
+            _, status, cached, length, _ = line.split()
+            if status in ("200", "206"):
+                sent["HIT" if cached == "HIT" else "MISS"] += 1
+                size["HIT" if cached == "HIT" else "MISS"] += int(length)
+        return sent, size

@@ -1,0 +1,59 @@
+"""Aggregators on one database of PostgreSQL, each with a port and a state directory of its own."""
+import json
+import signal
+
+from several.programs import free_port, must_run, run
+
+
+class Node:
+    """One of them; `count` of how often it was started says which log line is of which life."""
+
+    def __init__(self, site, name):
+        self.site = site
+        self.name = name
+        self.port = free_port()
+        self.state = site.folder / name
+        self.state.mkdir()
+        self.process = None
+
+    def options(self):
+        url = self.site.postgres.url(f"&application_name={self.name}")
+        return ["--config", self.site.config, *self.site.overrides, "--state", self.state,
+                *sets("server.address=127.0.0.1", f"server.port={self.port}", "server.cache_from=127.0.0.1",
+                      f"server.certificate={self.site.folder}/server.pem",
+                      f"server.private_key={self.site.folder}/server.key",
+                      f"admin.address=unix:{self.state}/admin.sock", f"store.url={url}")]
+
+    def start(self):
+        self.process = self.site.programs.start(self.site.bin / "tern-aggregator", "serve", *self.options(),
+                                                log=self.site.folder / f"{self.name}.log")
+
+    def runs(self):
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def verb(self, *arguments):
+        return must_run(self.site.bin / "tern-aggregator", arguments[0], *self.options(), *arguments[1:])
+
+
+def sets(*overrides):
+    return [word for one in overrides for word in ("--set", one)]
+
+
+class Site:
+    """The aggregators `names` on the database of a cluster (tests/postgres/cluster.py), which stays the caller's.
+    folder: has server.pem and server.key; gets state and logs. overrides: --set of the command line."""
+
+    def __init__(self, programs, postgres, binaries, folder, config, overrides, names):
+        self.programs, self.postgres, self.bin = programs, postgres, binaries
+        self.folder, self.config, self.overrides = folder, config, overrides
+        self.nodes = {name: Node(self, name) for name in names}
+        self.any = next(iter(self.nodes.values()))
+
+    def status(self):
+        """None while the database cannot be asked."""
+        text = run(self.bin / "tern-aggregator", "status", *self.any.options(), "--json")
+        return json.loads(text) if text is not None else None
