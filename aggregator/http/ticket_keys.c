@@ -4,6 +4,7 @@
 #include "hosted/files.h"
 #include "hosted/random.h"
 #include "util/bytes.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <mbedtls/gcm.h>
@@ -21,18 +22,20 @@
 #define TAG_SIZE 16u
 #define KEY_SIZE 32u
 
-// A ticket lives for three days, so that it may be under today's key or one of the three before.
-#define KEYS_MAX (TERN_TICKET_LIFETIME_S / TERN_TICKET_ROTATION_S + 1u)
+// A ticket lives for three days, so that it may be under today's key or one of the three before; and there
+// may be tomorrow's.
+#define KEYS_MAX (TERN_TICKET_LIFETIME_S / TERN_TICKET_ROTATION_S + 2u)
 
 // File: magic, then per key 8 bytes creation time, name, key; newest first.
 #define MAGIC_SIZE 8u
 #define RECORD_SIZE (8u + NAME_SIZE + KEY_SIZE)
 #define FILE_MAX (MAGIC_SIZE + KEYS_MAX * RECORD_SIZE)
+static_assert(FILE_MAX <= TERN_TICKET_KEYS_SIZE, "the header says how many bytes it takes");
 
 static const uint8_t MAGIC[MAGIC_SIZE] = {'t', 'e', 'r', 'n', 'k', 'e', 'y', '1'};
 
 struct key {
-    uint64_t created_s;
+    uint64_t created_s; // from then on it seals
     uint8_t name[NAME_SIZE];
     uint8_t bytes[KEY_SIZE];
 };
@@ -41,6 +44,7 @@ struct tern_ticket_keys {
     pthread_mutex_t lock;
     size_t count;
     struct key key[KEYS_MAX]; // newest first
+    bool shared;
     char *path;
 };
 
@@ -108,22 +112,35 @@ static enum tern_result read_keys(struct tern_ticket_keys *keys, int fd, char wh
 
 // --- Keys
 
-static bool is_due(const struct tern_ticket_keys *keys, uint64_t now_s)
+// lead_s: how long before its time a key is made.
+static bool is_due(const struct tern_ticket_keys *keys, uint64_t now_s, uint64_t lead_s)
 {
     if (keys->count == 0) {
         return true;
     }
     uint64_t created = keys->key[0].created_s;
-    // A key from the future tells of a clock that was set back; it would never be due.
-    return now_s < created || now_s - created >= TERN_TICKET_ROTATION_S;
+    // A key from a later time tells of a clock that was set back; it would never be due.
+    return now_s + TERN_TICKET_LEAD_S < created ||
+           now_s + lead_s >= created + TERN_TICKET_ROTATION_S;
 }
 
-static enum tern_result add_key(struct tern_ticket_keys *keys, uint64_t now_s)
+// How many keys a valid ticket may be under: each was in use until the time of the next.
+static size_t count_needed(const struct tern_ticket_keys *keys, uint64_t now_s)
 {
-    struct key key = {.created_s = now_s};
+    size_t needed = keys->count < KEYS_MAX ? keys->count : KEYS_MAX - 1;
+    while (needed > 1 && keys->key[needed - 2].created_s + TERN_TICKET_LIFETIME_S <= now_s) {
+        needed--;
+    }
+    return needed;
+}
+
+// It seals from from_s on.
+static enum tern_result add_key(struct tern_ticket_keys *keys, uint64_t now_s, uint64_t from_s)
+{
+    struct key key = {.created_s = from_s};
     TERN_TRY(tern_random_fill(key.name, sizeof key.name));
     TERN_TRY(tern_random_fill(key.bytes, sizeof key.bytes));
-    size_t kept = keys->count < KEYS_MAX ? keys->count : KEYS_MAX - 1;
+    const size_t kept = count_needed(keys, now_s);
     memmove(keys->key + 1, keys->key, kept * sizeof *keys->key);
     keys->key[0] = key;
     keys->count = kept + 1;
@@ -196,11 +213,11 @@ enum tern_result tern_ticket_keys_rotate(struct tern_ticket_keys *keys, uint64_t
     pthread_mutex_lock(&keys->lock);
     struct tern_ticket_keys next = *keys;
     pthread_mutex_unlock(&keys->lock);
-    if (!is_due(&next, now_s)) {
+    if (next.shared || !is_due(&next, now_s, 0)) {
         mbedtls_platform_zeroize(next.key, sizeof next.key);
         return TERN_OK;
     }
-    enum tern_result result = add_key(&next, now_s);
+    enum tern_result result = add_key(&next, now_s, now_s);
     if (result == TERN_OK) {
         result = save(&next);
     }
@@ -230,12 +247,23 @@ static bool key_by_name(struct tern_ticket_keys *keys, const uint8_t *name, stru
 
 // --- Sealing: name | nonce | ciphertext | tag, the name authenticated too
 
-enum tern_result tern_ticket_seal(struct tern_ticket_keys *keys, const uint8_t *plain, size_t len,
-                                  uint8_t *ticket)
+// Where the clock was set back before the times of all: the oldest, which others have for sure.
+static struct key key_at(struct tern_ticket_keys *keys, uint64_t now_s)
 {
     pthread_mutex_lock(&keys->lock);
-    struct key key = keys->key[0];
+    size_t i = 0;
+    while (i + 1 < keys->count && keys->key[i].created_s > now_s) {
+        i++;
+    }
+    const struct key key = keys->key[i];
     pthread_mutex_unlock(&keys->lock);
+    return key;
+}
+
+enum tern_result tern_ticket_seal(struct tern_ticket_keys *keys, uint64_t now_s,
+                                  const uint8_t *plain, size_t len, uint8_t *ticket)
+{
+    struct key key = key_at(keys, now_s);
     uint8_t *nonce = ticket + NAME_SIZE;
     uint8_t *sealed = nonce + NONCE_SIZE;
     memcpy(ticket, key.name, NAME_SIZE);
@@ -271,4 +299,58 @@ enum tern_result tern_ticket_open(struct tern_ticket_keys *keys, const uint8_t *
     mbedtls_gcm_free(&gcm);
     mbedtls_platform_zeroize(&key, sizeof key);
     return done ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+// --- Keys that several servers share
+
+void tern_ticket_keys_share(struct tern_ticket_keys *keys)
+{
+    pthread_mutex_lock(&keys->lock);
+    keys->shared = true;
+    pthread_mutex_unlock(&keys->lock);
+}
+
+size_t tern_ticket_keys_write(struct tern_ticket_keys *keys, uint8_t bytes[TERN_TICKET_KEYS_SIZE])
+{
+    pthread_mutex_lock(&keys->lock);
+    const size_t len = to_file(keys, bytes);
+    pthread_mutex_unlock(&keys->lock);
+    return len;
+}
+
+enum tern_result tern_ticket_keys_take(struct tern_ticket_keys *keys, const uint8_t *bytes,
+                                       size_t len)
+{
+    uint8_t own[TERN_TICKET_KEYS_SIZE];
+    struct tern_ticket_keys next = {.path = keys->path};
+    if (!from_file(&next, bytes, len)) {
+        return TERN_ERR_CORRUPT;
+    }
+    if (tern_ticket_keys_write(keys, own) != len || memcmp(own, bytes, len) != 0) {
+        pthread_mutex_lock(&keys->lock);
+        keys->count = next.count;
+        memcpy(keys->key, next.key, sizeof next.key);
+        pthread_mutex_unlock(&keys->lock);
+        enum tern_result ignored = save(&next);
+        (void)ignored;
+    }
+    mbedtls_platform_zeroize(own, sizeof own);
+    mbedtls_platform_zeroize(next.key, sizeof next.key);
+    return TERN_OK;
+}
+
+enum tern_result tern_ticket_keys_extend(uint8_t bytes[TERN_TICKET_KEYS_SIZE], size_t *len,
+                                         uint64_t now_s)
+{
+    struct tern_ticket_keys next = {.count = 0};
+    if (!from_file(&next, bytes, *len)) {
+        return TERN_ERR_CORRUPT;
+    }
+    enum tern_result result = TERN_OK;
+    if (is_due(&next, now_s, TERN_TICKET_LEAD_S)) {
+        result = add_key(&next, now_s, now_s + TERN_TICKET_LEAD_S);
+        *len = result == TERN_OK ? to_file(&next, bytes) : *len;
+    }
+    mbedtls_platform_zeroize(next.key, sizeof next.key);
+    return result;
 }

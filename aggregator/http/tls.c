@@ -397,7 +397,8 @@ static int write_ticket(void *ctx, const mbedtls_ssl_session *session, unsigned 
                            ? pack_tls13(session, plain)
                            : pack_session(session, &context->current->owner, plain);
     plain_len += append_certificate(context, &context->current->certificate, plain, plain_len);
-    enum tern_result result = tern_ticket_seal(context->ticket_keys, plain, plain_len, start);
+    enum tern_result result =
+        tern_ticket_seal(context->ticket_keys, now_ms() / 1000, plain, plain_len, start);
     mbedtls_platform_zeroize(plain, sizeof plain);
     *len = plain_len + TERN_TICKET_OVERHEAD;
     *lifetime = TERN_TICKET_LIFETIME_S;
