@@ -10,6 +10,7 @@
 #include "cli/self_check.h"
 #include "cli/service_advice.h"
 #include "cli/serving.h"
+#include "cli/shared_tickets.h"
 #include "cli/spending.h"
 #include "cli/standby.h"
 #include "cli/starting_model.h"
@@ -45,6 +46,7 @@ struct serving {
     struct tern_service *service;
     struct tern_self_check *check;
     struct tern_http_server *server;
+    struct tern_shared_tickets *tickets; // NULL: nobody else has this database
     struct tern_admin *admin;
 };
 
@@ -193,6 +195,17 @@ static int make_uploads(const struct serving *serving, char path[PATH_MAX])
                           "the folder %s cannot be made: %s", path, strerror(errno));
 }
 
+// Of several aggregators on one database.
+static int share_tickets(struct serving *serving, const struct tern_shared_tickets_config *config)
+{
+    if (!tern_db_is_url(config->database)) {
+        return TERN_EXIT_OK;
+    }
+    const enum tern_result result = tern_shared_tickets_start(
+        config, tern_http_ticket_keys(serving->server), &serving->tickets);
+    return tern_cli_check(serving->cli, result, "there is no memory to share ticket keys");
+}
+
 static int start_listener(struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
@@ -203,6 +216,11 @@ static int start_listener(struct serving *serving)
     tern_cli_tls_files(serving->cli, s, &files);
     tern_state_path(serving->cli, TERN_STATE_TICKET_KEYS, ticket_keys);
     TERN_CLI_TRY(make_uploads(serving, folder));
+    const struct tern_shared_tickets_config shared = {
+        .database = s->store_url, .private_key = files.private_key, .file = ticket_keys};
+    if (tern_db_is_url(shared.database)) {
+        tern_shared_tickets_begin(&shared);
+    }
     struct tern_http_config config = {.address = s->server_address,
                                       .port = (uint16_t)s->server_port,
                                       .threads = s->server_threads,
@@ -214,7 +232,8 @@ static int start_listener(struct serving *serving)
                                       .limits = serving->made.limits};
     struct tern_http_handler handler = tern_service_handler(serving->service);
     enum tern_result result = tern_http_start(&config, &handler, &serving->server, why);
-    return tern_cli_check(serving->cli, result, "%s", why);
+    TERN_CLI_TRY(tern_cli_check(serving->cli, result, "%s", why));
+    return share_tickets(serving, &shared);
 }
 
 // A lost token is made anew: it is a secret of this machine, and nothing else depends on it.
@@ -329,6 +348,7 @@ static void stop_all(struct serving *serving)
         tern_service_quiesce(serving->service);
     }
     tern_admin_stop(serving->admin, GRACE_MS);
+    tern_shared_tickets_stop(serving->tickets);
     if (serving->server != NULL) {
         tern_http_stop(serving->server, GRACE_MS);
     }

@@ -263,6 +263,9 @@ void tern_http_limit(struct tern_http_server *server, const struct tern_http_lim
 
 uint16_t tern_http_port(const struct tern_http_server *server);
 
+// The server's, as long as it runs; NULL: it gives no tickets.
+struct tern_ticket_keys *tern_http_ticket_keys(struct tern_http_server *server);
+
 // Grows every sweep_ms while every loop goes on: by the one that has gone least far. Any thread.
 uint64_t tern_http_turns(const struct tern_http_server *server);
 

@@ -294,6 +294,11 @@ uint16_t tern_http_port(const struct tern_http_server *server)
     return server->port;
 }
 
+struct tern_ticket_keys *tern_http_ticket_keys(struct tern_http_server *server)
+{
+    return server->shared.ticket_keys;
+}
+
 uint64_t tern_http_turns(const struct tern_http_server *server)
 {
     uint64_t least = UINT64_MAX;

@@ -19,6 +19,10 @@ static const struct tern_column psk_keys_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_psk, __VA_ARGS__)
 #include "store/tables/psk_keys.def"
 };
+static const struct tern_column ticket_keys_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_ticket_keys, __VA_ARGS__)
+#include "store/tables/ticket_keys.def"
+};
 static const struct tern_column codes_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_code, __VA_ARGS__)
 #include "store/tables/codes.def"

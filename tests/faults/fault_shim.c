@@ -228,3 +228,15 @@ int clock_gettime(clockid_t id, struct timespec *now)
     }
     return result;
 }
+
+time_t time(time_t *out)
+{
+    struct timespec now;
+    if (clock_gettime(CLOCK_REALTIME, &now) != 0) {
+        return (time_t)-1;
+    }
+    if (out != NULL) {
+        *out = now.tv_sec;
+    }
+    return now.tv_sec;
+}

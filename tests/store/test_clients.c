@@ -547,10 +547,45 @@ static void statistics_are_kept_until_a_scaling_is_fixed(void **state)
     assert_ok(f, tern_db_check(f->db));
 }
 
+static enum tern_result ticket_keys(struct fixture *f, const uint8_t sealer[TERN_SHA256_SIZE],
+                                    uint8_t sealed[4], size_t *len)
+{
+    memset(sealed, 0, 4);
+    return tern_db_ticket_keys_get(f->db, sealer, sealed, 4, len);
+}
+
+static void ticket_keys_are_those_of_their_sealer(void **state)
+{
+    struct fixture *f = *state;
+    const uint8_t one[TERN_SHA256_SIZE] = {1};
+    const uint8_t other[TERN_SHA256_SIZE] = {2};
+    uint8_t sealed[4];
+    size_t len = 0;
+    assert_int_equal(ticket_keys(f, one, sealed, &len), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_ticket_keys_put(f->db, one, (const uint8_t *)"abcdef", 6, 10));
+    assert_ok(f, tern_db_ticket_keys_put(f->db, other, (const uint8_t *)"xy", 2, 20));
+    assert_ok(f, tern_db_ticket_keys_put(f->db, one, (const uint8_t *)"ABCDEF", 6, 30));
+    assert_ok(f, tern_db_commit(f->db));
+    fixture_reopen(f);
+    assert_ok(f, ticket_keys(f, one, sealed, &len));
+    assert_int_equal(len, 4); // as many as there was room for
+    assert_memory_equal(sealed, "ABCD", 4);
+    assert_ok(f, ticket_keys(f, other, sealed, &len));
+    assert_int_equal(len, 2);
+    assert_memory_equal(sealed, "xy", 2);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_ticket_keys_drop(f->db, 30));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(ticket_keys(f, other, sealed, &len), TERN_ERR_NOT_FOUND);
+    assert_ok(f, ticket_keys(f, one, sealed, &len));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_client_is_kept_whole),
+        TEST(ticket_keys_are_those_of_their_sealer),
         TEST(ids_count_up_from_one),
         TEST(two_clients_cannot_share_a_token),
         TEST(an_update_keeps_token_and_creation),
