@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """A federation through the proxies that configs/proxies has examples for, the real ones: rounds, and a long update
-that goes on where a cut connection stopped it."""
+that goes on where a cut connection stopped it. A second aggregator that they know does not listen, which nobody notices."""
 
 import re
 import socket
@@ -11,6 +11,7 @@ import time
 
 from cutting_proxy import PIECE, CuttingProxy
 from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
+from http_by_hand import Connection
 from proxies import as_nobody, example, free_port, program_of, run_client, start_nginx, wait_for
 
 UPDATE = 68_000 * 4  # bytes, a little less than it has
@@ -24,10 +25,17 @@ def start_haproxy(workspace, aggregator, port):
     (folder / "haproxy.cfg").write_text(
         example("haproxy.cfg", bind=("bind :443", f"bind 127.0.0.1:{port}"),
                 user=("    user haproxy\n    group haproxy\n", ""), files=("maxconn 20000", "maxconn 100"),
-                server=("127.0.0.1:8443", f"127.0.0.1:{aggregator.port}"), log=("/dev/log", "127.0.0.1:9"),
+                server=("127.0.0.1:8443", f"127.0.0.1:{aggregator.port}"),
+                neighbour=("    server aggregator", f"    server gone 127.0.0.1:{free_port()} send-proxy-v2\n"
+                           "    server aggregator"), log=("/dev/log", "127.0.0.1:9"),
                 ca=("/etc/ssl/tern-aggregator-ca.crt", folder / "ca.crt")))
     command = ["env", f"LD_LIBRARY_PATH={libraries}", program, "-db", "-f", folder / "haproxy.cfg"]
     return workspace.start(*as_nobody(workspace, folder, command), log="haproxy")
+
+
+def start_nginx_beside_one_that_is_gone(workspace, aggregator, port):
+    return start_nginx(workspace, aggregator, port,
+                       neighbour=("# server 10.0.0.2:8443", f"server 127.0.0.1:{free_port()}"))
 
 
 def asks_whether_it_is_ready(workspace):
@@ -64,6 +72,13 @@ def knows_its_clients(workspace, aggregator, port):
           "the log does not say why")
 
 
+def nobody_notices_the_one_that_is_gone(port, ca):
+    for _ in range(6):
+        with Connection(port, ca) as connection:
+            status, _, _ = connection.request("GET", "/v1/statistics")
+            check(status == 401, f"a request without a token is answered {status}")
+
+
 def rounds_through(start):
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, {
@@ -76,6 +91,7 @@ def rounds_through(start):
         }).start()
         port = free_port()
         wait_for(start(workspace, aggregator, port), port)
+        nobody_notices_the_one_that_is_gone(port, aggregator.ca)
         cutting = CuttingProxy(port)
         run_client(workspace, aggregator, port, "enroll", aggregator.join_code())
         check("answer=accepted" in run_client(workspace, aggregator, cutting.port, "once"), "the first round was not done")
@@ -90,7 +106,7 @@ def rounds_through(start):
 
 
 def test():
-    rounds_through(start_nginx)
+    rounds_through(start_nginx_beside_one_that_is_gone)
     rounds_through(start_haproxy)
 
 
