@@ -35,14 +35,14 @@ def example(folder, port, ports):
     for shown, instead in (
             ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"), ("    listen [::]:443 ssl;\n", ""),
             ("tern.example;", "localhost;"),
-            ("    server 127.0.0.1:8443;\n", "".join(f"    server 127.0.0.1:{one} max_fails=1 fail_timeout=2s;\n" for one in ports)),
+            ("    server 127.0.0.1:8443;\n",
+             "".join(f"    server 127.0.0.1:{one} max_fails=1 fail_timeout=2s;\n" for one in ports)),
             ("/etc/ssl/tern.example.crt", f"{folder.parent}/server.pem"),
             ("/etc/ssl/tern.example.key", f"{folder.parent}/server.key"),
             ("/etc/ssl/tern-aggregator-ca.crt", f"{folder.parent}/ca.pem"),
             ("/var/cache/nginx/tern", f"{folder}/cache"),
             ("access_log /var/log/nginx/tern-downloads.log tern_downloads;",
-             f"access_log {folder}/downloads.log tern_downloads; access_log {folder}/exchanges.log exchanges;"),
-            ("proxy_next_upstream off", "proxy_next_upstream error timeout")):
+             f"access_log {folder}/downloads.log tern_downloads; access_log {folder}/exchanges.log exchanges;")):
         check(shown in text, f"configs/proxies/nginx-cache.conf has no {shown!r}")
         text = text.replace(shown, instead)
     return text
