@@ -25,7 +25,7 @@ import cluster  # noqa: E402
 
 from several.front import Front  # noqa: E402
 from several.nodes import Site, sets  # noqa: E402
-from several.programs import Failure, Programs, check, wait_until  # noqa: E402
+from several.programs import Failure, Programs, check, last_lines, wait_until  # noqa: E402
 
 NAMES = ("one", "two", "three")
 LOOKS_S = 0.1      # between two looks at who leads, and how far a round is
@@ -63,7 +63,7 @@ class Fleet:
             print(line, end="", flush=True)
 
     def why(self):
-        return "\n".join(self.log.read_text(encoding="utf-8").splitlines()[-20:])
+        return last_lines(self.log)
 
     def acknowledged(self):
         """(client, round) of each update that was told to count."""
@@ -112,6 +112,14 @@ class Story:
             self.say(f"{self.dead.name} is started again")
             self.dead = None
 
+    def _look_after_nodes(self):
+        for node in self.site.nodes.values():
+            if node is self.dead or node.runs():
+                continue
+            check(node.is_displaced(), f"the aggregator {node.name} has ended by itself:\n{node.last_words()}")
+            self.say(f"{node.name} has ended, because another one leads; it is started again")
+            node.start()
+
     def _kill(self, node, how, under_way):
         self.say(f"SIGKILL for {node.name} (process {node.process.pid}), {how}; {under_way} of {self.clients} updates are there")
         self.dead = node
@@ -136,8 +144,7 @@ class Story:
     def run_with(self, fleet):
         while fleet.process.poll() is None:
             self.look()
-            for node in self.site.nodes.values():
-                check(node is self.dead or node.runs(), f"the aggregator {node.name} has ended: see {node.name}.log")
+            self._look_after_nodes()
             time.sleep(LOOKS_S)
         check(fleet.process.returncode == 0, f"tern-fleet ended with {fleet.process.returncode}:\n{fleet.why()}")
         check(not self.kills, f"the rounds were over before {len(self.kills)} of the three kills")
@@ -150,7 +157,7 @@ def start_all(site):
 
     def all_are_there():
         for node in site.nodes.values():
-            check(node.runs(), f"the aggregator {node.name} has ended: see {node.name}.log")
+            check(node.runs(), f"the aggregator {node.name} has ended:\n{node.last_words()}")
         nodes = (site.status() or {"aggregators": []})["aggregators"]
         return len(nodes) == len(NAMES) and any(node["leads"] for node in nodes)
 

@@ -36,7 +36,7 @@ def example(folder, port, ports):
             ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"), ("    listen [::]:443 ssl;\n", ""),
             ("tern.example;", "localhost;"),
             ("    server 127.0.0.1:8443;\n",
-             "".join(f"    server 127.0.0.1:{one} max_fails=1 fail_timeout=2s;\n" for one in ports)),
+             "".join(f"    server 127.0.0.1:{one} max_fails=0;\n" for one in ports)),
             ("/etc/ssl/tern.example.crt", f"{folder.parent}/server.pem"),
             ("/etc/ssl/tern.example.key", f"{folder.parent}/server.key"),
             ("/etc/ssl/tern-aggregator-ca.crt", f"{folder.parent}/ca.pem"),

@@ -2,11 +2,11 @@
 import json
 import signal
 
-from several.programs import free_port, must_run, run
+from several.programs import free_port, last_lines, must_run, run
 
 
 class Node:
-    """One of them; `count` of how often it was started says which log line is of which life."""
+    """One of them, which can be killed and started again."""
 
     def __init__(self, site, name):
         self.site = site
@@ -15,6 +15,7 @@ class Node:
         self.state = site.folder / name
         self.state.mkdir()
         self.process = None
+        self.begin = 0  # of its log, since it was started last
 
     def options(self):
         url = self.site.postgres.url(f"&application_name={self.name}")
@@ -25,11 +26,21 @@ class Node:
                       f"admin.address=unix:{self.state}/admin.sock", f"store.url={url}")]
 
     def start(self):
+        log = self.site.folder / f"{self.name}.log"
+        self.begin = len(log.read_text(encoding="utf-8")) if log.exists() else 0
         self.process = self.site.programs.start(self.site.bin / "tern-aggregator", "serve", *self.options(),
-                                                log=self.site.folder / f"{self.name}.log")
+                                                log=log)
 
     def runs(self):
         return self.process is not None and self.process.poll() is None
+
+    def last_words(self):
+        return last_lines(self.site.folder / f"{self.name}.log")
+
+    def is_displaced(self):
+        """It has ended by itself because another one leads: a service manager starts it again."""
+        log = (self.site.folder / f"{self.name}.log").read_text(encoding="utf-8")
+        return self.process.poll() == 1 and "another aggregator serves the database" in log[self.begin:]
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)

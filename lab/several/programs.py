@@ -63,6 +63,12 @@ def must_run(*command):
     return done.stdout
 
 
+def last_lines(log, count=20):
+    """What it says last, without what it says of each request."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join([line for line in lines if "event=request " not in line][-count:])
+
+
 def free_port():
     """One that nobody listens on, outside the range that outgoing connections are given ports from: what is killed
     shall find its own free when it is started again."""
