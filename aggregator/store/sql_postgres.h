@@ -144,7 +144,7 @@ TERN_MUST_USE enum tern_result tern_postgres_know_transaction(struct postgres *p
 void tern_postgres_close(struct tern_sql *sql);
 enum tern_result tern_postgres_hold(struct tern_sql *sql);
 enum tern_result tern_postgres_use(struct tern_sql *sql, enum tern_sql_use use);
-// After the connection was lost: as what it is used for was shared before.
+// After the connection of one that shares it was lost.
 // TERN_ERR_STATE  its schema was changed meanwhile: this program has no part in it any more
 TERN_MUST_USE enum tern_result tern_postgres_use_again(struct postgres *pg);
 
