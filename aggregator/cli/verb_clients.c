@@ -4,6 +4,7 @@
 #include "federation/federation.h"
 #include "rounds/error_watch.h"
 #include "rounds/reliability.h"
+#include "util/utf8.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -119,9 +120,11 @@ static int take_code_options(struct tern_cli *cli, struct tern_db_code *code)
     const char *label = tern_cli_option(cli, "label", "");
     uint64_t uses = 1;
     uint64_t expires = 0;
-    if (strlen(label) >= sizeof code->label) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--label is longer than %zu characters",
-                             sizeof code->label - 1);
+    if (strlen(label) >= sizeof code->label || !tern_utf8_is_text(label, strlen(label))) {
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "--label must be text of at most %zu bytes, without control characters",
+            sizeof code->label - 1);
     }
     if (tern_cli_number(cli, "uses", 1, 1, 1000000000, &uses) != TERN_OK) {
         return TERN_EXIT_USAGE;

@@ -365,7 +365,8 @@ def codes_are_shown_once_and_stored_hashed():
     assert made["code"].encode() not in everything
     state.run("enroll-code", "--uses", 0, code=USAGE, says="--uses")
     state.run("enroll-code", "--expires", "soon", code=USAGE, says="a duration")
-    state.run("enroll-code", "--label", "x" * 64, code=USAGE, says="--label")
+    for label in ("x" * 64, "no text: \udcff", "two\nlines"):
+        state.run("enroll-code", "--label", label, code=USAGE, says="--label")
 
 
 def tags_are_given_by_codes_and_by_hand():
