@@ -97,45 +97,51 @@ class Watcher:
 
     def __init__(self, space, port, ca):
         self.space, self.port, self.ca = space, port, ca
-        self.health, self.ready, self.checkins = [], [], []
-        self.client = HandClient(port, ca)
+        self.clients = []
         self.ended = threading.Event()
         self.threads = []
 
-    def enroll(self, code):
+    def enroll(self, code, clients=1):
         with inside(self.space):
-            self.client.enroll(code)
+            self.clients = [HandClient(self.port, self.ca).enroll(code) for _ in range(clients)]
+        return self
 
-    def start(self, checkins=1):
-        asks = [(self.health, self.get, "/healthz"), (self.ready, self.get, "/readyz")]
-        asks += [(self.checkins, self.check_in, None)] * checkins
+    def start(self):
+        self.health, self.ready, self.checkins = [], [], []
+        asks = [(self.health, "/healthz"), (self.ready, "/readyz")] + [(self.checkins, client) for client in self.clients]
         self.threads = [threading.Thread(target=self.ask, args=one, daemon=True) for one in asks]
         for thread in self.threads:
             thread.start()
 
-    def get(self, path):
-        with Connection(self.port, self.ca) as connection:
-            status, headers, _ = connection.request("GET", path)
+    @staticmethod
+    def ask_once(connection, what):
+        """what: a path, or a client that checks in."""
+        if not isinstance(what, str):
+            return what.checkin(connection)
+        status, headers, _ = connection.request("GET", what)
         return status, headers, None
 
-    def check_in(self, _):
-        with self.client.connect() as connection:
-            return self.client.checkin(connection)
-
-    def ask(self, answers, how, what):
+    def ask(self, answers, what):
         bad_link.enter(self.space)
+        connection = None
         while not self.ended.is_set():
             began = time.monotonic()
             try:
-                answers.append(Answer(began, *how(what)))
+                connection = connection or Connection(self.port, self.ca)
+                answers.append(Answer(began, *self.ask_once(connection, what)))
+                if answers[-1].headers.get("connection") == "close":
+                    connection = None
             except OSError:
                 answers.append(Answer(began, None, {}, None))
+                connection = None
             self.ended.wait(0.1)
 
     def stop(self):
+        """It can be started again, with other answers."""
         self.ended.set()
         for thread in self.threads:
             thread.join()
+        self.ended.clear()
 
 
 def check_health(answers, most_ms):

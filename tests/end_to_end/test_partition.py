@@ -47,9 +47,7 @@ class Service:
         self.fleet.start_all()
 
     def watch(self):
-        watcher = Watcher(self.link.near, self.near.port, self.ca)
-        watcher.enroll(self.join_code())
-        return watcher
+        return Watcher(self.link.near, self.near.port, self.ca).enroll(self.join_code())
 
     def expect_progress(self, after, seconds=30):
         version = newest_version(self.postgres)
