@@ -73,9 +73,10 @@ static bool is_section(const struct tern_settings *settings, const char *section
 }
 
 const char *const tern_settings_sections[] = {
-    "admin",      "budget",     "client",   "codec",   "data", "downloads", "error_feedback",
-    "experiment", "federation", "fleet",    "limits",  "log",  "round",     "schedule",
-    "server",     "statistics", "strategy", "tensors", "tls",  "train",     NULL};
+    "admin",          "budget",     "client",     "codec",  "data",       "downloads",
+    "error_feedback", "experiment", "federation", "fleet",  "limits",     "log",
+    "ring",           "round",      "schedule",   "server", "statistics", "strategy",
+    "tensors",        "tls",        "train",      NULL};
 
 // A section of Tern's other programs that is not also one of this program's.
 static bool is_foreign(const struct tern_settings *settings, const char *section)
