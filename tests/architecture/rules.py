@@ -20,7 +20,7 @@ KEPT = {
     "http_parser.h": ["aggregator/http/parser/http_parser.c"],
     "llhttp.h": ["aggregator/http/parser/llhttp.c"],
     "mbedtls/*": ["aggregator/http/", "client/posix/", "firmware_port/net/",
-                  "lab/bench/", "shared/hosted/mbedtls_versions.h"],
+                  "lab/bench/", "ring/mesh/tls.c", "shared/hosted/mbedtls_versions.h"],
     "psa/*": ["shared/hosted/mbedtls_versions.h"],
     "lwip/*": ["firmware_port/net/"],
     "sqlite3.h": ["aggregator/store/sql_sqlite.c"],
@@ -30,7 +30,7 @@ KEPT = {
     "lz4.h": ["lab/codec/rivals.c"],
     "dlfcn.h": ["client/external/library_trainer.c", "client/posix/tls/openssl.c"],
     "ini.h": ["shared/hosted/", "lab/fleet/"],
-    "cjson/*": ["shared/cli/", "shared/hosted/", "client/", "aggregator/", "lab/", "tests/"],
+    "cjson/*": ["shared/cli/", "shared/hosted/", "client/", "aggregator/", "ring/cli/", "lab/", "tests/"],
     "cmocka.h": ["tests/"],
 }
 
@@ -87,17 +87,24 @@ RULES = {
     "aggregator/service/": (SERVICE, OS),
     "aggregator/admin/": (SERVICE + ["aggregator/service/service.h", "aggregator/store/tables/"], OS),
     "aggregator/cli/": (["shared/", "aggregator/"], OS),
+    # A ring of peers: the exchange is pure, mesh/ alone has sockets.
+    "ring/exchange/": (PURE_SHARED, FREESTANDING),
+    "ring/mesh/": (PURE_SHARED + ["shared/hosted/", "ring/exchange/blocks.h"], OS),
+    "ring/node/": (PURE_SHARED + ["shared/hosted/", "ring/exchange/", "ring/mesh/"],
+                   HOSTED + ["signal.h"]),
+    "ring/cli/": (["shared/", "ring/", "client/data/", "client/trainer/", "client/ports.h",
+                   "client/cli/client_data.h", "client/cli/data_settings.def"], OS),
     # What measures Tern; nothing of Tern itself knows it.
     "lab/fleet/": (["shared/", "client/"], OS),
     "lab/codec/": (["shared/"], OS),
     "lab/bench/": (["shared/", "client/", "aggregator/", "firmware_port/", "lab/"], OS),
-    "tests/": (["shared/", "client/", "aggregator/", "firmware_port/", "lab/"], OS),
+    "tests/": (["shared/", "client/", "aggregator/", "ring/", "firmware_port/", "lab/"], OS),
     "firmware_port/": (PURE_SHARED + CLIENT_CORE +
                        ["client/data/dataset.h", "client/trainer/trainer.h", "firmware_port/"], OS),
 }
 
 # Where "name.h" is looked for, after the including file's own folder.
-INCLUDE_ROOTS = ["shared/", "client/", "aggregator/", "firmware_port/", "lab/", "tests/", ""]
+INCLUDE_ROOTS = ["shared/", "client/", "aggregator/", "ring/", "firmware_port/", "lab/", "tests/", ""]
 
 # Functions that pure components do not call, wherever they may be declared.
 NO_CALLS = {
@@ -107,7 +114,8 @@ NO_CALLS = {
 NO_CALLS["shared/codec/kernels/"] = NO_CALLS["shared/"]
 NO_CALLS["shared/codec/kernels/dispatch.c"] = NO_CALLS["shared/"]
 NO_CALLS["shared/util/sha256_x86.c"] = NO_CALLS["shared/"]
-for prefix in ["aggregator/strategies/", "aggregator/downloads/", "client/", "client/phases/"]:
+for prefix in ["aggregator/strategies/", "aggregator/downloads/", "client/", "client/phases/",
+               "ring/exchange/"]:
     NO_CALLS[prefix] = NO_CALLS["aggregator/rounds/"]
 
 # Sources that stand for each other, by the beginnings of their paths: a build has one of each, and both

@@ -1,0 +1,177 @@
+#include "exchange/exchange.h"
+
+#include "util/bytes.h"
+#include <string.h>
+
+static const struct tern_codec whole = {.id = TERN_CODEC_FLOAT32};
+
+// A block holds the values of a segment, or of several in part. Each part is a payload of its own behind
+// its length, as in a container, so that tensors do not share a scale.
+struct piece {
+    uint32_t segment;
+    uint32_t start; // of the flat vector
+    uint32_t count;
+};
+
+static const struct tern_codec *codec_of(const struct tern_ring_part *part, uint32_t segment)
+{
+    return tern_segment_is_coded(&part->model->segments[segment]) ? part->codec : &whole;
+}
+
+// The next piece of values [piece->start + piece->count, end); false: there is none. Begins with an empty
+// piece at the block's start.
+static bool next_piece(const struct tern_model *model, uint32_t end, struct piece *piece)
+{
+    const uint32_t start = piece->start + piece->count;
+    if (start >= end) {
+        return false;
+    }
+    uint32_t i = piece->segment;
+    while (start - model->segments[i].offset >= model->segments[i].count) {
+        i++;
+    }
+    const uint32_t segment_end = model->segments[i].offset + model->segments[i].count;
+    *piece = (struct piece){i, start, (segment_end < end ? segment_end : end) - start};
+    return true;
+}
+
+static struct piece block_start(const struct tern_ring_part *part, uint32_t block, uint32_t *end)
+{
+    const uint32_t count = tern_ring_exchanged(part->model);
+    *end = tern_ring_block_start(count, part->members, block + 1);
+    return (struct piece){.start = tern_ring_block_start(count, part->members, block)};
+}
+
+bool tern_ring_codec_fits(const struct tern_codec *codec)
+{
+    const struct tern_codec_entry *entry = tern_codec_entry(codec->id);
+    return entry != NULL && entry->feedback != TERN_FEEDBACK_MOMENTUM && !entry->follows_leader;
+}
+
+size_t tern_ring_block_bound(const struct tern_codec *codec, const struct tern_model *model,
+                             uint32_t members)
+{
+    const struct tern_ring_part part = {.model = model, .codec = codec, .members = members};
+    size_t most = 0;
+    for (uint32_t block = 0; block < members; block++) {
+        uint32_t end = 0;
+        size_t bound = 0;
+        struct piece piece = block_start(&part, block, &end);
+        while (next_piece(model, end, &piece)) {
+            bound +=
+                TERN_VARINT_MAX + tern_codec_bound(codec_of(&part, piece.segment), piece.count);
+        }
+        most = bound > most ? bound : most;
+    }
+    return most;
+}
+
+enum tern_result tern_ring_exchange_begin(struct tern_ring_exchange *exchange,
+                                          const struct tern_ring_part *part, float *values,
+                                          float *sum, uint8_t *const buffers[2])
+{
+    if (part->members < 2 || part->members > TERN_RING_MEMBERS_MAX ||
+        part->member >= part->members || !tern_ring_codec_fits(part->codec)) {
+        return TERN_ERR_ARGUMENT;
+    }
+    *exchange = (struct tern_ring_exchange){
+        .part = *part,
+        .values = values,
+        .sum = sum,
+        .out = buffers[0],
+        .in = buffers[1],
+        .in_size = tern_ring_block_bound(part->codec, part->model, part->members),
+    };
+    return TERN_OK;
+}
+
+// --- Making
+
+static enum tern_result encode_piece(struct tern_ring_exchange *exchange, uint32_t block,
+                                     const struct piece *piece)
+{
+    const struct tern_ring_part *part = &exchange->part;
+    const struct tern_encode_context context = {
+        .seed = part->seed,
+        .round = part->round,
+        .client = part->peer,
+        // A segment may be in several blocks, which shall not share draws.
+        .segment = block * part->model->segment_count + piece->segment,
+    };
+    uint8_t *payload = exchange->out + exchange->out_len + TERN_VARINT_MAX;
+    size_t len = 0;
+    TERN_TRY(tern_codec_encode(codec_of(part, piece->segment), &context,
+                               exchange->values + piece->start, piece->count, payload,
+                               exchange->in_size - exchange->out_len - TERN_VARINT_MAX, &len));
+    uint8_t length[TERN_VARINT_MAX];
+    const size_t length_len = tern_put_varint(length, len);
+    memcpy(exchange->out + exchange->out_len, length, length_len);
+    memmove(exchange->out + exchange->out_len + length_len, payload, len);
+    exchange->out_len += length_len + len;
+    return TERN_OK;
+}
+
+static enum tern_result encode_block(struct tern_ring_exchange *exchange, uint32_t block)
+{
+    uint32_t end = 0;
+    struct piece piece = block_start(&exchange->part, block, &end);
+    exchange->out_len = 0;
+    while (next_piece(exchange->part.model, end, &piece)) {
+        TERN_TRY(encode_piece(exchange, block, &piece));
+    }
+    return TERN_OK;
+}
+
+// --- Taking
+
+// dst: the flat vector to be added to, or, when `decodes`, to be written.
+static enum tern_result read_block(const struct tern_ring_part *part, uint32_t block,
+                                   const uint8_t *src, size_t len, bool decodes, float *dst)
+{
+    uint32_t end = 0;
+    struct piece piece = block_start(part, block, &end);
+    while (next_piece(part->model, end, &piece)) {
+        uint64_t size = 0;
+        const size_t used = tern_get_varint(src, len, &size);
+        if (used == 0 || size > len - used) {
+            return TERN_ERR_CORRUPT;
+        }
+        src += used;
+        TERN_TRY(decodes ? tern_codec_decode(src, (size_t)size, dst + piece.start, piece.count)
+                         : tern_codec_accumulate(src, (size_t)size, 1.0F, dst + piece.start,
+                                                 piece.count));
+        src += size;
+        len -= used + (size_t)size;
+    }
+    return len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+enum tern_result tern_ring_exchange_make(struct tern_ring_exchange *exchange)
+{
+    const struct tern_ring_part *part = &exchange->part;
+    const uint32_t block = tern_ring_block_sent(part->members, part->member, exchange->step);
+    if (exchange->step >= part->members) {
+        return TERN_OK; // what was taken goes on as it is
+    }
+    TERN_TRY(encode_block(exchange, block));
+    if (tern_ring_gathers(part->members, exchange->step)) {
+        return read_block(part, block, exchange->out, exchange->out_len, true, exchange->sum);
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_ring_exchange_take(struct tern_ring_exchange *exchange, size_t len)
+{
+    const struct tern_ring_part *part = &exchange->part;
+    const bool gathers = tern_ring_gathers(part->members, exchange->step);
+    TERN_TRY(read_block(part, tern_ring_block_taken(part->members, part->member, exchange->step),
+                        exchange->in, len, gathers, gathers ? exchange->sum : exchange->values));
+    if (gathers) {
+        uint8_t *taken = exchange->in;
+        exchange->in = exchange->out;
+        exchange->out = taken;
+        exchange->out_len = len;
+    }
+    exchange->step++;
+    return exchange->step < tern_ring_steps(part->members) ? TERN_AGAIN : TERN_OK;
+}
