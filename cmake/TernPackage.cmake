@@ -289,6 +289,9 @@ if("dev" IN_LIST CPACK_COMPONENTS_ALL)
   if(TARGET tern-fleet)
     tern_package_program(dev tern-fleet fleet.ini)
   endif()
+  if(TARGET tern-ring)
+    tern_package_program(dev tern-ring /etc/tern/ring.ini)
+  endif()
   set(triplet ${CMAKE_LIBRARY_ARCHITECTURE})
   install(DIRECTORY ${TERN_PACKAGE}/lib/ DESTINATION lib/${triplet} COMPONENT dev EXCLUDE_FROM_ALL)
   tern_install_finders(lib/${triplet} include ${TERN_PACKAGE} COMPONENT dev EXCLUDE_FROM_ALL)
@@ -296,7 +299,7 @@ if("dev" IN_LIST CPACK_COMPONENTS_ALL)
   install(FILES docs/examples/embedding/join.c DESTINATION share/doc/tern-dev/examples
           COMPONENT dev EXCLUDE_FROM_ALL)
   tern_package_documents(dev tern-dev docs/DESIGN.md docs/EMBEDDING.md docs/FORMAT.md
-                         docs/PROTOCOL.md)
+                         docs/PROTOCOL.md docs/RING.md)
   set(CPACK_DEBIAN_DEV_PACKAGE_NAME tern-dev)
   set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
   set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
@@ -306,8 +309,9 @@ if("dev" IN_LIST CPACK_COMPONENTS_ALL)
 Tern is federated learning for devices that pay by the byte. This package has
 headers and archives of the libraries (codecs, wire format, meter, the
 embeddable client), what pkg-config and CMake read of them, tern-codec, which
-shows what each codec makes of your own tensors, and tern-fleet, many clients
-in one process for experiments.")
+shows what each codec makes of your own tensors, tern-fleet, many clients in
+one process for experiments, and tern-ring, peers that train without an
+aggregator.")
 endif()
 
 if("python" IN_LIST CPACK_COMPONENTS_ALL)

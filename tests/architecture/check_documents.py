@@ -10,7 +10,7 @@ import os
 import re
 import sys
 
-COMPONENTS = ("shared", "client", "aggregator", "firmware_port", "lab")
+COMPONENTS = ("shared", "client", "aggregator", "ring", "firmware_port", "lab")
 FOLDER = re.compile(r"\b(?:%s)/[a-z_]+(?![\w./])" % "|".join(COMPONENTS))
 PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]*(?:/|\.(?:c|h|def|py|md|ini|txt|json|proto|options)))`")
 

@@ -1,0 +1,92 @@
+#include "cli/peer.h"
+
+#include "exchange/exchange.h"
+#include "util/bytes.h"
+#include <stdio.h>
+#include <string.h>
+
+static void hash_text(struct tern_sha256 *hash, const char *text)
+{
+    tern_sha256_update(hash, text, strlen(text) + 1);
+}
+
+// What all peers must have alike: that they add up the same things in the same way (docs/RING.md).
+static void make_agreement(struct ring_peer *peer)
+{
+    char codec[TERN_CODEC_SPEC_MAX];
+    uint8_t numbers[12];
+    struct tern_sha256 hash;
+    tern_codec_format(&peer->codec, codec);
+    tern_put_f32(numbers, (float)peer->settings->learning_rate);
+    tern_put_le64(numbers + 4, peer->settings->seed);
+    tern_sha256_init(&hash);
+    hash_text(&hash, "tern ring 1");
+    tern_sha256_update(&hash, peer->model.hash, TERN_SHA256_SIZE);
+    tern_sha256_update(&hash, numbers, sizeof numbers);
+    hash_text(&hash, codec);
+    for (uint32_t i = 0; i < peer->peers.count; i++) {
+        hash_text(&hash, peer->peers.peers[i].name);
+    }
+    tern_sha256_final(&hash, peer->agreement);
+}
+
+static int read_codec(struct tern_cli *cli, struct ring_peer *peer)
+{
+    struct tern_codec_refusal refusal;
+    char sentence[TERN_CODEC_SENTENCE_MAX];
+    if (tern_codec_parse(peer->settings->codec, &peer->codec, &refusal) != TERN_OK) {
+        tern_codec_explain(&refusal, sentence);
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "ring.codec: %s", sentence);
+    }
+    if (!tern_ring_codec_fits(&peer->codec)) {
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "ring.codec: %s cannot go round, as its encoder needs more than the values; "
+            "take inceptionn, int8, 3lc or another of tern-codec codecs",
+            peer->settings->codec);
+    }
+    return TERN_EXIT_OK;
+}
+
+static int read_state(struct tern_cli *cli, struct ring_peer *peer)
+{
+    char why[TERN_RING_STATE_WHY_MAX] = "";
+    const struct tern_ring_settings *settings = peer->settings;
+    TERN_CLI_TRY(
+        tern_cli_check(cli, tern_ring_state_new(&peer->state, peer->model.count, peer->peers.count),
+                       "memory is short"));
+    snprintf(peer->state_path, sizeof peer->state_path, "%s/state", settings->state_dir);
+    const enum tern_result result =
+        tern_ring_state_load(&peer->state, peer->agreement, peer->state_path, why);
+    if (result == TERN_ERR_NOT_FOUND) {
+        peer->is_new = true;
+        tern_model_init_weights(&peer->model, settings->seed, peer->state.weights);
+        tern_ring_state_hash(&peer->state);
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_check(cli, result, "%s", why);
+}
+
+int ring_peer_open(struct tern_cli *cli, struct ring_peer *peer)
+{
+    char why[TERN_RING_PEERS_WHY_MAX] = "";
+    memset(peer, 0, sizeof *peer);
+    peer->settings = &tern_ring_settings;
+    TERN_CLI_TRY(tern_cli_check(cli, tern_ring_peers_read(peer->settings->peers, &peer->peers, why),
+                                "%s", why));
+    TERN_CLI_TRY(read_codec(cli, peer));
+    if (tern_model_from_spec(&peer->model, peer->settings->model) != TERN_OK) {
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "ring.model: \"%s\" is no built-in model; write softmax:64-6, mlp:784-64-10, "
+            "cnn:28x28x1-8-16-10 or mlp:24-32-1,loss=mse",
+            peer->settings->model);
+    }
+    make_agreement(peer);
+    return read_state(cli, peer);
+}
+
+void ring_peer_close(struct ring_peer *peer)
+{
+    tern_ring_state_free(&peer->state);
+}

@@ -1,0 +1,115 @@
+#include "mesh/peers.h"
+
+#include "hosted/files.h"
+#include "util/utf8.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_MAX ((size_t)64 << 10)
+#define BLANKS " \t\r"
+
+struct reading {
+    const char *path;
+    unsigned line;
+    char *why;
+};
+
+static enum tern_result refuse(const struct reading *reading, const char *reason)
+{
+    snprintf(reading->why, TERN_RING_PEERS_WHY_MAX, "%.120s, line %u: %s", reading->path,
+             reading->line, reason);
+    return TERN_ERR_CONFIG;
+}
+
+static bool read_port(const char *text, uint16_t *port)
+{
+    char *end = NULL;
+    const long number = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || number < 1 || number > UINT16_MAX) {
+        return false;
+    }
+    *port = (uint16_t)number;
+    return true;
+}
+
+static enum tern_result read_peer(const struct reading *reading, char *line,
+                                  struct tern_ring_peers *peers)
+{
+    char *rest = NULL;
+    const char *name = strtok_r(line, BLANKS, &rest);
+    const char *address = strtok_r(NULL, BLANKS, &rest);
+    const char *port = strtok_r(NULL, BLANKS, &rest);
+    if (port == NULL || strtok_r(NULL, BLANKS, &rest) != NULL) {
+        return refuse(reading, "a peer is its name, its address and its port, with blanks between");
+    }
+    if (peers->count == TERN_RING_MEMBERS_MAX) {
+        return refuse(reading, "a ring has 64 peers at the most");
+    }
+    struct tern_ring_peer *peer = &peers->peers[peers->count];
+    if (strlen(name) >= sizeof peer->name || !tern_utf8_is_text(name, strlen(name))) {
+        return refuse(reading, "a name is text of 1 to 63 bytes");
+    }
+    if (strlen(address) >= sizeof peer->address || !read_port(port, &peer->port)) {
+        return refuse(reading, "an address has at most 127 bytes, and a port is 1 to 65535");
+    }
+    if (tern_ring_peer_named(peers, name) < peers->count) {
+        return refuse(reading, "there is a peer of that name already");
+    }
+    memcpy(peer->name, name, strlen(name) + 1);
+    memcpy(peer->address, address, strlen(address) + 1);
+    peers->count++;
+    return TERN_OK;
+}
+
+static enum tern_result read_lines(struct reading *reading, char *text,
+                                   struct tern_ring_peers *peers)
+{
+    char *next = text;
+    while (next != NULL) {
+        char *line = next;
+        next = strchr(line, '\n');
+        if (next != NULL) {
+            *next++ = '\0';
+        }
+        reading->line++;
+        line[strcspn(line, "#")] = '\0';
+        if (line[strspn(line, BLANKS)] != '\0') {
+            TERN_TRY(read_peer(reading, line, peers));
+        }
+    }
+    return peers->count >= 2 ? TERN_OK : refuse(reading, "a ring has two peers at least");
+}
+
+enum tern_result tern_ring_peers_read(const char *path, struct tern_ring_peers *peers,
+                                      char why[TERN_RING_PEERS_WHY_MAX])
+{
+    struct reading reading = {.path = path, .why = why};
+    uint8_t *text = NULL;
+    size_t len = 0;
+    memset(peers, 0, sizeof *peers);
+    if (tern_file_read_regular(path, FILE_MAX, &text, &len) != TERN_OK) {
+        snprintf(why, TERN_RING_PEERS_WHY_MAX, "%.200s cannot be read, or is no list of peers",
+                 path);
+        return TERN_ERR_CONFIG;
+    }
+    const enum tern_result result = read_lines(&reading, (char *)text, peers);
+    free(text);
+    return result;
+}
+
+uint32_t tern_ring_peer_named(const struct tern_ring_peers *peers, const char *name)
+{
+    uint32_t i = 0;
+    while (i < peers->count && strcmp(peers->peers[i].name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+const char *tern_ring_peer_text(const struct tern_ring_peer *peer,
+                                char text[TERN_RING_PEER_TEXT_MAX])
+{
+    snprintf(text, TERN_RING_PEER_TEXT_MAX, "%s (%s:%u)", peer->name, peer->address, peer->port);
+    return text;
+}

@@ -1,0 +1,44 @@
+// Who is in a ring: the file that names its peers, the same for all of them, one a line in the order of the
+// ring:
+//
+//   # name  address  port
+//   anna    10.0.0.1   7100
+//   ben     10.0.0.2   7100
+//
+// Reads a file; from the main thread. A list that was read is never changed.
+#ifndef TERN_RING_PEERS_H
+#define TERN_RING_PEERS_H
+
+#include "exchange/blocks.h"
+#include "mesh/tls.h"
+#include "result.h"
+#include <stdint.h>
+
+#define TERN_RING_ADDRESS_SIZE 128
+#define TERN_RING_PEERS_WHY_MAX 320
+
+struct tern_ring_peer {
+    char name[TERN_RING_NAME_SIZE];       // the common name of its certificate
+    char address[TERN_RING_ADDRESS_SIZE]; // an IP address or a host's name
+    uint16_t port;
+};
+
+struct tern_ring_peers {
+    struct tern_ring_peer peers[TERN_RING_MEMBERS_MAX];
+    uint32_t count; // >= 2
+};
+
+// TERN_ERR_CONFIG  *why says which line is wrong, and how
+TERN_MUST_USE enum tern_result tern_ring_peers_read(const char *path, struct tern_ring_peers *peers,
+                                                    char why[TERN_RING_PEERS_WHY_MAX]);
+
+// The number of the peer of that name, or peers->count.
+uint32_t tern_ring_peer_named(const struct tern_ring_peers *peers, const char *name);
+
+#define TERN_RING_PEER_TEXT_MAX (TERN_RING_NAME_SIZE + TERN_RING_ADDRESS_SIZE + 16)
+
+// "ben (10.0.0.2:7100)". Returns text.
+const char *tern_ring_peer_text(const struct tern_ring_peer *peer,
+                                char text[TERN_RING_PEER_TEXT_MAX]);
+
+#endif

@@ -1,0 +1,362 @@
+#include "node/agree.h"
+
+#include "hosted/clock.h"
+#include "hosted/log.h"
+#include "util/bytes.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define POLL_MS 100u
+#define VISIT_MS 1000u // that a visitor may take to come in before the hellos are over
+
+// One run of tern_ring_agree(); sets of peers are bits.
+struct run {
+    struct tern_ring_agreement *agreement;
+    const struct tern_ring_hello *mine;
+    char *why;
+    uint64_t excluded; // others have not heard them: they come in at the next round
+    uint64_t heard;
+    uint64_t view; // of this peer
+    uint64_t told; // of whom the view has come
+    uint64_t views[TERN_RING_MEMBERS_MAX];
+    uint32_t greeted[TERN_RING_MEMBERS_MAX]; // the connection that was said hello on
+    struct tern_ring_hello hellos[TERN_RING_MEMBERS_MAX];
+    uint64_t begun_ms;
+    uint64_t began_waiting_ms; // for enough peers
+    uint64_t pulse_ms;
+};
+
+static uint64_t bit(uint32_t peer)
+{
+    return (uint64_t)1 << peer;
+}
+
+static uint32_t count_bits(uint64_t set)
+{
+    uint32_t count = 0;
+    for (; set != 0; set &= set - 1) {
+        count++;
+    }
+    return count;
+}
+
+static uint64_t all_peers(const struct run *run)
+{
+    const uint32_t count = run->agreement->peers->count;
+    return count < 64 ? bit(count) - 1 : UINT64_MAX;
+}
+
+static bool is_enough(const struct run *run, uint64_t set)
+{
+    return 2 * count_bits(set) > run->agreement->peers->count;
+}
+
+static uint64_t connected(const struct run *run)
+{
+    uint64_t set = bit(run->agreement->self);
+    for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
+        set |= tern_ring_mesh_has(run->agreement->mesh, i) ? bit(i) : 0;
+    }
+    return set;
+}
+
+static void drop_silent(const struct run *run, uint32_t peer)
+{
+    char text[64];
+    snprintf(text, sizeof text, "it did not answer in %" PRIu64 " s",
+             run->agreement->timeout_ms / 1000);
+    tern_ring_mesh_drop(run->agreement->mesh, peer, text);
+}
+
+// Whether a peer that ought to say something has been silent for too long.
+static bool is_silent(const struct run *run, uint32_t peer, uint64_t now_ms)
+{
+    const uint64_t heard_ms = tern_ring_mesh_heard(run->agreement->mesh, peer);
+    const uint64_t since_ms = heard_ms > run->begun_ms ? heard_ms : run->begun_ms;
+    return now_ms > since_ms && now_ms - since_ms > run->agreement->timeout_ms;
+}
+
+// Whoever waits for this peer learns that it lives.
+static void pulse(struct run *run, uint64_t now_ms)
+{
+    if (now_ms - run->pulse_ms < run->agreement->timeout_ms / 4) {
+        return;
+    }
+    run->pulse_ms = now_ms;
+    for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
+        (void)tern_ring_mesh_send(run->agreement->mesh, i, TERN_RING_PULSE, run->agreement->epoch,
+                                  NULL, 0, NULL, 0);
+    }
+}
+
+static bool is_interrupted(const struct run *run)
+{
+    return run->agreement->abort != NULL && *run->agreement->abort != 0;
+}
+
+// --- Hello
+
+static void greet(struct run *run)
+{
+    uint8_t body[TERN_RING_HELLO_SIZE];
+    tern_ring_hello_write(run->mine, body);
+    for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
+        const uint32_t serial = tern_ring_mesh_serial(run->agreement->mesh, i);
+        if (serial != 0 && serial != run->greeted[i] &&
+            tern_ring_mesh_send(run->agreement->mesh, i, TERN_RING_HELLO, run->agreement->epoch,
+                                body, sizeof body, NULL, 0)) {
+            run->greeted[i] = serial;
+            run->heard &= ~bit(i);
+        }
+    }
+}
+
+enum step { GO_ON, ANEW, DONE, FAILED };
+
+static enum step take_hello(struct run *run, uint32_t peer, const uint8_t *body)
+{
+    struct tern_ring_hello *hello = &run->hellos[peer];
+    char text[TERN_RING_PEER_TEXT_MAX];
+    tern_ring_hello_read(body, hello);
+    tern_ring_mesh_take(run->agreement->mesh, peer);
+    if (memcmp(hello->agreement, run->mine->agreement, sizeof hello->agreement) != 0) {
+        snprintf(run->why, TERN_RING_AGREE_WHY_MAX,
+                 "%s has other peers, another model, seed, codec or learning rate than this peer: "
+                 "make their settings alike (tern-ring status shows them)",
+                 tern_ring_peer_text(&run->agreement->peers->peers[peer], text));
+        return FAILED;
+    }
+    run->heard |= bit(peer);
+    return GO_ON;
+}
+
+// A frame that came while hellos are collected.
+static enum step hear(struct run *run, uint32_t peer)
+{
+    const uint8_t *body = NULL;
+    const struct tern_ring_head *head = tern_ring_mesh_frame(run->agreement->mesh, peer, &body);
+    const bool is_hello = head != NULL && head->type == TERN_RING_HELLO;
+    if (is_hello && head->epoch > run->agreement->epoch) {
+        run->agreement->epoch = head->epoch;
+        run->agreement->has_started = true;
+        return ANEW;
+    }
+    if (head == NULL || (run->heard & bit(peer)) != 0) {
+        return GO_ON; // what comes behind the hello is for later
+    }
+    if (is_hello && head->epoch == run->agreement->epoch) {
+        return take_hello(run, peer, body);
+    }
+    tern_ring_mesh_take(run->agreement->mesh, peer); // of an epoch that is over, or a pulse
+    return GO_ON;
+}
+
+static enum step hear_all(struct run *run, enum step (*take)(struct run *run, uint32_t peer))
+{
+    for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
+        const enum step step = i != run->agreement->self ? take(run, i) : GO_ON;
+        if (step != GO_ON) {
+            return step;
+        }
+    }
+    return GO_ON;
+}
+
+// Whom this peer still waits for.
+static uint64_t awaited(const struct run *run, uint64_t now_ms)
+{
+    const bool waits_for_all = !run->agreement->has_started || !is_enough(run, connected(run));
+    const bool has_time = now_ms - run->began_waiting_ms < run->agreement->start_ms;
+    const uint64_t wanted = waits_for_all && has_time ? all_peers(run) : connected(run);
+    return wanted & ~run->heard & ~run->excluded;
+}
+
+static enum step collect_hellos(struct run *run)
+{
+    const struct tern_ring_agreement *agreement = run->agreement;
+    run->begun_ms = tern_monotonic_ms();
+    run->heard = bit(agreement->self);
+    memset(run->greeted, 0, sizeof run->greeted);
+    while (!is_interrupted(run)) {
+        greet(run);
+        const enum step step = hear_all(run, hear);
+        if (step != GO_ON) {
+            return step;
+        }
+        const uint64_t now_ms = tern_monotonic_ms();
+        run->heard &= connected(run);
+        const uint64_t waits_for = awaited(run, now_ms);
+        const bool has_visitors =
+            tern_ring_mesh_has_visitors(agreement->mesh) && now_ms - run->begun_ms < VISIT_MS;
+        if (waits_for == 0 && !has_visitors) {
+            return DONE;
+        }
+        for (uint32_t i = 0; i < agreement->peers->count; i++) {
+            if ((waits_for & connected(run) & bit(i)) != 0 && is_silent(run, i, now_ms)) {
+                drop_silent(run, i);
+            }
+        }
+        pulse(run, now_ms);
+        tern_ring_mesh_poll(agreement->mesh, POLL_MS);
+    }
+    return FAILED;
+}
+
+// --- View
+
+static enum step take_view(struct run *run, uint32_t peer)
+{
+    const uint8_t *body = NULL;
+    const struct tern_ring_head *head = tern_ring_mesh_frame(run->agreement->mesh, peer, &body);
+    if (head == NULL || (run->told & bit(peer)) != 0) {
+        return GO_ON; // what comes behind the view is of the exchange
+    }
+    const uint32_t epoch = run->agreement->epoch;
+    if (head->type == TERN_RING_HELLO && head->epoch > epoch) {
+        run->agreement->epoch = head->epoch;
+        return ANEW;
+    }
+    if (head->type == TERN_RING_VIEW && head->epoch == epoch) {
+        run->views[peer] = tern_get_le64(body);
+        run->told |= bit(peer);
+    }
+    if (head->type == TERN_RING_HELLO && head->epoch == epoch && (run->view & bit(peer)) == 0) {
+        return GO_ON; // it has come too late for this epoch
+    }
+    tern_ring_mesh_take(run->agreement->mesh, peer);
+    return GO_ON;
+}
+
+// Whether the others go on without this peer: one that it has heard has told so.
+static bool is_left_out(const struct run *run)
+{
+    for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
+        if ((run->view & run->told & bit(i)) != 0 &&
+            (run->views[i] & bit(run->agreement->self)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// All have told: who was heard by all, and whether all have heard the same.
+static enum step compare_views(struct run *run)
+{
+    uint64_t common = run->view;
+    bool alike = true;
+    for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
+        if ((run->view & bit(i)) != 0 && i != run->agreement->self) {
+            alike &= run->views[i] == run->view;
+            common &= run->views[i];
+        }
+    }
+    if (alike) {
+        return DONE;
+    }
+    run->excluded |= run->view & ~common;
+    run->agreement->epoch++;
+    return ANEW;
+}
+
+static enum step exchange_views(struct run *run)
+{
+    const struct tern_ring_agreement *agreement = run->agreement;
+    uint8_t body[TERN_RING_VIEW_SIZE];
+    run->view = run->heard & ~run->excluded;
+    run->told = bit(agreement->self);
+    run->views[agreement->self] = run->view;
+    run->begun_ms = tern_monotonic_ms();
+    tern_put_le64(body, run->view);
+    for (uint32_t i = 0; i < agreement->peers->count; i++) {
+        (void)tern_ring_mesh_send(agreement->mesh, i, TERN_RING_VIEW, agreement->epoch, body,
+                                  sizeof body, NULL, 0);
+    }
+    while (!is_interrupted(run)) {
+        const enum step step = hear_all(run, take_view);
+        if (step != GO_ON) {
+            return step;
+        }
+        const uint64_t missing = run->view & ~run->told;
+        const bool left_out = is_left_out(run);
+        if (missing == 0 && !left_out) {
+            return compare_views(run);
+        }
+        const uint64_t now_ms = tern_monotonic_ms();
+        for (uint32_t i = 0; i < agreement->peers->count; i++) {
+            if ((missing & bit(i)) == 0) {
+                continue;
+            }
+            if (!left_out && is_silent(run, i, now_ms)) {
+                drop_silent(run, i);
+            }
+        }
+        if ((missing & ~connected(run)) != 0) { // one was lost meanwhile
+            run->agreement->epoch++;
+            return ANEW;
+        }
+        pulse(run, now_ms);
+        tern_ring_mesh_poll(agreement->mesh, POLL_MS);
+    }
+    return FAILED;
+}
+
+// --- Both
+
+static void name_missing(const struct run *run)
+{
+    const struct tern_ring_agreement *agreement = run->agreement;
+    size_t len =
+        (size_t)snprintf(run->why, TERN_RING_AGREE_WHY_MAX,
+                         "only %u of %u peers are there, and more than half are needed; not there:",
+                         count_bits(run->heard), agreement->peers->count);
+    for (uint32_t i = 0; i < agreement->peers->count; i++) {
+        char text[TERN_RING_PEER_TEXT_MAX];
+        const char *reason = tern_ring_mesh_why(agreement->mesh, i);
+        if ((run->heard & bit(i)) == 0 && len < TERN_RING_AGREE_WHY_MAX) {
+            len += (size_t)snprintf(run->why + len, TERN_RING_AGREE_WHY_MAX - len, " %s%s%s;",
+                                    tern_ring_peer_text(&agreement->peers->peers[i], text),
+                                    reason[0] != '\0' ? ": " : "", reason);
+        }
+    }
+}
+
+static void fill_members(const struct run *run, struct tern_ring_members *members)
+{
+    members->count = 0;
+    for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
+        if ((run->view & bit(i)) == 0) {
+            continue;
+        }
+        const bool is_self = i == run->agreement->self;
+        members->position = is_self ? members->count : members->position;
+        members->peers[members->count] = i;
+        members->hellos[members->count] = is_self ? *run->mine : run->hellos[i];
+        members->count++;
+    }
+}
+
+enum tern_result tern_ring_agree(struct tern_ring_agreement *agreement,
+                                 const struct tern_ring_hello *mine,
+                                 struct tern_ring_members *members,
+                                 char why[TERN_RING_AGREE_WHY_MAX])
+{
+    struct run run = {.agreement = agreement, .mine = mine, .why = why};
+    run.began_waiting_ms = tern_monotonic_ms();
+    for (;;) {
+        enum step step = collect_hellos(&run);
+        if (step == DONE && !is_enough(&run, run.heard & ~run.excluded)) {
+            name_missing(&run);
+            return TERN_ERR_BUSY;
+        }
+        step = step == DONE ? exchange_views(&run) : step;
+        if (step == DONE) {
+            fill_members(&run, members);
+            agreement->has_started = true;
+            return TERN_OK;
+        }
+        if (step == FAILED) {
+            return is_interrupted(&run) ? TERN_ERR_STATE : TERN_ERR_CONFIG;
+        }
+    }
+}

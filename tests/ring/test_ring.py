@@ -1,0 +1,222 @@
+"""Rings of 4 and 8 peers over mutual TLS: the same bits at all, bytes as the paper says, a peer that is killed and
+comes back, one with a wrong certificate or another model, and strangers who send anything."""
+import os
+import random
+import signal
+import socket
+import ssl
+import struct
+import time
+import unittest
+
+from peers import PATIENCE, Ring, make_ca, make_certificate
+
+HELLO, VIEW, BLOCK, MODEL, PULSE = range(1, 6)
+
+
+def head(kind, epoch, length):
+    return b"TR" + struct.pack("<BBII", 1, kind, epoch, length)
+
+
+class Rings(unittest.TestCase):
+    def assert_alike(self, ring, names, version):
+        models = {ring.rounds(name)[version] for name in names}
+        self.assertEqual(len(models), 1)
+
+    def test_four_and_eight_end_with_the_same_bits(self):
+        for count, codec in ((4, "inceptionn:bound=10"), (8, "3lc:s=1.5")):
+            with self.subTest(count=count), Ring(count, **{"ring.codec": codec, "ring.rounds": 6}) as ring:
+                ring.start()
+                said = ring.finish()
+                self.assertEqual(len({peer["model"] for peer in said.values()}), 1)
+                self.assertEqual({peer["version"] for peer in said.values()}, {6})
+                for version in range(1, 7):
+                    self.assert_alike(ring, ring.names, version)
+                # Another model in each round.
+                self.assertEqual(len(set(ring.rounds("p0").values())), 6)
+                exported = [ring.verb(name, "export", f"{name}.f32") for name in ring.names]
+                self.assertEqual([one.returncode for one in exported], [0] * count)
+                self.assertEqual(len({(ring.folder / f"{name}.f32").read_bytes() for name in ring.names}), 1)
+
+    def test_bytes_are_two_n_minus_one_nths_of_the_model(self):
+        for count in (2, 4, 8):
+            with self.subTest(count=count), Ring(count, **{"ring.codec": "float32", "ring.rounds": 3,
+                                                           "ring.model": "mlp:24-128-8"}) as ring:
+                ring.start()
+                for name, peer in ring.finish().items():
+                    model = 4 * peer["values"]
+                    expected = 3 * 2 * (count - 1) / count * model
+                    self.assertAlmostEqual(peer["blocks_sent"] / expected, 1, delta=.02)
+                    traffic = peer["traffic"]
+                    self.assertEqual(sum(one["sent"]["payload"] for one in traffic.values()),
+                                     peer["blocks_sent"])
+                    sent = {other for other, one in traffic.items() if one["sent"]["payload"]}
+                    after = ring.names[(ring.names.index(name) + 1) % count]
+                    self.assertEqual(sent, {after})
+                    for one in traffic.values():
+                        for way in ("sent", "received"):
+                            layers = one[way]
+                            self.assertLessEqual(layers["payload"], layers["frames"])
+                            self.assertLess(layers["frames"], layers["tls"])
+                            self.assertLess(layers["tls"], layers["wire"])
+
+    def test_a_killed_peer_is_named_left_out_and_comes_back(self):
+        rounds = 400
+        with Ring(4, **{"ring.rounds": rounds, "ring.evaluate_every": 0,
+                        "ring.codec": "inceptionn:bound=10", "ring.local_steps": 20}) as ring:
+            ring.start()
+            ring.wait_for("p2", "version=5 ")
+            ring.processes["p2"].kill()
+            ring.processes["p2"].wait()
+            others = ["p0", "p1", "p3"]
+            for name in others:
+                ring.wait_for(name, "members=3")
+                self.assertIn(f'event=peer-lost peer="p2 (127.0.0.1:{ring.ports[2]})"', ring.log(name))
+            ring.start("p2")
+            ring.wait_for("p2", "event=model-fetched")
+            ring.wait_for("p2", "members=4 ")
+            said = ring.finish()
+            self.assertEqual({peer["version"] for peer in said.values()}, {rounds})
+            self.assertEqual(len({peer["model"] for peer in said.values()}), 1)
+            self.assertGreaterEqual(said["p2"]["fetched"], 1)
+            for version in range(1, rounds + 1):
+                self.assert_alike(ring, [name for name in ring.names if version in ring.rounds(name)], version)
+            status = ring.verb("p0", "status")
+            self.assertIn('"contributed":%d' % rounds, status.stdout)
+
+    def test_a_silent_peer_is_named_with_the_time(self):
+        with Ring(3, **{"ring.rounds": 100000, "ring.timeout": "2s", "ring.local_steps": 20,
+                        "ring.evaluate_every": 0}) as ring:
+            ring.start()
+            ring.wait_for("p1", "version=3 ")
+            ring.processes["p1"].send_signal(signal.SIGSTOP)
+            for name in ("p0", "p2"):
+                ring.wait_for(name, "members=2")
+            named = [ring.log(name) for name in ("p0", "p2")]
+            self.assertTrue(any(f'peer="p1 (127.0.0.1:{ring.ports[1]})" why="it did not answer in 2 s"' in log or
+                                f'peer="p1 (127.0.0.1:{ring.ports[1]})" why="it did not take what was sent to it '
+                                'in 2 s"' in log for log in named), named)
+            # It comes in again once it goes on.
+            before = max(ring.rounds("p0"))
+            ring.processes["p1"].send_signal(signal.SIGCONT)
+            ring.wait_for("p1", "event=model-fetched")
+            end = time.monotonic() + PATIENCE
+            while f"version={before + 1} " not in ring.log("p0") or "members=3" not in ring.log("p1").split(
+                    "event=model-fetched")[-1]:
+                self.assertLess(time.monotonic(), end, ring.log("p1"))
+                time.sleep(.1)
+            for process in ring.processes.values():
+                process.send_signal(signal.SIGTERM)
+            ring.finish(code=5)
+
+    def test_half_of_the_peers_do_not_go_on(self):
+        with Ring(4, **{"ring.rounds": 100000, "ring.timeout": "2s", "ring.start_wait": "3s",
+                        "ring.local_steps": 20, "ring.evaluate_every": 0}) as ring:
+            ring.start()
+            ring.wait_for("p0", "version=3 ")
+            for name in ("p1", "p2"):
+                ring.processes[name].kill()
+            ring.finish("p0", "p3", code=1)
+            for name in ("p0", "p3"):
+                self.assertIn("only 2 of 4 peers are there, and more than half are needed", ring.log(name))
+                self.assertIn(f"p1 (127.0.0.1:{ring.ports[1]})", ring.log(name))
+
+    def test_all_killed_at_once_go_on_from_what_they_saved(self):
+        with Ring(3, **{"ring.rounds": 300, "ring.evaluate_every": 0, "ring.local_steps": 20}) as ring:
+            ring.start()
+            ring.wait_for("p1", "version=4 ")
+            for process in ring.processes.values():
+                process.kill()
+                process.wait()
+            before = {name: max(ring.rounds(name)) for name in ring.names}
+            ring.start()
+            said = ring.finish()
+            self.assertEqual(len({peer["model"] for peer in said.values()}), 1)
+            for name in ring.names:
+                started = ring.log(name).split("event=started")[-1]
+                self.assertGreaterEqual(int(started.split("version=")[1].split()[0]), before[name] - 1)
+
+    def test_a_wrong_certificate_does_not_come_in(self):
+        with Ring(3, **{"ring.rounds": 30, "ring.start_wait": "5s", "ring.timeout": "3s",
+                        "ring.evaluate_every": 0}) as ring:
+            make_ca(ring.folder, "other")
+            make_certificate(ring.folder, "p2", file="stranger", ca="other")
+            ring.start("p0", "p1")
+            ring.start("p2", **{"ring.certificate": "stranger.crt", "ring.key": "stranger.key"})
+            said = ring.finish("p0", "p1")
+            self.assertEqual(said["p0"]["model"], said["p1"]["model"])
+            self.assertIn("event=peer-refused", ring.log("p0"))
+            self.assertIn("certificate", ring.log("p0").split("event=peer-refused")[1].split("\n")[0])
+            self.assertNotEqual(ring.processes["p2"].wait(PATIENCE), 0)
+            self.assertNotIn("event=round", ring.log("p2"))
+
+    def test_a_certificate_of_another_peer_is_not_taken_for_it(self):
+        """p0's address answers with p1's certificate: whoever dials it says so."""
+        with Ring(3, **{"ring.start_wait": "4s", "ring.timeout": "2s"}) as ring:
+            make_certificate(ring.folder, "p1", file="false")
+            ring.write_peers("swapped.txt", ["p1", "p0", "p2"])
+            ring.start("p2")
+            ring.start("p0", **{"ring.peers": "swapped.txt", "ring.certificate": "false.crt", "ring.key": "false.key"})
+            self.assertEqual(ring.processes["p2"].wait(PATIENCE), 1)
+            self.assertIn("its certificate is p1's", ring.log("p2"))
+
+    def test_peers_with_other_settings_are_named(self):
+        for key, value in (("ring.model", "mlp:24-16-8"), ("ring.codec", "int8"), ("ring.learning_rate", .1),
+                           ("ring.seed", 2)):
+            with self.subTest(key=key), Ring(2, **{"ring.timeout": "3s", "ring.start_wait": "10s"}) as ring:
+                ring.start("p0")
+                ring.start("p1", **{key: value})
+                for name, other in (("p0", "p1"), ("p1", "p0")):
+                    self.assertIn(ring.processes[name].wait(PATIENCE), (1, 2))
+                logs = ring.log("p0") + ring.log("p1")
+                self.assertIn("has other peers, another model, seed, codec or learning rate than this peer", logs)
+
+    def test_strangers_who_send_anything_change_nothing(self):
+        """Bytes without TLS, and frames from a peer's own certificate that are not in order."""
+        random.seed(1)
+        with Ring(4, **{"ring.rounds": 100000, "ring.local_steps": 20, "ring.evaluate_every": 0,
+                        "ring.timeout": "20s"}) as ring:
+            ring.start("p0", "p1", "p2")
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.load_verify_locations(ring.folder / "ca.crt")
+            context.load_cert_chain(ring.folder / "p3.crt", ring.folder / "p3.key")
+            for name in ("p0", "p1", "p2"):
+                ring.wait_for(name, "event=started")
+            hostile = [head(HELLO, 1, 68)[:5], b"GET / HTTP/1.1\r\n\r\n", head(BLOCK, 1, 2**32 - 1),
+                       head(MODEL, 1, 7), head(HELLO, 1, 0), head(9, 1, 0), b"TR\x02\x01" + bytes(8),
+                       head(PULSE, 1, 0) * 2000, head(VIEW, 1, 8) + bytes(8), head(BLOCK, 1, 4) + bytes(4),
+                       head(HELLO, 1, 68) + bytes(68)]
+            hostile += [bytes(random.randrange(256) for _ in range(random.randrange(1, 200))) for _ in range(20)]
+            for index, data in enumerate(hostile):
+                with socket.create_connection(("127.0.0.1", ring.ports[index % 3])) as plain:
+                    plain.sendall(data)
+                # The last of these is a hello of another ring, in order but for what it says.
+                if data[3:4] == bytes([HELLO]) and len(data) == 80:
+                    continue
+                with socket.create_connection(("127.0.0.1", ring.ports[index % 3])) as plain:
+                    plain.settimeout(10)
+                    try:
+                        with context.wrap_socket(plain) as stream:
+                            stream.sendall(data)
+                            time.sleep(.02)
+                    except OSError:
+                        pass  # it was cut, as it ought to be
+            done = max(ring.rounds("p0"), default=0)
+            for name in ("p0", "p1", "p2"):
+                self.assertIsNone(ring.processes[name].poll(), ring.log(name))
+            ring.start("p3")
+            ring.wait_for("p3", "members=4 ")
+            self.assertGreater(max(ring.rounds("p3")), done)
+            for process in ring.processes.values():
+                process.send_signal(signal.SIGTERM)
+            ring.finish(code=5)
+            self.assertIn("bytes that are no frame of a ring", "".join(ring.log(f"p{i}") for i in range(3)))
+            shared = set.intersection(*(set(ring.rounds(f"p{i}")) for i in range(3)))
+            for version in shared:
+                self.assert_alike(ring, ["p0", "p1", "p2"], version)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    unittest.main(verbosity=2)

@@ -1,0 +1,59 @@
+"""tern-ring's example settings, and what it says of settings that are wrong, before anything is sent."""
+import os
+import pathlib
+import subprocess
+import unittest
+
+from peers import BIN, PATIENCE, Ring
+
+SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
+
+
+class Settings(unittest.TestCase):
+    def test_the_example_is_what_the_program_prints(self):
+        printed = subprocess.run([BIN / "tern-ring", "--settings"], capture_output=True, text=True, check=True,
+                                 timeout=PATIENCE).stdout
+        self.assertEqual(printed, (SOURCE / "configs/ring.example.ini").read_text(encoding="utf-8"))
+
+    def test_what_is_wrong_is_named(self):
+        with Ring(2) as ring:
+            lists = {"empty": ("", "two peers at least"), "one": ("a 127.0.0.1 7000\n", "two peers at least"),
+                     "twice": ("a h 1\na h 2\n", "line 2: there is a peer of that name already"),
+                     "port": ("a h 1\nb h 65536\n", "line 2: an address has at most 127 bytes, and a port"),
+                     "words": ("a h 1\nb h\n", "line 2: a peer is its name"),
+                     "many": ("".join(f"p{i} h 1\n" for i in range(65)), "64 peers at the most"),
+                     "others": ("a h 1\nb h 2\n", 'is of "p0", whom')}
+            for file, (text, said) in lists.items():
+                (ring.folder / file).write_text(text)
+                self.refused(ring, said, **{"ring.peers": file})
+            for key, value, said in (("ring.peers", "nowhere", "nowhere cannot be read"),
+                                     ("ring.codec", "dgc", "cannot go round"), ("ring.codec", "no", "ring.codec: "),
+                                     ("ring.model", "mlp:3", "is no built-in model"),
+                                     ("ring.model", "mlp:24-4-3", "cannot be trained on examples of 24 values and 8"),
+                                     ("ring.ca", "nowhere.crt", "ring.ca: nowhere.crt cannot be read"),
+                                     ("ring.ca", "p0.key", "ring.ca: p0.key is no certificate in PEM"),
+                                     ("ring.certificate", "", "ring.certificate: is not set"),
+                                     ("ring.key", "p1.key", "does not belong to ring.certificate"),
+                                     ("ring.key", "ca.crt", "is no key in PEM"),
+                                     ("ring.listen", "203.0.113.1", "cannot listen on 203.0.113.1"),
+                                     ("ring.log", "loud", "ring.log is"),
+                                     ("data.source", "csv:nowhere.csv", "data.source: ")):
+                self.refused(ring, said, **{key: value})
+
+    def refused(self, ring, said, **values):
+        done = ring.verb("p0", "run", **values)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(said, done.stderr)
+
+    def test_a_state_of_another_ring_is_not_touched(self):
+        with Ring(2, **{"ring.rounds": 2}) as ring:
+            ring.start()
+            ring.finish()
+            before = (ring.folder / "state-p0/state").read_bytes()
+            self.refused(ring, "name another ring.state_dir", **{"ring.seed": 5})
+            self.refused(ring, "name another ring.state_dir", **{"ring.model": "mlp:24-16-8"})
+            self.assertEqual((ring.folder / "state-p0/state").read_bytes(), before)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
