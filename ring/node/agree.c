@@ -209,13 +209,13 @@ static enum step take_view(struct run *run, uint32_t peer)
 {
     const uint8_t *body = NULL;
     const struct tern_ring_head *head = tern_ring_mesh_frame(run->agreement->mesh, peer, &body);
-    if (head == NULL || (run->told & bit(peer)) != 0) {
-        return GO_ON; // what comes behind the view is of the exchange
-    }
     const uint32_t epoch = run->agreement->epoch;
-    if (head->type == TERN_RING_HELLO && head->epoch > epoch) {
+    if (head != NULL && head->type == TERN_RING_HELLO && head->epoch > epoch) {
         run->agreement->epoch = head->epoch;
         return ANEW;
+    }
+    if (head == NULL || (run->told & bit(peer)) != 0) {
+        return GO_ON; // what comes behind the view is of the exchange
     }
     if (head->type == TERN_RING_VIEW && head->epoch == epoch) {
         run->views[peer] = tern_get_le64(body);
@@ -321,6 +321,20 @@ static void name_missing(const struct run *run)
     }
 }
 
+// Too few are left of those who are there: what each has heard was too different, as when one comes while others
+// part. All are asked again, while there is time.
+static bool begins_anew(struct run *run)
+{
+    const struct tern_ring_agreement *agreement = run->agreement;
+    if (run->excluded == 0 || tern_monotonic_ms() - run->began_waiting_ms > agreement->start_ms) {
+        return false;
+    }
+    run->excluded = 0;
+    run->agreement->epoch++;
+    tern_ring_mesh_poll(agreement->mesh, POLL_MS);
+    return true;
+}
+
 static void fill_members(const struct run *run, struct tern_ring_members *members)
 {
     members->count = 0;
@@ -346,6 +360,9 @@ enum tern_result tern_ring_agree(struct tern_ring_agreement *agreement,
     for (;;) {
         enum step step = collect_hellos(&run);
         if (step == DONE && !is_enough(&run, run.heard & ~run.excluded)) {
+            if (begins_anew(&run)) {
+                continue;
+            }
             name_missing(&run);
             return TERN_ERR_BUSY;
         }

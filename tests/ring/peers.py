@@ -110,4 +110,4 @@ class Ring:
         for process in self.processes.values():
             process.kill()
             process.wait()
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)

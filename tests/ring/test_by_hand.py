@@ -1,0 +1,225 @@
+"""One peer among others that the test plays itself, frame by frame as docs/RING.md has them."""
+import hashlib
+import json
+import socket
+import ssl
+import struct
+import time
+import unittest
+
+from peers import PATIENCE, Ring
+
+HELLO, VIEW, BLOCK, MODEL, PULSE = range(1, 6)
+VALUES = 24 * 32 + 32 + 32 * 8 + 8
+
+
+class Hand:
+    """A peer that dials p0."""
+
+    def __init__(self, ring, name):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.load_verify_locations(ring.folder / "ca.crt")
+        context.load_cert_chain(ring.folder / f"{name}.crt", ring.folder / f"{name}.key")
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                plain = socket.create_connection(("127.0.0.1", ring.ports[0]))
+                break
+            except ConnectionRefusedError:
+                assert time.monotonic() < end
+                time.sleep(.05)
+        plain.settimeout(PATIENCE)
+        self.stream = context.wrap_socket(plain)
+
+    def send(self, kind, epoch, body=b""):
+        self.stream.sendall(b"TR" + struct.pack("<BBII", 1, kind, epoch, len(body)) + body)
+
+    def exactly(self, count):
+        data = b""
+        while len(data) < count:
+            more = self.stream.recv(count - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+
+    def take(self, kind, epoch):
+        """The body of the next frame, but for pulses."""
+        while True:
+            start, version, found, its, length = struct.unpack("<2sBBII", self.exactly(12))
+            assert (start, version) == (b"TR", 1)
+            body = self.exactly(length)
+            if found != PULSE:
+                assert (found, its) == (kind, epoch), (found, its, kind, epoch)
+                return body
+
+    def is_cut(self):
+        try:
+            while True:
+                self.exactly(1)
+        except (EOFError, OSError):
+            return True
+
+
+def float32_block(values):
+    payload = b"\x01" + struct.pack(f"<{len(values)}f", *values)
+    length = len(payload)
+    varint = b""
+    while length > 127:
+        varint += bytes([length & 127 | 128])
+        length >>= 7
+    return varint + bytes([length]) + payload
+
+
+class ByHand(unittest.TestCase):
+    def setUp(self):
+        self.ring = Ring(3, **{"ring.timeout": "10s", "ring.rounds": 1, "ring.evaluate_every": 0})
+        self.addCleanup(self.ring.__exit__)
+        status = json.loads(self.ring.verb("p0", "status").stdout)
+        self.agreement = bytes.fromhex(status["agreement"])
+        self.model = bytes.fromhex(status["model"])
+
+    def start(self):
+        self.ring.start("p0")
+        self.hands = [Hand(self.ring, name) for name in ("p1", "p2")]
+        for hand in self.hands:
+            self.addCleanup(hand.stream.close)
+
+    def hello(self, epoch, version=0, model=None):
+        for hand in self.hands:
+            hand.send(HELLO, epoch, self.agreement + struct.pack("<I", version) + (model or self.model))
+
+    def views(self, epoch, view):
+        for hand in self.hands:
+            hand.send(VIEW, epoch, struct.pack("<Q", view))
+
+    def agree(self, epoch=1):
+        self.hello(epoch)
+        for hand in self.hands:
+            self.assertEqual(hand.take(HELLO, epoch), self.agreement + bytes(4) + self.model)
+            self.assertEqual(hand.take(VIEW, epoch), struct.pack("<Q", 7))
+        self.views(epoch, 7)
+
+    def test_one_that_was_left_out_comes_in_with_the_next_epoch(self):
+        self.start()
+        self.hello(1)
+        for hand in self.hands:
+            hand.take(HELLO, 1)
+            hand.take(VIEW, 1)
+        self.views(1, 6)  # they have not heard p0
+        time.sleep(.5)
+        self.agree(2)
+        self.assertEqual(self.hands[0].take(BLOCK, 2)[:4], struct.pack("<HH", 0, 0))
+
+    def test_an_exchange_is_as_documented(self):
+        """p0 adds up what p2 sends; p1 gets it."""
+        self.start()
+        self.agree()
+        after, before = self.hands
+        starts = [VALUES * block // 3 for block in range(4)]
+        mine = after.take(BLOCK, 1)
+        self.assertEqual(struct.unpack("<HH", mine[:4]), (0, 0))
+        # Block 2 begins at p2: one value everywhere, which p0 adds its own to.
+        before.send(BLOCK, 1, struct.pack("<HH", 0, 2) + self.pieces(starts[2], starts[3], 1000.0))
+        sent = after.take(BLOCK, 1)
+        self.assertEqual(struct.unpack("<HH", sent[:4]), (1, 2))
+        values = self.values_of(sent[4:])
+        self.assertEqual(len(values), starts[3] - starts[2])
+        self.assertTrue(all(990 < value < 1010 for value in values))
+        self.assertTrue(any(value != 1000 for value in values))
+
+    def segments(self):
+        """Counts in the layout's order: the large tensor, then all small ones together."""
+        return [24 * 32, VALUES - 24 * 32]
+
+    def pieces(self, start, end, value):
+        out, offset = b"", 0
+        for count in self.segments():
+            low, high = max(start, offset), min(end, offset + count)
+            if low < high:
+                out += float32_block([value] * (high - low))
+            offset += count
+        return out
+
+    @staticmethod
+    def values_of(data):
+        values = []
+        while data:
+            length = shift = 0
+            while True:
+                byte, data = data[0], data[1:]
+                length |= (byte & 127) << shift
+                shift += 7
+                if byte < 128:
+                    break
+            assert data[0] == 1
+            values += struct.unpack(f"<{(length - 1) // 4}f", data[1:length])
+            data = data[length:]
+        return values
+
+    def refused(self, hand, why):
+        self.assertTrue(hand.is_cut())
+        self.ring.wait_for("p0", why)
+
+    def test_what_is_out_of_turn_is_refused(self):
+        good = self.pieces(VALUES * 2 // 3, VALUES, 1.0)
+        for frame, why in (((BLOCK, 1, struct.pack("<HH", 1, 2) + good), "it sent a block out of turn"),
+                           ((BLOCK, 1, struct.pack("<HH", 0, 1) + good), "it sent a block out of turn"),
+                           ((BLOCK, 2, struct.pack("<HH", 0, 2) + good), "it sent a frame out of turn"),
+                           ((MODEL, 1, bytes(4 + 3 * 4 + 4 * VALUES)), "it sent a frame out of turn"),
+                           ((BLOCK, 1, struct.pack("<HH", 0, 2) + good[:-1]), "it sent a block that is damaged"),
+                           ((BLOCK, 1, struct.pack("<HH", 0, 2) + good + b"\0"), "it sent a block that is damaged")):
+            with self.subTest(why=why):
+                self.setUp()
+                self.start()
+                self.agree()
+                self.hands[1].send(*frame)
+                self.refused(self.hands[1], why)
+                self.ring.__exit__()
+
+    def test_a_model_is_taken_by_its_hash(self):
+        """p0 is behind: it takes the model that was told of, from the nearest before it, and no other."""
+        model = struct.pack("<IIII", 1, 0, 1, 1) + struct.pack(f"<{VALUES}f", *[.5] * VALUES)
+        digest = hashlib.sha256(model).digest()
+        for sent, ends in ((bytes([2]) + model[1:], False), (model, True)):
+            with self.subTest(ends=ends):
+                self.setUp()
+                self.start()
+                self.hello(1, 1, digest)
+                for hand in self.hands:
+                    hand.take(HELLO, 1)
+                    hand.take(VIEW, 1)
+                self.views(1, 7)
+                self.hands[1].send(MODEL, 1, sent)
+                if not ends:
+                    self.refused(self.hands[1], "the model that it sent is not the one that it told of")
+                    self.assertNotIn("model-fetched", self.ring.log("p0"))
+                    continue
+                self.ring.wait_for("p0", "event=model-fetched version=1 from=\"p2 ")
+                self.hello(2, 1, digest)
+                for hand in self.hands:
+                    self.assertEqual(hand.take(HELLO, 2), self.agreement + struct.pack("<I", 1) + digest)
+                    hand.take(VIEW, 2)
+                self.views(2, 7)
+                for hand in self.hands:
+                    self.assertTrue(hand.is_cut())
+                self.ring.finish("p0")
+                self.ring.verb("p0", "export", "out.f32")
+                self.assertEqual((self.ring.folder / "out.f32").read_bytes(), model[16:])
+
+    def test_of_two_models_the_one_that_more_hold_goes_on(self):
+        self.start()
+        model = struct.pack("<IIII", 0, 0, 0, 0) + struct.pack(f"<{VALUES}f", *[.25] * VALUES)
+        digest = hashlib.sha256(model).digest()
+        self.hello(1, 0, digest)
+        for hand in self.hands:
+            hand.take(HELLO, 1)
+            hand.take(VIEW, 1)
+        self.views(1, 7)
+        self.hands[1].send(MODEL, 1, model)
+        self.ring.wait_for("p0", "event=model-fetched version=0 from=\"p2 ")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
