@@ -29,8 +29,8 @@ HARDWARE = {"encode": 0.0, "decode": 0.0}
 
 # Bytes per byte of float32, of inceptionn:bound=10: of gradients as they are (what an aggregator gets), and of the
 # partial sums and sums that go round (mean of all blocks).
-RATIO_GRADIENT = 0.311
-RATIO_RING = 0.311
+RATIO_GRADIENT = 0.289
+RATIO_RING = 0.310
 
 
 def aggregator(p, n, beta, up, down, codec):

@@ -208,6 +208,32 @@ class ByHand(unittest.TestCase):
                 self.ring.verb("p0", "export", "out.f32")
                 self.assertEqual((self.ring.folder / "out.f32").read_bytes(), model[16:])
 
+    def test_a_residual_is_lost_with_the_process_alone(self):
+        """The others have a round with p0's values in it, whose end p0 has not seen. Where it had sent all of its
+        blocks it knows what its encodings left out, and else says that it does not."""
+        model = struct.pack("<IIII", 1, 1, 1, 1) + struct.pack(f"<{VALUES}f", *[.5] * VALUES)
+        digest = hashlib.sha256(model).digest()
+        starts = [VALUES * block // 3 for block in range(4)]
+        for blocks, lost in ((1, True), (2, False)):
+            with self.subTest(blocks=blocks):
+                self.setUp()
+                self.start()
+                self.agree()
+                for step in range(blocks):
+                    self.assertEqual(self.hands[0].take(BLOCK, 1)[:2], struct.pack("<H", step))
+                    block = (2 - step) % 3
+                    self.hands[1].send(BLOCK, 1, struct.pack("<HH", step, block) +
+                                       self.pieces(starts[block], starts[block + 1], 1.0))
+                self.assertEqual(self.hands[0].take(BLOCK, 1)[:2], struct.pack("<H", blocks))
+                self.hello(2, 1, digest)
+                for hand in self.hands:
+                    hand.take(HELLO, 2)
+                    hand.take(VIEW, 2)
+                self.views(2, 7)
+                self.hands[1].send(MODEL, 2, model)
+                self.ring.wait_for("p0", "event=model-fetched")
+                self.assertEqual("event=residual-lost" in self.ring.log("p0"), lost)
+
     def test_of_two_models_the_one_that_more_hold_goes_on(self):
         self.start()
         model = struct.pack("<IIII", 0, 0, 0, 0) + struct.pack(f"<{VALUES}f", *[.25] * VALUES)
