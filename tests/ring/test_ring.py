@@ -60,6 +60,16 @@ class Rings(unittest.TestCase):
                             self.assertLess(layers["frames"], layers["tls"])
                             self.assertLess(layers["tls"], layers["wire"])
 
+    def test_blocks_larger_than_the_buffers_of_sockets_pass(self):
+        """Both send 12 MB at once, and neither waits for the other to have taken them."""
+        with Ring(2, **{"ring.model": "mlp:784-7500-10", "ring.rounds": 1, "ring.batch_size": 1,
+                        "ring.evaluate_every": 0, "ring.timeout": "60s",
+                        "data.source": "digits:train=8,test=8,size=28,seed=1"}) as ring:
+            ring.start()
+            said = ring.finish()
+            self.assertEqual(said["p0"]["model"], said["p1"]["model"])
+            self.assertGreater(said["p0"]["blocks_sent"], 23e6)
+
     def test_a_killed_peer_is_named_left_out_and_comes_back(self):
         rounds = 400
         with Ring(4, **{"ring.rounds": rounds, "ring.evaluate_every": 0,
