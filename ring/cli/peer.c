@@ -26,6 +26,7 @@ static void make_agreement(struct ring_peer *peer)
     hash_text(&hash, codec);
     for (uint32_t i = 0; i < peer->peers.count; i++) {
         hash_text(&hash, peer->peers.peers[i].name);
+        tern_sha256_update(&hash, &peer->peers.peers[i].group, 1);
     }
     tern_sha256_final(&hash, peer->agreement);
 }

@@ -146,6 +146,12 @@ static enum tern_result read_block(const struct tern_ring_part *part, uint32_t b
     return len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
+enum tern_result tern_ring_block_decode(const struct tern_ring_part *part, uint32_t block,
+                                        const uint8_t *src, size_t len, float *sum)
+{
+    return read_block(part, block, src, len, true, sum);
+}
+
 enum tern_result tern_ring_exchange_make(struct tern_ring_exchange *exchange)
 {
     const struct tern_ring_part *part = &exchange->part;

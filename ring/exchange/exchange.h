@@ -61,6 +61,12 @@ TERN_MUST_USE enum tern_result tern_ring_exchange_begin(struct tern_ring_exchang
 // its values are of no use, as in the next.
 TERN_MUST_USE enum tern_result tern_ring_exchange_make(struct tern_ring_exchange *exchange);
 
+// Writes what block `block` of the sum decodes to, untrusted, into sum[tern_ring_exchanged()]: for who gets the sum
+// of others. Of `part`, model and members count. Errors of the next.
+TERN_MUST_USE enum tern_result tern_ring_block_decode(const struct tern_ring_part *part,
+                                                      uint32_t block, const uint8_t *src,
+                                                      size_t len, float *sum);
+
 // Takes in[0..len), untrusted, and goes to the next step. TERN_AGAIN while there is one, TERN_OK when sum
 // and values are done. `out` is then of no use: it must have been sent.
 // Errors of tern_codec_decode(), and TERN_ERR_CORRUPT when lengths do not fit or bytes are left over.

@@ -13,6 +13,9 @@ struct reading {
     const char *path;
     unsigned line;
     char *why;
+    bool has_groups;
+    unsigned groups;
+    char names[TERN_RING_MEMBERS_MAX][TERN_RING_NAME_SIZE]; // of groups
 };
 
 static enum tern_result refuse(const struct reading *reading, const char *reason)
@@ -33,15 +36,46 @@ static bool read_port(const char *text, uint16_t *port)
     return true;
 }
 
-static enum tern_result read_peer(const struct reading *reading, char *line,
+// group: the fourth word of a line, or NULL.
+static enum tern_result read_group(struct reading *reading, const char *group,
+                                   const struct tern_ring_peers *peers, uint8_t *number)
+{
+    unsigned i = 0;
+    if (peers->count == 0) {
+        reading->has_groups = group != NULL;
+    }
+    if (reading->has_groups != (group != NULL)) {
+        return refuse(reading, "either every peer has a group, a fourth word, or none has");
+    }
+    *number = 0;
+    if (group == NULL) {
+        return TERN_OK;
+    }
+    if (strlen(group) >= TERN_RING_NAME_SIZE) {
+        return refuse(reading, "a group's name has at most 63 bytes");
+    }
+    while (i < reading->groups && strcmp(reading->names[i], group) != 0) {
+        i++;
+    }
+    if (i == reading->groups) {
+        memcpy(reading->names[reading->groups++], group, strlen(group) + 1);
+    }
+    *number = (uint8_t)i;
+    return TERN_OK;
+}
+
+static enum tern_result read_peer(struct reading *reading, char *line,
                                   struct tern_ring_peers *peers)
 {
     char *rest = NULL;
     const char *name = strtok_r(line, BLANKS, &rest);
     const char *address = strtok_r(NULL, BLANKS, &rest);
     const char *port = strtok_r(NULL, BLANKS, &rest);
+    const char *group = strtok_r(NULL, BLANKS, &rest);
     if (port == NULL || strtok_r(NULL, BLANKS, &rest) != NULL) {
-        return refuse(reading, "a peer is its name, its address and its port, with blanks between");
+        return refuse(reading,
+                      "a peer is its name, its address and its port, with blanks between, and "
+                      "its group where there are groups");
     }
     if (peers->count == TERN_RING_MEMBERS_MAX) {
         return refuse(reading, "a ring has 64 peers at the most");
@@ -56,6 +90,7 @@ static enum tern_result read_peer(const struct reading *reading, char *line,
     if (tern_ring_peer_named(peers, name) < peers->count) {
         return refuse(reading, "there is a peer of that name already");
     }
+    TERN_TRY(read_group(reading, group, peers, &peer->group));
     memcpy(peer->name, name, strlen(name) + 1);
     memcpy(peer->address, address, strlen(address) + 1);
     peers->count++;

@@ -5,6 +5,9 @@
 //   anna    10.0.0.1   7100
 //   ben     10.0.0.2   7100
 //
+// Where each line has a fourth word, it names the peer's group: a ring in each group, and one of their first members
+// (docs/RING.md, Groups).
+//
 // Reads a file; from the main thread. A list that was read is never changed.
 #ifndef TERN_RING_PEERS_H
 #define TERN_RING_PEERS_H
@@ -21,6 +24,7 @@ struct tern_ring_peer {
     char name[TERN_RING_NAME_SIZE];       // the common name of its certificate
     char address[TERN_RING_ADDRESS_SIZE]; // an IP address or a host's name
     uint16_t port;
+    uint8_t group; // its number, in the order in which groups are named; 0 where there are none
 };
 
 struct tern_ring_peers {

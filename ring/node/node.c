@@ -22,6 +22,7 @@ struct node {
     float *descent;      // [count] what was learnt from descent_from
     float *values;       // [exchanged] during an exchange
     float *sum;          // [exchanged]
+    float *group_sum;    // [exchanged] of this peer's group, which its first member takes on
     uint8_t *buffers[2]; // of blocks
     uint8_t *model;      // to be sent
     uint8_t descent_from[TERN_SHA256_SIZE];
@@ -44,6 +45,7 @@ static void free_node(struct node *node)
     free(node->descent);
     free(node->values);
     free(node->sum);
+    free(node->group_sum);
     free(node->buffers[0]);
     free(node->buffers[1]);
     free(node->model);
@@ -59,12 +61,14 @@ static enum tern_result make_node(struct node *node)
     node->descent = malloc(sizeof(float) * (size_t)count);
     node->values = malloc(sizeof(float) * (size_t)count);
     node->sum = malloc(sizeof(float) * (size_t)count);
+    node->group_sum = malloc(sizeof(float) * (size_t)count);
     node->buffers[0] = malloc(block);
     node->buffers[1] = malloc(block);
     node->model = malloc(tern_ring_model_size(count, config->peers->count));
     TERN_TRY(tern_ring_state_new(&node->next, count, config->peers->count));
     return node->descent != NULL && node->values != NULL && node->sum != NULL &&
-                   node->buffers[0] != NULL && node->buffers[1] != NULL && node->model != NULL
+                   node->group_sum != NULL && node->buffers[0] != NULL &&
+                   node->buffers[1] != NULL && node->model != NULL
                ? TERN_OK
                : TERN_ERR_NO_MEMORY;
 }
@@ -256,29 +260,115 @@ static void make_next(struct node *node)
     tern_ring_state_hash(next);
 }
 
-static enum tern_result exchange(struct node *node)
+// The members of this peer's group, and the first member of each group.
+static void draw_circles(const struct node *node, struct tern_ring_circle *own,
+                         struct tern_ring_circle *heads, uint32_t *own_head)
+{
+    const struct tern_ring_peer *peers = node->config->peers->peers;
+    const uint8_t group = peers[node->config->self].group;
+    uint64_t seen = 0;
+    own->count = heads->count = 0;
+    own->position = heads->position = TERN_RING_MEMBERS_MAX;
+    for (uint32_t i = 0; i < node->members.count; i++) {
+        const uint32_t peer = peer_at(node, i);
+        const uint64_t its = (uint64_t)1 << peers[peer].group;
+        const bool is_self = peer == node->config->self;
+        if (peers[peer].group == group) {
+            own->position = is_self ? own->count : own->position;
+            own->peers[own->count++] = peer;
+        }
+        if ((seen & its) == 0) {
+            *own_head = peers[peer].group == group ? heads->count : *own_head;
+            heads->position = is_self ? heads->count : heads->position;
+            heads->peers[heads->count++] = peer;
+        }
+        seen |= its;
+    }
+}
+
+static struct tern_ring_part part_of(const struct node *node, uint32_t members, uint32_t member)
 {
     const struct tern_ring_node_config *config = node->config;
-    const struct tern_ring_part part = {
+    return (struct tern_ring_part){
         .model = config->model,
         .codec = config->codec,
-        .members = node->members.count,
-        .member = node->members.position,
+        .members = members,
+        .member = member,
         .seed = config->seed,
         .round = node->state->version + 1,
         .peer = config->self,
     };
+}
+
+// Adds up `values` round a circle, into `sum`. *sent: whether all of them have gone out.
+static enum tern_result go_round(struct node *node, struct tern_ring_round *round,
+                                 const struct tern_ring_circle *circle, enum tern_ring_level level,
+                                 uint32_t follower, float *values, float *sum, bool *sent)
+{
+    struct tern_ring_part part = part_of(node, circle->count, circle->position);
     struct tern_ring_exchange steps;
+    part.peer += (uint32_t)level; // draws of its own for each ring
+    TERN_TRY(tern_ring_exchange_begin(&steps, &part, values, sum, node->buffers));
+    const enum tern_result result =
+        tern_ring_round_exchange(round, circle, level, follower, &steps);
+    // With the first step of the gather leg every block has been encoded here.
+    *sent = tern_ring_gathers(part.members, steps.step);
+    return result;
+}
+
+// What a group has added up, its first member adds up with those of the other groups, and hands the sums to the
+// next member as they come.
+static enum tern_result go_between(struct node *node, struct tern_ring_round *round,
+                                   const struct tern_ring_circle *own,
+                                   const struct tern_ring_circle *heads)
+{
+    const uint32_t follower = own->count > 1 ? own->peers[1] : TERN_RING_MEMBERS_MAX;
+    bool sent = false;
+    const enum tern_result result = go_round(node, round, heads, TERN_RING_BETWEEN, follower,
+                                             node->group_sum, node->sum, &sent);
+    for (uint32_t i = 0; i < node->exchanged && sent; i++) {
+        node->values[i] +=
+            node->group_sum[i]; // what its encodings of the group's sum have left out
+    }
+    node->has_sent_all &= sent;
+    return result;
+}
+
+static enum tern_result go_round_groups(struct node *node, struct tern_ring_round *round)
+{
+    const size_t size = sizeof(float) * (size_t)node->exchanged;
+    struct tern_ring_circle own;
+    struct tern_ring_circle heads;
+    uint32_t own_head = 0;
+    draw_circles(node, &own, &heads, &own_head);
+    float *sum = heads.count > 1 ? node->group_sum : node->sum;
+    if (own.count > 1) {
+        TERN_TRY(go_round(node, round, &own, TERN_RING_WITHIN, TERN_RING_MEMBERS_MAX, node->values,
+                          sum, &node->has_sent_all));
+    } else {
+        memcpy(sum, node->values, size);
+        memset(node->values, 0, size);
+        node->has_sent_all = true;
+    }
+    if (heads.count == 1) {
+        return TERN_OK;
+    }
+    if (own.position == 0) {
+        return go_between(node, round, &own, &heads);
+    }
+    const struct tern_ring_part part = part_of(node, heads.count, own_head);
+    return tern_ring_round_follow(round, &own, &part, node->sum);
+}
+
+static enum tern_result exchange(struct node *node)
+{
     struct tern_ring_round round = round_of(node);
     for (uint32_t i = 0; i < node->exchanged; i++) {
         node->values[i] = node->state->residual[i] + node->descent[i];
     }
     node->has_sent_all = false;
-    TERN_TRY(tern_ring_exchange_begin(&steps, &part, node->values, node->sum, node->buffers));
-    const enum tern_result result = tern_ring_round_exchange(&round, &steps);
+    const enum tern_result result = go_round_groups(node, &round);
     node->outcome->payload_sent += round.payload_sent;
-    // With the first step of the gather leg every block has been encoded here.
-    node->has_sent_all = tern_ring_gathers(part.members, steps.step);
     return result == TERN_ERR_NON_FINITE
                ? explain(node, result,
                          "the sum of what the peers learnt is too large, or no number; "

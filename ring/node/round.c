@@ -109,24 +109,22 @@ static enum tern_result wait_for(struct tern_ring_round *round, uint32_t peer, u
 
 // --- Blocks
 
-static uint32_t neighbour(const struct tern_ring_members *members, uint32_t distance)
+static uint32_t neighbour(const struct tern_ring_circle *circle, uint32_t distance)
 {
-    return members->peers[(members->position + distance) % members->count];
+    return circle->peers[(circle->position + distance) % circle->count];
 }
 
-static enum tern_result send_block(struct tern_ring_round *round,
-                                   const struct tern_ring_exchange *exchange, uint32_t next)
+static enum tern_result send_block(struct tern_ring_round *round, uint32_t peer, uint32_t step,
+                                   uint32_t block, const uint8_t *payload, size_t len)
 {
-    const struct tern_ring_part *part = &exchange->part;
     uint8_t head[TERN_RING_BLOCK_HEAD_SIZE];
-    tern_put_le16(head, (uint16_t)exchange->step);
-    tern_put_le16(head + 2,
-                  (uint16_t)tern_ring_block_sent(part->members, part->member, exchange->step));
-    if (!tern_ring_mesh_send(round->mesh, next, TERN_RING_BLOCK, round->epoch, head, sizeof head,
-                             exchange->out, exchange->out_len)) {
+    tern_put_le16(head, (uint16_t)step);
+    tern_put_le16(head + 2, (uint16_t)block);
+    if (!tern_ring_mesh_send(round->mesh, peer, TERN_RING_BLOCK, round->epoch, head, sizeof head,
+                             payload, len)) {
         return TERN_AGAIN;
     }
-    round->payload_sent += exchange->out_len;
+    round->payload_sent += len;
     return TERN_OK;
 }
 
@@ -136,53 +134,100 @@ static enum tern_result refuse_block(struct tern_ring_round *round, uint32_t pee
     return TERN_AGAIN;
 }
 
-// Copies the block of this step to where the exchange wants it.
-static enum tern_result take_block(struct tern_ring_round *round,
-                                   const struct tern_ring_exchange *exchange, uint32_t previous,
-                                   const struct tern_ring_head *head, const uint8_t *body,
-                                   size_t *len)
+// Waits for a block from `peer`, while `next` is there as well. *payload: valid until the frame is taken.
+static enum tern_result await_block(struct tern_ring_round *round, uint32_t peer, uint32_t next,
+                                    uint32_t step, uint32_t block, const uint8_t **payload,
+                                    size_t *len)
 {
-    const struct tern_ring_part *part = &exchange->part;
-    const uint32_t step = tern_get_le16(body);
-    const uint32_t block = tern_get_le16(body + 2);
+    const struct tern_ring_head *head = NULL;
+    const uint8_t *body = NULL;
+    TERN_TRY(wait_for(round, peer, next, TERN_RING_BLOCK, &head, &body));
+    if (tern_get_le16(body) != step || tern_get_le16(body + 2) != block) {
+        return refuse_block(round, peer, "it sent a block out of turn");
+    }
+    *payload = body + TERN_RING_BLOCK_HEAD_SIZE;
     *len = head->len - TERN_RING_BLOCK_HEAD_SIZE;
-    if (step != exchange->step ||
-        block != tern_ring_block_taken(part->members, part->member, exchange->step)) {
-        return refuse_block(round, previous, "it sent a block out of turn");
-    }
-    if (*len > exchange->in_size) {
-        return refuse_block(round, previous, "it sent a block that is longer than any");
-    }
-    memcpy(exchange->in, body + TERN_RING_BLOCK_HEAD_SIZE, *len);
-    tern_ring_mesh_take(round->mesh, previous);
     return TERN_OK;
 }
 
-static enum tern_result do_step(struct tern_ring_round *round, struct tern_ring_exchange *exchange)
+// Hands a block of the sum on, when there is somebody to hand it to.
+static enum tern_result hand_down(struct tern_ring_round *round, uint32_t follower, uint32_t block,
+                                  const uint8_t *payload, size_t len)
 {
-    const uint32_t next = neighbour(round->members, 1);
-    const uint32_t previous = neighbour(round->members, round->members->count - 1);
     const uint64_t start_ms = tern_monotonic_ms();
-    const struct tern_ring_head *head = NULL;
-    const uint8_t *body = NULL;
+    if (follower == TERN_RING_MEMBERS_MAX) {
+        return TERN_OK;
+    }
+    TERN_TRY(send_block(round, follower, TERN_RING_DOWN, block, payload, len));
+    return finish_sending(round, follower, start_ms);
+}
+
+static enum tern_result do_step(struct tern_ring_round *round,
+                                const struct tern_ring_circle *circle, enum tern_ring_level level,
+                                uint32_t follower, struct tern_ring_exchange *exchange)
+{
+    const struct tern_ring_part *part = &exchange->part;
+    const uint32_t next = neighbour(circle, 1);
+    const uint32_t previous = neighbour(circle, circle->count - 1);
+    const uint32_t step = (uint32_t)level + exchange->step;
+    const uint32_t sent = tern_ring_block_sent(part->members, part->member, exchange->step);
+    const uint32_t taken = tern_ring_block_taken(part->members, part->member, exchange->step);
+    const bool gathers = tern_ring_gathers(part->members, exchange->step);
+    const uint64_t start_ms = tern_monotonic_ms();
+    const uint8_t *payload = NULL;
     size_t len = 0;
     TERN_TRY(tern_ring_exchange_make(exchange));
-    TERN_TRY(send_block(round, exchange, next));
-    TERN_TRY(wait_for(round, previous, next, TERN_RING_BLOCK, &head, &body));
-    TERN_TRY(take_block(round, exchange, previous, head, body, &len));
+    TERN_TRY(send_block(round, next, step, sent, exchange->out, exchange->out_len));
+    if (gathers) { // the own block at first, and then each that was taken before
+        TERN_TRY(hand_down(round, follower, sent, exchange->out, exchange->out_len));
+    }
+    TERN_TRY(await_block(round, previous, next, step, taken, &payload, &len));
+    if (len > exchange->in_size) {
+        return refuse_block(round, previous, "it sent a block that is longer than any");
+    }
+    memcpy(exchange->in, payload, len);
+    tern_ring_mesh_take(round->mesh, previous);
     TERN_TRY(finish_sending(round, next, start_ms));
     const enum tern_result result = tern_ring_exchange_take(exchange, len);
     if (result != TERN_OK && result != TERN_AGAIN) {
         return refuse_block(round, previous, "it sent a block that is damaged");
     }
-    return TERN_OK;
+    return result == TERN_OK ? hand_down(round, follower, taken, exchange->out, exchange->out_len)
+                             : TERN_OK;
 }
 
 enum tern_result tern_ring_round_exchange(struct tern_ring_round *round,
+                                          const struct tern_ring_circle *circle,
+                                          enum tern_ring_level level, uint32_t follower,
                                           struct tern_ring_exchange *exchange)
 {
     while (exchange->step < tern_ring_steps(exchange->part.members)) {
-        TERN_TRY(do_step(round, exchange));
+        TERN_TRY(do_step(round, circle, level, follower, exchange));
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_ring_round_follow(struct tern_ring_round *round,
+                                        const struct tern_ring_circle *circle,
+                                        const struct tern_ring_part *part, float *sum)
+{
+    const uint32_t previous = neighbour(circle, circle->count - 1);
+    const bool is_last = circle->position + 1 == circle->count;
+    const uint32_t follower = is_last ? TERN_RING_MEMBERS_MAX : neighbour(circle, 1);
+    for (uint32_t i = 0; i < part->members; i++) {
+        // In the order in which the first member has them: its own, then those before it.
+        const uint32_t block =
+            (tern_ring_block_owned(part->members, part->member) + part->members - i) %
+            part->members;
+        const uint8_t *payload = NULL;
+        size_t len = 0;
+        TERN_TRY(await_block(round, previous, is_last ? previous : follower, TERN_RING_DOWN, block,
+                             &payload, &len));
+        if (tern_ring_block_decode(part, block, payload, len, sum) != TERN_OK) {
+            return refuse_block(round, previous, "it sent a block that is damaged");
+        }
+        TERN_TRY(hand_down(round, follower, block, payload, len));
+        tern_ring_mesh_take(round->mesh, previous);
     }
     return TERN_OK;
 }

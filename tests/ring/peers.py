@@ -43,7 +43,9 @@ def free_ports(count):
 class Ring:
     """count peers p0, p1, ... on loopback; values: settings of all of them."""
 
-    def __init__(self, count, **values):
+    def __init__(self, count, groups=None, **values):
+        """groups: a group's name for each peer, or None."""
+        self.groups = groups
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tern-ring-"))
         self.names = [f"p{i}" for i in range(count)]
         self.ports = free_ports(count)
@@ -57,8 +59,9 @@ class Ring:
         self.write_peers()
 
     def write_peers(self, file="peers.txt", names=None):
+        groups = self.groups or [""] * len(self.names)
         (self.folder / file).write_text("".join(
-            f"{name} 127.0.0.1 {port}\n" for name, port in zip(names or self.names, self.ports)))
+            f"{name} 127.0.0.1 {port} {group}\n" for name, port, group in zip(names or self.names, self.ports, groups)))
 
     def command(self, name, verb="run", *arguments, **values):
         index = self.names.index(name)

@@ -60,6 +60,47 @@ class Rings(unittest.TestCase):
                             self.assertLess(layers["frames"], layers["tls"])
                             self.assertLess(layers["tls"], layers["wire"])
 
+    def test_groups_end_with_the_same_bits(self):
+        """Rings of 3, 2 and 1 and one of their first members; the sum is that of all, up to its order."""
+        models = {}
+        for codec in ("float32", "3lc:s=1", "qsgd"):
+            for groups in ("aabbca", None):
+                with self.subTest(codec=codec, groups=groups), Ring(
+                        6, groups=groups, **{"ring.codec": codec, "ring.rounds": 4}) as ring:
+                    ring.start()
+                    said = ring.finish()
+                    self.assertEqual(len({peer["model"] for peer in said.values()}), 1)
+                    self.assertEqual({peer["repeated"] for peer in said.values()}, {0})
+                    for version in range(1, 5):
+                        self.assert_alike(ring, ring.names, version)
+                    self.assertEqual(ring.verb("p4", "export", "out.f32").returncode, 0)
+                    data = (ring.folder / "out.f32").read_bytes()
+                    models[codec, groups] = struct.unpack(f"<{len(data) // 4}f", data)
+                    sent = {name: peer["blocks_sent"] / (4 * 4 * peer["values"]) for name, peer in said.items()}
+                    if codec == "float32" and groups:
+                        # 2(n-1)/n in a group, 2(3-1)/3 between three of them, and the sum to the next one.
+                        for name, models_sent in (("p0", 4 / 3 + 4 / 3 + 1), ("p1", 4 / 3 + 1), ("p5", 4 / 3),
+                                                  ("p2", 1 + 4 / 3 + 1), ("p3", 1), ("p4", 4 / 3)):
+                            self.assertAlmostEqual(sent[name], models_sent, delta=.05)
+        flat, grouped = models["float32", None], models["float32", "aabbca"]
+        self.assertNotEqual(flat, grouped)  # another order of additions
+        self.assertTrue(all(abs(one - other) < 1e-5 for one, other in zip(flat, grouped)))
+
+    def test_a_group_goes_on_without_its_first_member(self):
+        with Ring(5, groups="aabbb", **{"ring.rounds": 400, "ring.evaluate_every": 0,
+                                        "ring.codec": "inceptionn:bound=10", "ring.local_steps": 20}) as ring:
+            ring.start()
+            ring.wait_for("p2", "version=5 ")
+            ring.processes["p2"].kill()
+            ring.processes["p2"].wait()
+            for name in ("p0", "p1", "p3", "p4"):
+                ring.wait_for(name, "members=4")
+            ring.start("p2")
+            ring.wait_for("p2", "event=model-fetched")
+            said = ring.finish()
+            self.assertEqual(len({peer["model"] for peer in said.values()}), 1)
+            self.assertEqual({peer["version"] for peer in said.values()}, {400})
+
     def test_blocks_larger_than_the_buffers_of_sockets_pass(self):
         """Both send 12 MB at once, and neither waits for the other to have taken them."""
         with Ring(2, **{"ring.model": "mlp:784-7500-10", "ring.rounds": 1, "ring.batch_size": 1,

@@ -21,6 +21,9 @@ class Settings(unittest.TestCase):
                      "twice": ("a h 1\na h 2\n", "line 2: there is a peer of that name already"),
                      "port": ("a h 1\nb h 65536\n", "line 2: an address has at most 127 bytes, and a port"),
                      "words": ("a h 1\nb h\n", "line 2: a peer is its name"),
+                     "some": ("a h 1 west\nb h 2\n", "line 2: either every peer has a group"),
+                     "more": ("a h 1\nb h 2 west\n", "line 2: either every peer has a group"),
+                     "five": ("a h 1 west east\n", "line 1: a peer is its name"),
                      "many": ("".join(f"p{i} h 1\n" for i in range(65)), "64 peers at the most"),
                      "others": ("a h 1\nb h 2\n", 'is of "p0", whom')}
             for file, (text, said) in lists.items():
