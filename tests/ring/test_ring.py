@@ -18,11 +18,13 @@ def head(kind, epoch, length):
     return b"TR" + struct.pack("<BBII", 1, kind, epoch, length)
 
 
-class Rings(unittest.TestCase):
+class Case(unittest.TestCase):
     def assert_alike(self, ring, names, version):
         models = {ring.rounds(name)[version] for name in names}
         self.assertEqual(len(models), 1)
 
+
+class Rings(Case):
     def test_four_and_eight_end_with_the_same_bits(self):
         for count, codec in ((4, "inceptionn:bound=10"), (8, "3lc:s=1.5")):
             with self.subTest(count=count), Ring(count, **{"ring.codec": codec, "ring.rounds": 6}) as ring:
@@ -86,21 +88,6 @@ class Rings(unittest.TestCase):
         self.assertNotEqual(flat, grouped)  # another order of additions
         self.assertTrue(all(abs(one - other) < 1e-5 for one, other in zip(flat, grouped)))
 
-    def test_a_group_goes_on_without_its_first_member(self):
-        with Ring(5, groups="aabbb", **{"ring.rounds": 400, "ring.evaluate_every": 0,
-                                        "ring.codec": "inceptionn:bound=10", "ring.local_steps": 20}) as ring:
-            ring.start()
-            ring.wait_for("p2", "version=5 ")
-            ring.processes["p2"].kill()
-            ring.processes["p2"].wait()
-            for name in ("p0", "p1", "p3", "p4"):
-                ring.wait_for(name, "members=4")
-            ring.start("p2")
-            ring.wait_for("p2", "event=model-fetched")
-            said = ring.finish()
-            self.assertEqual(len({peer["model"] for peer in said.values()}), 1)
-            self.assertEqual({peer["version"] for peer in said.values()}, {400})
-
     def test_blocks_larger_than_the_buffers_of_sockets_pass(self):
         """Both send 12 MB at once, and neither waits for the other to have taken them."""
         with Ring(2, **{"ring.model": "mlp:784-7500-10", "ring.rounds": 1, "ring.batch_size": 1,
@@ -110,82 +97,6 @@ class Rings(unittest.TestCase):
             said = ring.finish()
             self.assertEqual(said["p0"]["model"], said["p1"]["model"])
             self.assertGreater(said["p0"]["blocks_sent"], 23e6)
-
-    def test_a_killed_peer_is_named_left_out_and_comes_back(self):
-        rounds = 400
-        with Ring(4, **{"ring.rounds": rounds, "ring.evaluate_every": 0,
-                        "ring.codec": "inceptionn:bound=10", "ring.local_steps": 20}) as ring:
-            ring.start()
-            ring.wait_for("p2", "version=5 ")
-            ring.processes["p2"].kill()
-            ring.processes["p2"].wait()
-            others = ["p0", "p1", "p3"]
-            for name in others:
-                ring.wait_for(name, "members=3")
-                self.assertIn(f'event=peer-lost peer="p2 (127.0.0.1:{ring.ports[2]})"', ring.log(name))
-            ring.start("p2")
-            ring.wait_for("p2", "event=model-fetched")
-            ring.wait_for("p2", "members=4 ")
-            said = ring.finish()
-            self.assertEqual({peer["version"] for peer in said.values()}, {rounds})
-            self.assertEqual(len({peer["model"] for peer in said.values()}), 1)
-            self.assertGreaterEqual(said["p2"]["fetched"], 1)
-            for version in range(1, rounds + 1):
-                self.assert_alike(ring, [name for name in ring.names if version in ring.rounds(name)], version)
-            status = ring.verb("p0", "status")
-            self.assertIn('"contributed":%d' % rounds, status.stdout)
-
-    def test_a_silent_peer_is_named_with_the_time(self):
-        with Ring(3, **{"ring.rounds": 100000, "ring.timeout": "2s", "ring.local_steps": 20,
-                        "ring.evaluate_every": 0}) as ring:
-            ring.start()
-            ring.wait_for("p1", "version=3 ")
-            ring.processes["p1"].send_signal(signal.SIGSTOP)
-            for name in ("p0", "p2"):
-                ring.wait_for(name, "members=2")
-            named = [ring.log(name) for name in ("p0", "p2")]
-            self.assertTrue(any(f'peer="p1 (127.0.0.1:{ring.ports[1]})" why="it did not answer in 2 s"' in log or
-                                f'peer="p1 (127.0.0.1:{ring.ports[1]})" why="it did not take what was sent to it '
-                                'in 2 s"' in log for log in named), named)
-            # It comes in again once it goes on.
-            before = max(ring.rounds("p0"))
-            ring.processes["p1"].send_signal(signal.SIGCONT)
-            ring.wait_for("p1", "event=model-fetched")
-            end = time.monotonic() + PATIENCE
-            while f"version={before + 1} " not in ring.log("p0") or "members=3" not in ring.log("p1").split(
-                    "event=model-fetched")[-1]:
-                self.assertLess(time.monotonic(), end, ring.log("p1"))
-                time.sleep(.1)
-            for process in ring.processes.values():
-                process.send_signal(signal.SIGTERM)
-            ring.finish(code=5)
-
-    def test_half_of_the_peers_do_not_go_on(self):
-        with Ring(4, **{"ring.rounds": 100000, "ring.timeout": "2s", "ring.start_wait": "3s",
-                        "ring.local_steps": 20, "ring.evaluate_every": 0}) as ring:
-            ring.start()
-            ring.wait_for("p0", "version=3 ")
-            for name in ("p1", "p2"):
-                ring.processes[name].kill()
-            ring.finish("p0", "p3", code=1)
-            for name in ("p0", "p3"):
-                self.assertIn("only 2 of 4 peers are there, and more than half are needed", ring.log(name))
-                self.assertIn(f"p1 (127.0.0.1:{ring.ports[1]})", ring.log(name))
-
-    def test_all_killed_at_once_go_on_from_what_they_saved(self):
-        with Ring(3, **{"ring.rounds": 300, "ring.evaluate_every": 0, "ring.local_steps": 20}) as ring:
-            ring.start()
-            ring.wait_for("p1", "version=4 ")
-            for process in ring.processes.values():
-                process.kill()
-                process.wait()
-            before = {name: max(ring.rounds(name)) for name in ring.names}
-            ring.start()
-            said = ring.finish()
-            self.assertEqual(len({peer["model"] for peer in said.values()}), 1)
-            for name in ring.names:
-                started = ring.log(name).split("event=started")[-1]
-                self.assertGreaterEqual(int(started.split("version=")[1].split()[0]), before[name] - 1)
 
     def test_a_wrong_certificate_does_not_come_in(self):
         with Ring(3, **{"ring.rounds": 30, "ring.start_wait": "5s", "ring.timeout": "3s",
@@ -266,6 +177,134 @@ class Rings(unittest.TestCase):
             shared = set.intersection(*(set(ring.rounds(f"p{i}")) for i in range(3)))
             for version in shared:
                 self.assert_alike(ring, ["p0", "p1", "p2"], version)
+
+
+class Losses(Case):
+    def test_a_group_goes_on_without_its_first_member(self):
+        with Ring(5, groups="aabbb", **{"ring.rounds": 400, "ring.evaluate_every": 0,
+                                        "ring.codec": "inceptionn:bound=10", "ring.local_steps": 20}) as ring:
+            ring.start()
+            ring.wait_for("p2", "version=5 ")
+            ring.processes["p2"].kill()
+            ring.processes["p2"].wait()
+            for name in ("p0", "p1", "p3", "p4"):
+                ring.wait_for(name, "members=4")
+            ring.start("p2")
+            ring.wait_for("p2", "event=model-fetched")
+            said = ring.finish()
+            self.assertEqual(len({peer["model"] for peer in said.values()}), 1)
+            self.assertEqual({peer["version"] for peer in said.values()}, {400})
+
+    def test_peers_that_come_and_go_at_random_end_alike(self):
+        random.seed(int(os.environ.get("TERN_RING_SEED", "1")))
+        for groups in (None, "aabbb"):
+            with self.subTest(groups=groups), Ring(5, groups=groups, **{
+                    "ring.rounds": 100000, "ring.evaluate_every": 0, "ring.timeout": "3s", "ring.local_steps": 20,
+                    "ring.codec": "inceptionn:bound=10", "ring.start_wait": "300s"}) as ring:
+                ring.start()
+                ring.wait_for("p0", "version=3 ")
+                for _ in range(int(os.environ.get("TERN_RING_BLOWS", "12"))):
+                    names = random.sample(ring.names, random.randrange(1, 3))
+                    stops = random.random() < .3
+                    for name in names:
+                        ring.processes[name].send_signal(signal.SIGSTOP if stops else signal.SIGKILL)
+                    time.sleep(random.random() * (4 if stops else .5))
+                    for name in names:
+                        if stops:
+                            ring.processes[name].send_signal(signal.SIGCONT)
+                        else:
+                            ring.processes[name].wait()
+                            ring.start(name)
+                    time.sleep(random.random())
+                # All are there again, and stay.
+                end = time.monotonic() + PATIENCE
+                while not all("members=5 " in ring.log(name).splitlines()[-1] for name in ring.names):
+                    self.assertLess(time.monotonic(), end, "\n".join(ring.log(name)[-3000:] for name in ring.names))
+                    self.assertTrue(all(process.poll() is None for process in ring.processes.values()))
+                    time.sleep(.2)
+                for process in ring.processes.values():
+                    process.send_signal(signal.SIGTERM)
+                ring.finish(code=5)
+                # What they hold of the last version that all have is the same.
+                held = [ring.rounds(name) for name in ring.names]
+                last = min(max(one) for one in held)
+                self.assertEqual(len({one[last] for one in held if last in one}), 1)
+
+    def test_a_killed_peer_is_named_left_out_and_comes_back(self):
+        rounds = 400
+        with Ring(4, **{"ring.rounds": rounds, "ring.evaluate_every": 0,
+                        "ring.codec": "inceptionn:bound=10", "ring.local_steps": 20}) as ring:
+            ring.start()
+            ring.wait_for("p2", "version=5 ")
+            ring.processes["p2"].kill()
+            ring.processes["p2"].wait()
+            others = ["p0", "p1", "p3"]
+            for name in others:
+                ring.wait_for(name, "members=3")
+                self.assertIn(f'event=peer-lost peer="p2 (127.0.0.1:{ring.ports[2]})"', ring.log(name))
+            ring.start("p2")
+            ring.wait_for("p2", "event=model-fetched")
+            ring.wait_for("p2", "members=4 ")
+            said = ring.finish()
+            self.assertEqual({peer["version"] for peer in said.values()}, {rounds})
+            self.assertEqual(len({peer["model"] for peer in said.values()}), 1)
+            self.assertGreaterEqual(said["p2"]["fetched"], 1)
+            for version in range(1, rounds + 1):
+                self.assert_alike(ring, [name for name in ring.names if version in ring.rounds(name)], version)
+            status = ring.verb("p0", "status")
+            self.assertIn('"contributed":%d' % rounds, status.stdout)
+
+    def test_a_silent_peer_is_named_with_the_time(self):
+        with Ring(3, **{"ring.rounds": 100000, "ring.timeout": "2s", "ring.local_steps": 20,
+                        "ring.evaluate_every": 0}) as ring:
+            ring.start()
+            ring.wait_for("p1", "version=3 ")
+            ring.processes["p1"].send_signal(signal.SIGSTOP)
+            for name in ("p0", "p2"):
+                ring.wait_for(name, "members=2")
+            named = [ring.log(name) for name in ("p0", "p2")]
+            self.assertTrue(any(f'peer="p1 (127.0.0.1:{ring.ports[1]})" why="it did not answer in 2 s"' in log or
+                                f'peer="p1 (127.0.0.1:{ring.ports[1]})" why="it did not take what was sent to it '
+                                'in 2 s"' in log for log in named), named)
+            # It comes in again once it goes on.
+            before = max(ring.rounds("p0"))
+            ring.processes["p1"].send_signal(signal.SIGCONT)
+            ring.wait_for("p1", "event=model-fetched")
+            end = time.monotonic() + PATIENCE
+            while f"version={before + 1} " not in ring.log("p0") or "members=3" not in ring.log("p1").split(
+                    "event=model-fetched")[-1]:
+                self.assertLess(time.monotonic(), end, ring.log("p1"))
+                time.sleep(.1)
+            for process in ring.processes.values():
+                process.send_signal(signal.SIGTERM)
+            ring.finish(code=5)
+
+    def test_half_of_the_peers_do_not_go_on(self):
+        with Ring(4, **{"ring.rounds": 100000, "ring.timeout": "2s", "ring.start_wait": "3s",
+                        "ring.local_steps": 20, "ring.evaluate_every": 0}) as ring:
+            ring.start()
+            ring.wait_for("p0", "version=3 ")
+            for name in ("p1", "p2"):
+                ring.processes[name].kill()
+            ring.finish("p0", "p3", code=1)
+            for name in ("p0", "p3"):
+                self.assertIn("only 2 of 4 peers are there, and more than half are needed", ring.log(name))
+                self.assertIn(f"p1 (127.0.0.1:{ring.ports[1]})", ring.log(name))
+
+    def test_all_killed_at_once_go_on_from_what_they_saved(self):
+        with Ring(3, **{"ring.rounds": 300, "ring.evaluate_every": 0, "ring.local_steps": 20}) as ring:
+            ring.start()
+            ring.wait_for("p1", "version=4 ")
+            for process in ring.processes.values():
+                process.kill()
+                process.wait()
+            before = {name: max(ring.rounds(name)) for name in ring.names}
+            ring.start()
+            said = ring.finish()
+            self.assertEqual(len({peer["model"] for peer in said.values()}), 1)
+            for name in ring.names:
+                started = ring.log(name).split("event=started")[-1]
+                self.assertGreaterEqual(int(started.split("version=")[1].split()[0]), before[name] - 1)
 
 
 if __name__ == "__main__":
