@@ -271,6 +271,33 @@ static void every_codec_ends_with_the_same_bits(void **state)
     assert_int_equal(tried, 11);
 }
 
+// Blocks of one tensor that are alike are drawn for apart.
+static void stochastic_codecs_draw_anew_for_each_block(void **state)
+{
+    (void)state;
+    const struct tern_codec codec = codec_of("qsgd");
+    const struct tern_model model = plain_model(900);
+    begin(&ring, &model, &codec, 3);
+    struct tern_ring_exchange *exchange = &ring.exchanges[0];
+    const struct tern_ring_exchange *before = &ring.exchanges[2];
+    memset(ring.values[2], 0, sizeof ring.values[2]);
+    for (uint32_t j = 0; j < 300; j++) {
+        ring.values[0][600 + j] = ring.values[0][j];
+    }
+    uint8_t first[4096];
+    assert_int_equal(tern_ring_exchange_make(exchange), TERN_OK);
+    const size_t len = exchange->out_len;
+    assert_in_range(len, 1, sizeof first);
+    memcpy(first, exchange->out, len);
+    assert_int_equal(tern_ring_exchange_make(&ring.exchanges[2]), TERN_OK); // block 2, of zeros
+    memcpy(exchange->in, before->out, before->out_len);
+    assert_int_equal(tern_ring_exchange_take(exchange, before->out_len), TERN_AGAIN);
+    assert_int_equal(tern_ring_exchange_make(exchange), TERN_OK);
+    assert_int_equal(exchange->out_len, len);
+    assert_memory_not_equal(exchange->out, first, len);
+    end(&ring);
+}
+
 // Each member sends 2(N-1) blocks of count / N values: 2(N-1)/N of the model.
 static void bytes_are_as_the_paper_says(void **state)
 {
@@ -410,6 +437,7 @@ int main(void)
         cmocka_unit_test(inceptionn_is_within_its_bound),
         cmocka_unit_test(residuals_hold_what_is_not_in_the_sum),
         cmocka_unit_test(every_codec_ends_with_the_same_bits),
+        cmocka_unit_test(stochastic_codecs_draw_anew_for_each_block),
         cmocka_unit_test(bytes_are_as_the_paper_says),
         cmocka_unit_test(rules_of_tensors_hold),
         cmocka_unit_test(what_cannot_go_round_is_refused),

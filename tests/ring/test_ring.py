@@ -98,6 +98,25 @@ class Rings(Case):
             self.assertEqual(said["p0"]["model"], said["p1"]["model"])
             self.assertGreater(said["p0"]["blocks_sent"], 23e6)
 
+    def test_nothing_is_lost_by_codecs_that_feed_errors_back(self):
+        """What a codec leaves out of the first round is, all peers together, what it misses of float32's."""
+        for groups in (None, "aabbb", "abbbc"):
+            held, missing = {}, {}
+            for codec in ("float32", "3lc:s=1"):
+                with self.subTest(groups=groups, codec=codec), Ring(5, groups=groups, **{
+                        "ring.codec": codec, "ring.rounds": 1}) as ring:
+                    ring.start()
+                    values = ring.finish()["p0"]["values"]
+                    states = [(ring.folder / f"state-{name}/state").read_bytes() for name in ring.names]
+                    start = 8 + 32 + 4 + 4 * 5
+                    parts = [struct.unpack(f"<{2 * values}f", state[start:start + 8 * values]) for state in states]
+                    held[codec] = parts[0][:values]
+                    missing[codec] = [sum(part[values + i] for part in parts) for i in range(values)]
+            self.assertEqual(set(missing["float32"]), {0})
+            self.assertGreater(sum(map(abs, missing["3lc:s=1"])), 1)
+            for exact, coded, left in zip(held["float32"], held["3lc:s=1"], missing["3lc:s=1"]):
+                self.assertAlmostEqual((exact - coded) * 5 / .05, left, delta=1e-3)
+
     def test_a_wrong_certificate_does_not_come_in(self):
         with Ring(3, **{"ring.rounds": 30, "ring.start_wait": "5s", "ring.timeout": "3s",
                         "ring.evaluate_every": 0}) as ring:
