@@ -250,7 +250,7 @@ TERN_MUST_USE enum tern_result tern_reliability_round_ends(struct tern_federatio
 // --- Members in the store (members.c)
 
 TERN_MUST_USE enum tern_result tern_members_store(struct tern_federation *federation,
-                                                  const struct tern_member *member);
+                                                  struct tern_member *member);
 TERN_MUST_USE enum tern_result tern_members_store_all(struct tern_federation *federation);
 // Those of the open round.
 TERN_MUST_USE enum tern_result tern_members_load(struct tern_federation *federation);

@@ -63,11 +63,12 @@ static enum tern_result count_late(struct tern_federation *federation,
                                    struct tern_db_assignment *assignment,
                                    const struct tern_member *member, uint64_t now)
 {
+    const enum tern_db_assignment_state before = assignment->state;
     TERN_TRY(tern_update_take(federation, update, member, federation->machine.round, now));
     assignment->state = TERN_ASSIGNMENT_REPORTED;
     assignment->reported_ms = now;
     assignment->decay = tern_ledger_decay(&update->message);
-    TERN_TRY(tern_db_assignment_put(federation->db, assignment));
+    TERN_TRY(tern_db_assignment_put(federation->db, assignment, &before));
     tern_round_buffered(&federation->machine, 1);
     federation->unpublished.any = true;
     return TERN_OK;
@@ -115,7 +116,7 @@ static enum tern_result give_back(struct tern_federation *federation,
         }
     }
     assignment->reported_ms = now;
-    return tern_db_assignment_put(federation->db, assignment);
+    return tern_db_assignment_put(federation->db, assignment, &assignment->state);
 }
 
 enum tern_result tern_update_late(struct tern_federation *federation,

@@ -19,9 +19,9 @@ static void note_unpublished(struct tern_federation *federation, uint64_t client
     unpublished->any = true;
 }
 
-enum tern_result tern_members_store(struct tern_federation *federation,
-                                    const struct tern_member *member)
+enum tern_result tern_members_store(struct tern_federation *federation, struct tern_member *member)
 {
+    const enum tern_db_assignment_state before = (enum tern_db_assignment_state)member->stored;
     struct tern_db_assignment row = {.round = federation->machine.round,
                                      .client = member->client,
                                      .state = (enum tern_db_assignment_state)member->state,
@@ -37,7 +37,10 @@ enum tern_result tern_members_store(struct tern_federation *federation,
     memcpy(row.base, member->base, sizeof row.base);
     memcpy(row.codec, member->codec, sizeof row.codec);
     note_unpublished(federation, member->client);
-    return tern_db_assignment_put(federation->db, &row);
+    TERN_TRY(tern_db_assignment_put(federation->db, &row, member->is_stored ? &before : NULL));
+    member->is_stored = true;
+    member->stored = member->state;
+    return TERN_OK;
 }
 
 enum tern_result tern_members_store_all(struct tern_federation *federation)
@@ -61,7 +64,9 @@ static enum tern_result load_member(struct tern_federation *federation,
                                  .base_version = row->base_version,
                                  .directive = row->directive,
                                  .factor = row->factor,
-                                 .decay = row->decay};
+                                 .decay = row->decay,
+                                 .is_stored = true,
+                                 .stored = (enum tern_member_state)row->state};
     memcpy(member.base, row->base, sizeof member.base);
     memcpy(member.codec, row->codec, sizeof member.codec);
     return tern_round_restore_member(&federation->machine, &member);

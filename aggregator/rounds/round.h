@@ -37,6 +37,8 @@ struct tern_member {
     uint32_t directive;              // for its error buffer: tern_ErrorDirective of tern.proto
     float factor;                    // of the directive
     float decay;                     // what its update says that this left of the buffer
+    bool is_stored;                  // there is a row of it, in
+    enum tern_member_state stored;   // this state
 };
 
 struct tern_round_policy {

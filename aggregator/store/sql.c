@@ -562,6 +562,39 @@ enum tern_result tern_query_run_one(struct tern_query *query)
     return result;
 }
 
+static enum tern_result post_now(struct tern_query *query, bool changes)
+{
+    while (tern_query_row(query)) {
+    }
+    const bool nothing =
+        changes && query->result == TERN_OK && !query->sql->driver->has_changed(query->sql);
+    return nothing ? tern_sql_fail(query->sql, TERN_ERR_NOT_FOUND, "a row to be changed is missing")
+                   : query->result;
+}
+
+// A parameter that was refused is no write yet.
+static enum tern_result post(struct tern_query *query, bool changes)
+{
+    struct tern_sql *sql = query->sql;
+    if (query->result == TERN_OK) {
+        query->result = sql->driver->post != NULL
+                            ? sql->driver->post(sql, query->statement->handle, changes)
+                            : post_now(query, changes);
+        sql->doomed = sql->doomed || query->result != TERN_OK;
+    }
+    return tern_query_end(query);
+}
+
+enum tern_result tern_query_post(struct tern_query *query)
+{
+    return post(query, false);
+}
+
+enum tern_result tern_query_post_one(struct tern_query *query)
+{
+    return post(query, true);
+}
+
 uint64_t tern_sql_last_id(struct tern_sql *sql)
 {
     return sql->driver->last_id(sql);

@@ -206,6 +206,14 @@ enum tern_result tern_query_end(struct tern_query *query);
 enum tern_result tern_query_missing(struct tern_query *query);
 // Runs a statement without rows to its end.
 enum tern_result tern_query_run(struct tern_query *query);
+// Likewise a write whose outcome nobody waits for, because the caller knows that it works: a database to which each
+// statement is a trip may say TERN_OK before it has done it, and does several in one trip. What fails nevertheless ends
+// the transaction, which then cannot be committed: it is the result of this call, or TERN_ERR_IO (_BUSY, _NO_MEMORY) of
+// every statement from then on and, at the latest, of the commit, with a sentence that names the write. What comes
+// later in the transaction sees what it has written.
+enum tern_result tern_query_post(struct tern_query *query);
+// Likewise, and it has failed, by TERN_ERR_NOT_FOUND where it is known at once, when no row was changed.
+enum tern_result tern_query_post_one(struct tern_query *query);
 // Likewise, and TERN_ERR_NOT_FOUND when no row was changed.
 enum tern_result tern_query_run_one(struct tern_query *query);
 // The TERN_SQL_ID of the row that was added last.

@@ -59,7 +59,11 @@ struct tern_sql_driver {
     enum tern_result (*bind_blob)(struct tern_sql *sql, void *handle, int at, const void *data,
                                   size_t len);
     enum tern_result (*step)(struct tern_sql *sql, void *handle, bool writes, bool *row);
-    bool (*has_changed)(struct tern_sql *sql); // whether the last write changed a row
+    // As step does with a write, but it may come to pass later: by the next step, a commit or whatever else looks at the
+    // database. `changes`: it has failed when no row was changed. What fails later dooms the transaction. NULL: step does it
+    enum tern_result (*post)(struct tern_sql *sql, void *handle, bool changes);
+    bool (*has_changed)(
+        struct tern_sql *sql); // whether the last write changed a row, where it was none by post
     uint64_t (*last_id)(struct tern_sql *sql);
     // Columns are counted from 0; what they point at is valid until the next step.
     int64_t (*integer)(void *handle, int at);

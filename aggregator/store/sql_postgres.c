@@ -29,30 +29,36 @@ static enum tern_result connect_driven(const char *url, struct postgres **out, c
 
 // --- Transactions
 
+static void end(struct postgres *pg)
+{
+    pg->is_open = false;
+    pg->has_written = false;
+    pg->given_up = TERN_OK;
+}
+
 static void rollback(struct tern_sql *sql)
 {
     struct postgres *pg = postgres_of(sql);
     char error[sizeof sql->error];
     memcpy(error, sql->error, sizeof error);
     if (!tern_postgres_is_lost(pg)) {
+        (void)!tern_postgres_settle(pg);
         (void)!tern_postgres_run(pg, "ROLLBACK");
     }
     memcpy(sql->error, error, sizeof error);
-    pg->is_open = false;
-    pg->transaction = 0;
+    end(pg);
 }
 
 static enum tern_result begin_by(struct postgres *pg, const struct step *steps, size_t count,
-                                 int64_t *number)
+                                 int64_t *numbers, int columns)
 {
     TERN_TRY(tern_postgres_be_connected(pg));
-    enum tern_result result = tern_postgres_do(pg, steps, count, number);
+    enum tern_result result = tern_postgres_do(pg, steps, count, numbers, columns);
     if (result != TERN_OK && tern_postgres_is_lost(pg)) { // since it was used last
         TERN_TRY(tern_postgres_be_connected(pg));
-        result = tern_postgres_do(pg, steps, count, number);
+        result = tern_postgres_do(pg, steps, count, numbers, columns);
     }
     pg->is_open = true;
-    pg->transaction = 0;
     if (result != TERN_OK) {
         rollback(&pg->base);
     }
@@ -68,13 +74,13 @@ static const struct step steps_of_writer[] = {{.text = BEGIN},
 static enum tern_result begin(struct tern_sql *sql)
 {
     struct postgres *pg = postgres_of(sql);
-    return begin_by(pg, steps_of_writer, 3, &pg->commits);
+    return begin_by(pg, steps_of_writer, 3, &pg->commits, 1);
 }
 
 static enum tern_result begin_reading(struct tern_sql *sql)
 {
     const struct step step = {.text = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"};
-    return begin_by(postgres_of(sql), &step, 1, NULL);
+    return begin_by(postgres_of(sql), &step, 1, NULL, 0);
 }
 
 static bool is_open(const struct tern_sql *sql)
@@ -102,16 +108,12 @@ static enum outcome ask(struct postgres *pg, int64_t commit)
     const struct step steps[] = {
         {.text = BEGIN},
         {.text = "SELECT pg_advisory_xact_lock(" WRITER ")"},
-        {.text = "SELECT last_commit FROM schema_version"},
+        {.text = "SELECT last_commit, commits FROM schema_version"},
     };
-    int64_t last = 0;
-    int64_t commits = 0;
+    int64_t found[2] = {0, 0};
     enum tern_result asked = tern_postgres_be_connected(pg);
     if (asked == TERN_OK) {
-        asked = tern_postgres_do(pg, steps, 3, &last);
-    }
-    if (asked == TERN_OK) {
-        asked = tern_postgres_number(pg, "SELECT commits FROM schema_version", NULL, 0, &commits);
+        asked = tern_postgres_do(pg, steps, 3, found, 2);
     }
     if (!tern_postgres_is_lost(pg)) {
         (void)!tern_postgres_run(pg, "ROLLBACK");
@@ -119,12 +121,12 @@ static enum outcome ask(struct postgres *pg, int64_t commit)
     if (asked != TERN_OK) {
         return OUTCOME_NO_ANSWER;
     }
-    if (last == commit) {
-        pg->seen = commits - 1; // and this one, which commit_written() counts
+    if (found[0] == commit) {
+        pg->seen = found[1] - 1; // and this one, which commit_written() counts
         pg->own = 0;
         return OUTCOME_COMMITTED;
     }
-    return commits == pg->commits ? OUTCOME_ABORTED : OUTCOME_OVERWRITTEN;
+    return found[1] == pg->commits ? OUTCOME_ABORTED : OUTCOME_OVERWRITTEN;
 }
 
 static int64_t now_ms(void)
@@ -138,7 +140,7 @@ static int64_t now_ms(void)
 static enum tern_result find_outcome(struct postgres *pg, int64_t commit)
 {
     const int64_t until_ms = now_ms() + ASK_MS; // to ask may take as long as a connection does
-    pg->is_open = false;
+    end(pg);
     enum outcome outcome = ask(pg, commit);
     while (outcome == OUTCOME_NO_ANSWER && now_ms() < until_ms) {
         nanosleep(&(struct timespec){.tv_nsec = ASK_EVERY_MS * 1000000L}, NULL);
@@ -166,7 +168,10 @@ static enum tern_result commit_written(struct postgres *pg)
     snprintf(count, sizeof count,
              "UPDATE schema_version SET commits = commits + 1, last_commit = %lld",
              (long long)commit);
-    enum tern_result result = tern_postgres_do(pg, steps, 2, NULL);
+    if (pg->is_checked) { // else an error keeps COMMIT from being done
+        TERN_TRY(tern_postgres_settle(pg));
+    }
+    enum tern_result result = tern_postgres_do(pg, steps, 2, NULL, 0);
     if (result != TERN_OK && tern_postgres_is_lost(pg)) {
         result = find_outcome(pg, commit);
     }
@@ -178,10 +183,9 @@ static enum tern_result commit(struct tern_sql *sql)
 {
     struct postgres *pg = postgres_of(sql);
     const enum tern_result result =
-        pg->transaction != 0 ? commit_written(pg) : tern_postgres_run(pg, "COMMIT");
+        pg->has_written ? commit_written(pg) : tern_postgres_run(pg, "COMMIT");
     if (result == TERN_OK) {
-        pg->is_open = false;
-        pg->transaction = 0;
+        end(pg);
     }
     return result;
 }
@@ -208,9 +212,7 @@ static enum tern_result run(struct tern_sql *sql, const char *text)
 {
     struct postgres *pg = postgres_of(sql);
     TERN_TRY(tern_postgres_be_connected(pg));
-    if (sql->in_transaction) {
-        TERN_TRY(tern_postgres_know_transaction(pg));
-    }
+    pg->has_written = pg->has_written || sql->in_transaction;
     return tern_postgres_run(pg, text);
 }
 
@@ -247,7 +249,7 @@ static enum tern_result fill_new(struct postgres *pg, tern_sql_filler fill, void
     struct tern_sql *sql = &pg->base;
     const struct step step = {.text = BEGIN};
     bool there = false;
-    TERN_TRY(begin_by(pg, &step, 1, NULL));
+    TERN_TRY(begin_by(pg, &step, 1, NULL, 0));
     TERN_TRY(is_there(pg, &there));
     if (there) {
         return tern_sql_fail(sql, TERN_ERR_CONFLICT, "a federation is there already");
@@ -469,6 +471,7 @@ const struct tern_sql_driver tern_postgres_driver = {
     .bind_text = tern_postgres_bind_text,
     .bind_blob = tern_postgres_bind_blob,
     .step = tern_postgres_step,
+    .post = tern_postgres_post,
     .has_changed = has_changed,
     .last_id = last_id,
     .integer = tern_postgres_integer_at,

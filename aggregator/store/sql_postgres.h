@@ -24,9 +24,6 @@
 #define SERVICE LOCK_KEY("10000000000")
 #define USERS LOCK_KEY("20000000000") // shared by all that know the schema; alone, who changes it
 
-// The number of a transaction, which it has from then on.
-#define TRANSACTION "SELECT CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"
-
 // What is prepared, bound, and read.
 struct statement {
     char *text; // with $1, $2, ... for parameters
@@ -47,6 +44,14 @@ struct statement {
     bool is_cut; // there was no memory for all of them
 };
 
+// Writes that are on their way in libpq's pipeline mode, their results not looked at yet: those of the open transaction,
+// in order. Answers to so many small ones fit into the buffers between, so that neither end waits for the other to read.
+#define QUEUE_MAX 256
+struct queued {
+    char what[40]; // the beginning of the statement
+    bool changes;  // it has failed when no row was changed
+};
+
 struct postgres {
     struct tern_sql base;
     PGconn *connection;
@@ -60,12 +65,16 @@ struct postgres {
     bool shares;              // TERN_SQL_SHARED
     int64_t version;          // of the schema, since then
     bool is_open;             // a transaction
-    bool has_changed;         // by the last write
+    bool has_written;         // in it
+    bool has_changed;         // by the last write that was no post
     uint64_t last_id;
-    int64_t transaction; // the number of this one, from its first write on; else 0
-    int64_t commits;     // of all writers, when this transaction began
-    int64_t seen;        // of these, at the last look
-    int64_t own;         // commits of this connection since then
+    struct queued queue[QUEUE_MAX];
+    size_t queued;
+    bool is_checked;           // one of the queue has failed when no row was changed
+    enum tern_result given_up; // what became of the queue, after which the transaction cannot go on
+    int64_t commits;           // of all writers, when this transaction began
+    int64_t seen;              // of these, at the last look
+    int64_t own;               // commits of this connection since then
 };
 
 static inline struct postgres *postgres_of(struct tern_sql *sql)
@@ -85,11 +94,19 @@ uint64_t
 tern_postgres_swapped(uint64_t number); // between this machine's order of bytes and PostgreSQL's
 
 // Takes in the rows that are on their way, for the statement that reads them; or drops them.
-void tern_postgres_settle(struct postgres *pg);
+void tern_postgres_take_rows(struct postgres *pg);
 void tern_postgres_forget(struct postgres *pg);
+// The last result of the rows has come.
+void tern_postgres_end_rows(struct postgres *pg);
 
-// Sends one, whose result is not taken; false: the connection failed.
-bool tern_postgres_send(struct postgres *pg, const struct statement *statement);
+// Sends a write and leaves its result to what comes next.
+// TERN_ERR_IO  the connection failed
+TERN_MUST_USE enum tern_result tern_postgres_queue(struct postgres *pg,
+                                                   const struct statement *statement, bool changes);
+// Waits for what is on its way. Errors: one of the queue failed, which gives the transaction up
+TERN_MUST_USE enum tern_result tern_postgres_settle(struct postgres *pg);
+// Sends a statement that returns rows, one by one from here on.
+TERN_MUST_USE enum tern_result tern_postgres_ask(struct postgres *pg, struct statement *statement);
 // Sends statements without parameters, or one that was prepared, in one trip, and takes what comes back:
 // results[i] of steps[i], which the caller clears; NULL where there was none. The first that fails ends it.
 struct step {
@@ -98,9 +115,9 @@ struct step {
 };
 TERN_MUST_USE enum tern_result tern_postgres_exchange(struct postgres *pg, const struct step *steps,
                                                       PGresult **results, size_t count);
-// Likewise up to three, of which only the number is of interest that the last returns; NULL: not even that.
+// Likewise up to three, of which only numbers are of interest: the first columns of the row that the last returns.
 TERN_MUST_USE enum tern_result tern_postgres_do(struct postgres *pg, const struct step *steps,
-                                                size_t count, int64_t *number);
+                                                size_t count, int64_t *numbers, int columns);
 // Likewise for what is of no interest but whether it worked: any statements, with ; between them.
 TERN_MUST_USE enum tern_result tern_postgres_run(struct postgres *pg, const char *text);
 
@@ -137,9 +154,6 @@ TERN_MUST_USE enum tern_result tern_postgres_be_connected(struct postgres *pg);
 TERN_MUST_USE enum tern_result tern_postgres_number(struct postgres *pg, const char *text,
                                                     const char *parameter, int64_t none,
                                                     int64_t *number);
-// Asks for the number of the transaction, where that is not known yet.
-TERN_MUST_USE enum tern_result tern_postgres_know_transaction(struct postgres *pg);
-
 // As struct tern_sql_driver says.
 void tern_postgres_close(struct tern_sql *sql);
 enum tern_result tern_postgres_hold(struct tern_sql *sql);
@@ -163,6 +177,7 @@ enum tern_result tern_postgres_bind_text(struct tern_sql *sql, void *handle, int
 enum tern_result tern_postgres_bind_blob(struct tern_sql *sql, void *handle, int at,
                                          const void *data, size_t len);
 enum tern_result tern_postgres_step(struct tern_sql *sql, void *handle, bool writes, bool *row);
+enum tern_result tern_postgres_post(struct tern_sql *sql, void *handle, bool changes);
 int64_t tern_postgres_integer_at(void *handle, int at);
 double tern_postgres_real_at(void *handle, int at);
 const char *tern_postgres_text_at(void *handle, int at, size_t *len);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LEAST_VERSION 130000 // pg_current_xact_id()
+#define LEAST_VERSION 130000 // older ones get no mends any more
 
 // What the store relies on, whatever the server or the role has as its default. That a service's machine or network
 // is gone, the server finds within ten seconds, so that another one may serve.
@@ -47,7 +47,7 @@ static enum tern_result refuse_unwritable(struct postgres *pg)
                 " WHEN NOT has_table_privilege('schema_version', 'UPDATE') THEN 2 ELSE 0 END"
                 " AS BIGINT)"};
     int64_t found = 0;
-    TERN_TRY(tern_postgres_do(pg, &ask, 1, &found));
+    TERN_TRY(tern_postgres_do(pg, &ask, 1, &found, 1));
     return found == 0
                ? TERN_OK
                : tern_sql_fail(&pg->base, TERN_ERR_CONFIG,
@@ -78,7 +78,7 @@ static enum tern_result hold_again(struct postgres *pg)
     const enum tern_result held = take_hold(pg);
     pg->base.displaced = held == TERN_ERR_STATE;
     TERN_TRY(held);
-    TERN_TRY(tern_postgres_do(pg, &look, 1, &commits));
+    TERN_TRY(tern_postgres_do(pg, &look, 1, &commits, 1));
     if (commits == pg->seen + pg->own) {
         return TERN_OK;
     }
@@ -94,6 +94,7 @@ static enum tern_result introduce(struct postgres *pg)
 {
     pg->lost = false;
     pg->active = NULL;
+    pg->queued = 0;
     pg->generation++;
     if (PQstatus(pg->connection) != CONNECTION_OK) {
         return tern_postgres_failed(pg, NULL);
@@ -179,6 +180,7 @@ void tern_postgres_close(struct tern_sql *sql)
     struct postgres *pg = postgres_of(sql);
     if (pg->connection != NULL && !tern_postgres_is_lost(pg)) {
         // Now, and not when the server finds that nobody is there any more.
+        (void)!tern_postgres_settle(pg);
         (void)!tern_postgres_run(pg, "ROLLBACK; SELECT pg_advisory_unlock_all()");
     }
     PQfinish(pg->connection);
@@ -225,7 +227,7 @@ enum tern_result tern_postgres_number(struct postgres *pg, const char *text, con
 {
     const Oid type = TEXT_OID;
     TERN_TRY(tern_postgres_be_connected(pg));
-    tern_postgres_settle(pg);
+    TERN_TRY(tern_postgres_settle(pg));
     PGresult *result = PQexecParams(pg->connection, text, parameter != NULL ? 1 : 0, &type,
                                     &parameter, NULL, NULL, BINARY);
     enum tern_result found = TERN_OK;
@@ -237,10 +239,4 @@ enum tern_result tern_postgres_number(struct postgres *pg, const char *text, con
     }
     PQclear(result);
     return found;
-}
-
-enum tern_result tern_postgres_know_transaction(struct postgres *pg)
-{
-    return pg->transaction != 0 ? TERN_OK
-                                : tern_postgres_number(pg, TRANSACTION, NULL, 0, &pg->transaction);
 }

@@ -107,69 +107,25 @@ int64_t tern_postgres_integer(const PGresult *result, int row, int column)
     return (int64_t)tern_postgres_swapped(number);
 }
 
-// --- Rows on their way
+// --- Pipelines
+//
+// Whatever is sent goes into libpq's pipeline, behind the writes that are queued there; a synchronisation ends it, at
+// which results are taken in the order in which they were asked for. An error skips what follows until then, a
+// COMMIT, too. libpq sends what is queued once it has 64 KiB of it, and reads while it waits to do so.
 
-static bool keep_rest(struct statement *statement, PGresult *result)
+static bool enter(struct postgres *pg)
 {
-    PGresult **more =
-        realloc(statement->rest, (statement->rest_count + 1) * sizeof statement->rest[0]);
-    if (more == NULL) {
-        PQclear(result);
-        return false;
-    }
-    statement->rest = more;
-    statement->rest[statement->rest_count++] = result;
-    return true;
+    return PQpipelineStatus(pg->connection) != PQ_PIPELINE_OFF ||
+           PQenterPipelineMode(pg->connection) == 1;
 }
 
-// Takes in the rows that are left.
-void tern_postgres_settle(struct postgres *pg)
+// Behind all results.
+static void leave(struct postgres *pg)
 {
-    struct statement *active = pg->active;
-    if (active == NULL) {
-        return;
+    if (!tern_postgres_is_lost(pg)) {
+        PQclear(PQgetResult(pg->connection)); // that it is synchronous
     }
-    pg->active = NULL;
-    for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL;) {
-        if (active->is_cut) {
-            PQclear(next);
-        } else {
-            active->is_cut = !keep_rest(active, next);
-        }
-    }
-}
-
-// The rows that are left are of no interest.
-void tern_postgres_forget(struct postgres *pg)
-{
-    for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL;) {
-        PQclear(next);
-    }
-    pg->active = NULL;
-}
-
-// --- Sending
-
-bool tern_postgres_send(struct postgres *pg, const struct statement *statement)
-{
-    return statement->name[0] != '\0'
-               ? PQsendQueryPrepared(pg->connection, statement->name, statement->parameters,
-                                     statement->values, statement->lengths, statement->formats,
-                                     BINARY) == 1
-               : PQsendQueryParams(pg->connection, statement->text, statement->parameters,
-                                   statement->types, statement->values, statement->lengths,
-                                   statement->formats, BINARY) == 1;
-}
-
-static bool send_all(struct postgres *pg, const struct step *steps, size_t count)
-{
-    bool sent = PQenterPipelineMode(pg->connection) == 1;
-    for (size_t i = 0; sent && i < count; i++) {
-        sent = steps[i].statement != NULL ? tern_postgres_send(pg, steps[i].statement)
-                                          : PQsendQueryParams(pg->connection, steps[i].text, 0,
-                                                              NULL, NULL, NULL, NULL, BINARY) == 1;
-    }
-    return sent && PQpipelineSync(pg->connection) == 1;
+    PQexitPipelineMode(pg->connection);
 }
 
 // The result of a statement; behind it comes NULL. libpq leaves the first one of a pipeline in the mode of the
@@ -188,31 +144,196 @@ static PGresult *take_result(struct postgres *pg)
     return result;
 }
 
+// What a later statement tells must not be taken for an answer to that one.
+static enum tern_result give_up(struct postgres *pg, const struct queued *queued,
+                                enum tern_result why)
+{
+    char sentence[sizeof pg->base.error];
+    memcpy(sentence, pg->base.error, sizeof sentence);
+    snprintf(pg->base.error, sizeof pg->base.error, "%.180s (%s)", sentence, queued->what);
+    pg->given_up = why == TERN_ERR_BUSY || why == TERN_ERR_NO_MEMORY ? why : TERN_ERR_IO;
+    pg->base.doomed = true;
+    return pg->given_up;
+}
+
+static enum tern_result check_queued(struct postgres *pg, const struct queued *queued,
+                                     PGresult *result)
+{
+    if (!tern_postgres_worked(result)) {
+        return give_up(pg, queued, tern_postgres_failed(pg, result));
+    }
+    return queued->changes && strtoull(PQcmdTuples(result), NULL, 10) == 0
+               ? give_up(pg, queued,
+                         tern_sql_fail(&pg->base, TERN_ERR_NOT_FOUND,
+                                       "PostgreSQL: a row to be changed is missing"))
+               : TERN_OK;
+}
+
+// A synchronisation was sent.
+static enum tern_result take_queue(struct postgres *pg)
+{
+    enum tern_result result = TERN_OK;
+    size_t rest = 0;
+    for (size_t i = 0; i < pg->queued && result == TERN_OK; i++) {
+        PGresult *next = take_result(pg);
+        result = check_queued(pg, &pg->queue[i], next);
+        PQclear(next);
+        rest = pg->queued - i - 1;
+    }
+    for (; rest > 0 && !tern_postgres_is_lost(pg); rest--) {
+        PQclear(take_result(pg));
+    }
+    pg->queued = 0;
+    pg->is_checked = false;
+    return result;
+}
+
+static bool send(struct postgres *pg, const struct statement *statement)
+{
+    return statement->name[0] != '\0'
+               ? PQsendQueryPrepared(pg->connection, statement->name, statement->parameters,
+                                     statement->values, statement->lengths, statement->formats,
+                                     BINARY) == 1
+               : PQsendQueryParams(pg->connection, statement->text, statement->parameters,
+                                   statement->types, statement->values, statement->lengths,
+                                   statement->formats, BINARY) == 1;
+}
+
+// What could not be sent leaves the connection, or memory, in no state to go on in.
+static enum tern_result fail_to_send(struct postgres *pg)
+{
+    const enum tern_result result = tern_postgres_failed(pg, NULL);
+    pg->lost = true;
+    pg->queued = 0;
+    return result;
+}
+
+enum tern_result tern_postgres_queue(struct postgres *pg, const struct statement *statement,
+                                     bool changes)
+{
+    if (pg->queued == QUEUE_MAX) {
+        TERN_TRY(tern_postgres_settle(pg));
+    }
+    if (!enter(pg) || !send(pg, statement)) {
+        return fail_to_send(pg);
+    }
+    struct queued *queued = &pg->queue[pg->queued++];
+    snprintf(queued->what, sizeof queued->what, "%.39s", statement->text);
+    queued->changes = changes;
+    pg->is_checked = pg->is_checked || changes;
+    pg->has_written = true;
+    return TERN_OK;
+}
+
+enum tern_result tern_postgres_settle(struct postgres *pg)
+{
+    tern_postgres_take_rows(pg);
+    if (pg->queued == 0) {
+        return TERN_OK;
+    }
+    if (PQpipelineSync(pg->connection) != 1) {
+        return fail_to_send(pg);
+    }
+    const enum tern_result result = take_queue(pg);
+    leave(pg);
+    return result;
+}
+
+// --- Rows on their way
+
+static bool keep_rest(struct statement *statement, PGresult *result)
+{
+    PGresult **more =
+        realloc(statement->rest, (statement->rest_count + 1) * sizeof statement->rest[0]);
+    if (more == NULL) {
+        PQclear(result);
+        return false;
+    }
+    statement->rest = more;
+    statement->rest[statement->rest_count++] = result;
+    return true;
+}
+
+enum tern_result tern_postgres_ask(struct postgres *pg, struct statement *statement)
+{
+    tern_postgres_take_rows(pg);
+    if (!enter(pg) || !send(pg, statement) || PQpipelineSync(pg->connection) != 1) {
+        return fail_to_send(pg);
+    }
+    const enum tern_result queue = take_queue(pg);
+    pg->active = statement;
+    if (queue != TERN_OK) {
+        return queue;
+    }
+    return PQsetSingleRowMode(pg->connection) == 1 ? TERN_OK : tern_postgres_failed(pg, NULL);
+}
+
+void tern_postgres_end_rows(struct postgres *pg)
+{
+    pg->active = NULL;
+    leave(pg);
+}
+
+void tern_postgres_take_rows(struct postgres *pg)
+{
+    struct statement *active = pg->active;
+    if (active == NULL) {
+        return;
+    }
+    for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL;) {
+        if (active->is_cut) {
+            PQclear(next);
+        } else {
+            active->is_cut = !keep_rest(active, next);
+        }
+    }
+    tern_postgres_end_rows(pg);
+}
+
+// The rows that are left are of no interest.
+void tern_postgres_forget(struct postgres *pg)
+{
+    for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL;) {
+        PQclear(next);
+    }
+    tern_postgres_end_rows(pg);
+}
+
+// --- Exchanges
+
+static bool send_all(struct postgres *pg, const struct step *steps, size_t count)
+{
+    bool sent = enter(pg);
+    for (size_t i = 0; sent && i < count; i++) {
+        sent = steps[i].statement != NULL ? send(pg, steps[i].statement)
+                                          : PQsendQueryParams(pg->connection, steps[i].text, 0,
+                                                              NULL, NULL, NULL, NULL, BINARY) == 1;
+    }
+    return sent && PQpipelineSync(pg->connection) == 1;
+}
+
 enum tern_result tern_postgres_exchange(struct postgres *pg, const struct step *steps,
                                         PGresult **results, size_t count)
 {
-    enum tern_result result = TERN_OK;
     memset(results, 0, count * sizeof results[0]);
-    tern_postgres_settle(pg);
+    tern_postgres_take_rows(pg);
     if (!send_all(pg, steps, count)) {
-        result = tern_postgres_failed(pg, NULL);
-        PQexitPipelineMode(pg->connection);
-        return result;
+        return fail_to_send(pg);
     }
+    enum tern_result result = take_queue(pg);
     for (size_t i = 0; i < count && !tern_postgres_is_lost(pg); i++) {
         results[i] = take_result(pg);
         if (result == TERN_OK && !tern_postgres_worked(results[i])) {
             result = tern_postgres_failed(pg, results[i]);
         }
     }
-    PQclear(PQgetResult(pg->connection)); // that it is synchronous again
-    PQexitPipelineMode(pg->connection);
+    leave(pg);
     return result == TERN_OK && tern_postgres_is_lost(pg) ? tern_postgres_failed(pg, NULL) : result;
 }
 
 enum tern_result tern_postgres_run(struct postgres *pg, const char *text)
 {
-    tern_postgres_settle(pg);
+    TERN_TRY(tern_postgres_settle(pg));
     PGresult *result = PQexec(pg->connection, text);
     const enum tern_result run =
         tern_postgres_worked(result) ? TERN_OK : tern_postgres_failed(pg, result);
@@ -221,12 +342,12 @@ enum tern_result tern_postgres_run(struct postgres *pg, const char *text)
 }
 
 enum tern_result tern_postgres_do(struct postgres *pg, const struct step *steps, size_t count,
-                                  int64_t *number)
+                                  int64_t *numbers, int columns)
 {
     PGresult *results[3] = {NULL};
     const enum tern_result result = tern_postgres_exchange(pg, steps, results, count);
-    if (result == TERN_OK && number != NULL) {
-        *number = tern_postgres_integer(results[count - 1], 0, 0);
+    for (int i = 0; i < columns && result == TERN_OK; i++) {
+        numbers[i] = tern_postgres_integer(results[count - 1], 0, i);
     }
     for (size_t i = 0; i < count; i++) {
         PQclear(results[i]);

@@ -53,8 +53,9 @@ static enum tern_result put_number(struct postgres *pg, struct load *load, uint6
 static enum tern_result begin(struct postgres *pg, const char *table, const char *columns)
 {
     char text[4096];
-    TERN_TRY(tern_postgres_know_transaction(pg));
-    tern_postgres_settle(pg);
+    TERN_TRY(tern_postgres_be_connected(pg));
+    TERN_TRY(tern_postgres_settle(pg));
+    pg->has_written = true;
     snprintf(text, sizeof text, "COPY %s (%s) FROM STDIN (FORMAT binary)", table, columns);
     PGresult *begun = PQexec(pg->connection, text);
     const enum tern_result result =

@@ -3,8 +3,9 @@
 // Rows of a query come one by one, so that one that reads all bodies takes the memory of one of them. A
 // connection does one thing at a time: what is asked while rows are on their way first takes in the rest.
 //
-// An error gives up all of a transaction, where the store goes on after a broken constraint: each write
-// stands behind a savepoint, sent along with it.
+// An error gives up all of a transaction, where the store goes on after a broken constraint: a write whose outcome
+// somebody waits for stands behind a savepoint, sent along with it. Writes that nobody waits for (tern_query_post())
+// are queued, without one.
 #include "store/sql_postgres.h"
 
 #include <stdio.h>
@@ -66,6 +67,7 @@ static enum tern_result introduce(struct postgres *pg, struct statement *stateme
     if (statement->name[0] == '\0' || statement->generation == pg->generation) {
         return TERN_OK;
     }
+    TERN_TRY(tern_postgres_settle(pg));
     PGresult *result = PQprepare(pg->connection, statement->name, statement->text,
                                  statement->parameters, statement->types);
     const enum tern_result made =
@@ -170,12 +172,8 @@ enum tern_result tern_postgres_bind_blob(struct tern_sql *sql, void *handle, int
 static enum tern_result begin_reading(struct postgres *pg, struct statement *statement)
 {
     TERN_TRY(tern_postgres_be_connected(pg));
-    tern_postgres_settle(pg);
     TERN_TRY(introduce(pg, statement));
-    if (!tern_postgres_send(pg, statement) || PQsetSingleRowMode(pg->connection) != 1) {
-        return tern_postgres_failed(pg, NULL);
-    }
-    pg->active = statement;
+    TERN_TRY(tern_postgres_ask(pg, statement));
     statement->result = PQgetResult(pg->connection);
     return tern_postgres_worked(statement->result) ? TERN_OK
                                                    : tern_postgres_failed(pg, statement->result);
@@ -215,28 +213,22 @@ static void note_written(struct postgres *pg, PGresult *result)
     }
 }
 
-// The number of the transaction comes with its first write, so that what became of it can be asked.
 static enum tern_result write_now(struct postgres *pg, struct statement *statement)
 {
-    const struct step steps[] = {{.text = TRANSACTION},
-                                 {.text = "SAVEPOINT " SAVEPOINT},
+    const struct step steps[] = {{.text = "SAVEPOINT " SAVEPOINT},
                                  {.statement = statement},
                                  {.text = "RELEASE SAVEPOINT " SAVEPOINT}};
-    PGresult *results[4] = {NULL};
-    const size_t first = pg->transaction == 0 ? 0 : 1;
+    PGresult *results[3] = {NULL};
     TERN_TRY(tern_postgres_be_connected(pg));
-    tern_postgres_settle(pg);
     TERN_TRY(introduce(pg, statement));
-    enum tern_result result = tern_postgres_exchange(pg, steps + first, results + first, 4 - first);
-    if (first == 0 && tern_postgres_worked(results[0])) {
-        pg->transaction = tern_postgres_integer(results[0], 0, 0);
-    }
+    pg->has_written = true;
+    enum tern_result result = tern_postgres_exchange(pg, steps, results, 3);
     if (result == TERN_OK) {
-        note_written(pg, results[2]);
-    } else if (tern_postgres_worked(results[1]) && !tern_postgres_is_lost(pg)) {
+        note_written(pg, results[1]);
+    } else if (tern_postgres_worked(results[0]) && !tern_postgres_is_lost(pg)) {
         result = take_back(pg, result);
     }
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 3; i++) {
         PQclear(results[i]);
     }
     return result;
@@ -256,7 +248,9 @@ static enum tern_result next_result(struct postgres *pg, struct statement *state
         statement->result = PQgetResult(pg->connection);
     }
     if (statement->result == NULL) {
-        pg->active = pg->active == statement ? NULL : pg->active;
+        if (pg->active == statement) {
+            tern_postgres_end_rows(pg);
+        }
         return TERN_OK;
     }
     return tern_postgres_worked(statement->result) ? TERN_OK
@@ -273,14 +267,33 @@ static enum tern_result read_next(struct postgres *pg, struct statement *stateme
     return TERN_OK;
 }
 
+// Of a transaction that was given up the sentence stays which says why.
+static enum tern_result may_go_on(struct postgres *pg)
+{
+    if (pg->given_up != TERN_OK) {
+        return pg->given_up;
+    }
+    return pg->stop != NULL && atomic_load(pg->stop)
+               ? tern_sql_fail(&pg->base, TERN_ERR_IO, "it was told to stop")
+               : TERN_OK;
+}
+
+enum tern_result tern_postgres_post(struct tern_sql *sql, void *handle, bool changes)
+{
+    struct postgres *pg = postgres_of(sql);
+    TERN_TRY(may_go_on(pg));
+    TERN_TRY(tern_postgres_be_connected(pg));
+    tern_postgres_take_rows(pg);
+    TERN_TRY(introduce(pg, handle));
+    return tern_postgres_queue(pg, handle, changes);
+}
+
 enum tern_result tern_postgres_step(struct tern_sql *sql, void *handle, bool writes, bool *row)
 {
     struct postgres *pg = postgres_of(sql);
     struct statement *statement = handle;
     *row = false;
-    if (pg->stop != NULL && atomic_load(pg->stop)) {
-        return tern_sql_fail(sql, TERN_ERR_IO, "it was told to stop");
-    }
+    TERN_TRY(may_go_on(pg));
     if (writes) { // its rows, of which note_written() has the number, are for nobody
         return write_now(pg, statement);
     }
@@ -365,7 +378,7 @@ static enum tern_result take_piece(struct postgres *pg, const char *table, const
     snprintf(text, sizeof text, "SELECT substring(%s FROM %zu FOR %zu) FROM %s WHERE id = %llu",
              column, at + 1, len, table, (unsigned long long)id);
     TERN_TRY(tern_postgres_be_connected(pg));
-    tern_postgres_settle(pg);
+    TERN_TRY(tern_postgres_settle(pg));
     PGresult *result = PQexecParams(pg->connection, text, 0, NULL, NULL, NULL, NULL, BINARY);
     enum tern_result taken = TERN_OK;
     if (!tern_postgres_worked(result)) {
@@ -444,7 +457,10 @@ enum tern_result tern_postgres_put_pieces(struct tern_sql *sql, const char *tabl
 {
     struct postgres *pg = postgres_of(sql);
     char text[160];
-    TERN_TRY(tern_postgres_know_transaction(pg));
+    TERN_TRY(may_go_on(pg));
+    TERN_TRY(tern_postgres_be_connected(pg));
+    TERN_TRY(tern_postgres_settle(pg)); // libpq copies in no pipeline
+    pg->has_written = true;
     snprintf(text, sizeof text, "COPY %s (id, %s) FROM STDIN (FORMAT binary)", table, column);
     PGresult *begun = PQexec(pg->connection, text);
     enum tern_result result =

@@ -47,7 +47,7 @@ static enum tern_result share(struct postgres *pg)
 static enum tern_result read_version(struct postgres *pg, int64_t *version)
 {
     const struct step step = {.text = "SELECT version FROM schema_version"};
-    return tern_postgres_do(pg, &step, 1, version);
+    return tern_postgres_do(pg, &step, 1, version, 1);
 }
 
 enum tern_result tern_postgres_use(struct tern_sql *sql, enum tern_sql_use use)

@@ -68,7 +68,7 @@ enum tern_result tern_db_scaling_fix(struct tern_db *db, const uint8_t *body, si
 {
     TERN_TRY(put_file(db, "scaling", body, len));
     struct tern_query query = tern_query_write(db->sql, "DELETE FROM statistics");
-    return tern_query_run(&query);
+    return tern_query_post(&query);
 }
 
 static enum tern_result load_manifest(struct tern_db *db)
@@ -115,7 +115,7 @@ enum tern_result tern_db_set_clock(struct tern_db *db, const struct tern_db_fede
     memcpy(row.clock_boot, clock->clock_boot, sizeof row.clock_boot);
     row.clock_day_ms = clock->clock_day_ms;
     row.clock_steady_ms = clock->clock_steady_ms;
-    return tern_table_put(db, &tern_table_federation, &row, "");
+    return tern_table_put(db, &tern_table_federation, &row);
 }
 
 // A client that enrolled while the clock was ahead is seen after that whenever it comes: its time says
@@ -267,6 +267,7 @@ enum tern_result tern_db_open_again(const char *path, struct tern_db **out, char
 void tern_db_forget(struct tern_db *db)
 {
     tern_table_free_texts(db);
+    free(db->evaluators.ids);
     free(db->manifest);
     free(db->metadata);
 }
@@ -334,7 +335,7 @@ bool tern_db_damaged(struct tern_db *db)
 
 enum tern_result tern_db_begin(struct tern_db *db)
 {
-    db->knows_dropped = false;
+    db->is_current = false;
     return tern_sql_begin(db->sql);
 }
 
@@ -347,16 +348,20 @@ enum tern_result tern_db_commit(struct tern_db *db)
 {
     enum tern_result result = tern_totals_write(db);
     tern_totals_forget(db);
-    if (result != TERN_OK) {
+    if (result == TERN_OK) {
+        result = tern_sql_commit(db->sql);
+    } else {
         tern_sql_rollback(db->sql);
-        return TERN_ERR_IO;
+        result = TERN_ERR_IO;
     }
-    return tern_sql_commit(db->sql);
+    db->knows_dropped = db->knows_dropped && result == TERN_OK;
+    return result;
 }
 
 void tern_db_rollback(struct tern_db *db)
 {
     tern_totals_forget(db);
+    db->knows_dropped = false;
     tern_sql_rollback(db->sql);
 }
 
@@ -379,7 +384,10 @@ enum tern_result tern_db_touch(struct tern_db *db)
 
 bool tern_db_changed_by_others(struct tern_db *db)
 {
-    return tern_sql_changed_by_others(db->sql);
+    const bool changed = tern_sql_changed_by_others(db->sql);
+    db->is_current = true;
+    db->knows_dropped = db->knows_dropped && !changed;
+    return changed;
 }
 
 enum tern_result tern_db_backup(struct tern_db *db, const char *path, char why[256])

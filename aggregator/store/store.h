@@ -9,6 +9,10 @@
 //
 // Every function may return TERN_ERR_IO (disk, damaged file; tern_db_error() has the sentence);
 // only further results are listed. Times are Unix milliseconds.
+//
+// A write for which no other result is listed may be answered before the database has done it: what it would be refused
+// for, such as a client that is not there, then is TERN_ERR_IO of what comes later in the transaction, at the latest of
+// its commit; told at once, or later, it cannot be committed.
 #ifndef TERN_STORE_H
 #define TERN_STORE_H
 
@@ -276,8 +280,8 @@ TERN_MUST_USE enum tern_result tern_db_client_add(struct tern_db *db,
 // NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_get(struct tern_db *db, uint64_t id,
                                                   struct tern_db_client *client);
-// Stores what may change by what the client says and does. Whether it is revoked stays as it is:
-// the command line may have revoked it a moment ago. NOT_FOUND
+// Stores what may change by what the client says and does; it is there. Whether it is revoked stays as it is:
+// the command line may have revoked it a moment ago.
 TERN_MUST_USE enum tern_result tern_db_client_update(struct tern_db *db,
                                                      const struct tern_db_client *client);
 
@@ -401,10 +405,11 @@ struct tern_db_assignment {
 #include "store/tables/assignments.def"
 };
 
-// Inserts or replaces. NOT_FOUND: no such round or client.
+// Inserts or replaces, of a round and a client that are there. before: the state that is stored of it; NULL: it is new.
 // TERN_ERR_CONFLICT  its client has reported, and this one says otherwise
 TERN_MUST_USE enum tern_result tern_db_assignment_put(struct tern_db *db,
-                                                      const struct tern_db_assignment *assignment);
+                                                      const struct tern_db_assignment *assignment,
+                                                      const enum tern_db_assignment_state *before);
 // NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_assignment_get(struct tern_db *db, uint32_t round,
                                                       uint64_t client,
@@ -418,9 +423,8 @@ struct tern_db_update {
     const uint8_t *body; // the Update message as received
 };
 
-// Stores an update; (round, client) is its key.
-// TERN_ERR_CONFLICT  one is stored under it already;
-// NOT_FOUND  no such round or client; TERN_ERR_TOO_LARGE  above 1,000,000,000 bytes
+// Stores an update; (round, client), which are there, is its key, under which none is stored yet.
+// TERN_ERR_TOO_LARGE  above 1,000,000,000 bytes
 TERN_MUST_USE enum tern_result tern_db_update_put(struct tern_db *db,
                                                   const struct tern_db_update *update);
 // What is stored under (round, client), body NULL. NOT_FOUND
@@ -645,7 +649,7 @@ struct tern_db_ledger {
 #define COLUMN TERN_MEMBER
 #include "store/tables/ledger.def"
 };
-// The puts below insert or replace. NOT_FOUND: no such client.
+// The puts below insert or replace, of a client that is there.
 TERN_MUST_USE enum tern_result tern_db_ledger_put(struct tern_db *db,
                                                   const struct tern_db_ledger *ledger);
 TERN_MUST_USE enum tern_result tern_db_ledger_get(struct tern_db *db, uint64_t client,

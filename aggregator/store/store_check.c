@@ -56,7 +56,7 @@ enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms)
     struct tern_db_federation row;
     TERN_TRY(tern_db_federation(db, &row));
     row.checked_ms = now_ms;
-    return tern_table_put(db, &tern_table_federation, &row, "");
+    return tern_table_put(db, &tern_table_federation, &row);
 }
 
 void tern_db_stop_when(struct tern_db *db, const atomic_bool *stop)

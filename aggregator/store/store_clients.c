@@ -15,6 +15,7 @@
 enum tern_result tern_db_client_add(struct tern_db *db, struct tern_db_client *client)
 {
     client->has_psk = false;
+    db->evaluators.known = db->evaluators.known && !client->evaluator;
     return tern_table_insert(db, CLIENTS, client);
 }
 
@@ -150,7 +151,7 @@ enum tern_result tern_db_code_use(struct tern_db *db, const uint8_t hash[TERN_SH
 
 enum tern_result tern_db_ledger_put(struct tern_db *db, const struct tern_db_ledger *ledger)
 {
-    return tern_table_put(db, LEDGER, ledger, "");
+    return tern_table_put(db, LEDGER, ledger);
 }
 
 enum tern_result tern_db_ledger_get(struct tern_db *db, uint64_t client, struct tern_db_ledger *out)
@@ -174,7 +175,7 @@ struct tern_db_rows *tern_db_ledgers_after(struct tern_db *db, uint64_t after)
 
 enum tern_result tern_db_schedule_put(struct tern_db *db, const struct tern_db_schedule *schedule)
 {
-    return tern_table_put(db, SCHEDULE, schedule, "");
+    return tern_table_put(db, SCHEDULE, schedule);
 }
 
 enum tern_result tern_db_schedule_get(struct tern_db *db, uint64_t client,
@@ -205,7 +206,7 @@ const char *tern_evaluated_name(enum tern_db_evaluated model)
 enum tern_result tern_db_evaluation_put(struct tern_db *db,
                                         const struct tern_db_evaluation *evaluation)
 {
-    return tern_table_put(db, EVALUATIONS, evaluation, "");
+    return tern_table_put(db, EVALUATIONS, evaluation);
 }
 
 struct tern_db_rows *tern_db_evaluations(struct tern_db *db)
@@ -233,7 +234,7 @@ struct tern_db_rows *tern_db_evaluations_newest(struct tern_db *db)
 
 enum tern_result tern_db_metric_put(struct tern_db *db, const struct tern_db_metric *metric)
 {
-    return tern_table_put(db, METRICS, metric, "");
+    return tern_table_put(db, METRICS, metric);
 }
 
 struct tern_db_rows *tern_db_metrics_from(struct tern_db *db, uint32_t version)
@@ -289,5 +290,5 @@ enum tern_result tern_db_statistics_set_clock(struct tern_db *db, int64_t step)
     struct tern_query query = tern_query_write(
         db->sql, "UPDATE statistics SET received_ms = " TERN_NOT_BEFORE_1("received_ms + ?1"));
     tern_query_bind_bits(&query, (uint64_t)step);
-    return tern_query_run(&query);
+    return tern_query_post(&query);
 }

@@ -12,7 +12,7 @@ enum tern_result tern_db_meter_add(struct tern_db *db, const struct tern_db_mete
         TERN_TRY(tern_retention_has_dropped(db, meter->round, &dropped));
     }
     if (!dropped) { // a row that came later would stay for good
-        TERN_TRY(tern_table_put(db, METER, meter, ""));
+        TERN_TRY(tern_table_put(db, METER, meter));
     }
     return tern_totals_count_meter(db, meter);
 }

@@ -5,7 +5,7 @@
 
 enum tern_result tern_db_version_put(struct tern_db *db, const struct tern_db_version *version)
 {
-    return tern_table_put(db, &tern_table_versions, version, "");
+    return tern_table_put(db, &tern_table_versions, version);
 }
 
 enum tern_result tern_db_version_get(struct tern_db *db, uint32_t version,
@@ -150,7 +150,7 @@ enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version,
     }
     query = tern_query_write(db->sql, "DELETE" OPENS_NOTHING);
     tern_query_bind(&query, to_version);
-    return tern_query_run(&query);
+    return tern_query_post(&query);
 }
 
 // --- Between replicas

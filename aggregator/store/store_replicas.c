@@ -66,7 +66,7 @@ static enum tern_result change(struct tern_db *db, const char *text, uint64_t nu
     struct tern_query query = tern_query_write(db->sql, text);
     tern_query_bind(&query, number);
     tern_query_bind_blob(&query, id, TERN_SHA256_SIZE);
-    return tern_query_run(&query);
+    return tern_query_post(&query);
 }
 
 enum tern_result tern_db_replica_use(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
@@ -80,7 +80,7 @@ enum tern_result tern_db_replicas_set_clock(struct tern_db *db, int64_t step)
     struct tern_query query = tern_query_write(
         db->sql, "UPDATE replicas SET used_ms = " TERN_NOT_BEFORE_1("used_ms + ?1"));
     tern_query_bind_bits(&query, (uint64_t)step);
-    return tern_query_run(&query);
+    return tern_query_post(&query);
 }
 
 enum tern_result tern_db_replica_suspect(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
@@ -198,5 +198,5 @@ enum tern_result tern_db_replica_weights_put(struct tern_db *db, const uint8_t i
     memcpy(row.download, none, sizeof none);
     row.depth = 0;
     row.bytes = 0;
-    return tern_table_put(db, REPLICAS, &row, "");
+    return tern_table_put(db, REPLICAS, &row);
 }

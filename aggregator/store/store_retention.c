@@ -60,7 +60,7 @@ enum tern_result tern_db_prune(struct tern_db *db, uint32_t last)
     struct tern_query query = tern_query_write(db->sql, "UPDATE totals SET rounds_pruned = ?1"
                                                         " WHERE rounds_pruned < ?1");
     tern_query_bind(&query, last < most ? last : most);
-    return tern_query_run(&query);
+    return tern_query_post(&query);
 }
 
 // The oldest body, if it may go. NOT_FOUND
@@ -82,7 +82,7 @@ static enum tern_result drop(struct tern_db *db, uint64_t id)
 {
     struct tern_query query = tern_query_write(db->sql, "DELETE FROM update_bodies WHERE id = ?");
     tern_query_bind(&query, id);
-    return tern_query_run(&query);
+    return tern_query_post(&query);
 }
 
 static enum tern_result drop_bodies(struct tern_db *db, uint64_t bytes, bool *more)
@@ -163,7 +163,7 @@ static enum tern_result drop_rows(struct tern_db *db, uint32_t newest, bool *mor
     struct tern_query query = tern_query_write(db->sql, "UPDATE totals SET rows_pruned = ?");
     tern_query_bind(&query, round);
     db->knows_dropped = false;
-    return tern_query_run(&query);
+    return tern_query_post(&query);
 }
 
 enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes, uint32_t newest, bool *more)
@@ -174,11 +174,12 @@ enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes, uint32_t
 
 enum tern_result tern_retention_has_dropped(struct tern_db *db, uint32_t round, bool *dropped)
 {
-    if (!db->knows_dropped) {
+    if (!db->knows_dropped || !db->is_current) {
         struct tern_query query = tern_query_read(db->sql, "SELECT rows_pruned FROM totals");
         db->dropped = tern_query_row(&query) ? (uint32_t)tern_query_number(&query, UINT32_MAX) : 0;
         TERN_TRY(tern_query_end(&query));
         db->knows_dropped = true;
+        db->is_current = true;
     }
     *dropped = db->dropped >= round;
     return TERN_OK;
@@ -198,7 +199,7 @@ enum tern_result tern_db_prune_last(struct tern_db *db, uint64_t client, uint32_
         struct tern_query query = tern_query_write(db->sql, drops[i]);
         tern_query_bind(&query, round);
         tern_query_bind(&query, client);
-        TERN_TRY(tern_query_run(&query));
+        TERN_TRY(tern_query_post(&query));
     }
     return TERN_OK;
 }

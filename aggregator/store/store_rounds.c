@@ -9,8 +9,8 @@ static_assert(TERN_ASSIGNMENT_REPORTED == 2, "and that of assignments 2");
 
 enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_round *round)
 {
-    enum tern_result result = tern_table_put(db, &tern_table_rounds, round,
-                                             "WHERE rounds.state <> 1 OR excluded.state = 1");
+    enum tern_result result = tern_table_put_where(db, &tern_table_rounds, round,
+                                                   "WHERE rounds.state <> 1 OR excluded.state = 1");
     return result == TERN_ERR_NOT_FOUND ? TERN_ERR_CONFLICT : result;
 }
 
@@ -43,35 +43,30 @@ struct tern_db_rows *tern_db_rounds_after(struct tern_db *db, uint32_t after, ui
 
 // --- Assignments
 
-static enum tern_result add_assignment(struct tern_db *db, struct tern_db_assignment *row)
+static enum tern_result store_assignment(struct tern_db *db, const struct tern_db_assignment *row,
+                                         const enum tern_db_assignment_state *before)
 {
-    TERN_TRY(tern_table_insert(db, &tern_table_assignments, row));
-    return tern_totals_count_invitation(db, row->client);
+    if (before == NULL) {
+        TERN_TRY(tern_table_add(db, &tern_table_assignments, row));
+        return tern_totals_count_invitation(db, row->client);
+    }
+    return tern_table_update(db, &tern_table_assignments, row,
+                             *before == TERN_ASSIGNMENT_REPORTED ? "" : "AND state <> 2");
 }
 
 enum tern_result tern_db_assignment_put(struct tern_db *db,
-                                        const struct tern_db_assignment *assignment)
+                                        const struct tern_db_assignment *assignment,
+                                        const enum tern_db_assignment_state *before)
 {
-    struct tern_db_assignment row = *assignment;
-    const bool reports = row.state == TERN_ASSIGNMENT_REPORTED;
-    if (row.state == TERN_ASSIGNMENT_INVITED) { // nearly all of them are new
-        const enum tern_result invited = add_assignment(db, &row);
-        if (invited != TERN_ERR_CONFLICT) {
-            return invited;
-        }
+    const bool reports = assignment->state == TERN_ASSIGNMENT_REPORTED;
+    const bool reported = before != NULL && *before == TERN_ASSIGNMENT_REPORTED;
+    if (reported && !reports) {
+        return TERN_ERR_CONFLICT;
     }
-    const enum tern_result changed =
-        tern_table_update(db, &tern_table_assignments, &row, "AND state <> 2");
-    if (changed == TERN_OK) {
-        return reports ? tern_totals_count_report(db, row.round, row.client) : TERN_OK;
-    }
-    TERN_TRY(tern_db_may_miss(changed));
-    const enum tern_result added = add_assignment(db, &row);
-    if (added == TERN_ERR_CONFLICT && reports) { // it has reported before
-        return tern_table_update(db, &tern_table_assignments, &row, "");
-    }
-    TERN_TRY(added);
-    return reports ? tern_totals_count_report(db, row.round, row.client) : TERN_OK;
+    TERN_TRY(store_assignment(db, assignment, before));
+    return reports && !reported
+               ? tern_totals_count_report(db, assignment->round, assignment->client)
+               : TERN_OK;
 }
 
 enum tern_result tern_db_assignment_get(struct tern_db *db, uint32_t round, uint64_t client,
@@ -99,10 +94,11 @@ enum tern_result tern_db_update_put(struct tern_db *db, const struct tern_db_upd
     if (update->body_len > TERN_SQL_BLOB_MAX) {
         return TERN_ERR_TOO_LARGE;
     }
-    struct tern_db_update row = *update;
-    TERN_TRY(tern_table_insert(db, &tern_table_updates, &row));
-    struct tern_body_row body = {row.id, {update->body, update->body_len}};
-    TERN_TRY(tern_table_insert(db, &tern_table_update_bodies, &body));
+    TERN_TRY(tern_table_add(db, &tern_table_updates, update));
+    struct tern_query query = tern_query_write(
+        db->sql, "INSERT INTO update_bodies (id, body) VALUES ((SELECT max(id) FROM updates), ?)");
+    tern_query_bind_blob(&query, update->body, update->body_len);
+    TERN_TRY(tern_query_post(&query));
     tern_totals_count_update(db, update->body_len);
     return TERN_OK;
 }

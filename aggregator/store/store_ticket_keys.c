@@ -26,7 +26,7 @@ enum tern_result tern_db_ticket_keys_put(struct tern_db *db, const uint8_t seale
 {
     struct tern_db_ticket_keys row = {.changed_ms = now_ms, .sealed = {sealed, len}};
     memcpy(row.sealer, sealer, sizeof row.sealer);
-    return tern_table_put(db, TICKET_KEYS, &row, "");
+    return tern_table_put(db, TICKET_KEYS, &row);
 }
 
 enum tern_result tern_db_ticket_keys_drop(struct tern_db *db, uint64_t before_ms)

@@ -38,7 +38,7 @@ static enum tern_result put_part(struct tern_db *db, unsigned kind, const char *
     row.body.data = values + (size_t)part * PART_VALUES;
     row.body.len = part_bytes(count, part);
     row.crc32c = tern_crc32c(0, row.body.data, row.body.len);
-    return tern_table_put(db, &tern_table_weights, &row, "");
+    return tern_table_put(db, &tern_table_weights, &row);
 }
 
 // TERN_ERR_ARGUMENT  it has no values
@@ -206,7 +206,7 @@ static enum tern_result drop(struct tern_db *db, unsigned kind, const char *name
         tern_query_write(db->sql, "DELETE FROM weights WHERE kind = ? AND name = ?");
     tern_query_bind(&query, kind);
     tern_query_bind_text(&query, name, TERN_VECTOR_NAME_MAX);
-    return tern_query_run(&query);
+    return tern_query_post(&query);
 }
 
 enum tern_result tern_store_vector_drop(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],

@@ -591,12 +591,26 @@ enum tern_result tern_table_keep(struct tern_db *db, const struct tern_table *ta
     return insert(db, table, SHAPE_KEEP, row, added);
 }
 
-enum tern_result tern_table_put(struct tern_db *db, const struct tern_table *table, const void *row,
-                                const char *tail)
+enum tern_result tern_table_put_where(struct tern_db *db, const struct tern_table *table,
+                                      const void *row, const char *tail)
 {
     struct tern_query query = query_of(db, table, SHAPE_PUT, NULL, tail);
     bind_all(&query, table, is_given, row);
     return tern_query_run_one(&query);
+}
+
+enum tern_result tern_table_add(struct tern_db *db, const struct tern_table *table, const void *row)
+{
+    struct tern_query query = query_of(db, table, SHAPE_INSERT, NULL, "");
+    bind_all(&query, table, is_given, row);
+    return tern_query_post(&query); // it adds one, or fails
+}
+
+enum tern_result tern_table_put(struct tern_db *db, const struct tern_table *table, const void *row)
+{
+    struct tern_query query = query_of(db, table, SHAPE_PUT, NULL, "");
+    bind_all(&query, table, is_given, row);
+    return tern_query_post(&query); // likewise
 }
 
 enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *table,
@@ -605,7 +619,7 @@ enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *
     struct tern_query query = query_of(db, table, SHAPE_UPDATE, NULL, tail);
     bind_all(&query, table, is_set, row);
     bind_all(&query, table, finds, row);
-    return tern_query_run_one(&query);
+    return tern_query_post_one(&query);
 }
 
 // --- All rows

@@ -104,14 +104,21 @@ struct tern_purpose_total_row {
 
 // What a transaction adds to sums over history, written by its commit (store_totals.c): one row of what
 // many clients had in common, one of each client.
+#define TERN_CLIENTS_PENDING 256
 struct tern_pending_totals {
     struct tern_totals_row all;
     struct tern_purpose_total_row purposes[2][2][TERN_PURPOSE_COUNT]; // [trains][outside]
     struct tern_db_round_total round;                                 // the last that came
-    struct tern_db_client_total client;                               // likewise
-    uint64_t asked; // the last client that was asked after: whether it
-    bool trains;    // trains; client 0 does not
-    bool any;
+    struct tern_db_client_total clients[TERN_CLIENTS_PENDING];        // at its id modulo that
+    bool any;                                                         // else all of it is zeros
+};
+
+// Ids of clients that evaluate, ascending.
+struct tern_evaluators {
+    uint64_t *ids;
+    size_t count;
+    size_t room;
+    bool known; // in this transaction
 };
 
 // What is behind store.h. Whoever makes one for a connection frees it by tern_db_close().
@@ -124,7 +131,9 @@ struct tern_db {
     size_t manifest_len;
     char *metadata; // likewise
     struct tern_pending_totals pending;
-    bool knows_dropped; // in this transaction,
+    struct tern_evaluators evaluators;
+    bool is_current;    // what is known is that of this transaction, in which nobody else writes
+    bool knows_dropped; // what follows
     uint32_t dropped;   // the last round whose rows were dropped
 };
 
@@ -166,12 +175,19 @@ TERN_MUST_USE enum tern_result tern_table_insert(struct tern_db *db, const struc
 // Likewise, where one of this key may be there already and then stays. *added: it was not.
 TERN_MUST_USE enum tern_result tern_table_keep(struct tern_db *db, const struct tern_table *table,
                                                void *row, bool *added);
-// Adds a row, or changes the one of its key as the columns' rules say, where `tail` ("" or "WHERE
-// ...") allows that. NOT_FOUND  what it refers to, or `tail` did not allow it
+// Adds a row, or changes the one of its key as the columns' rules say, where `tail` ("WHERE ...") allows that.
+// NOT_FOUND  what it refers to, or `tail` did not allow it
+TERN_MUST_USE enum tern_result tern_table_put_where(struct tern_db *db,
+                                                    const struct tern_table *table, const void *row,
+                                                    const char *tail);
+
+// As tern_query_post_one() does it: adds a row, whose ID is not told;
+TERN_MUST_USE enum tern_result tern_table_add(struct tern_db *db, const struct tern_table *table,
+                                              const void *row);
+// adds a row, or changes the one of its key as the columns' rules say;
 TERN_MUST_USE enum tern_result tern_table_put(struct tern_db *db, const struct tern_table *table,
-                                              const void *row, const char *tail);
-// Changes the row of this ID, or key, as the columns' rules say, where `tail` ("" or "AND ...") allows that.
-// NOT_FOUND  there is none, or `tail` did not allow it
+                                              const void *row);
+// changes the row of this ID, or key, as the columns' rules say, where `tail` ("" or "AND ...") allows that.
 TERN_MUST_USE enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *table,
                                                  const void *row, const char *tail);
 

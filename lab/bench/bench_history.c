@@ -51,7 +51,7 @@ static enum tern_result report(struct tern_db *db, uint32_t round, uint64_t clie
                                             .exchanges = 1};
         TERN_TRY(tern_db_meter_add(db, &meter));
     }
-    TERN_TRY(tern_db_assignment_put(db, &assignment));
+    TERN_TRY(tern_db_assignment_put(db, &assignment, NULL));
     return tern_db_update_put(db, &update);
 }
 

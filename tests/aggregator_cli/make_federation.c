@@ -130,7 +130,7 @@ static enum tern_result add_update(struct maker *maker, uint32_t round, uint64_t
                                     .update_bytes = (uint32_t)update.body_len};
     struct tern_db_assignment assignment = {
         .round = round, .client = client, .state = TERN_ASSIGNMENT_REPORTED, .local_steps = 5};
-    TERN_TRY(tern_db_assignment_put(maker->db, &assignment));
+    TERN_TRY(tern_db_assignment_put(maker->db, &assignment, NULL));
     TERN_TRY(tern_db_update_put(maker->db, &update));
     TERN_TRY(tern_db_ledger_put(maker->db, &ledger));
     return add_meter(maker, round, client, update.body_len);

@@ -99,6 +99,23 @@ uint64_t fixture_client(struct fixture *fixture, uint8_t token)
     return client.id;
 }
 
+void fixture_refused(struct fixture *fixture, enum tern_result result, enum tern_result expected)
+{
+    assert_int_equal(result, test_store_is_postgres() ? TERN_OK : expected);
+    assert_int_equal(tern_db_commit(fixture->db), TERN_ERR_IO);
+    assert_true(tern_db_error(fixture->db)[0] != '\0');
+}
+
+void fixture_assignment(struct fixture *fixture, const struct tern_db_assignment *assignment)
+{
+    struct tern_db_assignment before;
+    const enum tern_result found =
+        tern_db_assignment_get(fixture->db, assignment->round, assignment->client, &before);
+    assert_ok(fixture, tern_db_may_miss(found));
+    assert_ok(fixture, tern_db_assignment_put(fixture->db, assignment,
+                                              found == TERN_OK ? &before.state : NULL));
+}
+
 void fixture_round(struct fixture *fixture, uint32_t round)
 {
     struct tern_db_round row = {.round = round, .state = TERN_ROUND_OPEN, .target = 3, .quorum = 2};

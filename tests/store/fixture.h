@@ -37,6 +37,11 @@ uint64_t fixture_client(struct fixture *fixture, uint8_t token);
 
 // Opens round `round`, in its own transaction.
 void fixture_round(struct fixture *fixture, uint32_t round);
+// Within a transaction, which ends with it: a write has failed, by `expected` where that is known at once, or does so
+// by the commit.
+void fixture_refused(struct fixture *fixture, enum tern_result result, enum tern_result expected);
+// Within a transaction: puts it, whatever is there.
+void fixture_assignment(struct fixture *fixture, const struct tern_db_assignment *assignment);
 
 // An update whose body is `len` bytes that depend on round and client, with its hash. body must
 // hold len bytes and outlive the update.

@@ -96,7 +96,7 @@ static void put_assignment(struct fixture *f, uint32_t round, uint64_t client,
 {
     const struct tern_db_assignment row = {.round = round, .client = client, .state = state};
     assert_ok(f, tern_db_begin(f->db));
-    assert_ok(f, tern_db_assignment_put(f->db, &row));
+    fixture_assignment(f, &row);
     assert_ok(f, tern_db_commit(f->db));
 }
 
@@ -166,6 +166,103 @@ static void sums_over_history_tell_of_each_client(void **state)
     assert_int_equal(client.invited, 0);
     assert_false(tern_db_next(rows, &client));
     assert_ok(f, tern_db_end(rows));
+}
+
+static enum tern_result meter_upload(struct tern_db *db, uint32_t round, uint64_t client)
+{
+    const struct tern_db_meter row = {
+        .round = round, .client = client, .purpose = TERN_PURPOSE_UPLOAD, .exchanges = 1};
+    return tern_db_meter_add(db, &row);
+}
+
+// More than a transaction keeps in memory, and in an order in which they take each other's place.
+#define CROWD 600
+
+static void each_of_a_crowd_has_its_sums(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client_total total;
+    uint64_t count = 0;
+    assert_ok(f, tern_db_begin(f->db));
+    for (uint64_t i = 0; i < 2 * CROWD; i++) {
+        assert_ok(f, meter_upload(f->db, 0, 1 + i % CROWD));
+    }
+    assert_ok(f, tern_db_commit(f->db));
+    struct tern_db_rows *rows = tern_db_client_totals(f->db);
+    while (tern_db_next(rows, &total)) {
+        assert_int_equal(total.client, ++count);
+        assert_int_equal(total.exchanges, 2);
+    }
+    assert_ok(f, tern_db_end(rows));
+    assert_int_equal(count, CROWD);
+}
+
+static void who_has_just_come_evaluates(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client evaluator = {.token_hash = {2}, .evaluator = true};
+    struct tern_db_meter all;
+    struct tern_db_meter outside;
+    fixture_client(f, 1);
+    fixture_round(f, 1);
+    for (int kept = 0; kept < 2; kept++) { // the first one is gone with its transaction
+        assert_ok(f, tern_db_begin(f->db));
+        assert_ok(f, meter_upload(f->db, 1, 1));
+        assert_ok(f, tern_db_client_add(f->db, &evaluator));
+        assert_int_equal(evaluator.id, 2);
+        assert_ok(f, meter_upload(f->db, 1, 2));
+        if (kept) {
+            assert_ok(f, tern_db_commit(f->db));
+        } else {
+            tern_db_rollback(f->db);
+            assert_ok(f, tern_db_begin(f->db));
+            assert_ok(f, meter_upload(f->db, 1, 2)); // nobody who evaluates
+            assert_ok(f, tern_db_commit(f->db));
+        }
+    }
+    assert_ok(f, tern_db_meter_training(f->db, &all, &outside));
+    assert_int_equal(all.exchanges, 2);
+}
+
+// begin looks whether others have written, or does not.
+static void expect_no_row(struct fixture *f, bool looks)
+{
+    assert_ok(f, tern_db_begin(f->db));
+    if (looks) {
+        assert_true(tern_db_changed_by_others(f->db));
+    }
+    assert_ok(f, meter_upload(f->db, 1, 1));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(all_of(f, tern_db_meters(f->db)).count, 0);
+}
+
+static void what_others_have_dropped_is_known(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_round round = {.round = 1, .state = TERN_ROUND_COMMITTED};
+    struct tern_db *other = NULL;
+    char why[256];
+    for (int looks = 0; looks < 2; looks++) {
+        fixture_teardown(state);
+        fixture_setup(state);
+        f = *state;
+        assert_int_equal(tern_db_open_again(f->path, &other, why), TERN_OK);
+        fixture_client(f, 1);
+        assert_ok(f, tern_db_begin(f->db));
+        (void)tern_db_changed_by_others(f->db);
+        assert_ok(f, tern_db_round_put(f->db, &round));
+        assert_ok(f, meter_upload(f->db, 1, 1));
+        assert_ok(f, tern_db_commit(f->db));
+        assert_int_equal(all_of(f, tern_db_meters(f->db)).count, 1);
+        assert_int_equal(tern_db_begin(other), TERN_OK);
+        assert_int_equal(tern_db_prune(other, 1), TERN_OK);
+        for (bool more = true; more;) {
+            assert_int_equal(tern_db_prune_some(other, UINT64_MAX, 0, &more), TERN_OK);
+        }
+        assert_int_equal(tern_db_commit(other), TERN_OK);
+        expect_no_row(f, looks);
+        tern_db_close(other);
+    }
 }
 
 static void a_commit_and_retention_are_counted_once(void **state)
@@ -248,6 +345,9 @@ int main(void)
         TEST(sums_agree_with_the_rows),
         TEST(sums_over_history_tell_who_trains),
         TEST(sums_over_history_tell_of_each_client),
+        TEST(each_of_a_crowd_has_its_sums),
+        TEST(who_has_just_come_evaluates),
+        TEST(what_others_have_dropped_is_known),
         TEST(a_commit_and_retention_are_counted_once),
         TEST(counts_tell_what_is_there),
     };

@@ -9,9 +9,12 @@
 #include <libpq-fe.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -19,7 +22,12 @@
 
 // --- A server between, which cuts the connection once
 
-enum cut { CUT_BEFORE_COMMIT, CUT_BEHIND_COMMIT };
+// How often the server has answered.
+struct turns {
+    _Atomic unsigned count;
+};
+
+enum cut { CUT_BEFORE_COMMIT, CUT_BEHIND_COMMIT, CUT_NEVER };
 
 static int socket_at(const char *folder, struct sockaddr_un *address)
 {
@@ -41,32 +49,38 @@ static bool pass(int from, int to, const char *until, bool *seen, bool passes)
 }
 
 // Both ends say COMMIT, with a NUL behind it: one that it shall be done, the other that it is.
-static void pass_on(int client, int server, enum cut cut, bool cuts, bool *has_cut)
+static void pass_on(int client, int server, enum cut cut, bool cuts, bool *has_cut,
+                    struct turns *turns)
 {
+    bool asks = false;
     struct pollfd ends[2] = {{.fd = client, .events = POLLIN}, {.fd = server, .events = POLLIN}};
     bool asked = false;
     bool done = false;
     for (bool goes_on = true; goes_on && poll(ends, 2, -1) > 0;) {
         if (ends[0].revents != 0) {
             goes_on = pass(client, server, "COMMIT", &asked, !cuts || cut == CUT_BEHIND_COMMIT);
+            asks = true;
         }
         if (goes_on && ends[1].revents != 0) {
             goes_on = pass(server, client, "COMMIT", &done, !cuts);
+            turns->count += asks;
+            asks = false;
         }
     }
     *has_cut = *has_cut || asked;
 }
 
-static void serve_between(const char *real, int listener, enum cut cut)
+static void serve_between(const char *real, int listener, enum cut cut, struct turns *turns)
 {
-    bool has_cut = false;
+    bool has_cut = cut == CUT_NEVER;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // also with a test that fails
     for (int client; (client = accept(listener, NULL, NULL)) >= 0;) {
         struct sockaddr_un address;
         const int server = socket_at(real, &address);
         if (connect(server, (const struct sockaddr *)&address, sizeof address) != 0) {
             _exit(1);
         }
-        pass_on(client, server, cut, !has_cut, &has_cut);
+        pass_on(client, server, cut, !has_cut, &has_cut, turns);
         close(client);
         close(server);
     }
@@ -75,6 +89,7 @@ static void serve_between(const char *real, int listener, enum cut cut)
 
 struct between {
     pid_t process;
+    struct turns *turns;
     char path[512]; // of the fixture's database through it
 };
 
@@ -92,10 +107,13 @@ static struct between start_between(const struct fixture *fixture, enum cut cut)
     const int listener = socket_at(fixture->folder, &address);
     assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(listener, 8), 0);
+    between.turns = mmap(NULL, sizeof *between.turns, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(between.turns != MAP_FAILED);
     between.process = fork();
     assert_true(between.process >= 0);
     if (between.process == 0) {
-        serve_between(real, listener, cut);
+        serve_between(real, listener, cut, between.turns);
     }
     close(listener);
     return between;
@@ -105,6 +123,7 @@ static void stop_between(const struct between *between)
 {
     assert_int_equal(kill(between->process, SIGKILL), 0);
     assert_int_equal(waitpid(between->process, NULL, 0), between->process);
+    munmap(between->turns, sizeof *between->turns);
 }
 
 static struct tern_db *open_at(const char *path)
@@ -259,6 +278,319 @@ static void rows_end_with_their_connection(void **state)
     tern_db_close(named.db);
 }
 
+// --- Writes that are queued
+
+static void do_sql(const char *url, const char *sql)
+{
+    PGconn *connection = PQconnectdb(url);
+    PGresult *result = PQexec(connection, sql);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK) {
+        fail_msg("%s: %s", sql, PQerrorMessage(connection));
+    }
+    PQclear(result);
+    PQfinish(connection);
+}
+
+static enum tern_result queue_schedule(struct tern_db *db, uint32_t local_steps)
+{
+    const struct tern_db_schedule row = {.client = 1, .local_steps = local_steps};
+    return tern_db_schedule_put(db, &row);
+}
+
+static enum tern_result queue_ledger(struct tern_db *db, uint32_t sequence)
+{
+    const struct tern_db_ledger row = {.client = 1, .sequence = sequence};
+    return tern_db_ledger_put(db, &row);
+}
+
+static uint32_t scheduled(struct fixture *f)
+{
+    struct tern_db_schedule row = {.local_steps = 0};
+    assert_ok(f, tern_db_may_miss(tern_db_schedule_get(f->db, 1, &row)));
+    return row.local_steps;
+}
+
+static uint32_t in_ledger(struct fixture *f)
+{
+    struct tern_db_ledger row = {.sequence = 0};
+    assert_ok(f, tern_db_may_miss(tern_db_ledger_get(f->db, 1, &row)));
+    return row.sequence;
+}
+
+// The disk is full for each new row of the schedule.
+static void fill_disk(struct fixture *f)
+{
+    do_sql(f->path,
+           "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION"
+           " 'no space left' USING ERRCODE = '53100'; END$$;"
+           "CREATE TRIGGER fail BEFORE INSERT ON schedule FOR EACH ROW EXECUTE FUNCTION fail()");
+}
+
+static void expect_full_disk(struct tern_db *db)
+{
+    assert_non_null(strstr(tern_db_error(db), "the disk of PostgreSQL is full"));
+    assert_non_null(strstr(tern_db_error(db), "INSERT INTO schedule"));
+}
+
+static void a_queued_write_that_fails_ends_its_transaction(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client client;
+    const uint64_t id = fixture_client(f, 1);
+    fill_disk(f);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, queue_ledger(f->db, 7));
+    assert_ok(f, queue_schedule(f->db, 1));
+    assert_ok(f, queue_ledger(f->db, 8));
+    // Not the failure of what is asked, and the same for all that follows.
+    assert_int_equal(tern_db_client_get(f->db, id, &client), TERN_ERR_IO);
+    expect_full_disk(f->db);
+    assert_int_equal(tern_db_client_get(f->db, id, &client), TERN_ERR_IO);
+    assert_int_equal(add(f->db, 2), TERN_ERR_IO);
+    assert_int_equal(queue_ledger(f->db, 9), TERN_ERR_IO);
+    expect_full_disk(f->db);
+    assert_int_equal(tern_db_commit(f->db), TERN_ERR_IO);
+    expect_full_disk(f->db);
+    assert_int_equal(in_ledger(f), 0);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, queue_ledger(f->db, 10));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(in_ledger(f), 10);
+}
+
+// With nothing between that looks: COMMIT is on its way along with it.
+static void a_queued_write_that_fails_is_found_by_the_commit(void **state)
+{
+    struct fixture *f = *state;
+    fixture_client(f, 1);
+    fill_disk(f);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, queue_ledger(f->db, 7));
+    assert_ok(f, queue_schedule(f->db, 1));
+    assert_int_equal(tern_db_commit(f->db), TERN_ERR_IO);
+    expect_full_disk(f->db);
+    assert_int_equal(in_ledger(f), 0);
+    assert_int_equal(add_alone(f->db, 2), TERN_OK);
+}
+
+// As by SQLite: what fails by itself is no reason to end the transaction of what was queued before it.
+static void a_queued_write_outlives_a_refused_one(void **state)
+{
+    struct fixture *f = *state;
+    fixture_client(f, 1);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, queue_schedule(f->db, 1));
+    assert_int_equal(add(f->db, 1), TERN_ERR_CONFLICT);
+    assert_ok(f, queue_ledger(f->db, 7));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(scheduled(f), 1);
+    assert_int_equal(in_ledger(f), 7);
+}
+
+static void what_is_queued_is_rolled_back(void **state)
+{
+    struct fixture *f = *state;
+    fixture_client(f, 1);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, queue_schedule(f->db, 1));
+    tern_db_rollback(f->db);
+    assert_int_equal(scheduled(f), 0);
+    struct tern_db *other = open_at(f->path);
+    assert_int_equal(tern_db_begin(other), TERN_OK);
+    assert_int_equal(queue_schedule(other, 2), TERN_OK);
+    tern_db_close(other); // and by a close
+    assert_int_equal(scheduled(f), 0);
+    fill_disk(f); // what would fail, too, unseen
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, queue_schedule(f->db, 3));
+    tern_db_rollback(f->db);
+    assert_int_equal(scheduled(f), 0);
+    assert_int_equal(add_alone(f->db, 2), TERN_OK);
+}
+
+// The server finds nothing wrong with it: no COMMIT may be on its way yet.
+static void a_change_of_nothing_stores_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client client = {.id = fixture_client(f, 1)};
+    for (uint32_t i = 1; i <= 2;
+         i++) { // the first time to have the statements prepared, which looks
+        assert_ok(f, tern_db_begin(f->db));
+        assert_ok(f, queue_schedule(f->db, i));
+        assert_ok(f, queue_ledger(f->db, i));
+        assert_ok(f, tern_db_client_update(f->db, &client));
+        assert_int_equal(tern_db_commit(f->db), i == 1 ? TERN_OK : TERN_ERR_IO);
+        client.id = 77;
+    }
+    assert_non_null(strstr(tern_db_error(f->db), "UPDATE clients"));
+    assert_int_equal(scheduled(f), 1);
+    assert_int_equal(in_ledger(f), 1);
+}
+
+static void what_is_queued_is_lost_with_its_connection(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client client;
+    const uint64_t id = fixture_client(f, 1);
+    const struct named named = open_named(f);
+    for (int looks = 0; looks < 2; looks++) {
+        assert_int_equal(tern_db_begin(named.db), TERN_OK);
+        assert_int_equal(queue_schedule(named.db, 1), TERN_OK);
+        end_connection(&named);
+        assert_int_equal(queue_schedule(named.db, 2), TERN_OK); // nobody has looked
+        if (looks) {
+            assert_int_equal(tern_db_client_get(named.db, id, &client), TERN_ERR_IO);
+        }
+        assert_int_equal(tern_db_commit(named.db), TERN_ERR_IO);
+        assert_true(tern_db_error(named.db)[0] != '\0');
+        assert_int_equal(scheduled(f), 0);
+        assert_int_equal(tern_db_client_get(named.db, id, &client), TERN_OK);
+    }
+    assert_int_equal(tern_db_begin(named.db), TERN_OK);
+    assert_int_equal(queue_schedule(named.db, 3), TERN_OK);
+    assert_int_equal(tern_db_commit(named.db), TERN_OK);
+    assert_int_equal(scheduled(f), 3);
+    tern_db_close(named.db);
+}
+
+// COMMIT goes along with what is queued, and its reply is lost.
+static void a_queue_whose_reply_is_lost_was_stored(void **state)
+{
+    struct fixture *f = *state;
+    fixture_client(f, 1);
+    const struct between between = start_between(f, CUT_BEHIND_COMMIT);
+    struct tern_db *db = open_at(between.path);
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(queue_schedule(db, 3), TERN_OK);
+    assert_int_equal(tern_db_commit(db), TERN_OK);
+    assert_int_equal(scheduled(f), 3);
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(queue_schedule(db, 4), TERN_OK);
+    assert_int_equal(tern_db_commit(db), TERN_OK);
+    assert_int_equal(scheduled(f), 4);
+    tern_db_close(db);
+    stop_between(&between);
+}
+
+static void a_queue_that_is_lost_was_not(void **state)
+{
+    struct fixture *f = *state;
+    fixture_client(f, 1);
+    const struct between between = start_between(f, CUT_BEFORE_COMMIT);
+    struct tern_db *db = open_at(between.path);
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(queue_schedule(db, 3), TERN_OK);
+    assert_int_equal(tern_db_commit(db), TERN_ERR_IO);
+    assert_non_null(strstr(tern_db_error(db), "nothing of this was stored"));
+    assert_int_equal(scheduled(f), 0);
+    tern_db_close(db);
+    stop_between(&between);
+}
+
+// What one client leaves behind in a round, in one transaction.
+static void report(struct fixture *f, struct tern_db *db, uint32_t round)
+{
+    uint8_t body[200];
+    const struct tern_db_update update = fixture_update(round, 1, body, sizeof body);
+    struct tern_db_assignment row = {.round = round, .client = 1};
+    const struct tern_db_meter meter = {
+        .round = round, .client = 1, .purpose = TERN_PURPOSE_UPLOAD, .exchanges = 1};
+    struct tern_db_client client;
+    fixture_round(f, round);
+    assert_int_equal(tern_db_client_get(db, 1, &client), TERN_OK);
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(tern_db_assignment_put(db, &row, NULL), TERN_OK);
+    row.state = TERN_ASSIGNMENT_REPORTED;
+    assert_int_equal(tern_db_assignment_put(db, &row, &(enum tern_db_assignment_state){0}),
+                     TERN_OK);
+    assert_int_equal(queue_schedule(db, round), TERN_OK);
+    assert_int_equal(tern_db_update_put(db, &update), TERN_OK);
+    assert_int_equal(queue_ledger(db, round), TERN_OK);
+    assert_int_equal(tern_db_client_update(db, &client), TERN_OK);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(tern_db_meter_add(db, &meter), TERN_OK);
+    }
+    assert_int_equal(tern_db_commit(db), TERN_OK);
+}
+
+// The look at the clients before; the beginning; whether rows were dropped and who evaluates, which the meter asks;
+// that each change has changed a row, and the commit.
+#define MOST_TURNS 6
+
+static void a_transaction_takes_few_trips(void **state)
+{
+    struct fixture *f = *state;
+    fixture_client(f, 1);
+    const struct between between = start_between(f, CUT_NEVER);
+    struct tern_db *db = open_at(between.path);
+    report(f, db, 1); // statements are prepared
+    const unsigned before = between.turns->count;
+    report(f, db, 2);
+    const unsigned turns = between.turns->count - before;
+    assert_in_range(turns, 1, MOST_TURNS);
+    tern_db_close(db);
+    stop_between(&between);
+}
+
+#define MANY 1500 // several times of what is queued at once
+#define SOME 40
+#define BODY 400000 // together more than what sockets hold
+
+static void as_much_is_queued_as_there_is(void **state)
+{
+    struct fixture *f = *state;
+    static uint8_t body[BODY];
+    struct tern_db_update update;
+    fixture_client(f, 1);
+    for (uint32_t round = 1; round <= SOME; round++) {
+        fixture_round(f, round);
+    }
+    assert_ok(f, tern_db_begin(f->db));
+    for (uint32_t i = 1; i <= MANY; i++) {
+        assert_ok(f, queue_schedule(f->db, i));
+    }
+    for (uint32_t round = 1; round <= SOME; round++) {
+        update = fixture_update(round, 1, body, sizeof body);
+        assert_ok(f, tern_db_update_put(f->db, &update));
+        assert_ok(f, queue_ledger(f->db, round));
+    }
+    assert_int_equal(scheduled(f), MANY); // in its own transaction
+    assert_int_equal(in_ledger(f), SOME);
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(scheduled(f), MANY);
+    for (uint32_t round = 1; round <= SOME; round++) {
+        assert_ok(f, tern_db_update_find(f->db, round, 1, &update));
+        assert_int_equal(update.id, round);
+        assert_int_equal(update.body_len, BODY);
+    }
+    assert_ok(f, tern_db_check(f->db)); // each body by its hash
+}
+
+static enum tern_result view_zeros(void *ctx, size_t at, size_t len, const uint8_t **data)
+{
+    (void)at;
+    (void)len;
+    *data = ctx;
+    return TERN_OK;
+}
+
+// What libpq does in no pipeline comes behind the queue.
+static void a_value_in_pieces_follows_what_is_queued(void **state)
+{
+    struct fixture *f = *state;
+    static uint8_t body[100000];
+    struct tern_db_download download = {.size = sizeof body, .to_version = 1};
+    fixture_client(f, 1);
+    tern_sha256(body, sizeof body, download.sha256);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, queue_schedule(f->db, 5));
+    assert_ok(f, tern_db_download_put_pieces(f->db, &download, view_zeros, body));
+    assert_ok(f, queue_schedule(f->db, 6));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(scheduled(f), 6);
+    assert_ok(f, tern_db_download_get(f->db, download.sha256, &download, NULL, 0));
+}
+
 // --- Services
 
 static void two_services_do_not_serve_one_database(void **state)
@@ -272,17 +604,6 @@ static void two_services_do_not_serve_one_database(void **state)
     tern_db_close(f->db);
     assert_int_equal(tern_db_hold(other), TERN_OK);
     f->db = other;
-}
-
-static void do_sql(const char *url, const char *sql)
-{
-    PGconn *connection = PQconnectdb(url);
-    PGresult *result = PQexec(connection, sql);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK) {
-        fail_msg("%s: %s", sql, PQerrorMessage(connection));
-    }
-    PQclear(result);
-    PQfinish(connection);
 }
 
 static void who_may_not_write_does_not_serve(void **state)
@@ -525,6 +846,17 @@ static int run_tests_of_a_server(void)
         TEST(a_connection_that_ends_is_made_anew),
         TEST(a_transaction_ends_with_its_connection),
         TEST(rows_end_with_their_connection),
+        TEST(a_queued_write_that_fails_ends_its_transaction),
+        TEST(a_queued_write_that_fails_is_found_by_the_commit),
+        TEST(a_queued_write_outlives_a_refused_one),
+        TEST(what_is_queued_is_rolled_back),
+        TEST(a_change_of_nothing_stores_nothing),
+        TEST(what_is_queued_is_lost_with_its_connection),
+        TEST(a_queue_whose_reply_is_lost_was_stored),
+        TEST(a_queue_that_is_lost_was_not),
+        TEST(a_transaction_takes_few_trips),
+        TEST(as_much_is_queued_as_there_is),
+        TEST(a_value_in_pieces_follows_what_is_queued),
         TEST(two_services_do_not_serve_one_database),
         TEST(who_may_not_write_does_not_serve),
         TEST(tables_of_another_program_are_left_alone),

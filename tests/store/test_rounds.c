@@ -106,21 +106,17 @@ static void assignments_belong_to_round_and_client(void **state)
     fixture_round(f, 2);
     assert_ok(f, tern_db_begin(f->db));
     struct tern_db_assignment a = {.round = 1, .client = 2, .local_steps = 20, .invited_ms = 5};
-    assert_ok(f, tern_db_assignment_put(f->db, &a));
+    const enum tern_db_assignment_state reported = TERN_ASSIGNMENT_REPORTED;
+    fixture_assignment(f, &a);
     a.client = 1;
-    assert_ok(f, tern_db_assignment_put(f->db, &a));
+    fixture_assignment(f, &a);
     a.state = TERN_ASSIGNMENT_REPORTED;
-    assert_ok(f, tern_db_assignment_put(f->db, &a));
+    fixture_assignment(f, &a);
     a.state = TERN_ASSIGNMENT_REPLACED;
-    assert_int_equal(tern_db_assignment_put(f->db, &a), TERN_ERR_CONFLICT);
+    assert_int_equal(tern_db_assignment_put(f->db, &a, &reported), TERN_ERR_CONFLICT);
     a.state = TERN_ASSIGNMENT_REPORTED;
     a.round = 2;
-    assert_ok(f, tern_db_assignment_put(f->db, &a));
-    a.client = 9;
-    assert_int_equal(tern_db_assignment_put(f->db, &a), TERN_ERR_NOT_FOUND);
-    a.client = 1;
-    a.round = 9;
-    assert_int_equal(tern_db_assignment_put(f->db, &a), TERN_ERR_NOT_FOUND);
+    fixture_assignment(f, &a);
     assert_ok(f, tern_db_commit(f->db));
     uint64_t sum = 0;
     struct tern_db_rows *rows = tern_db_assignments(f->db, 1);
@@ -208,6 +204,41 @@ static void a_visitor_stops_with_its_own_result(void **state)
     assert_int_equal(got.count, 1);
 }
 
+static void refuse_assignment(struct fixture *f, const struct tern_db_assignment *assignment,
+                              const enum tern_db_assignment_state *before,
+                              enum tern_result expected)
+{
+    assert_ok(f, tern_db_begin(f->db));
+    fixture_refused(f, tern_db_assignment_put(f->db, assignment, before), expected);
+}
+
+// Who is wrong about what is stored stores nothing.
+static void an_assignment_goes_on_from_the_stored_one(void **state)
+{
+    struct fixture *f = *state;
+    const enum tern_db_assignment_state invited = TERN_ASSIGNMENT_INVITED;
+    struct tern_db_assignment a = {.round = 1, .client = 1, .state = TERN_ASSIGNMENT_TASKED};
+    struct tern_db_assignment got;
+    with_three_clients(f);
+    refuse_assignment(f, &a, &invited, TERN_ERR_NOT_FOUND);
+    a.client = 9;
+    refuse_assignment(f, &a, NULL, TERN_ERR_NOT_FOUND);
+    a.client = 1;
+    a.round = 9;
+    refuse_assignment(f, &a, NULL, TERN_ERR_NOT_FOUND);
+    a.round = 1;
+    assert_int_equal(tern_db_assignment_get(f->db, 1, 1, &got), TERN_ERR_NOT_FOUND);
+    a.state = TERN_ASSIGNMENT_REPORTED;
+    assert_ok(f, tern_db_begin(f->db));
+    fixture_assignment(f, &a);
+    assert_ok(f, tern_db_commit(f->db));
+    refuse_assignment(f, &a, NULL, TERN_ERR_CONFLICT);
+    a.state = TERN_ASSIGNMENT_TASKED;
+    refuse_assignment(f, &a, &invited, TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_assignment_get(f->db, 1, 1, &got));
+    assert_int_equal(got.state, TERN_ASSIGNMENT_REPORTED);
+}
+
 static void an_update_is_stored_once(void **state)
 {
     struct fixture *f = *state;
@@ -216,13 +247,14 @@ static void an_update_is_stored_once(void **state)
     uint8_t body[50];
     struct tern_db_update other = fixture_update(1, 1, body, sizeof body);
     assert_ok(f, tern_db_begin(f->db));
-    assert_int_equal(tern_db_update_put(f->db, &other), TERN_ERR_CONFLICT);
+    fixture_refused(f, tern_db_update_put(f->db, &other), TERN_ERR_CONFLICT);
     other.round = 7;
-    assert_int_equal(tern_db_update_put(f->db, &other), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_begin(f->db));
+    fixture_refused(f, tern_db_update_put(f->db, &other), TERN_ERR_NOT_FOUND);
     other.round = 1;
     other.client = 7;
-    assert_int_equal(tern_db_update_put(f->db, &other), TERN_ERR_NOT_FOUND);
-    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_begin(f->db));
+    fixture_refused(f, tern_db_update_put(f->db, &other), TERN_ERR_NOT_FOUND);
 
     struct tern_db_update found;
     assert_ok(f, tern_db_update_find(f->db, 1, 1, &found));
@@ -289,7 +321,7 @@ static void put_participation(struct fixture *f, uint32_t round, uint64_t client
     put_update(f, round, client, 10);
     put_last(f, client, round);
     assert_ok(f, tern_db_begin(f->db));
-    assert_ok(f, tern_db_assignment_put(f->db, &asked));
+    fixture_assignment(f, &asked);
     assert_ok(f, tern_db_meter_add(f->db, &meter));
     assert_ok(f, tern_db_commit(f->db));
 }
@@ -523,6 +555,7 @@ int main(void)
         TEST(assignments_belong_to_round_and_client),
         TEST(updates_come_back_in_client_order),
         TEST(a_visitor_stops_with_its_own_result),
+        TEST(an_assignment_goes_on_from_the_stored_one),
         TEST(an_update_is_stored_once),
         TEST(retention_drops_bodies_and_keeps_the_last_update),
         TEST(retention_drops_rows_that_nobody_needs),
