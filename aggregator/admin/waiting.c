@@ -282,13 +282,13 @@ static enum tern_result count_trainer(struct tern_db *db, const struct tern_wait
     TERN_TRY(tern_db_may_miss(tern_db_schedule_get(db, client->id, &schedule)));
     const uint64_t left =
         client->budget_left > client->budget_spent ? client->budget_left - client->budget_spent : 0;
-    const struct tern_trainer trainer = {client->tags,
-                                         client->created_ms,
-                                         client->last_seen_ms,
-                                         client->budgeted,
-                                         left,
-                                         schedule.least_bytes,
-                                         has_its};
+    const struct tern_waited trainer = {client->tags,
+                                        client->created_ms,
+                                        client->last_seen_ms,
+                                        client->budgeted,
+                                        left,
+                                        schedule.least_bytes,
+                                        has_its};
     tern_trainers_add(&facts->trainers, known->rules, &trainer, known->now_ms);
     if (tern_trainer_is_untold(known->rules, &trainer, known->now_ms)) {
         tern_waiting_add(waiting, client, false, 0);

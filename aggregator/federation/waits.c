@@ -31,10 +31,10 @@ static bool may_train(const struct client *client)
     return !client->row.evaluator && !client->row.revoked;
 }
 
-static struct tern_trainer trainer_of(const struct client *client)
+static struct tern_waited trainer_of(const struct client *client)
 {
     const struct tern_db_client *row = &client->row;
-    return (struct tern_trainer){
+    return (struct tern_waited){
         .tags = row->tags,
         .created_ms = row->created_ms,
         .last_seen_ms = row->last_seen_ms,
@@ -53,7 +53,7 @@ static void count_clients(const struct tern_federation *federation,
     facts->trainers = (struct tern_trainers){.enrolled = 0};
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         const struct client *client = &federation->clients.list[i];
-        const struct tern_trainer trainer = trainer_of(client);
+        const struct tern_waited trainer = trainer_of(client);
         if (may_train(client)) {
             tern_trainers_add(&facts->trainers, rules, &trainer, now);
         }
@@ -106,7 +106,7 @@ void tern_federation_untold(const struct tern_federation *federation, uint64_t n
     tern_federation_wait_rules(&federation->config, &rules);
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         const struct client *client = &federation->clients.list[i];
-        const struct tern_trainer trainer = trainer_of(client);
+        const struct tern_waited trainer = trainer_of(client);
         if (may_train(client) && tern_trainer_is_untold(&rules, &trainer, now)) {
             take(ctx, &client->row, false, 0);
         }

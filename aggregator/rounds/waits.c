@@ -16,21 +16,21 @@ const char *tern_wait_name(enum tern_wait wait)
 }
 
 // Whether a byte budget has less than the next round takes at the least, as far as that is known.
-static bool is_spent(const struct tern_trainer *client)
+static bool is_spent(const struct tern_waited *client)
 {
     return client->budgeted &&
            (client->budget_left == 0 || client->budget_left < client->least_bytes);
 }
 
 // Whether rounds may count on it: it has come, or has just enrolled.
-static bool has_come(const struct tern_wait_rules *rules, const struct tern_trainer *client,
+static bool has_come(const struct tern_wait_rules *rules, const struct tern_waited *client,
                      uint64_t now_ms)
 {
     return tern_selection_came(client->created_ms, client->last_seen_ms, rules->come_back_min_ms,
                                now_ms);
 }
 
-bool tern_trainer_is_untold(const struct tern_wait_rules *rules, const struct tern_trainer *client,
+bool tern_trainer_is_untold(const struct tern_wait_rules *rules, const struct tern_waited *client,
                             uint64_t now_ms)
 {
     return !client->has_told && tern_tags_fit(client->tags, &rules->tags) &&
@@ -38,7 +38,7 @@ bool tern_trainer_is_untold(const struct tern_wait_rules *rules, const struct te
 }
 
 void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_rules *rules,
-                       const struct tern_trainer *client, uint64_t now_ms)
+                       const struct tern_waited *client, uint64_t now_ms)
 {
     const uint64_t within_ms = rules->eligible_within_ms;
     if (!tern_tags_fit(client->tags, &rules->tags)) {

@@ -53,7 +53,7 @@ struct tern_trainers {
 };
 
 // What is known of one.
-struct tern_trainer {
+struct tern_waited {
     const char *tags;
     uint64_t created_ms;
     uint64_t last_seen_ms;
@@ -64,11 +64,11 @@ struct tern_trainer {
 };
 
 // Whether it has come, or has just enrolled, and has told no statistics of columns.
-bool tern_trainer_is_untold(const struct tern_wait_rules *rules, const struct tern_trainer *client,
+bool tern_trainer_is_untold(const struct tern_wait_rules *rules, const struct tern_waited *client,
                             uint64_t now_ms);
 
 void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_rules *rules,
-                       const struct tern_trainer *client, uint64_t now_ms);
+                       const struct tern_waited *client, uint64_t now_ms);
 
 struct tern_wait_facts {
     bool open;      // a round is

@@ -132,7 +132,7 @@ static void test_clients_are_counted_as_one_thing(void **state)
     (void)state;
     char why[TERN_TAG_WHY_MAX];
     struct tern_trainers trainers = {0};
-    const struct tern_trainer clients[] = {
+    const struct tern_waited clients[] = {
         {"site=b", 1, NOW, false, 0, 0, true},              // other tags
         {"site=b", 1, NOW, false, 0, 0, false},             // likewise
         {"site=a", 1, 1, false, 0, 0, false},               // never came
