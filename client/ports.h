@@ -196,6 +196,10 @@ struct tern_train_result {
     uint32_t num_examples; // in the local data set: the FedAvg weight
     uint32_t local_steps;  // done
     float loss;            // mean over the steps
+#if TERN_GIVEN_CHANGES
+    bool
+        is_change; // *weights has what is to be added to base, not the sum; of local tensors the values all the same
+#endif
 };
 
 #if TERN_HELD_OUT

@@ -94,6 +94,12 @@
 #define TERN_HELD_OUT (!TERN_SMALL)
 #endif
 
+// 1: trainers may give the change itself in place of trained weights (struct tern_train_result of
+// client/ports.h), as a gateway does, which has summed it exactly.
+#ifndef TERN_GIVEN_CHANGES
+#define TERN_GIVEN_CHANGES (!TERN_SMALL)
+#endif
+
 // 1: columns that are scaled by statistics which clients share (Statistics and Scaling of wire/tern.proto). 0:
 // as above, the fields are left out; a federation that scales so has no tasks for such a client.
 #ifndef TERN_STATISTICS

@@ -31,6 +31,17 @@ static bool is_kept(const struct tern_client *client)
     return client->kept_round != 0 && client->kept_round == client->task.round;
 }
 
+// The trainer has given the local change itself.
+static bool is_change(const struct tern_client *client)
+{
+#if TERN_GIVEN_CHANGES
+    return client->train_result.is_change;
+#else
+    (void)client;
+    return false;
+#endif
+}
+
 // The local change stands where the trained weights were.
 static enum tern_result read_directive(const struct tern_client *client,
                                        const struct tern_error_buffer *buffer,
@@ -121,7 +132,7 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
         return TERN_OK;
     }
     TERN_TRY(stage_local(client, outcome));
-    for (uint32_t i = 0; i < trained; i++) {
+    for (uint32_t i = 0; i < trained && !is_change(client); i++) {
         sum[i] -= client->work.weights[i];
     }
     tern_model_freeze(client->work.model, sum);
