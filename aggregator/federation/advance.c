@@ -156,6 +156,11 @@ static enum tern_result open_round(struct tern_federation *federation, uint64_t 
     TERN_TRY(tern_round_open(&federation->machine, federation->clients.eligible, count, now));
     TERN_TRY(invite_absent(federation, now));
     TERN_TRY(invite_unreliable(federation, now));
+    return tern_advance_opened(federation, now);
+}
+
+enum tern_result tern_advance_opened(struct tern_federation *federation, uint64_t now)
+{
     fill_row(federation);
     TERN_TRY(tern_db_round_put(federation->db, &federation->row));
     TERN_TRY(tern_members_store_all(federation));
@@ -391,7 +396,7 @@ static enum tern_result replace_gone(struct tern_federation *federation, uint64_
 static bool may_open(const struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
-    return !machine->open && !tern_round_finished(machine) &&
+    return !machine->open && !tern_round_finished(machine) && tern_follow_may_open(federation) &&
            tern_round_may_open_ms(machine) <= now;
 }
 
@@ -436,6 +441,9 @@ uint64_t tern_federation_next_advance(const struct tern_federation *federation)
     }
     if (tern_federation_is_merging(federation)) {
         return UINT64_MAX;
+    }
+    if (!machine->open && !tern_follow_may_open(federation)) {
+        return UINT64_MAX; // until it is said
     }
     uint64_t next = tern_round_next_tick(machine);
     if (!machine->open && next < federation->retry_open_ms) {

@@ -57,6 +57,8 @@ struct tern_federation_statistics {
 };
 
 struct tern_federation_config {
+    // A gateway's: rounds open as tern_federation_follow() and tern_federation_let_open() say, and never by themselves.
+    bool follows;
     struct tern_round_policy round; // seed is taken from the store
     uint32_t min_clients;           // enrolled before the first round opens
     struct tern_federation_statistics statistics;
@@ -273,6 +275,41 @@ TERN_MUST_USE enum tern_result tern_federation_update(struct tern_federation *fe
 TERN_MUST_USE enum tern_result tern_federation_stored(struct tern_federation *federation,
                                                       uint64_t client, uint32_t round,
                                                       uint8_t sha256[TERN_SHA256_SIZE]);
+
+// --- Following another federation's model, as a gateway does (config.follows; follow.c)
+
+// How clients train from the next round on, and in one that is open: what the task from above says.
+struct tern_federation_course {
+    uint32_t local_steps;
+    uint32_t batch_size;
+    float learning_rate;
+    float momentum;
+    float weight_decay;
+    float prox_mu;
+    uint32_t
+        window_ms; // devices have no longer than this, nor than round.deadline; 0 = the latter alone
+};
+// config: becomes one of these; the strategy is then the plain mean, which nothing bounds or scales.
+void tern_federation_take_course(struct tern_federation_config *config,
+                                 const struct tern_federation_course *course);
+void tern_federation_set_course(struct tern_federation *federation,
+                                const struct tern_federation_course *course);
+
+// The model is to be weights[0..count): opens a round whose one member is `follower`, a client that never trains,
+// and stores its update, which is the difference. That round closes as any other does, and makes a version that is
+// these weights but for the rounding of two sums. Refused: TERN_ERR_BUSY  a round is open, or being merged;
+// TERN_ERR_MODEL_MISMATCH  count; TERN_ERR_NON_FINITE, TERN_ERR_NORM_LIMIT  they are not to be reached
+TERN_MUST_USE enum tern_result tern_federation_follow(struct tern_federation *federation,
+                                                      uint64_t follower, const float *weights,
+                                                      uint32_t count, uint64_t now,
+                                                      struct tern_refusal *refusal);
+
+// The round of that number may open, once there are clients for it.
+void tern_federation_let_open(struct tern_federation *federation, uint32_t round);
+
+// The federation is over, unless a round is open, which it says: clients are told that it has finished. Until memory
+// is loaded again.
+bool tern_federation_end(struct tern_federation *federation);
 
 // --- Facts
 

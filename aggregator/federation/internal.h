@@ -138,6 +138,7 @@ struct tern_federation {
     struct tern_federation_counts counts;
     struct tern_federation_counts counted; // those when the present transaction began
     uint64_t ways;                         // searched for by catchups that were forgotten
+    uint32_t may_open;                     // rounds up to this one may, where config.follows
 
     // From here on memory follows from the store. tern_federation_load() forgets all of it, so that
     // nothing outlives the transaction that it was decided in when that is rolled back: what is
@@ -273,6 +274,17 @@ void tern_closing_begin(struct tern_federation *federation);
 // Whether there is something to store, or a failure to tell; and doing so.
 bool tern_closing_is_made(const struct tern_federation *federation);
 TERN_MUST_USE enum tern_result tern_closing_commit(struct tern_federation *federation,
+                                                   uint64_t now);
+
+// --- Following (follow.c)
+
+// Whether the next round may open, for all that config.follows says.
+bool tern_follow_may_open(const struct tern_federation *federation);
+
+// --- Opening a round (advance.c)
+
+// Of the machine's round, which has just been opened: its row, stored with its members.
+TERN_MUST_USE enum tern_result tern_advance_opened(struct tern_federation *federation,
                                                    uint64_t now);
 
 // --- Retention (history.c)

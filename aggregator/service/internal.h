@@ -37,6 +37,23 @@ struct tern_service_view {
     char failure[256]; // why nothing is stored; empty: it is. Written by the service thread
 };
 
+// Work of another thread, which waits for it (work.c).
+enum work_step {
+    WORK_NONE,
+    WORK_ASKED, // waits for a transaction
+    WORK_DONE,  // in the present one
+    WORK_ENDED, // that is committed, or failed
+};
+
+struct work {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    enum work_step step; // under the lock, as all of this
+    tern_service_work work;
+    void *ctx;
+    enum tern_result result;
+};
+
 struct tern_service {
     // Read-only after start, but its limits and federation, which only the service thread touches.
     struct tern_service_config config;
@@ -55,6 +72,7 @@ struct tern_service {
     struct tern_request_list batch;   // requests of the present transaction
     struct tern_request_list waiting; // updates that wait for a merge: handled, or not yet
     struct held held;
+    struct work work;                // any thread
     struct tern_service_clock clock; // what memory's times go by, as those that are stored
     bool clock_is_stored;            // as it is here; else the next batch does
     uint64_t batch_ms;               // tern_service_monotonic() when the present batch began
@@ -89,6 +107,17 @@ void tern_service_view_failed(struct tern_service *service, enum tern_result why
 // Whether the service thread has been at one turn for so long that what comes now had better come again, than wait:
 // seconds, or less than one where the turn before has failed. Any thread.
 bool tern_service_is_stuck(struct tern_service *service);
+
+// --- Work of another thread (work.c)
+
+void tern_service_work_init(struct work *work);
+void tern_service_work_free(struct work *work);
+bool tern_service_has_work(struct tern_service *service);
+// Inside of a transaction; its result.
+TERN_MUST_USE enum tern_result tern_service_do_work(struct tern_service *service, uint64_t now);
+// That is committed (TERN_OK), or failed: who waits for what was done in it goes on. all: also who waits for what
+// was not.
+void tern_service_end_work(struct tern_service *service, enum tern_result result, bool all);
 
 // --- Stopping for good (halt.c)
 

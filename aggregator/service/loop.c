@@ -200,6 +200,9 @@ static enum tern_result run_transaction(struct tern_service *service, struct req
     if (result == TERN_OK && !clock_is_followed(service, clock)) {
         result = follow_clock(service, clock);
     }
+    if (result == TERN_OK) {
+        result = tern_service_do_work(service, clock->day_ms);
+    }
     enum tern_result handled = handle_all(service, taken, clock->day_ms);
     result = result != TERN_OK ? result : handled;
     if (result == TERN_OK && flush) {
@@ -370,6 +373,7 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
     }
     publish(service);
     send_batch(service);
+    tern_service_end_work(service, result == TERN_OK ? TERN_OK : TERN_ERR_BUSY, false);
 }
 
 // --- Other settings
@@ -479,6 +483,7 @@ static void *run(void *arg)
         atomic_store(&service->turn_ms, tern_service_machine_ms());
         if (tern_service_is_halted(service)) {
             refuse_all(service, taken);
+            tern_service_end_work(service, TERN_ERR_IO, true);
         } else {
             take_fresh(service);
             run_batch(service, taken, count);
@@ -499,6 +504,7 @@ static void *run(void *arg)
         tern_federation_wait_for_merge(service->federation);
         run_batch(service, NULL, 0);
     }
+    tern_service_end_work(service, TERN_ERR_BUSY, true);
     return NULL;
 }
 
@@ -514,6 +520,7 @@ static void service_free(struct tern_service *service)
     tern_metering_free(service->metering);
     tern_request_queue_free(&service->queue);
     pthread_mutex_destroy(&service->fresh_lock);
+    tern_service_work_free(&service->work);
     free(service->held.of);
     free(service);
 }
@@ -608,6 +615,7 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
         return TERN_ERR_IO;
     }
     pthread_mutex_init(&service->fresh_lock, NULL);
+    tern_service_work_init(&service->work);
     tern_psk_keys_init(&service->psk_keys);
     tern_service_view_init(&service->view);
     tern_request_queue_init(&service->queue, config->limits.queue);

@@ -119,6 +119,20 @@ typedef void (*tern_service_refuse)(struct tern_http_reply *reply, int status,
 void tern_service_submit(struct tern_service *service, struct tern_http_exchange *exchange,
                          tern_service_job job, tern_service_refuse refusal, void *ctx);
 
+// --- For relay/
+
+// What is done on the service thread, inside a transaction, before the requests that came meanwhile. Returns other
+// than TERN_OK only for a failure of the store, which fails the transaction.
+typedef enum tern_result (*tern_service_work)(struct tern_federation *federation, uint64_t now_ms,
+                                              void *ctx);
+
+// Does it, and waits until what it wrote is committed. By one other thread at a time, while the service runs.
+// TERN_OK        it is committed
+// TERN_ERR_BUSY  nothing is changed: the transaction failed, or the service stops; try again
+// TERN_ERR_IO    likewise, for good: the service has halted
+TERN_MUST_USE enum tern_result tern_service_do(struct tern_service *service, tern_service_work work,
+                                               void *ctx);
+
 #define TERN_SERVICE_BUCKETS 12
 
 // Upper bounds of the commit latency buckets are 2^i ms, of the batch size buckets 2^i requests;

@@ -1,0 +1,214 @@
+// Following another federation's model, as a gateway does. A version that is given from above is made as every
+// other: by a round, of one update that is stored like all. So whatever reads rounds, versions and updates (a start,
+// replays, downloads) needs to know nothing of it.
+#include "federation/internal.h"
+
+#include "codec/container.h"
+#include "util/bytes.h"
+#include <stdlib.h>
+#include <string.h>
+
+// An update of this codec carries all of a difference.
+#define WHOLE "float32"
+
+// --- How clients train
+
+void tern_federation_take_course(struct tern_federation_config *config,
+                                 const struct tern_federation_course *course)
+{
+    config->steps.local_steps = course->local_steps;
+    config->train.batch_size = course->batch_size;
+    config->train.rate =
+        (struct tern_rate_policy){.schedule = TERN_RATE_CONSTANT, .first = course->learning_rate};
+    config->train.momentum = course->momentum;
+    config->train.weight_decay = course->weight_decay;
+    config->train.prox_mu = course->prox_mu;
+    config->strategy = course->prox_mu > 0.0F ? &tern_strategy_fedprox : &tern_strategy_fedavg;
+    config->server_learning_rate = 1.0F;
+    config->average_versions = 0;
+    memset(config->strategy_parameters, 0, sizeof config->strategy_parameters);
+    config->strategy_parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = course->momentum;
+    config->strategy_parameters[TERN_STRATEGY_PROX_MU] = course->prox_mu;
+}
+
+void tern_federation_set_course(struct tern_federation *federation,
+                                const struct tern_federation_course *course)
+{
+    struct tern_round_policy *policy = &federation->machine.policy;
+    const uint64_t most = federation->config.round.deadline_ms;
+    tern_federation_take_course(&federation->config, course);
+    policy->deadline_ms =
+        course->window_ms > 0 && course->window_ms < most ? course->window_ms : most;
+}
+
+// --- When rounds open
+
+bool tern_follow_may_open(const struct tern_federation *federation)
+{
+    return !federation->config.follows || federation->machine.round < federation->may_open;
+}
+
+void tern_federation_let_open(struct tern_federation *federation, uint32_t round)
+{
+    federation->may_open = round;
+    federation->retry_open_ms = 0;
+}
+
+bool tern_federation_end(struct tern_federation *federation)
+{
+    if (federation->machine.open) {
+        return false;
+    }
+    federation->machine.policy.rounds = federation->machine.committed;
+    federation->moved = true; // who waits is told
+    return true;
+}
+
+// --- A version from above
+
+// What the follower's update is made in.
+struct making {
+    float *values;
+    uint8_t *container;
+    uint8_t *body;
+    size_t container_size;
+    size_t body_size;
+};
+
+static void free_making(struct making *making)
+{
+    free(making->values);
+    free(making->container);
+    free(making->body);
+}
+
+static enum tern_result allocate(const struct tern_model *model, const struct tern_codec *codec,
+                                 struct making *making)
+{
+    making->container_size = tern_container_bound(codec, model);
+    making->body_size = TERN_WIRE_OVERHEAD + making->container_size;
+    making->values = malloc((size_t)model->count * sizeof(float));
+    making->container = malloc(making->container_size);
+    making->body = malloc(making->body_size);
+    const bool made = making->values != NULL && making->container != NULL && making->body != NULL;
+    return made ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+static tern_Update describe(const struct tern_federation *federation)
+{
+    tern_Update message;
+    memset(&message, 0, sizeof message);
+    message.base.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(message.base.bytes, federation->merge.replica_id, TERN_WIRE_REPLICA_BYTES);
+    message.num_examples = 1;
+    message.local_steps = 1;
+    message.loss = federation->last_loss; // as it was: nobody has trained
+    message.has_error = true;
+    message.error.generation = 1;
+    message.error.sequence = federation->machine.round + 1;
+    return message;
+}
+
+// Makes the update: the difference of the weights from the global model, all of it.
+static enum tern_result make_update(const struct tern_federation *federation, const float *weights,
+                                    struct making *making, struct tern_incoming *update)
+{
+    const struct tern_merge *merge = &federation->merge;
+    struct tern_codec codec;
+    size_t container_len = 0;
+    size_t body_len = 0;
+    double sum_square = 0.0;
+    TERN_TRY(tern_codec_parse(WHOLE, &codec, NULL));
+    TERN_TRY(allocate(&merge->model, &codec, making));
+    for (uint32_t i = 0; i < merge->model.count; i++) {
+        making->values[i] = weights[i] - merge->global[i];
+    }
+    tern_model_freeze(&merge->model, making->values);
+    for (uint32_t i = 0; i < merge->model.count; i++) {
+        sum_square += (double)making->values[i] * (double)making->values[i];
+    }
+    const double limit = federation->config.limits.norm;
+    if (!(sum_square <= limit * limit)) {
+        return TERN_ERR_NORM_LIMIT;
+    }
+    TERN_TRY(tern_container_encode(&codec, NULL, &merge->model, making->values, making->container,
+                                   making->container_size, &container_len));
+    update->message = describe(federation);
+    update->container = (struct tern_span){making->container, container_len};
+    TERN_TRY(tern_wire_encode_update(&update->message, update->container, making->body,
+                                     making->body_size, &body_len));
+    update->body = (struct tern_span){making->body, body_len};
+    tern_sha256(making->body, body_len, update->sha256);
+    update->parsed = TERN_OK;
+    update->sum_square = sum_square;
+    update->received = (uint32_t)body_len;
+    update->payload = (uint32_t)container_len;
+    return TERN_OK;
+}
+
+// The follower has its task as soon as the round is open.
+static enum tern_result open_for(struct tern_federation *federation, uint64_t follower,
+                                 uint64_t now)
+{
+    struct tern_round_machine *machine = &federation->machine;
+    TERN_TRY(tern_round_open(machine, &follower, 1, now));
+    struct tern_member *member = tern_round_member(machine, follower);
+    tern_round_tasked(member, 1, now);
+    memcpy(member->base, federation->merge.replica_id, TERN_SHA256_SIZE);
+    member->base_version = federation->merge.version;
+    strcpy(member->codec, WHOLE);
+    return tern_advance_opened(federation, now);
+}
+
+static enum tern_result refuse(struct tern_refusal *refusal, enum tern_result result)
+{
+    tern_refuse(refusal, result, NULL);
+    return TERN_OK;
+}
+
+static bool may_pass(enum tern_result result)
+{
+    return result == TERN_ERR_NO_MEMORY || result == TERN_ERR_IO || result == TERN_ERR_NO_SPACE;
+}
+
+static enum tern_result follow(struct tern_federation *federation, uint64_t follower,
+                               struct tern_incoming *update, uint64_t now,
+                               struct tern_refusal *refusal)
+{
+    bool duplicate = false;
+    TERN_TRY(open_for(federation, follower, now));
+    update->client = follower;
+    update->round = federation->machine.round;
+    update->sequence = update->message.error.sequence;
+    TERN_TRY(tern_federation_update(federation, update, now, &duplicate, refusal));
+    // A round that the follower's update does not count in would never close.
+    return refusal->result == TERN_OK ? TERN_OK : TERN_ERR_STATE;
+}
+
+enum tern_result tern_federation_follow(struct tern_federation *federation, uint64_t follower,
+                                        const float *weights, uint32_t count, uint64_t now,
+                                        struct tern_refusal *refusal)
+{
+    struct making making = {.values = NULL};
+    struct tern_incoming update = {.client = follower};
+    const struct client *client = client_of(federation, follower);
+    tern_refuse(refusal, TERN_OK, NULL);
+    if (client == NULL || !client->row.evaluator) {
+        return refuse(refusal, TERN_ERR_NOT_FOUND);
+    }
+    if (count != federation->merge.model.count) {
+        return refuse(refusal, TERN_ERR_MODEL_MISMATCH);
+    }
+    if (federation->machine.open || tern_federation_is_merging(federation) ||
+        federation->checkpoint_due) {
+        return refuse(refusal, TERN_ERR_BUSY);
+    }
+    enum tern_result result = make_update(federation, weights, &making, &update);
+    if (result == TERN_OK) {
+        result = follow(federation, follower, &update, now, refusal);
+    } else if (!may_pass(result)) {
+        result = refuse(refusal, result);
+    }
+    free_making(&making);
+    return result;
+}
