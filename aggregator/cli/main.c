@@ -122,6 +122,36 @@ static const char serve_help[] =
     "  tern-aggregator serve --check --config aggregator.ini   # looks at no state, starts "
     "nothing\n";
 
+static const char join_help[] =
+    "Makes a gateway of another aggregator: enrols there with a join code, and makes the state\n"
+    "directory with a federation of the same model for devices of this site. They train against "
+    "the\n"
+    "gateway on the local network; it sends one compressed update for all of them over the link\n"
+    "above, where it is one client. What it is asked for there it asks its devices for.\n"
+    "\n"
+    "  tern-aggregator enroll-code --state tern-state           # on the aggregator above\n"
+    "  tern-aggregator join CODE --state /var/lib/gateway --set relay.server=https://above:8443\n"
+    "  tern-aggregator relay --config gateway.ini               # relay.server stands in the file\n"
+    "\n"
+    "Models with tensors of the rules skip and local do not go through gateways.\n";
+
+static const char relay_help[] =
+    "Runs a gateway that join made, until SIGINT or SIGTERM: serves its devices, and is one client "
+    "of\n"
+    "the aggregator above. It may be killed at any instant; what devices were told is taken, is "
+    "on\n"
+    "disk, and reaches the aggregator above once. While that cannot be reached the gateway waits, "
+    "and\n"
+    "says so in its log (above-unreachable), and devices are told to come back.\n"
+    "\n"
+    "  tern-aggregator relay --config gateway.ini\n"
+    "  tern-aggregator relay --state /var/lib/gateway --set relay.server=https://above:8443\n"
+    "  tern-aggregator status --config gateway.ini    # bytes on both sides\n"
+    "\n"
+    "Rounds, local steps and learning rate come from above; [round] of the gateway's settings "
+    "says\n"
+    "how many devices a round wants, and how long it waits for them.\n";
+
 static const char status_help[] =
     "How good the model is, what a round costs on the wire, and what goes on. The accuracy is that "
     "of\n"
@@ -382,6 +412,9 @@ static const struct tern_cli_verb verbs[] = {
     {"init", "Make a state directory with a new federation", "", init_help, init_options, 0, 0,
      tern_cli_init},
     {"serve", "Serve clients", "", serve_help, serve_options, 0, 0, tern_cli_serve},
+    {"join", "Make a gateway of another aggregator", "CODE", join_help, state_options, 1, 1,
+     tern_cli_join},
+    {"relay", "Run a gateway", "", relay_help, state_options, 0, 0, tern_cli_relay},
     {"status", "Show accuracy, bytes per round and what goes on", "", status_help, status_options,
      0, 0, tern_cli_status},
     {"doctor", "Say what is wrong and what to do", "", doctor_help, state_options, 0, 0,
@@ -431,7 +464,7 @@ static const char help[] =
     "  tern-aggregator status                   # how it goes, and what it waits for\n"
     "  tern-aggregator --settings               # every setting, documented\n"
     "\n"
-    "Every verb but serve works on the database directly, also while the service runs.\n";
+    "Every verb but serve and relay works on the database directly, also while the service runs.\n";
 
 int main(int argc, char **argv)
 {

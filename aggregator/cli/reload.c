@@ -142,6 +142,9 @@ static enum tern_result take(struct tern_cli *cli, const struct tern_cli_running
             TERN_EXIT_OK) {
         return TERN_ERR_CONFIG; // it was explained
     }
+    if (running->relay != NULL) {
+        tern_relay_adapt(running->relay, &serving.service);
+    }
     TERN_TRY(tern_service_accepts(running->service, &serving.service, why));
     tern_cli_tls_files(cli, tern_state_settings(cli), &files);
     TERN_TRY(tern_http_renew(running->server, &files.names, why));

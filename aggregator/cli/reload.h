@@ -6,6 +6,7 @@
 #include "cli/self_check.h"
 #include "cli/serving.h"
 #include "cli/state.h"
+#include "relay/relay.h"
 
 // What runs.
 struct tern_cli_running {
@@ -14,7 +15,8 @@ struct tern_cli_running {
     struct tern_self_check *check;
     const struct tern_model *model;
     const char *model_spec;
-    tern_cli_say say; // advice
+    const struct tern_relay *relay; // of a gateway; else NULL
+    tern_cli_say say;               // advice
 };
 
 // Reads settings and the files of TLS again. Those settings that may change (settings.def: LIVE) are

@@ -1,9 +1,10 @@
-// tern-aggregator serve: settings into a service, a public listener and an admin listener, until a
-// signal says stop.
+// tern-aggregator serve and relay: settings into a service, a public listener and an admin listener, and of a gateway
+// the link to the aggregator above, until a signal says stop.
 #include "cli/verbs.h"
 
 #include "admin/admin.h"
 #include "cli/file_limit.h"
+#include "cli/gateway.h"
 #include "cli/manager.h"
 #include "cli/permissions.h"
 #include "cli/reload.h"
@@ -43,6 +44,7 @@ struct serving {
     struct tern_db *db;
     struct tern_db_federation federation;
     struct tern_model *model; // of the federation
+    struct tern_relay *relay; // of a gateway
     struct tern_service *service;
     struct tern_self_check *check;
     struct tern_http_server *server;
@@ -119,6 +121,9 @@ static int read_model(struct serving *serving)
     serving->model = &model;
     TERN_CLI_TRY(tern_cli_fit_serving(serving->cli, &model, federation->model_spec, log_advice,
                                       &serving->made));
+    if (serving->relay != NULL) {
+        tern_relay_adapt(serving->relay, &serving->made.service);
+    }
     log_codecs(&serving->made.service.federation);
     const struct tern_spending spending =
         tern_spending_of(serving->settings, &serving->made.service.federation, &model);
@@ -160,6 +165,18 @@ static int start_service(struct serving *serving)
     serving->made.service.on_halted = end_program;
     enum tern_result result =
         tern_service_start(&serving->made.service, serving->db, &serving->service, why);
+    return tern_cli_check(serving->cli, result, "%s", why);
+}
+
+// Of a gateway: once devices may come.
+static int start_relay(struct serving *serving)
+{
+    char why[512] = "";
+    if (serving->relay == NULL) {
+        return TERN_EXIT_OK;
+    }
+    const enum tern_result result = tern_relay_start(serving->relay, serving->service, serving->db,
+                                                     serving->model, end_program, serving, why);
     return tern_cli_check(serving->cli, result, "%s", why);
 }
 
@@ -332,6 +349,7 @@ static int start_all(struct serving *serving)
     TERN_CLI_TRY(start_check(serving));
     TERN_CLI_TRY(start_listener(serving));
     TERN_CLI_TRY(start_admin(serving));
+    TERN_CLI_TRY(start_relay(serving));
     tern_cli_log_certificate(serving->cli, serving->server);
     tern_cli_log_permissions(serving->cli);
     TERN_CLI_TRY(write_port(serving, s->server_port_file, tern_http_port(serving->server)));
@@ -344,6 +362,9 @@ static int start_all(struct serving *serving)
 
 static void stop_all(struct serving *serving)
 {
+    if (serving->relay != NULL) {
+        tern_relay_stop(serving->relay);
+    }
     if (serving->service != NULL) {
         tern_service_quiesce(serving->service);
     }
@@ -356,6 +377,7 @@ static void stop_all(struct serving *serving)
     if (serving->service != NULL) {
         tern_service_stop(serving->service);
     }
+    tern_relay_close(serving->relay);
     if (serving->db != NULL) {
         tern_db_close(serving->db);
     }
@@ -384,6 +406,7 @@ static void reload(struct serving *serving)
                                              .check = serving->check,
                                              .model = serving->model,
                                              .model_spec = serving->federation.model_spec,
+                                             .relay = serving->relay,
                                              .say = log_advice};
     tern_manager_reloading();
     tern_cli_reload(serving->cli, &running);
@@ -418,7 +441,10 @@ static void wait_for_stop(struct serving *serving)
 // The reason to end with an error, if there is one.
 static int last_code(const struct serving *serving)
 {
-    char why[256];
+    char why[512];
+    if (serving->relay != NULL && tern_relay_ended(serving->relay, why)) {
+        return tern_cli_fail(serving->cli, TERN_ERR_UNAUTHORIZED, "%s", why);
+    }
     if (!tern_service_halted(serving->service, why) &&
         !tern_self_check_damaged(serving->check, why)) {
         return TERN_EXIT_OK;
@@ -444,12 +470,10 @@ static int check_settings(struct tern_cli *cli)
     return code;
 }
 
-int tern_cli_serve(struct tern_cli *cli)
+static int serve(struct tern_cli *cli, struct tern_relay *relay)
 {
-    if (tern_cli_flag(cli, "check")) {
-        return check_settings(cli);
-    }
-    struct serving serving = {.cli = cli, .settings = tern_state_settings(cli), .lock = -1};
+    struct serving serving = {
+        .cli = cli, .settings = tern_state_settings(cli), .lock = -1, .relay = relay};
     serving.signals = block_signals();
     int code = start_all(&serving);
     if (code == TERN_EXIT_OK && !serving.stopped) {
@@ -459,4 +483,32 @@ int tern_cli_serve(struct tern_cli *cli)
     }
     stop_all(&serving);
     return code;
+}
+
+int tern_cli_serve(struct tern_cli *cli)
+{
+    if (tern_cli_flag(cli, "check")) {
+        return check_settings(cli);
+    }
+    // Its rounds would go on without the aggregator above, and what they learn would not get there.
+    if (tern_gateway_is_one(cli)) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "%s is a gateway's: run it with tern-aggregator relay",
+                             tern_state_settings(cli)->federation_state);
+    }
+    return serve(cli, NULL);
+}
+
+int tern_cli_relay(struct tern_cli *cli)
+{
+    struct tern_relay *relay = NULL;
+    if (!tern_gateway_is_one(cli)) {
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "%s is no gateway's: tern-aggregator join CODE makes one, with a code of "
+            "the aggregator above",
+            tern_state_settings(cli)->federation_state);
+    }
+    TERN_CLI_TRY(tern_gateway_open(cli, &relay));
+    return serve(cli, relay);
 }

@@ -1,4 +1,5 @@
 #include "cli/figures.h"
+#include "cli/gateway.h"
 #include "cli/standby.h"
 #include "cli/state.h"
 #include "cli/unreported.h"
@@ -185,7 +186,7 @@ static void print_nodes(const struct status *status)
     }
 }
 
-static int print_status(const struct status *status)
+static int print_status(const struct tern_cli *cli, const struct status *status)
 {
     const struct tern_db_counts *counts = &status->store.counts;
     char text[TERN_TEXT];
@@ -196,9 +197,15 @@ static int print_status(const struct status *status)
            status->federation.seed, tern_text_time(status->federation.created_ms, text));
     print_accuracy(status);
     print_bytes(status);
+    tern_gateway_print(cli);
     print_version(status);
     print_round(status);
-    tern_cli_waiting_print(&status->waiting, status->now_ms);
+    if (tern_gateway_is_one(cli) && !tern_status_is_open(&status->store)) {
+        printf(
+            "Now         waits for a task from the aggregator above: its rounds open those here\n");
+    } else {
+        tern_cli_waiting_print(&status->waiting, status->now_ms);
+    }
     printf("Clients     %" PRIu64 " enrolled, %" PRIu64 " of them revoked, %" PRIu64
            " evaluator%s; join codes for %" PRIu64 " more\n",
            counts->clients, counts->clients_revoked, counts->evaluators,
@@ -253,6 +260,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     tern_cli_waiting_json(object, &status->waiting);
     tern_unreported_json(object, &status->unreported);
     add_nodes(object, status);
+    tern_gateway_json(cli, object);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
     tern_figures_add_json(object, &status->figures);
     if (status->has_certificate) {
@@ -281,7 +289,7 @@ static int load_now(struct tern_cli *cli, void *ctx)
 
 static int print(struct tern_cli *cli, const void *ctx)
 {
-    return cli->json ? print_json(cli, ctx) : print_status(ctx);
+    return cli->json ? print_json(cli, ctx) : print_status(cli, ctx);
 }
 
 // No time that passes: it is one line more only when something happened.

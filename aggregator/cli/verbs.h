@@ -3,7 +3,7 @@
 // stdout and errors to stderr and returns an exit code (enum tern_exit). Called once per process,
 // from the main thread.
 //
-// All but serve work on the SQLite file directly, also while a service runs: it notices.
+// All but serve and relay work on the SQLite file directly, also while a service runs: it notices.
 #ifndef TERN_AGGREGATOR_VERBS_H
 #define TERN_AGGREGATOR_VERBS_H
 
@@ -11,6 +11,8 @@
 
 int tern_cli_init(struct tern_cli *cli);        // makes a state directory
 int tern_cli_serve(struct tern_cli *cli);       // runs the service until it is told to stop
+int tern_cli_join(struct tern_cli *cli);        // makes a gateway of another aggregator
+int tern_cli_relay(struct tern_cli *cli);       // runs it, as serve
 int tern_cli_status(struct tern_cli *cli);      // the federation in a dozen lines
 int tern_cli_doctor(struct tern_cli *cli);      // what is wrong and what to do
 int tern_cli_clients(struct tern_cli *cli);     // one line per client

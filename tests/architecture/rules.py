@@ -86,6 +86,9 @@ RULES = {
     "aggregator/federation/": (FEDERATION, HOSTED + ["pthread.h"]),
     "aggregator/service/": (SERVICE, OS),
     "aggregator/admin/": (SERVICE + ["aggregator/service/service.h", "aggregator/store/tables/"], OS),
+    # Gateways: a client above, whose trainer is a round of the service below.
+    "aggregator/relay/": (SERVICE + ["aggregator/service/service.h", "aggregator/merge/", "client/client.h",
+                                     "client/ports.h", "client/posix/"], OS),
     "aggregator/cli/": (["shared/", "aggregator/"], OS),
     # A ring of peers: the exchange is pure, mesh/ alone has sockets.
     "ring/exchange/": (PURE_SHARED, FREESTANDING),

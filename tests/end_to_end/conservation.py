@@ -29,9 +29,10 @@ def model(rounds):
 
 class Fleet:
     """Conservation clients of one aggregator. port: where they reach it, else directly. prefix: the beginning
-    of their commands."""
+    of their commands. name: of their folders and logs."""
 
-    def __init__(self, workspace, aggregator, clients, port=None, prefix=()):
+    def __init__(self, workspace, aggregator, clients, port=None, prefix=(), name="client"):
+        self.name = name
         self.workspace, self.aggregator, self.clients = workspace, aggregator, clients
         self.prefix = prefix
         self.direct = f"https://{'localhost' if aggregator.address == '127.0.0.1' else aggregator.address}"
@@ -44,7 +45,7 @@ class Fleet:
             self.enroll(index)
 
     def directory(self, index):
-        return self.workspace.path / f"client{index}"
+        return self.workspace.path / f"{self.name}{index}"
 
     def command(self, index, url, *more):
         return [PROGRAM, "run", url, self.aggregator.ca, self.directory(index), self.code, *more]
@@ -55,7 +56,7 @@ class Fleet:
 
     def start(self, index):
         self.running[index] = self.workspace.start(*self.prefix, *self.command(index, self.url),
-                                                   log=f"client{index}")
+                                                   log=f"{self.name}{index}")
 
     def kill(self, index):
         self.running[index].kill()

@@ -6,15 +6,22 @@
 //   conservation_client run SERVER CA DIR CODE [--settle]
 //     enrols when DIR is new, then works until killed; with --settle only until the pending update,
 //     if any, is answered
+//   conservation_client towards SERVER CA DIR CODE SEED EXAMPLES
+//     as run, and goes a quarter of the way to weights that follow from SEED, in every round
 //   conservation_client buffer DIR            prints generation, sequence, pending bytes, buffer
 //   conservation_client applied DB CLIENT     prints, for each value, the sum of the client's stored
 //                                             updates, and what directives took from its buffer
+//   conservation_client means DB LAST         prints how many rounds of devices a gateway had up to LAST,
+//                                             and for each value the sum of their means
+//   conservation_client gateway DIR           prints client, pending bytes, the last round taken; for each
+//                                             value what the error buffer and a pending update have
 #include "client.h"
 #include "codec/container.h"
 #include "posix/conditions.h"
 #include "posix/file_store.h"
 #include "posix/system.h"
 #include "posix/transport.h"
+#include "relay/internal.h"
 #include "store/store.h"
 
 #include <stdio.h>
@@ -44,19 +51,42 @@ struct marker {
     uint32_t count;
     uint32_t round;
     uint32_t left;
+    uint32_t examples; // of one that goes towards weights; 0: it marks rounds
+    uint32_t seed;
 };
 
 static enum tern_result begin(void *ctx, const struct tern_train_task *task, const float *base,
                               uint32_t count)
 {
     struct marker *marker = ctx;
-    if (count != marker->count || (size_t)task->round * BLOCK + BLOCK > count) {
+    const bool marks = marker->examples == 0;
+    if (count != marker->count || (marks && (size_t)task->round * BLOCK + BLOCK > count)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
     tern_train_start(task, base, marker->weights, count);
     marker->round = task->round;
     marker->left = STEPS;
     return TERN_OK;
+}
+
+// -1 to 1
+static float aim(uint32_t seed, uint32_t i)
+{
+    const uint32_t mixed = (seed * 7919u + i) * 2654435761u;
+    return (float)(mixed >> 8) / 8388608.0f - 1.0f;
+}
+
+static void change(struct marker *marker)
+{
+    if (marker->examples == 0) {
+        for (uint32_t i = 0; i < BLOCK; i++) {
+            marker->weights[marker->round * BLOCK + i] += 1.0f / (float)(1u << i);
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < marker->count; i++) {
+        marker->weights[i] += 0.25f * (aim(marker->seed, i) - marker->weights[i]);
+    }
 }
 
 static enum tern_result step(void *ctx, float **weights, struct tern_train_result *result)
@@ -66,11 +96,12 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
     if (--marker->left != 0) {
         return TERN_AGAIN;
     }
-    for (uint32_t i = 0; i < BLOCK; i++) {
-        marker->weights[marker->round * BLOCK + i] += 1.0f / (float)(1u << i);
-    }
+    change(marker);
     *weights = marker->weights;
-    *result = (struct tern_train_result){.num_examples = 10, .local_steps = STEPS, .loss = 1.0f};
+    *result =
+        (struct tern_train_result){.num_examples = marker->examples > 0 ? marker->examples : 10,
+                                   .local_steps = STEPS,
+                                   .loss = 1.0f};
     return TERN_OK;
 }
 
@@ -281,9 +312,132 @@ static int print_applied(const char *path, uint64_t client)
     return 0;
 }
 
+// --- Reading a gateway's
+
+struct means {
+    struct tern_model model;
+    float *values; // of one update
+    double *round; // of one round: num_examples * value
+    double *sum;
+    double examples;
+    bool follows; // one of its updates brought the model from above
+};
+
+static enum tern_result add_to_round(void *ctx, const struct tern_db_update *update)
+{
+    struct means *means = ctx;
+    tern_Update message;
+    struct tern_span container;
+    TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
+    memset(means->values, 0, means->model.count * sizeof(float));
+    TERN_TRY(tern_container_accumulate(&means->model, container.data, container.len, 1.0f,
+                                       means->values));
+    for (uint32_t i = 0; i < means->model.count; i++) {
+        means->round[i] += (double)message.num_examples * (double)means->values[i];
+    }
+    means->examples += (double)message.num_examples;
+    means->follows |= update->client == TERN_RELAY_FOLLOWER;
+    return TERN_OK;
+}
+
+static bool add_round(struct tern_db *db, uint32_t round, struct means *means)
+{
+    memset(means->round, 0, means->model.count * sizeof(double));
+    means->examples = 0.0;
+    means->follows = false;
+    if (tern_db_update_each(db, round, add_to_round, means) != TERN_OK) {
+        fail("reading updates", TERN_ERR_CORRUPT);
+    }
+    if (means->follows || means->examples <= 0.0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < means->model.count; i++) {
+        means->sum[i] += means->round[i] / means->examples;
+    }
+    return true;
+}
+
+static int print_means(const char *path, uint32_t last)
+{
+    char why[256];
+    struct tern_db *db = NULL;
+    struct tern_db_federation federation;
+    static struct means means;
+    unsigned rounds = 0;
+    if (tern_db_open(path, &db, why) != TERN_OK || tern_db_federation(db, &federation) != TERN_OK ||
+        tern_model_from_spec(&means.model, federation.model_spec) != TERN_OK) {
+        fail(why, TERN_ERR_IO);
+    }
+    means.values = calloc(means.model.count, sizeof(float));
+    means.round = calloc(means.model.count, sizeof(double));
+    means.sum = calloc(means.model.count, sizeof(double));
+    for (uint32_t round = 1; round <= last; round++) {
+        rounds += add_round(db, round, &means);
+    }
+    printf("%u\n", rounds);
+    for (uint32_t i = 0; i < means.model.count; i++) {
+        printf("%.17g\n", means.sum[i]);
+    }
+    free(means.values);
+    free(means.round);
+    free(means.sum);
+    tern_db_close(db);
+    return 0;
+}
+
+static void add_pending(struct rig *rig, float *values)
+{
+    const uint32_t len = tern_client_pending(&rig->client)->len;
+    tern_Update message;
+    struct tern_span container;
+    if (len > 0 && (tern_wire_decode_update(rig->work.blob, len, &message, &container) != TERN_OK ||
+                    tern_container_accumulate(&rig->model, container.data, container.len, 1.0f,
+                                              values) != TERN_OK)) {
+        fail("the pending update", TERN_ERR_CORRUPT);
+    }
+}
+
+static int print_gateway(struct rig *rig, const char *directory)
+{
+    struct tern_client_config config = {.name = "conservation"};
+    static struct relay_records records;
+    open_ports(&config.ports, rig, "https://localhost:1", NULL, directory);
+    if (tern_relay_records_open(&records, config.ports.store) != TERN_OK) {
+        fail("records", TERN_ERR_CORRUPT);
+    }
+    records.client = &rig->client;
+    config.ports.store = tern_relay_records_port(&records);
+    if (tern_client_init(&rig->client, &config) != TERN_OK ||
+        tern_client_identify(&rig->client) != TERN_OK) {
+        fail("identify", TERN_ERR_NOT_FOUND);
+    }
+    take_workspace(rig);
+    float *values = calloc(rig->model.count, sizeof(float));
+    add_pending(rig, values);
+    printf("%llu %u %u\n", (unsigned long long)rig->client.identity.client_id,
+           tern_client_pending(&rig->client)->len, records.taken);
+    const float *buffer = rig->work.error_buffer;
+    for (uint32_t i = 0; i < rig->model.count; i++) {
+        printf("%.9g %.9g\n", (double)buffer[i], (double)values[i]);
+    }
+    free(values);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct rig rig;
+    if (argc == 8 && strcmp(argv[1], "towards") == 0) {
+        rig.marker.seed = (uint32_t)strtoul(argv[6], NULL, 10);
+        rig.marker.examples = (uint32_t)strtoul(argv[7], NULL, 10);
+        return run(&rig, argv[2], argv[3], argv[4], argv[5], false);
+    }
+    if (argc == 4 && strcmp(argv[1], "means") == 0) {
+        return print_means(argv[2], (uint32_t)strtoul(argv[3], NULL, 10));
+    }
+    if (argc == 3 && strcmp(argv[1], "gateway") == 0) {
+        return print_gateway(&rig, argv[2]);
+    }
     if (argc >= 6 && strcmp(argv[1], "run") == 0) {
         return run(&rig, argv[2], argv[3], argv[4], argv[5],
                    argc > 6 && strcmp(argv[6], "--settle") == 0);

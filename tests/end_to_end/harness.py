@@ -104,24 +104,27 @@ class Workspace:
 
 
 class Aggregator:
-    """One tern-aggregator over its state directory; can be killed and started again."""
+    """One tern-aggregator over its state directory; can be killed and started again. verb: that runs it."""
 
-    def __init__(self, workspace, settings, address="127.0.0.1", prefix=()):
+    def __init__(self, workspace, settings, address="127.0.0.1", prefix=(), name="aggregator", verb="serve"):
         self.workspace = workspace
-        self.state = workspace.path / "state"
+        self.name, self.runs = name, verb
+        own = "" if name == "aggregator" else f"{name}-"
+        self.state = workspace.path / f"{own}state"
         self.address = address
         self.prefix = list(prefix)
         self.process = None
-        make_certificates(workspace.path, address)
-        self.port_file = workspace.path / "port"
-        self.config = workspace.path / "aggregator.ini"
+        if not own or not (workspace.path / "server.crt").exists():
+            make_certificates(workspace.path, address)
+        self.port_file = workspace.path / f"{own}port"
+        self.config = workspace.path / f"{name}.ini"
         merged = {
             "federation": {"state": self.state},
             "server": {"address": address, "port": 0, "threads": 1,
                        "certificate": workspace.path / "server.crt",
                        "private_key": workspace.path / "server.key",
                        "port_file": self.port_file},
-            "admin": {"address": f"unix:{workspace.path}/admin.sock"},
+            "admin": {"address": f"unix:{workspace.path}/{own}admin.sock"},
             "round": {"min_interval": "0"},
         }
         for section, keys in settings.items():
@@ -129,6 +132,9 @@ class Aggregator:
         self.settings = merged
         self.port = 0
         self.write_config()
+        self.make()
+
+    def make(self):
         run(BIN / "tern-aggregator", "init", "--config", self.config)
 
     def write_config(self):
@@ -141,8 +147,8 @@ class Aggregator:
     def start(self):
         """Starts serving; keeps the port of the first start."""
         self.port_file.unlink(missing_ok=True)
-        self.process = self.workspace.start(*self.prefix, BIN / "tern-aggregator", "serve",
-                                            "--config", self.config, log="aggregator")
+        self.process = self.workspace.start(*self.prefix, BIN / "tern-aggregator", self.runs,
+                                            "--config", self.config, log=self.name)
         deadline = time.monotonic() + PATIENCE
         while not self.port_file.exists() or not self.port_file.read_text().strip():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -177,7 +183,7 @@ class Aggregator:
 
     def log_line(self, words, times=1):
         """The log line with these words, once it is there so many times."""
-        log = self.workspace.path / "aggregator.log"
+        log = self.workspace.path / f"{self.name}.log"
         deadline = time.monotonic() + PATIENCE
         while True:
             lines = [line for line in log.read_text().splitlines() if words in line]
@@ -199,6 +205,20 @@ class Aggregator:
 
     def join_code(self, uses=1, *options):
         return self.json("enroll-code", "--uses", str(uses), *options)["code"]
+
+
+class Gateway(Aggregator):
+    """A gateway of another aggregator, which runs."""
+
+    def __init__(self, workspace, above, name, settings, port=None):
+        self.above = above
+        merged = {"relay": {"server": f"https://localhost:{port or above.port}", "ca": above.ca, "name": name}}
+        for section, keys in settings.items():
+            merged.setdefault(section, {}).update(keys)
+        super().__init__(workspace, merged, name=name, verb="relay")
+
+    def make(self):
+        run(BIN / "tern-aggregator", "join", self.above.join_code(), "--config", self.config)
 
 
 def neighbour(package, program):

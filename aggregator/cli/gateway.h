@@ -1,0 +1,21 @@
+// A gateway's state directory: that of an aggregator, with the records of its client above in a folder. On the main
+// thread only.
+#ifndef TERN_CLI_GATEWAY_H
+#define TERN_CLI_GATEWAY_H
+
+#include "cli/state.h"
+#include "relay/relay.h"
+
+#define TERN_STATE_ABOVE "above" // that folder
+
+// Whether the state directory is a gateway's.
+bool tern_gateway_is_one(const struct tern_cli *cli);
+
+// Opens the client above, by the settings. Returns the exit code.
+int tern_gateway_open(struct tern_cli *cli, struct tern_relay **relay);
+
+// For status: what the link above has carried. Nothing, where it is no gateway.
+void tern_gateway_print(const struct tern_cli *cli);
+void tern_gateway_json(const struct tern_cli *cli, cJSON *object);
+
+#endif

@@ -1,0 +1,106 @@
+// The record that holds error buffer and pending update also holds, behind them, up to which round below they go.
+// Both change by one write, so that no kill can come between: a round is in the record, or is yet to be put there.
+#include "relay/internal.h"
+#include "util/bytes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MARK 0x314b5247u // "GRK1"
+#define MARK_SIZE 8u
+
+static enum tern_result save(void *ctx, enum tern_record record,
+                             const struct tern_store_part *parts, size_t part_count)
+{
+    struct relay_records *records = ctx;
+    const struct tern_store *files = &records->files;
+    struct tern_store_part marked[8];
+    uint8_t mark[MARK_SIZE];
+    if (record != TERN_RECORD_UPLOAD) {
+        return files->save(files->ctx, record, parts, part_count);
+    }
+    if (part_count >= sizeof marked / sizeof marked[0]) {
+        return TERN_ERR_ARGUMENT;
+    }
+    const bool encodes = tern_client_phase(records->client) == TERN_PHASE_ENCODE;
+    const uint32_t taken = encodes ? records->taking : records->taken;
+    tern_put_le32(mark, MARK);
+    tern_put_le32(mark + 4, taken);
+    memcpy(marked, parts, part_count * sizeof *parts);
+    marked[part_count] = (struct tern_store_part){mark, sizeof mark};
+    TERN_TRY(files->save(files->ctx, record, marked, part_count + 1));
+    records->taken = taken;
+    return TERN_OK;
+}
+
+static enum tern_result load(void *ctx, enum tern_record record, size_t offset, void *dst,
+                             size_t len, size_t *record_len)
+{
+    struct relay_records *records = ctx;
+    const struct tern_store *files = &records->files;
+    TERN_TRY(files->load(files->ctx, record, offset, dst, len, record_len));
+    if (record != TERN_RECORD_UPLOAD) {
+        return TERN_OK;
+    }
+    if (*record_len < MARK_SIZE || offset + len > *record_len - MARK_SIZE) {
+        return TERN_ERR_CORRUPT;
+    }
+    *record_len -= MARK_SIZE;
+    return TERN_OK;
+}
+
+enum tern_result tern_relay_records_open(struct relay_records *records, struct tern_store files)
+{
+    uint8_t mark[MARK_SIZE];
+    size_t len = 0;
+    records->files = files;
+    records->taken = 0;
+    const enum tern_result found = files.load(files.ctx, TERN_RECORD_UPLOAD, 0, NULL, 0, &len);
+    if (found == TERN_ERR_NOT_FOUND) {
+        return TERN_OK;
+    }
+    TERN_TRY(found);
+    if (len < MARK_SIZE) {
+        return TERN_ERR_CORRUPT;
+    }
+    TERN_TRY(files.load(files.ctx, TERN_RECORD_UPLOAD, len - MARK_SIZE, mark, MARK_SIZE, &len));
+    if (tern_get_le32(mark) != MARK) {
+        return TERN_ERR_CORRUPT;
+    }
+    records->taken = tern_get_le32(mark + 4);
+    return TERN_OK;
+}
+
+static enum tern_result write_mark(struct relay_records *records, uint32_t taken)
+{
+    const struct tern_store *files = &records->files;
+    size_t len = 0;
+    TERN_TRY(files->load(files->ctx, TERN_RECORD_UPLOAD, 0, NULL, 0, &len));
+    uint8_t *record = malloc(len);
+    if (record == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    enum tern_result result = files->load(files->ctx, TERN_RECORD_UPLOAD, 0, record, len, &len);
+    if (result == TERN_OK) {
+        tern_put_le32(record + len - MARK_SIZE + 4, taken);
+        const struct tern_store_part part = {record, len};
+        result = files->save(files->ctx, TERN_RECORD_UPLOAD, &part, 1);
+    }
+    free(record);
+    return result;
+}
+
+enum tern_result tern_relay_records_bound(struct relay_records *records, uint32_t newest)
+{
+    if (records->taken <= newest) {
+        return TERN_OK;
+    }
+    TERN_TRY(write_mark(records, newest));
+    records->taken = newest;
+    return TERN_OK;
+}
+
+struct tern_store tern_relay_records_port(struct relay_records *records)
+{
+    return (struct tern_store){.ctx = records, .save = save, .load = load};
+}

@@ -1,0 +1,408 @@
+"""Gateways: the mean over all devices reaches the aggregator above, once, whatever is killed.
+
+Two gateways with three devices each and a device that is the aggregator's own client. Without compression they come
+to the model that the same seven devices make as clients of one aggregator. With compression, over kills of all
+programs, everything that devices changed is found: applied, or in an error buffer of a device or of a gateway.
+"""
+
+import os
+import pathlib
+import random
+import re
+import signal
+import socket
+import sqlite3
+import struct
+import subprocess
+import time
+
+from conservation import BLOCK, PROGRAM, Fleet, check_client, expect_progress, newest_version
+from harness import BIN, LONG, PATIENCE, SANITIZED, Aggregator, Gateway, Workspace, check, main, run
+
+DEVICES = 3
+EXAMPLES = [5, 10, 40, 1, 7, 20, 13]  # of the seven devices
+STEPS = 2  # local ones, as devices do, and not the gateways' settings
+KILLS = 120 if LONG else 20 if SANITIZED else 40
+QUICK = {"come_back_min": "20ms", "come_back_max": "500ms"}
+OPEN = {"requests_per_minute": 1000000, "connections_per_address": 5000}
+
+
+def gateway(workspace, above, name, devices, codec="float32", deadline="1500ms", port=None):
+    return Gateway(workspace, above, name, {
+        "round": {"cohort": devices, "min_clients": devices, "quorum": 1, "deadline": deadline, **QUICK},
+        "codec": {"codec": codec, "codec_down": "float32"},
+        "error_feedback": {"policy": "keep"}, "limits": OPEN}, port).start()
+
+
+def wait_for(what, message, seconds=PATIENCE):
+    deadline = time.monotonic() + seconds
+    while True:
+        value = what()
+        if value:
+            return value
+        check(time.monotonic() < deadline, message)
+        time.sleep(0.05)
+
+
+# --- Without compression
+
+def exported(aggregator, workspace):
+    target = workspace.path / "model.f32"
+    aggregator.verb("export", target)
+    data = target.read_bytes()
+    return struct.unpack(f"<{len(data) // 4}f", data)
+
+
+def towards(workspace, aggregator, code, device):
+    workspace.start(PROGRAM, "towards", f"https://localhost:{aggregator.port}", aggregator.ca,
+                    workspace.path / f"device{device}", code, device + 1, EXAMPLES[device], log=f"device{device}")
+
+
+def federation(workspace, clients, rounds):
+    return Aggregator(workspace, {
+        "federation": {"model": "softmax:40-8", "seed": 5},
+        "round": {"cohort": clients, "min_clients": clients, "quorum": clients, "deadline": "60s",
+                  "rounds": rounds, **QUICK},
+        "train": {"local_steps": STEPS}, "strategy": {"name": "fedavg", "norm_bound": 0, "normalise": "no"},
+        "codec": {"codec": "float32"}, "error_feedback": {"policy": "keep"}, "limits": OPEN}).start()
+
+
+def finished(aggregator, rounds):
+    wait_for(lambda: newest_version(aggregator.state / "tern.db") == rounds, f"no {rounds} rounds")
+
+
+def directly(rounds, devices=len(EXAMPLES)):
+    with Workspace() as workspace:
+        above = federation(workspace, devices, rounds)
+        code = above.join_code(uses=devices)
+        for device in range(devices):
+            towards(workspace, above, code, device)
+        finished(above, rounds)
+        return exported(above, workspace)
+
+
+def test_mean(rounds=3):
+    """Of 96 examples the two sites have 55 and 28, so that gateways of equal weight would be far off."""
+    direct = directly(rounds)
+    with Workspace() as workspace:
+        above = federation(workspace, 3, rounds)
+        for site in range(2):
+            site_gateway = gateway(workspace, above, f"gateway{site}", DEVICES, deadline="60s")
+            code = site_gateway.join_code(uses=DEVICES)
+            for device in range(site * DEVICES, (site + 1) * DEVICES):
+                towards(workspace, site_gateway, code, device)
+        towards(workspace, above, above.join_code(), len(EXAMPLES) - 1)
+        finished(above, rounds)
+        tree = exported(above, workspace)
+        status = site_gateway.json("status")["gateway"]
+        check(status["wire_up"] > status["payload_up"] > 4 * len(tree) * rounds,
+              f"the link's meter says {status}")
+        check(status["updates_answered"] == rounds, f"{status}")
+        check("on that link since it joined" in site_gateway.verb("status"), "status does not say the link's bytes")
+        for process in workspace.processes[-DEVICES - 1:]:  # the devices of the last site, and the direct one
+            check(process.wait(timeout=PATIENCE) == 0, "a device was not told of the end")
+    # A weight is below 1; each round rounds it a few times.
+    worst = max(abs(a - b) for a, b in zip(direct, tree))
+    moved = max(abs(a) for a in direct)
+    check(moved > 0.1, "the model has not moved")
+    check(worst < 4 * rounds * 2.0 ** -24, f"the tree's model is {worst} off the direct one's")
+    print(f"{rounds} rounds of 7 devices, 6 of them behind 2 gateways: at most {worst:.1e} off")
+
+
+def test_levels(rounds=2):
+    """A gateway below a gateway."""
+    direct = directly(rounds, 2)
+    with Workspace() as workspace:
+        above = federation(workspace, 1, rounds)
+        upper = gateway(workspace, above, "gateway0", 2, deadline="60s")
+        lower = gateway(workspace, upper, "gateway1", 1, deadline="60s")
+        towards(workspace, upper, upper.join_code(), 0)
+        towards(workspace, lower, lower.join_code(), 1)
+        finished(above, rounds)
+        worst = max(abs(a - b) for a, b in zip(direct, exported(above, workspace)))
+    check(worst < 8 * rounds * 2.0 ** -24, f"with two levels of gateways the model is {worst} off the direct one's")
+
+
+# --- With compression, and kills
+
+def book(site_gateway):
+    """(client above, pending bytes, last round taken, buffer, pending update) of a gateway that does not run."""
+    lines = run(PROGRAM, "gateway", site_gateway.state / "above").split("\n")
+    values = [[float(word) for word in line.split()] for line in lines[1:] if line]
+    return *(int(field) for field in lines[0].split()), [v[0] for v in values], [v[1] for v in values]
+
+
+def check_gateway(site_gateway, above):
+    """The sum of the means of its rounds = what was applied above + its error buffer."""
+    client, pending, taken, buffer, _ = book(site_gateway)
+    check(pending == 0, f"{site_gateway.name} still has a pending update")
+    lines = run(PROGRAM, "means", site_gateway.state / "tern.db", taken).split()
+    rounds, means = int(lines[0]), [float(line) for line in lines[1:]]
+    lines = run(PROGRAM, "applied", above.state / "tern.db", client).split("\n")
+    updates = int(lines[0].split()[1])
+    applied = [float(line.split()[0]) for line in lines[1:] if line]
+    worst = max(abs(m - a - b) for m, a, b in zip(means, applied, buffer))
+    check(worst < 1e-4, f"{site_gateway.name}: means of {rounds} rounds, less {updates} updates applied and the error "
+          f"buffer, leave {worst}")
+    check(max(map(abs, means)) > 0.1, f"{site_gateway.name} has learnt nothing")
+    return rounds, updates, max(map(abs, buffer))
+
+
+def settle(site_gateway):
+    """The gateway alone, until what it had under way is answered."""
+    asked = time.monotonic()
+    while book(site_gateway)[1] > 0:
+        check(time.monotonic() < asked + PATIENCE, f"{site_gateway.name}: its update is not answered")
+        site_gateway.start()
+        time.sleep(1.5)
+        site_gateway.kill(signal.SIGTERM)
+
+
+class Tree:
+    def __init__(self, workspace, rounds):
+        self.above = Aggregator(workspace, {
+            "federation": {"model": f"softmax:{2 * rounds + 1}-{BLOCK}", "seed": 5},
+            "round": {"cohort": 3, "min_clients": 3, "quorum": 1, "deadline": "1500ms", **QUICK},
+            "train": {"local_steps": STEPS},
+            "strategy": {"name": "fedavg", "norm_bound": 0, "normalise": "no"},
+            "codec": {"codec": "3lc:s=1.5", "codec_down": "float32"},
+            "error_feedback": {"policy": "keep"}, "limits": OPEN}).start()
+        self.gateways = [gateway(workspace, self.above, f"gateway{site}", DEVICES, "3lc:s=1.5", "700ms")
+                         for site in range(2)]
+        self.fleets = [Fleet(workspace, one, DEVICES, name=f"{one.name}-device") for one in self.gateways]
+        self.fleets.append(Fleet(workspace, self.above, 1, name="direct"))
+        for fleet in self.fleets:
+            fleet.start_all()
+
+    def kill_somebody(self, rng, kill):
+        if kill % 4 == 3:
+            self.above.kill()
+            self.above.start()
+        elif kill % 4 == 2:
+            fleet = self.fleets[rng.randrange(3)]
+            index = rng.randrange(fleet.clients)
+            fleet.kill(index)
+            fleet.start(index)
+        else:
+            one = self.gateways[rng.randrange(2)]
+            one.kill()
+            one.start()
+
+    def end(self):
+        for fleet in self.fleets:
+            for index in range(fleet.clients):
+                fleet.kill(index)
+        for one, fleet in zip([*self.gateways, self.above], self.fleets):
+            for index in range(fleet.clients):
+                fleet.settle(index)
+        for one in self.gateways:
+            one.kill(signal.SIGTERM)
+
+
+def test_kills():
+    rng = random.Random(20262)
+    with Workspace() as workspace:
+        tree = Tree(workspace, 2000)
+        for kill in range(KILLS):
+            time.sleep(rng.uniform(0.05, 0.5))
+            tree.kill_somebody(rng, kill)
+        for one in tree.gateways:
+            expect_progress(one, "after the kills")
+        expect_progress(tree.above, "after the kills")
+        tree.end()
+        for one in tree.gateways:
+            settle(one)
+        tree.above.kill(signal.SIGTERM)
+        for one, fleet in zip([*tree.gateways, tree.above], tree.fleets):
+            for index in range(fleet.clients):
+                check_client(fleet, index, one.state / "tern.db")
+            one.verb("verify")
+        for one in tree.gateways:
+            rounds, updates, left = check_gateway(one, tree.above)
+            check(rounds >= updates > 3, f"{one.name}: {rounds} rounds, {updates} updates")
+            check(left > 1e-3, "its error buffer is empty: the test misses its point")
+            print(f"{one.name}: {rounds} rounds of its devices are {updates} updates above and its error buffer")
+            with sqlite3.connect(one.state / "tern.db") as reader:
+                asked = reader.execute("SELECT DISTINCT local_steps FROM assignments WHERE client > 1"
+                                       " AND local_steps > 0").fetchall()
+            check(asked == [(STEPS,)], f"{one.name} asked for {asked} local steps")
+        findings = {row["finding"] for one in (tree.above, *tree.gateways) for row in one.json("ledger")}
+        check(findings == {"none"}, f"error buffers are suspected: {findings}")
+
+
+# --- A device that moves, and a gateway that is gone
+
+def test_moves():
+    """A device is enrolled once with each aggregator that it trains against, with a folder for each: what it has
+    there stays there, and counts when it is back."""
+    with Workspace() as workspace:
+        tree = Tree(workspace, 2000)
+        here, there = tree.fleets[0], Fleet(workspace, tree.gateways[1], 1, name="moved")
+        for stay in (here, there, here, there):
+            other = there if stay is here else here
+            for fleet in (stay, other):
+                if fleet.running[0]:
+                    fleet.kill(0)
+            stay.start(0)
+            for _ in range(2):
+                expect_progress(stay.aggregator, "after the move")
+        # A site is lost: the aggregator above goes on by its quorum.
+        tree.gateways[0].kill()
+        expect_progress(tree.above, "without a gateway", 3)
+        tree.gateways[0].start()
+        expect_progress(tree.gateways[0], "once it is back")
+        there.kill(0)
+        tree.end()
+        tree.gateways[1].start()
+        there.settle(0)
+        tree.gateways[1].kill(signal.SIGTERM)
+        for one in tree.gateways:
+            settle(one)
+        tree.above.kill(signal.SIGTERM)
+        moved = [check_client(fleet, 0, fleet.aggregator.state / "tern.db")[1] for fleet in (here, there)]
+        check(min(moved) > 0, f"the device had {moved} updates in its two places")
+        for one in tree.gateways:
+            check_gateway(one, tree.above)
+
+
+def test_restored():
+    """The database of a gateway is put back to an older copy: its rounds count from there, and none is left out for
+    having a number that was taken before."""
+    with Workspace() as workspace:
+        above = federation(workspace, 1, 2000)
+        one = gateway(workspace, above, "gateway0", 1)
+        device = Fleet(workspace, one, 1)
+        device.start_all()
+        expect_progress(above, "at first", 2)
+        copy = workspace.path / "copy.db"
+        one.verb("backup", copy)
+        expect_progress(above, "later", 15)
+        one.kill(signal.SIGTERM)
+        before = book(one)[2]
+        one.verb("restore", copy)
+        back = newest_version(one.state / "tern.db")
+        check(back + 20 < before, f"the copy is of version {back}, and {before} was taken: the test misses its point")
+        one.start()
+        expect_progress(above, "once the copy was restored", 2)
+        one.kill(signal.SIGTERM)
+        check(book(one)[2] < before, "rounds were left out until their numbers were new")
+
+
+def test_damaged():
+    """What was in a damaged record is not known: it is named, and the gateway goes on with what comes."""
+    with Workspace() as workspace:
+        above = federation(workspace, 1, 2000)
+        one = gateway(workspace, above, "gateway0", 1)
+        Fleet(workspace, one, 1).start_all()
+        expect_progress(above, "at first", 2)
+        one.kill(signal.SIGTERM)
+        record = one.state / "above" / "upload"
+        damaged = bytearray(record.read_bytes())
+        damaged[-1] ^= 1  # of the number of the last round
+        record.write_bytes(damaged)
+        one.start()
+        one.log_line("event=gateway-record-damaged")
+        expect_progress(above, "with a damaged record", 2)
+        check(above.json("ledger")[0]["finding"] == "lost", "the aggregator above does not see that a buffer was lost")
+
+
+# --- The document
+
+DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "GATEWAYS.md"
+
+
+def free_ports(count):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def test_walkthrough():
+    """The commands of docs/GATEWAYS.md, as they stand but for their ports and pauses."""
+    script = re.search(r"^```sh\n(.*?)^```", DOCUMENT.read_text(), re.M | re.S).group(1)
+    public, below, admin, below_admin = free_ports(4)
+    for shown, instead, times in ((8443, public, 1), (8444, below, 2), (9444, below_admin, 1)):
+        check(script.count(str(shown)) == times, f"{shown} is not {times} times in the walkthrough")
+        script = script.replace(str(shown), str(instead))
+    script = script.replace("tern-aggregator serve ", f"tern-aggregator serve --set server.port={public} "
+                            f"--set admin.port={admin} ")
+    check(script.count("sleep 2\n") == 2, "the pauses of the walkthrough")
+    for port in (public, below):
+        script = script.replace("sleep 2\n", f"until (: < /dev/tcp/127.0.0.1/{port}) 2>&-; do kill -0 %%; sleep 0.05; done\n", 1)
+    with Workspace() as workspace:
+        environment = dict(os.environ, PATH=f"{BIN.resolve()}:{os.environ['PATH']}")
+        script = "trap 'kill $(jobs -p); wait' EXIT\n" + script
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script],
+                              cwd=workspace.path, env=environment, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, check=False)
+        check(done.returncode == 0, f"the walkthrough exited {done.returncode}:\n{done.stdout}")
+        for sign in ("Joined https://localhost:", "on that link since it joined", "5 updates answered there",
+                     "Rounds      5 committed"):
+            check(sign in done.stdout, f"the walkthrough never shows {sign!r}:\n{done.stdout}")
+
+
+# --- What does not fit
+
+def fails(aggregator, verb, words, *arguments):
+    done = subprocess.run([BIN / "tern-aggregator", verb, *arguments, "--config", aggregator.config],
+                          capture_output=True, text=True, timeout=PATIENCE, check=False)
+    check(done.returncode != 0, f"{verb} went well")
+    check(words in done.stderr, f"{verb} says {done.stderr[-600:]!r}, not {words!r}")
+
+
+def test_misfits():
+    with Workspace() as workspace:
+        above = federation(workspace, 1, 1000)
+        one = gateway(workspace, above, "gateway0", 1)
+        one.kill()
+        fails(one, "serve", "is a gateway's: run it with tern-aggregator relay")
+        fails(one, "join", "is a gateway's already", above.join_code())
+        fails(above, "join", "holds a federation already", "CODE")
+        fails(above, "relay", "is no gateway's")
+        fails(above, "relay", "is no gateway's")  # the first has made nothing that lets the second
+
+        # The records of a client of another model.
+        other = Aggregator(workspace, {"federation": {"model": "softmax:12-8", "seed": 5}}, name="other").start()
+        two = gateway(workspace, other, "gateway1", 1)
+        two.kill()
+        kept = workspace.path / "kept"
+        (one.state / "above").rename(kept)
+        (two.state / "above").rename(one.state / "above")
+        fails(one, "relay", "is of another model than the aggregator above it")
+        (one.state / "above").rename(two.state / "above")
+
+        # There is another federation where the one above was: it knows no such gateway.
+        kept.rename(one.state / "above")
+        code = one.start().join_code()
+        towards(workspace, one, code, 0)
+        expect_progress(one, "before the model changes")
+        above.kill()
+        other.kill()
+        other.settings["server"]["port"] = above.port
+        other.write_config()
+        other.start()
+        check(one.process.wait(timeout=PATIENCE) != 0, "the gateway ended as if all was well")
+        one.log_line("the aggregator above does not know this gateway any more")
+
+        # Nobody is there: it waits, says for what, and goes on.
+        other.kill()
+        one.start()
+        one.log_line("event=above-unreachable")
+        above.start()
+        expect_progress(one, "once the aggregator above is back")
+
+
+def test():
+    test_mean()
+    test_kills()
+    test_moves()
+    test_restored()
+    test_damaged()
+    test_levels()
+    test_misfits()
+    test_walkthrough()
+
+
+main(test)
