@@ -3,7 +3,7 @@
 help_bench() {
     cat <<'END'
 usage: ./tern bench [--json FILE] [--beside BUILD]
-                    [codec|protocol|participation|load|crowd|rounds|large|link|size|replicas|updates|papers]...
+                    [codec|protocol|participation|load|crowd|rounds|large|link|size|replicas|updates|papers|gateways]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
 fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
@@ -34,6 +34,8 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
              needs TERN_DATA_DIR, the folder of Fashion-MNIST, and runs only when asked for
   papers     what four papers claim of their schemes beside the same quantities here, as a table in markdown; by
              configs/experiments/papers.ini; needs TERN_DATA_DIR, takes ten minutes, and runs only when asked for
+  gateways   bytes on the metered link of 5 sites with 10 devices each, directly and behind gateways, over
+             BENCH_ROUNDS (60) rounds, and accuracies; needs TERN_DATA_DIR likewise, only when asked for
 
 --json FILE writes the figures of all these parts into one file, too.
 
@@ -175,6 +177,15 @@ bench_protocol() { # OUT
     start_bench_aggregator protocol
     "$TERN_BUILD/bench-bin/bench-protocol" "https://127.0.0.1:$AGGREGATOR_PORT" \
         "$BENCH_DIR/ca.pem" "$BENCH_CODE" >"$1" || fail "bench-protocol failed"
+    clean_experiment
+    print_numbers "$1"
+}
+
+bench_gateways() { # OUT
+    [ -n "${TERN_DATA_DIR:-}" ] || usage_error "bench: gateways needs TERN_DATA_DIR, the folder of Fashion-MNIST"
+    begin_experiment
+    python3 -B "$TERN_ROOT/lab/bench/gateways.py" "$TERN_BUILD" "$TERN_DATA_DIR" "$EXPERIMENT_DIR/gateways" \
+        "${BENCH_ROUNDS:-60}" >"$1" || fail "the sites could not be measured"
     clean_experiment
     print_numbers "$1"
 }
