@@ -61,6 +61,17 @@ static uint64_t connected(const struct run *run)
     return set;
 }
 
+// Those that are still on the connection on which they were said hello: one that has come anew knows nothing of it.
+static uint64_t still_connected(const struct run *run)
+{
+    uint64_t set = bit(run->agreement->self);
+    for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
+        const uint32_t serial = tern_ring_mesh_serial(run->agreement->mesh, i);
+        set |= serial != 0 && serial == run->greeted[i] ? bit(i) : 0;
+    }
+    return set;
+}
+
 static void drop_silent(const struct run *run, uint32_t peer)
 {
     char text[64];
@@ -291,7 +302,7 @@ static enum step exchange_views(struct run *run)
                 drop_silent(run, i);
             }
         }
-        if ((missing & ~connected(run)) != 0) { // one was lost meanwhile
+        if ((run->view & ~still_connected(run)) != 0) { // one was lost meanwhile
             run->agreement->epoch++;
             return ANEW;
         }
@@ -345,6 +356,7 @@ static void fill_members(const struct run *run, struct tern_ring_members *member
         const bool is_self = i == run->agreement->self;
         members->position = is_self ? members->count : members->position;
         members->peers[members->count] = i;
+        members->serials[i] = run->greeted[i];
         members->hellos[members->count] = is_self ? *run->mine : run->hellos[i];
         members->count++;
     }

@@ -19,6 +19,7 @@ struct tern_ring_members {
     uint32_t position;                                    // of this peer among them
     uint32_t peers[TERN_RING_MEMBERS_MAX];                // in the order of the list
     struct tern_ring_hello hellos[TERN_RING_MEMBERS_MAX]; // of each member
+    uint32_t serials[TERN_RING_MEMBERS_MAX]; // by peer: the connection that it has agreed on
 };
 
 struct tern_ring_agreement {

@@ -20,6 +20,13 @@ void tern_ring_round_pulse(struct tern_ring_round *round, uint64_t now_ms)
     }
 }
 
+// Whether a member is on the connection on which it has agreed: one that has come anew knows nothing of this round.
+static bool is_there(const struct tern_ring_round *round, uint32_t peer)
+{
+    const uint32_t serial = tern_ring_mesh_serial(round->mesh, peer);
+    return serial != 0 && serial == round->members->serials[peer];
+}
+
 // Lets things move; TERN_OK when there may be something new.
 static enum tern_result wait_a_little(struct tern_ring_round *round)
 {
@@ -51,7 +58,7 @@ static enum tern_result finish_sending(struct tern_ring_round *round, uint32_t p
                                        uint64_t start_ms)
 {
     while (!tern_ring_mesh_is_sent(round->mesh, peer)) {
-        if (!tern_ring_mesh_has(round->mesh, peer)) {
+        if (!is_there(round, peer)) {
             return TERN_AGAIN;
         }
         if (is_late(round, tern_ring_mesh_moved(round->mesh, peer), start_ms)) {
@@ -97,7 +104,7 @@ static enum tern_result wait_for(struct tern_ring_round *round, uint32_t peer, u
             }
             continue;
         }
-        if (!tern_ring_mesh_has(round->mesh, peer) || !tern_ring_mesh_has(round->mesh, next)) {
+        if (!is_there(round, peer) || !is_there(round, next)) {
             return TERN_AGAIN;
         }
         if (is_late(round, tern_ring_mesh_heard(round->mesh, peer), start_ms)) {
