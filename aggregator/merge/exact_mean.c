@@ -426,6 +426,17 @@ enum tern_result tern_exact_mean_hold(struct tern_exact_mean *mean,
     return TERN_ERR_NO_SPACE;
 }
 
+enum tern_result tern_exact_mean_arrive(struct tern_exact_mean *mean,
+                                        const struct tern_arrival *arrival)
+{
+    const enum tern_result held = tern_exact_mean_hold(
+        mean, &arrival->contribution, arrival->client, arrival->round, arrival->reading);
+    return held != TERN_ERR_NO_SPACE
+               ? held
+               : tern_exact_mean_add(mean, &arrival->contribution, arrival->container.data,
+                                     arrival->container.len, arrival->reading, NULL);
+}
+
 bool tern_exact_mean_rescale_held(struct tern_exact_mean *mean, uint64_t client, uint32_t round,
                                   double scale)
 {
@@ -519,7 +530,7 @@ enum tern_result tern_exact_mean_join(struct tern_exact_mean *mean, struct tern_
     return TERN_OK;
 }
 
-// --- The mean
+// --- In order
 
 static int compare_groups(const void *a, const void *b)
 {
@@ -528,15 +539,20 @@ static int compare_groups(const void *a, const void *b)
     return tern_exact_key_compare(&one->key, &other->key);
 }
 
-// As they came, which the bits must not depend on.
-static void sort_groups(struct tern_exact_mean *mean)
+// As they came, which the bits must not depend on. What is held is looked at from its beginning.
+void tern_exact_mean_sort(struct tern_exact_mean *mean)
 {
     if (mean->group_count > 0) {
         qsort(mean->groups, mean->group_count, sizeof mean->groups[0], compare_groups);
     }
+    for (uint32_t i = 0; i < mean->group_count; i++) {
+        for (struct tern_exact_held *held = mean->groups[i].held; held != NULL; held = held->next) {
+            held->at = 0;
+        }
+    }
 }
 
-#define BLOCK 256 // coordinates that are taken together
+#define BLOCK TERN_EXACT_BLOCK // coordinates that are taken together
 
 // Coordinates of one segment.
 struct block {
@@ -601,6 +617,18 @@ static void add_summed(const struct tern_exact_mean *mean, const struct tern_exa
     }
 }
 
+// What the group has of the block, held or summed.
+static void find_bins_of_block(const struct tern_exact_mean *mean,
+                               const struct tern_exact_group *group, const struct block *block,
+                               struct block_bins *bins)
+{
+    bins->held = 0;
+    for (struct tern_exact_held *held = group->held; held != NULL; held = held->next) {
+        add_held(mean, held, block, bins);
+    }
+    add_summed(mean, group, block, bins);
+}
+
 // As add_group() for an update that is all there is of its group: where it has nothing, +0 would be added.
 static void add_only(const struct tern_exact_mean *mean, struct tern_exact_held *held,
                      double factor, const struct block *block, double sums[BLOCK])
@@ -633,11 +661,7 @@ static void add_group(const struct tern_exact_mean *mean, const struct tern_exac
         add_only(mean, group->held, factor, block, sums);
         return;
     }
-    bins.held = 0;
-    for (struct tern_exact_held *held = group->held; held != NULL; held = held->next) {
-        add_held(mean, held, block, &bins);
-    }
-    add_summed(mean, group, block, &bins);
+    find_bins_of_block(mean, group, block, &bins);
     double total[BLOCK] = {0.0};
     for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
         const uint64_t *all = bins.all[bin];
@@ -653,7 +677,7 @@ static void add_group(const struct tern_exact_mean *mean, const struct tern_exac
 // Sets the groups in their order, and what each is multiplied by.
 static void arrange_groups(struct tern_exact_mean *mean, const struct tern_strategy_totals *totals)
 {
-    sort_groups(mean);
+    tern_exact_mean_sort(mean);
     for (uint32_t i = 0; i < mean->group_count; i++) {
         struct tern_exact_group *group = &mean->groups[i];
         const struct tern_contribution like = {.staleness = group->key.staleness};
@@ -661,9 +685,6 @@ static void arrange_groups(struct tern_exact_mean *mean, const struct tern_strat
         group->factor =
             group->dense_factor * tern_strategy_steps_factor(totals, group->key.local_steps);
         group->only = is_only(group);
-        for (struct tern_exact_held *held = group->held; held != NULL; held = held->next) {
-            held->at = 0;
-        }
     }
 }
 
@@ -732,4 +753,74 @@ void tern_exact_mean_take(struct tern_exact_mean *mean, const struct tern_strate
             means[i] = (float)(sums[i] / examples);
         }
     }
+}
+
+// --- Sums as they are, for who keeps them elsewhere
+
+uint32_t tern_exact_group_bins(const struct tern_exact_group *group)
+{
+    uint32_t bins = group->held != NULL ? group->held_bins : 0;
+    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
+        bins |= group->bins[bin] != NULL ? UINT32_C(1) << bin : 0;
+    }
+    return bins;
+}
+
+static enum tern_result show_block(const struct tern_exact_mean *mean,
+                                   const struct tern_exact_group *group, const struct block *block,
+                                   tern_exact_show *show, void *ctx)
+{
+    struct block_bins bins;
+    find_bins_of_block(mean, group, block, &bins);
+    for (uint32_t left = tern_exact_group_bins(group), bin = 0; left != 0; left >>= 1, bin++) {
+        if ((left & 1) != 0) {
+            TERN_TRY(show(ctx, group, bin, bins.all[bin], block->width));
+        }
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_exact_mean_show(struct tern_exact_mean *mean, tern_exact_show *show,
+                                      void *ctx)
+{
+    uint32_t segment = 0;
+    struct block block = {0};
+    tern_exact_mean_sort(mean);
+    while (next_block(mean, &segment, &block)) {
+        for (uint32_t i = 0; i < mean->group_count; i++) {
+            TERN_TRY(show_block(mean, &mean->groups[i], &block, show, ctx));
+        }
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_exact_mean_make_group(struct tern_exact_mean *mean, struct tern_exact_key key,
+                                            uint32_t bins)
+{
+    struct tern_exact_group *group = NULL;
+    enum tern_result result = group_of(mean, key, &group);
+    for (unsigned bin = 0; result == TERN_OK && bin < TERN_EXACT_BINS; bin++) {
+        if ((bins >> bin & 1) != 0 && group->bins[bin] == NULL) {
+            group->bins[bin] = make_cells(mean, &result);
+        }
+    }
+    return result;
+}
+
+enum tern_result tern_exact_mean_fill(struct tern_exact_mean *mean, tern_exact_fill *fill,
+                                      void *ctx)
+{
+    uint32_t segment = 0;
+    struct block block = {0};
+    while (next_block(mean, &segment, &block)) {
+        for (uint32_t i = 0; i < mean->group_count * TERN_EXACT_BINS; i++) {
+            const struct tern_exact_group *group = &mean->groups[i / TERN_EXACT_BINS];
+            uint64_t *cells = group->bins[i % TERN_EXACT_BINS];
+            if (cells != NULL) {
+                TERN_TRY(fill(ctx, group, i % TERN_EXACT_BINS, cells + (block.from - mean->first),
+                              block.width));
+            }
+        }
+    }
+    return TERN_OK;
 }

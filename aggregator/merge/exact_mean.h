@@ -16,7 +16,7 @@
 #ifndef TERN_EXACT_MEAN_H
 #define TERN_EXACT_MEAN_H
 
-#include "merge/reading.h"
+#include "merge/arrival.h"
 #include "strategies/exact.h"
 #include "strategies/strategy.h"
 
@@ -98,6 +98,10 @@ TERN_MUST_USE enum tern_result tern_exact_mean_hold(struct tern_exact_mean *mean
                                                     uint64_t client, uint32_t round,
                                                     struct tern_reading *reading);
 
+// Holds an update that arrived, or adds it. Errors of both but TERN_ERR_NO_SPACE of the former
+TERN_MUST_USE enum tern_result tern_exact_mean_arrive(struct tern_exact_mean *mean,
+                                                      const struct tern_arrival *arrival);
+
 // An update that is held counts for `scale`, 0 to 1, of what it did. False: it is not held.
 bool tern_exact_mean_rescale_held(struct tern_exact_mean *mean, uint64_t client, uint32_t round,
                                   double scale);
@@ -126,6 +130,39 @@ TERN_MUST_USE enum tern_result tern_exact_mean_join(struct tern_exact_mean *mean
 // On error the sums are of no use any more.
 TERN_MUST_USE enum tern_result tern_exact_mean_fold(struct tern_exact_mean *mean,
                                                     const struct tern_strategy_totals *totals);
+
+// --- Sums as they are, for who keeps them elsewhere (merge/part_form.h)
+
+#define TERN_EXACT_BLOCK 256 // coordinates that are shown together, at most
+
+// Bit i: the group may have something in bin i.
+uint32_t tern_exact_group_bins(const struct tern_exact_group *group);
+
+// Sets mean->groups in their order.
+void tern_exact_mean_sort(struct tern_exact_mean *mean);
+
+// Whole numbers of one group and bin, for `count` coordinates in a row. cells: NULL = all are 0; borrowed
+typedef enum tern_result tern_exact_show(void *ctx, const struct tern_exact_group *group,
+                                         unsigned bin, const uint64_t *cells, uint32_t count);
+// Shows all sums: the coordinates in the order of the model, some in a row; of these group after group in their order,
+// and of each the bins that tern_exact_group_bins() names, ascending. None was folded. Stops early when show is not
+// TERN_OK and returns what it returned. Leaves the mean as it is.
+TERN_MUST_USE enum tern_result tern_exact_mean_show(struct tern_exact_mean *mean,
+                                                    tern_exact_show *show, void *ctx);
+
+// An empty group with cells for these bins.
+// TERN_ERR_NO_SPACE  they would be beyond the memory allowed; TERN_ERR_NO_MEMORY
+// On error the sums are of no use any more.
+TERN_MUST_USE enum tern_result tern_exact_mean_make_group(struct tern_exact_mean *mean,
+                                                          struct tern_exact_key key, uint32_t bins);
+
+// As tern_exact_show, of cells that are to be set.
+typedef enum tern_result tern_exact_fill(void *ctx, const struct tern_exact_group *group,
+                                         unsigned bin, uint64_t *cells, uint32_t count);
+// Lets all cells be set, in the order in which they are shown, of a mean whose groups were made in their order and
+// that has nothing else. Who fills it sets mean->updates. Stops early as above.
+TERN_MUST_USE enum tern_result tern_exact_mean_fill(struct tern_exact_mean *mean,
+                                                    tern_exact_fill *fill, void *ctx);
 
 // Sets acc[first..end): the mean of the updates that were taken in, which are those of the totals.
 // Coordinates of dense tensors count by examples and age alone.

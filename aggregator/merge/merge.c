@@ -47,7 +47,7 @@ void tern_merge_free(struct tern_merge *merge)
     tern_vector_free(&merge->vectors, merge->replica);
     tern_vector_free(&merge->vectors, merge->acc);
     tern_merge_free_states(merge);
-    tern_exact_mean_clear(&merge->arrived);
+    tern_merge_stop(merge);
     tern_update_norms_clear(&merge->norms);
     free(merge->buffers.blob);
     memset(merge, 0, sizeof *merge);
@@ -215,7 +215,7 @@ void tern_merge_open(struct tern_merge *merge, const struct tern_strategy_rule *
 {
     tern_merge_stop(merge);
     tern_update_norms_clear(&merge->norms);
-    merge->arrives = tern_strategy_tells_mean(rule->strategy);
+    merge->arrives = tern_strategy_divides(rule->strategy);
     if (merge->arrives) {
         tern_exact_mean_begin(&merge->arrived, &merge->model, rule, memory_of(merge), 0,
                               merge->model.count);
@@ -225,18 +225,11 @@ void tern_merge_open(struct tern_merge *merge, const struct tern_strategy_rule *
 void tern_merge_stop(struct tern_merge *merge)
 {
     tern_exact_mean_clear(&merge->arrived);
+    free(merge->deferred);
+    merge->deferred = NULL;
+    merge->deferred_count = 0;
+    merge->deferred_room = 0;
     merge->arrives = false;
-}
-
-static enum tern_result take_values(struct tern_merge *merge, const struct tern_arrival *arrival)
-{
-    const enum tern_result held = tern_exact_mean_hold(
-        &merge->arrived, &arrival->contribution, arrival->client, arrival->round, arrival->reading);
-    return held != TERN_ERR_NO_SPACE
-               ? held
-               : tern_exact_mean_add(&merge->arrived, &arrival->contribution,
-                                     arrival->container.data, arrival->container.len,
-                                     arrival->reading, NULL);
 }
 
 static enum tern_result take_in(struct tern_merge *merge, const struct tern_arrival *arrival)
@@ -248,7 +241,7 @@ static enum tern_result take_in(struct tern_merge *merge, const struct tern_arri
     TERN_TRY(tern_update_norms_matter(&merge->arrived.rule)
                  ? tern_update_norms_add(&merge->norms, &norm)
                  : TERN_OK);
-    return take_values(merge, arrival);
+    return tern_exact_mean_arrive(&merge->arrived, arrival);
 }
 
 void tern_merge_arrive(struct tern_merge *merge, const struct tern_arrival *arrival)
@@ -256,6 +249,63 @@ void tern_merge_arrive(struct tern_merge *merge, const struct tern_arrival *arri
     if (merge->arrives && take_in(merge, arrival) != TERN_OK) {
         tern_merge_stop(merge);
     }
+}
+
+static bool make_room_for_deferred(struct tern_merge *merge)
+{
+    if (merge->deferred_count < merge->deferred_room) {
+        return true;
+    }
+    const uint32_t room = merge->deferred_room == 0 ? 16 : 2 * merge->deferred_room;
+    struct tern_deferred *list = realloc(merge->deferred, room * sizeof list[0]);
+    if (list != NULL) {
+        merge->deferred = list;
+        merge->deferred_room = room;
+    }
+    return list != NULL;
+}
+
+void tern_merge_defer(struct tern_merge *merge, const struct tern_arrival *arrival)
+{
+    if (merge->arrives && !make_room_for_deferred(merge)) {
+        tern_merge_stop(merge);
+    }
+    if (!merge->arrives) {
+        return;
+    }
+    struct tern_deferred *deferred = &merge->deferred[merge->deferred_count++];
+    *deferred = (struct tern_deferred){.client = arrival->client,
+                                       .num_examples = arrival->contribution.num_examples,
+                                       .local_steps = arrival->contribution.local_steps};
+    memcpy(deferred->sha256, arrival->sha256, TERN_SHA256_SIZE);
+}
+
+struct resuming {
+    struct tern_merge *merge;
+    struct tern_strategy_totals *totals;
+};
+
+static enum tern_result count_and_defer(void *ctx, const struct tern_db_update *update)
+{
+    const struct resuming *resuming = ctx;
+    struct tern_arrival arrival = {.client = update->client, .round = update->round};
+    TERN_TRY(tern_stored_read(update, &arrival.contribution, &arrival.container));
+    TERN_TRY(tern_strategy_count(resuming->totals, &arrival.contribution));
+    memcpy(arrival.sha256, update->sha256, TERN_SHA256_SIZE);
+    tern_merge_defer(resuming->merge, &arrival);
+    return TERN_OK;
+}
+
+enum tern_result tern_merge_resume(struct tern_merge *merge, struct tern_db *db,
+                                   const struct tern_db_round *round,
+                                   struct tern_strategy_totals *totals)
+{
+    struct tern_strategy_rule rule;
+    struct resuming resuming = {merge, totals};
+    TERN_TRY(tern_rule_read(round, &rule));
+    tern_strategy_count_none(totals, &rule);
+    tern_merge_open(merge, &rule);
+    return tern_db_update_each(db, round->round, count_and_defer, &resuming);
 }
 
 // --- The mean, and what strategies combine themselves

@@ -10,7 +10,7 @@
 #define TERN_MERGE_H
 
 #include "downloads/delta.h"
-#include "merge/contribution.h"
+#include "merge/arrival.h"
 #include "merge/exact_mean.h"
 #include "merge/strategy_rule.h"
 #include "merge/update_norms.h"
@@ -23,6 +23,15 @@
 // some coordinates at once. With less than all need, the updates are decoded at the commit, and more
 // than twice where not even one number of local steps has room; the bits stay the same.
 #define TERN_MERGE_MEMORY (UINT64_C(256) << 20)
+
+// An update of the open round whose values are left to its close.
+struct tern_deferred {
+    uint64_t client;
+    uint32_t num_examples;
+    uint32_t local_steps;
+    uint8_t sha256[TERN_SHA256_SIZE]; // of its stored body
+    bool is_in;                       // they are in the sums by now
+};
 
 struct tern_merge {
     struct tern_model model;
@@ -49,6 +58,9 @@ struct tern_merge {
 
     struct tern_exact_mean arrived; // of the open round's updates
     bool arrives;                   // those are taken in as they arrive
+    struct tern_deferred *deferred; // of those: whose values are not in yet; malloc'ed
+    uint32_t deferred_count;
+    uint32_t deferred_room;
     struct tern_update_norms norms; // of those; once a round is merged, of its updates
     uint64_t memory; // bytes of sums, or for the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_download_buffers buffers;
@@ -93,29 +105,28 @@ TERN_MUST_USE enum tern_result tern_merge_checkpoint(struct tern_merge *merge, s
 TERN_MUST_USE enum tern_result tern_merge_check_states(struct tern_merge *merge,
                                                        struct tern_db *db);
 
-// A round opens, or goes on after a restart: from now on its updates are taken in as they arrive,
-// unless the strategy wants to see them all at once, or takes late ones.
+// A round opens: from now on its updates are taken in as they arrive, unless the strategy wants to see them all at
+// once, or takes late ones.
 void tern_merge_open(struct tern_merge *merge, const struct tern_strategy_rule *rule);
 
-// An update of the open round.
-struct tern_arrival {
-    uint64_t client;
-    uint32_t round;
-    struct tern_contribution contribution;
-    struct tern_span container;   // borrowed
-    struct tern_reading *reading; // of the container, or NULL; the merge may share it
-    double sum_square;            // of its values
-};
+// It goes on after a restart: the totals of its stored updates are counted, and their values are deferred. Errors of
+// tern_merge_count()
+TERN_MUST_USE enum tern_result tern_merge_resume(struct tern_merge *merge, struct tern_db *db,
+                                                 const struct tern_db_round *round,
+                                                 struct tern_strategy_totals *totals);
 
-// It was accepted, and counts with staleness 0. Where its sums find no room, all is left to the
-// commit.
+// An update of the open round was accepted, and counts with staleness 0. Where its sums find no room, all is left to
+// the commit.
 void tern_merge_arrive(struct tern_merge *merge, const struct tern_arrival *arrival);
+
+// Likewise, of one that another node has in its part or will have (merge/part.h), or that is in the store since
+// before a restart: its values are left to the close. container and reading may be empty; sum_square is not used.
+void tern_merge_defer(struct tern_merge *merge, const struct tern_arrival *arrival);
 
 // The round is merged, or what arrived is to be forgotten.
 void tern_merge_stop(struct tern_merge *merge);
 
-// The totals of a round's stored updates. The service counts each update as it comes and needs this
-// only after a restart. Errors: those of tern_merge_round() that concern the row and updates.
+// The totals of a round's stored updates. The service counts each update as it comes. Errors: those of tern_merge_round() that concern the row and updates.
 TERN_MUST_USE enum tern_result tern_merge_count(struct tern_db *db,
                                                 const struct tern_db_round *round,
                                                 struct tern_strategy_totals *totals);

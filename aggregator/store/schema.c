@@ -44,6 +44,10 @@ static const struct tern_column update_bodies_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_body_row, __VA_ARGS__)
 #include "store/tables/bodies.def"
 };
+static const struct tern_column parts_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_part, __VA_ARGS__)
+#include "store/tables/parts.def"
+};
 static const struct tern_column versions_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_version, __VA_ARGS__)
 #include "store/tables/versions.def"

@@ -38,6 +38,7 @@ TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result r
 #define TERN_DB_CODEC_MAX 64
 #define TERN_DB_PARAMETERS_MAX 160
 #define TERN_DB_REASON_MAX 160
+#define TERN_DB_NODE_MAX 64
 
 // The member of a struct that a line of tables/*.def makes; table.h explains the lines.
 #define TERN_MEMBER(kind, name, of, rule, constraint, json) TERN_MEMBER_##kind(name, of)
@@ -127,7 +128,7 @@ bool tern_db_is_displaced(const struct tern_db *db);
 
 // Who serves a database that several may serve: one leads, the others stand by.
 struct tern_db_node {
-    char name[64];
+    char name[TERN_DB_NODE_MAX];
     char address[48]; // empty: it came by a socket of the database's own machine
     bool leads;
     uint64_t since_ms; // it is connected
@@ -442,6 +443,33 @@ TERN_MUST_USE enum tern_result
 tern_db_update_show(struct tern_db *db, uint32_t round, uint64_t client,
                     enum tern_result (*visit)(void *ctx, const struct tern_db_update *update),
                     void *ctx);
+
+// --- Partial sums of the open round, made by nodes (merge/part.h)
+
+#define TERN_DB_PIECE_BYTES (UINT32_C(4) << 20) // of a part, at most
+
+// A piece of a part.
+struct tern_db_part {
+#define COLUMN TERN_MEMBER
+#include "store/tables/parts.def"
+};
+// Forgets the node's part of that round, whole or not.
+TERN_MUST_USE enum tern_result tern_db_part_drop(struct tern_db *db, uint32_t round,
+                                                 const char *node);
+// Inserts or replaces a piece.
+// TERN_ERR_CONFLICT  the round is not open; TERN_ERR_TOO_LARGE  above TERN_DB_PIECE_BYTES
+TERN_MUST_USE enum tern_result tern_db_part_put(struct tern_db *db,
+                                                const struct tern_db_part *piece);
+// Up to `most` of the parts of a round that are whole, in node order: their pieces 0 without the body.
+TERN_MUST_USE enum tern_result tern_db_parts(struct tern_db *db, uint32_t round,
+                                             struct tern_db_part *parts, size_t most,
+                                             size_t *count);
+// Shows one piece; its body is valid during the call only. Returns what show returned. NOT_FOUND
+TERN_MUST_USE enum tern_result
+tern_db_part_show(struct tern_db *db, uint32_t round, const char *node, uint32_t piece,
+                  enum tern_result (*show)(void *ctx, const struct tern_db_part *piece), void *ctx);
+// A round was closed: forgets its parts, and what came of earlier rounds after their close.
+TERN_MUST_USE enum tern_result tern_db_parts_drop(struct tern_db *db, uint32_t round);
 
 // --- Retention: of old rounds the bodies of updates go, then rows of which no sum is left to be made
 

@@ -47,9 +47,14 @@ bool tern_strategy_suffices(const struct tern_strategy_rule *rule, uint32_t upda
     return strategy->least_updates == NULL || updates >= strategy->least_updates(rule, updates);
 }
 
-bool tern_strategy_tells_mean(const struct tern_strategy *strategy)
+bool tern_strategy_divides(const struct tern_strategy *strategy)
 {
     return strategy->combine == NULL && !strategy->takes_late;
+}
+
+bool tern_strategy_tells_mean(const struct tern_strategy *strategy)
+{
+    return tern_strategy_divides(strategy);
 }
 
 // --- Normalisation

@@ -196,6 +196,10 @@ bool tern_strategy_suffices(const struct tern_strategy_rule *rule, uint32_t upda
 // it combines them in another way, or late ones are among them.
 bool tern_strategy_tells_mean(const struct tern_strategy *strategy);
 
+// Whether the sum of its updates can be divided: it takes the weighted mean of the round's own updates, of which each
+// is added without a look at the others. So updates may be summed as they arrive, and by several machines.
+bool tern_strategy_divides(const struct tern_strategy *strategy);
+
 // What an update's weight is multiplied by for its number of local steps: the mean of the norms of
 // a_i over its own, at most scale_max. Once all are counted.
 double tern_strategy_steps_factor(const struct tern_strategy_totals *totals, uint32_t local_steps);
