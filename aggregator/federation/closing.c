@@ -6,14 +6,35 @@
 // is decided to close again.
 #include "federation/internal.h"
 
+#include "merge/gather.h"
 #include <stdio.h>
 #include <string.h>
 
 // --- Merging
 
+// What other nodes have summed, or is in the store since before a restart.
+static void gather(struct closing *closing)
+{
+    const struct tern_federation_ports *ports = closing->ports;
+    struct tern_gather gather;
+    if (closing->merge->deferred_count == 0) {
+        return;
+    }
+    tern_gather_begin(&gather, closing->merge, closing->reader, &closing->row);
+    tern_gather_parts(&gather);
+    for (uint32_t missing = tern_gather_missing(&gather);
+         missing > 0 && ports->await_parts != NULL &&
+         ports->await_parts(ports->ctx, closing->row.round, missing);
+         missing = tern_gather_missing(&gather)) {
+        tern_gather_parts(&gather);
+    }
+    tern_gather_rest(&gather);
+}
+
 static void merge(void *ctx)
 {
     struct closing *closing = ctx;
+    gather(closing);
     closing->result = tern_merge_make(closing->merge, closing->reader, &closing->row,
                                       &closing->totals, &closing->next);
 }
@@ -22,6 +43,7 @@ enum tern_result tern_closing_init(struct tern_federation *federation, char why[
 {
     struct closing *closing = &federation->closing;
     closing->merge = &federation->merge;
+    closing->ports = &federation->ports;
     closing->job.work = merge;
     closing->job.ctx = closing;
     closing->job.ended = federation->ports.wake;
@@ -170,6 +192,7 @@ static enum tern_result store(struct tern_federation *federation,
     TERN_TRY(tern_drift_measure(federation, &next->report));
     tern_drift_follow(federation, row);
     TERN_TRY(tern_db_round_put(federation->db, row));
+    TERN_TRY(tern_db_parts_drop(federation->db, row->round));
     TERN_TRY(tern_history_decide(federation));
     federation->last_loss = next->report.mean_loss;
     learn(federation, row);

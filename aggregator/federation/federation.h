@@ -91,6 +91,11 @@ struct tern_federation_ports {
     void (*metered)(void *ctx, uint64_t client, uint32_t round, struct tern_db_meter *meter);
     // A merge has ended: tern_federation_advance() has something to do. Any thread.
     void (*wake)(void *ctx);
+    // A round is being merged and `missing` of its updates, which were deferred, are in no part that was delivered: asks
+    // the nodes that sum for their parts of it, the first time, and waits until one may have come, or not at all.
+    // False: enough time went by, a second or so altogether, and the leader reads what is missing from the store. On
+    // the merge's thread, so that it must not use what belongs to the service's. NULL: nobody else sums.
+    bool (*await_parts)(void *ctx, uint32_t round, uint32_t missing);
 };
 
 // Why a request is not served. TERN_OK: it is.
@@ -256,6 +261,8 @@ struct tern_incoming {
     uint8_t *joined;                  // the body with its indices put back, or NULL; owned
     struct tern_reading *reading;     // what was kept of its container, or NULL; owned
     bool unread;                      // it could not count, so its container was not looked at
+    // A node that checked it has its values in its part (merge/part.h), or will have; sum_square is what it found.
+    bool deferred;
 };
 
 // Reads the body of an update whose client, round, sequence and body are set. Any thread.

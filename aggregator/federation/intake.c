@@ -103,13 +103,18 @@ enum tern_result tern_update_take(struct tern_federation *federation,
     TERN_TRY(store_update(federation, update, merged, now));
     TERN_TRY(tern_ledger_update(federation, update, now));
     TERN_TRY(tern_strategy_count(&federation->totals, &contribution));
-    const struct tern_arrival arrival = {.client = update->client,
-                                         .round = update->round,
-                                         .contribution = contribution,
-                                         .container = update->container,
-                                         .reading = update->reading,
-                                         .sum_square = update->sum_square};
-    tern_merge_arrive(&federation->merge, &arrival);
+    struct tern_arrival arrival = {.client = update->client,
+                                   .round = update->round,
+                                   .contribution = contribution,
+                                   .container = update->container,
+                                   .reading = update->reading,
+                                   .sum_square = update->sum_square};
+    memcpy(arrival.sha256, update->sha256, TERN_SHA256_SIZE);
+    if (update->deferred) {
+        tern_merge_defer(&federation->merge, &arrival);
+    } else {
+        tern_merge_arrive(&federation->merge, &arrival);
+    }
     take_report(federation, update, member, now);
     federation->refused.accepted++;
     client_of(federation, update->client)->refusals = 0;

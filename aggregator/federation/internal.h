@@ -98,8 +98,9 @@ enum closing_step {
 struct closing {
     enum closing_step step;
     struct tern_job job;
-    struct tern_db *reader;   // the job's view of the store
-    struct tern_merge *merge; // of the federation
+    struct tern_db *reader;                    // the job's view of the store
+    struct tern_merge *merge;                  // of the federation
+    const struct tern_federation_ports *ports; // likewise
     struct tern_db_round row;
     struct tern_strategy_totals totals;
     struct tern_merge_next next;

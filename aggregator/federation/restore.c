@@ -48,8 +48,8 @@ static enum tern_result load_open_round(struct tern_federation *federation)
     if (machine->policy.fraction > 0.0 && machine->target > machine->policy.cohort) {
         machine->policy.cohort = machine->target; // the share that it began with
     }
-    TERN_TRY(tern_merge_count(federation->db, &federation->row, &federation->totals));
-    tern_merge_open(&federation->merge, &federation->totals.rule);
+    TERN_TRY(tern_merge_resume(&federation->merge, federation->db, &federation->row,
+                               &federation->totals));
     machine->buffers = federation->totals.rule.strategy->takes_late;
     TERN_TRY(tern_members_load(federation));
     tern_round_buffered(machine, federation->totals.updates - machine->reported);

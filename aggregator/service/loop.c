@@ -552,7 +552,7 @@ static void wake(void *ctx)
 static enum tern_result prepare(struct tern_service *service, char why[256])
 {
     const struct tern_service_limits *limits = &service->config.limits;
-    const struct tern_federation_ports ports = {service, admit, dismiss, metered, wake};
+    const struct tern_federation_ports ports = {service, admit, dismiss, metered, wake, NULL};
     service->gate = tern_gate_new(limits->requests_per_minute, limits->enrollments_per_minute);
     service->metering = tern_metering_new();
     if (service->gate == NULL || service->metering == NULL) {
