@@ -184,6 +184,11 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
     single(text, "ways_total", "counter",
            "Searches for the cheapest way to a replica of a client's own.", facts->federation.ways);
     single(text, "queue_length", "gauge", "Requests waiting for the database.", facts->queued);
+    single(text, "follows", "gauge",
+           "1 while another aggregator leads, which then has the figures of rounds and clients.",
+           facts->follows);
+    single(text, "relayed", "gauge", "Requests that wait for the answer of the one that leads.",
+           facts->relayed);
     single(text, "store_writable", "gauge", "0 while nothing can be stored, as /readyz says.",
            facts->stores);
     single(text, "database_checked_seconds", "gauge",

@@ -151,7 +151,10 @@ static enum tern_result take(struct tern_cli *cli, const struct tern_cli_running
     tern_cli_raise_file_limit(cli);
     tern_http_limit(running->server, &serving.limits);
     tern_service_configure(running->service, &serving.service);
-    tern_self_check_set_interval(running->check, tern_state_settings(cli)->server_check_interval);
+    if (running->check != NULL) {
+        tern_self_check_set_interval(running->check,
+                                     tern_state_settings(cli)->server_check_interval);
+    }
     tern_cli_take_logging(&serving.logging);
     return TERN_OK;
 }

@@ -20,7 +20,9 @@
 #include "hosted/clock.h"
 #include "hosted/files.h"
 #include "hosted/log.h"
+#include "nodes/sharing.h"
 #include "service/service.h"
+#include "store/nodes.h"
 #include "tensor/manifest.h"
 #include <errno.h>
 #include <signal.h>
@@ -131,10 +133,31 @@ static int read_model(struct serving *serving)
     return TERN_EXIT_OK;
 }
 
+// Where nobody leads yet, and two start at once, one of them follows.
+static int lead_or_follow(struct serving *serving)
+{
+    struct tern_service_config *config = &serving->made.service;
+    const bool shares = tern_state_is_postgres(serving->cli);
+    config->sharing = shares ? &tern_nodes_sharing : NULL;
+    if (!shares || !serving->settings->store_follow) {
+        const struct tern_standby_ports ports = {.signals = &serving->signals};
+        return tern_standby(serving->cli, serving->db, &ports, &serving->stopped);
+    }
+    enum tern_result result = TERN_OK;
+    config->follows = tern_standby_is_led(serving->db);
+    if (!config->follows) {
+        result = tern_db_hold(serving->db);
+        config->follows = result == TERN_ERR_STATE;
+    }
+    return tern_cli_check(serving->cli, config->follows ? TERN_OK : result, "%s",
+                          tern_db_error(serving->db));
+}
+
 // An older program may lead until then.
 static int stand_by_and_upgrade(struct serving *serving)
 {
-    TERN_CLI_TRY(tern_standby(serving->cli, serving->db, &serving->signals, &serving->stopped));
+    const struct tern_standby_ports ports = {.signals = &serving->signals};
+    TERN_CLI_TRY(tern_standby(serving->cli, serving->db, &ports, &serving->stopped));
     if (serving->stopped) {
         return TERN_EXIT_OK;
     }
@@ -156,7 +179,7 @@ static int open_store(struct serving *serving)
     }
     TERN_CLI_TRY(read_model(serving));
     TERN_CLI_TRY(check_files(serving));
-    return tern_standby(serving->cli, serving->db, &serving->signals, &serving->stopped);
+    return lead_or_follow(serving);
 }
 
 static int start_service(struct serving *serving)
@@ -346,7 +369,7 @@ static int start_all(struct serving *serving)
     }
     TERN_CLI_TRY(start_service(serving));
     tern_cli_raise_file_limit(serving->cli);
-    TERN_CLI_TRY(start_check(serving));
+    TERN_CLI_TRY(serving->made.service.follows ? TERN_EXIT_OK : start_check(serving));
     TERN_CLI_TRY(start_listener(serving));
     TERN_CLI_TRY(start_admin(serving));
     TERN_CLI_TRY(start_relay(serving));
@@ -411,6 +434,29 @@ static void reload(struct serving *serving)
     tern_manager_reloading();
     tern_cli_reload(serving->cli, &running);
     tern_manager_reloaded();
+}
+
+static void reload_following(void *ctx)
+{
+    reload(ctx);
+}
+
+// While another one leads; then this one does.
+static int follow(struct serving *serving)
+{
+    const struct tern_standby_ports ports = {
+        .signals = &serving->signals, .follows = true, .reload = reload_following, .ctx = serving};
+    enum tern_result result = tern_db_follow(serving->db, true);
+    TERN_CLI_TRY(tern_cli_check(serving->cli, result, "%s", tern_db_error(serving->db)));
+    TERN_CLI_TRY(tern_standby(serving->cli, serving->db, &ports, &serving->stopped));
+    if (serving->stopped) {
+        return TERN_EXIT_OK;
+    }
+    (void)!tern_db_follow(serving->db, false); // only who looks would see it
+    tern_service_lead(serving->service);
+    printf("leading\n");
+    fflush(stdout);
+    return start_check(serving);
 }
 
 // The certificate is looked at once a day, so that its end comes announced.
@@ -478,6 +524,9 @@ static int serve(struct tern_cli *cli, struct tern_relay *relay)
     int code = start_all(&serving);
     if (code == TERN_EXIT_OK && !serving.stopped) {
         announce(&serving);
+        code = serving.made.service.follows ? follow(&serving) : TERN_EXIT_OK;
+    }
+    if (code == TERN_EXIT_OK && !serving.stopped) {
         wait_for_stop(&serving);
         code = last_code(&serving);
     }

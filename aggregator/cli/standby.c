@@ -8,7 +8,7 @@
 
 struct standby {
     struct tern_db *db;
-    const sigset_t *signals;
+    const struct tern_standby_ports *ports;
     char leader[TERN_STANDBY_NAME_MAX]; // as it was said last
     bool has_said_lost;
 };
@@ -20,6 +20,11 @@ const char *tern_standby_name(const struct tern_db_node *node, char text[TERN_ST
     snprintf(text, TERN_STANDBY_NAME_MAX, "%s%s%s", name, node->address[0] != '\0' ? " at " : "",
              node->address);
     return text;
+}
+
+const char *tern_standby_role(const struct tern_db_node *node)
+{
+    return node->leads ? "leads" : node->follows ? "follows" : "stands by";
 }
 
 // False where nobody leads, or that cannot be found out.
@@ -41,19 +46,21 @@ static void say_leader(struct standby *standby, const char *leader)
         tern_log(TERN_LOG_INFO, "store-reached", "leader=%s", TERN_LOG_TEXT(leader));
     }
     standby->has_said_lost = false;
-    tern_notify("READY=1\nWATCHDOG=1\nSTATUS=stands by: %s leads\n", leader);
+    const bool follows = standby->ports->follows;
+    tern_notify("READY=1\nWATCHDOG=1\nSTATUS=%s: %s leads\n", follows ? "follows" : "stands by",
+                leader);
     if (strcmp(leader, standby->leader) == 0) {
         return;
     }
     snprintf(standby->leader, sizeof standby->leader, "%s", leader);
-    tern_log(TERN_LOG_INFO, "stands-by", "leader=%s", TERN_LOG_TEXT(leader));
-    printf("%s leads; standing by\n", leader);
+    tern_log(TERN_LOG_INFO, follows ? "follows" : "stands-by", "leader=%s", TERN_LOG_TEXT(leader));
+    printf("%s leads; %s\n", leader, follows ? "following" : "standing by");
     fflush(stdout);
 }
 
 static void say_lost(struct standby *standby)
 {
-    tern_notify("READY=1\nWATCHDOG=1\nSTATUS=stands by: the database cannot be reached\n");
+    tern_notify("READY=1\nWATCHDOG=1\nSTATUS=the database cannot be reached\n");
     if (!standby->has_said_lost) {
         tern_log(TERN_LOG_WARN, "store-unreachable", "detail=%s",
                  TERN_LOG_TEXT(tern_db_error(standby->db)));
@@ -61,26 +68,36 @@ static void say_lost(struct standby *standby)
     standby->has_said_lost = true;
 }
 
-// Settings are read when it starts.
 static bool is_stopped(const struct standby *standby, int seconds)
 {
     const struct timespec wait = {.tv_sec = seconds};
-    const int number = sigtimedwait(standby->signals, NULL, &wait);
-    if (number == SIGHUP) {
+    const int number = sigtimedwait(standby->ports->signals, NULL, &wait);
+    if (number == SIGHUP && standby->ports->reload != NULL) {
+        standby->ports->reload(standby->ports->ctx);
+    } else if (number == SIGHUP) { // settings are read when it starts
         tern_log(TERN_LOG_WARN, "reload-refused",
                  "why=\"it stands by; restart it for other settings\"");
     }
     return number == SIGTERM || number == SIGINT;
 }
 
-int tern_standby(struct tern_cli *cli, struct tern_db *db, const sigset_t *signals, bool *stopped)
+bool tern_standby_is_led(struct tern_db *db)
 {
-    struct standby standby = {.db = db, .signals = signals};
+    struct standby standby = {.db = db};
+    char leader[TERN_STANDBY_NAME_MAX];
+    return find_leader(&standby, leader);
+}
+
+int tern_standby(struct tern_cli *cli, struct tern_db *db, const struct tern_standby_ports *ports,
+                 bool *stopped)
+{
+    struct standby standby = {.db = db, .ports = ports};
     char leader[TERN_STANDBY_NAME_MAX];
     bool stands_by = find_leader(&standby, leader); // holding waits for seconds
     if (stands_by) {
         say_leader(&standby, leader);
     }
+    stands_by = stands_by || ports->follows;
     enum tern_result result = tern_db_hold(db);
     while (result == TERN_ERR_STATE || (result == TERN_ERR_IO && stands_by)) {
         stands_by = true;

@@ -180,8 +180,7 @@ static void print_nodes(const struct status *status)
         char shown[TERN_TEXT];
         char ago[TERN_TEXT];
         printf("%s%s %s; connected %s\n", i == 0 ? "Aggregators " : "            ",
-               tern_text_name(tern_standby_name(node, name), shown),
-               node->leads ? "leads" : "stands by",
+               tern_text_name(tern_standby_name(node, name), shown), tern_standby_role(node),
                tern_text_ago(node->since_ms, status->now_ms, ago));
     }
 }
@@ -238,6 +237,7 @@ static void add_nodes(cJSON *object, const struct status *status)
         tern_json_text(one, "name", node->name);
         tern_json_text(one, "address", node->address);
         tern_json_bool(one, "leads", node->leads);
+        tern_json_text(one, "role", tern_standby_role(node));
         tern_json_u64(one, "connected_ms", node->since_ms);
         cJSON_AddItemToArray(list, one);
     }

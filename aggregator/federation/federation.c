@@ -273,6 +273,13 @@ enum tern_result tern_federation_know_blob(struct tern_federation *federation,
                                        : found;
 }
 
+enum tern_result tern_federation_know_stored(struct tern_federation *federation,
+                                             const uint8_t sha256[TERN_SHA256_SIZE],
+                                             struct tern_download_facts *facts)
+{
+    return tern_catchup_know(federation->catchup, sha256, facts);
+}
+
 uint32_t tern_federation_round(const struct tern_federation *federation)
 {
     return federation->machine.round;

@@ -214,6 +214,11 @@ TERN_MUST_USE enum tern_result tern_federation_know_blob(struct tern_federation 
                                                          const uint8_t sha256[TERN_SHA256_SIZE],
                                                          struct tern_download_facts *facts);
 
+// Likewise only of those that are in the store, where another aggregator may read them. TERN_ERR_NOT_FOUND
+TERN_MUST_USE enum tern_result tern_federation_know_stored(struct tern_federation *federation,
+                                                           const uint8_t sha256[TERN_SHA256_SIZE],
+                                                           struct tern_download_facts *facts);
+
 // --- Statistics of columns
 
 // Whether a federation of this model can have what the config says of them, or why not. Any thread.
@@ -267,7 +272,10 @@ struct tern_incoming {
 
 // Reads the body of an update whose client, round, sequence and body are set. Any thread.
 void tern_federation_read_update(struct tern_federation *federation, struct tern_incoming *update);
-// Frees what that left in it. Any thread.
+// What another aggregator has read and found good is read once more, for its values, so that the thread that counts it
+// need not. Any thread.
+void tern_federation_read_values(struct tern_federation *federation, struct tern_incoming *update);
+// Frees what these left in it. Any thread.
 void tern_incoming_clear(struct tern_incoming *update);
 
 // Counts it in its round, or finds that it is stored already (*duplicate). Refused: everything that

@@ -39,6 +39,16 @@ void tern_federation_read_update(struct tern_federation *federation, struct tern
     update->parsed = read_body(federation, update);
 }
 
+void tern_federation_read_values(struct tern_federation *federation, struct tern_incoming *update)
+{
+    struct tern_codec_info info;
+    if (update->parsed == TERN_OK) {
+        update->parsed = tern_reading_make(&federation->readings, &federation->merge.model,
+                                           update->container.data, update->container.len, &info,
+                                           &update->reading);
+    }
+}
+
 void tern_incoming_clear(struct tern_incoming *update)
 {
     free(update->joined);

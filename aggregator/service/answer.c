@@ -35,6 +35,9 @@ static void clear_reply(struct request *request)
     tern_blob_release(request->reply.body);
     memset(&request->reply, 0, sizeof request->reply);
     request->tag.payload_down = 0;
+    if (request->relayed != NULL) {
+        request->relayed->named = false;
+    }
     tern_http_tag_clear_cache(&request->tag);
 }
 
@@ -140,6 +143,21 @@ void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t 
     request->answered = true;
 }
 
+void tern_answer_named(struct request *request, const uint8_t sha256[TERN_SHA256_SIZE],
+                       uint64_t from, const struct tern_download_facts *facts)
+{
+    struct relayed_request *relayed = request->relayed;
+    clear_reply(request);
+    request->reply.status = 200;
+    relayed->named = true;
+    relayed->shared = facts->shared;
+    relayed->body_from = from;
+    memcpy(relayed->sha256, sha256, TERN_SHA256_SIZE);
+    const uint64_t left = from < facts->size ? facts->size - from : 0;
+    request->tag.payload_down = left < facts->payload ? left : facts->payload;
+    request->answered = true;
+}
+
 void tern_answer_authorized(struct request *request, const struct tern_download_facts *facts)
 {
     const struct download_request *wanted = &request->u.download;
@@ -149,8 +167,25 @@ void tern_answer_authorized(struct request *request, const struct tern_download_
     request->answered = true;
 }
 
+// Its node sends the answer that is stored by now.
+static void drop_relayed(struct request *request)
+{
+    struct relayed_request *relayed = request->relayed;
+    tern_blob_release(request->reply.body);
+    atomic_fetch_sub(relayed->bytes, relayed->http.body_len);
+    free(relayed);
+    free(request);
+}
+
 void tern_answer_send(struct request *request)
 {
+    if (request->relayed != NULL) {
+        if (request->kind == REQUEST_UPDATE) {
+            tern_incoming_clear(&request->u.update);
+        }
+        drop_relayed(request);
+        return;
+    }
     if (request->kind != REQUEST_JOB) {
         tern_http_exchange_tag(request->exchange, &request->tag);
     } else {

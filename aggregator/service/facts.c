@@ -82,11 +82,11 @@ void tern_service_view_stored(struct tern_service *service)
     }
 }
 
-void tern_service_view_failed(struct tern_service *service, enum tern_result why)
+void tern_service_view_failed(struct tern_service *service, const struct tern_db *db,
+                              enum tern_result why)
 {
     char failure[sizeof service->view.failure];
-    snprintf(failure, sizeof failure, "%s: %.200s", tern_result_name(why),
-             tern_db_error(service->db));
+    snprintf(failure, sizeof failure, "%s: %.200s", tern_result_name(why), tern_db_error(db));
     set_failure(&service->view, failure);
 }
 
@@ -154,6 +154,8 @@ void tern_service_facts(struct tern_service *service, struct tern_service_facts 
     facts->cache_wire_down = atomic_load(&service->cache_bytes[TERN_DOWN]);
     facts->checked_ms = atomic_load(&service->checked_ms);
     facts->stores = tern_service_stores(service, why);
+    facts->follows = atomic_load(&service->follows);
+    facts->relayed = (uint32_t)atomic_load(&service->relayed);
     facts->bytes = tern_metering_total(service->metering);
     pthread_mutex_lock(&service->queue.lock);
     facts->queued = service->queue.count;

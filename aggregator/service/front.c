@@ -1,7 +1,9 @@
 // What runs on the listeners' threads: checks before a body is read, then taking a request apart,
 // hashing and inspecting it, so that the service thread is left with little more than the store.
 #include "service/caches.h"
+#include "service/credentials.h"
 #include "service/internal.h"
+#include "service/parse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,42 +81,6 @@ static size_t body_limit(const struct tern_service *service, const struct route 
     return strcmp(route->method, "GET") == 0 ? 0 : TERN_WIRE_MESSAGE_MAX;
 }
 
-// Of a client with a certificate, the token must be that of a client of the same name, so that neither is of
-// use to who has stolen one of them.
-static enum tern_result authenticate_by_token(struct tern_service *service,
-                                              const struct tern_http_request *request,
-                                              uint64_t *client)
-{
-    TERN_TRY(tern_gate_client(service->gate, request->authorization, client));
-    if (request->certificate[0] == '\0' ||
-        tern_gate_is_named(service->gate, *client, request->certificate)) {
-        return TERN_OK;
-    }
-    tern_access_log_misnamed(&service->access, request, *client, tern_service_monotonic(service));
-    return TERN_ERR_UNAUTHORIZED;
-}
-
-// Whose request it is. On a connection with a pre-shared key it is the client's whom the handshake
-// proved, and a token need not say so again; if one is there it must be the same client's.
-static enum tern_result authenticate(struct tern_service *service,
-                                     const struct tern_http_request *request, uint64_t *client)
-{
-    if (request->psk_client == 0) {
-        return authenticate_by_token(service, request, client);
-    }
-    // A revoked client has no key any more.
-    if (!tern_psk_keys_find(&service->psk_keys, request->psk_client, NULL)) {
-        return TERN_ERR_UNAUTHORIZED;
-    }
-    *client = request->psk_client;
-    if (request->authorization[0] == '\0') {
-        return TERN_OK;
-    }
-    uint64_t of_token = 0;
-    TERN_TRY(tern_gate_client(service->gate, request->authorization, &of_token));
-    return of_token == request->psk_client ? TERN_OK : TERN_ERR_UNAUTHORIZED;
-}
-
 // Whether who asks may ask for that; *client is set to whom a token or a handshake proved. A client
 // that is proven has enrolled: it cannot do so as another.
 static enum tern_result check_client(struct tern_service *service, const struct route *route,
@@ -122,7 +88,7 @@ static enum tern_result check_client(struct tern_service *service, const struct 
 {
     enum tern_result result = TERN_OK;
     if (route->kind != REQUEST_ENROLL) {
-        result = authenticate(service, request, client);
+        result = tern_request_authenticate(service, request, client);
     } else if (request->psk_client != 0) {
         result = TERN_ERR_UNAUTHORIZED;
     }
@@ -133,13 +99,22 @@ static enum tern_result check_client(struct tern_service *service, const struct 
     return result;
 }
 
+// Where another aggregator leads, a client that has enrolled just now may be one that it knows of and this one not yet.
+static bool may_be_new(struct tern_service *service, const struct route *route,
+                       const struct tern_http_request *request)
+{
+    return atomic_load(&service->follows) && route->kind != REQUEST_ENROLL &&
+           request->psk_client == 0 && tern_gate_is_strange(service->gate, request->authorization);
+}
+
 // Checks who asks for what. Returns 0 or the status to refuse with; *client is set for those that
-// need one, *limit to the most bytes that the body may have.
+// need one, *limit to the most bytes that the body may have; *unproven: who it is is found out later.
 static int check_headers(struct tern_service *service, const struct tern_http_request *request,
-                         uint64_t *client, size_t *limit)
+                         uint64_t *client, size_t *limit, bool *unproven)
 {
     *client = 0;
     *limit = 0;
+    *unproven = false;
     if (is_probe(request->path)) {
         return strcmp(request->method, "GET") == 0 ? 0 : 405;
     }
@@ -153,29 +128,16 @@ static int check_headers(struct tern_service *service, const struct tern_http_re
     if (route->kind == REQUEST_AUTHORIZE && !request->of_cache) {
         return 403;
     }
+    *limit = body_limit(service, route);
+    if (may_be_new(service, route, request)) {
+        *unproven = true;
+        *limit = *limit < TERN_WIRE_MESSAGE_MAX ? *limit : TERN_WIRE_MESSAGE_MAX;
+        return 0;
+    }
     if (check_client(service, route, request, client) != TERN_OK) {
         return 401;
     }
-    *limit = body_limit(service, route);
     return 0;
-}
-
-// Seconds that the peer has to wait before another request, 0 = none. What a cache fetches for a client was
-// asked about before.
-static uint32_t over_rate(struct tern_service *service, const struct tern_http_request *http,
-                          uint64_t client, enum request_kind kind)
-{
-    if (kind == REQUEST_DOWNLOAD && http->of_cache) {
-        return 0;
-    }
-    uint64_t now = tern_service_monotonic(service);
-    uint32_t wait = kind == REQUEST_ENROLL
-                        ? tern_gate_enrollment(service->gate, &http->address, now)
-                        : tern_gate_request(service->gate, client, now);
-    if (wait != 0) {
-        atomic_fetch_add(&service->rate_limited, 1);
-    }
-    return wait;
 }
 
 // Whether the body of an update may count, by what its path says, or why not. A short one is read all
@@ -197,16 +159,10 @@ static enum tern_result worth_reading(struct tern_service *service,
 static int refuse_early(struct tern_service *service, const struct tern_http_request *request,
                         uint64_t client, int status)
 {
-    if (over_rate(service, request, client, REQUEST_UPDATE) != 0) {
+    if (tern_request_over_rate(service, request, client, REQUEST_UPDATE) != 0) {
         return 429;
     }
     return status;
-}
-
-// The meter has a row for each round of a client: of rounds that there are, not of any number.
-static void tag_round(struct tern_service *service, uint32_t round, struct tern_http_tag *tag)
-{
-    tag->round = tern_federation_knows(service->federation, round) ? round : 0;
 }
 
 // What an update's connection brings counts for its client, and is the client's to complete, also
@@ -221,7 +177,7 @@ static void permit_update(struct tern_service *service, const struct tern_http_r
         permit->owner = client;
         permit->tag.client = client;
         permit->tag.purpose = TERN_PURPOSE_UPLOAD;
-        tag_round(service, round, &permit->tag);
+        tern_request_tag_round(service, round, &permit->tag);
     }
 }
 
@@ -231,11 +187,15 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
 {
     uint64_t client;
     size_t limit;
-    int status = check_headers(ctx, request, &client, &limit);
+    bool unproven;
+    int status = check_headers(ctx, request, &client, &limit, &unproven);
     permit->known = client != 0;
     // Connections of a cache, or of the proxy that it is part of, bring requests of many clients.
     permit->client = request->of_cache ? 0 : client;
     permit->body_limit = limit < permit->body_limit ? (uint32_t)limit : permit->body_limit;
+    if (unproven && content_length > permit->body_limit) {
+        return 503; // a moment later it is known, or refused
+    }
     if (status != 0 || client == 0) {
         return status;
     }
@@ -261,76 +221,6 @@ static bool awaits(void *ctx, uint64_t client, const char *path)
     return tern_gate_admits(service->gate, client) &&
            tern_path_parse_update(path, &round, &sequence) == TERN_OK &&
            tern_federation_expects(service->federation, client, round) == TERN_OK;
-}
-
-// --- Taking bodies apart
-
-static enum tern_result parse_update(struct tern_service *service,
-                                     const struct tern_http_request *http, struct request *request)
-{
-    struct tern_incoming *update = &request->u.update;
-    update->client = request->client;
-    update->body = (struct tern_span){http->body, http->body_len};
-    TERN_TRY(tern_path_parse_update(http->path, &update->round, &update->sequence));
-    tern_federation_read_update(service->federation, update);
-    tag_round(service, update->round, &request->tag);
-    request->tag.payload_up = update->parsed == TERN_OK ? update->payload : 0;
-    return update->parsed;
-}
-
-static enum tern_result parse_progress(struct tern_service *service,
-                                       const struct tern_http_request *http,
-                                       struct request *request)
-{
-    struct progress_request *progress = &request->u.progress;
-    TERN_TRY(tern_path_parse_update(http->path, &progress->round, &progress->sequence));
-    tag_round(service, progress->round, &request->tag);
-    return TERN_OK;
-}
-
-static enum tern_result parse_statistics(const struct tern_http_request *http,
-                                         struct tern_incoming_statistics *statistics)
-{
-    statistics->body = (struct tern_span){http->body, http->body_len};
-    statistics->parsed = tern_wire_decode_statistics(http->body, http->body_len,
-                                                     &statistics->message, &statistics->columns);
-    return statistics->parsed;
-}
-
-static enum tern_result parse_authorize(const struct tern_http_request *http,
-                                        struct download_request *wanted)
-{
-    wanted->from = http->range_from;
-    TERN_TRY(tern_cache_parse_path(http->path, wanted->sha256));
-    wanted->request_bytes = tern_cache_request_bytes(http, wanted->sha256);
-    return TERN_OK;
-}
-
-static enum tern_result parse_body(struct tern_service *service,
-                                   const struct tern_http_request *http, struct request *request)
-{
-    switch (request->kind) {
-    case REQUEST_ENROLL:
-        return tern_wire_decode_enroll_request(http->body, http->body_len, &request->u.enroll);
-    case REQUEST_CHECKIN:
-        return tern_wire_decode_checkin_request(http->body, http->body_len, &request->u.checkin);
-    case REQUEST_DOWNLOAD:
-        request->u.download.from = http->range_from;
-        return tern_path_parse_download(http->path, request->u.download.sha256);
-    case REQUEST_AUTHORIZE:
-        return parse_authorize(http, &request->u.download);
-    case REQUEST_UPDATE:
-        return parse_update(service, http, request);
-    case REQUEST_PROGRESS:
-        return parse_progress(service, http, request);
-    case REQUEST_STATISTICS:
-        return parse_statistics(http, &request->u.statistics);
-    case REQUEST_SCALING:
-        return TERN_OK;
-    case REQUEST_JOB:
-        break;
-    }
-    return TERN_ERR_ARGUMENT;
 }
 
 // --- Requests
@@ -369,7 +259,8 @@ static void queue(struct tern_service *service, struct request *request)
 }
 
 static void admit(struct tern_service *service, const struct tern_http_request *http,
-                  const struct route *route, uint64_t client, struct tern_http_exchange *exchange)
+                  const struct route *route, uint64_t client, bool unproven,
+                  struct tern_http_exchange *exchange)
 {
     struct request *request = calloc(1, sizeof *request);
     if (request == NULL) {
@@ -379,18 +270,19 @@ static void admit(struct tern_service *service, const struct tern_http_request *
     request->exchange = exchange;
     request->kind = route->kind;
     request->client = client;
+    request->unproven = unproven;
     request->tag.client = client;
     request->tag.purpose = route->purpose;
     request->tag.of_cache =
         route->kind == REQUEST_AUTHORIZE || (route->kind == REQUEST_DOWNLOAD && http->of_cache);
-    uint32_t wait = over_rate(service, http, client, route->kind);
+    uint32_t wait = unproven ? 0 : tern_request_over_rate(service, http, client, route->kind);
     if (wait != 0) {
         tern_answer_error(request, 429, TERN_ERR_BUSY);
         request->reply.retry_after_s = wait;
         tern_answer_send(request);
         return;
     }
-    request->parsed = parse_body(service, http, request);
+    request->parsed = tern_request_parse(service, http, request);
     if (request->kind == REQUEST_PROGRESS) {
         request->u.progress.kept =
             tern_http_exchange_unfinished(exchange, client, &request->u.progress.unfinished);
@@ -423,11 +315,12 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
     // Once more: a token may have been revoked while the body came in.
     uint64_t client;
     size_t limit;
-    if (check_headers(service, http, &client, &limit) != 0) {
+    bool unproven;
+    if (check_headers(service, http, &client, &limit, &unproven) != 0) {
         refuse(exchange);
         return;
     }
-    admit(service, http, route_of(http->path, http->method), client, exchange);
+    admit(service, http, route_of(http->path, http->method), client, unproven, exchange);
 }
 
 // Of a cache, what it sends its client counts for that, and not what went between it and here.

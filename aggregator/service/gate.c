@@ -187,17 +187,38 @@ void tern_gate_forget(struct tern_gate *gate, uint64_t first)
     pthread_mutex_unlock(&gate->rate_lock);
 }
 
-enum tern_result tern_gate_client(struct tern_gate *gate, const char *authorization,
-                                  uint64_t *client)
+// False: it is malformed.
+static bool hash_token(const char *authorization, uint8_t hash[TERN_SHA256_SIZE])
 {
     const char *text = tern_http_bearer(authorization);
     uint8_t token[TOKEN_BYTES];
-    uint8_t hash[TERN_SHA256_SIZE];
     if (text == NULL || strlen(text) != TOKEN_TEXT ||
         tern_base64url_decode(text, TOKEN_TEXT, token, sizeof token) != TERN_OK) {
-        return TERN_ERR_UNAUTHORIZED;
+        return false;
     }
     tern_sha256(token, sizeof token, hash);
+    return true;
+}
+
+bool tern_gate_is_strange(struct tern_gate *gate, const char *authorization)
+{
+    uint8_t hash[TERN_SHA256_SIZE];
+    if (!hash_token(authorization, hash)) {
+        return false;
+    }
+    pthread_rwlock_rdlock(&gate->lock);
+    const bool is_strange = slot_of(gate->entries, gate->capacity, hash)->client == 0;
+    pthread_rwlock_unlock(&gate->lock);
+    return is_strange;
+}
+
+enum tern_result tern_gate_client(struct tern_gate *gate, const char *authorization,
+                                  uint64_t *client)
+{
+    uint8_t hash[TERN_SHA256_SIZE];
+    if (!hash_token(authorization, hash)) {
+        return TERN_ERR_UNAUTHORIZED;
+    }
     pthread_rwlock_rdlock(&gate->lock);
     const struct entry *entry = slot_of(gate->entries, gate->capacity, hash);
     bool known = entry->client != 0 && !entry->revoked;

@@ -30,6 +30,9 @@ TERN_MUST_USE enum tern_result tern_gate_put(struct tern_gate *gate, uint64_t cl
 TERN_MUST_USE enum tern_result tern_gate_client(struct tern_gate *gate, const char *authorization,
                                                 uint64_t *client);
 
+// Whether it is a well-formed token of nobody, revoked clients included.
+bool tern_gate_is_strange(struct tern_gate *gate, const char *authorization);
+
 // Whether there is such a client, and it was not revoked.
 bool tern_gate_admits(struct tern_gate *gate, uint64_t client);
 

@@ -68,11 +68,18 @@ struct tern_service {
     struct tern_metering *metering;  // any thread
     struct tern_request_queue queue; // any thread
     pthread_t thread;
+    struct tern_follower *follower; // NULL: it has led from the start
+    struct tern_taker *taker;       // while it leads a database that others serve, too; else NULL
+    atomic_bool follows;            // another one leads
+    atomic_uint_least32_t relayed;  // requests that wait for its answer
+    uint64_t taker_due_ms;          // when it is tried to start one again
 
     struct tern_request_list batch;   // requests of the present transaction
     struct tern_request_list waiting; // updates that wait for a merge: handled, or not yet
     struct held held;
     struct work work;                // any thread
+    bool has_enrolled;               // clients that the others on the database have to know of
+    bool has_changed_clients;        // likewise, all of them
     struct tern_service_clock clock; // what memory's times go by, as those that are stored
     bool clock_is_stored;            // as it is here; else the next batch does
     uint64_t batch_ms;               // tern_service_monotonic() when the present batch began
@@ -103,7 +110,9 @@ void tern_service_view_free(struct tern_service_view *view);
 void tern_service_view_update(struct tern_service *service, bool is_stored);
 // A transaction that wrote was committed; or one failed, and was rolled back.
 void tern_service_view_stored(struct tern_service *service);
-void tern_service_view_failed(struct tern_service *service, enum tern_result why);
+// Of service->db, or of another connection.
+void tern_service_view_failed(struct tern_service *service, const struct tern_db *db,
+                              enum tern_result why);
 // Whether the service thread has been at one turn for so long that what comes now had better come again, than wait:
 // seconds, or less than one where the turn before has failed. Any thread.
 bool tern_service_is_stuck(struct tern_service *service);
@@ -136,6 +145,9 @@ TERN_MUST_USE enum tern_result tern_service_handle(struct tern_service *service,
 // After the rounds have moved on: answers an accepted update.
 TERN_MUST_USE enum tern_result tern_service_settle_update(struct tern_service *service,
                                                           struct request *request, uint64_t now);
+
+// An update that was cut: how much of it is here.
+void tern_service_say_unfinished(struct request *request);
 
 // A batch failed: answers all that is in it so, but for updates that an earlier one has stored.
 void tern_service_answer_failed(struct tern_service *service,

@@ -92,7 +92,7 @@ static void put(struct tern_service *service, struct request *request, bool wait
 static void name_in_log(const struct request *request)
 {
     const bool is_clients = request->kind != REQUEST_JOB;
-    tern_log_set_request(is_clients ? tern_http_exchange_request(request->exchange)->id : 0);
+    tern_log_set_request(is_clients ? tern_request_http(request)->id : 0);
 }
 
 // Handles the taken requests. Each ends up in service->batch, answered, or held, or waiting.
@@ -147,6 +147,7 @@ static enum tern_result load_state(struct tern_service *service)
 
 enum tern_result tern_service_reload_clients(struct tern_service *service)
 {
+    service->has_changed_clients = true;
     if (service->config.psk) {
         TERN_TRY(tern_psk_keys_load(&service->psk_keys, service->db));
     }
@@ -210,6 +211,9 @@ static enum tern_result run_transaction(struct tern_service *service, struct req
     }
     if (result == TERN_OK && flush) {
         result = tern_metering_flush(service->metering, service->db);
+    }
+    if (result == TERN_OK) {
+        result = service->taker != NULL ? service->config.sharing->store_answers(service) : TERN_OK;
     }
     // A batch may have nothing to write, and the failure of one before is not over by that.
     if (result == TERN_OK && service->view.failure[0] != '\0') {
@@ -284,7 +288,7 @@ static void take_down(struct tern_service *service, enum tern_result why,
     service->counters = *counted;
     service->counters.batches_failed++;
     let_waiting_go(service);
-    tern_service_view_failed(service, why);
+    tern_service_view_failed(service, service->db, why);
     const bool halted = tern_service_halt_if_needed(service);
     tern_log(TERN_LOG_ERROR, "batch-failed", "error=%s detail=%s", tern_result_name(why),
              TERN_LOG_TEXT(tern_db_error(service->db)));
@@ -296,6 +300,9 @@ static void take_down(struct tern_service *service, enum tern_result why,
     if (tern_service_is_stuck(service)) {
         answer_queued(service);
         service->broken = true; // to load takes as long: the next batch does
+    }
+    if (service->taker != NULL) {
+        service->config.sharing->give_back(service);
     }
     send_batch(service);
     atomic_store(&service->turn_ms, tern_service_machine_ms());
@@ -463,10 +470,63 @@ static uint64_t idle_ms(const struct tern_service *service)
     return left_until(service->flushed_ms + FLUSH_MS, now, left);
 }
 
+// Without it, those that follow wait for their answers, and then refuse what they have.
+static void serve_others(struct tern_service *service)
+{
+    char why[256] = "";
+    const uint64_t now_ms = tern_service_monotonic(service);
+    if (service->follower != NULL) {
+        service->config.sharing->expire(service->follower);
+    }
+    if (service->config.sharing == NULL || service->taker != NULL ||
+        now_ms < service->taker_due_ms) {
+        return;
+    }
+    service->taker_due_ms = now_ms + SLEEP_MAX_MS;
+    if (service->config.sharing->take(service, &service->taker, why) != TERN_OK) {
+        tern_log(TERN_LOG_ERROR, "take-failed", "detail=%s", TERN_LOG_TEXT(why));
+    }
+}
+
+// Until it leads, or is to stop.
+static void follow(struct tern_service *service)
+{
+    struct tern_request_queue *queue = &service->queue;
+    pthread_mutex_lock(&queue->lock);
+    while (atomic_load(&service->follows) && (!queue->stopping || queue->count > 0)) {
+        const uint64_t idle = service->config.sharing->idle_ms(service->follower);
+        if (queue->count == 0 && !queue->poked && idle > 0) {
+            tern_request_queue_wait(queue, idle);
+        }
+        uint32_t count = 0;
+        struct request *taken = tern_request_queue_take(queue, BATCH_MAX, &count);
+        service->quiescing = queue->quiesce;
+        atomic_fetch_add(&service->turns, 1);
+        queue->poked = false;
+        pthread_mutex_unlock(&queue->lock);
+        atomic_store(&service->working_ms, tern_service_monotonic(service));
+        service->config.sharing->turn(service->follower, taken);
+        tern_access_log_tell(&service->access, tern_service_monotonic(service));
+        atomic_store(&service->working_ms, 0);
+        pthread_mutex_lock(&queue->lock);
+    }
+    pthread_mutex_unlock(&queue->lock);
+}
+
 static void *run(void *arg)
 {
     struct tern_service *service = arg;
     struct tern_request_queue *queue = &service->queue;
+    if (atomic_load(&service->follows)) {
+        follow(service);
+        if (atomic_load(&service->follows)) { // it has stopped
+            service->quiescing = true;
+            service->config.sharing->turn(service->follower, NULL);
+            tern_access_log_tell(&service->access, UINT64_MAX);
+            return NULL;
+        }
+        service->broken = true; // memory is made of what the store has
+    }
     pthread_mutex_lock(&queue->lock);
     while (!queue->stopping || queue->count > 0) {
         uint64_t idle = idle_ms(service);
@@ -481,6 +541,7 @@ static void *run(void *arg)
         pthread_mutex_unlock(&queue->lock);
         atomic_store(&service->working_ms, tern_service_monotonic(service));
         atomic_store(&service->turn_ms, tern_service_machine_ms());
+        serve_others(service);
         if (tern_service_is_halted(service)) {
             refuse_all(service, taken);
             tern_service_end_work(service, TERN_ERR_IO, true);
@@ -512,6 +573,12 @@ static void *run(void *arg)
 
 static void service_free(struct tern_service *service)
 {
+    if (service->taker != NULL) {
+        service->config.sharing->stop_taking(service->taker);
+    }
+    if (service->follower != NULL) {
+        service->config.sharing->stop_following(service->follower);
+    }
     tern_federation_free(service->federation);
     tern_psk_keys_free(&service->psk_keys);
     tern_service_view_free(&service->view);
@@ -564,7 +631,11 @@ static enum tern_result prepare(struct tern_service *service, char why[256])
     service->flushed_ms = tern_service_monotonic(service);
     tern_request_list_init(&service->batch);
     tern_request_list_init(&service->waiting);
+    if (service->config.follows) {
+        return service->config.sharing->follow(service, &service->follower, why);
+    }
     TERN_TRY(load_state(service));
+    service->has_changed_clients = true; // others may have an older state
     publish(service);
     return TERN_OK;
 }
@@ -609,6 +680,7 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
     }
     service->config = *config;
     service->db = db;
+    atomic_store(&service->follows, config->follows);
     if (tern_access_log_init(&service->access, &config->logging) != TERN_OK) {
         free(service);
         snprintf(why, 256, "there are no random bytes");
@@ -635,6 +707,17 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
 uint64_t tern_service_turns(const struct tern_service *service)
 {
     return atomic_load(&service->turns);
+}
+
+void tern_service_lead(struct tern_service *service)
+{
+    atomic_store(&service->follows, false);
+    tern_request_queue_tell(&service->queue, &service->queue.poked);
+}
+
+bool tern_service_follows(const struct tern_service *service)
+{
+    return atomic_load(&service->follows);
 }
 
 void tern_service_quiesce(struct tern_service *service)

@@ -97,7 +97,8 @@ void tern_metering_of(struct tern_metering *metering, uint64_t client, uint32_t 
 }
 
 struct writing {
-    struct tern_db *db;
+    enum tern_result (*put)(void *ctx, const struct tern_db_meter *row);
+    void *ctx;
     enum tern_result result;
 };
 
@@ -106,19 +107,32 @@ static void write_row(const void *node, VISIT visit, void *ctx)
     struct writing *writing = ctx;
     const struct tern_db_meter *const *row = node;
     if ((visit == postorder || visit == leaf) && writing->result == TERN_OK) { // once for each
-        writing->result = tern_db_meter_add(writing->db, *row);
+        writing->result = writing->put(writing->ctx, *row);
     }
 }
 
-enum tern_result tern_metering_flush(struct tern_metering *metering, struct tern_db *db)
+enum tern_result tern_metering_hand_over(struct tern_metering *metering,
+                                         enum tern_result (*put)(void *ctx,
+                                                                 const struct tern_db_meter *row),
+                                         void *ctx)
 {
-    struct writing writing = {db, TERN_OK};
+    struct writing writing = {put, ctx, TERN_OK};
     pthread_mutex_lock(&metering->lock);
     metering->flushing = metering->filling;
     metering->filling = NULL;
     pthread_mutex_unlock(&metering->lock);
     twalk_r(metering->flushing, write_row, &writing);
     return writing.result;
+}
+
+static enum tern_result put_in_store(void *ctx, const struct tern_db_meter *row)
+{
+    return tern_db_meter_add(ctx, row);
+}
+
+enum tern_result tern_metering_flush(struct tern_metering *metering, struct tern_db *db)
+{
+    return tern_metering_hand_over(metering, put_in_store, db);
 }
 
 static void add_again(const void *node, VISIT visit, void *ctx)

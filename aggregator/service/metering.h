@@ -23,6 +23,12 @@ void tern_metering_of(struct tern_metering *metering, uint64_t client, uint32_t 
 TERN_MUST_USE enum tern_result tern_metering_flush(struct tern_metering *metering,
                                                    struct tern_db *db);
 
+// Likewise, and gives them to `put` in place of a store. Its first result other than TERN_OK ends that.
+TERN_MUST_USE enum tern_result
+tern_metering_hand_over(struct tern_metering *metering,
+                        enum tern_result (*put)(void *ctx, const struct tern_db_meter *row),
+                        void *ctx);
+
 // After the flush's transaction: forgets what was written, or keeps it for the next flush.
 void tern_metering_settle(struct tern_metering *metering, bool committed);
 

@@ -53,6 +53,14 @@ bool tern_request_queue_put(struct tern_request_queue *queue, struct request *re
     return taken;
 }
 
+bool tern_request_queue_has_room(struct tern_request_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    const bool has_room = !queue->stopping && queue->count < queue->max;
+    pthread_mutex_unlock(&queue->lock);
+    return has_room;
+}
+
 void tern_request_queue_tell(struct tern_request_queue *queue, bool *flag)
 {
     pthread_mutex_lock(&queue->lock);

@@ -5,7 +5,9 @@
 #include "federation/federation.h"
 #include "http/http.h"
 #include "service/service.h"
+#include "store/nodes.h"
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum request_kind {
     REQUEST_ENROLL,
@@ -17,6 +19,7 @@ enum request_kind {
     REQUEST_STATISTICS,
     REQUEST_SCALING, // how far the statistics are
     REQUEST_JOB,     // from admin/
+    REQUEST_METER,   // bytes that a node which follows has counted
 };
 
 struct download_request {
@@ -38,12 +41,33 @@ struct job_request {
     void *ctx;
 };
 
+// What a request has that another aggregator has received, which follows this one.
+struct relayed_request {
+    uint64_t node;
+    uint64_t number;
+    struct tern_http_request http; // its texts and body are those below
+    char path[TERN_DB_PATH_MAX];
+    char peer[TERN_DB_NAME_MAX];
+    char certificate[TERN_DB_NAME_MAX];
+    uint32_t over_rate_s; // it is refused, and may come again then; 0 = it is not
+    bool claimed;         // its row is gone in this transaction
+    bool named;           // it is answered by the download of that name, which its node has to read
+    bool shared;          // that is the same for all
+    uint8_t sha256[TERN_SHA256_SIZE];
+    uint64_t body_from;
+    atomic_uint_least64_t *bytes; // of all bodies that wait, this one among them
+    uint8_t body[];
+};
+
 // Made on a listener's thread, then owned by the service thread until it is answered.
 struct request {
     struct request *next;
-    struct tern_http_exchange *exchange;
+    struct tern_http_exchange *exchange; // NULL: relayed has it
+    uint64_t relays_as;                  // its number, where it is handed to who leads
+    struct relayed_request *relayed;     // owned; NULL: it came to a listener of this aggregator
     enum request_kind kind;
-    uint64_t client;         // 0 for enrolments and jobs
+    uint64_t client; // 0 for enrolments and jobs
+    bool unproven;   // of an aggregator that follows: its token may be one that was given just now
     enum tern_result parsed; // of the body, but an update's, which says so itself
     union {
         tern_EnrollRequest enroll;
@@ -73,6 +97,13 @@ struct tern_request_list {
     struct request **end; // where the next one is linked
 };
 
+// What it is about, from wherever it came.
+static inline const struct tern_http_request *tern_request_http(const struct request *request)
+{
+    return request->relayed != NULL ? &request->relayed->http
+                                    : tern_http_exchange_request(request->exchange);
+}
+
 void tern_request_list_init(struct tern_request_list *list);
 void tern_request_list_add(struct tern_request_list *list, struct request *request);
 
@@ -94,6 +125,8 @@ void tern_request_queue_limit(struct tern_request_queue *queue, uint32_t max); /
 void tern_request_queue_free(struct tern_request_queue *queue);
 // False when the queue is full or stopping.
 bool tern_request_queue_put(struct tern_request_queue *queue, struct request *request);
+// Whether it would be taken now. Any thread.
+bool tern_request_queue_has_room(struct tern_request_queue *queue);
 // Sets one of the queue's flags and wakes the service thread.
 void tern_request_queue_tell(struct tern_request_queue *queue, bool *flag);
 // Of a locked queue: takes up to `most` requests off it; waits until there is something to do.
@@ -116,6 +149,9 @@ void tern_answer_message(struct request *request, enum tern_result encoded, cons
 // Sets a reply with the bytes of a shared blob, taken over, from that one on.
 void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
                       const struct tern_download_facts *facts);
+// Of a relayed request: its node sends the download of that name, from that byte on.
+void tern_answer_named(struct request *request, const uint8_t sha256[TERN_SHA256_SIZE],
+                       uint64_t from, const struct tern_download_facts *facts);
 // Sets a reply of 204 to a cache, which may send that download to the client.
 void tern_answer_authorized(struct request *request, const struct tern_download_facts *facts);
 // Replaces whatever was answered by 503.
@@ -124,7 +160,7 @@ void tern_answer_unavailable(struct request *request);
 void tern_answer_halted(struct request *request);
 // Another one has taken over: soon, at the same address or another.
 void tern_answer_displaced(struct request *request);
-// Sends the reply and frees the request.
+// Sends the reply, unless it was relayed, and frees the request.
 void tern_answer_send(struct request *request);
 
 #endif

@@ -32,10 +32,31 @@ struct tern_service_logging {
     uint32_t requests_per_minute; // of lines; > 0
 };
 
+// How a service shares its database with others, which nodes/ does: what follow.h and take.h say there.
+struct tern_follower;
+struct tern_taker;
+struct request;
+struct tern_service_sharing {
+    enum tern_result (*follow)(struct tern_service *service, struct tern_follower **out,
+                               char why[256]);
+    void (*turn)(struct tern_follower *follower, struct request *taken);
+    uint64_t (*idle_ms)(const struct tern_follower *follower);
+    void (*expire)(struct tern_follower *follower);
+    void (*stop_following)(struct tern_follower *follower);
+    enum tern_result (*take)(struct tern_service *service, struct tern_taker **out, char why[256]);
+    enum tern_result (*store_answers)(struct tern_service *service);
+    void (*give_back)(struct tern_service *service);
+    void (*stop_taking)(struct tern_taker *taker);
+};
+
 struct tern_service_config {
     struct tern_federation_config federation;
     struct tern_service_limits limits;
     struct tern_service_logging logging;
+    // Another aggregator leads the database by now: this one hands its requests to that.
+    bool follows;
+    // Of a database that several may serve, so that others may follow this one, once it leads; NULL: it is alone
+    const struct tern_service_sharing *sharing;
     bool psk; // clients that have a pre-shared key may shake hands with it
     // Unix milliseconds, of all times that are stored, deadlines included; NULL = the system's
     // clock.
@@ -51,7 +72,7 @@ struct tern_service_config {
 };
 
 // Rebuilds all state from the store and starts the service thread, which owns db until
-// tern_service_stop(). why: a sentence on failure.
+// tern_service_stop(); while it follows, db stays the caller's until tern_service_lead(). why: a sentence on failure.
 // TERN_ERR_MODEL_MISMATCH  the stored model spec no longer gives the stored model hash
 // TERN_ERR_CONFIG          a setting is outside its range
 // TERN_ERR_UNKNOWN         the open round names a strategy or codec that this program does not know
@@ -60,6 +81,11 @@ struct tern_service_config {
 TERN_MUST_USE enum tern_result tern_service_start(const struct tern_service_config *config,
                                                   struct tern_db *db, struct tern_service **service,
                                                   char why[256]);
+
+// Of one that follows: from now on it leads, by db, of which tern_db_hold() was TERN_OK. Any thread; it is done soon after.
+void tern_service_lead(struct tern_service *service);
+// Whether another one leads. Any thread.
+bool tern_service_follows(const struct tern_service *service);
 
 // The handler for the public listener. Valid while the service is.
 struct tern_http_handler tern_service_handler(struct tern_service *service);
@@ -148,6 +174,8 @@ struct tern_service_facts {
     struct tern_federation_facts federation;
     uint32_t held; // check-ins being held
     uint64_t queued;
+    bool follows;     // another aggregator leads: what is said of rounds and clients is of nothing
+    uint32_t relayed; // requests that wait for its answer
     uint64_t updates_accepted;
     uint64_t updates_duplicate;
     uint64_t enrolled;

@@ -1,5 +1,7 @@
 #include "store/schema.h"
 
+#include "store/nodes.h"
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -108,6 +110,15 @@ static const struct tern_column round_totals_columns[] = {
 static const struct tern_column client_totals_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_client_total, __VA_ARGS__)
 #include "store/tables/client_totals.def"
+};
+
+static const struct tern_column relayed_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_relayed, __VA_ARGS__)
+#include "store/tables/relayed.def"
+};
+static const struct tern_column answers_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_answer, __VA_ARGS__)
+#include "store/tables/answers.def"
 };
 
 #define TABLE(name)                                                                                \

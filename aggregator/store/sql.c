@@ -154,6 +154,37 @@ enum tern_result tern_sql_begin(struct tern_sql *sql)
     return TERN_OK;
 }
 
+static enum tern_result refuse_file(struct tern_sql *sql)
+{
+    return tern_sql_fail(sql, TERN_ERR_STATE, "nobody else serves a database in a file");
+}
+
+enum tern_result tern_sql_begin_apart(struct tern_sql *sql)
+{
+    TERN_TRY(sql->driver->begin_apart != NULL ? refuse_within(sql) : refuse_file(sql));
+    TERN_TRY(sql->driver->begin_apart(sql));
+    sql->in_transaction = true;
+    sql->doomed = false;
+    return TERN_OK;
+}
+
+enum tern_result tern_sql_follow(struct tern_sql *sql, bool follows)
+{
+    return sql->driver->follow != NULL ? sql->driver->follow(sql, follows) : refuse_file(sql);
+}
+
+enum tern_result tern_sql_attend(struct tern_sql *sql, uint32_t node)
+{
+    return sql->driver->attend != NULL ? sql->driver->attend(sql, node) : refuse_file(sql);
+}
+
+enum tern_result tern_sql_await(struct tern_sql *sql, int wake, uint32_t ms,
+                                void (*hear)(void *ctx, const char *message), void *ctx)
+{
+    return sql->driver->await != NULL ? sql->driver->await(sql, wake, ms, hear, ctx)
+                                      : refuse_file(sql);
+}
+
 enum tern_result tern_sql_begin_reading(struct tern_sql *sql)
 {
     TERN_TRY(refuse_within(sql));

@@ -73,6 +73,13 @@ TERN_MUST_USE enum tern_result tern_sql_use(struct tern_sql *sql, enum tern_sql_
 TERN_MUST_USE enum tern_result tern_sql_hold(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_begin(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_begin_reading(struct tern_sql *sql);
+// As tern_db_begin_apart(), _follow(), _attend() and _await() of nodes.h say.
+TERN_MUST_USE enum tern_result tern_sql_begin_apart(struct tern_sql *sql);
+TERN_MUST_USE enum tern_result tern_sql_follow(struct tern_sql *sql, bool follows);
+TERN_MUST_USE enum tern_result tern_sql_attend(struct tern_sql *sql, uint32_t node);
+TERN_MUST_USE enum tern_result tern_sql_await(struct tern_sql *sql, int wake, uint32_t ms,
+                                              void (*hear)(void *ctx, const char *message),
+                                              void *ctx);
 TERN_MUST_USE enum tern_result tern_sql_commit(struct tern_sql *sql);
 void tern_sql_rollback(struct tern_sql *sql);
 // Whether a transaction is open, and none of its writes failed in a way that dooms it.
@@ -123,8 +130,11 @@ struct tern_sql_dialect {
     void (*trigger)(char *text, size_t size, const char *name, const char *event,
                     const char *statement);
     // Who serves the database and who waits for that, the first one first: name, address or "", whether it
-    // leads, and since when it is connected, in Unix ms; NULL: a database of one machine
+    // leads, whether it follows, and since when it is connected, in Unix ms; NULL: a database of one machine
     const char *nodes;
+    // Writes, which tell all that attend a text, and which drop the answers of nodes that do not; NULL likewise
+    const char *tell;
+    const char *sweep;
 };
 const struct tern_sql_dialect *tern_sql_dialect(const struct tern_sql *sql);
 

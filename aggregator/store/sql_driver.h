@@ -7,6 +7,7 @@
 
 typedef enum tern_result (*tern_sql_filler)(struct tern_sql *sql, void *ctx);
 typedef enum tern_result (*tern_sql_taker)(void *ctx, const uint8_t *data, size_t len);
+typedef void (*tern_sql_hearer)(void *ctx, const char *message);
 typedef enum tern_result (*tern_sql_viewer)(void *ctx, size_t at, size_t len, const uint8_t **data);
 
 #define TERN_SQL_PIECE_BYTES 262144u // of values in pieces, at most
@@ -36,6 +37,13 @@ struct tern_sql_driver {
     enum tern_result (*bytes)(struct tern_sql *sql, uint64_t *bytes);
     enum tern_result (*free_bytes)(struct tern_sql *sql, uint64_t *bytes);
     enum tern_result (*run)(struct tern_sql *sql, const char *text);
+
+    // Between those that have it open; NULL: a database of one machine
+    enum tern_result (*follow)(struct tern_sql *sql, bool follows);
+    enum tern_result (*attend)(struct tern_sql *sql, uint32_t node);
+    enum tern_result (*await)(struct tern_sql *sql, int wake, uint32_t ms, tern_sql_hearer hear,
+                              void *ctx);
+    enum tern_result (*begin_apart)(struct tern_sql *sql); // likewise
 
     // Transactions. is_open: one is; may_commit: it has not been given up by the database itself
     enum tern_result (*begin)(struct tern_sql *sql);

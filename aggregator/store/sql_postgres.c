@@ -59,6 +59,7 @@ static enum tern_result begin_by(struct postgres *pg, const struct step *steps, 
         result = tern_postgres_do(pg, steps, count, numbers, columns);
     }
     pg->is_open = true;
+    pg->is_apart = false;
     if (result != TERN_OK) {
         rollback(&pg->base);
     }
@@ -75,6 +76,15 @@ static enum tern_result begin(struct tern_sql *sql)
 {
     struct postgres *pg = postgres_of(sql);
     return begin_by(pg, steps_of_writer, 3, &pg->commits, 1);
+}
+
+// Without the writers' lock.
+static enum tern_result begin_apart(struct tern_sql *sql)
+{
+    const struct step step = {.text = BEGIN};
+    TERN_TRY(begin_by(postgres_of(sql), &step, 1, NULL, 0));
+    postgres_of(sql)->is_apart = true;
+    return TERN_OK;
 }
 
 static enum tern_result begin_reading(struct tern_sql *sql)
@@ -182,8 +192,8 @@ static enum tern_result commit_written(struct postgres *pg)
 static enum tern_result commit(struct tern_sql *sql)
 {
     struct postgres *pg = postgres_of(sql);
-    const enum tern_result result =
-        pg->has_written ? commit_written(pg) : tern_postgres_run(pg, "COMMIT");
+    const bool counts = pg->has_written && !pg->is_apart;
+    const enum tern_result result = counts ? commit_written(pg) : tern_postgres_run(pg, "COMMIT");
     if (result == TERN_OK) {
         end(pg);
     }
@@ -414,12 +424,25 @@ static void write_trigger(char *text, size_t size, const char *name, const char 
     "SELECT coalesce(a.application_name, '') COLLATE \"C\","                                       \
     " coalesce(host(a.client_addr), '') COLLATE \"C\","                                            \
     " CASE WHEN l.granted THEN 1 ELSE 0 END,"                                                      \
+    " CASE WHEN EXISTS (SELECT 1 FROM pg_locks f WHERE f.pid = l.pid"                              \
+    " AND f.locktype = 'advisory' AND f.objsubid = 1"                                              \
+    " AND CAST(f.classid AS BIGINT) * 4294967296 + CAST(f.objid AS BIGINT) = " FOLLOWER ")"        \
+    " THEN 1 ELSE 0 END,"                                                                          \
     " CAST(floor(extract(epoch FROM a.backend_start) * 1000) AS BIGINT)"                           \
     " FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"                                    \
     " WHERE l.locktype = 'advisory' AND l.objsubid = 1"                                            \
     " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"           \
     " AND CAST(l.classid AS BIGINT) * 4294967296 + CAST(l.objid AS BIGINT) = " SERVICE             \
     " ORDER BY l.granted DESC, a.backend_start, a.pid"
+
+#define TELL "SELECT pg_notify(" CHANNEL ", ?)"
+
+#define SWEEP                                                                                      \
+    "DELETE FROM answers WHERE NOT EXISTS (SELECT 1 FROM pg_locks l"                               \
+    " WHERE l.locktype = 'advisory' AND l.objsubid = 1"                                            \
+    " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"           \
+    " AND CAST(l.classid AS BIGINT) * 4294967296 + CAST(l.objid AS BIGINT) = " NODE(               \
+        "answers.node") ")"
 
 // Ids are given as SQLite gives them, without gaps: there is one writer. Texts are in the order of their
 // bytes. Bodies are compressed, or of no use to a compressor, and are read in pieces.
@@ -433,7 +456,9 @@ const struct tern_sql_driver tern_postgres_driver = {
                 .large_values = "ALTER TABLE # ALTER COLUMN @ SET STORAGE EXTERNAL",
                 .new_id = "(SELECT coalesce(max(id), 0) + 1 FROM #)",
                 .trigger = write_trigger,
-                .nodes = NODES},
+                .nodes = NODES,
+                .tell = TELL,
+                .sweep = SWEEP},
     .create = create,
     .open = open_checked,
     .open_reading = open_checked,
@@ -455,6 +480,10 @@ const struct tern_sql_driver tern_postgres_driver = {
     .bytes = count_bytes,
     .free_bytes = count_free_bytes,
     .run = run,
+    .follow = tern_postgres_follow,
+    .attend = tern_postgres_attend,
+    .await = tern_postgres_await,
+    .begin_apart = begin_apart,
     .begin = begin,
     .begin_reading = begin_reading,
     .commit = commit,

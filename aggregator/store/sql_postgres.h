@@ -22,7 +22,13 @@
 #define LOCK_KEY(more) more " + CAST(CAST('schema_version' AS regclass) AS BIGINT)"
 #define WRITER LOCK_KEY("5000000000")
 #define SERVICE LOCK_KEY("10000000000")
+#define FOLLOWER LOCK_KEY("15000000000") // shared, of those that wait for SERVICE
 #define USERS LOCK_KEY("20000000000") // shared by all that know the schema; alone, who changes it
+// That of a node leaves room for the others below it, and is taken apart again by those who look for nodes.
+#define NODE_SHIFT "8589934592"
+#define NODE(number) LOCK_KEY("(" number " + 16) * " NODE_SHIFT)
+// On which all that attend hear.
+#define CHANNEL "'tern_' || CAST(CAST(CAST('schema_version' AS regclass) AS oid) AS TEXT)"
 
 // What is prepared, bound, and read.
 struct statement {
@@ -62,9 +68,13 @@ struct postgres {
     const atomic_bool *stop;  // NULL: nobody stops it
     bool lost;                // the server has said that it ends the connection
     bool holds;               // tern_sql_hold()
+    uint32_t node;            // tern_sql_attend(); 0 = it does not
+    bool follows;             // tern_sql_follow()
+    bool may_have_missed;     // what was told while there was no connection
     bool shares;              // TERN_SQL_SHARED
     int64_t version;          // of the schema, since then
     bool is_open;             // a transaction
+    bool is_apart;            // it is one of tern_sql_begin_apart()
     bool has_written;         // in it
     bool has_changed;         // by the last write that was no post
     uint64_t last_id;
@@ -161,6 +171,10 @@ enum tern_result tern_postgres_use(struct tern_sql *sql, enum tern_sql_use use);
 // After the connection of one that shares it was lost.
 // TERN_ERR_STATE  its schema was changed meanwhile: this program has no part in it any more
 TERN_MUST_USE enum tern_result tern_postgres_use_again(struct postgres *pg);
+enum tern_result tern_postgres_follow(struct tern_sql *sql, bool follows);
+enum tern_result tern_postgres_attend(struct tern_sql *sql, uint32_t node);
+enum tern_result tern_postgres_await(struct tern_sql *sql, int wake, uint32_t ms,
+                                     tern_sql_hearer hear, void *ctx);
 
 // --- Statements, likewise
 

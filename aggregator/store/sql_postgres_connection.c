@@ -89,6 +89,18 @@ static enum tern_result hold_again(struct postgres *pg)
                          "known is read again");
 }
 
+static enum tern_result attend_again(struct postgres *pg)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "DO $$BEGIN EXECUTE 'LISTEN ' || " CHANNEL "; END$$;"
+             "SELECT pg_advisory_lock_shared(" NODE("%lu") ")",
+             (unsigned long)pg->node);
+    TERN_TRY(tern_postgres_run(pg, text));
+    pg->may_have_missed = true;
+    return TERN_OK;
+}
+
 // What a new connection is told before anything else.
 static enum tern_result introduce(struct postgres *pg)
 {
@@ -104,6 +116,9 @@ static enum tern_result introduce(struct postgres *pg)
     if (pg->shares) {
         TERN_TRY(tern_postgres_use_again(pg));
     }
+    TERN_TRY(pg->node != 0 ? attend_again(pg) : TERN_OK);
+    TERN_TRY(pg->follows ? tern_postgres_run(pg, "SELECT pg_advisory_lock_shared(" FOLLOWER ")")
+                         : TERN_OK);
     return pg->holds ? hold_again(pg) : TERN_OK;
 }
 
@@ -218,6 +233,26 @@ enum tern_result tern_postgres_hold(struct tern_sql *sql)
     TERN_TRY(take_hold(pg));
     pg->holds = true;
     return TERN_OK;
+}
+
+enum tern_result tern_postgres_follow(struct tern_sql *sql, bool follows)
+{
+    struct postgres *pg = postgres_of(sql);
+    TERN_TRY(tern_postgres_be_connected(pg));
+    if (pg->follows == follows) {
+        return TERN_OK;
+    }
+    pg->follows = follows;
+    return tern_postgres_run(pg, follows ? "SELECT pg_advisory_lock_shared(" FOLLOWER ")"
+                                         : "SELECT pg_advisory_unlock_shared(" FOLLOWER ")");
+}
+
+enum tern_result tern_postgres_attend(struct tern_sql *sql, uint32_t node)
+{
+    struct postgres *pg = postgres_of(sql);
+    TERN_TRY(tern_postgres_be_connected(pg));
+    pg->node = node;
+    return attend_again(pg);
 }
 
 // --- Single questions

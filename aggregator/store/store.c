@@ -313,6 +313,7 @@ enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes, s
         tern_query_text(&query, node->name, sizeof node->name);
         tern_query_text(&query, node->address, sizeof node->address);
         node->leads = tern_query_number(&query, 1) == 1;
+        node->follows = tern_query_number(&query, 1) == 1;
         node->since_ms = tern_query_u64(&query);
     }
     return tern_query_end(&query);

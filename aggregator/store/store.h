@@ -126,11 +126,12 @@ TERN_MUST_USE enum tern_result tern_db_hold(struct tern_db *db);
 // it any more, and what it does fails.
 bool tern_db_is_displaced(const struct tern_db *db);
 
-// Who serves a database that several may serve: one leads, the others stand by.
+// Who serves a database that several may serve: one leads, the others follow or stand by.
 struct tern_db_node {
     char name[TERN_DB_NODE_MAX];
     char address[48]; // empty: it came by a socket of the database's own machine
     bool leads;
+    bool follows;      // it takes requests for the one that leads
     uint64_t since_ms; // it is connected
 };
 // Up to `most` of them, the leader first; none of a database in a file.

@@ -1,0 +1,604 @@
+#include "nodes/follow.h"
+
+#include "catchup/blob_cache.h"
+#include "catchup/new_blob.h"
+#include "hosted/random.h"
+#include "nodes/messages.h"
+#include "service/caches.h"
+#include "service/credentials.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+// How long an answer may take, beyond what a check-in is held: longer than another one takes until it leads.
+#define PATIENCE_MS 15000
+
+// What was metered is handed over this often, and the time of what waits is looked at.
+#define FLUSH_MS 500
+
+// Answers are looked for this often, should a message be lost.
+#define LOOK_MS 1000
+
+#define BUCKETS 4096u // by number; a power of two
+
+#define METER_ROWS 1024u // of one row that is handed over
+
+struct tern_follower {
+    struct tern_service *service;
+    uint32_t node;
+    struct tern_db *out; // requests: of the service thread, as all down to wake
+    uint64_t number;     // the last that was given
+    uint64_t flushed_ms; // of tern_service_monotonic()
+    bool is_refused;     // the last transaction failed
+
+    int wake; // ends the waiting of the thread below
+    atomic_bool stopping;
+    pthread_t thread;
+    struct tern_db *in;           // answers, and what is told: of that thread, as all down to lock
+    struct tern_blob_cache cache; // downloads
+    bool is_answered;             // what was heard since it looked
+    bool has_enrolled;
+    bool has_changed_clients;
+
+    pthread_mutex_t lock;
+    struct request *pending[BUCKETS]; // requests without an answer, by relays_as
+    pthread_mutex_t clients_lock;
+    uint64_t clients; // the last that was loaded
+};
+
+// --- Requests that wait
+
+static void remember(struct tern_follower *follower, struct request *request)
+{
+    pthread_mutex_lock(&follower->lock);
+    struct request **bucket = &follower->pending[request->relays_as % BUCKETS];
+    request->next = *bucket;
+    *bucket = request;
+    atomic_fetch_add(&follower->service->relayed, 1);
+    pthread_mutex_unlock(&follower->lock);
+}
+
+// NULL: it was answered.
+static struct request *recall(struct tern_follower *follower, uint64_t number)
+{
+    pthread_mutex_lock(&follower->lock);
+    struct request **at = &follower->pending[number % BUCKETS];
+    while (*at != NULL && (*at)->relays_as != number) {
+        at = &(*at)->next;
+    }
+    struct request *request = *at;
+    if (request != NULL) {
+        *at = request->next;
+        atomic_fetch_sub(&follower->service->relayed, 1);
+    }
+    pthread_mutex_unlock(&follower->lock);
+    return request;
+}
+
+// Takes those out whose time is up.
+static struct request *recall_late(struct tern_follower *follower, uint64_t now_ms, bool held)
+{
+    struct request *late = NULL;
+    pthread_mutex_lock(&follower->lock);
+    for (uint32_t i = 0; i < BUCKETS && atomic_load(&follower->service->relayed) > 0; i++) {
+        struct request **at = &follower->pending[i];
+        while (*at != NULL) {
+            struct request *request = *at;
+            if (request->held_until_ms > now_ms && !(held && request->kind == REQUEST_CHECKIN)) {
+                at = &request->next;
+                continue;
+            }
+            *at = request->next;
+            request->next = late;
+            late = request;
+            atomic_fetch_sub(&follower->service->relayed, 1);
+        }
+    }
+    pthread_mutex_unlock(&follower->lock);
+    return late;
+}
+
+static void send_unavailable(struct request *request)
+{
+    tern_answer_refusal(request, 503, TERN_ERR_BUSY,
+                        "No aggregator leads, or the database cannot be reached. Try again.");
+    tern_answer_send(request);
+}
+
+// --- Clients
+
+static enum tern_result take_clients(struct tern_follower *follower, struct tern_db *db, bool all)
+{
+    struct tern_service *service = follower->service;
+    struct tern_db_client row;
+    struct tern_db_rows *rows = tern_db_clients_after(db, all ? 0 : follower->clients, UINT32_MAX);
+    while (tern_db_next(rows, &row)) {
+        tern_db_check_row(
+            rows, tern_gate_put(service->gate, row.id, row.token_hash, row.name, row.revoked));
+        follower->clients = row.id > follower->clients ? row.id : follower->clients;
+    }
+    TERN_TRY(tern_db_end(rows));
+    return service->config.psk ? tern_psk_keys_load(&service->psk_keys, db) : TERN_OK;
+}
+
+static enum tern_result load_clients(struct tern_follower *follower, struct tern_db *db, bool all)
+{
+    pthread_mutex_lock(&follower->clients_lock);
+    const enum tern_result result = take_clients(follower, db, all);
+    pthread_mutex_unlock(&follower->clients_lock);
+    return result;
+}
+
+// Whose token it is may be known by now.
+static void prove(struct tern_follower *follower, struct request *request)
+{
+    struct tern_service *service = follower->service;
+    const struct tern_http_request *http = tern_http_exchange_request(request->exchange);
+    if (tern_request_authenticate(service, http, &request->client) != TERN_OK) {
+        atomic_fetch_add(&service->unauthorized, 1);
+        request->client = 0;
+        return;
+    }
+    request->tag.client = request->client;
+    if (request->kind == REQUEST_UPDATE) {
+        request->u.update.client = request->client;
+    }
+}
+
+static void prove_all(struct tern_follower *follower, struct request *taken)
+{
+    bool is_loaded = false;
+    for (struct request *request = taken; request != NULL; request = request->next) {
+        if (request->unproven && !is_loaded) {
+            (void)!load_clients(follower, follower->out, false);
+            is_loaded = true;
+        }
+        if (request->unproven) {
+            prove(follower, request);
+        }
+    }
+}
+
+// --- Handing over
+
+static void describe_update(const struct tern_incoming *update, struct tern_db_relayed *row)
+{
+    // Indices that a round shares are only where it is led.
+    row->checked =
+        !update->unread && !(update->parsed != TERN_OK && update->message.shared_indices);
+    row->parsed = (uint32_t)update->parsed;
+    memcpy(&row->sum_square, &update->sum_square, sizeof row->sum_square);
+    memcpy(row->sha256, update->sha256, TERN_SHA256_SIZE);
+}
+
+static enum tern_result relay(struct tern_follower *follower, const struct request *request)
+{
+    const struct tern_http_request *http = tern_http_exchange_request(request->exchange);
+    struct tern_db_relayed row = {.node = follower->node,
+                                  .number = request->relays_as,
+                                  .kind = (uint32_t)request->kind,
+                                  .client = request->client,
+                                  .of_cache = http->of_cache,
+                                  .range_from = http->range_from,
+                                  .body = {http->body, http->body_len}};
+    snprintf(row.path, sizeof row.path, "%s", http->path);
+    snprintf(row.peer, sizeof row.peer, "%s", http->peer);
+    snprintf(row.certificate, sizeof row.certificate, "%s", http->certificate);
+    memcpy(row.address, http->address.bytes, sizeof http->address.bytes);
+    if (request->kind == REQUEST_UPDATE) {
+        describe_update(&request->u.update, &row);
+    } else if (request->kind == REQUEST_AUTHORIZE) {
+        row.request_bytes = request->u.download.request_bytes;
+    }
+    return tern_db_relay(follower->out, &row);
+}
+
+struct metered {
+    struct tern_follower *follower;
+    uint8_t *bytes; // METER_ROWS of them
+    size_t len;
+};
+
+static enum tern_result relay_metered(struct metered *metered)
+{
+    struct tern_db_relayed row = {.node = metered->follower->node,
+                                  .number = ++metered->follower->number,
+                                  .kind = TERN_DB_RELAYED_METER,
+                                  .body = {metered->bytes, metered->len}};
+    metered->len = 0;
+    return tern_db_relay(metered->follower->out, &row);
+}
+
+static enum tern_result take_metered(void *ctx, const struct tern_db_meter *row)
+{
+    struct metered *metered = ctx;
+    tern_db_meter_pack(row, metered->bytes + metered->len);
+    metered->len += TERN_DB_METER_PACKED;
+    return metered->len == (size_t)METER_ROWS * TERN_DB_METER_PACKED ? relay_metered(metered)
+                                                                     : TERN_OK;
+}
+
+static enum tern_result hand_over_metered(struct tern_follower *follower)
+{
+    struct metered metered = {.follower = follower,
+                              .bytes = malloc((size_t)METER_ROWS * TERN_DB_METER_PACKED)};
+    enum tern_result result = metered.bytes != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    if (result == TERN_OK) {
+        result = tern_metering_hand_over(follower->service->metering, take_metered, &metered);
+    }
+    if (result == TERN_OK && metered.len > 0) {
+        result = relay_metered(&metered);
+    }
+    free(metered.bytes);
+    return result;
+}
+
+static void note_result(struct tern_follower *follower, enum tern_result result)
+{
+    struct tern_service *service = follower->service;
+    if (result != TERN_OK) {
+        tern_service_view_failed(service, follower->out, result);
+        if (!follower->is_refused) {
+            tern_log(TERN_LOG_ERROR, "relay-failed", "error=%s detail=%s", tern_result_name(result),
+                     TERN_LOG_TEXT(tern_db_error(follower->out)));
+        }
+    } else {
+        tern_service_view_stored(service);
+    }
+    follower->is_refused = result != TERN_OK;
+}
+
+// It may be answered from the moment on that its row is there, so that it is remembered before.
+static void expect_answer(struct tern_follower *follower, struct request *request, uint64_t now_ms)
+{
+    const uint64_t limit = follower->service->config.limits.long_poll_ms;
+    uint64_t wait = 0;
+    if (request->kind == REQUEST_CHECKIN && request->parsed == TERN_OK) {
+        wait = request->u.checkin.wait_ms < limit ? request->u.checkin.wait_ms : limit;
+    }
+    request->relays_as = ++follower->number;
+    request->held_until_ms = now_ms + wait + PATIENCE_MS;
+}
+
+static void relay_all(struct tern_follower *follower, struct request **requests, uint32_t count,
+                      bool flush)
+{
+    const uint64_t now_ms = tern_service_monotonic(follower->service);
+    const uint64_t first = follower->number + 1;
+    for (uint32_t i = 0; i < count; i++) {
+        expect_answer(follower, requests[i], now_ms);
+    }
+    // A row refers to the request, which may be gone once it is known: the body is read before.
+    enum tern_result result = tern_db_begin_apart(follower->out);
+    const uint64_t before = follower->number;
+    for (uint32_t i = 0; i < count && result == TERN_OK; i++) {
+        result = relay(follower, requests[i]);
+    }
+    if (result == TERN_OK && flush) {
+        result = hand_over_metered(follower);
+    }
+    const bool any = count > 0 || follower->number > before;
+    if (result == TERN_OK && any) {
+        result = tern_db_tell(follower->out, TERN_TOLD_RELAYED);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        remember(follower, requests[i]);
+    }
+    result = tern_db_conclude(follower->out, result);
+    note_result(follower, result);
+    for (uint64_t number = first; number < first + count && result != TERN_OK; number++) {
+        struct request *request = recall(follower, number);
+        if (request != NULL) {
+            send_unavailable(request);
+        }
+    }
+    if (flush) {
+        tern_metering_settle(follower->service->metering, result == TERN_OK);
+    }
+}
+
+// What needs no leader, or cannot be had of one.
+static bool answer_here(struct tern_follower *follower, struct request *request)
+{
+    if (request->kind == REQUEST_JOB) {
+        tern_answer_refusal(
+            request, 503, TERN_ERR_STATE,
+            "This aggregator follows another one, which leads the federation: ask that "
+            "one. `tern-aggregator status` names it.");
+    } else if (request->unproven && request->client == 0) {
+        tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
+    } else if (request->kind == REQUEST_PROGRESS && request->u.progress.kept) {
+        tern_service_say_unfinished(request);
+    } else if (request->kind == REQUEST_CHECKIN && follower->service->quiescing) {
+        send_unavailable(request);
+        return true;
+    } else {
+        return false;
+    }
+    tern_answer_send(request);
+    return true;
+}
+
+#define TURN_MAX 256u
+
+static bool flush_is_due(const struct tern_follower *follower)
+{
+    return follower->service->quiescing ||
+           tern_service_monotonic(follower->service) >= follower->flushed_ms + FLUSH_MS;
+}
+
+void tern_follower_turn(struct tern_follower *follower, struct request *taken)
+{
+    struct request *requests[TURN_MAX];
+    uint32_t count = 0;
+    const bool flush = flush_is_due(follower);
+    prove_all(follower, taken);
+    while (taken != NULL) {
+        struct request *request = taken;
+        taken = taken->next;
+        if (!answer_here(follower, request)) {
+            requests[count++] = request;
+        }
+        if (count == TURN_MAX) {
+            relay_all(follower, requests, count, false);
+            count = 0;
+        }
+    }
+    if (count > 0 || flush) {
+        relay_all(follower, requests, count, flush);
+    }
+    if (flush) {
+        follower->flushed_ms = tern_service_monotonic(follower->service);
+        tern_follower_expire(follower);
+    }
+}
+
+uint64_t tern_follower_idle_ms(const struct tern_follower *follower)
+{
+    const uint64_t now_ms = tern_service_monotonic(follower->service);
+    const uint64_t due_ms = follower->flushed_ms + FLUSH_MS;
+    return due_ms > now_ms ? due_ms - now_ms : 0;
+}
+
+// --- What is not answered
+
+static enum tern_result take_back(struct tern_follower *follower, const struct request *late)
+{
+    bool dropped;
+    TERN_TRY(tern_db_begin_apart(follower->out));
+    enum tern_result result = TERN_OK;
+    for (; late != NULL && result == TERN_OK; late = late->next) {
+        result = tern_db_relayed_drop(follower->out, follower->node, late->relays_as, &dropped);
+    }
+    return tern_db_conclude(follower->out, result);
+}
+
+static void give_up(struct tern_follower *follower, uint64_t now_ms, bool held)
+{
+    struct request *late = recall_late(follower, now_ms, held);
+    if (late == NULL) {
+        return;
+    }
+    // What is not dropped is decided by who leads next, as of a client that hung up.
+    (void)!take_back(follower, late);
+    for (struct request *next; late != NULL; late = next) {
+        next = late->next;
+        send_unavailable(late);
+    }
+}
+
+void tern_follower_expire(struct tern_follower *follower)
+{
+    give_up(follower, tern_service_monotonic(follower->service), follower->service->quiescing);
+}
+
+// --- Answers
+
+static enum tern_result read_pieces(struct tern_follower *follower,
+                                    const struct tern_db_download *row, struct tern_blob **blob)
+{
+    const struct tern_catchup_config *config = &follower->service->config.federation.downloads;
+    struct tern_new_blob fresh;
+    TERN_TRY(tern_new_blob_begin(&fresh, config->spool_folder, row->size));
+    const struct tern_download_sink sink = tern_new_blob_sink(&fresh);
+    enum tern_result result = tern_db_download_stream(follower->in, row, sink.take, sink.ctx);
+    if (result == TERN_OK) {
+        result = tern_new_blob_end(&fresh, blob);
+    }
+    tern_new_blob_drop(&fresh);
+    return result;
+}
+
+static enum tern_result read_download(struct tern_follower *follower,
+                                      const struct tern_db_answer *answer, struct tern_blob **blob)
+{
+    struct tern_download_facts facts = {.shared = answer->shared};
+    struct tern_db_download row;
+    *blob = tern_blob_cache_get(&follower->cache, answer->sha256, &facts);
+    if (*blob != NULL) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_download_get(follower->in, answer->sha256, &row, NULL, 0));
+    TERN_TRY(read_pieces(follower, &row, blob));
+    facts.size = row.size;
+    facts.payload = row.payload;
+    tern_blob_cache_put(&follower->cache, answer->sha256, *blob, &facts);
+    return TERN_OK;
+}
+
+static enum tern_result read_body(struct tern_follower *follower,
+                                  const struct tern_db_answer *answer, struct tern_blob **blob)
+{
+    if (answer->named) {
+        return read_download(follower, answer, blob);
+    }
+    if (answer->body.len == 0) {
+        return TERN_OK;
+    }
+    *blob = tern_blob_new(answer->body.len);
+    if (*blob == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    memcpy((*blob)->data, answer->body.data, answer->body.len);
+    return TERN_OK;
+}
+
+static void answer_as(struct request *request, const struct tern_db_answer *answer,
+                      struct tern_blob *body)
+{
+    request->reply = (struct tern_http_reply){
+        .status = (int)answer->status,
+        .retry_after_s = answer->retry_after_s,
+        .body = body,
+        .body_from = answer->body_from < SIZE_MAX ? (size_t)answer->body_from : SIZE_MAX,
+        .cache = answer->cached ? tern_cache_control(answer->shared) : NULL};
+    request->tag.client = answer->client;
+    request->tag.round = answer->round;
+    request->tag.payload_down = answer->payload_down;
+    request->tag.cache_receives = answer->cache_receives;
+    request->tag.cache_sends = answer->cache_sends;
+    request->answered = true;
+}
+
+static void deliver(struct tern_follower *follower, const struct tern_db_answer *answer)
+{
+    struct tern_blob *body = NULL;
+    struct request *request = recall(follower, answer->number);
+    if (request == NULL) { // it was given up
+        return;
+    }
+    const enum tern_result result = read_body(follower, answer, &body);
+    if (result != TERN_OK) { // what could be had by name may have been dropped since
+        tern_answer_unavailable(request);
+    } else {
+        answer_as(request, answer, body);
+    }
+    tern_answer_send(request);
+}
+
+static enum tern_result take_answers(struct tern_follower *follower)
+{
+    struct tern_db_answer answer;
+    struct tern_db_rows *rows = tern_db_answers_take(follower->in, follower->node);
+    while (tern_db_next(rows, &answer)) {
+        deliver(follower, &answer);
+    }
+    return tern_db_end(rows);
+}
+
+static void hear(void *ctx, const char *message)
+{
+    struct tern_follower *follower = ctx;
+    const size_t len = sizeof TERN_TOLD_ANSWERED - 1;
+    const bool missed = message[0] == '\0';
+    follower->has_changed_clients |= missed || strcmp(message, TERN_TOLD_CLIENTS) == 0;
+    follower->has_enrolled |= strcmp(message, TERN_TOLD_ENROLLED) == 0;
+    follower->is_answered |= missed || (strncmp(message, TERN_TOLD_ANSWERED, len) == 0 &&
+                                        strtoul(message + len, NULL, 10) == follower->node);
+}
+
+static enum tern_result follow_once(struct tern_follower *follower, uint64_t *looked_ms)
+{
+    TERN_TRY(tern_db_await(follower->in, follower->wake, LOOK_MS, hear, follower));
+    const uint64_t now_ms = tern_service_monotonic(follower->service);
+    if (follower->has_changed_clients || follower->has_enrolled) {
+        TERN_TRY(load_clients(follower, follower->in, follower->has_changed_clients));
+        follower->has_changed_clients = false;
+        follower->has_enrolled = false;
+    }
+    if (follower->is_answered || now_ms >= *looked_ms + LOOK_MS) {
+        follower->is_answered = false;
+        *looked_ms = now_ms;
+        TERN_TRY(take_answers(follower));
+    }
+    return TERN_OK;
+}
+
+static void *run(void *arg)
+{
+    struct tern_follower *follower = arg;
+    uint64_t looked_ms = 0;
+    while (!atomic_load(&follower->stopping)) {
+        if (follow_once(follower, &looked_ms) != TERN_OK) {
+            follower->is_answered = true;
+            nanosleep(&(struct timespec){.tv_nsec = 100000000L}, NULL);
+        }
+    }
+    return NULL;
+}
+
+// --- Life
+
+static void follower_free(struct tern_follower *follower)
+{
+    if (follower->wake >= 0) {
+        close(follower->wake);
+    }
+    tern_blob_cache_clear(&follower->cache);
+    tern_db_close(follower->in);
+    tern_db_close(follower->out);
+    pthread_mutex_destroy(&follower->lock);
+    pthread_mutex_destroy(&follower->clients_lock);
+    free(follower);
+}
+
+static enum tern_result choose_node(struct tern_follower *follower)
+{
+    uint32_t number;
+    TERN_TRY(tern_random_fill(&number, sizeof number));
+    follower->node = number % TERN_DB_NODE_NUMBER_MAX + 1;
+    return TERN_OK;
+}
+
+static enum tern_result begin(struct tern_follower *follower, const char *path, char why[256])
+{
+    TERN_TRY(choose_node(follower));
+    TERN_TRY(tern_db_open_again(path, &follower->out, why));
+    TERN_TRY(tern_db_open_again(path, &follower->in, why));
+    enum tern_result result = tern_db_attend(follower->in, follower->node);
+    if (result == TERN_OK) {
+        result = load_clients(follower, follower->in, true);
+    }
+    if (result != TERN_OK) {
+        snprintf(why, 256, "%s", tern_db_error(follower->in));
+        return result;
+    }
+    follower->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return follower->wake >= 0 && pthread_create(&follower->thread, NULL, run, follower) == 0
+               ? TERN_OK
+               : TERN_ERR_NO_MEMORY;
+}
+
+enum tern_result tern_follower_start(struct tern_service *service, struct tern_follower **out,
+                                     char why[256])
+{
+    struct tern_follower *follower = calloc(1, sizeof *follower);
+    if (follower == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    follower->service = service;
+    follower->wake = -1;
+    follower->flushed_ms = tern_service_monotonic(service);
+    follower->cache.bytes_max = service->config.federation.downloads.download_cache;
+    pthread_mutex_init(&follower->lock, NULL);
+    pthread_mutex_init(&follower->clients_lock, NULL);
+    const enum tern_result result = begin(follower, tern_db_path(service->db), why);
+    if (result != TERN_OK) {
+        follower_free(follower);
+        return result;
+    }
+    *out = follower;
+    return TERN_OK;
+}
+
+void tern_follower_stop(struct tern_follower *follower)
+{
+    atomic_store(&follower->stopping, true);
+    (void)!write(follower->wake, &(uint64_t){1}, sizeof(uint64_t));
+    pthread_join(follower->thread, NULL);
+    give_up(follower, UINT64_MAX, true);
+    follower_free(follower);
+}

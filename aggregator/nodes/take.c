@@ -1,0 +1,494 @@
+#include "nodes/take.h"
+
+#include "nodes/messages.h"
+#include "service/parse.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+// Requests are looked for this often, should a message be lost.
+#define LOOK_MS 1000
+// While the queue is full.
+#define FULL_MS 20
+#define SWEEP_MS 30000
+
+#define ROWS_MAX 256u                   // read at once
+#define BYTES_MAX ((uint64_t)128 << 20) // of bodies that wait here; beyond, they wait in the store
+
+struct mark {
+    uint64_t node;
+    uint64_t number; // the last that was taken
+};
+
+struct tern_taker {
+    struct tern_service *service;
+    struct tern_db *db; // of its thread, as all down to lock
+    int wake;           // there is something to take again, or it is to stop
+    atomic_bool stopping;
+    atomic_uint_least64_t bytes;
+    pthread_t thread;
+    struct mark *marks;
+    size_t mark_count;
+    bool has_more; // was heard since it looked
+
+    pthread_mutex_t lock;
+    struct mark *again; // to be taken once more
+    size_t again_count;
+};
+
+// --- A row becomes a request
+
+static struct relayed_request *copy(struct tern_taker *taker, const struct tern_db_relayed *row)
+{
+    struct relayed_request *relayed = calloc(1, sizeof *relayed + row->body.len);
+    if (relayed == NULL) {
+        return NULL;
+    }
+    relayed->node = row->node;
+    relayed->number = row->number;
+    memcpy(relayed->path, row->path, sizeof relayed->path);
+    memcpy(relayed->peer, row->peer, sizeof relayed->peer);
+    memcpy(relayed->certificate, row->certificate, sizeof relayed->certificate);
+    if (row->body.len > 0) {
+        memcpy(relayed->body, row->body.data, row->body.len);
+    }
+    relayed->http = (struct tern_http_request){.method = "",
+                                               .path = relayed->path,
+                                               .query = "",
+                                               .authorization = "",
+                                               .host = "",
+                                               .cookie = "",
+                                               .origin = "",
+                                               .peer = relayed->peer,
+                                               .of_cache = row->of_cache,
+                                               .certificate = relayed->certificate,
+                                               .range_from = row->range_from,
+                                               .body = relayed->body,
+                                               .body_len = row->body.len};
+    memcpy(relayed->http.address.bytes, row->address, sizeof relayed->http.address.bytes);
+    relayed->bytes = &taker->bytes;
+    atomic_fetch_add(&taker->bytes, row->body.len);
+    return relayed;
+}
+
+// What its node has checked need not be read again; only the message around it.
+static void take_checked(struct tern_service *service, const struct tern_db_relayed *row,
+                         struct request *request)
+{
+    struct tern_incoming *update = &request->u.update;
+    const struct tern_http_request *http = &request->relayed->http;
+    const bool is_known = row->parsed < TERN_RESULT_COUNT;
+    update->client = request->client;
+    update->body = (struct tern_span){http->body, http->body_len};
+    update->received = (uint32_t)http->body_len;
+    update->parsed = is_known ? (enum tern_result)row->parsed : TERN_ERR_CORRUPT;
+    memcpy(&update->sum_square, &row->sum_square, sizeof update->sum_square);
+    memcpy(update->sha256, row->sha256, TERN_SHA256_SIZE);
+    enum tern_result result = tern_path_parse_update(http->path, &update->round, &update->sequence);
+    if (result == TERN_OK) {
+        result = tern_wire_decode_update(http->body, http->body_len, &update->message,
+                                         &update->container);
+    }
+    update->payload = result == TERN_OK ? (uint32_t)update->container.len : 0;
+    tern_request_tag_round(service, update->round, &request->tag);
+    update->parsed = update->parsed == TERN_OK ? result : update->parsed;
+    tern_federation_read_values(service->federation, update);
+    request->parsed = update->parsed;
+}
+
+static void parse(struct tern_service *service, const struct tern_db_relayed *row,
+                  struct request *request)
+{
+    struct relayed_request *relayed = request->relayed;
+    if (request->kind == REQUEST_METER) {
+        return;
+    }
+    relayed->over_rate_s =
+        tern_request_over_rate(service, &relayed->http, request->client, request->kind);
+    if (request->kind == REQUEST_UPDATE && row->checked) {
+        take_checked(service, row, request);
+        return;
+    }
+    request->parsed = tern_request_parse(service, &relayed->http, request);
+    if (request->kind == REQUEST_AUTHORIZE) {
+        request->u.download.request_bytes = row->request_bytes;
+    }
+}
+
+// Of another version it may be of a kind that this one does not know.
+static bool kind_of(const struct tern_db_relayed *row, enum request_kind *kind)
+{
+    if (row->kind == TERN_DB_RELAYED_METER) {
+        *kind = REQUEST_METER;
+        return true;
+    }
+    *kind = (enum request_kind)row->kind;
+    return row->kind < REQUEST_JOB;
+}
+
+static struct request *request_of(struct tern_taker *taker, const struct tern_db_relayed *row)
+{
+    struct request *request = calloc(1, sizeof *request);
+    if (request == NULL) {
+        return NULL;
+    }
+    request->relayed = copy(taker, row);
+    if (request->relayed == NULL) {
+        free(request);
+        return NULL;
+    }
+    request->client = row->client;
+    request->tag.client = row->client;
+    request->tag.of_cache = row->of_cache;
+    if (!kind_of(row, &request->kind)) {
+        request->kind = REQUEST_SCALING; // it has an answer and changes nothing
+        tern_answer_error(request, 503, TERN_ERR_UNKNOWN);
+        request->handled = true;
+        return request;
+    }
+    parse(taker->service, row, request);
+    return request;
+}
+
+// --- Taking
+
+static struct mark *mark_of(struct tern_taker *taker, uint64_t node)
+{
+    for (size_t i = 0; i < taker->mark_count; i++) {
+        if (taker->marks[i].node == node) {
+            return &taker->marks[i];
+        }
+    }
+    struct mark *more = realloc(taker->marks, (taker->mark_count + 1) * sizeof more[0]);
+    if (more == NULL) {
+        return NULL;
+    }
+    taker->marks = more;
+    taker->marks[taker->mark_count] = (struct mark){.node = node};
+    return &taker->marks[taker->mark_count++];
+}
+
+// False: there is no room for it now.
+static bool take(struct tern_taker *taker, const struct tern_db_relayed *row)
+{
+    const uint64_t bytes = atomic_load(&taker->bytes);
+    const bool fits = bytes == 0 || bytes + row->body.len <= BYTES_MAX;
+    if (!fits || !tern_request_queue_has_room(&taker->service->queue)) {
+        return false;
+    }
+    struct request *request = request_of(taker, row);
+    if (request == NULL) {
+        return false;
+    }
+    if (!tern_request_queue_put(&taker->service->queue, request)) {
+        tern_answer_send(request);
+        return false;
+    }
+    return true;
+}
+
+static enum tern_result take_rows(struct tern_taker *taker, struct mark *mark, uint32_t *count,
+                                  bool *full)
+{
+    struct tern_db_relayed row;
+    *count = 0;
+    struct tern_db_rows *rows = tern_db_relayed(taker->db, mark->node, mark->number, ROWS_MAX);
+    while (!*full && tern_db_next(rows, &row)) {
+        *full = !take(taker, &row);
+        if (!*full) {
+            mark->number = row.number;
+            (*count)++;
+        }
+    }
+    return tern_db_end(rows);
+}
+
+static enum tern_result take_new(struct tern_taker *taker, bool *full)
+{
+    uint64_t node = 0;
+    TERN_TRY(tern_db_relaying(taker->db, 0, &node));
+    while (node != 0 && !*full) {
+        struct mark *mark = mark_of(taker, node);
+        uint32_t count = 0;
+        if (mark == NULL) {
+            return TERN_ERR_NO_MEMORY;
+        }
+        do {
+            TERN_TRY(take_rows(taker, mark, &count, full));
+        } while (count == ROWS_MAX && !*full);
+        TERN_TRY(tern_db_relaying(taker->db, node, &node));
+    }
+    return TERN_OK;
+}
+
+static bool next_again(struct tern_taker *taker, struct mark *out)
+{
+    pthread_mutex_lock(&taker->lock);
+    const bool any = taker->again_count > 0;
+    if (any) {
+        *out = taker->again[--taker->again_count];
+    }
+    pthread_mutex_unlock(&taker->lock);
+    return any;
+}
+
+static void remember_again(struct tern_taker *taker, uint64_t node, uint64_t number)
+{
+    pthread_mutex_lock(&taker->lock);
+    struct mark *more = realloc(taker->again, (taker->again_count + 1) * sizeof more[0]);
+    if (more != NULL) { // else its client asks again, as its node tells it to
+        taker->again = more;
+        taker->again[taker->again_count++] = (struct mark){node, number};
+    }
+    pthread_mutex_unlock(&taker->lock);
+}
+
+// Rows that are gone by now were given up by their node.
+static enum tern_result take_again(struct tern_taker *taker, bool *full)
+{
+    struct mark wanted;
+    while (!*full && next_again(taker, &wanted)) {
+        struct tern_db_relayed row;
+        struct tern_db_rows *rows = tern_db_relayed(taker->db, wanted.node, wanted.number - 1, 1);
+        if (tern_db_next(rows, &row) && row.number == wanted.number) {
+            *full = !take(taker, &row);
+        }
+        const enum tern_result result = tern_db_end(rows);
+        if (result != TERN_OK || *full) {
+            remember_again(taker, wanted.node, wanted.number);
+        }
+        TERN_TRY(result);
+    }
+    return TERN_OK;
+}
+
+static enum tern_result sweep(struct tern_taker *taker)
+{
+    TERN_TRY(tern_db_begin_apart(taker->db));
+    return tern_db_conclude(taker->db, tern_db_answers_sweep(taker->db));
+}
+
+static void hear(void *ctx, const char *message)
+{
+    struct tern_taker *taker = ctx;
+    taker->has_more |= message[0] == '\0' || strcmp(message, TERN_TOLD_RELAYED) == 0;
+}
+
+struct times {
+    uint64_t looked_ms;
+    uint64_t swept_ms;
+};
+
+static enum tern_result take_once(struct tern_taker *taker, struct times *times)
+{
+    bool full = false;
+    uint64_t woken;
+    TERN_TRY(tern_db_await(taker->db, taker->wake, LOOK_MS, hear, taker));
+    const bool was_woken = read(taker->wake, &woken, sizeof woken) == (ssize_t)sizeof woken;
+    const uint64_t now_ms = tern_service_monotonic(taker->service);
+    if (taker->has_more || was_woken || now_ms >= times->looked_ms + LOOK_MS) {
+        taker->has_more = false;
+        times->looked_ms = now_ms;
+        TERN_TRY(take_again(taker, &full));
+        TERN_TRY(take_new(taker, &full));
+    }
+    if (full) {
+        taker->has_more = true;
+        times->looked_ms = 0;
+        nanosleep(&(struct timespec){.tv_nsec = FULL_MS * 1000000L}, NULL);
+    }
+    if (now_ms >= times->swept_ms + SWEEP_MS) {
+        times->swept_ms = now_ms;
+        TERN_TRY(sweep(taker));
+    }
+    return TERN_OK;
+}
+
+static void *run(void *arg)
+{
+    struct tern_taker *taker = arg;
+    struct times times = {.swept_ms = tern_service_monotonic(taker->service)};
+    bool failed = false;
+    while (!atomic_load(&taker->stopping)) {
+        const enum tern_result result = take_once(taker, &times);
+        if (result != TERN_OK && !failed) {
+            tern_log(TERN_LOG_ERROR, "take-failed", "error=%s detail=%s", tern_result_name(result),
+                     TERN_LOG_TEXT(tern_db_error(taker->db)));
+        }
+        failed = result != TERN_OK;
+        if (failed) {
+            taker->has_more = true;
+            nanosleep(&(struct timespec){.tv_nsec = 100000000L}, NULL);
+        }
+    }
+    return NULL;
+}
+
+// --- Answering, on the service thread
+
+static void fill_answer(const struct request *request, struct tern_db_answer *answer)
+{
+    const struct relayed_request *relayed = request->relayed;
+    const struct tern_http_reply *reply = &request->reply;
+    *answer =
+        (struct tern_db_answer){.node = relayed->node,
+                                .number = relayed->number,
+                                .status = (uint32_t)reply->status,
+                                .retry_after_s = reply->retry_after_s,
+                                .cached = relayed->named || reply->cache != NULL,
+                                .shared = relayed->named ? relayed->shared : true,
+                                .named = relayed->named,
+                                .body_from = relayed->named ? relayed->body_from : reply->body_from,
+                                .client = request->tag.client,
+                                .round = request->tag.round,
+                                .payload_down = request->tag.payload_down,
+                                .cache_receives = request->tag.cache_receives,
+                                .cache_sends = request->tag.cache_sends};
+    memcpy(answer->sha256, relayed->sha256, TERN_SHA256_SIZE);
+    if (reply->body != NULL) {
+        answer->body = (struct tern_blob_column){reply->body->data, reply->body->len};
+    }
+}
+
+static enum tern_result store_answer(struct tern_db *db, const struct request *request)
+{
+    const struct relayed_request *relayed = request->relayed;
+    struct tern_db_answer answer;
+    bool is_awaited = relayed->claimed;
+    if (!is_awaited) {
+        TERN_TRY(tern_db_relayed_drop(db, relayed->node, relayed->number, &is_awaited));
+    }
+    if (!is_awaited || request->kind == REQUEST_METER) {
+        return TERN_OK;
+    }
+    fill_answer(request, &answer);
+    return tern_db_answer_put(db, &answer);
+}
+
+static bool is_first_of_node(const struct request *first, const struct request *request)
+{
+    while (first != request && (first->relayed == NULL || first->kind == REQUEST_METER ||
+                                first->relayed->node != request->relayed->node)) {
+        first = first->next;
+    }
+    return first == request;
+}
+
+static enum tern_result tell_nodes(struct tern_db *db, const struct request *first)
+{
+    for (const struct request *request = first; request != NULL; request = request->next) {
+        if (request->relayed != NULL && request->kind != REQUEST_METER &&
+            is_first_of_node(first, request)) {
+            char message[64];
+            snprintf(message, sizeof message, TERN_TOLD_ANSWERED "%llu",
+                     (unsigned long long)request->relayed->node);
+            TERN_TRY(tern_db_tell(db, message));
+        }
+    }
+    return TERN_OK;
+}
+
+static enum tern_result tell_of_clients(struct tern_service *service)
+{
+    const bool all = service->has_changed_clients;
+    const bool any = all || service->has_enrolled;
+    service->has_changed_clients = false;
+    service->has_enrolled = false;
+    return any ? tern_db_tell(service->db, all ? TERN_TOLD_CLIENTS : TERN_TOLD_ENROLLED) : TERN_OK;
+}
+
+enum tern_result tern_taker_store_answers(struct tern_service *service)
+{
+    const struct request *first = service->batch.first;
+    for (const struct request *request = first; request != NULL; request = request->next) {
+        if (request->relayed != NULL) {
+            TERN_TRY(store_answer(service->db, request));
+        }
+    }
+    TERN_TRY(tell_nodes(service->db, first));
+    return tell_of_clients(service);
+}
+
+void tern_taker_give_back(struct tern_service *service)
+{
+    struct tern_taker *taker = service->taker;
+    struct request *request = service->batch.first;
+    bool any = false;
+    tern_request_list_init(&service->batch);
+    while (request != NULL) {
+        struct request *next = request->next;
+        if (request->relayed == NULL) {
+            tern_request_list_add(&service->batch, request);
+        } else {
+            remember_again(taker, request->relayed->node, request->relayed->number);
+            tern_answer_send(request);
+            any = true;
+        }
+        request = next;
+    }
+    if (any) {
+        (void)!write(taker->wake, &(uint64_t){1}, sizeof(uint64_t));
+    }
+}
+
+// --- Life
+
+static void taker_free(struct tern_taker *taker)
+{
+    if (taker->wake >= 0) {
+        close(taker->wake);
+    }
+    tern_db_close(taker->db);
+    pthread_mutex_destroy(&taker->lock);
+    free(taker->marks);
+    free(taker->again);
+    free(taker);
+}
+
+// A number that is no node's: it only hears.
+#define LEADER (TERN_DB_NODE_NUMBER_MAX + 1)
+
+static enum tern_result begin(struct tern_taker *taker, const char *path, char why[256])
+{
+    TERN_TRY(tern_db_open_again(path, &taker->db, why));
+    const enum tern_result result = tern_db_attend(taker->db, LEADER);
+    if (result != TERN_OK) {
+        snprintf(why, 256, "%s", tern_db_error(taker->db));
+        return result;
+    }
+    taker->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return taker->wake >= 0 && pthread_create(&taker->thread, NULL, run, taker) == 0
+               ? TERN_OK
+               : TERN_ERR_NO_MEMORY;
+}
+
+enum tern_result tern_taker_start(struct tern_service *service, struct tern_taker **out,
+                                  char why[256])
+{
+    struct tern_taker *taker = calloc(1, sizeof *taker);
+    if (taker == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    taker->service = service;
+    taker->wake = -1;
+    taker->has_more = true;
+    pthread_mutex_init(&taker->lock, NULL);
+    const enum tern_result result = begin(taker, tern_db_path(service->db), why);
+    if (result != TERN_OK) {
+        taker_free(taker);
+        return result;
+    }
+    *out = taker;
+    return TERN_OK;
+}
+
+void tern_taker_stop(struct tern_taker *taker)
+{
+    atomic_store(&taker->stopping, true);
+    (void)!write(taker->wake, &(uint64_t){1}, sizeof(uint64_t));
+    pthread_join(taker->thread, NULL);
+    taker_free(taker);
+}

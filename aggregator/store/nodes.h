@@ -1,0 +1,78 @@
+// Aggregators that serve one database: what those that follow hand to the one that leads, and what that answers. Of
+// databases that several may serve; with a file there is one aggregator, and all of this is TERN_ERR_STATE.
+//
+// Rows of `relayed` are written by the node that has the client's connection, by one connection in ascending order of
+// their numbers. The leader deletes a row in the transaction in which it decides, and writes the answer there: neither
+// is ever there without the other's being gone. Thread rule and errors: as store.h.
+#ifndef TERN_STORE_NODES_H
+#define TERN_STORE_NODES_H
+
+#include "store/store.h"
+
+#define TERN_DB_PATH_MAX 160
+
+// A kind beside those of requests: the body is bytes that were counted (tern_db_meter_pack()).
+#define TERN_DB_RELAYED_METER 255u
+
+struct tern_db_relayed {
+#define COLUMN TERN_MEMBER
+#include "store/tables/relayed.def"
+};
+
+struct tern_db_answer {
+#define COLUMN TERN_MEMBER
+#include "store/tables/answers.def"
+};
+
+// --- Who is there, and what they tell each other
+
+#define TERN_DB_NODE_NUMBER_MAX 0x1fffffffu // of the numbers of nodes, which begin at 1
+
+// From here on who looks at the nodes sees that the one which waits by this connection for tern_db_hold() follows, or that
+// it does not.
+TERN_MUST_USE enum tern_result tern_db_follow(struct tern_db *db, bool follows);
+// From here on the connection hears what others tell, and node counts as there for as long as it is connected; also
+// after it was connected anew.
+TERN_MUST_USE enum tern_result tern_db_attend(struct tern_db *db, uint32_t node);
+// Within a transaction: those who attend hear it once that is committed. Below 64 bytes, not empty.
+TERN_MUST_USE enum tern_result tern_db_tell(struct tern_db *db, const char *message);
+// Waits until something was told, `wake` can be read, or so many ms are over, and gives what was told, in order;
+// "" where something may have been missed. Outside of transactions.
+TERN_MUST_USE enum tern_result tern_db_await(struct tern_db *db, int wake, uint32_t ms,
+                                             void (*hear)(void *ctx, const char *message),
+                                             void *ctx);
+
+// --- Requests
+
+// A transaction for what stands here and nothing else: it does not wait for other writers, and is no change that they
+// look for. Ended by tern_db_commit() or tern_db_rollback().
+TERN_MUST_USE enum tern_result tern_db_begin_apart(struct tern_db *db);
+
+TERN_MUST_USE enum tern_result tern_db_relay(struct tern_db *db, struct tern_db_relayed *row);
+// The first node after that one which has rows; 0: there is none.
+TERN_MUST_USE enum tern_result tern_db_relaying(struct tern_db *db, uint64_t after, uint64_t *node);
+// Rows of a node behind a number, ascending, `most` at most: struct tern_db_relayed.
+struct tern_db_rows *tern_db_relayed(struct tern_db *db, uint64_t node, uint64_t after,
+                                     uint32_t most);
+// Never waits for another one that is about to drop it, which may hang. *dropped: it was there, and is not being dropped
+TERN_MUST_USE enum tern_result tern_db_relayed_drop(struct tern_db *db, uint64_t node,
+                                                    uint64_t number, bool *dropped);
+
+// --- Answers
+
+TERN_MUST_USE enum tern_result tern_db_answer_put(struct tern_db *db, struct tern_db_answer *row);
+// All of a node, which are gone with that: struct tern_db_answer. Outside of transactions; to be read to the end.
+struct tern_db_rows *tern_db_answers_take(struct tern_db *db, uint64_t node);
+// Drops those of nodes that are not there any more.
+TERN_MUST_USE enum tern_result tern_db_answers_sweep(struct tern_db *db);
+
+// --- Bytes that were counted
+
+#define TERN_DB_METER_PACKED 88u // bytes of one row
+
+void tern_db_meter_pack(const struct tern_db_meter *row, uint8_t bytes[TERN_DB_METER_PACKED]);
+// TERN_ERR_CORRUPT
+TERN_MUST_USE enum tern_result tern_db_meter_unpack(const uint8_t bytes[TERN_DB_METER_PACKED],
+                                                    struct tern_db_meter *row);
+
+#endif

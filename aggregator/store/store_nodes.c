@@ -1,0 +1,157 @@
+// What aggregators that serve one database hand to each other.
+#include "store/nodes.h"
+#include "store/table.h"
+#include "util/bytes.h"
+
+#define RELAYED &tern_table_relayed
+#define ANSWERS &tern_table_answers
+
+// --- Who is there, and what they tell each other
+
+enum tern_result tern_db_follow(struct tern_db *db, bool follows)
+{
+    return tern_sql_follow(db->sql, follows);
+}
+
+enum tern_result tern_db_attend(struct tern_db *db, uint32_t node)
+{
+    return tern_sql_attend(db->sql, node);
+}
+
+enum tern_result tern_db_tell(struct tern_db *db, const char *message)
+{
+    const char *text = tern_sql_dialect(db->sql)->tell;
+    if (text == NULL) {
+        return tern_sql_fail(db->sql, TERN_ERR_STATE, "nobody else serves a database in a file");
+    }
+    struct tern_query query = tern_query_write(db->sql, text);
+    tern_query_bind_text(&query, message, 64);
+    return tern_query_run(&query);
+}
+
+enum tern_result tern_db_await(struct tern_db *db, int wake, uint32_t ms,
+                               void (*hear)(void *ctx, const char *message), void *ctx)
+{
+    return tern_sql_await(db->sql, wake, ms, hear, ctx);
+}
+
+// --- Requests
+
+enum tern_result tern_db_begin_apart(struct tern_db *db)
+{
+    tern_totals_forget(db);
+    db->knows_dropped = false;
+    return tern_sql_begin_apart(db->sql);
+}
+
+enum tern_result tern_db_relay(struct tern_db *db, struct tern_db_relayed *row)
+{
+    return tern_table_insert(db, RELAYED, row);
+}
+
+enum tern_result tern_db_relaying(struct tern_db *db, uint64_t after, uint64_t *node)
+{
+    *node = 0;
+    struct tern_query query =
+        tern_query_read(db->sql, "SELECT coalesce(min(node), 0) FROM relayed WHERE node > ?");
+    tern_query_bind(&query, after);
+    if (tern_query_row(&query)) {
+        *node = tern_query_u64(&query);
+    }
+    return tern_query_end(&query);
+}
+
+struct tern_db_rows *tern_db_relayed(struct tern_db *db, uint64_t node, uint64_t after,
+                                     uint32_t most)
+{
+    struct tern_query query =
+        tern_table_select(db, RELAYED, "WHERE node = ? AND number > ? ORDER BY number LIMIT ?");
+    tern_query_bind(&query, node);
+    tern_query_bind(&query, after);
+    tern_query_bind(&query, most);
+    return tern_table_rows(query, RELAYED);
+}
+
+enum tern_result tern_db_relayed_drop(struct tern_db *db, uint64_t node, uint64_t number,
+                                      bool *dropped)
+{
+    struct tern_query query = tern_query_write(
+        db->sql, "DELETE FROM relayed WHERE (node, number) IN (SELECT node, number FROM relayed"
+                 " WHERE node = ? AND number = ? FOR UPDATE SKIP LOCKED)");
+    tern_query_bind(&query, node);
+    tern_query_bind(&query, number);
+    const enum tern_result result = tern_query_run_one(&query);
+    *dropped = result == TERN_OK;
+    return tern_db_may_miss(result);
+}
+
+// --- Answers
+
+enum tern_result tern_db_answer_put(struct tern_db *db, struct tern_db_answer *row)
+{
+    return tern_table_insert(db, ANSWERS, row);
+}
+
+// Its rows are read like those of a SELECT, and are in the order of the table's columns.
+struct tern_db_rows *tern_db_answers_take(struct tern_db *db, uint64_t node)
+{
+    struct tern_query query =
+        tern_query_read(db->sql, "DELETE FROM answers WHERE node = ? RETURNING *");
+    tern_query_bind(&query, node);
+    return tern_table_rows(query, ANSWERS);
+}
+
+enum tern_result tern_db_answers_sweep(struct tern_db *db)
+{
+    const char *text = tern_sql_dialect(db->sql)->sweep;
+    if (text == NULL) {
+        return TERN_OK;
+    }
+    struct tern_query query = tern_query_write(db->sql, text);
+    return tern_query_run(&query);
+}
+
+// --- Bytes that were counted
+
+static uint8_t *pack_bytes(uint8_t *at, const struct tern_bytes *bytes)
+{
+    const uint64_t numbers[] = {bytes->payload, bytes->http, bytes->tls, bytes->wire};
+    for (size_t i = 0; i < 4; i++) {
+        tern_put_le64(at, numbers[i]);
+        at += 8;
+    }
+    return at;
+}
+
+static struct tern_bytes unpack_bytes(const uint8_t *at)
+{
+    return (struct tern_bytes){.payload = tern_get_le64(at),
+                               .http = tern_get_le64(at + 8),
+                               .tls = tern_get_le64(at + 16),
+                               .wire = tern_get_le64(at + 24)};
+}
+
+void tern_db_meter_pack(const struct tern_db_meter *row, uint8_t bytes[TERN_DB_METER_PACKED])
+{
+    tern_put_le64(bytes, row->client);
+    tern_put_le64(bytes + 8, (uint64_t)row->round << 8 | (uint64_t)row->purpose);
+    tern_put_le64(bytes + 16, row->exchanges);
+    (void)pack_bytes(pack_bytes(bytes + 24, &row->up), &row->down);
+}
+
+enum tern_result tern_db_meter_unpack(const uint8_t bytes[TERN_DB_METER_PACKED],
+                                      struct tern_db_meter *row)
+{
+    const uint64_t round_and_purpose = tern_get_le64(bytes + 8);
+    const uint64_t purpose = round_and_purpose & 0xff;
+    if (purpose >= TERN_PURPOSE_COUNT || round_and_purpose >> 8 > UINT32_MAX) {
+        return TERN_ERR_CORRUPT;
+    }
+    *row = (struct tern_db_meter){.client = tern_get_le64(bytes),
+                                  .round = (uint32_t)(round_and_purpose >> 8),
+                                  .purpose = (enum tern_purpose)purpose,
+                                  .exchanges = tern_get_le64(bytes + 16),
+                                  .up = unpack_bytes(bytes + 24),
+                                  .down = unpack_bytes(bytes + 56)};
+    return TERN_OK;
+}
