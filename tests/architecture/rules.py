@@ -84,7 +84,10 @@ RULES = {
     "aggregator/merge/": (MERGE, HOSTED),
     "aggregator/catchup/": (CATCHUP, HOSTED),
     "aggregator/federation/": (FEDERATION, HOSTED + ["pthread.h"]),
-    "aggregator/service/": (SERVICE, OS),
+    "aggregator/service/": (SERVICE + ["aggregator/store/nodes.h"], OS),
+    # Requests of other aggregators, in the service's own terms.
+    "aggregator/nodes/": (SERVICE + ["aggregator/store/nodes.h", "aggregator/service/", "aggregator/catchup/blob_cache.h",
+                                             "aggregator/catchup/new_blob.h"], OS),
     "aggregator/admin/": (SERVICE + ["aggregator/service/service.h", "aggregator/store/tables/"], OS),
     # Gateways: a client above, whose trainer is a round of the service below.
     "aggregator/relay/": (SERVICE + ["aggregator/service/service.h", "aggregator/merge/", "client/client.h",

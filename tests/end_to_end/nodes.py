@@ -37,7 +37,8 @@ def port_to_keep():
 
 
 class Node:
-    """One more aggregator on the database of the first, with its certificate and a folder of its own."""
+    """One more aggregator on the database of the first, with its certificate and a folder of its own, that stands by
+    until it leads."""
 
     def __init__(self, first, name, url, port, prefix=(), more=()):
         """url: as Cluster.url(), without a name. prefix: the beginning of its command. more: settings."""
@@ -48,7 +49,7 @@ class Node:
         os.mkdir(state)
         self.state = state
         given = (f"server.port={port}", f"server.port_file={state}/port", f"admin.address=unix:{state}/admin.sock",
-                 f"store.url={url}&application_name={name}", *more)
+                 f"store.url={url}&application_name={name}", "store.follow=no", *more)
         self.command = [*prefix, BIN / "tern-aggregator", "serve", "--config", first.config, "--state", state,
                         *(part for one in given for part in ("--set", one))]
         self.process = None

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Two aggregators on one database of PostgreSQL: while one leads the other stands by and listens to nobody; when the
+"""Two aggregators on one database of PostgreSQL, which do not follow (store.follow): while one leads the other stands by and listens to nobody; when the
 first is killed the second goes on within seconds, at the same address, and nothing that was acknowledged is lost. One
 whose connection was taken from it while another leads ends by itself, with the reason."""
 
@@ -71,7 +71,7 @@ def test():
     if cluster.folder_of_programs() is None:
         skip("there is no PostgreSQL here")
     with cluster.Cluster() as postgres, Workspace() as workspace:
-        first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url("&application_name=one")}}).start()
+        first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url("&application_name=one"), "follow": "no"}}).start()
         two, three = Node(first, "two", postgres.url(), first.port), Node(first, "three", postgres.url(), 0)
         two.start()
         two.waits()

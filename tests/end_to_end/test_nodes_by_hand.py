@@ -1,0 +1,219 @@
+#!/usr/bin/python3
+"""What clients may rely on where several aggregators serve one database of PostgreSQL, request by request: a held check-in
+is answered at once wherever its round opens; who has enrolled with one may talk to each at once; limits are those of one
+aggregator; a damaged update is refused alike by each; and the ledger has every byte that came and went, once."""
+
+import concurrent.futures
+import pathlib
+import random
+import struct
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "postgres"))
+import cluster  # noqa: E402
+
+from hand_client import HandClient, container  # noqa: E402
+from harness import Aggregator, Workspace, check, main, skip  # noqa: E402
+from http_by_hand import Connection, request_bytes  # noqa: E402
+from following import Node, wait_until  # noqa: E402
+from protobuf import first, message, parse  # noqa: E402
+
+WAKES_S = 1
+VALUES = 40 * 8 + 8
+SETTINGS = {
+    "federation": {"model": "softmax:40-8", "seed": 7},
+    "round": {"cohort": 4, "quorum": 4, "min_clients": 4, "deadline": "24h", "rounds": 3},
+    "limits": {"requests_per_minute": 0, "enrollments_per_minute": 0},
+}
+
+
+class Federation:
+    """Three aggregators: the first leads."""
+
+    def __init__(self, **limits):
+        self.settings = {**SETTINGS, "limits": {**SETTINGS["limits"], **limits}}
+
+    def __enter__(self):
+        self.postgres = cluster.Cluster()
+        self.workspace = Workspace()
+        self.first = Aggregator(self.workspace, {
+            **self.settings, "store": {"url": self.postgres.url("&application_name=one")}}).start()
+        self.nodes = [Node(self.first, name, self.postgres).start() for name in ("two", "three")]
+        self.ports = [self.first.port, *(node.port for node in self.nodes)]
+        return self
+
+    def __exit__(self, *failure):
+        self.workspace.__exit__(*failure)
+        self.postgres.end()
+
+    def client(self, port, code=None):
+        return HandClient(port, self.first.ca).enroll(code or self.first.join_code())
+
+
+def at(client, port):
+    """The same client, at another aggregator."""
+    other = HandClient(port, client.ca)
+    other.token, other.model_hash, other.seed = client.token, client.model_hash, client.seed
+    return other
+
+
+def test_wakes(federation):
+    """Of the four that a round needs three wait, at one aggregator each, until the fourth enrols at one that follows."""
+    clients = [federation.client(port) for port in federation.ports]
+
+    def wait(client):
+        with client.connect() as connection:
+            return client.task(connection, replica=client.seed_replica(), version=0, wait_ms=60000), time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        answers = [pool.submit(wait, client) for client in clients]
+        time.sleep(1)
+        check(not any(answer.done() for answer in answers), "a check-in is not held")
+        federation.client(federation.ports[2])
+        came = time.monotonic()
+        tasks, woke = zip(*(answer.result(timeout=60) for answer in answers))
+    check(all(tasks), "one has no task")
+    check(max(woke) - came < WAKES_S, f"they woke after {[round(at - came, 3) for at in woke]} s")
+    print(f"held check-ins woke {', '.join(f'{1000 * (at - came):.0f}' for at in woke)} ms after the round opened")
+    return clients, tasks[0]
+
+
+def test_enrolled(federation):
+    for number in range(30):
+        client = federation.client(federation.ports[number % 3])
+        for port in (federation.ports[(number + 1) % 3], federation.ports[(number + 2) % 3]):
+            with Connection(port, client.ca) as connection:
+                status, _, body = connection.request("POST", "/v1/checkin", token=client.token,
+                                                     body=client.checkin_body(replica=client.seed_replica(), version=0))
+            check(status == 200, f"client {number} was answered {status} elsewhere: {body}")
+    with Connection(federation.ports[1], client.ca) as connection:
+        status, _, _ = connection.request("POST", "/v1/checkin", token="A" * 22, body=client.checkin_body())
+        check(status == 401, f"a token of nobody was answered {status}")
+        status, _, _ = connection.request("POST", "/v1/checkin", token="A" * 21, body=client.checkin_body())
+        check(status == 401, f"no token was answered {status}")
+
+
+def test_revoked(federation):
+    client = federation.client(federation.ports[0])
+    federation.first.verb("revoke", str(client.client_id))
+
+    def status_at(port):
+        with Connection(port, client.ca) as connection:
+            return connection.request("POST", "/v1/checkin", token=client.token, body=client.checkin_body())[0]
+    for port in federation.ports:
+        wait_until(f"it is still admitted at {port}", lambda: status_at(port) == 401, 5)
+
+
+def test_damaged(federation, clients, task):
+    rng = random.Random(3)
+    client = clients[0]
+    body = client.update_body(task, container([0.5] * VALUES, lambda values: struct.pack(f"<{VALUES}f", *values)))
+    bad = [body[:-7], body[:40], body + b"\x01" * 5, client.update_body(task, b"\x7f" * 40)]
+    for _ in range(20):
+        cut = bytearray(body[:rng.randrange(len(body) - 1)])
+        bad.append(bytes(cut))
+    for number, damaged in enumerate(bad):
+        answers = []
+        for port in federation.ports:
+            with Connection(port, client.ca) as connection:
+                connection.send(at(client, port).put_bytes(first(task, 2), 1, damaged))
+                status, _, reply = connection.receive()
+                answers.append((status, first(parse(reply), 1, b"?").decode(), first(parse(reply), 2, b"?").decode()))
+        check(len(set(answers)) == 1, f"{number} is refused in different ways: {answers}")
+        check(400 <= answers[0][0] < 500, f"{number} is answered {answers[0]}")
+
+
+def statuses(requests):
+    """Of requests that are made all at once."""
+    def one(request):
+        port, ca, arguments = request
+        with Connection(port, ca) as connection:
+            return connection.request(*arguments[0], **arguments[1])[0]
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        return list(pool.map(one, requests))
+
+
+def enrolment(code):
+    return ("POST", "/v1/enroll"), {"body": message(f1=code, f2="by hand", f3="test")}
+
+
+def test_limits():
+    with Federation(requests_per_minute=20, enrollments_per_minute=12) as federation:
+        code = federation.first.join_code(4)
+        answers = statuses([(federation.ports[i % 3], federation.first.ca, enrolment(code)) for i in range(9)])
+        check(answers.count(200) == 4, f"a code of four uses lets in: {answers}")
+        more = federation.first.join_code(50)
+        answers = statuses([(federation.ports[i % 3], federation.first.ca, enrolment(more)) for i in range(24)])
+        check(answers.count(200) == 12 - 9 and answers.count(429) == 21, f"of an address that may enrol 12: {answers}")
+        (enrolled, client_id), = [line.split("|") for line in federation.postgres.sql(
+            "SELECT count(*), max(id) FROM clients").splitlines()]
+        check(enrolled == client_id == "7", f"{enrolled} clients are stored, the last is {client_id}")
+    with Federation(requests_per_minute=20, enrollments_per_minute=0) as federation:
+        client = federation.client(federation.ports[1])
+        request = (("GET", "/v1/statistics"), {"token": client.token})
+        answers = statuses([(federation.ports[i % 3], client.ca, request) for i in range(60)])
+        check(18 <= answers.count(200) <= 22, f"{answers.count(200)} requests of 20 in a minute were served")
+        check(answers.count(429) == 60 - answers.count(200), f"the others were answered {set(answers)}")
+
+
+class Counting(Connection):
+    """Bytes of HTTP that went and came."""
+    sent = received = 0
+
+    def send(self, data):
+        Counting.sent += len(data)
+        super().send(data)
+
+    def receive(self):
+        wrapped, tls = self.tls, self
+
+        class Reading:
+            def recv(self, size):
+                data = wrapped.recv(size)
+                Counting.received += len(data)
+                return data
+        tls.tls = Reading()
+        try:
+            return super().receive()
+        finally:
+            tls.tls = wrapped
+
+
+def test_metered(federation):
+    def ledger():
+        return tuple(map(int, federation.postgres.sql("SELECT coalesce(sum(up_http), 0), coalesce(sum(down_http), 0),"
+                                                      " coalesce(sum(exchanges), 0) FROM meter").split("|")))
+    time.sleep(3)
+    before = ledger()
+    client = federation.client(federation.ports[0])
+    time.sleep(3)
+    enrolled = ledger()
+    count = 60
+    for number in range(count):
+        with Counting(federation.ports[number % 3], client.ca) as connection:
+            connection.send(request_bytes("POST", "/v1/checkin", token=client.token,
+                                          body=client.checkin_body(replica=client.seed_replica(), version=0)))
+            connection.receive()
+    wait_until(f"{count} exchanges are not in the ledger", lambda: ledger()[2] >= enrolled[2] + count, 10)
+    time.sleep(2)
+    up, down, exchanges = (a - b for a, b in zip(ledger(), enrolled))
+    check((up, down) == (Counting.sent, Counting.received),
+          f"the ledger has {up} and {down} bytes, the client {Counting.sent} and {Counting.received}")
+    check(enrolled[2] > before[2] and exchanges >= count, f"{exchanges} exchanges")
+    totals = federation.postgres.sql("SELECT sum(up_http), sum(down_http) FROM purpose_totals").split("|")
+    check([int(part) for part in totals] == list(ledger()[:2]), f"the totals are {totals}, the meter has {ledger()}")
+
+
+def test():
+    if cluster.folder_of_programs() is None:
+        skip("there is no PostgreSQL here")
+    with Federation() as federation:
+        clients, task = test_wakes(federation)
+        test_damaged(federation, clients, task)
+        test_enrolled(federation)
+        test_revoked(federation)
+        test_metered(federation)
+    test_limits()
+
+
+main(test)
