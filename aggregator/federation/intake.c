@@ -30,6 +30,26 @@ static const uint8_t *base_of(const struct tern_federation *federation,
     return said ? member->base : federation->merge.replica_id;
 }
 
+enum tern_result tern_update_member(struct tern_federation *federation,
+                                    const struct tern_db_round *own,
+                                    const struct tern_db_assignment *row,
+                                    struct tern_member *member)
+{
+    static const uint8_t none[TERN_SHA256_SIZE];
+    struct tern_db_version version;
+    *member = (struct tern_member){.client = row->client,
+                                   .local_steps = row->local_steps,
+                                   .tasked_ms = row->tasked_ms,
+                                   .base_version = row->base_version};
+    memcpy(member->base, row->base, TERN_SHA256_SIZE);
+    if (memcmp(row->base, none, TERN_SHA256_SIZE) == 0) { // of the replica that all shared
+        TERN_TRY(tern_db_version_get(federation->db, own->base_version, &version));
+        memcpy(member->base, version.replica, TERN_SHA256_SIZE);
+        member->base_version = own->base_version;
+    }
+    return TERN_OK;
+}
+
 // In this order; the client is a member of the update's round. Whatever passes here can be merged:
 // strategies/bounds.h has the arithmetic, the totals are exact.
 enum tern_result tern_update_check(const struct tern_federation *federation,
@@ -119,4 +139,29 @@ enum tern_result tern_update_take(struct tern_federation *federation,
     federation->refused.accepted++;
     client_of(federation, update->client)->refusals = 0;
     return tern_reliability_reported(federation, update->client, member->tasked_ms, now);
+}
+
+static enum tern_result go_back_to_base(struct tern_federation *federation, uint64_t id,
+                                        uint32_t round)
+{
+    struct client *client = client_of(federation, id);
+    struct tern_db_assignment assignment;
+    struct tern_db_round own;
+    struct tern_member member;
+    TERN_TRY(tern_db_assignment_get(federation->db, round, id, &assignment));
+    TERN_TRY(tern_db_round_get(federation->db, round, &own));
+    TERN_TRY(tern_update_member(federation, &own, &assignment, &member));
+    // A check-in that is held, or came since, says more.
+    if (!client->waiting && member.base_version >= client->row.version) {
+        client->row.version = member.base_version;
+        memcpy(client->row.replica, member.base, TERN_SHA256_SIZE);
+        client->dirty = true;
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_update_again(struct tern_federation *federation, uint64_t client,
+                                   uint32_t round)
+{
+    return tern_db_may_miss(go_back_to_base(federation, client, round));
 }

@@ -454,6 +454,15 @@ TERN_MUST_USE enum tern_result tern_update_take(struct tern_federation *federati
                                                 const struct tern_incoming *update,
                                                 const struct tern_member *member, uint32_t merged,
                                                 uint64_t now);
+// What an update's own round says of it, as a member of that round.
+TERN_MUST_USE enum tern_result tern_update_member(struct tern_federation *federation,
+                                                  const struct tern_db_round *own,
+                                                  const struct tern_db_assignment *row,
+                                                  struct tern_member *member);
+// An update that was accepted comes again, or is asked after: its client is back on the replica that it trained from.
+// Its row need not say so: that is written a second later than the update is accepted, and there may have been a crash.
+TERN_MUST_USE enum tern_result tern_update_again(struct tern_federation *federation,
+                                                 uint64_t client, uint32_t round);
 // How fast the client trained for an update.
 void tern_update_speed(struct client *client, const tern_Update *message);
 // An update whose round has closed and that is not stored (late.c).

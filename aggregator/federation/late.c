@@ -16,27 +16,6 @@ static enum tern_result takes_late(const struct tern_db_round *row, uint32_t *st
     return rule.strategy->takes_late ? TERN_OK : TERN_ERR_LATE;
 }
 
-// What the update's own round says of it, as a member of that round.
-static enum tern_result find_member(struct tern_federation *federation,
-                                    const struct tern_db_round *own,
-                                    const struct tern_db_assignment *row,
-                                    struct tern_member *member)
-{
-    static const uint8_t none[TERN_SHA256_SIZE];
-    struct tern_db_version version;
-    *member = (struct tern_member){.client = row->client,
-                                   .local_steps = row->local_steps,
-                                   .tasked_ms = row->tasked_ms,
-                                   .base_version = row->base_version};
-    memcpy(member->base, row->base, TERN_SHA256_SIZE);
-    if (memcmp(row->base, none, TERN_SHA256_SIZE) == 0) { // of the replica that all shared
-        TERN_TRY(tern_db_version_get(federation->db, own->base_version, &version));
-        memcpy(member->base, version.replica, TERN_SHA256_SIZE);
-        member->base_version = own->base_version;
-    }
-    return TERN_OK;
-}
-
 // Whether the update may count in the open round.
 // TERN_ERR_LATE  it may not
 static enum tern_result check_late(const struct tern_federation *federation,
@@ -150,7 +129,7 @@ enum tern_result tern_update_late(struct tern_federation *federation,
         return TERN_OK;
     }
     if (verdict == TERN_OK) {
-        TERN_TRY(find_member(federation, &own, &assignment, &member));
+        TERN_TRY(tern_update_member(federation, &own, &assignment, &member));
         verdict = tern_update_check(federation, update, &member);
     }
     return verdict == TERN_OK ? count_late(federation, update, &assignment, &member, now)

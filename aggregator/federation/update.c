@@ -111,10 +111,11 @@ static enum tern_result compare_stored(struct tern_federation *federation,
         TERN_TRY(tern_share_same(federation, update, &same));
     }
     *duplicate = same;
-    if (!same) {
-        TERN_TRY(tern_ledger_conflict(federation, update, now));
-        tern_refusals_refuse(federation, update, TERN_ERR_CONFLICT, refusal);
+    if (same) {
+        return tern_update_again(federation, update->client, update->round);
     }
+    TERN_TRY(tern_ledger_conflict(federation, update, now));
+    tern_refusals_refuse(federation, update, TERN_ERR_CONFLICT, refusal);
     return TERN_OK;
 }
 
@@ -151,5 +152,5 @@ enum tern_result tern_federation_stored(struct tern_federation *federation, uint
     struct tern_db_update stored;
     TERN_TRY(tern_db_update_find(federation->db, round, client, &stored));
     memcpy(sha256, stored.sha256, TERN_SHA256_SIZE);
-    return TERN_OK;
+    return tern_update_again(federation, client, round);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "one_harness.h"
+#include "store/run_sql.h"
 
 static void test_a_round_moves_the_model(void **state)
 {
@@ -376,6 +377,71 @@ static void compress_downloads(void)
 {
     harness.config.federation.downloads.codec =
         (struct tern_codec){.id = TERN_CODEC_3LC, .sparsity = 1.75F};
+}
+
+// As after a crash within the second until the rows of clients are written.
+static void forget_what_is_held(uint64_t client)
+{
+    char sql[256];
+    harness_stop(&harness);
+    snprintf(sql, sizeof sql,
+             "UPDATE clients SET version = 1, replica = (SELECT replica FROM versions"
+             " WHERE version = 1) WHERE id = %llu",
+             (unsigned long long)client);
+    run_sql(harness.path, sql);
+    harness_start(&harness);
+}
+
+static tern_UpdateReply send_again(const char *method, uint64_t client, const uint8_t *body,
+                                   size_t len)
+{
+    tern_UpdateReply reply;
+    char path[TERN_PATH_MAX];
+    tern_path_update(3, 3, path);
+    struct answer answer = call(&harness, method, path, harness.tokens[client], body, len);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(tern_wire_decode_update_reply(answer.body->data, answer.body->len, &reply),
+                     TERN_OK);
+    answer_free(&answer);
+    assert_int_equal(reply.status, tern_UpdateStatus_UPDATE_DUPLICATE);
+    return reply;
+}
+
+// The next task that comes with the answer leads on from what the client trained from, and not from where it
+// was before, which is all that its row still says.
+static void test_an_update_that_comes_again_tells_what_is_held(void **state)
+{
+    (void)state;
+    float weights[2000];
+    uint8_t replica[TERN_SHA256_SIZE];
+    uint8_t *body;
+    compress_downloads();
+    harness_start(&harness);
+    const uint64_t clients[] = {enroll(&harness, false), enroll(&harness, false)};
+    run_compressed_rounds(2, clients);
+    seed_replica(&harness, replica, weights);
+    const tern_CheckinReply mine = checkin(&harness, clients[0], NULL);
+    apply_downloads(&harness, &mine.task, weights, replica, harness.tokens[clients[0]]);
+    assert_int_equal(mine.task.round, 3);
+    const size_t len = encode_update(&harness, &mine.task, 0.5F, 10, &body);
+    struct answer answer = put_update(&harness, clients[0], 3, 3, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    (void)do_round(&harness, clients[1], NULL, 0.25F);
+    for (int asks = 0; asks < 2; asks++) {
+        forget_what_is_held(clients[0]);
+        const tern_UpdateReply reply = send_again(asks == 0 ? "PUT" : "GET", clients[0],
+                                                  asks == 0 ? body : NULL, asks == 0 ? len : 0);
+        assert_true(reply.next.has_task);
+        assert_int_equal(reply.next.task.round, 4);
+        assert_int_equal(reply.next.task.downloads_count, 1);
+        float on[2000];
+        uint8_t then[TERN_SHA256_SIZE];
+        memcpy(on, weights, sizeof on);
+        memcpy(then, replica, sizeof then);
+        apply_downloads(&harness, &reply.next.task, on, then, harness.tokens[clients[0]]);
+    }
+    free(body);
 }
 
 // Of the last version an evaluator reports the replica, and then the global model itself.
@@ -750,6 +816,7 @@ int main(void)
         TEST(test_many_dense_deltas_cost_more_than_a_snapshot),
         TEST(test_restart_anywhere_changes_nothing),
         TEST(test_replay_gives_the_same_bits),
+        TEST(test_an_update_that_comes_again_tells_what_is_held),
         TEST(test_finished_tells_the_final_model),
         TEST(test_evaluators_see_each_version),
         TEST(test_evaluators_end_with_the_global_model),
