@@ -271,8 +271,9 @@ static void relay_all(struct tern_follower *follower, struct request **requests,
     for (uint32_t i = 0; i < count; i++) {
         expect_answer(follower, requests[i], now_ms);
     }
-    // A row refers to the request, which may be gone once it is known: the body is read before.
-    enum tern_result result = tern_db_begin_apart(follower->out);
+    // A row refers to the request, which may be gone once it is known: the body is read before. What was counted is
+    // forgotten here once it is handed over; requests are nobody's but their clients', who send them again.
+    enum tern_result result = tern_db_begin_apart(follower->out, flush);
     const uint64_t before = follower->number;
     for (uint32_t i = 0; i < count && result == TERN_OK; i++) {
         result = relay(follower, requests[i]);
@@ -368,7 +369,7 @@ uint64_t tern_follower_idle_ms(const struct tern_follower *follower)
 static enum tern_result take_back(struct tern_follower *follower, const struct request *late)
 {
     bool dropped;
-    TERN_TRY(tern_db_begin_apart(follower->out));
+    TERN_TRY(tern_db_begin_apart(follower->out, true));
     enum tern_result result = TERN_OK;
     for (; late != NULL && result == TERN_OK; late = late->next) {
         result = tern_db_relayed_drop(follower->out, follower->node, late->relays_as, &dropped);

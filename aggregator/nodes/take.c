@@ -267,7 +267,7 @@ static enum tern_result take_again(struct tern_taker *taker, bool *full)
 
 static enum tern_result sweep(struct tern_taker *taker)
 {
-    TERN_TRY(tern_db_begin_apart(taker->db));
+    TERN_TRY(tern_db_begin_apart(taker->db, false));
     return tern_db_conclude(taker->db, tern_db_answers_sweep(taker->db));
 }
 

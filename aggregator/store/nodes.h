@@ -32,7 +32,8 @@ struct tern_db_answer {
 // it does not.
 TERN_MUST_USE enum tern_result tern_db_follow(struct tern_db *db, bool follows);
 // From here on the connection hears what others tell, and node counts as there for as long as it is connected; also
-// after it was connected anew.
+// after it was connected anew. It is a connection for that alone: the
+// disk is not waited for what it writes.
 TERN_MUST_USE enum tern_result tern_db_attend(struct tern_db *db, uint32_t node);
 // Within a transaction: those who attend hear it once that is committed. Below 64 bytes, not empty.
 TERN_MUST_USE enum tern_result tern_db_tell(struct tern_db *db, const char *message);
@@ -45,8 +46,10 @@ TERN_MUST_USE enum tern_result tern_db_await(struct tern_db *db, int wake, uint3
 // --- Requests
 
 // A transaction for what stands here and nothing else: it does not wait for other writers, and is no change that they
-// look for. Ended by tern_db_commit() or tern_db_rollback().
-TERN_MUST_USE enum tern_result tern_db_begin_apart(struct tern_db *db);
+// look for. Ended by tern_db_commit() or tern_db_rollback(). durable: it waits for the disk; else its commit may be lost
+// when the server crashes within a moment, but not once a later one that waited is there: of what was only handed over,
+// nothing is acknowledged before the leader's transaction that decides it.
+TERN_MUST_USE enum tern_result tern_db_begin_apart(struct tern_db *db, bool durable);
 
 TERN_MUST_USE enum tern_result tern_db_relay(struct tern_db *db, struct tern_db_relayed *row);
 // The first node after that one which has rows; 0: there is none.
@@ -61,7 +64,8 @@ TERN_MUST_USE enum tern_result tern_db_relayed_drop(struct tern_db *db, uint64_t
 // --- Answers
 
 TERN_MUST_USE enum tern_result tern_db_answer_put(struct tern_db *db, struct tern_db_answer *row);
-// All of a node, which are gone with that: struct tern_db_answer. Outside of transactions; to be read to the end.
+// All of a node, which are gone with that: struct tern_db_answer. Outside of transactions, by a connection that attends;
+// to be read to the end. After a crash of the server the newest may be there again.
 struct tern_db_rows *tern_db_answers_take(struct tern_db *db, uint64_t node);
 // Drops those of nodes that are not there any more.
 TERN_MUST_USE enum tern_result tern_db_answers_sweep(struct tern_db *db);

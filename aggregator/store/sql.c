@@ -159,10 +159,10 @@ static enum tern_result refuse_file(struct tern_sql *sql)
     return tern_sql_fail(sql, TERN_ERR_STATE, "nobody else serves a database in a file");
 }
 
-enum tern_result tern_sql_begin_apart(struct tern_sql *sql)
+enum tern_result tern_sql_begin_apart(struct tern_sql *sql, bool durable)
 {
     TERN_TRY(sql->driver->begin_apart != NULL ? refuse_within(sql) : refuse_file(sql));
-    TERN_TRY(sql->driver->begin_apart(sql));
+    TERN_TRY(sql->driver->begin_apart(sql, durable));
     sql->in_transaction = true;
     sql->doomed = false;
     return TERN_OK;

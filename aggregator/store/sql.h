@@ -74,7 +74,7 @@ TERN_MUST_USE enum tern_result tern_sql_hold(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_begin(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_begin_reading(struct tern_sql *sql);
 // As tern_db_begin_apart(), _follow(), _attend() and _await() of nodes.h say.
-TERN_MUST_USE enum tern_result tern_sql_begin_apart(struct tern_sql *sql);
+TERN_MUST_USE enum tern_result tern_sql_begin_apart(struct tern_sql *sql, bool durable);
 TERN_MUST_USE enum tern_result tern_sql_follow(struct tern_sql *sql, bool follows);
 TERN_MUST_USE enum tern_result tern_sql_attend(struct tern_sql *sql, uint32_t node);
 TERN_MUST_USE enum tern_result tern_sql_await(struct tern_sql *sql, int wake, uint32_t ms,

@@ -43,7 +43,7 @@ struct tern_sql_driver {
     enum tern_result (*attend)(struct tern_sql *sql, uint32_t node);
     enum tern_result (*await)(struct tern_sql *sql, int wake, uint32_t ms, tern_sql_hearer hear,
                               void *ctx);
-    enum tern_result (*begin_apart)(struct tern_sql *sql); // likewise
+    enum tern_result (*begin_apart)(struct tern_sql *sql, bool durable); // likewise
 
     // Transactions. is_open: one is; may_commit: it has not been given up by the database itself
     enum tern_result (*begin)(struct tern_sql *sql);

@@ -79,10 +79,10 @@ static enum tern_result begin(struct tern_sql *sql)
 }
 
 // Without the writers' lock.
-static enum tern_result begin_apart(struct tern_sql *sql)
+static enum tern_result begin_apart(struct tern_sql *sql, bool durable)
 {
-    const struct step step = {.text = BEGIN};
-    TERN_TRY(begin_by(postgres_of(sql), &step, 1, NULL, 0));
+    const struct step steps[] = {{.text = BEGIN}, {.text = "SET LOCAL synchronous_commit = off"}};
+    TERN_TRY(begin_by(postgres_of(sql), steps, durable ? 1 : 2, NULL, 0));
     postgres_of(sql)->is_apart = true;
     return TERN_OK;
 }

@@ -94,7 +94,8 @@ static enum tern_result attend_again(struct postgres *pg)
     char text[512];
     snprintf(text, sizeof text,
              "DO $$BEGIN EXECUTE 'LISTEN ' || " CHANNEL "; END$$;"
-             "SELECT pg_advisory_lock_shared(" NODE("%lu") ")",
+             "SELECT pg_advisory_lock_shared(" NODE("%lu") ");"
+                                                           "SET synchronous_commit = off",
              (unsigned long)pg->node);
     TERN_TRY(tern_postgres_run(pg, text));
     pg->may_have_missed = true;

@@ -37,11 +37,11 @@ enum tern_result tern_db_await(struct tern_db *db, int wake, uint32_t ms,
 
 // --- Requests
 
-enum tern_result tern_db_begin_apart(struct tern_db *db)
+enum tern_result tern_db_begin_apart(struct tern_db *db, bool durable)
 {
     tern_totals_forget(db);
     db->knows_dropped = false;
-    return tern_sql_begin_apart(db->sql);
+    return tern_sql_begin_apart(db->sql, durable);
 }
 
 enum tern_result tern_db_relay(struct tern_db *db, struct tern_db_relayed *row)

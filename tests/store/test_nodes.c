@@ -2,6 +2,7 @@
 #include "store/nodes.h"
 
 #include "store/fixture.h"
+#include "store/run_sql.h"
 #include "tests/postgres/place.h"
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +47,7 @@ static void hear_nothing(void *ctx, const char *message)
 static void nobody_else_serves_a_file(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(tern_db_begin_apart(f->db), TERN_ERR_STATE);
+    assert_int_equal(tern_db_begin_apart(f->db, false), TERN_ERR_STATE);
     assert_int_equal(tern_db_attend(f->db, NODE), TERN_ERR_STATE);
     assert_int_equal(tern_db_follow(f->db, true), TERN_ERR_STATE);
     assert_int_equal(tern_db_await(f->db, -1, 0, hear_nothing, NULL), TERN_ERR_STATE);
@@ -77,7 +78,7 @@ static void relay(const struct fixture *f, struct tern_db *db, uint64_t node, ui
                                   .checked = true,
                                   .sum_square = 0xfff0000000000001,
                                   .body = {"body\0", 5}};
-    assert_ok(f, tern_db_begin_apart(db));
+    assert_ok(f, tern_db_begin_apart(db, false));
     assert_ok(f, tern_db_relay(db, &row));
     assert_ok(f, tern_db_commit(db));
 }
@@ -164,6 +165,35 @@ static void requests_stand_apart_from_what_is_decided(void **state)
     tern_db_close(other);
 }
 
+static enum tern_result try_relay(struct tern_db *db, bool durable)
+{
+    struct tern_db_relayed row = {.node = NODE, .number = 1, .path = "/"};
+    const enum tern_result begun = tern_db_begin_apart(db, durable);
+    return begun == TERN_OK ? tern_db_conclude(db, tern_db_relay(db, &row)) : begun;
+}
+
+// What is handed over waits for the disk where that is asked for; what is decided always.
+static void the_disk_is_waited_for_where_it_must_be(void **state)
+{
+    struct fixture *f = *state;
+    const char *waits = "WHEN (current_setting('synchronous_commit') <> 'off')";
+    struct tern_db *other = open_again(f);
+    assert_ok(f, tern_db_attend(other, NODE));
+    refuse_writes(f->path, "BEFORE INSERT ON relayed", waits);
+    assert_int_equal(try_relay(f->db, true), TERN_ERR_IO);
+    assert_ok(f, try_relay(f->db, false));
+    take_writes(f->path);
+    refuse_writes(f->path, "BEFORE INSERT ON answers",
+                  "WHEN (current_setting('synchronous_commit') = 'off')");
+    assert_ok(f, tern_db_begin(f->db));
+    put_answer(f, f->db, NODE, 1);
+    assert_ok(f, tern_db_commit(f->db));
+    take_writes(f->path);
+    refuse_writes(f->path, "BEFORE DELETE ON answers", waits);
+    assert_int_equal(count_answers(f, other, NODE), 1);
+    tern_db_close(other);
+}
+
 struct heard {
     char text[256];
 };
@@ -245,6 +275,7 @@ int main(void)
     const struct CMUnitTest of_a_server[] = {
         TEST(requests_come_in_order_and_answers_once),
         TEST(requests_stand_apart_from_what_is_decided),
+        TEST(the_disk_is_waited_for_where_it_must_be),
         TEST(what_is_told_is_heard_once_it_is_committed),
         TEST(answers_of_nodes_that_are_gone_are_swept),
         TEST(who_follows_is_listed_so),
