@@ -18,9 +18,18 @@
 #define ROWS_MAX 256u                   // read at once
 #define BYTES_MAX ((uint64_t)128 << 20) // of bodies that wait here; beyond, they wait in the store
 
+// A request that is in so many transactions which fail is refused: it may be why, and keeps all others waiting.
+#define TRIES_MAX 5u
+
 struct mark {
     uint64_t node;
     uint64_t number; // the last that was taken
+};
+
+struct again {
+    uint64_t node;
+    uint64_t number;
+    uint32_t tries; // that failed
 };
 
 struct tern_taker {
@@ -35,7 +44,7 @@ struct tern_taker {
     bool has_more; // was heard since it looked
 
     pthread_mutex_t lock;
-    struct mark *again; // to be taken once more
+    struct again *again; // to be taken once more
     size_t again_count;
 };
 
@@ -129,7 +138,16 @@ static bool kind_of(const struct tern_db_relayed *row, enum request_kind *kind)
     return row->kind < REQUEST_JOB;
 }
 
-static struct request *request_of(struct tern_taker *taker, const struct tern_db_relayed *row)
+// It has an answer and changes nothing.
+static void refuse(struct request *request, enum tern_result result)
+{
+    request->kind = REQUEST_SCALING;
+    tern_answer_error(request, 503, result);
+    request->handled = true;
+}
+
+static struct request *request_of(struct tern_taker *taker, const struct tern_db_relayed *row,
+                                  uint32_t tries)
 {
     struct request *request = calloc(1, sizeof *request);
     if (request == NULL) {
@@ -142,11 +160,14 @@ static struct request *request_of(struct tern_taker *taker, const struct tern_db
     }
     request->client = row->client;
     request->tag.client = row->client;
+    request->relayed->tries = tries;
     request->tag.of_cache = row->of_cache;
     if (!kind_of(row, &request->kind)) {
-        request->kind = REQUEST_SCALING; // it has an answer and changes nothing
-        tern_answer_error(request, 503, TERN_ERR_UNKNOWN);
-        request->handled = true;
+        refuse(request, TERN_ERR_UNKNOWN);
+        return request;
+    }
+    if (tries >= TRIES_MAX && request->kind != REQUEST_METER) {
+        refuse(request, TERN_ERR_BUSY);
         return request;
     }
     parse(taker->service, row, request);
@@ -172,14 +193,14 @@ static struct mark *mark_of(struct tern_taker *taker, uint64_t node)
 }
 
 // False: there is no room for it now.
-static bool take(struct tern_taker *taker, const struct tern_db_relayed *row)
+static bool take(struct tern_taker *taker, const struct tern_db_relayed *row, uint32_t tries)
 {
     const uint64_t bytes = atomic_load(&taker->bytes);
     const bool fits = bytes == 0 || bytes + row->body.len <= BYTES_MAX;
     if (!fits || !tern_request_queue_has_room(&taker->service->queue)) {
         return false;
     }
-    struct request *request = request_of(taker, row);
+    struct request *request = request_of(taker, row, tries);
     if (request == NULL) {
         return false;
     }
@@ -197,7 +218,7 @@ static enum tern_result take_rows(struct tern_taker *taker, struct mark *mark, u
     *count = 0;
     struct tern_db_rows *rows = tern_db_relayed(taker->db, mark->node, mark->number, ROWS_MAX);
     while (!*full && tern_db_next(rows, &row)) {
-        *full = !take(taker, &row);
+        *full = !take(taker, &row, 0);
         if (!*full) {
             mark->number = row.number;
             (*count)++;
@@ -224,7 +245,7 @@ static enum tern_result take_new(struct tern_taker *taker, bool *full)
     return TERN_OK;
 }
 
-static bool next_again(struct tern_taker *taker, struct mark *out)
+static bool next_again(struct tern_taker *taker, struct again *out)
 {
     pthread_mutex_lock(&taker->lock);
     const bool any = taker->again_count > 0;
@@ -235,13 +256,13 @@ static bool next_again(struct tern_taker *taker, struct mark *out)
     return any;
 }
 
-static void remember_again(struct tern_taker *taker, uint64_t node, uint64_t number)
+static void remember_again(struct tern_taker *taker, const struct again *again)
 {
     pthread_mutex_lock(&taker->lock);
-    struct mark *more = realloc(taker->again, (taker->again_count + 1) * sizeof more[0]);
+    struct again *more = realloc(taker->again, (taker->again_count + 1) * sizeof more[0]);
     if (more != NULL) { // else its client asks again, as its node tells it to
         taker->again = more;
-        taker->again[taker->again_count++] = (struct mark){node, number};
+        taker->again[taker->again_count++] = *again;
     }
     pthread_mutex_unlock(&taker->lock);
 }
@@ -249,16 +270,16 @@ static void remember_again(struct tern_taker *taker, uint64_t node, uint64_t num
 // Rows that are gone by now were given up by their node.
 static enum tern_result take_again(struct tern_taker *taker, bool *full)
 {
-    struct mark wanted;
+    struct again wanted;
     while (!*full && next_again(taker, &wanted)) {
         struct tern_db_relayed row;
         struct tern_db_rows *rows = tern_db_relayed(taker->db, wanted.node, wanted.number - 1, 1);
         if (tern_db_next(rows, &row) && row.number == wanted.number) {
-            *full = !take(taker, &row);
+            *full = !take(taker, &row, wanted.tries);
         }
         const enum tern_result result = tern_db_end(rows);
         if (result != TERN_OK || *full) {
-            remember_again(taker, wanted.node, wanted.number);
+            remember_again(taker, &wanted);
         }
         TERN_TRY(result);
     }
@@ -423,7 +444,9 @@ void tern_taker_give_back(struct tern_service *service)
         if (request->relayed == NULL) {
             tern_request_list_add(&service->batch, request);
         } else {
-            remember_again(taker, request->relayed->node, request->relayed->number);
+            const struct relayed_request *relayed = request->relayed;
+            remember_again(taker,
+                           &(struct again){relayed->node, relayed->number, relayed->tries + 1});
             tern_answer_send(request);
             any = true;
         }

@@ -49,6 +49,7 @@ struct relayed_request {
     char path[TERN_DB_PATH_MAX];
     char peer[TERN_DB_NAME_MAX];
     char certificate[TERN_DB_NAME_MAX];
+    uint32_t tries;       // transactions that failed with it
     uint32_t over_rate_s; // it is refused, and may come again then; 0 = it is not
     bool claimed;         // its row is gone in this transaction
     bool named;           // it is answered by the download of that name, which its node has to read

@@ -20,6 +20,7 @@ from following import Node, wait_until  # noqa: E402
 from protobuf import first, message, parse  # noqa: E402
 
 WAKES_S = 1
+GIVES_UP_S = 8  # well before the aggregator that follows does
 VALUES = 40 * 8 + 8
 SETTINGS = {
     "federation": {"model": "softmax:40-8", "seed": 7},
@@ -123,6 +124,28 @@ def test_damaged(federation, clients, task):
         check(400 <= answers[0][0] < 500, f"{number} is answered {answers[0]}")
 
 
+def test_one_that_cannot_be_stored(federation):
+    """A request with which each transaction fails is refused, and those of others go on meanwhile."""
+    client = federation.client(federation.ports[1])
+    code = federation.first.join_code(2)
+    federation.postgres.sql("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'no'; END$$")
+    federation.postgres.sql("CREATE TRIGGER refused BEFORE INSERT ON clients FOR EACH ROW WHEN (NEW.name = 'bad')"
+                            " EXECUTE FUNCTION refuse()")
+    began = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        bad = pool.submit(statuses, [(federation.ports[1], client.ca, (
+            ("POST", "/v1/enroll"), {"body": message(f1=code, f2="bad", f3="test")}))])
+        time.sleep(0.3)
+        with Connection(federation.ports[2], client.ca) as connection:
+            client.task(connection, replica=client.seed_replica(), version=0)
+        went_on = time.monotonic() - began
+        check(bad.result(timeout=60) == [503], f"what cannot be stored was answered {bad.result()}")
+    took = time.monotonic() - began
+    check(took < GIVES_UP_S and went_on < GIVES_UP_S, f"it took {took:.1f} s, and others went on after {went_on:.1f} s")
+    check(federation.postgres.sql("SELECT count(*) FROM relayed") == "0", "its row is left")
+    federation.postgres.sql("DROP FUNCTION refuse CASCADE")
+
+
 def statuses(requests):
     """Of requests that are made all at once."""
     def one(request):
@@ -213,6 +236,7 @@ def test():
         test_enrolled(federation)
         test_revoked(federation)
         test_metered(federation)
+        test_one_that_cannot_be_stored(federation)
     test_limits()
 
 
