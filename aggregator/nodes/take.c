@@ -41,7 +41,8 @@ struct tern_taker {
     pthread_t thread;
     struct mark *marks;
     size_t mark_count;
-    bool has_more; // was heard since it looked
+    uint64_t after; // the node that there was no room for; 0 = none
+    bool has_more;  // was heard since it looked
 
     pthread_mutex_t lock;
     struct again *again; // to be taken once more
@@ -227,20 +228,32 @@ static enum tern_result take_rows(struct tern_taker *taker, struct mark *mark, u
     return tern_db_end(rows);
 }
 
-static enum tern_result take_new(struct tern_taker *taker, bool *full)
+// Some of each node, beginning behind the one that there was no room for: none keeps the others out.
+static enum tern_result take_some(struct tern_taker *taker, bool *full, bool *more)
 {
     uint64_t node = 0;
-    TERN_TRY(tern_db_relaying(taker->db, 0, &node));
+    *more = taker->after != 0;
+    TERN_TRY(tern_db_relaying(taker->db, taker->after, &node));
     while (node != 0 && !*full) {
         struct mark *mark = mark_of(taker, node);
         uint32_t count = 0;
         if (mark == NULL) {
             return TERN_ERR_NO_MEMORY;
         }
-        do {
-            TERN_TRY(take_rows(taker, mark, &count, full));
-        } while (count == ROWS_MAX && !*full);
+        TERN_TRY(take_rows(taker, mark, &count, full));
+        *more |= count == ROWS_MAX;
+        taker->after = node;
         TERN_TRY(tern_db_relaying(taker->db, node, &node));
+    }
+    taker->after = *full ? taker->after : 0;
+    return TERN_OK;
+}
+
+static enum tern_result take_new(struct tern_taker *taker, bool *full)
+{
+    bool more = true;
+    while (more && !*full) {
+        TERN_TRY(take_some(taker, full, &more));
     }
     return TERN_OK;
 }

@@ -21,6 +21,8 @@ from protobuf import first, message, parse  # noqa: E402
 
 WAKES_S = 1
 GIVES_UP_S = 8  # well before the aggregator that follows does
+FLOOD = 20000
+SCALING = 7     # of the kinds of requests
 VALUES = 40 * 8 + 8
 SETTINGS = {
     "federation": {"model": "softmax:40-8", "seed": 7},
@@ -146,6 +148,23 @@ def test_one_that_cannot_be_stored(federation):
     federation.postgres.sql("DROP FUNCTION refuse CASCADE")
 
 
+def test_flood(federation):
+    """One that hands over more than can be decided at once keeps the others waiting no longer than a turn each."""
+    client = federation.client(federation.ports[1])
+    columns = federation.postgres.sql("SELECT string_agg(column_name, ',') FROM information_schema.columns"
+                                      " WHERE table_name = 'relayed'").split(",")
+    values = {"node": "1", "number": "n", "kind": str(SCALING), "client": str(client.client_id), "path": "'/v1/statistics'",
+              "peer": "''", "certificate": "''", "of_cache": "0", "address": "decode(repeat('00', 32), 'hex')",
+              "sha256": "decode(repeat('00', 32), 'hex')", "body": "''"}
+    federation.postgres.sql(f"INSERT INTO relayed ({','.join(columns)}) SELECT {','.join(values.get(c, '0') for c in columns)}"
+                            f" FROM generate_series(1, {FLOOD}) AS n")
+    with Connection(federation.ports[2], client.ca) as connection:
+        client.task(connection, replica=client.seed_replica(), version=0)
+    left = int(federation.postgres.sql("SELECT count(*) FROM relayed"))
+    check(left > FLOOD // 4, f"it had to wait until {left} of {FLOOD} were left")
+    wait_until("what was handed over is not decided", lambda: federation.postgres.sql("SELECT count(*) FROM relayed") == "0")
+
+
 def statuses(requests):
     """Of requests that are made all at once."""
     def one(request):
@@ -237,6 +256,7 @@ def test():
         test_revoked(federation)
         test_metered(federation)
         test_one_that_cannot_be_stored(federation)
+        test_flood(federation)
     test_limits()
 
 
