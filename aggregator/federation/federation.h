@@ -273,7 +273,7 @@ struct tern_incoming {
 // Reads the body of an update whose client, round, sequence and body are set. Any thread.
 void tern_federation_read_update(struct tern_federation *federation, struct tern_incoming *update);
 // What another aggregator has read and found good is read once more, for its values, so that the thread that counts it
-// need not. Any thread.
+// need not, and no limit goes by what that one says. Any thread.
 void tern_federation_read_values(struct tern_federation *federation, struct tern_incoming *update);
 // Frees what these left in it. Any thread.
 void tern_incoming_clear(struct tern_incoming *update);

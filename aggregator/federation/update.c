@@ -7,11 +7,21 @@
 
 // --- Reading
 
+static enum tern_result read_values(struct tern_federation *federation,
+                                    struct tern_incoming *update)
+{
+    struct tern_codec_info info;
+    TERN_TRY(tern_reading_make(&federation->readings, &federation->merge.model,
+                               update->container.data, update->container.len, &info,
+                               &update->reading));
+    update->sum_square = info.sum_square;
+    return info.skipped_nonzero == 0 ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
 // What is cheap goes first: the container is read only of an update that may count. One that comes
 // again needs its indices back, no more, since it is compared by its hash.
 static enum tern_result read_body(struct tern_federation *federation, struct tern_incoming *update)
 {
-    struct tern_codec_info info;
     struct tern_standing standing =
         tern_published_standing(&federation->published, update->client, update->round);
     update->unread = standing.verdict != TERN_OK;
@@ -22,14 +32,7 @@ static enum tern_result read_body(struct tern_federation *federation, struct ter
         bool wanted = !update->unread || standing.reported;
         TERN_TRY(wanted ? tern_share_join(federation, update) : TERN_ERR_STATE);
     }
-    if (update->unread) {
-        return TERN_OK;
-    }
-    TERN_TRY(tern_reading_make(&federation->readings, &federation->merge.model,
-                               update->container.data, update->container.len, &info,
-                               &update->reading));
-    update->sum_square = info.sum_square;
-    return info.skipped_nonzero == 0 ? TERN_OK : TERN_ERR_CORRUPT;
+    return update->unread ? TERN_OK : read_values(federation, update);
 }
 
 void tern_federation_read_update(struct tern_federation *federation, struct tern_incoming *update)
@@ -41,11 +44,8 @@ void tern_federation_read_update(struct tern_federation *federation, struct tern
 
 void tern_federation_read_values(struct tern_federation *federation, struct tern_incoming *update)
 {
-    struct tern_codec_info info;
     if (update->parsed == TERN_OK) {
-        update->parsed = tern_reading_make(&federation->readings, &federation->merge.model,
-                                           update->container.data, update->container.len, &info,
-                                           &update->reading);
+        update->parsed = read_values(federation, update);
     }
 }
 

@@ -170,7 +170,6 @@ static void describe_update(const struct tern_incoming *update, struct tern_db_r
     row->checked =
         !update->unread && !(update->parsed != TERN_OK && update->message.shared_indices);
     row->parsed = (uint32_t)update->parsed;
-    memcpy(&row->sum_square, &update->sum_square, sizeof row->sum_square);
     memcpy(row->sha256, update->sha256, TERN_SHA256_SIZE);
 }
 

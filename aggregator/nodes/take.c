@@ -84,7 +84,8 @@ static struct relayed_request *copy(struct tern_taker *taker, const struct tern_
     return relayed;
 }
 
-// What its node has checked need not be read again; only the message around it.
+// What its node has refused need not be read again, nor all of it be hashed. What may count is read here, as its limits go
+// by its values.
 static void take_checked(struct tern_service *service, const struct tern_db_relayed *row,
                          struct request *request)
 {
@@ -95,7 +96,6 @@ static void take_checked(struct tern_service *service, const struct tern_db_rela
     update->body = (struct tern_span){http->body, http->body_len};
     update->received = (uint32_t)http->body_len;
     update->parsed = is_known ? (enum tern_result)row->parsed : TERN_ERR_CORRUPT;
-    memcpy(&update->sum_square, &row->sum_square, sizeof update->sum_square);
     memcpy(update->sha256, row->sha256, TERN_SHA256_SIZE);
     enum tern_result result = tern_path_parse_update(http->path, &update->round, &update->sequence);
     if (result == TERN_OK) {

@@ -22,13 +22,18 @@ from protobuf import first, message, parse  # noqa: E402
 WAKES_S = 1
 GIVES_UP_S = 8  # well before the aggregator that follows does
 FLOOD = 20000
-SCALING = 7     # of the kinds of requests
+UPDATE, SCALING = 4, 7  # of the kinds of requests
 VALUES = 40 * 8 + 8
 SETTINGS = {
     "federation": {"model": "softmax:40-8", "seed": 7},
     "round": {"cohort": 4, "quorum": 4, "min_clients": 4, "deadline": "24h", "rounds": 3},
     "limits": {"requests_per_minute": 0, "enrollments_per_minute": 0},
 }
+
+
+def encode(values):
+    """docs/FORMAT.md: a float32 payload."""
+    return b"\x01" + struct.pack(f"<{len(values)}f", *values)
 
 
 class Federation:
@@ -110,7 +115,7 @@ def test_revoked(federation):
 def test_damaged(federation, clients, task):
     rng = random.Random(3)
     client = clients[0]
-    body = client.update_body(task, container([0.5] * VALUES, lambda values: struct.pack(f"<{VALUES}f", *values)))
+    body = client.update_body(task, container([0.5] * VALUES, encode))
     bad = [body[:-7], body[:40], body + b"\x01" * 5, client.update_body(task, b"\x7f" * 40)]
     for _ in range(20):
         cut = bytearray(body[:rng.randrange(len(body) - 1)])
@@ -148,16 +153,32 @@ def test_one_that_cannot_be_stored(federation):
     federation.postgres.sql("DROP FUNCTION refuse CASCADE")
 
 
+def hand_over(federation, count, **values):
+    """Rows as of an aggregator that follows; values: SQL, where n is the number of the row."""
+    columns = federation.postgres.sql("SELECT string_agg(column_name, ',') FROM information_schema.columns"
+                                      " WHERE table_name = 'relayed'").split(",")
+    texts = {name: "''" for name in ("path", "peer", "certificate", "body")}
+    hashes = {name: "decode(repeat('00', 32), 'hex')" for name in ("address", "sha256")}
+    row = {**texts, **hashes, "node": "1", "number": "n", **values}
+    federation.postgres.sql(f"INSERT INTO relayed ({','.join(columns)}) SELECT {','.join(row.get(c, '0') for c in columns)}"
+                            f" FROM generate_series(1, {count}) AS n")
+
+
+def test_forged(federation, clients, task):
+    """Limits go by what the leader reads, whatever an aggregator that follows says it has found."""
+    client = clients[1]
+    body = client.update_body(task, container([1e20] * VALUES, encode))
+    hand_over(federation, 1, kind=str(UPDATE), client=str(client.client_id), path=f"'/v1/updates/{first(task, 2)}/1'",
+              checked="1", body=f"decode('{body.hex()}', 'hex')")
+    wait_until("it has no answer", lambda: federation.postgres.sql("SELECT count(*) FROM answers WHERE node = 1") == "1", 5)
+    answer = federation.postgres.sql("SELECT status, encode(body, 'hex') FROM answers WHERE node = 1").split("|")
+    check(answer[0] == "422" and b"norm-limit" in bytes.fromhex(answer[1]), f"it was answered {bytes.fromhex(answer[1])}")
+
+
 def test_flood(federation):
     """One that hands over more than can be decided at once keeps the others waiting no longer than a turn each."""
     client = federation.client(federation.ports[1])
-    columns = federation.postgres.sql("SELECT string_agg(column_name, ',') FROM information_schema.columns"
-                                      " WHERE table_name = 'relayed'").split(",")
-    values = {"node": "1", "number": "n", "kind": str(SCALING), "client": str(client.client_id), "path": "'/v1/statistics'",
-              "peer": "''", "certificate": "''", "of_cache": "0", "address": "decode(repeat('00', 32), 'hex')",
-              "sha256": "decode(repeat('00', 32), 'hex')", "body": "''"}
-    federation.postgres.sql(f"INSERT INTO relayed ({','.join(columns)}) SELECT {','.join(values.get(c, '0') for c in columns)}"
-                            f" FROM generate_series(1, {FLOOD}) AS n")
+    hand_over(federation, FLOOD, number="n + 10", kind=str(SCALING), client=str(client.client_id), path="'/v1/statistics'")
     with Connection(federation.ports[2], client.ca) as connection:
         client.task(connection, replica=client.seed_replica(), version=0)
     left = int(federation.postgres.sql("SELECT count(*) FROM relayed"))
@@ -252,6 +273,7 @@ def test():
     with Federation() as federation:
         clients, task = test_wakes(federation)
         test_damaged(federation, clients, task)
+        test_forged(federation, clients, task)
         test_enrolled(federation)
         test_revoked(federation)
         test_metered(federation)

@@ -76,7 +76,6 @@ static void relay(const struct fixture *f, struct tern_db *db, uint64_t node, ui
                                   .client = 5,
                                   .path = "/v1/updates/1/2",
                                   .checked = true,
-                                  .sum_square = 0xfff0000000000001,
                                   .body = {"body\0", 5}};
     assert_ok(f, tern_db_begin_apart(db, false));
     assert_ok(f, tern_db_relay(db, &row));
@@ -126,7 +125,7 @@ static void requests_come_in_order_and_answers_once(void **state)
     struct tern_db_rows *rows = tern_db_relayed(f->db, NODE, 0, 10);
     assert_true(tern_db_next(rows, &row));
     assert_int_equal(row.number, 3);
-    assert_true(row.sum_square == 0xfff0000000000001 && row.checked);
+    assert_true(row.checked);
     assert_int_equal(row.body.len, 5);
     assert_true(tern_db_next(rows, &row));
     assert_int_equal(row.number, 12);
