@@ -212,19 +212,35 @@ static bool take(struct tern_taker *taker, const struct tern_db_relayed *row, ui
     return true;
 }
 
-static enum tern_result take_rows(struct tern_taker *taker, struct mark *mark, uint32_t *count,
+// Rows that there is room for, were all of them the longest updates: what is read and not taken is read again.
+static uint32_t rows_that_fit(const struct tern_taker *taker)
+{
+    const uint64_t bytes = atomic_load(&taker->bytes);
+    const uint64_t longest = tern_federation_update_max(taker->service->federation) + 1;
+    const uint64_t fit = bytes < BYTES_MAX ? (BYTES_MAX - bytes) / longest : 0;
+    return fit == 0 ? 1 : fit < ROWS_MAX ? (uint32_t)fit : ROWS_MAX;
+}
+
+// *more: there may be others.
+static enum tern_result take_rows(struct tern_taker *taker, struct mark *mark, bool *more,
                                   bool *full)
 {
     struct tern_db_relayed row;
-    *count = 0;
-    struct tern_db_rows *rows = tern_db_relayed(taker->db, mark->node, mark->number, ROWS_MAX);
+    const uint32_t most = rows_that_fit(taker);
+    uint32_t count = 0;
+    *full = !tern_request_queue_has_room(&taker->service->queue);
+    if (*full) {
+        return TERN_OK;
+    }
+    struct tern_db_rows *rows = tern_db_relayed(taker->db, mark->node, mark->number, most);
     while (!*full && tern_db_next(rows, &row)) {
         *full = !take(taker, &row, 0);
         if (!*full) {
             mark->number = row.number;
-            (*count)++;
+            count++;
         }
     }
+    *more |= count == most;
     return tern_db_end(rows);
 }
 
@@ -236,12 +252,10 @@ static enum tern_result take_some(struct tern_taker *taker, bool *full, bool *mo
     TERN_TRY(tern_db_relaying(taker->db, taker->after, &node));
     while (node != 0 && !*full) {
         struct mark *mark = mark_of(taker, node);
-        uint32_t count = 0;
         if (mark == NULL) {
             return TERN_ERR_NO_MEMORY;
         }
-        TERN_TRY(take_rows(taker, mark, &count, full));
-        *more |= count == ROWS_MAX;
+        TERN_TRY(take_rows(taker, mark, more, full));
         taker->after = node;
         TERN_TRY(tern_db_relaying(taker->db, node, &node));
     }
