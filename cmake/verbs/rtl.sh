@@ -12,7 +12,7 @@ values a cycle each block takes. Installs Debian's verilator.
 
   --values   random values to try; ./tern test tries 200,000
   --synth    synthesizes them for iCE40 and ECP5 instead (yosys), and places on an iCE40 HX8K what
-             fits, for the clock (nextpnr-ice40): the tables of docs/HARDWARE.md. Takes minutes; the
+             fits, and on an ECP5 where there is nextpnr-ecp5 (Debian 13), for the clock: the tables of docs/HARDWARE.md. Takes minutes; the
              logs are in build/rtl
 END
 }
