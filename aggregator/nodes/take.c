@@ -244,9 +244,11 @@ static enum tern_result take_rows(struct tern_taker *taker, struct mark *mark, b
     return tern_db_end(rows);
 }
 
-// Some of each node, beginning behind the one that there was no room for: none keeps the others out.
+// Some of each node, beginning behind the one that there was no room for: none keeps the others out, nor one with a row
+// that cannot be read.
 static enum tern_result take_some(struct tern_taker *taker, bool *full, bool *more)
 {
+    enum tern_result result = TERN_OK;
     uint64_t node = 0;
     *more = taker->after != 0;
     TERN_TRY(tern_db_relaying(taker->db, taker->after, &node));
@@ -255,12 +257,13 @@ static enum tern_result take_some(struct tern_taker *taker, bool *full, bool *mo
         if (mark == NULL) {
             return TERN_ERR_NO_MEMORY;
         }
-        TERN_TRY(take_rows(taker, mark, more, full));
+        const enum tern_result taken = take_rows(taker, mark, more, full);
+        result = result == TERN_OK ? taken : result;
         taker->after = node;
         TERN_TRY(tern_db_relaying(taker->db, node, &node));
     }
     taker->after = *full ? taker->after : 0;
-    return TERN_OK;
+    return result;
 }
 
 static enum tern_result take_new(struct tern_taker *taker, bool *full)

@@ -175,6 +175,17 @@ def test_forged(federation, clients, task):
     check(answer[0] == "422" and b"norm-limit" in bytes.fromhex(answer[1]), f"it was answered {bytes.fromhex(answer[1])}")
 
 
+def test_unreadable(federation):
+    """A row that the leader cannot read is none of the others' business."""
+    hand_over(federation, 1, number="9", path="repeat('x', 1000)")
+    client = federation.client(federation.ports[1])
+    began = time.monotonic()
+    with Connection(federation.ports[2], client.ca) as connection:
+        client.task(connection, replica=client.seed_replica(), version=0)
+    check(time.monotonic() - began < GIVES_UP_S, "others have to wait for it")
+    federation.postgres.sql("DELETE FROM relayed WHERE node = 1")
+
+
 def test_flood(federation):
     """One that hands over more than can be decided at once keeps the others waiting no longer than a turn each."""
     client = federation.client(federation.ports[1])
@@ -278,6 +289,7 @@ def test():
         test_revoked(federation)
         test_metered(federation)
         test_one_that_cannot_be_stored(federation)
+        test_unreadable(federation)
         test_flood(federation)
     test_limits()
 
