@@ -16,6 +16,18 @@ bool tern_gateway_is_one(const struct tern_cli *cli)
     return access(path, F_OK) == 0;
 }
 
+// Another aggregator on the same database would lead the rounds below without the one above.
+int tern_gateway_check(struct tern_cli *cli)
+{
+    if (!tern_state_is_postgres(cli)) {
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_fail(
+        cli, TERN_ERR_CONFIG,
+        "store.url is set, and a gateway's database is the file " TERN_STATE_DATABASE
+        " in its state directory: leave store.url empty");
+}
+
 int tern_gateway_open(struct tern_cli *cli, struct tern_relay **relay)
 {
     static char folder[PATH_MAX]; // borrowed by the relay

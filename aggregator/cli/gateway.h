@@ -11,6 +11,9 @@
 // Whether the state directory is a gateway's.
 bool tern_gateway_is_one(const struct tern_cli *cli);
 
+// Refuses settings that no gateway can have. Returns the exit code.
+int tern_gateway_check(struct tern_cli *cli);
+
 // Opens the client above, by the settings. Returns the exit code.
 int tern_gateway_open(struct tern_cli *cli, struct tern_relay **relay);
 

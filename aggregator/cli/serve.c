@@ -551,6 +551,7 @@ int tern_cli_serve(struct tern_cli *cli)
 int tern_cli_relay(struct tern_cli *cli)
 {
     struct tern_relay *relay = NULL;
+    TERN_CLI_TRY(tern_gateway_check(cli));
     if (!tern_gateway_is_one(cli)) {
         return tern_cli_fail(
             cli, TERN_ERR_CONFIG,

@@ -150,6 +150,7 @@ int tern_cli_join(struct tern_cli *cli)
     struct tern_relay *relay = NULL;
     struct tern_relay_model above = {.manifest = NULL};
     const char *state = tern_state_settings(cli)->federation_state;
+    TERN_CLI_TRY(tern_gateway_check(cli));
     if (is_made(cli)) {
         const bool gateway = tern_gateway_is_one(cli);
         return tern_cli_fail(cli, TERN_ERR_CONFIG,

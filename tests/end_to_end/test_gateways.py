@@ -359,6 +359,8 @@ def test_misfits():
         one.kill()
         fails(one, "serve", "is a gateway's: run it with tern-aggregator relay")
         fails(one, "join", "is a gateway's already", above.join_code())
+        for verb, *code in (["join", "CODE"], ["relay"]):
+            fails(one, verb, "leave store.url empty", *code, "--set", "store.url=postgresql:///tern")
         fails(above, "join", "holds a federation already", "CODE")
         fails(above, "relay", "is no gateway's")
         fails(above, "relay", "is no gateway's")  # the first has made nothing that lets the second
