@@ -120,7 +120,7 @@ def disturbed(model):
         clients = start_clients(workspace, first, proxy.port)
         goes_on(first, "the start")
         first.kill()
-        took = goes_on(first, "the leader was killed", TAKES_OVER_S + 20)
+        took = goes_on(first, "the leader was killed", TAKES_OVER_S)
         first.start()
         goes_on(first, "it came back")
         leader, follower = (two, three) if ("two", "leads") in roles(first) else (three, two)
