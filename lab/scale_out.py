@@ -181,7 +181,7 @@ def tell(story, front, counts):
     sent, size = front.downloads()
     print("\nwho led:          " + ", ".join(f"{name} from round {round_}" for round_, name in story.led))
     print("exchanges:        " + ", ".join(f"{name} {count}" for name, count in front.exchanges().items())
-          + " (as nginx sent them; one that listens to nobody has those of its time as leader)")
+          + " (as nginx sent them; those that follow hand them to the one that leads)")
     print(f"downloads:        {sum(sent.values())}, of which nginx had {sent['HIT']} "
           f"({size['HIT'] / 1e6:.1f} of {sum(size.values()) / 1e6:.1f} MB)")
     print(f"updates:          {acknowledged} were acknowledged, {stored} are stored: none is lost", flush=True)

@@ -40,7 +40,7 @@ def settings(url, updates):
 
 def service_connection(postgres):
     """The connection that writes is the one that holds the lock of a service."""
-    found = postgres.sql("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted LIMIT 1")
+    found = postgres.sql("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND classid = 2")
     return int(found)
 
 
