@@ -31,6 +31,15 @@ def a_large_model_needs_no_setting():
     assert "body_bytes" not in state.run("serve", "--set", "codec.codec=float32", code=USAGE).error
 
 
+def an_update_longer_than_a_value_of_postgresql():
+    state = State()
+    large = ["--set", "federation.model=mlp:26000-10000-10", "--set", "codec.codec=float32"]
+    state.run("serve", "--check", *large)
+    postgres = ["--set", "store.url=postgresql:///tern"]
+    state.run("serve", "--check", *large, *postgres, code=USAGE, says="PostgreSQL stores values of 1 GB at most")
+    state.run("serve", "--check", *large[:2], *postgres)
+
+
 def a_codec_that_is_unknown_or_for_updates_alone():
     state = State()
     state.run("init", "--model", MODEL)
@@ -230,6 +239,7 @@ def a_lost_admin_token_is_made_anew_and_a_malformed_one_refused():
 
 main(a_model_that_does_not_fit_the_body_limit,
      a_large_model_needs_no_setting,
+     an_update_longer_than_a_value_of_postgresql,
      a_codec_that_is_unknown_or_for_updates_alone,
      a_proxy_that_is_no_address,
      a_bound_that_would_scale_down,
