@@ -320,7 +320,7 @@ static uint32_t play(struct fixture *fixture, const struct division *division, u
         }
     }
     for (int p = 0; p < NODES; p++) {
-        char node[16];
+        char node[32];
         snprintf(node, sizeof node, "node-%d", p);
         count_held(&parts[p]);
         if (parts[p].count > 0) {
