@@ -1,5 +1,6 @@
 #include "cli/doctor_checks.h"
 #include "cli/file_limit.h"
+#include "cli/gateway.h"
 #include "cli/readiness.h"
 
 #include <inttypes.h>
@@ -113,12 +114,14 @@ static void check_files(struct tern_doctor *doctor, long process)
 void tern_doctor_service(struct tern_doctor *doctor)
 {
     const long process = serving_process(doctor);
+    const bool gateway = tern_gateway_is_one(doctor->cli);
     if (!tern_state_is_served(doctor->cli)) {
         tern_findings_say(
             &doctor->findings, TERN_HEALTH_PROBLEM, SERVICE,
-            "systemctl start tern-aggregator, or `tern-aggregator serve`; why it ended "
-            "is in its log: journalctl -u tern-aggregator",
-            "the service is not running");
+            gateway ? "`tern-aggregator relay`; why it ended is in its log"
+                    : "systemctl start tern-aggregator, or `tern-aggregator serve`; why it ended "
+                      "is in its log: journalctl -u tern-aggregator",
+            "the %s is not running", gateway ? "gateway" : "service");
     } else {
         check_ready(doctor, process);
     }

@@ -199,7 +199,8 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
     tern_gateway_print(cli);
     print_version(status);
     print_round(status);
-    if (tern_gateway_is_one(cli) && !tern_status_is_open(&status->store)) {
+    if (tern_gateway_is_one(cli) && tern_state_is_served(cli) &&
+        !tern_status_is_open(&status->store)) {
         printf(
             "Now         waits for a task from the aggregator above: its rounds open those here\n");
     } else {

@@ -1,9 +1,9 @@
 #include "cli/waiting.h"
 
+#include "cli/gateway.h"
 #include "cli/readiness.h"
 #include "cli/spending.h"
 #include "cli/standby.h"
-
 #include "hosted/files.h"
 #include <inttypes.h>
 #include <limits.h>
@@ -67,8 +67,15 @@ static bool is_led(struct tern_db *db)
     return tern_db_nodes(db, &node, 1, &count) == TERN_OK && count == 1 && node.leads;
 }
 
-static void say_not_running(struct tern_waiting *waiting)
+static void say_not_running(const struct tern_cli *cli, struct tern_waiting *waiting)
 {
+    if (tern_gateway_is_one(cli)) {
+        put_before(waiting, "the gateway is not running (`tern-aggregator relay`)");
+        if (!waiting->needs_help) {
+            tern_waiting_advise(waiting, "tern-aggregator relay; why it ended is in its log");
+        }
+        return;
+    }
     put_before(waiting, "the service is not running (`tern-aggregator serve`)");
     if (!waiting->needs_help) {
         tern_waiting_advise(waiting, "systemctl start tern-aggregator; why it ended is in its log: "
@@ -82,7 +89,7 @@ static void look_at_service(const struct tern_cli *cli, struct tern_db *db,
     char why[256];
     if (!tern_state_is_served(cli)) {
         if (!is_led(db)) { // by another machine's, which is said elsewhere
-            say_not_running(waiting);
+            say_not_running(cli, waiting);
         }
         return;
     }

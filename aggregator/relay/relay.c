@@ -94,10 +94,12 @@ static void sleep_ms(struct tern_relay *relay, uint32_t ms)
 static void explain(const struct tern_relay *relay, enum tern_result result, char why[512])
 {
     if (result == TERN_ERR_UNAUTHORIZED) {
-        snprintf(why, 512,
-                 "the aggregator above does not know this gateway any more (revoked?); what its "
-                 "devices have learnt is kept in %s",
-                 relay->config.folder);
+        snprintf(
+            why, 512,
+            "the aggregator at relay.server does not know this gateway (was it revoked, or is it "
+            "another one?); what its devices have learnt is kept in %s. To make a new gateway: "
+            "tern-aggregator join, into another state directory",
+            relay->config.folder);
     } else {
         snprintf(why, 512, "the client of the aggregator above stopped: %s",
                  tern_result_sentence(result));

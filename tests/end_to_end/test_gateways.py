@@ -349,7 +349,8 @@ def fails(aggregator, verb, words, *arguments):
     done = subprocess.run([BIN / "tern-aggregator", verb, *arguments, "--config", aggregator.config],
                           capture_output=True, text=True, timeout=PATIENCE, check=False)
     check(done.returncode != 0, f"{verb} went well")
-    check(words in done.stderr, f"{verb} says {done.stderr[-600:]!r}, not {words!r}")
+    said = done.stdout + done.stderr
+    check(words in said, f"{verb} says {said[-600:]!r}, not {words!r}")
 
 
 def test_misfits():
@@ -357,6 +358,9 @@ def test_misfits():
         above = federation(workspace, 1, 1000)
         one = gateway(workspace, above, "gateway0", 1)
         one.kill()
+        said = one.verb("status")
+        check("the gateway is not running (`tern-aggregator relay`)" in said, f"status says {said}")
+        fails(one, "doctor", "the gateway is not running")
         fails(one, "serve", "is a gateway's: run it with tern-aggregator relay")
         fails(one, "join", "is a gateway's already", above.join_code())
         for verb, *code in (["join", "CODE"], ["relay"]):
@@ -386,7 +390,7 @@ def test_misfits():
         other.write_config()
         other.start()
         check(one.process.wait(timeout=PATIENCE) != 0, "the gateway ended as if all was well")
-        one.log_line("the aggregator above does not know this gateway any more")
+        one.log_line("the aggregator at relay.server does not know this gateway")
 
         # Nobody is there: it waits, says for what, and goes on.
         other.kill()
