@@ -280,6 +280,11 @@ enum tern_result tern_federation_know_stored(struct tern_federation *federation,
     return tern_catchup_know(federation->catchup, sha256, facts);
 }
 
+const struct tern_model *tern_federation_model(const struct tern_federation *federation)
+{
+    return &federation->merge.model;
+}
+
 uint32_t tern_federation_round(const struct tern_federation *federation)
 {
     return federation->machine.round;

@@ -266,7 +266,7 @@ struct tern_incoming {
     uint8_t *joined;                  // the body with its indices put back, or NULL; owned
     struct tern_reading *reading;     // what was kept of its container, or NULL; owned
     bool unread;                      // it could not count, so its container was not looked at
-    // A node that checked it has its values in its part (merge/part.h), or will have; sum_square is what it found.
+    // A node that checked it has its values in its part (merge/part.h), or will have.
     bool deferred;
 };
 
@@ -325,6 +325,9 @@ void tern_federation_let_open(struct tern_federation *federation, uint32_t round
 // The federation is over, unless a round is open, which it says: clients are told that it has finished. Until memory
 // is loaded again.
 bool tern_federation_end(struct tern_federation *federation);
+
+// What is summed, for nodes that do so in parts. Any thread; as long as the federation.
+const struct tern_model *tern_federation_model(const struct tern_federation *federation);
 
 // --- Facts
 

@@ -120,6 +120,7 @@ static enum tern_part_fault check_updates(const struct tern_merge *merge,
         const struct tern_deferred *deferred = find_deferred(merge, update->client);
         if (deferred == NULL || deferred->num_examples != update->num_examples ||
             deferred->local_steps != update->local_steps ||
+            (deferred->sum_square >= 0.0 && deferred->sum_square != update->sum_square) ||
             memcmp(deferred->sha256, update->sha256, TERN_SHA256_SIZE) != 0) {
             return TERN_PART_OTHER_UPDATE;
         }

@@ -276,7 +276,8 @@ void tern_merge_defer(struct tern_merge *merge, const struct tern_arrival *arriv
     struct tern_deferred *deferred = &merge->deferred[merge->deferred_count++];
     *deferred = (struct tern_deferred){.client = arrival->client,
                                        .num_examples = arrival->contribution.num_examples,
-                                       .local_steps = arrival->contribution.local_steps};
+                                       .local_steps = arrival->contribution.local_steps,
+                                       .sum_square = arrival->sum_square};
     memcpy(deferred->sha256, arrival->sha256, TERN_SHA256_SIZE);
 }
 
@@ -288,7 +289,8 @@ struct resuming {
 static enum tern_result count_and_defer(void *ctx, const struct tern_db_update *update)
 {
     const struct resuming *resuming = ctx;
-    struct tern_arrival arrival = {.client = update->client, .round = update->round};
+    struct tern_arrival arrival = {
+        .client = update->client, .round = update->round, .sum_square = -1.0};
     TERN_TRY(tern_stored_read(update, &arrival.contribution, &arrival.container));
     TERN_TRY(tern_strategy_count(resuming->totals, &arrival.contribution));
     memcpy(arrival.sha256, update->sha256, TERN_SHA256_SIZE);

@@ -29,6 +29,7 @@ struct tern_deferred {
     uint64_t client;
     uint32_t num_examples;
     uint32_t local_steps;
+    double sum_square;                // of its values; -1 = they were not read since the start
     uint8_t sha256[TERN_SHA256_SIZE]; // of its stored body
     bool is_in;                       // they are in the sums by now
 };

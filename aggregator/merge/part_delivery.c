@@ -1,6 +1,7 @@
 #include "merge/part_delivery.h"
 
 #include "merge/part_form.h"
+#include "store/nodes.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +23,16 @@ struct delivery {
     uint8_t *next;           // one of the others
 };
 
+// A file has no transactions apart.
+static enum tern_result begin(struct tern_db *db)
+{
+    return tern_db_is_url(tern_db_path(db)) ? tern_db_begin_apart(db, false) : tern_db_begin(db);
+}
+
 static enum tern_result write_piece(struct delivery *delivery, bool anew)
 {
     struct tern_db *db = delivery->db;
-    TERN_TRY(tern_db_begin(db));
+    TERN_TRY(begin(db));
     enum tern_result result =
         anew ? tern_db_part_drop(db, delivery->row.round, delivery->row.node) : TERN_OK;
     if (result == TERN_OK) {

@@ -4,6 +4,7 @@
 #include "catchup/new_blob.h"
 #include "hosted/random.h"
 #include "nodes/messages.h"
+#include "nodes/sum.h"
 #include "service/caches.h"
 #include "service/credentials.h"
 #include <stdio.h>
@@ -42,6 +43,8 @@ struct tern_follower {
     bool is_answered;             // what was heard since it looked
     bool has_enrolled;
     bool has_changed_clients;
+    uint32_t wanted_round; // whose part is to be delivered; 0 = none
+    struct tern_node_sum sum;
 
     pthread_mutex_t lock;
     struct request *pending[BUCKETS]; // requests without an answer, by relays_as
@@ -475,6 +478,9 @@ static void deliver(struct tern_follower *follower, const struct tern_db_answer 
         tern_answer_unavailable(request);
     } else {
         answer_as(request, answer, body);
+        if (answer->sums && request->kind == REQUEST_UPDATE) {
+            tern_node_sum_add(&follower->sum, follower->in, &request->u.update);
+        }
     }
     tern_answer_send(request);
 }
@@ -495,6 +501,9 @@ static void hear(void *ctx, const char *message)
     const size_t len = sizeof TERN_TOLD_ANSWERED - 1;
     const bool missed = message[0] == '\0';
     follower->has_changed_clients |= missed || strcmp(message, TERN_TOLD_CLIENTS) == 0;
+    if (strncmp(message, TERN_TOLD_SUM, sizeof TERN_TOLD_SUM - 1) == 0) {
+        follower->wanted_round = (uint32_t)strtoul(message + sizeof TERN_TOLD_SUM - 1, NULL, 10);
+    }
     follower->has_enrolled |= strcmp(message, TERN_TOLD_ENROLLED) == 0;
     follower->is_answered |= missed || (strncmp(message, TERN_TOLD_ANSWERED, len) == 0 &&
                                         strtoul(message + len, NULL, 10) == follower->node);
@@ -513,6 +522,11 @@ static enum tern_result follow_once(struct tern_follower *follower, uint64_t *lo
         follower->is_answered = false;
         *looked_ms = now_ms;
         TERN_TRY(take_answers(follower));
+    }
+    if (follower->wanted_round != 0) {
+        TERN_TRY(take_answers(follower)); // they were there before it was asked
+        tern_node_sum_deliver(&follower->sum, follower->in, follower->node, follower->wanted_round);
+        follower->wanted_round = 0;
     }
     return TERN_OK;
 }
@@ -538,6 +552,7 @@ static void follower_free(struct tern_follower *follower)
         close(follower->wake);
     }
     tern_blob_cache_clear(&follower->cache);
+    tern_node_sum_clear(&follower->sum);
     tern_db_close(follower->in);
     tern_db_close(follower->out);
     pthread_mutex_destroy(&follower->lock);
@@ -583,6 +598,8 @@ enum tern_result tern_follower_start(struct tern_service *service, struct tern_f
     follower->wake = -1;
     follower->flushed_ms = tern_service_monotonic(service);
     follower->cache.bytes_max = service->config.federation.downloads.download_cache;
+    tern_node_sum_init(&follower->sum, service->federation,
+                       service->config.federation.strategy_memory);
     pthread_mutex_init(&follower->lock, NULL);
     pthread_mutex_init(&follower->clients_lock, NULL);
     const enum tern_result result = begin(follower, tern_db_path(service->db), why);

@@ -6,5 +6,8 @@
 #define TERN_TOLD_ANSWERED "answers " // behind it the number of the node that there are answers for
 #define TERN_TOLD_ENROLLED "enrolled" // there are more clients
 #define TERN_TOLD_CLIENTS "clients"   // others may have been revoked, or have other keys
+#define TERN_TOLD_SUM "sum "          // behind it the number of a round: its parts are wanted
+#define TERN_TOLD_SUMMED                                                                           \
+    "summed " // likewise, and that of a node, which has delivered its part or has none
 
 #endif

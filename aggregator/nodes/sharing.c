@@ -12,5 +12,6 @@ const struct tern_service_sharing tern_nodes_sharing = {
     .take = tern_taker_start,
     .store_answers = tern_taker_store_answers,
     .give_back = tern_taker_give_back,
+    .await_parts = tern_taker_await_parts,
     .stop_taking = tern_taker_stop,
 };

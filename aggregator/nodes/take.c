@@ -1,5 +1,7 @@
 #include "nodes/take.h"
 
+#include "merge/gather.h"
+#include "merge/reading.h"
 #include "nodes/messages.h"
 #include "service/parse.h"
 #include <stdio.h>
@@ -32,6 +34,13 @@ struct again {
     uint32_t tries; // that failed
 };
 
+// Nodes that add updates of a round up, and have not said that they have delivered their parts.
+struct summing {
+    uint32_t round;
+    uint32_t count;
+    uint64_t nodes[TERN_GATHER_NODES];
+};
+
 struct tern_taker {
     struct tern_service *service;
     struct tern_db *db; // of its thread, as all down to lock
@@ -45,6 +54,13 @@ struct tern_taker {
     bool has_more;  // was heard since it looked
 
     pthread_mutex_t lock;
+    pthread_cond_t summed; // answers has grown
+    uint32_t wanted_round; // whose parts are to be asked for; 0 = none
+    uint32_t asked_round;  // the last that was asked for
+    struct timespec until; // its parts are waited for; CLOCK_MONOTONIC
+    uint64_t answers;      // of nodes that were to sum
+    uint64_t heard;        // of these: that parts were looked for after
+    struct summing summing;
     struct again *again; // to be taken once more
     size_t again_count;
 };
@@ -106,6 +122,7 @@ static void take_checked(struct tern_service *service, const struct tern_db_rela
     tern_request_tag_round(service, update->round, &request->tag);
     update->parsed = update->parsed == TERN_OK ? result : update->parsed;
     tern_federation_read_values(service->federation, update);
+    update->deferred = update->parsed == TERN_OK && !tern_reading_is_whole(update->reading);
     request->parsed = update->parsed;
 }
 
@@ -322,10 +339,45 @@ static enum tern_result sweep(struct tern_taker *taker)
     return tern_db_conclude(taker->db, tern_db_answers_sweep(taker->db));
 }
 
+static void hear_of_part(struct tern_taker *taker, const char *numbers)
+{
+    struct summing *summing = &taker->summing;
+    char *end;
+    const unsigned long round = strtoul(numbers, &end, 10);
+    const unsigned long long node = strtoull(end, NULL, 10);
+    pthread_mutex_lock(&taker->lock);
+    for (uint32_t i = 0; i < summing->count && summing->round == round; i++) {
+        if (summing->nodes[i] == node) {
+            summing->nodes[i] = summing->nodes[--summing->count];
+            taker->answers++;
+            pthread_cond_signal(&taker->summed);
+        }
+    }
+    pthread_mutex_unlock(&taker->lock);
+}
+
 static void hear(void *ctx, const char *message)
 {
     struct tern_taker *taker = ctx;
+    if (strncmp(message, TERN_TOLD_SUMMED, sizeof TERN_TOLD_SUMMED - 1) == 0) {
+        hear_of_part(taker, message + sizeof TERN_TOLD_SUMMED - 1);
+    }
     taker->has_more |= message[0] == '\0' || strcmp(message, TERN_TOLD_RELAYED) == 0;
+}
+
+static enum tern_result ask_for_parts(struct tern_taker *taker)
+{
+    pthread_mutex_lock(&taker->lock);
+    const uint32_t round = taker->wanted_round;
+    taker->wanted_round = 0;
+    pthread_mutex_unlock(&taker->lock);
+    if (round == 0) {
+        return TERN_OK;
+    }
+    char message[64];
+    snprintf(message, sizeof message, TERN_TOLD_SUM "%lu", (unsigned long)round);
+    TERN_TRY(tern_db_begin_apart(taker->db, false));
+    return tern_db_conclude(taker->db, tern_db_tell(taker->db, message));
 }
 
 struct times {
@@ -340,6 +392,7 @@ static enum tern_result take_once(struct tern_taker *taker, struct times *times)
     TERN_TRY(tern_db_await(taker->db, taker->wake, LOOK_MS, hear, taker));
     const bool was_woken = read(taker->wake, &woken, sizeof woken) == (ssize_t)sizeof woken;
     const uint64_t now_ms = tern_service_monotonic(taker->service);
+    TERN_TRY(ask_for_parts(taker));
     if (taker->has_more || was_woken || now_ms >= times->looked_ms + LOOK_MS) {
         taker->has_more = false;
         times->looked_ms = now_ms;
@@ -398,13 +451,34 @@ static void fill_answer(const struct request *request, struct tern_db_answer *an
                                 .payload_down = request->tag.payload_down,
                                 .cache_receives = request->tag.cache_receives,
                                 .cache_sends = request->tag.cache_sends};
+    answer->sums = request->kind == REQUEST_UPDATE && request->u.update.deferred &&
+                   reply->status == 200 && !request->duplicate;
     memcpy(answer->sha256, relayed->sha256, TERN_SHA256_SIZE);
     if (reply->body != NULL) {
         answer->body = (struct tern_blob_column){reply->body->data, reply->body->len};
     }
 }
 
-static enum tern_result store_answer(struct tern_db *db, const struct request *request)
+static void expect_part(struct tern_taker *taker, uint32_t round, uint64_t node)
+{
+    struct summing *summing = &taker->summing;
+    uint32_t i = 0;
+    pthread_mutex_lock(&taker->lock);
+    if (summing->round != round) {
+        summing->round = round;
+        summing->count = 0;
+    }
+    while (i < summing->count && summing->nodes[i] != node) {
+        i++;
+    }
+    if (i == summing->count && i < TERN_GATHER_NODES) {
+        summing->nodes[summing->count++] = node;
+    }
+    pthread_mutex_unlock(&taker->lock);
+}
+
+static enum tern_result store_answer(struct tern_taker *taker, struct tern_db *db,
+                                     const struct request *request)
 {
     const struct relayed_request *relayed = request->relayed;
     struct tern_db_answer answer;
@@ -416,6 +490,9 @@ static enum tern_result store_answer(struct tern_db *db, const struct request *r
         return TERN_OK;
     }
     fill_answer(request, &answer);
+    if (answer.sums) {
+        expect_part(taker, request->u.update.round, relayed->node);
+    }
     return tern_db_answer_put(db, &answer);
 }
 
@@ -456,7 +533,7 @@ enum tern_result tern_taker_store_answers(struct tern_service *service)
     const struct request *first = service->batch.first;
     for (const struct request *request = first; request != NULL; request = request->next) {
         if (request->relayed != NULL) {
-            TERN_TRY(store_answer(service->db, request));
+            TERN_TRY(store_answer(service->taker, service->db, request));
         }
     }
     TERN_TRY(tell_nodes(service->db, first));
@@ -487,6 +564,51 @@ void tern_taker_give_back(struct tern_service *service)
     }
 }
 
+// --- Parts of a round's sum, on the thread that merges
+
+#define PARTS_MS 1000
+
+static struct timespec in_ms(uint64_t ms)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    const uint64_t ns = (uint64_t)at.tv_nsec + ms * 1000000;
+    at.tv_sec += (time_t)(ns / 1000000000);
+    at.tv_nsec = (long)(ns % 1000000000);
+    return at;
+}
+
+// The first time. Nodes that have nothing of the round are not waited for.
+static void want_parts(struct tern_taker *taker, uint32_t round)
+{
+    taker->asked_round = round;
+    taker->heard = taker->answers;
+    taker->until = in_ms(PARTS_MS);
+    if (taker->summing.round != round) {
+        taker->summing.count = 0;
+    }
+    if (taker->summing.count > 0) {
+        taker->wanted_round = round;
+        (void)!write(taker->wake, &(uint64_t){1}, sizeof(uint64_t));
+    }
+}
+
+bool tern_taker_await_parts(struct tern_taker *taker, uint32_t round)
+{
+    int waited = 0;
+    pthread_mutex_lock(&taker->lock);
+    if (taker->asked_round != round) {
+        want_parts(taker, round);
+    }
+    while (taker->answers == taker->heard && taker->summing.count > 0 && waited == 0) {
+        waited = pthread_cond_timedwait(&taker->summed, &taker->lock, &taker->until);
+    }
+    const bool has_come = taker->answers != taker->heard;
+    taker->heard = taker->answers;
+    pthread_mutex_unlock(&taker->lock);
+    return has_come;
+}
+
 // --- Life
 
 static void taker_free(struct tern_taker *taker)
@@ -496,6 +618,7 @@ static void taker_free(struct tern_taker *taker)
     }
     tern_db_close(taker->db);
     pthread_mutex_destroy(&taker->lock);
+    pthread_cond_destroy(&taker->summed);
     free(taker->marks);
     free(taker->again);
     free(taker);
@@ -529,6 +652,11 @@ enum tern_result tern_taker_start(struct tern_service *service, struct tern_take
     taker->wake = -1;
     taker->has_more = true;
     pthread_mutex_init(&taker->lock, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&taker->summed, &attributes);
+    pthread_condattr_destroy(&attributes);
     const enum tern_result result = begin(taker, tern_db_path(service->db), why);
     if (result != TERN_OK) {
         taker_free(taker);

@@ -22,4 +22,8 @@ TERN_MUST_USE enum tern_result tern_taker_store_answers(struct tern_service *ser
 // After the batch was rolled back: its relayed requests are forgotten, and taken anew.
 void tern_taker_give_back(struct tern_service *service);
 
+// The nodes' parts of a round's sum (nodes/sum.h) are wanted: asks for them, the first time, and waits until one may have
+// come. False: none will. Any thread, while a round is merged.
+bool tern_taker_await_parts(struct tern_taker *taker, uint32_t round);
+
 #endif

@@ -479,7 +479,7 @@ static void serve_others(struct tern_service *service)
         service->config.sharing->expire(service->follower);
     }
     if (service->config.sharing == NULL || service->taker != NULL ||
-        now_ms < service->taker_due_ms) {
+        now_ms < service->taker_due_ms || tern_federation_is_merging(service->federation)) {
         return;
     }
     service->taker_due_ms = now_ms + SLEEP_MAX_MS;
@@ -574,6 +574,7 @@ static void *run(void *arg)
 static void service_free(struct tern_service *service)
 {
     if (service->taker != NULL) {
+        tern_federation_wait_for_merge(service->federation); // which may wait for parts by it
         service->config.sharing->stop_taking(service->taker);
     }
     if (service->follower != NULL) {
@@ -616,10 +617,19 @@ static void wake(void *ctx)
     tern_request_queue_tell(&service->queue, &service->queue.poked);
 }
 
+// On the thread that merges; the taker is there from before it began, until after it has ended.
+static bool await_parts(void *ctx, uint32_t round, uint32_t missing)
+{
+    struct tern_service *service = ctx;
+    (void)missing;
+    return service->taker != NULL && service->config.sharing->await_parts(service->taker, round);
+}
+
 static enum tern_result prepare(struct tern_service *service, char why[256])
 {
     const struct tern_service_limits *limits = &service->config.limits;
-    const struct tern_federation_ports ports = {service, admit, dismiss, metered, wake, NULL};
+    const struct tern_federation_ports ports = {service, admit, dismiss,
+                                                metered, wake,  await_parts};
     service->gate = tern_gate_new(limits->requests_per_minute, limits->enrollments_per_minute);
     service->metering = tern_metering_new();
     if (service->gate == NULL || service->metering == NULL) {

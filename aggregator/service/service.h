@@ -46,6 +46,7 @@ struct tern_service_sharing {
     enum tern_result (*take)(struct tern_service *service, struct tern_taker **out, char why[256]);
     enum tern_result (*store_answers)(struct tern_service *service);
     void (*give_back)(struct tern_service *service);
+    bool (*await_parts)(struct tern_taker *taker, uint32_t round);
     void (*stop_taking)(struct tern_taker *taker);
 };
 

@@ -81,13 +81,13 @@ RULES = {
     "aggregator/rounds/": (PURE_SHARED, FREESTANDING + PURE),
     "aggregator/strategies/": (PURE_SHARED, FREESTANDING + PURE),
     "aggregator/downloads/": (PURE_SHARED + ["aggregator/store/store.h"], FREESTANDING + PURE),
-    "aggregator/merge/": (MERGE, HOSTED),
+    "aggregator/merge/": (MERGE + ["aggregator/store/nodes.h"], HOSTED),
     "aggregator/catchup/": (CATCHUP, HOSTED),
     "aggregator/federation/": (FEDERATION, HOSTED + ["pthread.h"]),
     "aggregator/service/": (SERVICE + ["aggregator/store/nodes.h"], OS),
     # Requests of other aggregators, in the service's own terms.
-    "aggregator/nodes/": (SERVICE + ["aggregator/store/nodes.h", "aggregator/service/", "aggregator/catchup/blob_cache.h",
-                                             "aggregator/catchup/new_blob.h"], OS),
+    "aggregator/nodes/": (SERVICE + ["aggregator/store/nodes.h", "aggregator/service/", "aggregator/merge/",
+                                   "aggregator/catchup/blob_cache.h", "aggregator/catchup/new_blob.h"], OS),
     "aggregator/admin/": (SERVICE + ["aggregator/service/service.h", "aggregator/store/tables/"], OS),
     # Gateways: a client above, whose trainer is a round of the service below.
     "aggregator/relay/": (SERVICE + ["aggregator/service/service.h", "aggregator/merge/", "client/client.h",

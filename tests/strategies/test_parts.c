@@ -518,7 +518,7 @@ static void test_updates_that_were_not_accepted_are_refused(void **state)
 {
     struct fixture *fixture = *state;
     struct tern_part part;
-    // Of a client that has none, of another body, of other examples or steps, and one that the leader has itself.
+    // Of a client that has none, of another body, of other examples, steps or norm, and one that the leader has itself.
     make_half(fixture, &part);
     part.updates[3].client += 1000;
     store_part(fixture, &part, "a");
@@ -533,6 +533,11 @@ static void test_updates_that_were_not_accepted_are_refused(void **state)
     assert_refused(fixture, "was not accepted as it has it");
     make_half(fixture, &part);
     part.updates[0].local_steps++;
+    store_part(fixture, &part, "a");
+    assert_refused(fixture, "was not accepted as it has it");
+    make_half(fixture,
+              &part); // its sums could be larger then than the values that the leader has read
+    part.updates[0].sum_square *= 1.5;
     store_part(fixture, &part, "a");
     assert_refused(fixture, "was not accepted as it has it");
     make_half(fixture, &part);
@@ -897,6 +902,23 @@ static void test_memory_is_bounded(void **state)
     tern_part_clear(&part);
 }
 
+// Nobody loads clients anew for it, where a store knows such transactions.
+static void test_a_delivery_is_no_change_for_others(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *path = tern_db_path(fixture->db);
+    struct tern_part part;
+    struct tern_db *other;
+    char why[256];
+    assert_int_equal(tern_db_open_again(path, &other, why), TERN_OK);
+    make_half(fixture, &part);
+    (void)tern_db_changed_by_others(fixture->db);
+    assert_ok(fixture, tern_part_store(&part, other, "a"));
+    assert_int_equal(tern_db_changed_by_others(fixture->db), !tern_db_is_url(path));
+    tern_part_clear(&part);
+    tern_db_close(other);
+}
+
 // Once the round is closed nobody takes it, and what was delivered goes.
 static void test_a_part_that_is_late_is_refused(void **state)
 {
@@ -937,6 +959,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_part_that_does_not_pay_stays, setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(test_memory_is_bounded, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_a_delivery_is_no_change_for_others, setup,
+                                        fixture_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_that_is_late_is_refused, setup,
                                         fixture_teardown),
     };
