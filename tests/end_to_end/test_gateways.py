@@ -10,7 +10,6 @@ import pathlib
 import random
 import re
 import signal
-import socket
 import sqlite3
 import struct
 import subprocess
@@ -18,6 +17,7 @@ import time
 
 from conservation import BLOCK, PROGRAM, Fleet, check_client, expect_progress, newest_version
 from harness import BIN, LONG, PATIENCE, SANITIZED, Aggregator, Gateway, Workspace, check, main, run
+from nodes import port_to_keep
 
 DEVICES = 3
 EXAMPLES = [5, 10, 40, 1, 7, 20, 13]  # of the seven devices
@@ -311,18 +311,10 @@ def test_damaged():
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "GATEWAYS.md"
 
 
-def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 def test_walkthrough():
     """The commands of docs/GATEWAYS.md, as they stand but for their ports and pauses."""
     script = re.search(r"^```sh\n(.*?)^```", DOCUMENT.read_text(), re.M | re.S).group(1)
-    public, below, admin, below_admin = free_ports(4)
+    public, below, admin, below_admin = (port_to_keep() for _ in range(4))
     for shown, instead, times in ((8443, public, 1), (8444, below, 2), (9444, below_admin, 1)):
         check(script.count(str(shown)) == times, f"{shown} is not {times} times in the walkthrough")
         script = script.replace(str(shown), str(instead))

@@ -49,7 +49,7 @@ class Service:
     def watch(self):
         return Watcher(self.link.near, self.near.port, self.ca).enroll(self.join_code())
 
-    def expect_progress(self, after, seconds=30):
+    def expect_progress(self, after, seconds=60):
         version = newest_version(self.postgres)
         began = time.monotonic()
         wait_until(f"no round for {seconds} s after {after}", lambda: newest_version(self.postgres) > version + 1,

@@ -9,7 +9,7 @@ import time
 
 from conservation import Fleet, check_client, model, newest_version
 from far_postgres import FAR, Door, Link, Watcher, check_health
-from harness import Aggregator, Workspace, check, main, skip
+from harness import SANITIZED, Aggregator, Workspace, check, main, skip
 from nodes import Node, cluster, port_to_keep, wait_until
 
 CLIENTS = 3
@@ -104,7 +104,7 @@ def test():
         for trip, seconds in TRIPS:
             be_slow(service, crowd, late, trip, seconds)
         grown = service.resident_kib() - before
-        check(grown < GROWS_KIB, f"it took {grown} KiB more")
+        check(SANITIZED or grown < GROWS_KIB, f"it took {grown} KiB more")
         fleet.settle_all()
         service.node.kill(signal.SIGTERM)
         service.first.verb("verify")

@@ -51,6 +51,16 @@ class Between:
             while self._turn(program, server):
                 pass
 
+    @staticmethod
+    def _answer(program, server):
+        """The first piece of it. There may be none before the program has sent more: the rest of a pipeline."""
+        while server not in select.select([program, server], [], [])[0]:
+            more = program.recv(65536)
+            if more == b"":
+                return b""
+            server.sendall(more)
+        return server.recv(65536)
+
     def _turn(self, program, server):
         """Whether the connection goes on."""
         ready = select.select([program, server], [], [])[0]
@@ -68,7 +78,7 @@ class Between:
         server.sendall(piece)
         if fate == PASS:
             return True
-        answer = server.recv(65536)
+        answer = self._answer(program, server)
         if fate == CUT_REPLY:
             program.sendall(answer[:len(answer) // 2])
         return False
