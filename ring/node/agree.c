@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#define OTHERWISE "other peers, another model, seed, codec or learning rate"
+#define MAKE_ALIKE                                                                                 \
+    "make them alike (ring.peers, model, seed, codec, learning_rate; event=started logs model "    \
+    "and codec)"
 #define POLL_MS 100u
 #define VISIT_MS 1000u // that a visitor may take to come in before the hellos are over
 
@@ -17,8 +21,9 @@ struct run {
     char *why;
     uint64_t excluded; // others have not heard them: they come in at the next round
     uint64_t heard;
-    uint64_t view; // of this peer
-    uint64_t told; // of whom the view has come
+    uint64_t view;      // of this peer
+    uint64_t told;      // of whom the view has come
+    uint64_t otherwise; // whose settings are others than this peer's, by what they said last
     uint64_t views[TERN_RING_MEMBERS_MAX];
     uint32_t greeted[TERN_RING_MEMBERS_MAX]; // the connection that was said hello on
     struct tern_ring_hello hellos[TERN_RING_MEMBERS_MAX];
@@ -52,13 +57,37 @@ static bool is_enough(const struct run *run, uint64_t set)
     return 2 * count_bits(set) > run->agreement->peers->count;
 }
 
+// Those that are connected, but are set otherwise than this peer.
+static uint64_t refused(const struct run *run)
+{
+    uint64_t set = 0;
+    for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
+        const uint32_t serial = tern_ring_mesh_serial(run->agreement->mesh, i);
+        set |= serial != 0 && serial == run->agreement->refused[i] ? bit(i) : 0;
+    }
+    return set;
+}
+
 static uint64_t connected(const struct run *run)
 {
     uint64_t set = bit(run->agreement->self);
     for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
         set |= tern_ring_mesh_has(run->agreement->mesh, i) ? bit(i) : 0;
     }
-    return set;
+    return set & ~refused(run);
+}
+
+// Sends a frame to all that are connected.
+static void tell_all(const struct run *run, enum tern_ring_frame_type type, const uint8_t *body,
+                     size_t len)
+{
+    const uint64_t there = connected(run);
+    for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
+        if ((there & bit(i)) != 0) {
+            (void)tern_ring_mesh_send(run->agreement->mesh, i, type, run->agreement->epoch, body,
+                                      len, NULL, 0);
+        }
+    }
 }
 
 // Those that are still on the connection on which they were said hello: one that has come anew knows nothing of it.
@@ -95,10 +124,7 @@ static void pulse(struct run *run, uint64_t now_ms)
         return;
     }
     run->pulse_ms = now_ms;
-    for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
-        (void)tern_ring_mesh_send(run->agreement->mesh, i, TERN_RING_PULSE, run->agreement->epoch,
-                                  NULL, 0, NULL, 0);
-    }
+    tell_all(run, TERN_RING_PULSE, NULL, 0);
 }
 
 static bool is_interrupted(const struct run *run)
@@ -108,15 +134,20 @@ static bool is_interrupted(const struct run *run)
 
 // --- Hello
 
-static void greet(struct run *run)
+static bool say_hello(const struct run *run, uint32_t peer)
 {
     uint8_t body[TERN_RING_HELLO_SIZE];
     tern_ring_hello_write(run->mine, body);
+    return tern_ring_mesh_send(run->agreement->mesh, peer, TERN_RING_HELLO, run->agreement->epoch,
+                               body, sizeof body, NULL, 0);
+}
+
+static void greet(struct run *run)
+{
+    const uint64_t there = connected(run);
     for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
         const uint32_t serial = tern_ring_mesh_serial(run->agreement->mesh, i);
-        if (serial != 0 && serial != run->greeted[i] &&
-            tern_ring_mesh_send(run->agreement->mesh, i, TERN_RING_HELLO, run->agreement->epoch,
-                                body, sizeof body, NULL, 0)) {
+        if ((there & bit(i)) != 0 && serial != run->greeted[i] && say_hello(run, i)) {
             run->greeted[i] = serial;
             run->heard &= ~bit(i);
         }
@@ -125,21 +156,38 @@ static void greet(struct run *run)
 
 enum step { GO_ON, ANEW, DONE, FAILED };
 
-static enum step take_hello(struct run *run, uint32_t peer, const uint8_t *body)
+static bool is_alike(const struct run *run, const uint8_t *body)
 {
-    struct tern_ring_hello *hello = &run->hellos[peer];
+    struct tern_ring_hello hello;
+    tern_ring_hello_read(body, &hello);
+    return memcmp(hello.agreement, run->mine->agreement, sizeof hello.agreement) == 0;
+}
+
+static void name_otherwise(const struct run *run, uint32_t peer)
+{
     char text[TERN_RING_PEER_TEXT_MAX];
-    tern_ring_hello_read(body, hello);
-    tern_ring_mesh_take(run->agreement->mesh, peer);
-    if (memcmp(hello->agreement, run->mine->agreement, sizeof hello->agreement) != 0) {
-        snprintf(run->why, TERN_RING_AGREE_WHY_MAX,
-                 "%s has other peers, another model, seed, codec or learning rate than this peer: "
-                 "make their settings alike (tern-ring status shows them)",
-                 tern_ring_peer_text(&run->agreement->peers->peers[peer], text));
-        return FAILED;
+    snprintf(run->why, TERN_RING_AGREE_WHY_MAX, "%s has " OTHERWISE " than this peer: " MAKE_ALIKE,
+             tern_ring_peer_text(&run->agreement->peers->peers[peer], text));
+}
+
+// One that is set otherwise: it is told what this peer is set to, as it may have overlooked that, and is from then on
+// not there. Who finds that too few can be like it ends: of two parts of the peers at most one goes on.
+static enum step refuse(struct run *run, uint32_t peer)
+{
+    struct tern_ring_agreement *agreement = run->agreement;
+    tern_ring_mesh_take(agreement->mesh, peer);
+    (void)say_hello(run, peer);
+    agreement->refused[peer] = tern_ring_mesh_serial(agreement->mesh, peer);
+    run->heard &= ~bit(peer);
+    run->otherwise |= bit(peer);
+    if (is_enough(run, all_peers(run) & ~refused(run))) {
+        tern_log(TERN_LOG_WARN, "peer-refused", "name=%s why=%s",
+                 TERN_LOG_TEXT(agreement->peers->peers[peer].name),
+                 TERN_LOG_TEXT("it has " OTHERWISE "; " MAKE_ALIKE));
+        return GO_ON;
     }
-    run->heard |= bit(peer);
-    return GO_ON;
+    name_otherwise(run, peer);
+    return FAILED;
 }
 
 // A frame that came while hellos are collected.
@@ -147,7 +195,11 @@ static enum step hear(struct run *run, uint32_t peer)
 {
     const uint8_t *body = NULL;
     const struct tern_ring_head *head = tern_ring_mesh_frame(run->agreement->mesh, peer, &body);
-    const bool is_hello = head != NULL && head->type == TERN_RING_HELLO;
+    const bool is_refused = (refused(run) & bit(peer)) != 0;
+    const bool is_hello = head != NULL && head->type == TERN_RING_HELLO && !is_refused;
+    if (is_hello && !is_alike(run, body)) {
+        return refuse(run, peer);
+    }
     if (is_hello && head->epoch > run->agreement->epoch) {
         run->agreement->epoch = head->epoch;
         run->agreement->has_started = true;
@@ -157,9 +209,12 @@ static enum step hear(struct run *run, uint32_t peer)
         return GO_ON; // what comes behind the hello is for later
     }
     if (is_hello && head->epoch == run->agreement->epoch) {
-        return take_hello(run, peer, body);
+        tern_ring_hello_read(body, &run->hellos[peer]);
+        run->heard |= bit(peer);
+        run->otherwise &= ~bit(peer);
     }
-    tern_ring_mesh_take(run->agreement->mesh, peer); // of an epoch that is over, or a pulse
+    // Else it is of an epoch that is over, a pulse, or of one that was refused.
+    tern_ring_mesh_take(run->agreement->mesh, peer);
     return GO_ON;
 }
 
@@ -179,7 +234,8 @@ static uint64_t awaited(const struct run *run, uint64_t now_ms)
 {
     const bool waits_for_all = !run->agreement->has_started || !is_enough(run, connected(run));
     const bool has_time = now_ms - run->began_waiting_ms < run->agreement->start_ms;
-    const uint64_t wanted = waits_for_all && has_time ? all_peers(run) : connected(run);
+    const uint64_t wanted =
+        waits_for_all && has_time ? all_peers(run) & ~refused(run) : connected(run);
     return wanted & ~run->heard & ~run->excluded;
 }
 
@@ -221,6 +277,9 @@ static enum step take_view(struct run *run, uint32_t peer)
     const uint8_t *body = NULL;
     const struct tern_ring_head *head = tern_ring_mesh_frame(run->agreement->mesh, peer, &body);
     const uint32_t epoch = run->agreement->epoch;
+    if (head != NULL && head->type == TERN_RING_HELLO && !is_alike(run, body)) {
+        return GO_ON; // it has come anew, and is refused with the next hellos
+    }
     if (head != NULL && head->type == TERN_RING_HELLO && head->epoch > epoch) {
         run->agreement->epoch = head->epoch;
         return ANEW;
@@ -279,10 +338,7 @@ static enum step exchange_views(struct run *run)
     run->views[agreement->self] = run->view;
     run->begun_ms = tern_monotonic_ms();
     tern_put_le64(body, run->view);
-    for (uint32_t i = 0; i < agreement->peers->count; i++) {
-        (void)tern_ring_mesh_send(agreement->mesh, i, TERN_RING_VIEW, agreement->epoch, body,
-                                  sizeof body, NULL, 0);
-    }
+    tell_all(run, TERN_RING_VIEW, body, sizeof body);
     while (!is_interrupted(run)) {
         const enum step step = hear_all(run, take_view);
         if (step != GO_ON) {
@@ -314,7 +370,8 @@ static enum step exchange_views(struct run *run)
 
 // --- Both
 
-static void name_missing(const struct run *run)
+// Why there are too few, when nothing more is waited for.
+static enum tern_result name_missing(const struct run *run)
 {
     const struct tern_ring_agreement *agreement = run->agreement;
     size_t len =
@@ -323,13 +380,20 @@ static void name_missing(const struct run *run)
                          count_bits(run->heard), agreement->peers->count);
     for (uint32_t i = 0; i < agreement->peers->count; i++) {
         char text[TERN_RING_PEER_TEXT_MAX];
-        const char *reason = tern_ring_mesh_why(agreement->mesh, i);
+        const char *reason = (run->otherwise & bit(i)) != 0
+                                 ? "it has " OTHERWISE
+                                 : tern_ring_mesh_why(agreement->mesh, i);
+        if ((run->otherwise & bit(i)) != 0 && !is_enough(run, all_peers(run) & ~run->otherwise)) {
+            name_otherwise(run, i);
+            return TERN_ERR_CONFIG;
+        }
         if ((run->heard & bit(i)) == 0 && len < TERN_RING_AGREE_WHY_MAX) {
             len += (size_t)snprintf(run->why + len, TERN_RING_AGREE_WHY_MAX - len, " %s%s%s;",
                                     tern_ring_peer_text(&agreement->peers->peers[i], text),
                                     reason[0] != '\0' ? ": " : "", reason);
         }
     }
+    return TERN_ERR_BUSY;
 }
 
 // Too few are left of those who are there: what each has heard was too different, as when one comes while others
@@ -375,8 +439,7 @@ enum tern_result tern_ring_agree(struct tern_ring_agreement *agreement,
             if (begins_anew(&run)) {
                 continue;
             }
-            name_missing(&run);
-            return TERN_ERR_BUSY;
+            return name_missing(&run);
         }
         step = step == DONE ? exchange_views(&run) : step;
         if (step == DONE) {

@@ -33,12 +33,15 @@ struct tern_ring_agreement {
     const volatile sig_atomic_t *abort;
     uint32_t epoch;   // in and out: of this round of hellos. 1 at the start
     bool has_started; // out: it has come about once
+    // In and out: by peer, the connection on which it has said that it is set otherwise. It is not there.
+    uint32_t refused[TERN_RING_MEMBERS_MAX];
 };
 
 // mine: what this peer says. On success all members have the same *members but for `position`, and epoch is the
 // exchange's.
 // TERN_ERR_BUSY       too few peers are there; *why names those that are not
-// TERN_ERR_CONFIG     another peer has another model, codec or list: *why names it
+// TERN_ERR_CONFIG     so many have another model, codec or list that no more than half can be like this peer: *why
+//                     names one. Fewer of them are logged (peer-refused), and the others go on without them
 // TERN_ERR_STATE      interrupted
 TERN_MUST_USE enum tern_result tern_ring_agree(struct tern_ring_agreement *agreement,
                                                const struct tern_ring_hello *mine,

@@ -147,10 +147,56 @@ class Rings(Case):
             with self.subTest(key=key), Ring(2, **{"ring.timeout": "3s", "ring.start_wait": "10s"}) as ring:
                 ring.start("p0")
                 ring.start("p1", **{key: value})
+                ring.finish(code=2)
                 for name, other in (("p0", "p1"), ("p1", "p0")):
-                    self.assertIn(ring.processes[name].wait(PATIENCE), (1, 2))
-                logs = ring.log("p0") + ring.log("p1")
-                self.assertIn("has other peers, another model, seed, codec or learning rate than this peer", logs)
+                    self.assertIn(f"{other} (127.0.0.1:{ring.ports[int(other[1])]}) has other peers, another model, "
+                                  "seed, codec or learning rate than this peer: make them alike (ring.peers, ",
+                                  ring.log(name))
+
+    def test_one_with_other_settings_does_not_end_the_others(self):
+        """Whether it is there at the start, comes later, or comes back; and it comes in once it is set as they are."""
+        others = ["p0", "p1", "p3"]
+        for key, value in (("ring.seed", 9), ("ring.model", "mlp:24-16-8")):
+            with self.subTest(key=key), Ring(4, **{"ring.rounds": 100000, "ring.local_steps": 20,
+                                                   "ring.evaluate_every": 0, "ring.start_wait": "5s"}) as ring:
+                wrong = {key: value, "ring.state_dir": "wrong"}
+                ring.start(*others)
+                said = 0
+                for _ in range(2):
+                    ring.start("p2", **wrong)
+                    ring.finish("p2", code=2)
+                    self.assertIn("seed, codec or learning rate than this peer", ring.log("p2"))
+                    for name in others:
+                        self.wait_for_more_rounds(ring, name)
+                    before, said = said, "".join(map(ring.log, others)).count(
+                        'event=peer-refused name=p2 why="it has other peers, ')
+                    self.assertGreater(said, before)  # whom it has not met by its end has nothing to say
+                self.assertNotIn("event=round", ring.log("p2"))
+                ring.start("p2")
+                ring.wait_for("p2", "members=4 ")
+                # It is a member now, and comes back set otherwise.
+                ring.processes["p2"].kill()
+                ring.processes["p2"].wait()
+                ring.start("p2", **wrong)
+                ring.finish("p2", code=2)
+                for name in others:
+                    self.wait_for_more_rounds(ring, name)
+                for name in others:
+                    ring.processes[name].send_signal(signal.SIGTERM)
+                ring.finish(*others, code=5)
+
+    def wait_for_more_rounds(self, ring, name):
+        version = max(ring.rounds(name), default=0)
+        ring.wait_for(name, f"event=round version={version + 3} members=3 ")
+
+    def test_of_two_halves_with_other_settings_none_goes_on(self):
+        with Ring(4, **{"ring.start_wait": "5s"}) as ring:
+            ring.start("p0", "p1")
+            ring.start("p2", "p3", **{"ring.seed": 9})
+            codes = [process.wait(PATIENCE) for process in ring.processes.values()]
+            self.assertLessEqual(set(codes), {1, 2})  # 1: it has met one of the other half at the most
+            self.assertIn(2, codes)
+            self.assertNotIn("event=round", "".join(map(ring.log, ring.names)))
 
     def test_strangers_who_send_anything_change_nothing(self):
         """Bytes without TLS, and frames from a peer's own certificate that are not in order."""
@@ -172,9 +218,6 @@ class Rings(Case):
             for index, data in enumerate(hostile):
                 with socket.create_connection(("127.0.0.1", ring.ports[index % 3])) as plain:
                     plain.sendall(data)
-                # The last of these is a hello of another ring, in order but for what it says.
-                if data[3:4] == bytes([HELLO]) and len(data) == 80:
-                    continue
                 with socket.create_connection(("127.0.0.1", ring.ports[index % 3])) as plain:
                     plain.settimeout(10)
                     try:
