@@ -1,9 +1,14 @@
 #include "cli/peer.h"
 
 #include "exchange/exchange.h"
+#include "hosted/files.h"
 #include "util/bytes.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 static void hash_text(struct tern_sha256 *hash, const char *text)
 {
@@ -49,7 +54,29 @@ static int read_codec(struct tern_cli *cli, struct ring_peer *peer)
     return TERN_EXIT_OK;
 }
 
-static int read_state(struct tern_cli *cli, struct ring_peer *peer)
+int ring_peer_lock(struct tern_cli *cli, struct ring_peer *peer)
+{
+    const char *folder = peer->settings->state_dir;
+    char path[sizeof peer->state_path];
+    TERN_CLI_TRY(
+        tern_cli_check(cli, tern_file_make_folders(folder, 0700), "%s cannot be made", folder));
+    snprintf(path, sizeof path, "%s/lock", folder);
+    peer->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (peer->lock < 0) {
+        return tern_cli_fail(cli, TERN_ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    if (flock(peer->lock, LOCK_EX | LOCK_NB) == 0) {
+        return TERN_EXIT_OK;
+    }
+    return errno == EWOULDBLOCK
+               ? tern_cli_fail(cli, TERN_ERR_STATE,
+                               "%s is in use by another tern-ring; give each peer a state_dir of "
+                               "its own",
+                               folder)
+               : tern_cli_fail(cli, TERN_ERR_IO, "%s cannot be locked: %s", path, strerror(errno));
+}
+
+int ring_peer_load(struct tern_cli *cli, struct ring_peer *peer)
 {
     char why[TERN_RING_STATE_WHY_MAX] = "";
     const struct tern_ring_settings *settings = peer->settings;
@@ -72,6 +99,7 @@ int ring_peer_open(struct tern_cli *cli, struct ring_peer *peer)
 {
     char why[TERN_RING_PEERS_WHY_MAX] = "";
     memset(peer, 0, sizeof *peer);
+    peer->lock = -1;
     peer->settings = &tern_ring_settings;
     TERN_CLI_TRY(tern_cli_check(cli, tern_ring_peers_read(peer->settings->peers, &peer->peers, why),
                                 "%s", why));
@@ -84,10 +112,13 @@ int ring_peer_open(struct tern_cli *cli, struct ring_peer *peer)
             peer->settings->model);
     }
     make_agreement(peer);
-    return read_state(cli, peer);
+    return TERN_EXIT_OK;
 }
 
 void ring_peer_close(struct ring_peer *peer)
 {
     tern_ring_state_free(&peer->state);
+    if (peer->lock >= 0) {
+        close(peer->lock);
+    }
 }

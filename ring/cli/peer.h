@@ -19,11 +19,18 @@ struct ring_peer {
     bool is_new; // nothing was saved yet
     uint8_t agreement[TERN_SHA256_SIZE];
     char state_path[300];
+    int lock; // of the state directory; -1: it is looked at alone
 };
 
-// Reads the list of peers, codec and model, and the state that is kept, or makes the first one. Returns an exit
-// code, and has then said what is wrong.
+// Reads the list of peers, codec and model. Returns an exit code, as do the next two, and has then said what is wrong.
 int ring_peer_open(struct tern_cli *cli, struct ring_peer *peer);
+
+// Takes the state directory for this process, and makes it where it is missing: for who is going to write.
+int ring_peer_lock(struct tern_cli *cli, struct ring_peer *peer);
+
+// Reads the state that is kept, or makes the first one.
+int ring_peer_load(struct tern_cli *cli, struct ring_peer *peer);
+
 void ring_peer_close(struct ring_peer *peer);
 
 #endif

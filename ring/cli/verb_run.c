@@ -4,7 +4,6 @@
 #include "cli/traffic.h"
 #include "cli/training.h"
 #include "exchange/exchange.h"
-#include "hosted/files.h"
 #include "hosted/interrupts.h"
 #include "hosted/log.h"
 #include "mesh/mesh.h"
@@ -163,8 +162,8 @@ static int start(struct tern_cli *cli, struct ring_peer *peer, struct tern_ring_
     char why[TERN_RING_TRAINING_WHY_MAX] = "";
     uint32_t self = 0;
     TERN_CLI_TRY(find_self(cli, peer, tls, &self));
-    TERN_CLI_TRY(tern_cli_check(cli, tern_file_make_folders(peer->settings->state_dir, 0700),
-                                "%s cannot be made", peer->settings->state_dir));
+    TERN_CLI_TRY(ring_peer_lock(cli, peer));
+    TERN_CLI_TRY(ring_peer_load(cli, peer));
     TERN_CLI_TRY(tern_cli_check(
         cli, tern_ring_training_open(&training, peer->settings, &peer->model, self, why), "%s",
         why));

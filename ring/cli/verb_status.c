@@ -44,6 +44,7 @@ int ring_verb_status(struct tern_cli *cli)
     char model[2 * TERN_SHA256_SIZE + 1];
     char agreement[2 * TERN_SHA256_SIZE + 1];
     int code = ring_peer_open(cli, &peer);
+    code = code == TERN_EXIT_OK ? ring_peer_load(cli, &peer) : code;
     if (code == TERN_EXIT_OK) {
         tern_hex_encode(peer.state.hash, TERN_SHA256_SIZE, model);
         tern_hex_encode(peer.agreement, TERN_SHA256_SIZE, agreement);
@@ -95,6 +96,7 @@ int ring_verb_export(struct tern_cli *cli)
     struct tern_export_file file;
     TERN_CLI_TRY(tern_export_file_check(cli, &file));
     int code = ring_peer_open(cli, &peer);
+    code = code == TERN_EXIT_OK ? ring_peer_load(cli, &peer) : code;
     if (code == TERN_EXIT_OK && peer.is_new) {
         code =
             tern_cli_fail(cli, TERN_ERR_NOT_FOUND, "%s holds no model yet: tern-ring run makes one",

@@ -48,6 +48,21 @@ class Settings(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn(said, done.stderr)
 
+    def test_a_state_directory_is_one_peer_s(self):
+        with Ring(2) as ring:
+            ring.start("p0")
+            ring.wait_for("p0", "event=started")
+            second = ring.verb("p1", "run", **{"ring.state_dir": "state-p0"})
+            self.assertEqual(second.returncode, 1, second.stderr)
+            self.assertIn("state-p0 is in use by another tern-ring; give each peer a state_dir of its own",
+                          second.stderr)
+            self.assertNotIn("event=started", second.stderr)
+            self.assertEqual(ring.verb("p0", "status").returncode, 0)  # who looks is let
+            ring.processes["p0"].kill()
+            ring.processes["p0"].wait()
+            ring.start("p1", **{"ring.state_dir": "state-p0"})
+            ring.wait_for("p1", "event=started")
+
     def test_a_state_of_another_ring_is_not_touched(self):
         with Ring(2, **{"ring.rounds": 2}) as ring:
             ring.start()
