@@ -64,6 +64,22 @@ static enum tern_result read_group(struct reading *reading, const char *group,
     return TERN_OK;
 }
 
+static enum tern_result check_place(const struct reading *reading,
+                                    const struct tern_ring_peers *peers, const char *address,
+                                    uint16_t port)
+{
+    char reason[TERN_RING_NAME_SIZE + 80];
+    for (uint32_t i = 0; i < peers->count; i++) {
+        if (peers->peers[i].port == port && strcmp(peers->peers[i].address, address) == 0) {
+            snprintf(reason, sizeof reason,
+                     "%s has that address and port already; give each peer a port of its own",
+                     peers->peers[i].name);
+            return refuse(reading, reason);
+        }
+    }
+    return TERN_OK;
+}
+
 static enum tern_result read_peer(struct reading *reading, char *line,
                                   struct tern_ring_peers *peers)
 {
@@ -90,6 +106,7 @@ static enum tern_result read_peer(struct reading *reading, char *line,
     if (tern_ring_peer_named(peers, name) < peers->count) {
         return refuse(reading, "there is a peer of that name already");
     }
+    TERN_TRY(check_place(reading, peers, address, peer->port));
     TERN_TRY(read_group(reading, group, peers, &peer->group));
     memcpy(peer->name, name, strlen(name) + 1);
     memcpy(peer->address, address, strlen(address) + 1);

@@ -19,12 +19,14 @@ class Settings(unittest.TestCase):
         with Ring(2) as ring:
             lists = {"empty": ("", "two peers at least"), "one": ("a 127.0.0.1 7000\n", "two peers at least"),
                      "twice": ("a h 1\na h 2\n", "line 2: there is a peer of that name already"),
+                     "place": ("a h 1\nb g 1\nc h 2\nd g 1\n",
+                               "line 4: b has that address and port already; give each peer a port of its own"),
                      "port": ("a h 1\nb h 65536\n", "line 2: an address has at most 127 bytes, and a port"),
                      "words": ("a h 1\nb h\n", "line 2: a peer is its name"),
                      "some": ("a h 1 west\nb h 2\n", "line 2: either every peer has a group"),
                      "more": ("a h 1\nb h 2 west\n", "line 2: either every peer has a group"),
                      "five": ("a h 1 west east\n", "line 1: a peer is its name"),
-                     "many": ("".join(f"p{i} h 1\n" for i in range(65)), "64 peers at the most"),
+                     "many": ("".join(f"p{i} h {i + 1}\n" for i in range(65)), "64 peers at the most"),
                      "others": ("a h 1\nb h 2\n", 'is of "p0", whom')}
             for file, (text, said) in lists.items():
                 (ring.folder / file).write_text(text)
