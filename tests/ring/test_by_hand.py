@@ -112,6 +112,24 @@ class ByHand(unittest.TestCase):
         self.agree(2)
         self.assertEqual(self.hands[0].take(BLOCK, 2)[:4], struct.pack("<HH", 0, 0))
 
+    def test_one_that_is_set_otherwise_is_answered_and_not_there(self):
+        self.start()
+        wrong, right = self.hands
+        mine = self.agreement + bytes(4) + self.model
+        wrong.send(HELLO, 7, bytes(32) + bytes(4) + self.model)
+        for _ in range(2):
+            self.assertEqual(wrong.take(HELLO, 1), mine)
+        for epoch in (1, 2):
+            right.send(HELLO, epoch, mine)
+            self.assertEqual(right.take(HELLO, epoch), mine)
+            self.assertEqual(right.take(VIEW, epoch), struct.pack("<Q", 5))
+            right.send(VIEW, epoch, struct.pack("<Q", 5))
+            right.take(BLOCK, epoch)
+            wrong.send(HELLO, 9, bytes(32) + bytes(4) + self.model)  # again: it is not heard
+        log = self.ring.log("p0")
+        self.assertEqual(log.count("event=peer-refused name=p1 "), 1)
+        self.assertNotIn("event=peer-lost", log)
+
     def test_an_exchange_is_as_documented(self):
         """p0 adds up what p2 sends; p1 gets it."""
         self.start()

@@ -159,7 +159,7 @@ class Rings(Case):
         for key, value in (("ring.seed", 9), ("ring.model", "mlp:24-16-8")):
             with self.subTest(key=key), Ring(4, **{"ring.rounds": 100000, "ring.local_steps": 20,
                                                    "ring.evaluate_every": 0, "ring.start_wait": "5s"}) as ring:
-                wrong = {key: value, "ring.state_dir": "wrong"}
+                wrong = {key: value, "ring.state_dir": "wrong", "ring.start_wait": "10m"}
                 ring.start(*others)
                 said = 0
                 for _ in range(2):
@@ -188,6 +188,13 @@ class Rings(Case):
     def wait_for_more_rounds(self, ring, name):
         version = max(ring.rounds(name), default=0)
         ring.wait_for(name, f"event=round version={version + 3} members=3 ")
+
+    def test_a_minority_does_not_wait_for_those_who_are_not_there(self):
+        with Ring(4, **{"ring.start_wait": "10m"}) as ring:
+            ring.start("p0", "p1")
+            ring.start("p2", **{"ring.seed": 9})
+            ring.finish("p2", code=2)
+            self.assertEqual([ring.processes[name].poll() for name in ("p0", "p1")], [None, None])
 
     def test_of_two_halves_with_other_settings_none_goes_on(self):
         with Ring(4, **{"ring.start_wait": "5s"}) as ring:
