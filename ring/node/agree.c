@@ -374,10 +374,11 @@ static enum step exchange_views(struct run *run)
 static enum tern_result name_missing(const struct run *run)
 {
     const struct tern_ring_agreement *agreement = run->agreement;
-    size_t len =
-        (size_t)snprintf(run->why, TERN_RING_AGREE_WHY_MAX,
-                         "only %u of %u peers are there, and more than half are needed; not there:",
-                         count_bits(run->heard), agreement->peers->count);
+    const char *separator = " ";
+    size_t len = (size_t)snprintf(run->why, TERN_RING_AGREE_WHY_MAX,
+                                  "only %u of %u peers are there, and more than half are needed: "
+                                  "start the others, then this one again; not there:",
+                                  count_bits(run->heard), agreement->peers->count);
     for (uint32_t i = 0; i < agreement->peers->count; i++) {
         char text[TERN_RING_PEER_TEXT_MAX];
         const char *reason = (run->otherwise & bit(i)) != 0
@@ -388,9 +389,11 @@ static enum tern_result name_missing(const struct run *run)
             return TERN_ERR_CONFIG;
         }
         if ((run->heard & bit(i)) == 0 && len < TERN_RING_AGREE_WHY_MAX) {
-            len += (size_t)snprintf(run->why + len, TERN_RING_AGREE_WHY_MAX - len, " %s%s%s;",
-                                    tern_ring_peer_text(&agreement->peers->peers[i], text),
-                                    reason[0] != '\0' ? ": " : "", reason);
+            len +=
+                (size_t)snprintf(run->why + len, TERN_RING_AGREE_WHY_MAX - len, "%s%s%s%s",
+                                 separator, tern_ring_peer_text(&agreement->peers->peers[i], text),
+                                 reason[0] != '\0' ? ": " : "", reason);
+            separator = "; ";
         }
     }
     return TERN_ERR_BUSY;
