@@ -30,6 +30,7 @@ struct run {
     uint64_t begun_ms;
     uint64_t began_waiting_ms; // for enough peers
     uint64_t pulse_ms;
+    bool has_said_waits;
 };
 
 static uint64_t bit(uint32_t peer)
@@ -239,6 +240,26 @@ static uint64_t awaited(const struct run *run, uint64_t now_ms)
     return wanted & ~run->heard & ~run->excluded;
 }
 
+// Says once for whom this peer waits although they are not connected, and for how long at the most.
+static void say_waits(struct run *run, uint64_t absent, uint64_t now_ms)
+{
+    const struct tern_ring_agreement *agreement = run->agreement;
+    char names[TERN_LOG_TEXT_MAX] = "";
+    size_t len = 0;
+    if (absent == 0 || run->has_said_waits) {
+        return;
+    }
+    run->has_said_waits = true;
+    for (uint32_t i = 0; i < agreement->peers->count && len < sizeof names; i++) {
+        if ((absent & bit(i)) != 0) {
+            len += (size_t)snprintf(names + len, sizeof names - len, "%s%s", len > 0 ? ", " : "",
+                                    agreement->peers->peers[i].name);
+        }
+    }
+    tern_log(TERN_LOG_INFO, "waits", "for=%s until_s=%" PRIu64, TERN_LOG_TEXT(names),
+             (agreement->start_ms - (now_ms - run->began_waiting_ms) + 999) / 1000);
+}
+
 static enum step collect_hellos(struct run *run)
 {
     const struct tern_ring_agreement *agreement = run->agreement;
@@ -254,6 +275,7 @@ static enum step collect_hellos(struct run *run)
         const uint64_t now_ms = tern_monotonic_ms();
         run->heard &= connected(run);
         const uint64_t waits_for = awaited(run, now_ms);
+        say_waits(run, waits_for & ~connected(run), now_ms);
         const bool has_visitors =
             tern_ring_mesh_has_visitors(agreement->mesh) && now_ms - run->begun_ms < VISIT_MS;
         if (waits_for == 0 && !has_visitors) {

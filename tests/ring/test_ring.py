@@ -2,6 +2,7 @@
 comes back, one with a wrong certificate or another model, and strangers who send anything."""
 import os
 import random
+import re
 import signal
 import socket
 import ssl
@@ -347,6 +348,23 @@ class Losses(Case):
             for process in ring.processes.values():
                 process.send_signal(signal.SIGTERM)
             ring.finish(code=5)
+
+    def test_a_peer_that_waits_says_so_once(self):
+        with Ring(3, **{"ring.start_wait": "3s", "ring.timeout": "2s", "ring.rounds": 100000, "ring.local_steps": 20,
+                        "ring.evaluate_every": 0}) as ring:
+            ring.start("p1")
+            ring.finish("p1", code=1)
+            said = re.findall("event=waits.*", ring.log("p1"))
+            self.assertEqual(len(said), 1)
+            self.assertRegex(said[0], '^event=waits for="p0, p2" until_s=[23]$')
+            # Nor does one say so that goes on without waiting; and again one that does.
+            ring.start("p0", "p2")
+            ring.wait_for("p2", "version=3 ")
+            waits = ring.log("p2").count("event=waits")
+            self.assertLessEqual(waits, 1)
+            ring.processes["p0"].kill()
+            ring.finish("p2", code=1)
+            self.assertEqual(ring.log("p2").count("event=waits"), waits + 1)
 
     def test_half_of_the_peers_do_not_go_on(self):
         with Ring(4, **{"ring.rounds": 100000, "ring.timeout": "2s", "ring.start_wait": "3s",
