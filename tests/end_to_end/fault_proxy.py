@@ -4,6 +4,7 @@ Cutting the way down after the request has passed is a reply lost after the
 commit: the aggregator has acknowledged what the client never heard of.
 """
 
+import contextlib
 import random
 import socket
 import threading
@@ -18,12 +19,22 @@ class FaultProxy:
         self.cuts = 0
         self.connections = 0
         self.lock = threading.Lock()
+        self.open = set()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self):
         self.listener.close()
+
+    def go_to(self, target_ports):
+        """From here on, and with what is connected, as a proxy does that asks who is ready."""
+        with self.lock:
+            self.target_ports = target_ports
+            ends = list(self.open)
+        for end in ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
 
     def _fate(self):
         """Bytes that may pass up and down before the cut; None = all."""
@@ -66,6 +77,8 @@ class FaultProxy:
             return
         up, down = self._fate()
         ends = (client, server)
+        with self.lock:
+            self.open.update(ends)
         threading.Thread(target=self._pump, args=(client, server, up, ends), daemon=True).start()
         self._pump(server, client, down, ends)
 
@@ -85,6 +98,8 @@ class FaultProxy:
                 passed += len(data)
         except OSError:
             pass
+        with self.lock:
+            self.open.difference_update(ends)
         for end in ends:
             try:
                 end.shutdown(socket.SHUT_RDWR)
