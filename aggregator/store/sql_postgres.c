@@ -420,20 +420,25 @@ static void write_trigger(char *text, size_t size, const char *name, const char 
 }
 
 // An advisory lock of 64 bits is listed in two halves.
+#define KEY_OF(lock)                                                                               \
+    "CAST(" lock ".classid AS BIGINT) * 4294967296 + CAST(" lock ".objid AS BIGINT)"
 #define NODES                                                                                      \
     "SELECT coalesce(a.application_name, '') COLLATE \"C\","                                       \
     " coalesce(host(a.client_addr), '') COLLATE \"C\","                                            \
-    " CASE WHEN l.granted THEN 1 ELSE 0 END,"                                                      \
-    " CASE WHEN EXISTS (SELECT 1 FROM pg_locks f WHERE f.pid = l.pid"                              \
-    " AND f.locktype = 'advisory' AND f.objsubid = 1"                                              \
-    " AND CAST(f.classid AS BIGINT) * 4294967296 + CAST(f.objid AS BIGINT) = " FOLLOWER ")"        \
-    " THEN 1 ELSE 0 END,"                                                                          \
-    " CAST(floor(extract(epoch FROM a.backend_start) * 1000) AS BIGINT)"                           \
-    " FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"                                    \
-    " WHERE l.locktype = 'advisory' AND l.objsubid = 1"                                            \
-    " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"           \
-    " AND CAST(l.classid AS BIGINT) * 4294967296 + CAST(l.objid AS BIGINT) = " SERVICE             \
-    " ORDER BY l.granted DESC, a.backend_start, a.pid"
+    " CASE WHEN " KEY_OF(                                                                          \
+        "l") " = " SERVICE " THEN 1 ELSE 0 END,"                                                   \
+             " CASE WHEN EXISTS (SELECT 1 FROM pg_locks f WHERE f.pid = l.pid"                     \
+             " AND f.locktype = 'advisory' AND f.objsubid = 1"                                     \
+             " AND " KEY_OF(                                                                       \
+                 "f") " = " FOLLOWER ")"                                                           \
+                      " THEN 1 ELSE 0 END,"                                                        \
+                      " CAST(floor(extract(epoch FROM a.backend_start) * 1000) AS BIGINT)"         \
+                      " FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"                  \
+                      " WHERE l.locktype = 'advisory' AND l.objsubid = 1"                          \
+                      " AND l.database = (SELECT oid FROM pg_database WHERE datname = "            \
+                      "current_database())"                                                        \
+                      " AND " KEY_OF("l") " IN (" SERVICE ", " WAITER ")"                          \
+                                          " ORDER BY 3 DESC, a.backend_start, a.pid"
 
 #define TELL "SELECT pg_notify(" CHANNEL ", ?)"
 
@@ -441,8 +446,7 @@ static void write_trigger(char *text, size_t size, const char *name, const char 
     "DELETE FROM answers WHERE NOT EXISTS (SELECT 1 FROM pg_locks l"                               \
     " WHERE l.locktype = 'advisory' AND l.objsubid = 1"                                            \
     " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"           \
-    " AND CAST(l.classid AS BIGINT) * 4294967296 + CAST(l.objid AS BIGINT) = " NODE(               \
-        "answers.node") ")"
+    " AND " KEY_OF("l") " = " NODE("answers.node") ")"
 
 // Ids are given as SQLite gives them, without gaps: there is one writer. Texts are in the order of their
 // bytes. Bodies are compressed, or of no use to a compressor, and are read in pieces.

@@ -23,6 +23,8 @@
 #define WRITER LOCK_KEY("5000000000")
 #define SERVICE LOCK_KEY("10000000000")
 #define FOLLOWER LOCK_KEY("15000000000") // shared, of those that wait for SERVICE
+#define WAITER                                                                                     \
+    LOCK_KEY("25000000000") // shared, of all that wait for SERVICE, so that they are listed
 #define USERS LOCK_KEY("20000000000") // shared by all that know the schema; alone, who changes it
 // That of a node leaves room for the others below it, and is taken apart again by those who look for nodes.
 #define NODE_SHIFT "8589934592"
@@ -68,6 +70,7 @@ struct postgres {
     const atomic_bool *stop;  // NULL: nobody stops it
     bool lost;                // the server has said that it ends the connection
     bool holds;               // tern_sql_hold()
+    bool waits;               // it has said so, by WAITER
     uint32_t node;            // tern_sql_attend(); 0 = it does not
     bool follows;             // tern_sql_follow()
     bool may_have_missed;     // what was told while there was no connection

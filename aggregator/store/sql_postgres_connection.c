@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LEAST_VERSION 130000 // older ones get no mends any more
@@ -58,13 +59,44 @@ static enum tern_result refuse_unwritable(struct postgres *pg)
                                      "one that owns them, or let it be granted");
 }
 
-// Waits as long as a write does: after a kill, the server may not yet know that the other one is gone.
+static enum tern_result try_hold(struct postgres *pg, bool *taken)
+{
+    static const struct step ask = {.text = "SELECT CAST(CAST(pg_try_advisory_lock(" SERVICE
+                                            ") AS INTEGER) AS BIGINT)"};
+    int64_t number = 0;
+    TERN_TRY(tern_postgres_do(pg, &ask, 1, &number, 1));
+    *taken = number == 1;
+    return TERN_OK;
+}
+
+static enum tern_result be_listed(struct postgres *pg, bool waits)
+{
+    if (pg->waits == waits) {
+        return TERN_OK;
+    }
+    pg->waits = waits;
+    return tern_postgres_run(pg, waits ? "SELECT pg_advisory_lock_shared(" WAITER ")"
+                                       : "SELECT pg_advisory_unlock_shared(" WAITER ")");
+}
+
+// Waits as long as a write does: after a kill, the server may not yet know that the other one is gone. It asks again and
+// again, since PostgreSQL cannot drop what became dead after a statement began that still waits: waits that follow each
+// other for days would make all tables and indexes slow.
+#define HOLD_TRIES 20
+#define HOLD_PAUSE_MS 250
+
 static enum tern_result take_hold(struct postgres *pg)
 {
+    bool taken = false;
     TERN_TRY(refuse_unwritable(pg));
-    const enum tern_result result = tern_postgres_run(pg, "SELECT pg_advisory_lock(" SERVICE ")");
-    return result != TERN_ERR_BUSY
-               ? result
+    TERN_TRY(try_hold(pg, &taken));
+    for (int i = 1; i < HOLD_TRIES && !taken; i++) {
+        TERN_TRY(be_listed(pg, true));
+        nanosleep(&(struct timespec){.tv_nsec = HOLD_PAUSE_MS * 1000000L}, NULL);
+        TERN_TRY(try_hold(pg, &taken));
+    }
+    return taken
+               ? be_listed(pg, false)
                : tern_sql_fail(&pg->base, TERN_ERR_STATE,
                                "another aggregator serves the database, maybe on another machine");
 }
@@ -89,13 +121,15 @@ static enum tern_result hold_again(struct postgres *pg)
                          "known is read again");
 }
 
+// Answers come and go: a scan of an index passes over what became dead only once, a bitmap of it every time.
 static enum tern_result attend_again(struct postgres *pg)
 {
     char text[512];
     snprintf(text, sizeof text,
              "DO $$BEGIN EXECUTE 'LISTEN ' || " CHANNEL "; END$$;"
-             "SELECT pg_advisory_lock_shared(" NODE("%lu") ");"
-                                                           "SET synchronous_commit = off",
+             "SELECT pg_advisory_lock_shared(" NODE(
+                 "%lu") ");"
+                        "SET synchronous_commit = off; SET enable_bitmapscan = off",
              (unsigned long)pg->node);
     TERN_TRY(tern_postgres_run(pg, text));
     pg->may_have_missed = true;
@@ -106,6 +140,7 @@ static enum tern_result attend_again(struct postgres *pg)
 static enum tern_result introduce(struct postgres *pg)
 {
     pg->lost = false;
+    pg->waits = false;
     pg->active = NULL;
     pg->queued = 0;
     pg->generation++;

@@ -322,21 +322,6 @@ static enum tern_sql_type type_of(const struct tern_column *column)
     return TERN_SQL_INTEGER;
 }
 
-// Sizes are checked in the database, too, so that one that was edited by hand cannot hand the
-// program a value that its types do not hold.
-static void add_checks(struct writer *out, const struct tern_column *column)
-{
-    if (column->kind == TERN_COLUMN_BOOL) {
-        add_column(out, column, " CHECK (@ IN (0, 1))");
-    } else if (column->kind == TERN_COLUMN_HASH) {
-        add_column(out, column, " CHECK (length(@) = 32)");
-    } else if (column->kind == TERN_COLUMN_ENUM) {
-        add_column(out, column, " CHECK (@ BETWEEN 0 AND ");
-        add(out, "%u)", column->limit);
-    }
-    add(out, "%s%s", column->constraint[0] != '\0' ? " " : "", column->constraint);
-}
-
 // Whether all rows are small and found by their key: by several numbers, a text or a hash.
 static bool is_keyed(const struct tern_table *table)
 {
@@ -377,7 +362,7 @@ enum tern_result tern_table_create(struct tern_sql *sql, const struct tern_table
         add(&out, "%s", i == 0 ? "" : ", ");
         add_column(&out, column, "@ ");
         add(&out, "%s", dialect->types[type_of(column)]);
-        add_checks(&out, column);
+        add(&out, "%s%s", column->constraint[0] != '\0' ? " " : "", column->constraint);
     }
     if (!has_id(table)) {
         add(&out, ", PRIMARY KEY (");

@@ -61,6 +61,12 @@ def take_over(first, second):
     return took
 
 
+def keeps_dead_rows(postgres, name):
+    """Whether PostgreSQL keeps for it what becomes dead, each time that one looks."""
+    return all(postgres.sql("SELECT count(*) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL"
+                            f" AND application_name = '{name}'") != "0" for _ in range(10))
+
+
 def hang(node, postgres):
     """As a machine that hangs does: it says nothing any more, and the server gives its connection up."""
     node.process.send_signal(signal.SIGSTOP)
@@ -76,6 +82,7 @@ def test():
         two.start()
         two.waits()
         check(nodes(first) == [("one", True), ("two", False)], f"status lists {nodes(first)}")
+        check(not keeps_dead_rows(postgres, "two"), "who stands by keeps all dead rows of the database")
         code = first.join_code(CLIENTS)
         for number in range(CLIENTS):
             run(BIN / "tern-client", "enroll", code, *of_client(workspace, first, number))
