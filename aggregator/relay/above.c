@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "relay/above.h"
 
+#include "posix/offline.h"
 #include "posix/system.h"
 #include "tensor/manifest.h"
 #include "version.h"
@@ -220,26 +221,6 @@ void tern_relay_above_close(struct tern_relay *relay)
 
 // --- Looking
 
-static enum tern_result no_exchange(void *ctx, const struct tern_request *request,
-                                    struct tern_response *response)
-{
-    (void)ctx;
-    (void)request;
-    response->status = 0;
-    return TERN_ERR_NETWORK;
-}
-
-static void no_close(void *ctx)
-{
-    (void)ctx;
-}
-
-static void no_collect(void *ctx, struct tern_meter *meter)
-{
-    (void)ctx;
-    (void)meter;
-}
-
 enum tern_result tern_relay_look(const char *folder, struct tern_relay_facts *facts)
 {
     static struct tern_relay relay; // the client is large
@@ -255,7 +236,7 @@ enum tern_result tern_relay_look(const char *folder, struct tern_relay_facts *fa
     enum tern_result result =
         tern_relay_records_open(&relay.records, tern_file_store_port(relay.store));
     struct tern_client_config config = {
-        .ports = {.transport = {NULL, no_exchange, no_close, no_collect},
+        .ports = {.transport = tern_offline_port(),
                   .store = tern_relay_records_port(&relay.records),
                   .clock = tern_posix_clock(),
                   .entropy = tern_posix_entropy()},

@@ -5,6 +5,7 @@
 #include "cli/model.h"
 
 #include "data/columns.h"
+#include "posix/offline.h"
 #include "version.h"
 
 #include <inttypes.h>
@@ -29,26 +30,6 @@ static enum tern_result explain(struct session *session, enum tern_result result
 }
 
 // --- Opening
-
-static enum tern_result no_exchange(void *ctx, const struct tern_request *request,
-                                    struct tern_response *response)
-{
-    (void)ctx;
-    (void)request;
-    response->status = 0;
-    return TERN_ERR_NETWORK;
-}
-
-static void no_close(void *ctx)
-{
-    (void)ctx;
-}
-
-static void no_collect(void *ctx, struct tern_meter *meter)
-{
-    (void)ctx;
-    (void)meter;
-}
 
 static const char *name_of(struct session *session)
 {
@@ -90,7 +71,7 @@ static enum tern_result init_client(struct session *session,
     struct tern_client_config config = {
         .ports =
             {
-                .transport = {NULL, no_exchange, no_close, no_collect},
+                .transport = tern_offline_port(),
                 .store = tern_file_store_port(session->store),
                 .clock = tern_posix_clock(),
                 .entropy = tern_posix_entropy(),
