@@ -488,73 +488,81 @@ static void serve_others(struct tern_service *service)
     }
 }
 
-// Until it leads, or is to stop.
-static void follow(struct tern_service *service)
+// One pass of the service thread.
+struct turn {
+    struct request *taken;
+    uint32_t count;
+};
+
+// Takes what there is off the queue, and waits for up to idle_ms where there is nothing to do. False: the service has
+// stopped, and nothing is left.
+static bool begin_turn(struct tern_service *service, uint64_t idle, struct turn *turn)
 {
     struct tern_request_queue *queue = &service->queue;
     pthread_mutex_lock(&queue->lock);
-    while (atomic_load(&service->follows) && (!queue->stopping || queue->count > 0)) {
-        const uint64_t idle = service->config.sharing->idle_ms(service->follower);
-        if (queue->count == 0 && !queue->poked && idle > 0) {
-            tern_request_queue_wait(queue, idle);
-        }
-        uint32_t count = 0;
-        struct request *taken = tern_request_queue_take(queue, BATCH_MAX, &count);
-        service->quiescing = queue->quiesce;
-        atomic_fetch_add(&service->turns, 1);
-        queue->poked = false;
+    if (queue->stopping && queue->count == 0) {
         pthread_mutex_unlock(&queue->lock);
-        atomic_store(&service->working_ms, tern_service_monotonic(service));
-        service->config.sharing->turn(service->follower, taken);
-        tern_access_log_tell(&service->access, tern_service_monotonic(service));
-        atomic_store(&service->working_ms, 0);
-        pthread_mutex_lock(&queue->lock);
+        return false;
     }
+    if (queue->count == 0 && !queue->poked && idle > 0) {
+        tern_request_queue_wait(queue, idle);
+    }
+    turn->taken = tern_request_queue_take(queue, BATCH_MAX, &turn->count);
+    service->quiescing = queue->quiesce;
+    atomic_fetch_add(&service->turns, 1);
+    queue->poked = false;
     pthread_mutex_unlock(&queue->lock);
+    atomic_store(&service->working_ms, tern_service_monotonic(service));
+    return true;
 }
 
-static void *run(void *arg)
+static void end_turn(struct tern_service *service)
 {
-    struct tern_service *service = arg;
-    struct tern_request_queue *queue = &service->queue;
-    if (atomic_load(&service->follows)) {
-        follow(service);
-        if (atomic_load(&service->follows)) { // it has stopped
-            service->quiescing = true;
-            service->config.sharing->turn(service->follower, NULL);
-            tern_access_log_tell(&service->access, UINT64_MAX);
-            return NULL;
-        }
-        service->broken = true; // memory is made of what the store has
+    tern_access_log_tell(&service->access, tern_service_monotonic(service));
+    atomic_store(&service->working_ms, 0);
+}
+
+// Until it leads, or has stopped.
+static void follow(struct tern_service *service)
+{
+    const struct tern_service_sharing *sharing = service->config.sharing;
+    struct turn turn;
+    while (atomic_load(&service->follows) &&
+           begin_turn(service, sharing->idle_ms(service->follower), &turn)) {
+        sharing->turn(service->follower, turn.taken);
+        end_turn(service);
     }
-    pthread_mutex_lock(&queue->lock);
-    while (!queue->stopping || queue->count > 0) {
-        uint64_t idle = idle_ms(service);
-        if (queue->count == 0 && !queue->poked && idle > 0) {
-            tern_request_queue_wait(queue, idle);
-        }
-        uint32_t count = 0;
-        struct request *taken = tern_request_queue_take(queue, BATCH_MAX, &count);
-        service->quiescing = queue->quiesce;
-        atomic_fetch_add(&service->turns, 1);
-        queue->poked = false;
-        pthread_mutex_unlock(&queue->lock);
-        atomic_store(&service->working_ms, tern_service_monotonic(service));
+}
+
+static void end_following(struct tern_service *service)
+{
+    service->quiescing = true;
+    service->config.sharing->turn(service->follower, NULL);
+    tern_access_log_tell(&service->access, UINT64_MAX);
+}
+
+// Until it has stopped.
+static void lead(struct tern_service *service)
+{
+    struct turn turn;
+    while (begin_turn(service, idle_ms(service), &turn)) {
         atomic_store(&service->turn_ms, tern_service_machine_ms());
         serve_others(service);
         if (tern_service_is_halted(service)) {
-            refuse_all(service, taken);
+            refuse_all(service, turn.taken);
             tern_service_end_work(service, TERN_ERR_IO, true);
         } else {
             take_fresh(service);
-            run_batch(service, taken, count);
+            run_batch(service, turn.taken, turn.count);
         }
-        tern_access_log_tell(&service->access, tern_service_monotonic(service));
-        atomic_store(&service->working_ms, 0);
+        end_turn(service);
         atomic_store(&service->turn_ms, 0);
-        pthread_mutex_lock(&queue->lock);
     }
-    pthread_mutex_unlock(&queue->lock);
+}
+
+// What is decided by then is stored, and no merge is left half done.
+static void end_leading(struct tern_service *service)
+{
     service->quiescing = true;
     tern_access_log_tell(&service->access, UINT64_MAX);
     if (!tern_service_is_halted(service)) {
@@ -566,6 +574,21 @@ static void *run(void *arg)
         run_batch(service, NULL, 0);
     }
     tern_service_end_work(service, TERN_ERR_BUSY, true);
+}
+
+static void *run(void *arg)
+{
+    struct tern_service *service = arg;
+    if (atomic_load(&service->follows)) {
+        follow(service);
+        if (atomic_load(&service->follows)) { // it has stopped
+            end_following(service);
+            return NULL;
+        }
+        service->broken = true; // memory is made of what the store has
+    }
+    lead(service);
+    end_leading(service);
     return NULL;
 }
 
