@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/end_to_end"), str(ROOT / "tests/postgres")]
 import cluster  # noqa: E402
 from harness import BIN, Aggregator, Workspace, check  # noqa: E402
-from following import Node  # noqa: E402
+from nodes import Node  # noqa: E402
 
 CROWD = BIN.parent / "bench-bin/bench-crowd"
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -69,7 +69,7 @@ def measure(seconds, clients, workers, aggregators, postgres=None):
     """postgres: None for one aggregator with SQLite."""
     with Workspace() as workspace:
         first = Aggregator(workspace, settings(postgres.url("&application_name=one") if postgres else "", clients)).start()
-        nodes = [Node(first, f"node{i}", postgres).start() for i in range(aggregators - 1)]
+        nodes = [Node(first, f"node{i}", postgres.url()).start().listens() for i in range(aggregators - 1)]
         pids = [first.process.pid, *(node.process.pid for node in nodes)]
         for i, pid in enumerate(pids):
             for thread in os.listdir(f"/proc/{pid}/task"):

@@ -37,20 +37,20 @@ def port_to_keep():
 
 
 class Node:
-    """One more aggregator on the database of the first, with its certificate and a folder of its own, that stands by
-    until it leads."""
+    """One more aggregator on the database of the first, with its certificate and a folder of its own. It follows the one
+    that leads; where the first's settings or its own have store.follow = no it stands by, and listens once it leads."""
 
-    def __init__(self, first, name, url, port, prefix=(), more=()):
-        """url: as Cluster.url(), without a name. prefix: the beginning of its command. more: settings."""
+    def __init__(self, first, name, url, port=0, prefix=(), more=()):
+        """url: as Cluster.url(), without a name. port: 0 until it listens where it may choose. prefix: the beginning of
+        its command. more: settings."""
         self.name, self.port = name, port
         self.log = f"node-{name}"
         self.workspace = first.workspace
-        state = self.workspace.path / name
-        os.mkdir(state)
-        self.state = state
-        given = (f"server.port={port}", f"server.port_file={state}/port", f"admin.address=unix:{state}/admin.sock",
-                 f"store.url={url}&application_name={name}", "store.follow=no", *more)
-        self.command = [*prefix, BIN / "tern-aggregator", "serve", "--config", first.config, "--state", state,
+        self.state = self.workspace.path / name
+        os.mkdir(self.state)
+        given = (f"server.port={port}", f"server.port_file={self.state}/port",
+                 f"admin.address=unix:{self.state}/admin.sock", f"store.url={url}&application_name={name}", *more)
+        self.command = [*prefix, BIN / "tern-aggregator", "serve", "--config", first.config, "--state", self.state,
                         *(part for one in given for part in ("--set", one))]
         self.process = None
         self.begin = 0
@@ -59,10 +59,12 @@ class Node:
         log = self.workspace.path / f"{self.log}.log"
         self.begin = log.stat().st_size if log.exists() else 0
         self.process = self.workspace.start(*self.command, log=self.log)
+        return self
 
     def kill(self, how=signal.SIGKILL):
+        """Returns the exit code."""
         self.process.send_signal(how)
-        self.process.wait(timeout=PATIENCE)
+        return self.process.wait(timeout=PATIENCE)
 
     def said(self):
         """Since it was started last."""
@@ -71,8 +73,14 @@ class Node:
     def waits(self):
         wait_until(f"{self.log} does not stand by", lambda: "event=stands-by" in self.said())
 
+    def listens(self, seconds=PATIENCE):
+        wait_until(f"{self.log} does not listen", lambda: "listening on" in self.said(), seconds)
+        self.port = int((self.state / "port").read_text())
+        return self
+
     def leads(self, seconds=10):
-        wait_until(f"{self.log} does not lead", lambda: "listening on" in self.said(), seconds)
+        """One that stood by."""
+        self.listens(seconds)
 
 
 def give_up(postgres, name):

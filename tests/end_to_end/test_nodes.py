@@ -3,18 +3,13 @@
 them. The model is the same as with one aggregator on SQLite, also when one that leads and one that follows are killed in
 the middle of it and PostgreSQL is restarted, and nothing that was acknowledged is lost."""
 
-import pathlib
 import re
 import signal
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "postgres"))
-import cluster  # noqa: E402
-
-from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run, skip  # noqa: E402
-from following import Node, wait_until  # noqa: E402
-from spreading_proxy import SpreadingProxy  # noqa: E402
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run, skip
+from nodes import Node, cluster, wait_until
+from spreading_proxy import SpreadingProxy
 
 CLIENTS = 3
 ROUNDS = 30
@@ -101,7 +96,7 @@ def check_nothing_is_lost(workspace, postgres):
 def undisturbed(model):
     with cluster.Cluster() as postgres, Workspace() as workspace:
         first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url("&application_name=one")}}).start()
-        nodes = [Node(first, name, postgres).start() for name in ("two", "three")]
+        nodes = [Node(first, name, postgres.url()).start().listens() for name in ("two", "three")]
         ports = [first.port, *(node.port for node in nodes)]
         proxy = SpreadingProxy(ports)
         clients = start_clients(workspace, first, proxy.port)
@@ -115,7 +110,7 @@ def undisturbed(model):
 def disturbed(model):
     with cluster.Cluster() as postgres, Workspace() as workspace:
         first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url("&application_name=one")}}).start()
-        two, three = (Node(first, name, postgres).start() for name in ("two", "three"))
+        two, three = (Node(first, name, postgres.url()).start().listens() for name in ("two", "three"))
         proxy = SpreadingProxy([first.port, two.port, three.port])
         clients = start_clients(workspace, first, proxy.port)
         goes_on(first, "the start")
@@ -126,7 +121,7 @@ def disturbed(model):
         leader, follower = (two, three) if ("two", "leads") in roles(first) else (three, two)
         follower.kill()
         goes_on(first, "a follower was killed")
-        follower.start()
+        follower.start().listens()
         proxy.ports = [first.port, leader.port, follower.port]
         postgres.stop()
         postgres.start()

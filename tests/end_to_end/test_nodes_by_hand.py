@@ -4,20 +4,15 @@ is answered at once wherever its round opens; who has enrolled with one may talk
 aggregator; a damaged update is refused alike by each; and the ledger has every byte that came and went, once."""
 
 import concurrent.futures
-import pathlib
 import random
 import struct
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "postgres"))
-import cluster  # noqa: E402
-
-from hand_client import HandClient, container  # noqa: E402
-from harness import Aggregator, Workspace, check, main, skip  # noqa: E402
-from http_by_hand import Connection, request_bytes  # noqa: E402
-from following import Node, wait_until  # noqa: E402
-from protobuf import first, message, parse  # noqa: E402
+from hand_client import HandClient, container
+from harness import Aggregator, Workspace, check, main, skip
+from http_by_hand import Connection, request_bytes
+from nodes import Node, cluster, wait_until
+from protobuf import first, message, parse
 
 WAKES_S = 1
 GIVES_UP_S = 8  # well before the aggregator that follows does
@@ -47,7 +42,7 @@ class Federation:
         self.workspace = Workspace()
         self.first = Aggregator(self.workspace, {
             **self.settings, "store": {"url": self.postgres.url("&application_name=one")}}).start()
-        self.nodes = [Node(self.first, name, self.postgres).start() for name in ("two", "three")]
+        self.nodes = [Node(self.first, name, self.postgres.url()).start().listens() for name in ("two", "three")]
         self.ports = [self.first.port, *(node.port for node in self.nodes)]
         return self
 

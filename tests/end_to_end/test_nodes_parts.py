@@ -2,18 +2,13 @@
 """Aggregators that follow sum what they check, and the one that leads joins their parts: the model is the same as with one
 aggregator on SQLite, also when one that follows is killed before it delivers, and when parts are damaged in the table."""
 
-import pathlib
 import random
 import struct
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "postgres"))
-import cluster  # noqa: E402
-
-from hand_client import HandClient, container  # noqa: E402
-from harness import Aggregator, Workspace, check, main, skip  # noqa: E402
-from following import Node, wait_until  # noqa: E402
-from protobuf import first  # noqa: E402
+from hand_client import HandClient, container
+from harness import Aggregator, Workspace, check, main, skip
+from nodes import Node, cluster, wait_until
+from protobuf import first
 
 CLIENTS = 16  # half of them by each that follows: enough that a part has fewer bytes than their bodies
 VALUES = 40 * 8 + 8
@@ -75,7 +70,7 @@ class Several:
         self.workspace = Workspace()
         self.leader = Aggregator(self.workspace, {
             **SETTINGS, "store": {"url": self.postgres.url("&application_name=one")}}).start()
-        self.two, self.three = (Node(self.leader, name, self.postgres).start() for name in ("two", "three"))
+        self.two, self.three = (Node(self.leader, name, self.postgres.url()).start().listens() for name in ("two", "three"))
         return self
 
     def __exit__(self, *failure):

@@ -35,7 +35,7 @@ class Service:
 
     def __init__(self, workspace, postgres, link):
         self.postgres, self.link = postgres, link
-        self.first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url()}})
+        self.first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url(), "follow": "no"}})
         self.near = Node(self.first, "near", postgres.far_url(), port_to_keep(), link.prefix)
         self.far = Node(self.first, "far", postgres.far_url(), port_to_keep())
         self.near.start()
