@@ -4,7 +4,7 @@
 #include "cli/state.h"
 #include "hosted/log.h"
 #include "http/ticket_sealer.h"
-#include "store/store.h"
+#include "store/ticket_keys.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>

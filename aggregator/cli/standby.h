@@ -4,7 +4,7 @@
 #define TERN_CLI_STANDBY_H
 
 #include "cli/state.h"
-#include "store/store.h"
+#include "store/nodes.h"
 #include <signal.h>
 
 #define TERN_STANDBY_NODES 16 // that are listed

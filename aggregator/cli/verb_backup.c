@@ -1,6 +1,7 @@
 // backup: a copy of the database. prune: fewer bytes in it. compact: a file of that size.
 #include "cli/state.h"
 #include "cli/verbs.h"
+#include "store/retention.h"
 
 #include <inttypes.h>
 #include <sys/stat.h>

@@ -6,6 +6,7 @@
 #include "cli/verification.h"
 
 #include "hosted/clock.h"
+#include "store/copy.h"
 #include "util/bytes.h"
 #include <inttypes.h>
 #include <libgen.h>

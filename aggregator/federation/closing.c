@@ -7,6 +7,8 @@
 #include "federation/internal.h"
 
 #include "merge/gather.h"
+#include "store/parts.h"
+#include "store/retention.h"
 #include <stdio.h>
 #include <string.h>
 

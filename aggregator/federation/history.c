@@ -5,6 +5,7 @@
 // are dropped a few at a time, in transactions that have other things to do, and rows after them.
 #include "federation/internal.h"
 #include "merge/strategy_rule.h"
+#include "store/retention.h"
 
 // Versions from one checkpoint to the next, at most: a start merges so many rounds again.
 #define CHECKPOINT_VERSIONS 16

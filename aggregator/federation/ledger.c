@@ -2,6 +2,7 @@
 
 #include "rounds/error_policy.h"
 #include "rounds/error_watch.h"
+#include "store/retention.h"
 #include <string.h>
 
 _Static_assert((int)TERN_DIRECTIVE_KEEP == (int)tern_ErrorDirective_ERROR_KEEP &&

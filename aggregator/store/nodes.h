@@ -26,6 +26,18 @@ struct tern_db_answer {
 
 // --- Who is there, and what they tell each other
 
+// Who serves a database that several may serve: one leads, the others follow or stand by.
+struct tern_db_node {
+    char name[TERN_DB_NODE_MAX];
+    char address[48]; // empty: it came by a socket of the database's own machine
+    bool leads;
+    bool follows;      // it takes requests for the one that leads
+    uint64_t since_ms; // it is connected
+};
+// Up to `most` of them, the leader first; none of a database in a file.
+TERN_MUST_USE enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes,
+                                             size_t most, size_t *count);
+
 #define TERN_DB_NODE_NUMBER_MAX 0x1fffffffu // of the numbers of nodes, which begin at 1
 
 // From here on who looks at the nodes sees that the one which waits by this connection for tern_db_hold() follows, or that

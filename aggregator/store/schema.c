@@ -1,6 +1,8 @@
 #include "store/schema.h"
 
 #include "store/nodes.h"
+#include "store/parts.h"
+#include "store/ticket_keys.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -299,26 +299,6 @@ bool tern_db_is_displaced(const struct tern_db *db)
     return tern_sql_is_displaced(db->sql);
 }
 
-enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes, size_t most,
-                               size_t *count)
-{
-    const char *text = tern_sql_dialect(db->sql)->nodes;
-    *count = 0;
-    if (text == NULL) {
-        return TERN_OK;
-    }
-    struct tern_query query = tern_query_read(db->sql, text);
-    while (*count < most && tern_query_row(&query)) {
-        struct tern_db_node *node = &nodes[(*count)++];
-        tern_query_text(&query, node->name, sizeof node->name);
-        tern_query_text(&query, node->address, sizeof node->address);
-        node->leads = tern_query_number(&query, 1) == 1;
-        node->follows = tern_query_number(&query, 1) == 1;
-        node->since_ms = tern_query_u64(&query);
-    }
-    return tern_query_end(&query);
-}
-
 const char *tern_db_path(const struct tern_db *db)
 {
     return tern_sql_path(db->sql);

@@ -1,7 +1,8 @@
 // What the aggregator keeps: clients, rounds, updates, error ledger, replicas, downloads, schedule
 // and meter. Declared for the round machine and the admin side. Behaviour is stated per operation,
 // so that another database can take its place: sql.h says what is asked of one. The members of the
-// structs are the columns of tables/*.def.
+// structs are the columns of tables/*.def. What few need stands in headers of its own: nodes.h, parts.h,
+// ticket_keys.h, retention.h, copy.h.
 //
 // Thread rule: one tern_db is used by one thread. Several processes may have the same file open:
 // the service and the command line do. Every write happens between tern_db_begin() and
@@ -126,17 +127,6 @@ TERN_MUST_USE enum tern_result tern_db_hold(struct tern_db *db);
 // it any more, and what it does fails.
 bool tern_db_is_displaced(const struct tern_db *db);
 
-// Who serves a database that several may serve: one leads, the others follow or stand by.
-struct tern_db_node {
-    char name[TERN_DB_NODE_MAX];
-    char address[48]; // empty: it came by a socket of the database's own machine
-    bool leads;
-    bool follows;      // it takes requests for the one that leads
-    uint64_t since_ms; // it is connected
-};
-// Up to `most` of them, the leader first; none of a database in a file.
-TERN_MUST_USE enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes,
-                                             size_t most, size_t *count);
 void tern_db_close(struct tern_db *db);
 const char *tern_db_path(const struct tern_db *db); // until it is closed
 const char *tern_db_error(const struct tern_db *db);
@@ -187,32 +177,6 @@ TERN_MUST_USE enum tern_result tern_db_settle(struct tern_db *db);
 // TERN_ERR_NOT_FOUND  there is no file `from`; TERN_ERR_CONFLICT  `to` is there already
 // TERN_ERR_STATE      it has a log beside it: it is in use, or was when it was copied
 TERN_MUST_USE enum tern_result tern_db_copy(const char *from, const char *to, char why[256]);
-
-// What tern_db_copy_state() made of a table.
-struct tern_db_copied_table {
-    const char *name;
-    uint64_t rows;
-    uint64_t bytes; // of their values
-    uint8_t
-        sha256[TERN_SHA256_SIZE]; // of all rows in the order of their keys, in any database alike
-};
-struct tern_db_copying {
-    // Of a table that is being copied, or compared; NULL: nobody looks
-    void (*progress)(void *ctx, const char *doing, const char *table, uint64_t rows);
-    // Looks at the copy, before it appears; NULL: nobody does. why: a sentence on any failure
-    enum tern_result (*check)(void *ctx, struct tern_db *copy, char why[256]);
-    // Once it has appeared, of each table; NULL: nobody asks
-    void (*made)(void *ctx, const struct tern_db_copied_table *table);
-    void *ctx;
-};
-// Copies all that the database holds, as it is at one moment, into a new one at `path`, of the same kind or another,
-// which appears at the end: whole, and compared, or not at all. Takes the memory of one row, of a part of weights, or
-// of 4 MiB of a body. `from`: outside of transactions
-// TERN_ERR_CONFLICT  there is something at `path` already
-// TERN_ERR_STATE     others wrote to `from` meanwhile; TERN_ERR_CORRUPT  what was written is read otherwise
-// Errors of how->check()
-TERN_MUST_USE enum tern_result tern_db_copy_state(struct tern_db *from, const char *path,
-                                                  const struct tern_db_copying *how, char why[256]);
 
 // Makes `file`, settled and closed, take the place of the database `path` at once and durably. What was
 // there, its log included, gets the names that begin with `kept`. Where the old one is settled, a kill or a
@@ -320,24 +284,6 @@ TERN_MUST_USE enum tern_result tern_db_psk_put(struct tern_db *db, uint64_t clie
 // In client order.
 struct tern_db_rows *tern_db_psks(struct tern_db *db);
 
-// Keys of TLS session tickets that several services share, as bytes that only who has the private key of that
-// id can open (http/ticket_sealer.h).
-struct tern_db_ticket_keys {
-#define COLUMN TERN_MEMBER
-#include "store/tables/ticket_keys.def"
-};
-// The first `size` bytes of them. TERN_ERR_NOT_FOUND
-TERN_MUST_USE enum tern_result tern_db_ticket_keys_get(struct tern_db *db,
-                                                       const uint8_t sealer[TERN_SHA256_SIZE],
-                                                       uint8_t *sealed, size_t size, size_t *len);
-// In the place of those that there are.
-TERN_MUST_USE enum tern_result tern_db_ticket_keys_put(struct tern_db *db,
-                                                       const uint8_t sealer[TERN_SHA256_SIZE],
-                                                       const uint8_t *sealed, size_t len,
-                                                       uint64_t now_ms);
-// Forgets those that nobody has put since.
-TERN_MUST_USE enum tern_result tern_db_ticket_keys_drop(struct tern_db *db, uint64_t before_ms);
-
 struct tern_db_code {
 #define COLUMN TERN_MEMBER
 #include "store/tables/codes.def"
@@ -444,59 +390,6 @@ TERN_MUST_USE enum tern_result
 tern_db_update_show(struct tern_db *db, uint32_t round, uint64_t client,
                     enum tern_result (*visit)(void *ctx, const struct tern_db_update *update),
                     void *ctx);
-
-// --- Partial sums of the open round, made by nodes (merge/part.h)
-
-#define TERN_DB_PIECE_BYTES (UINT32_C(4) << 20) // of a part, at most
-
-// A piece of a part.
-struct tern_db_part {
-#define COLUMN TERN_MEMBER
-#include "store/tables/parts.def"
-};
-// Forgets the node's part of that round, whole or not.
-TERN_MUST_USE enum tern_result tern_db_part_drop(struct tern_db *db, uint32_t round,
-                                                 const char *node);
-// Inserts or replaces a piece.
-// TERN_ERR_CONFLICT  the round is not open; TERN_ERR_TOO_LARGE  above TERN_DB_PIECE_BYTES
-TERN_MUST_USE enum tern_result tern_db_part_put(struct tern_db *db,
-                                                const struct tern_db_part *piece);
-// Up to `most` of the parts of a round that are whole, in node order: their pieces 0 without the body.
-TERN_MUST_USE enum tern_result tern_db_parts(struct tern_db *db, uint32_t round,
-                                             struct tern_db_part *parts, size_t most,
-                                             size_t *count);
-// Shows one piece; its body is valid during the call only. Returns what show returned. NOT_FOUND
-TERN_MUST_USE enum tern_result
-tern_db_part_show(struct tern_db *db, uint32_t round, const char *node, uint32_t piece,
-                  enum tern_result (*show)(void *ctx, const struct tern_db_part *piece), void *ctx);
-// A round was closed: forgets its parts, and what came of earlier rounds after their close.
-TERN_MUST_USE enum tern_result tern_db_parts_drop(struct tern_db *db, uint32_t round);
-
-// --- Retention: of old rounds the bodies of updates go, then rows of which no sum is left to be made
-
-// Bytes of the bodies of all updates received so far, dropped or not.
-TERN_MUST_USE enum tern_result tern_db_received_bytes(struct tern_db *db, uint64_t *bytes);
-// The first round until whose commit `received` bytes had come, or the last committed one; not
-// before the last that is pruned. 0 = none.
-TERN_MUST_USE enum tern_result tern_db_prune_goal(struct tern_db *db, uint64_t received,
-                                                  uint32_t *round);
-// From here on the rounds up to `last` are pruned: they cannot be replayed any more. Those after the
-// version that the global model is kept of are not, since later versions are made from it. Bodies
-// are there until tern_db_prune_some() has dropped them.
-TERN_MUST_USE enum tern_result tern_db_prune(struct tern_db *db, uint32_t last);
-// Drops bodies of updates that count in pruned rounds, the oldest first, until they had `bytes` or
-// were 1,000. When none are left: of one pruned round, unless it is among the `newest` rounds, up to
-// 1,000 each of updates, assignments and rows of the meter, but those of a client whose last update was
-// for that round, by the error ledger. *more: there may be others.
-TERN_MUST_USE enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes,
-                                                  uint32_t newest, bool *more);
-// Drops what is still kept of a client's update for `round`, if the other rows of that round were
-// dropped. For when a later one of the client is accepted: it has the answer to the one before.
-TERN_MUST_USE enum tern_result tern_db_prune_last(struct tern_db *db, uint64_t client,
-                                                  uint32_t round);
-// Gives up to `bytes` of the space that was freed in the file back to the file system. *more: there
-// is more of it, and it can be given back.
-TERN_MUST_USE enum tern_result tern_db_shrink_some(struct tern_db *db, uint64_t bytes, bool *more);
 
 // --- Model state
 

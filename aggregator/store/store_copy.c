@@ -2,6 +2,7 @@
 // in the order of their keys. What was written is read again and compared before it appears.
 //
 // Indexes and triggers come behind the rows: they are made faster so, and triggers would count what is counted.
+#include "store/copy.h"
 #include "store/schema.h"
 
 #include <stdio.h>

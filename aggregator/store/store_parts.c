@@ -1,4 +1,5 @@
 // Partial sums of the open round, in pieces.
+#include "store/parts.h"
 #include "store/table.h"
 
 #include <string.h>

@@ -3,6 +3,7 @@
 // A round that is pruned is marked so before the first of its bodies is dropped, so that one that is
 // missing in any other round was lost. Updates are stored in the order in which they come and count
 // in the round that is open then, so that the oldest bodies are those of the oldest rounds.
+#include "store/retention.h"
 #include "store/table.h"
 
 #define BODIES_AT_ONCE 1000

@@ -1,4 +1,5 @@
 // Keys of TLS session tickets, which the store cannot read.
+#include "store/ticket_keys.h"
 #include "store/table.h"
 
 #include <string.h>

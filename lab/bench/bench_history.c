@@ -2,7 +2,7 @@
 // 1,000 clients has reported in every round; the bodies of updates were pruned. Prints one line of
 // JSON: how many updates a second that was, and how long CRC-32C of a part of a vector takes,
 // against a copy of it.
-#include "store/store.h"
+#include "store/retention.h"
 #include "util/crc32c.h"
 
 #include <stdio.h>

@@ -43,7 +43,7 @@ TABLES = ["shared/hosted/input.h", "shared/hosted/csv.h", "shared/hosted/csv_col
 CLIENT_CORE = ["client/phases/", "client/client.h", "client/ports.h", "client/core.h",
                "client/defaults.h"]
 ROUNDS = ["aggregator/rounds/", "aggregator/strategies/", "aggregator/downloads/",
-          "aggregator/store/store.h"]
+          "aggregator/store/store.h", "aggregator/store/parts.h", "aggregator/store/retention.h"]
 # Each knows those before it.
 MERGE = PURE_SHARED + ["shared/hosted/"] + ROUNDS
 CATCHUP = MERGE + ["aggregator/merge/"]

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "one_harness.h"
+#include "store/retention.h"
 #include "store/run_sql.h"
 
 static void open_store(void)

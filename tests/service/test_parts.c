@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "one_harness.h"
+#include "store/parts.h"
 #include "store/run_sql.h"
 #include "watched_log.h"
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "one_harness.h"
+#include "store/retention.h"
 #include "store/run_sql.h"
 #include "watched_log.h"
 

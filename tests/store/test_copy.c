@@ -1,5 +1,6 @@
 // The whole state in another database, of the same kind and of the other one: what is in it, what goes on from it, and
 // that nothing appears where something went wrong.
+#include "store/copy.h"
 #include "store/fixture.h"
 #include "store/run_sql.h"
 

@@ -1,5 +1,6 @@
 // The meter and the totals: what store.h promises of each.
 #include "store/fixture.h"
+#include "store/retention.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 // Rounds, assignments and updates: what store.h promises of each.
 #include "store/fixture.h"
+#include "store/retention.h"
 #include "store/run_sql.h"
 #include "tests/postgres/place.h"
 

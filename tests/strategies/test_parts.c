@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "service/watched_log.h"
+#include "store/parts.h"
 
 #define UPDATES 30
 #define NODES 5
