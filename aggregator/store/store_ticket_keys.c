@@ -1,6 +1,6 @@
 // Keys of TLS session tickets, which the store cannot read.
-#include "store/ticket_keys.h"
 #include "store/table.h"
+#include "store/ticket_keys.h"
 
 #include <string.h>
 
