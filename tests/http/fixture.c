@@ -267,6 +267,7 @@ static void make_folder(struct fixture *fixture)
     snprintf(fixture->folder, sizeof fixture->folder, "/tmp/tern-http-XXXXXX");
     must(mkdtemp(fixture->folder) != NULL, "no temporary folder");
     snprintf(fixture->certificate, sizeof fixture->certificate, "%s/server.pem", fixture->folder);
+    snprintf(fixture->root, sizeof fixture->root, "%s/ca.pem", fixture->folder);
     snprintf(fixture->private_key, sizeof fixture->private_key, "%s/server.key", fixture->folder);
     snprintf(fixture->tickets, sizeof fixture->tickets, "%s/tickets", fixture->folder);
 }
@@ -314,6 +315,13 @@ void fixture_restart(struct fixture *fixture, struct tern_http_config *config)
 {
     tern_http_stop(fixture->server, 1000);
     launch(fixture, config);
+}
+
+struct tern_http_counters fixture_counters(const struct fixture *fixture)
+{
+    struct tern_http_counters counters;
+    tern_http_counters(fixture->server, &counters);
+    return counters;
 }
 
 static void remove_folder(const char *folder)

@@ -28,6 +28,7 @@
 struct fixture {
     char folder[64];
     char certificate[96];
+    char root[96]; // of the CA, for clients over TLS
     char private_key[96];
     char tickets[96];
     struct tern_http_server *server;
@@ -62,6 +63,9 @@ void fixture_stop(struct fixture *fixture);
 
 // The same folder and certificate, a new listener.
 void fixture_restart(struct fixture *fixture, struct tern_http_config *config);
+
+// Of the listener that runs.
+struct tern_http_counters fixture_counters(const struct fixture *fixture);
 
 // Waits until an exchange is held, at most five seconds. False when none came.
 bool fixture_wait_held(struct fixture *fixture);

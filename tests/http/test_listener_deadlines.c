@@ -59,13 +59,6 @@ static void pass(uint64_t ms)
     settle();
 }
 
-static struct tern_http_counters counters(void)
-{
-    struct tern_http_counters counters;
-    tern_http_counters(fixture.server, &counters);
-    return counters;
-}
-
 static void expect_reply(struct client *client, int status)
 {
     struct client_reply reply = client_receive(client, false);
@@ -87,7 +80,7 @@ static void test_slow_request_is_told_408(void **state)
     settle(); // what is read with the first of the body buys time as well
     // A byte now and then must not keep either of them open.
     for (int i = 0; i < 16; i++) {
-        assert_int_equal(counters().timeouts, i < 15 ? 0 : 1);
+        assert_int_equal(fixture_counters(&fixture).timeouts, i < 15 ? 0 : 1);
         (void)client_send_text(&header,
                                i == 0 ? "G" : (i == 1 ? "ET / HTTP/1.1\r\nHost: h\r\nX: " : "x"));
         (void)client_send_text(&body, "x"); // buys 2 ms
@@ -96,7 +89,7 @@ static void test_slow_request_is_told_408(void **state)
     expect_reply(&header, 408);
     expect_reply(&body, 408);
     assert_int_equal(fixture.requests_seen, 0);
-    assert_int_equal(counters().timeouts, 2);
+    assert_int_equal(fixture_counters(&fixture).timeouts, 2);
     client_close(&header);
     client_close(&body);
 }
@@ -119,7 +112,7 @@ static void test_slow_but_steady_body_arrives(void **state)
     settle();
     assert_true(client_send(&stalled, part, sizeof part)); // buys 200 ms
     for (int i = 0; i < 40; i++) {                         // 2,000 bytes per second for 4 s
-        assert_int_equal(counters().timeouts, i < 22 ? 0 : 1);
+        assert_int_equal(fixture_counters(&fixture).timeouts, i < 22 ? 0 : 1);
         assert_true(client_send(&steady, part, sizeof part));
         pass(100);
     }
@@ -153,7 +146,7 @@ static void test_idle_connection_is_closed_and_a_busy_one_is_not(void **state)
     assert_true(client_sees_end(&idle, 10000));
     fixture_release(&fixture); // a reply may take as long as the handler likes
     expect_reply(&pending, 200);
-    assert_int_equal(counters().timeouts, 0); // an idle end is no fault
+    assert_int_equal(fixture_counters(&fixture).timeouts, 0); // an idle end is no fault
     client_close(&idle);
     client_close(&busy);
     client_close(&pending);
@@ -169,11 +162,11 @@ static void test_stalled_handshake_is_cut(void **state)
     assert_true(client_open(&partial, fixture.port, NULL));
     assert_true(client_send(&partial, "\x16\x03\x01\x00\xff", 5));
     pass(999);
-    assert_int_equal(counters().connections_open, 2);
+    assert_int_equal(fixture_counters(&fixture).connections_open, 2);
     pass(1);
     assert_true(client_sees_end(&silent, 8000));
     assert_true(client_sees_end(&partial, 8000));
-    assert_int_equal(counters().timeouts, 2);
+    assert_int_equal(fixture_counters(&fixture).timeouts, 2);
     client_close(&silent);
     client_close(&partial);
 }
@@ -191,12 +184,12 @@ static void test_peer_that_does_not_read_is_cut(void **state)
         assert_true(client_send_text(&client, "GET /blob HTTP/1.1\r\nHost: h\r\n\r\n"));
     }
     pass(1499);
-    assert_int_equal(counters().connections_open, 1);
-    for (int i = 0; i < 10 && counters().connections_open > 0; i++) {
+    assert_int_equal(fixture_counters(&fixture).connections_open, 1);
+    for (int i = 0; i < 10 && fixture_counters(&fixture).connections_open > 0; i++) {
         pass(1500); // the kernel may have taken something late
     }
-    assert_int_equal(counters().connections_open, 0);
-    assert_int_equal(counters().timeouts, 1);
+    assert_int_equal(fixture_counters(&fixture).connections_open, 0);
+    assert_int_equal(fixture_counters(&fixture).timeouts, 1);
     client_close(&client);
 }
 
@@ -224,7 +217,7 @@ static void test_slow_reader_gets_everything(void **state)
     }
     assert_true(received >= size);
     assert_true(clock_ms > 3000);
-    assert_int_equal(counters().timeouts, 0);
+    assert_int_equal(fixture_counters(&fixture).timeouts, 0);
     free(body);
     client_close(&client);
 }
@@ -248,7 +241,7 @@ static void test_drain_is_bounded(void **state)
     }
     assert_true(sent < (16u << 20)); // cut long before all was taken
     pass(4999);
-    assert_int_equal(counters().connections_open, 1);
+    assert_int_equal(fixture_counters(&fixture).connections_open, 1);
     pass(1);
     assert_true(fixture_wait_idle(&fixture)); // though `lingering` never closes
     client_close(&lingering);

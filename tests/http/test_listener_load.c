@@ -18,7 +18,6 @@
 #define IDLE_BYTES_MAX 60000u
 
 static struct fixture fixture;
-static char root[96];
 
 static int start(void **state)
 {
@@ -27,7 +26,6 @@ static int start(void **state)
     (void)state;
     (void)setrlimit(RLIMIT_NOFILE, &files);
     fixture_start(&fixture, &config, false);
-    snprintf(root, sizeof root, "%s/ca.pem", fixture.folder);
     return 0;
 }
 
@@ -60,7 +58,7 @@ static pid_t fork_idle_clients(int count, int ready, int done)
     }
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
-    struct tls_client_settings settings = {.root = root, .session = &session};
+    struct tls_client_settings settings = {.root = fixture.root, .session = &session};
     struct client *clients = calloc((size_t)count, sizeof *clients);
     char request[9000];
     memset(request, 'x', sizeof request);
@@ -92,7 +90,7 @@ static void test_idle_connections_are_small(void **state)
     assert_int_equal(pipe(ready), 0);
     assert_int_equal(pipe(done), 0);
     // The first ones warm the allocator up.
-    struct tls_client_settings settings = {.root = root};
+    struct tls_client_settings settings = {.root = fixture.root};
     struct client warm;
     assert_true(client_open(&warm, fixture.port, &settings));
     client_close(&warm);
@@ -154,7 +152,7 @@ static void *work(void *argument)
     struct worker *worker = argument;
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
-    struct tls_client_settings settings = {.root = root, .session = &session};
+    struct tls_client_settings settings = {.root = fixture.root, .session = &session};
     struct client client = {.fd = -1};
     for (unsigned i = 0; i < REQUESTS; i++) {
         if (i % 50 == 0) {

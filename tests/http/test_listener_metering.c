@@ -16,13 +16,11 @@
 #define HEADER_BYTES 52u // IPv4, TCP, timestamps
 
 static struct fixture fixture;
-static char root[96];
 
 static void begin(bool plain)
 {
     struct tern_http_config config = {0};
     fixture_start(&fixture, &config, plain);
-    snprintf(root, sizeof root, "%s/ca.pem", fixture.folder);
 }
 
 static struct tcp_info counted_by(const struct client *client)
@@ -124,7 +122,7 @@ static void test_totals_over_tls_with_handshake(void **state)
 {
     (void)state;
     begin(false);
-    struct tls_client_settings settings = {.root = root};
+    struct tls_client_settings settings = {.root = fixture.root};
     struct client client;
     assert_true(client_open(&client, fixture.port, &settings));
     uint64_t sent = tls_client_bytes_sent(client.tls);
@@ -159,7 +157,7 @@ static void test_resumed_handshake_is_told_from_the_request_behind_it(void **sta
     begin(false);
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
-    struct tls_client_settings settings = {.root = root, .session = &session};
+    struct tls_client_settings settings = {.root = fixture.root, .session = &session};
     struct client client;
     assert_true(client_open(&client, fixture.port, &settings));
     client_close(&client);

@@ -20,21 +20,17 @@ static void begin(struct tern_http_limits limits)
     fixture_start(&fixture, &config, true);
 }
 
-static struct tern_http_counters counters(void)
-{
-    struct tern_http_counters now;
-    tern_http_counters(fixture.server, &now);
-    return now;
-}
-
 // Returns when the listener has the connection.
 static struct client open_client(void)
 {
     struct client client;
-    const uint64_t before = counters().connections_accepted + counters().connections_refused;
+    const uint64_t before = fixture_counters(&fixture).connections_accepted +
+                            fixture_counters(&fixture).connections_refused;
     assert_true(client_open(&client, fixture.port, NULL));
     for (int i = 0; i < 5000; i++) {
-        if (counters().connections_accepted + counters().connections_refused > before) {
+        if (fixture_counters(&fixture).connections_accepted +
+                fixture_counters(&fixture).connections_refused >
+            before) {
             return client;
         }
         sleep_ms(1);
@@ -66,9 +62,9 @@ static void test_the_idlest_stranger_makes_room(void **state)
     assert_int_equal(client_ask(&known, ANONYMOUS, NULL), 200);
     assert_int_equal(client_ask(&first, ANONYMOUS, NULL), 200);
     assert_int_equal(client_ask(&newcomer, ANONYMOUS, NULL), 200);
-    assert_int_equal(counters().connections_displaced, 2);
-    assert_int_equal(counters().connections_refused, 0);
-    assert_int_equal(counters().connections_open, 4);
+    assert_int_equal(fixture_counters(&fixture).connections_displaced, 2);
+    assert_int_equal(fixture_counters(&fixture).connections_refused, 0);
+    assert_int_equal(fixture_counters(&fixture).connections_open, 4);
     struct client *all[] = {&known, &first, &silent, &wrong, &newcomer, &another};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         client_close(all[i]);
@@ -104,8 +100,8 @@ static void test_known_clients_keep_their_places(void **state)
     assert_true(client_sees_end(&newcomer, 5000));
     assert_int_equal(client_ask(&one, ANONYMOUS, NULL), 200);
     assert_int_equal(client_ask(&two, ANONYMOUS, NULL), 200);
-    assert_int_equal(counters().connections_refused, 1);
-    assert_int_equal(counters().connections_displaced, 0);
+    assert_int_equal(fixture_counters(&fixture).connections_refused, 1);
+    assert_int_equal(fixture_counters(&fixture).connections_displaced, 0);
     client_close(&one);
     client_close(&two);
     client_close(&newcomer);
@@ -142,7 +138,7 @@ static void test_an_address_displaces_nobody_beyond_its_share(void **state)
     assert_true(client_sees_end(&third, 5000));
     assert_int_equal(client_ask(&one, ANONYMOUS, NULL), 200);
     assert_int_equal(client_ask(&two, ANONYMOUS, NULL), 200);
-    assert_int_equal(counters().connections_refused, 1);
+    assert_int_equal(fixture_counters(&fixture).connections_refused, 1);
     client_close(&one);
     client_close(&two);
     client_close(&third);
@@ -166,8 +162,8 @@ static void test_newcomers_come_in_on_every_loop(void **state)
         client_close(&stranger);
         stranger = newcomer;
     }
-    assert_int_equal(counters().connections_refused, 0);
-    assert_int_equal(counters().connections_displaced, 32);
+    assert_int_equal(fixture_counters(&fixture).connections_refused, 0);
+    assert_int_equal(fixture_counters(&fixture).connections_displaced, 32);
     for (size_t i = 0; i < 7; i++) {
         assert_int_equal(client_ask(&known[i], ANONYMOUS, NULL), 200);
         client_close(&known[i]);
@@ -189,7 +185,7 @@ static void test_a_client_keeps_its_newest_connections(void **state)
     assert_int_equal(client_ask(&second, WITH_TOKEN, NULL), 200);
     assert_int_equal(client_ask(&third, WITH_TOKEN, NULL), 200);
     assert_int_equal(client_ask(&anonymous, ANONYMOUS, NULL), 200);
-    assert_int_equal(counters().connections_displaced, 1);
+    assert_int_equal(fixture_counters(&fixture).connections_displaced, 1);
     client_close(&anonymous);
     client_close(&first);
     client_close(&second);

@@ -20,7 +20,6 @@ static const int CERTIFICATE_SUITES[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_P
 
 static struct fixture fixture;
 static struct tern_http_config config;
-static char root[96];
 static uint8_t key_of_7[TERN_HTTP_PSK_SIZE];
 static uint8_t other_key[TERN_HTTP_PSK_SIZE];
 
@@ -44,7 +43,6 @@ static int start(void **state)
 {
     (void)state;
     fixture_start(&fixture, &config, false);
-    snprintf(root, sizeof root, "%s/ca.pem", fixture.folder);
     memset(key_of_7, 7, sizeof key_of_7);
     memset(other_key, 8, sizeof other_key);
     offer_psk(true);
@@ -70,18 +68,11 @@ static int only_7_has_a_key(void **state)
 static struct tls_client_settings settings_of(const char *identity, const uint8_t *key,
                                               mbedtls_ssl_session *session)
 {
-    return (struct tls_client_settings){.root = root,
+    return (struct tls_client_settings){.root = fixture.root,
                                         .ciphersuites = PSK_SUITES,
                                         .session = session,
                                         .identity = identity,
                                         .key = key};
-}
-
-static struct tern_http_counters counters(void)
-{
-    struct tern_http_counters now;
-    tern_http_counters(fixture.server, &now);
-    return now;
 }
 
 static void assert_is(struct client *client, const char *who)
@@ -122,7 +113,7 @@ static void test_the_handshake_names_the_client(void **state)
     assert_is(&client, "7");
     assert_is(&client, "7");
     client_close(&client);
-    settings = (struct tls_client_settings){.root = root};
+    settings = (struct tls_client_settings){.root = fixture.root};
     assert_true(client_open(&client, fixture.port, &settings));
     assert_is(&client, "0");
     client_close(&client);
@@ -144,7 +135,7 @@ static void test_wrong_keys_and_unknown_identities_fail_alike(void **state)
                                              "070",
                                              "4294967303",            // 7 + 2^32
                                              "18446744073709551623"}; // 7 + 2^64
-    uint64_t failed = counters().handshakes_failed;
+    uint64_t failed = fixture_counters(&fixture).handshakes_failed;
     size_t count = sizeof identities / sizeof identities[0];
     for (size_t i = 0; i < count; i++) {
         int alert = 0;
@@ -157,7 +148,7 @@ static void test_wrong_keys_and_unknown_identities_fail_alike(void **state)
         assert_int_equal(alert, ALERT_BAD_RECORD_MAC);
     }
     assert_true(fixture_wait_idle(&fixture));
-    assert_int_equal(counters().handshakes_failed - failed, count);
+    assert_int_equal(fixture_counters(&fixture).handshakes_failed - failed, count);
 }
 
 static void test_who_can_verify_the_certificate_does(void **state)
@@ -200,14 +191,14 @@ static void test_a_ticket_says_whose_it_is(void **state)
     keep_session(&session, key_of_7);
     struct tls_client_settings settings = settings_of("7", key_of_7, &session);
     for (int restart = 0; restart < 2; restart++) {
-        uint64_t resumed = counters().handshakes_resumed;
+        uint64_t resumed = fixture_counters(&fixture).handshakes_resumed;
         struct client client;
         for (int i = 0; i < 5; i++) {
             assert_true(client_open(&client, fixture.port, &settings));
             assert_is(&client, "7");
             client_close(&client);
         }
-        assert_int_equal(counters().handshakes_resumed - resumed, 5);
+        assert_int_equal(fixture_counters(&fixture).handshakes_resumed - resumed, 5);
         offer_psk(true);
     }
     mbedtls_ssl_session_free(&session);
@@ -226,11 +217,11 @@ static void test_no_ticket_outlives_its_key(void **state)
     give_key(7, other_key);
     assert_false(client_open(&client, fixture.port, &settings));
     settings.key = other_key;
-    uint64_t resumed = counters().handshakes_resumed;
+    uint64_t resumed = fixture_counters(&fixture).handshakes_resumed;
     assert_true(client_open(&client, fixture.port, &settings));
     assert_is(&client, "7");
     client_close(&client);
-    assert_int_equal(counters().handshakes_resumed, resumed);
+    assert_int_equal(fixture_counters(&fixture).handshakes_resumed, resumed);
     mbedtls_ssl_session_free(&session);
 }
 
@@ -245,7 +236,7 @@ static void resume_under(int suite, const uint8_t *key)
     struct tls_client_settings settings = settings_of("7", key_of_7, &session);
     settings.ciphersuites = suites;
     session.ciphersuite = suite;
-    uint64_t failed = counters().handshakes_failed;
+    uint64_t failed = fixture_counters(&fixture).handshakes_failed;
     uint32_t asked = fixture.requests_seen;
     if (client_open(&client, fixture.port, &settings)) {
         (void)client_send_text(&client, "GET /who HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -253,7 +244,7 @@ static void resume_under(int suite, const uint8_t *key)
         client_close(&client);
     }
     assert_true(fixture_wait_idle(&fixture));
-    assert_int_equal(counters().handshakes_failed - failed, 1);
+    assert_int_equal(fixture_counters(&fixture).handshakes_failed - failed, 1);
     assert_int_equal(fixture.requests_seen, asked);
     mbedtls_ssl_session_free(&session);
 }
@@ -294,7 +285,7 @@ static void test_handshake_costs(void **state)
     (void)state;
     uint64_t full[2];
     uint64_t resumed[2];
-    measure("ECDSA", (struct tls_client_settings){.root = root}, &full[0], &resumed[0]);
+    measure("ECDSA", (struct tls_client_settings){.root = fixture.root}, &full[0], &resumed[0]);
     measure("PSK", settings_of("7", key_of_7, NULL), &full[1], &resumed[1]);
     assert_true(full[1] + 400 < full[0]); // no certificate, no signature
     assert_in_range(resumed[1], 200, resumed[0] + 12);
@@ -306,7 +297,7 @@ static void test_a_client_keeps_its_place(void **state)
     (void)state;
     struct tern_http_config small = config;
     struct tls_client_settings proven = settings_of("7", key_of_7, NULL);
-    struct tls_client_settings anyone = {.root = root, .ciphersuites = CERTIFICATE_SUITES};
+    struct tls_client_settings anyone = {.root = fixture.root, .ciphersuites = CERTIFICATE_SUITES};
     struct client client;
     struct client newcomer;
     small.threads = 1;

@@ -20,13 +20,11 @@
 
 static struct fixture fixture;
 static struct tern_http_config config;
-static char root[96];
 
 static int start(void **state)
 {
     (void)state;
     fixture_start(&fixture, &config, false);
-    snprintf(root, sizeof root, "%s/ca.pem", fixture.folder);
     return 0;
 }
 
@@ -35,13 +33,6 @@ static int stop(void **state)
     (void)state;
     fixture_stop(&fixture);
     return 0;
-}
-
-static struct tern_http_counters counters(void)
-{
-    struct tern_http_counters now;
-    tern_http_counters(fixture.server, &now);
-    return now;
 }
 
 static uint64_t bytes_of(const struct client *client)
@@ -66,7 +57,7 @@ static void not_found(void *ctx, struct tern_http_exchange *exchange)
 static void test_requests_over_tls(void **state)
 {
     (void)state;
-    struct tls_client_settings settings = {.root = root};
+    struct tls_client_settings settings = {.root = fixture.root};
     struct client client;
     assert_true(client_open(&client, fixture.port, &settings));
     for (int i = 0; i < 20; i++) {
@@ -85,7 +76,7 @@ static void test_handshake_costs(void **state)
     (void)state;
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
-    struct tls_client_settings settings = {.root = root, .session = &session};
+    struct tls_client_settings settings = {.root = fixture.root, .session = &session};
     struct client client;
     assert_true(client_open(&client, fixture.port, &settings));
     uint64_t full = bytes_of(&client);
@@ -114,19 +105,19 @@ static void test_tickets_work_on_every_loop_and_after_a_restart(void **state)
     (void)state;
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
-    struct tls_client_settings settings = {.root = root, .session = &session};
+    struct tls_client_settings settings = {.root = fixture.root, .session = &session};
     struct client client;
     assert_true(client_open(&client, fixture.port, &settings));
     ask_once(&client); // the server has counted the handshake by now
     client_close(&client);
     for (int restart = 0; restart < 2; restart++) {
-        struct tern_http_counters before = counters();
+        struct tern_http_counters before = fixture_counters(&fixture);
         for (int i = 0; i < 20; i++) {
             assert_true(client_open(&client, fixture.port, &settings));
             ask_once(&client);
             client_close(&client);
         }
-        struct tern_http_counters after = counters();
+        struct tern_http_counters after = fixture_counters(&fixture);
         assert_int_equal(after.handshakes_resumed - before.handshakes_resumed, 20);
         assert_int_equal(after.handshakes_full, before.handshakes_full);
         if (restart == 0) {
@@ -144,7 +135,7 @@ static void test_ticket_under_lost_keys_falls_back_to_a_full_handshake(void **st
     (void)state;
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
-    struct tls_client_settings settings = {.root = root, .session = &session};
+    struct tls_client_settings settings = {.root = fixture.root, .session = &session};
     struct client client;
     assert_true(client_open(&client, fixture.port, &settings));
     client_close(&client);
@@ -153,13 +144,13 @@ static void test_ticket_under_lost_keys_falls_back_to_a_full_handshake(void **st
     assert_true(client_open(&client, fixture.port, &settings));
     ask_once(&client);
     client_close(&client);
-    assert_int_equal(counters().handshakes_full, 1);
-    assert_int_equal(counters().handshakes_resumed, 0);
+    assert_int_equal(fixture_counters(&fixture).handshakes_full, 1);
+    assert_int_equal(fixture_counters(&fixture).handshakes_resumed, 0);
     // The ticket given instead is good.
     assert_true(client_open(&client, fixture.port, &settings));
     client_close(&client);
     assert_true(fixture_wait_idle(&fixture));
-    assert_int_equal(counters().handshakes_resumed, 1);
+    assert_int_equal(fixture_counters(&fixture).handshakes_resumed, 1);
     mbedtls_ssl_session_free(&session);
 }
 
@@ -180,7 +171,7 @@ static void test_ciphersuite_preference(void **state)
         "TLS-ECDHE-ECDSA-WITH-AES-256-GCM-SHA384",
     };
     for (size_t i = 0; i < 3; i++) {
-        struct tls_client_settings settings = {.root = root, .ciphersuites = offered[i]};
+        struct tls_client_settings settings = {.root = fixture.root, .ciphersuites = offered[i]};
         struct client client;
         assert_true(client_open(&client, fixture.port, &settings));
         assert_string_equal(tls_client_ciphersuite(client.tls), chosen[i]);
@@ -188,7 +179,7 @@ static void test_ciphersuite_preference(void **state)
         client_close(&client);
     }
     static const int weak[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, 0};
-    struct tls_client_settings settings = {.root = root, .ciphersuites = weak};
+    struct tls_client_settings settings = {.root = fixture.root, .ciphersuites = weak};
     struct client client;
     assert_false(client_open(&client, fixture.port, &settings));
 }
@@ -243,7 +234,7 @@ static void test_openssl_resumes_by_ticket(void **state)
 static void test_noise_instead_of_a_handshake(void **state)
 {
     (void)state;
-    uint64_t failed = counters().handshakes_failed;
+    uint64_t failed = fixture_counters(&fixture).handshakes_failed;
     uint32_t seed = 1;
     for (int i = 0; i < 200; i++) {
         struct client client;
@@ -263,7 +254,7 @@ static void test_noise_instead_of_a_handshake(void **state)
         client_close(&client);
     }
     assert_true(fixture_wait_idle(&fixture));
-    assert_int_equal(counters().handshakes_failed - failed, 200);
+    assert_int_equal(fixture_counters(&fixture).handshakes_failed - failed, 200);
 }
 
 static void test_plain_http_on_the_tls_port_is_refused(void **state)
@@ -286,7 +277,7 @@ static void test_cut_inside_a_request_is_never_a_request(void **state)
                                        "x\r\nContent-Length: 12\r\n\r\nhello, world";
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
-    struct tls_client_settings settings = {.root = root, .session = &session};
+    struct tls_client_settings settings = {.root = fixture.root, .session = &session};
     uint32_t before = fixture.requests_seen;
     for (size_t cut = 0; cut < strlen(request); cut += 3) {
         struct client client;
@@ -302,7 +293,7 @@ static void test_cut_inside_a_request_is_never_a_request(void **state)
 static void test_damaged_record_ends_the_connection_only(void **state)
 {
     (void)state;
-    struct tls_client_settings settings = {.root = root};
+    struct tls_client_settings settings = {.root = fixture.root};
     struct client client;
     struct client other;
     assert_true(client_open(&client, fixture.port, &settings));
@@ -318,13 +309,13 @@ static void test_damaged_record_ends_the_connection_only(void **state)
 static void test_gone_peer_is_noticed_while_its_reply_is_pending(void **state)
 {
     (void)state;
-    struct tls_client_settings settings = {.root = root};
+    struct tls_client_settings settings = {.root = fixture.root};
     struct client client;
     assert_true(fixture_wait_idle(&fixture));
     assert_true(client_open(&client, fixture.port, &settings));
     assert_true(client_send_text(&client, "GET /held HTTP/1.1\r\nHost: h\r\n\r\n"));
     assert_true(fixture_wait_held(&fixture));
-    assert_int_equal(counters().connections_open, 1);
+    assert_int_equal(fixture_counters(&fixture).connections_open, 1);
     client_close(&client);
     assert_true(fixture_wait_idle(&fixture)); // long before the handler replies
     fixture_release(&fixture);

@@ -20,13 +20,11 @@ static const char REPLY[] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 static struct fixture fixture;
 static struct tern_http_config config;
-static char root[96];
 
 static int start(void **state)
 {
     (void)state;
     fixture_start(&fixture, &config, false);
-    snprintf(root, sizeof root, "%s/ca.pem", fixture.folder);
     return 0;
 }
 
@@ -37,18 +35,12 @@ static int stop(void **state)
     return 0;
 }
 
-static struct tern_http_counters counters(void)
-{
-    struct tern_http_counters now;
-    tern_http_counters(fixture.server, &now);
-    return now;
-}
-
 // Bytes of a connection with one request in it, without that request and its reply: what comes
 // before and after them, the ticket included.
 static uint64_t connect_once(mbedtls_ssl_session *session, bool tls13)
 {
-    const struct tls_client_settings settings = {.root = root, .tls13 = tls13, .session = session};
+    const struct tls_client_settings settings = {
+        .root = fixture.root, .tls13 = tls13, .session = session};
     struct client client;
     assert_true(client_open(&client, fixture.port, &settings));
     assert_int_equal(client_ask(&client, REQUEST, "hello"), 200);
@@ -85,11 +77,11 @@ static void test_tickets_work_on_every_loop_and_after_a_restart(void **state)
     mbedtls_ssl_session_init(&session);
     connect_once(&session, true);
     for (int restart = 0; restart < 2; restart++) {
-        const struct tern_http_counters before = counters();
+        const struct tern_http_counters before = fixture_counters(&fixture);
         for (int i = 0; i < 20; i++) {
             connect_once(&session, true);
         }
-        const struct tern_http_counters after = counters();
+        const struct tern_http_counters after = fixture_counters(&fixture);
         assert_int_equal(after.handshakes_resumed - before.handshakes_resumed, 20);
         assert_int_equal(after.handshakes_full, before.handshakes_full);
         if (restart == 0) {
@@ -108,10 +100,10 @@ static void test_ticket_under_lost_keys_falls_back_to_a_full_handshake(void **st
     assert_int_equal(unlink(fixture.tickets), 0);
     fixture_restart(&fixture, &config);
     connect_once(&session, true);
-    assert_int_equal(counters().handshakes_full, 1);
-    assert_int_equal(counters().handshakes_resumed, 0);
+    assert_int_equal(fixture_counters(&fixture).handshakes_full, 1);
+    assert_int_equal(fixture_counters(&fixture).handshakes_resumed, 0);
     connect_once(&session, true); // with the ticket given instead
-    assert_int_equal(counters().handshakes_resumed, 1);
+    assert_int_equal(fixture_counters(&fixture).handshakes_resumed, 1);
     mbedtls_ssl_session_free(&session);
 }
 

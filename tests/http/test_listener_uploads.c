@@ -57,19 +57,12 @@ static void end(void)
     tern_upload_files_free(files, count);
 }
 
-static struct tern_http_counters counters(void)
-{
-    struct tern_http_counters counters;
-    tern_http_counters(fixture.server, &counters);
-    return counters;
-}
-
 static void wait_kept(uint64_t count)
 {
-    for (int i = 0; i < 5000 && counters().bodies_unfinished != count; i++) {
+    for (int i = 0; i < 5000 && fixture_counters(&fixture).bodies_unfinished != count; i++) {
         sleep_ms(1);
     }
-    assert_int_equal(counters().bodies_unfinished, count);
+    assert_int_equal(fixture_counters(&fixture).bodies_unfinished, count);
 }
 
 // Sends the bytes from `from` to `to` of client N's body. Returns the bytes of HTTP that takes.
@@ -145,8 +138,8 @@ static void test_the_rest_completes_it(void **state)
     assert_int_equal(up.payload, TOTAL);
     assert_int_equal(up.http, sent);
     assert_int_equal(up.tls, sent);
-    assert_int_equal(counters().bodies_continued, 2);
-    assert_true(counters().body_disk == 0);
+    assert_int_equal(fixture_counters(&fixture).bodies_continued, 2);
+    assert_true(fixture_counters(&fixture).body_disk == 0);
     end();
 }
 
@@ -158,7 +151,7 @@ static void test_a_connection_that_hangs_is_no_obstacle(void **state)
     struct client hanging = open_client();
     send_part(&hanging, 7, 0, PART);
     struct client client = open_client();
-    for (int i = 0; i < 5000 && counters().body_disk < PART; i++) {
+    for (int i = 0; i < 5000 && fixture_counters(&fixture).body_disk < PART; i++) {
         sleep_ms(1);
     }
     assert_int_equal(ask(&client, 7, PART), 200);
@@ -185,8 +178,8 @@ static void test_one_client_cannot_take_the_room_of_others(void **state)
     struct client honest = open_client();
     send_part(&honest, 8, 0, TOTAL);
     assert_int_equal(status_of(&honest), 200);
-    assert_true(counters().body_disk <= PART);
-    assert_int_equal(counters().connections_open, 101);
+    assert_true(fixture_counters(&fixture).body_disk <= PART);
+    assert_int_equal(fixture_counters(&fixture).connections_open, 101);
     assert_true(client_send(&stalled[0], bytes + PART, 10));
     assert_int_equal(status_of(&stalled[0]), 503);
     for (int i = 0; i < 100; i++) {
@@ -228,10 +221,11 @@ static void test_what_is_not_completed_goes(void **state)
     wait_kept(1);
     clock_ms += 86400000u;
     wait_kept(0);
-    for (int i = 0; i < 5000 && counters().body_disk > 0; i++) { // freed after it is off the list
+    for (int i = 0; i < 5000 && fixture_counters(&fixture).body_disk > 0;
+         i++) { // freed after it is off the list
         sleep_ms(1);
     }
-    assert_true(counters().body_disk == 0);
+    assert_true(fixture_counters(&fixture).body_disk == 0);
     end();
 }
 
@@ -243,8 +237,8 @@ static void test_another_server_goes_on(void **state)
     wait_kept(1);
     fixture_stop(&fixture);
     begin();
-    assert_int_equal(counters().bodies_unfinished, 1);
-    assert_true(counters().body_disk == PART);
+    assert_int_equal(fixture_counters(&fixture).bodies_unfinished, 1);
+    assert_true(fixture_counters(&fixture).body_disk == PART);
     struct client client = open_client();
     assert_int_equal(ask(&client, 7, PART), 200);
     send_part(&client, 7, PART, TOTAL);
@@ -253,7 +247,7 @@ static void test_another_server_goes_on(void **state)
     client_close(&client);
     fixture_stop(&fixture);
     begin();
-    assert_int_equal(counters().bodies_unfinished, 0);
+    assert_int_equal(fixture_counters(&fixture).bodies_unfinished, 0);
     end();
 }
 

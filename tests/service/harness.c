@@ -5,6 +5,8 @@
 #include "tensor/manifest.h"
 #include "tests/postgres/place.h"
 #include "util/bytes.h"
+#include "util/prng.h"
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -439,6 +441,26 @@ struct answer put_update(struct harness *harness, uint64_t client, uint32_t roun
     char path[TERN_PATH_MAX];
     tern_path_update(round, sequence, path);
     return call(harness, "PUT", path, harness->tokens[client], body, len);
+}
+
+int put_drawn(struct harness *harness, uint64_t client, const tern_Task *task)
+{
+    struct tern_prng rng;
+    uint8_t *body;
+    float *values = malloc(harness->model.count * sizeof *values);
+    assert_non_null(values);
+    tern_prng_init(&rng, 1, TERN_PRNG_TEST, (uint32_t)client, 0);
+    for (uint32_t i = 0; i < harness->model.count; i++) {
+        values[i] = ldexpf(tern_prng_float(&rng) - 0.5F, -3 * (int)client);
+    }
+    const size_t len =
+        encode_values(harness, task, values, 10 + (uint32_t)(client * client) * 37, &body);
+    struct answer answer = put_update(harness, client, task->round, 1, body, len);
+    const int status = answer.status;
+    answer_free(&answer);
+    free(body);
+    free(values);
+    return status;
 }
 
 tern_UpdateReply do_round(struct harness *harness, uint64_t client, const uint8_t *replica,

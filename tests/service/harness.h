@@ -93,6 +93,9 @@ size_t encode_values(struct harness *harness, const tern_Task *task, float *valu
                      uint32_t num_examples, uint8_t **body);
 struct answer put_update(struct harness *harness, uint64_t client, uint32_t round,
                          uint32_t sequence, const uint8_t *body, size_t len);
+// Puts an update of values that are drawn by the client's number, larger or smaller from one to the next, and of as
+// unequal numbers of examples; its first one. Returns the status.
+int put_drawn(struct harness *harness, uint64_t client, const tern_Task *task);
 // Checks in, trains `value` and uploads; asserts that it is accepted.
 tern_UpdateReply do_round(struct harness *harness, uint64_t client, const uint8_t *replica,
                           float value);

@@ -4,12 +4,9 @@
 
 #include "merge/part_delivery.h"
 #include "merge/replay.h"
-#include "util/prng.h"
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 // cmocka wants the headers above first.
 #include <cmocka.h>
@@ -152,26 +149,6 @@ static void start(void)
     }
 }
 
-static int put(uint64_t client, const tern_Task *task)
-{
-    struct tern_prng rng;
-    uint8_t *body;
-    float *values = malloc(harness.model.count * sizeof *values);
-    assert_non_null(values);
-    tern_prng_init(&rng, 1, TERN_PRNG_TEST, (uint32_t)client, 0);
-    for (uint32_t i = 0; i < harness.model.count; i++) {
-        values[i] = ldexpf(tern_prng_float(&rng) - 0.5F, -3 * (int)client);
-    }
-    const size_t len =
-        encode_values(&harness, task, values, 10 + (uint32_t)(client * client) * 37, &body);
-    struct answer answer = put_update(&harness, client, task->round, 1, body, len);
-    const int status = answer.status;
-    answer_free(&answer);
-    free(body);
-    free(values);
-    return status;
-}
-
 static void wait_for_failures(void)
 {
     struct tern_service_facts facts = {0};
@@ -192,11 +169,11 @@ static void put_last(const tern_Task *task)
     }
     if (course->fails) {
         refuse_writes(harness.path, "AFTER INSERT ON versions", "");
-        assert_int_equal(put(CLIENTS, task), 200);
+        assert_int_equal(put_drawn(&harness, CLIENTS, task), 200);
         wait_for_failures();
         take_writes(harness.path);
     }
-    assert_int_equal(put(CLIENTS, task), 200);
+    assert_int_equal(put_drawn(&harness, CLIENTS, task), 200);
 }
 
 static void play(const struct course *played, uint8_t model_sha256[TERN_SHA256_SIZE])
@@ -214,7 +191,7 @@ static void play(const struct course *played, uint8_t model_sha256[TERN_SHA256_S
         tasks[client] = checkin(&harness, client, NULL);
     }
     for (uint64_t client = 1; client < CLIENTS; client++) {
-        assert_int_equal(put(client, &tasks[client].task), 200);
+        assert_int_equal(put_drawn(&harness, client, &tasks[client].task), 200);
     }
     watch_log();
     tern_log_set_level(TERN_LOG_INFO);

@@ -3,12 +3,9 @@
 #include "harness.h"
 
 #include "merge/replay.h"
-#include "util/prng.h"
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 // cmocka wants the headers above first.
 #include <cmocka.h>
@@ -45,26 +42,6 @@ static void make(const struct course *course)
     }
 }
 
-static int put(uint64_t client, const tern_Task *task)
-{
-    struct tern_prng rng;
-    uint8_t *body;
-    float *values = malloc(harness.model.count * sizeof *values);
-    assert_non_null(values);
-    tern_prng_init(&rng, 1, TERN_PRNG_TEST, (uint32_t)client, 0);
-    for (uint32_t i = 0; i < harness.model.count; i++) {
-        values[i] = ldexpf(tern_prng_float(&rng) - 0.5F, -3 * (int)client);
-    }
-    size_t len =
-        encode_values(&harness, task, values, 10 + (uint32_t)(client * client) * 37, &body);
-    struct answer answer = put_update(&harness, client, task->round, 1, body, len);
-    int status = answer.status;
-    answer_free(&answer);
-    free(body);
-    free(values);
-    return status;
-}
-
 static void play(const struct course *course, uint8_t model_sha256[TERN_SHA256_SIZE])
 {
     tern_CheckinReply tasks[CLIENTS + 1];
@@ -79,10 +56,10 @@ static void play(const struct course *course, uint8_t model_sha256[TERN_SHA256_S
         const uint64_t client = course->order[i];
         if (course->fail_before == i + 1) {
             refuse_writes(harness.path, "AFTER INSERT ON updates", "");
-            assert_int_equal(put(client, &tasks[client].task), 503);
+            assert_int_equal(put_drawn(&harness, client, &tasks[client].task), 503);
             take_writes(harness.path);
         }
-        assert_int_equal(put(client, &tasks[client].task), 200);
+        assert_int_equal(put_drawn(&harness, client, &tasks[client].task), 200);
         if (course->restart_after == i + 1) {
             harness_restart(&harness);
         }
