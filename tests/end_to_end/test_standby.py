@@ -81,8 +81,8 @@ def test():
         two, three = Node(first, "two", postgres.url(), first.port), Node(first, "three", postgres.url(), 0)
         two.start()
         two.waits()
-        check(nodes(first) == [("one", True), ("two", False)], f"status lists {nodes(first)}")
         check(not keeps_dead_rows(postgres, "two"), "who stands by keeps all dead rows of the database")
+        check(nodes(first) == [("one", True), ("two", False)], f"status lists {nodes(first)}")
         code = first.join_code(CLIENTS)
         for number in range(CLIENTS):
             run(BIN / "tern-client", "enroll", code, *of_client(workspace, first, number))
