@@ -6,7 +6,7 @@
 #include "store/fixture.h"
 
 #include "merge/merge.h"
-#include "merge/part.h"
+#include "merge/part_delivery.h"
 #include "merge/strategy_rule.h"
 
 #define UPDATES 30

@@ -4,7 +4,6 @@
 
 #include "hosted/log.h"
 #include "merge/gather.h"
-#include "merge/part_delivery.h"
 #include "store/parts.h"
 
 #include <stdlib.h>
