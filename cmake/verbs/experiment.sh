@@ -398,8 +398,8 @@ minute; leaves nothing running; Ctrl-C cleans up. The federation: configs/experi
 
 scale-out: 200 clients and three aggregators on one database of PostgreSQL, behind nginx, which keeps
 downloads. In round 3 the aggregator that leads is killed, in round 6 PostgreSQL, in round 9 an aggregator
-that does not lead. Its model must be, to the bit, that of one aggregator on SQLite with which nothing
-happens: exit code 0 says that it is, and that no update which was acknowledged is lost. Two minutes. Debian's
+that does not lead; each in the next round where that one was over too soon. Its model must be, to the bit, that of one aggregator on SQLite with which nothing
+happens: exit code 0 says that it is, and that no update which was acknowledged is lost. One to two minutes. Debian's
 PostgreSQL and nginx are unpacked into the build folder where this machine has none.
 The federation: configs/experiments/scale-out.ini
 
