@@ -99,10 +99,14 @@ class Cluster:
         raise AssertionError("PostgreSQL does not start: " + (self.folder / "log").read_text()[-2000:])
 
     def sql(self, text, database="tern"):
-        """What psql says to it, without headings."""
-        done = subprocess.run([self.programs / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", self.folder, "-U", "tern",
-                               "-d", database, "-c", text], capture_output=True, text=True, env=self.environment,
-                              check=False)
+        """What psql says to it, without headings. It waits for a server that recovers."""
+        command = [self.programs / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", self.folder, "-U", "tern", "-d", database,
+                   "-c", text]
+        for _ in range(600):
+            done = subprocess.run(command, capture_output=True, text=True, env=self.environment, check=False)
+            if "FATAL:  the database system is" not in done.stderr:
+                break
+            time.sleep(0.05)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
