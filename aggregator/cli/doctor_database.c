@@ -81,13 +81,17 @@ static enum tern_result say_nodes(struct tern_doctor *doctor, struct tern_db *db
 {
     struct tern_db_node nodes[TERN_STANDBY_NODES];
     char leader[TERN_STANDBY_NAME_MAX];
+    char complaint[256];
     size_t count = 0;
     TERN_TRY(tern_db_nodes(db, nodes, TERN_STANDBY_NODES, &count));
     size_t follow = 0;
     for (size_t i = 1; i < count; i++) {
         follow += nodes[i].follows;
     }
-    if (count > 0 && nodes[0].leads) {
+    if (count > 0 && nodes[0].leads && tern_standby_complaint(&nodes[0], complaint)) {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE, TERN_STANDBY_ADVICE,
+                          "%s", complaint);
+    } else if (count > 0 && nodes[0].leads) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, DATABASE, NULL,
                           "%s leads; %zu follow, and %zu stand by, which listen to nobody",
                           tern_standby_name(&nodes[0], leader), follow, count - 1 - follow);

@@ -103,6 +103,11 @@ cJSON *tern_readiness_waiting(const struct tern_aggregator_settings *settings, c
 
 const char *tern_readiness_advice(const char *why)
 {
+    if (strncmp(why, "it follows", 10) == 0) {
+        return "`tern-aggregator status` names all of them: restart the one that does not answer, "
+               "or "
+               "look at PostgreSQL and the way there; it goes on by itself";
+    }
     return strncmp(why, "halted", 6) == 0
                ? "stop the service and restore a backup (docs/OPERATIONS.md, \"When it is broken\")"
                : "make room, or look at the disk (dmesg) and the log; it goes on by itself";

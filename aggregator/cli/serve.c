@@ -5,6 +5,7 @@
 #include "admin/admin.h"
 #include "cli/file_limit.h"
 #include "cli/gateway.h"
+#include "cli/leader_watch.h"
 #include "cli/manager.h"
 #include "cli/permissions.h"
 #include "cli/reload.h"
@@ -20,6 +21,7 @@
 #include "hosted/clock.h"
 #include "hosted/files.h"
 #include "hosted/log.h"
+#include "hosted/random.h"
 #include "nodes/sharing.h"
 #include "service/service.h"
 #include "store/nodes.h"
@@ -51,6 +53,7 @@ struct serving {
     struct tern_self_check *check;
     struct tern_http_server *server;
     struct tern_shared_tickets *tickets; // NULL: nobody else has this database
+    struct tern_leader_watch *watch;     // likewise
     struct tern_admin *admin;
 };
 
@@ -133,18 +136,36 @@ static int read_model(struct serving *serving)
     return TERN_EXIT_OK;
 }
 
+// Of several aggregators on one database this one takes a number, by which others tell it from all others.
+static int join_others(struct serving *serving)
+{
+    struct tern_service_config *config = &serving->made.service;
+    uint32_t number = 0;
+    enum tern_result result = tern_random_fill(&number, sizeof number);
+    TERN_CLI_TRY(tern_cli_check(serving->cli, result, "there are no random bytes"));
+    config->node = number % TERN_DB_NODE_NUMBER_MAX + 1;
+    result = tern_db_belong(serving->db, config->node);
+    TERN_CLI_TRY(tern_cli_check(serving->cli, result, "%s", tern_db_error(serving->db)));
+    result = tern_leader_watch_start(tern_db_path(serving->db), config->node, &serving->watch);
+    TERN_CLI_TRY(tern_cli_check(serving->cli, result, "there is no memory to watch who leads"));
+    config->sharing = &tern_nodes_sharing;
+    config->is_led = tern_leader_watch_is_led;
+    config->led_ctx = serving->watch;
+    return TERN_EXIT_OK;
+}
+
 // Where nobody leads yet, and two start at once, one of them follows.
 static int lead_or_follow(struct serving *serving)
 {
     struct tern_service_config *config = &serving->made.service;
     const bool shares = tern_state_is_postgres(serving->cli);
-    config->sharing = shares ? &tern_nodes_sharing : NULL;
+    TERN_CLI_TRY(shares ? join_others(serving) : TERN_EXIT_OK);
     if (!shares || !serving->settings->store_follow) {
         const struct tern_standby_ports ports = {.signals = &serving->signals};
         return tern_standby(serving->cli, serving->db, &ports, &serving->stopped);
     }
     enum tern_result result = TERN_OK;
-    config->follows = tern_standby_is_led(serving->db);
+    config->follows = tern_standby_is_led(serving->db, config->node);
     if (!config->follows) {
         result = tern_db_hold(serving->db);
         config->follows = result == TERN_ERR_STATE;
@@ -401,6 +422,7 @@ static void stop_all(struct serving *serving)
         tern_service_stop(serving->service);
     }
     tern_relay_close(serving->relay);
+    tern_leader_watch_stop(serving->watch);
     if (serving->db != NULL) {
         tern_db_close(serving->db);
     }

@@ -2,6 +2,8 @@
 
 #include "hosted/log.h"
 #include "hosted/notify.h"
+#include "util/utf8.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -15,16 +17,35 @@ struct standby {
 
 const char *tern_standby_name(const struct tern_db_node *node, char text[TERN_STANDBY_NAME_MAX])
 {
-    char name[sizeof node->name + 32];
-    snprintf(name, sizeof name, "%s", node->name[0] != '\0' ? node->name : "one without a name");
-    snprintf(text, TERN_STANDBY_NAME_MAX, "%s%s%s", name, node->address[0] != '\0' ? " at " : "",
-             node->address);
+    char number[16] = "";
+    if (node->number != 0) {
+        snprintf(number, sizeof number, " (%" PRIx32 ")", node->number);
+    }
+    snprintf(text, TERN_STANDBY_NAME_MAX, "%s%s%s%s",
+             node->name[0] != '\0' ? node->name : "one without a name", number,
+             node->address[0] != '\0' ? " at " : "", node->address);
+    tern_utf8_show(text, strlen(text));
     return text;
 }
 
 const char *tern_standby_role(const struct tern_db_node *node)
 {
     return node->leads ? "leads" : node->follows ? "follows" : "stands by";
+}
+
+bool tern_standby_complaint(const struct tern_db_node *leader, char sentence[256])
+{
+    const bool is_silent = leader->silent_ms >= TERN_STANDBY_SILENT_MS;
+    char name[TERN_STANDBY_NAME_MAX];
+    char ago[TERN_TEXT];
+    tern_standby_name(leader, name);
+    tern_text_duration(is_silent ? leader->silent_ms : leader->idle_ms, ago);
+    if (is_silent) {
+        snprintf(sentence, 256, "%.150s leads, and has not been heard of for %.40s", name, ago);
+    } else {
+        snprintf(sentence, 256, "%.150s leads, and its service has not moved for %.40s", name, ago);
+    }
+    return is_silent || leader->idle_ms >= TERN_STANDBY_IDLE_MS;
 }
 
 // False where nobody leads, or that cannot be found out.
@@ -81,11 +102,12 @@ static bool is_stopped(const struct standby *standby, int seconds)
     return number == SIGTERM || number == SIGINT;
 }
 
-bool tern_standby_is_led(struct tern_db *db)
+bool tern_standby_is_led(struct tern_db *db, uint32_t self)
 {
-    struct standby standby = {.db = db};
-    char leader[TERN_STANDBY_NAME_MAX];
-    return find_leader(&standby, leader);
+    struct tern_db_node node;
+    size_t count = 0;
+    return tern_db_nodes(db, &node, 1, &count) == TERN_OK && count > 0 && node.leads &&
+           node.number != self;
 }
 
 int tern_standby(struct tern_cli *cli, struct tern_db *db, const struct tern_standby_ports *ports,

@@ -172,6 +172,14 @@ static void print_check(const struct status *status)
     }
 }
 
+static void print_complaint(const struct tern_db_node *node)
+{
+    char complaint[256];
+    if (node->leads && tern_standby_complaint(node, complaint)) {
+        printf("            WARNING: %s\n            %s\n", complaint, TERN_STANDBY_ADVICE);
+    }
+}
+
 static void print_nodes(const struct status *status)
 {
     for (size_t i = 0; i < status->node_count; i++) {
@@ -182,6 +190,7 @@ static void print_nodes(const struct status *status)
         printf("%s%s %s; connected %s\n", i == 0 ? "Aggregators " : "            ",
                tern_text_name(tern_standby_name(node, name), shown), tern_standby_role(node),
                tern_text_ago(node->since_ms, status->now_ms, ago));
+        print_complaint(node);
     }
 }
 
@@ -235,11 +244,16 @@ static void add_nodes(cJSON *object, const struct status *status)
     for (size_t i = 0; i < status->node_count; i++) {
         const struct tern_db_node *node = &status->nodes[i];
         cJSON *one = cJSON_CreateObject();
+        char number[16];
         tern_json_text(one, "name", node->name);
         tern_json_text(one, "address", node->address);
         tern_json_bool(one, "leads", node->leads);
         tern_json_text(one, "role", tern_standby_role(node));
+        snprintf(number, sizeof number, "%" PRIx32, node->number);
+        tern_json_text(one, "node", number);
         tern_json_u64(one, "connected_ms", node->since_ms);
+        tern_json_u64(one, "silent_ms", node->silent_ms);
+        tern_json_u64(one, "idle_ms", node->idle_ms);
         cJSON_AddItemToArray(list, one);
     }
 }

@@ -2,7 +2,6 @@
 
 #include "catchup/blob_cache.h"
 #include "catchup/new_blob.h"
-#include "hosted/random.h"
 #include "nodes/messages.h"
 #include "nodes/sum.h"
 #include "service/caches.h"
@@ -560,17 +559,8 @@ static void follower_free(struct tern_follower *follower)
     free(follower);
 }
 
-static enum tern_result choose_node(struct tern_follower *follower)
-{
-    uint32_t number;
-    TERN_TRY(tern_random_fill(&number, sizeof number));
-    follower->node = number % TERN_DB_NODE_NUMBER_MAX + 1;
-    return TERN_OK;
-}
-
 static enum tern_result begin(struct tern_follower *follower, const char *path, char why[256])
 {
-    TERN_TRY(choose_node(follower));
     TERN_TRY(tern_db_open_again(path, &follower->out, why));
     TERN_TRY(tern_db_open_again(path, &follower->in, why));
     enum tern_result result = tern_db_attend(follower->in, follower->node);
@@ -595,6 +585,7 @@ enum tern_result tern_follower_start(struct tern_service *service, struct tern_f
         return TERN_ERR_NO_MEMORY;
     }
     follower->service = service;
+    follower->node = service->config.node;
     follower->wake = -1;
     follower->flushed_ms = tern_service_monotonic(service);
     follower->cache.bytes_max = service->config.federation.downloads.download_cache;

@@ -111,6 +111,13 @@ bool tern_service_is_stuck(struct tern_service *service)
     return fails || now_ms >= began_ms + STUCK_MS;
 }
 
+static bool follows_nobody(const struct tern_service *service, char why[256])
+{
+    const struct tern_service_config *config = &service->config;
+    return atomic_load(&service->follows) && config->is_led != NULL &&
+           !config->is_led(config->led_ctx, why);
+}
+
 bool tern_service_stores(struct tern_service *service, char why[256])
 {
     struct tern_service_view *view = &service->view;
@@ -124,6 +131,10 @@ bool tern_service_stores(struct tern_service *service, char why[256])
     }
     if (failure[0] != '\0') {
         snprintf(why, 256, "nothing can be stored: %.220s", failure);
+        return false;
+    }
+    if (follows_nobody(service, failure)) {
+        snprintf(why, 256, "it follows, but %.220s", failure);
         return false;
     }
     const uint64_t ms = at_work_ms(service);

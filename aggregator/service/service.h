@@ -58,6 +58,11 @@ struct tern_service_config {
     bool follows;
     // Of a database that several may serve, so that others may follow this one, once it leads; NULL: it is alone
     const struct tern_service_sharing *sharing;
+    uint32_t node; // the number of this one among them (store/nodes.h)
+    // While it follows: whether another one leads, and is heard of. Else why is a sentence. Any thread, and it never waits;
+    // NULL: nobody is asked.
+    bool (*is_led)(void *ctx, char why[256]);
+    void *led_ctx;
     bool psk; // clients that have a pre-shared key may shake hands with it
     // Unix milliseconds, of all times that are stored, deadlines included; NULL = the system's
     // clock.
@@ -107,8 +112,8 @@ bool tern_service_halted(struct tern_service *service, char why[256]);
 uint64_t tern_service_turns(const struct tern_service *service);
 
 // Whether what clients send can be stored: false from a transaction that failed on until one that
-// wrote is committed, once the service has halted, and while its thread has been at one transaction for half
-// a minute. While a transaction has failed the service tries at least once a second. why gets a sentence then. Any thread; never waits for the store.
+// wrote is committed, once the service has halted, while its thread has been at one transaction for half
+// a minute, and while it follows and nobody leads it. While a transaction has failed the service tries at least once a second. why gets a sentence then. Any thread; never waits for the store.
 bool tern_service_stores(struct tern_service *service, char why[256]);
 
 // When a check last found nothing wrong with the database, for the facts. Any thread.

@@ -33,6 +33,11 @@ struct tern_db_node {
     bool leads;
     bool follows;      // it takes requests for the one that leads
     uint64_t since_ms; // it is connected
+    uint32_t number;   // tern_db_belong(); 0 = none
+    // How long the server has waited for all connections of that number, and for the one by which it leads or waits;
+    // 0 while one is being served, and where it cannot be told.
+    uint64_t silent_ms;
+    uint64_t idle_ms;
 };
 // Up to `most` of them, the leader first; none of a database in a file.
 TERN_MUST_USE enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes,
@@ -43,10 +48,17 @@ TERN_MUST_USE enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_
 // From here on who looks at the nodes sees that the one which waits by this connection for tern_db_hold() follows, or that
 // it does not.
 TERN_MUST_USE enum tern_result tern_db_follow(struct tern_db *db, bool follows);
-// From here on the connection hears what others tell, and node counts as there for as long as it is connected; also
-// after it was connected anew. It is a connection for that alone: the
-// disk is not waited for what it writes.
+// From here on the connection is one of that node, also after it was connected anew: the node counts as there for as
+// long as it has one, and as alive while one of them asks for something.
+TERN_MUST_USE enum tern_result tern_db_belong(struct tern_db *db, uint32_t node);
+// Likewise, and the connection hears what others tell. It is a connection for that alone: the disk is not waited for
+// what it writes.
 TERN_MUST_USE enum tern_result tern_db_attend(struct tern_db *db, uint32_t node);
+// Ends the connection by which that node leads, as if it had lost it, where it leads and has been silent for so long;
+// what it had not committed is undone. Outside of transactions.
+// TERN_ERR_IO  also: PostgreSQL lets only the same role do that
+TERN_MUST_USE enum tern_result tern_db_end_leader(struct tern_db *db, uint32_t node,
+                                                  uint64_t silent_ms, bool *ended);
 // Within a transaction: those who attend hear it once that is committed. Below 64 bytes, not empty.
 TERN_MUST_USE enum tern_result tern_db_tell(struct tern_db *db, const char *message);
 // Waits until something was told, `wake` can be read, or so many ms are over, and gives what was told, in order;

@@ -173,6 +173,11 @@ enum tern_result tern_sql_follow(struct tern_sql *sql, bool follows)
     return sql->driver->follow != NULL ? sql->driver->follow(sql, follows) : refuse_file(sql);
 }
 
+enum tern_result tern_sql_belong(struct tern_sql *sql, uint32_t node)
+{
+    return sql->driver->belong != NULL ? sql->driver->belong(sql, node) : refuse_file(sql);
+}
+
 enum tern_result tern_sql_attend(struct tern_sql *sql, uint32_t node)
 {
     return sql->driver->attend != NULL ? sql->driver->attend(sql, node) : refuse_file(sql);

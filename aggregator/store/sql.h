@@ -43,6 +43,9 @@ TERN_MUST_USE enum tern_result tern_sql_open_reading(const char *path, struct te
 // TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_sql_open_again(const char *path, struct tern_sql **out,
                                                    char why[256]);
+// Likewise, as tern_db_open_hurried() says.
+TERN_MUST_USE enum tern_result tern_sql_open_hurried(const char *path, struct tern_sql **out,
+                                                     char why[256]);
 // From here on it is written to, durably, where it can be: once the caller knows what it has opened.
 TERN_MUST_USE enum tern_result tern_sql_take(struct tern_sql *sql);
 void tern_sql_close(struct tern_sql *sql); // rolls back; NULL is nothing
@@ -73,9 +76,10 @@ TERN_MUST_USE enum tern_result tern_sql_use(struct tern_sql *sql, enum tern_sql_
 TERN_MUST_USE enum tern_result tern_sql_hold(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_begin(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_begin_reading(struct tern_sql *sql);
-// As tern_db_begin_apart(), _follow(), _attend() and _await() of nodes.h say.
+// As tern_db_begin_apart(), _follow(), _belong(), _attend() and _await() of nodes.h say.
 TERN_MUST_USE enum tern_result tern_sql_begin_apart(struct tern_sql *sql, bool durable);
 TERN_MUST_USE enum tern_result tern_sql_follow(struct tern_sql *sql, bool follows);
+TERN_MUST_USE enum tern_result tern_sql_belong(struct tern_sql *sql, uint32_t node);
 TERN_MUST_USE enum tern_result tern_sql_attend(struct tern_sql *sql, uint32_t node);
 TERN_MUST_USE enum tern_result tern_sql_await(struct tern_sql *sql, int wake, uint32_t ms,
                                               void (*hear)(void *ctx, const char *message),
@@ -130,8 +134,11 @@ struct tern_sql_dialect {
     void (*trigger)(char *text, size_t size, const char *name, const char *event,
                     const char *statement);
     // Who serves the database and who waits for that, the first one first: name, address or "", whether it
-    // leads, whether it follows, and since when it is connected, in Unix ms; NULL: a database of one machine
+    // leads, whether it follows, since when it is connected, in Unix ms, its number, or 0, and for how many ms it has
+    // been silent and has not worked; NULL: a database of one machine
     const char *nodes;
+    // Ends the session of the node ?1 where that leads and has been silent for ?2 ms: how many were ended; NULL likewise
+    const char *end_leader;
     // Writes, which tell all that attend a text, and which drop the answers of nodes that do not; NULL likewise
     const char *tell;
     const char *sweep;

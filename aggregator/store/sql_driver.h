@@ -20,6 +20,7 @@ struct tern_sql_driver {
     enum tern_result (*open)(const char *path, struct tern_sql **out, char why[256]);
     enum tern_result (*open_reading)(const char *path, struct tern_sql **out, char why[256]);
     enum tern_result (*open_again)(const char *path, struct tern_sql **out, char why[256]);
+    enum tern_result (*open_hurried)(const char *path, struct tern_sql **out, char why[256]);
     enum tern_result (*take)(struct tern_sql *sql);
     void (*close)(struct tern_sql *sql); // its statements are finished
     const char *(*path)(const struct tern_sql *sql);
@@ -40,6 +41,7 @@ struct tern_sql_driver {
 
     // Between those that have it open; NULL: a database of one machine
     enum tern_result (*follow)(struct tern_sql *sql, bool follows);
+    enum tern_result (*belong)(struct tern_sql *sql, uint32_t node);
     enum tern_result (*attend)(struct tern_sql *sql, uint32_t node);
     enum tern_result (*await)(struct tern_sql *sql, int wake, uint32_t ms, tern_sql_hearer hear,
                               void *ctx);

@@ -58,3 +58,10 @@ enum tern_result tern_sql_open_again(const char *path, struct tern_sql **out, ch
     TERN_TRY(driver_of(path, &driver, why));
     return driver->open_again(path, out, why);
 }
+
+enum tern_result tern_sql_open_hurried(const char *path, struct tern_sql **out, char why[256])
+{
+    const struct tern_sql_driver *driver;
+    TERN_TRY(driver_of(path, &driver, why));
+    return driver->open_hurried(path, out, why);
+}

@@ -20,9 +20,10 @@
     " last_commit BIGINT NOT NULL);"                                                               \
     "INSERT INTO schema_version VALUES (0, 0, 0)"
 
-static enum tern_result connect_driven(const char *url, struct postgres **out, char why[256])
+static enum tern_result connect_driven(const char *url, bool hurried, struct postgres **out,
+                                       char why[256])
 {
-    TERN_TRY(tern_postgres_connect(url, out, why));
+    TERN_TRY(tern_postgres_connect(url, hurried, out, why));
     (*out)->base.driver = &tern_postgres_driver;
     return TERN_OK;
 }
@@ -274,7 +275,7 @@ static enum tern_result fill_new(struct postgres *pg, tern_sql_filler fill, void
 static enum tern_result create(const char *path, tern_sql_filler fill, void *ctx, char why[256])
 {
     struct postgres *pg = NULL;
-    TERN_TRY(connect_driven(path, &pg, why));
+    TERN_TRY(connect_driven(path, false, &pg, why));
     const enum tern_result result = fill_new(pg, fill, ctx);
     snprintf(why, 256, "%.100s: %.150s", path, pg->base.error);
     tern_sql_close(&pg->base);
@@ -284,7 +285,15 @@ static enum tern_result create(const char *path, tern_sql_filler fill, void *ctx
 static enum tern_result open_again(const char *path, struct tern_sql **out, char why[256])
 {
     struct postgres *pg = NULL;
-    TERN_TRY(connect_driven(path, &pg, why));
+    TERN_TRY(connect_driven(path, false, &pg, why));
+    *out = &pg->base;
+    return TERN_OK;
+}
+
+static enum tern_result open_hurried(const char *path, struct tern_sql **out, char why[256])
+{
+    struct postgres *pg = NULL;
+    TERN_TRY(connect_driven(path, true, &pg, why));
     *out = &pg->base;
     return TERN_OK;
 }
@@ -293,7 +302,7 @@ static enum tern_result open_checked(const char *path, struct tern_sql **out, ch
 {
     struct postgres *pg = NULL;
     bool there = false;
-    TERN_TRY(connect_driven(path, &pg, why));
+    TERN_TRY(connect_driven(path, false, &pg, why));
     enum tern_result result = is_there(pg, &there);
     if (result != TERN_OK) {
         snprintf(why, 256, "%s", pg->base.error);
@@ -419,34 +428,54 @@ static void write_trigger(char *text, size_t size, const char *name, const char 
              name, statement, name, event, name);
 }
 
-// An advisory lock of 64 bits is listed in two halves.
-#define KEY_OF(lock)                                                                               \
-    "CAST(" lock ".classid AS BIGINT) * 4294967296 + CAST(" lock ".objid AS BIGINT)"
+#define OID "CAST(CAST('schema_version' AS regclass) AS BIGINT)"
+#define FIRST_NODE NODE("1")
+// An advisory lock of 64 bits is listed in two halves; here they are whole.
+#define HELD                                                                                       \
+    "SELECT pid, CAST(classid AS BIGINT) * 4294967296 + CAST(objid AS BIGINT) AS key FROM "        \
+    "pg_locks"                                                                                     \
+    " WHERE locktype = 'advisory' AND objsubid = 1 AND granted"                                    \
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+// For how many ms the server has waited for each, where that is known.
+#define SESSIONS                                                                                   \
+    "SELECT pid, application_name, client_addr, backend_start,"                                    \
+    " CASE WHEN state = 'active' AND coalesce(wait_event_type, '') <> 'Client' THEN 0"             \
+    " ELSE CAST(greatest(0, floor(extract(epoch FROM clock_timestamp() - state_change) * 1000))"   \
+    " AS BIGINT) END AS waited FROM pg_stat_activity"
+// Which node's each is.
+#define BELONG                                                                                     \
+    "SELECT pid, (key - " OID ") / " NODE_SHIFT " - 16 AS node FROM held"                          \
+    " WHERE key >= " FIRST_NODE " AND (key - " OID ") % " NODE_SHIFT " = 0"
+#define SILENCE                                                                                    \
+    "coalesce((SELECT min(s.waited) FROM belong o JOIN sessions s ON s.pid = o.pid"                \
+    " WHERE o.node = b.node), 0)"
+#define WHO                                                                                        \
+    "WITH held AS MATERIALIZED (" HELD "), sessions AS MATERIALIZED (" SESSIONS "),"               \
+    " belong AS (" BELONG "), nodes AS (SELECT l.pid, coalesce(b.node, 0) AS node,"                \
+    " CASE WHEN l.key = " SERVICE " THEN 1 ELSE 0 END AS leads, " SILENCE " AS silent"             \
+    " FROM held l LEFT JOIN belong b ON b.pid = l.pid"                                             \
+    " WHERE l.key IN (" SERVICE ", " WAITER ")) "
+
 #define NODES                                                                                      \
-    "SELECT coalesce(a.application_name, '') COLLATE \"C\","                                       \
-    " coalesce(host(a.client_addr), '') COLLATE \"C\","                                            \
-    " CASE WHEN " KEY_OF(                                                                          \
-        "l") " = " SERVICE " THEN 1 ELSE 0 END,"                                                   \
-             " CASE WHEN EXISTS (SELECT 1 FROM pg_locks f WHERE f.pid = l.pid"                     \
-             " AND f.locktype = 'advisory' AND f.objsubid = 1"                                     \
-             " AND " KEY_OF(                                                                       \
-                 "f") " = " FOLLOWER ")"                                                           \
-                      " THEN 1 ELSE 0 END,"                                                        \
-                      " CAST(floor(extract(epoch FROM a.backend_start) * 1000) AS BIGINT)"         \
-                      " FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"                  \
-                      " WHERE l.locktype = 'advisory' AND l.objsubid = 1"                          \
-                      " AND l.database = (SELECT oid FROM pg_database WHERE datname = "            \
-                      "current_database())"                                                        \
-                      " AND " KEY_OF("l") " IN (" SERVICE ", " WAITER ")"                          \
-                                          " ORDER BY 3 DESC, a.backend_start, a.pid"
+    WHO "SELECT coalesce(a.application_name, '') COLLATE \"C\","                                   \
+        " coalesce(host(a.client_addr), '') COLLATE \"C\", n.leads,"                               \
+        " CASE WHEN EXISTS (SELECT 1 FROM held f WHERE f.pid = n.pid AND f.key = " FOLLOWER ")"    \
+        " THEN 1 ELSE 0 END,"                                                                      \
+        " CAST(floor(extract(epoch FROM a.backend_start) * 1000) AS BIGINT), n.node, n.silent,"    \
+        " coalesce(a.waited, 0)"                                                                   \
+        " FROM nodes n JOIN sessions a ON a.pid = n.pid"                                           \
+        " ORDER BY n.leads DESC, a.backend_start, a.pid"
+
+// In one statement, so that it is the one that was looked at.
+#define END_LEADER                                                                                 \
+    WHO "SELECT CAST(coalesce(sum(CASE WHEN pg_terminate_backend(pid) THEN 1 ELSE 0 END), 0)"      \
+        " AS BIGINT) FROM nodes WHERE leads = 1 AND node = ? AND silent >= ?"
 
 #define TELL "SELECT pg_notify(" CHANNEL ", ?)"
 
 #define SWEEP                                                                                      \
-    "DELETE FROM answers WHERE NOT EXISTS (SELECT 1 FROM pg_locks l"                               \
-    " WHERE l.locktype = 'advisory' AND l.objsubid = 1"                                            \
-    " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"           \
-    " AND " KEY_OF("l") " = " NODE("answers.node") ")"
+    "DELETE FROM answers WHERE NOT EXISTS (SELECT 1 FROM (" HELD                                   \
+    ") AS l WHERE l.key = " NODE("answers.node") ")"
 
 // Ids are given as SQLite gives them, without gaps: there is one writer. Texts are in the order of their
 // bytes. Bodies are compressed, or of no use to a compressor, and are read in pieces.
@@ -461,12 +490,14 @@ const struct tern_sql_driver tern_postgres_driver = {
                 .new_id = "(SELECT coalesce(max(id), 0) + 1 FROM #)",
                 .trigger = write_trigger,
                 .nodes = NODES,
+                .end_leader = END_LEADER,
                 .tell = TELL,
                 .sweep = SWEEP},
     .create = create,
     .open = open_checked,
     .open_reading = open_checked,
     .open_again = open_again,
+    .open_hurried = open_hurried,
     .take = take,
     .close = tern_postgres_close,
     .path = path_of,
@@ -485,6 +516,7 @@ const struct tern_sql_driver tern_postgres_driver = {
     .free_bytes = count_free_bytes,
     .run = run,
     .follow = tern_postgres_follow,
+    .belong = tern_postgres_belong,
     .attend = tern_postgres_attend,
     .await = tern_postgres_await,
     .begin_apart = begin_apart,

@@ -71,7 +71,8 @@ struct postgres {
     bool lost;                // the server has said that it ends the connection
     bool holds;               // tern_sql_hold()
     bool waits;               // it has said so, by WAITER
-    uint32_t node;            // tern_sql_attend(); 0 = it does not
+    uint32_t node;            // tern_sql_belong(); 0 = to none
+    bool attends;             // tern_sql_attend()
     bool follows;             // tern_sql_follow()
     bool may_have_missed;     // what was told while there was no connection
     bool shares;              // TERN_SQL_SHARED
@@ -158,9 +159,9 @@ static inline size_t tern_postgres_copy_header(uint8_t head[TERN_POSTGRES_COPY_H
 
 // --- Connections
 
-// An error has its sentence in why.
-TERN_MUST_USE enum tern_result tern_postgres_connect(const char *url, struct postgres **out,
-                                                     char why[256]);
+// hurried: as tern_db_open_hurried() says. An error has its sentence in why.
+TERN_MUST_USE enum tern_result tern_postgres_connect(const char *url, bool hurried,
+                                                     struct postgres **out, char why[256]);
 // Makes a connection that was lost anew, where no transaction was open.
 TERN_MUST_USE enum tern_result tern_postgres_be_connected(struct postgres *pg);
 // The number that a statement returns, which has at most one text as its parameter; `none` where it returns no row.
@@ -175,6 +176,7 @@ enum tern_result tern_postgres_use(struct tern_sql *sql, enum tern_sql_use use);
 // TERN_ERR_STATE  its schema was changed meanwhile: this program has no part in it any more
 TERN_MUST_USE enum tern_result tern_postgres_use_again(struct postgres *pg);
 enum tern_result tern_postgres_follow(struct tern_sql *sql, bool follows);
+enum tern_result tern_postgres_belong(struct tern_sql *sql, uint32_t node);
 enum tern_result tern_postgres_attend(struct tern_sql *sql, uint32_t node);
 enum tern_result tern_postgres_await(struct tern_sql *sql, int wake, uint32_t ms,
                                      tern_sql_hearer hear, void *ctx);

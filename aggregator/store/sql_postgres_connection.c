@@ -121,17 +121,19 @@ static enum tern_result hold_again(struct postgres *pg)
                          "known is read again");
 }
 
+static enum tern_result belong_again(struct postgres *pg)
+{
+    char text[256];
+    snprintf(text, sizeof text, "SELECT pg_advisory_lock_shared(" NODE("%lu") ")",
+             (unsigned long)pg->node);
+    return tern_postgres_run(pg, text);
+}
+
 // Answers come and go: a scan of an index passes over what became dead only once, a bitmap of it every time.
 static enum tern_result attend_again(struct postgres *pg)
 {
-    char text[512];
-    snprintf(text, sizeof text,
-             "DO $$BEGIN EXECUTE 'LISTEN ' || " CHANNEL "; END$$;"
-             "SELECT pg_advisory_lock_shared(" NODE(
-                 "%lu") ");"
-                        "SET synchronous_commit = off; SET enable_bitmapscan = off",
-             (unsigned long)pg->node);
-    TERN_TRY(tern_postgres_run(pg, text));
+    TERN_TRY(tern_postgres_run(pg, "DO $$BEGIN EXECUTE 'LISTEN ' || " CHANNEL "; END$$;"
+                                   "SET synchronous_commit = off; SET enable_bitmapscan = off"));
     pg->may_have_missed = true;
     return TERN_OK;
 }
@@ -152,7 +154,8 @@ static enum tern_result introduce(struct postgres *pg)
     if (pg->shares) {
         TERN_TRY(tern_postgres_use_again(pg));
     }
-    TERN_TRY(pg->node != 0 ? attend_again(pg) : TERN_OK);
+    TERN_TRY(pg->node != 0 ? belong_again(pg) : TERN_OK);
+    TERN_TRY(pg->attends ? attend_again(pg) : TERN_OK);
     TERN_TRY(pg->follows ? tern_postgres_run(pg, "SELECT pg_advisory_lock_shared(" FOLLOWER ")")
                          : TERN_OK);
     return pg->holds ? hold_again(pg) : TERN_OK;
@@ -209,17 +212,19 @@ static void name_program(char name[NAME_BYTES])
     name[NAME_BYTES - 1] = '\0';
 }
 
-static PGconn *connect_to(const char *url)
+static PGconn *connect_to(const char *url, bool hurried)
 {
     char name[NAME_BYTES];
     name_program(name);
     // The URL may say otherwise, so it comes last. Without these, a network that is cut holds a request for hours;
-    // with them, no longer than the server holds the connection (SETTINGS).
+    // with them, no longer than the server holds the connection (SETTINGS). Who holds the database must not give up
+    // before: the server would keep it from its own next connection.
     const char *const keywords[] = {
         "fallback_application_name", "connect_timeout",  "tcp_user_timeout", "keepalives_idle",
         "keepalives_interval",       "keepalives_count", "dbname",           NULL};
     const char *const values[] = {name, "5", "8000", "4", "2", "2", url, NULL};
-    PGconn *connection = PQconnectdbParams(keywords, values, 1);
+    const char *const of_hurried[] = {name, "3", "2000", "1", "1", "2", url, NULL};
+    PGconn *connection = PQconnectdbParams(keywords, hurried ? of_hurried : values, 1);
     if (connection != NULL) {
         PQsetNoticeReceiver(connection, say_nothing, NULL);
     }
@@ -239,12 +244,13 @@ void tern_postgres_close(struct tern_sql *sql)
     free(pg);
 }
 
-enum tern_result tern_postgres_connect(const char *url, struct postgres **out, char why[256])
+enum tern_result tern_postgres_connect(const char *url, bool hurried, struct postgres **out,
+                                       char why[256])
 {
     TERN_TRY(refuse_password(url, why));
     struct postgres *pg = calloc(1, sizeof *pg);
     if (pg == NULL || (pg->url = strdup(url)) == NULL ||
-        (pg->connection = connect_to(url)) == NULL) {
+        (pg->connection = connect_to(url, hurried)) == NULL) {
         snprintf(why, 256, "memory could not be had");
         if (pg != NULL) {
             free(pg->url);
@@ -283,11 +289,19 @@ enum tern_result tern_postgres_follow(struct tern_sql *sql, bool follows)
                                          : "SELECT pg_advisory_unlock_shared(" FOLLOWER ")");
 }
 
-enum tern_result tern_postgres_attend(struct tern_sql *sql, uint32_t node)
+enum tern_result tern_postgres_belong(struct tern_sql *sql, uint32_t node)
 {
     struct postgres *pg = postgres_of(sql);
     TERN_TRY(tern_postgres_be_connected(pg));
     pg->node = node;
+    return belong_again(pg);
+}
+
+enum tern_result tern_postgres_attend(struct tern_sql *sql, uint32_t node)
+{
+    struct postgres *pg = postgres_of(sql);
+    TERN_TRY(tern_postgres_belong(sql, node));
+    pg->attends = true;
     return attend_again(pg);
 }
 

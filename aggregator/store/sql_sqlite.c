@@ -357,6 +357,7 @@ const struct tern_sql_driver tern_sqlite_driver = {
     .open = open_checked,
     .open_reading = open_reading,
     .open_again = open_again,
+    .open_hurried = open_again,
     .take = take,
     .close = close_connection,
     .path = path_of,

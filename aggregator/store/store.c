@@ -264,6 +264,11 @@ enum tern_result tern_db_open_again(const char *path, struct tern_db **out, char
     return open_by(tern_sql_open_again, false, path, out, why);
 }
 
+enum tern_result tern_db_open_hurried(const char *path, struct tern_db **out, char why[256])
+{
+    return open_by(tern_sql_open_hurried, false, path, out, why);
+}
+
 void tern_db_forget(struct tern_db *db)
 {
     tern_table_free_texts(db);

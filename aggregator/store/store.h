@@ -118,6 +118,10 @@ TERN_MUST_USE enum tern_result tern_db_open_reading(const char *path, struct ter
 // into the file without SQLite, the first one would lose its locks.
 TERN_MUST_USE enum tern_result tern_db_open_again(const char *path, struct tern_db **db,
                                                   char why[256]);
+// Likewise, for who had rather hear that a server cannot be reached than wait for it: within some 3 s, where others take
+// 8 and more. Never for who holds the database.
+TERN_MUST_USE enum tern_result tern_db_open_hurried(const char *path, struct tern_db **db,
+                                                    char why[256]);
 // For a service, before it reads: keeps other services away until db is closed, also those on other machines,
 // and waits until what one before had on its way is done. Nothing for a file, beside which there is a lock.
 // TERN_ERR_STATE   another one serves it, also after five seconds

@@ -24,6 +24,9 @@ enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes, s
         node->leads = tern_query_number(&query, 1) == 1;
         node->follows = tern_query_number(&query, 1) == 1;
         node->since_ms = tern_query_u64(&query);
+        node->number = (uint32_t)tern_query_number(&query, UINT32_MAX);
+        node->silent_ms = tern_query_u64(&query);
+        node->idle_ms = tern_query_u64(&query);
     }
     return tern_query_end(&query);
 }
@@ -33,9 +36,31 @@ enum tern_result tern_db_follow(struct tern_db *db, bool follows)
     return tern_sql_follow(db->sql, follows);
 }
 
+enum tern_result tern_db_belong(struct tern_db *db, uint32_t node)
+{
+    return tern_sql_belong(db->sql, node);
+}
+
 enum tern_result tern_db_attend(struct tern_db *db, uint32_t node)
 {
     return tern_sql_attend(db->sql, node);
+}
+
+enum tern_result tern_db_end_leader(struct tern_db *db, uint32_t node, uint64_t silent_ms,
+                                    bool *ended)
+{
+    const char *text = tern_sql_dialect(db->sql)->end_leader;
+    *ended = false;
+    if (text == NULL) {
+        return tern_sql_fail(db->sql, TERN_ERR_STATE, "nobody else serves a database in a file");
+    }
+    struct tern_query query = tern_query_read(db->sql, text);
+    tern_query_bind(&query, node);
+    tern_query_bind(&query, silent_ms);
+    if (tern_query_row(&query)) {
+        *ended = tern_query_u64(&query) > 0;
+    }
+    return tern_query_end(&query);
 }
 
 enum tern_result tern_db_tell(struct tern_db *db, const char *message)

@@ -36,6 +36,16 @@ def port_to_keep():
                 return port
 
 
+def ask_ready(admin):
+    """What the operators' listener at this unix socket says to /readyz: status and reason."""
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.settimeout(PATIENCE)
+        asked.connect(str(admin))
+        asked.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        head, _, body = b"".join(iter(lambda: asked.recv(65536), b"")).decode().partition("\r\n\r\n")
+    return int(head.split()[1]), body.strip()
+
+
 class Node:
     """One more aggregator on the database of the first, with its certificate and a folder of its own. It follows the one
     that leads; where the first's settings or its own have store.follow = no it stands by, and listens once it leads."""
@@ -69,6 +79,9 @@ class Node:
     def said(self):
         """Since it was started last."""
         return (self.workspace.path / f"{self.log}.log").read_bytes()[self.begin:].decode()
+
+    def ready(self):
+        return ask_ready(self.state / "admin.sock")
 
     def waits(self):
         wait_until(f"{self.log} does not stand by", lambda: "event=stands-by" in self.said())

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Three aggregators on one database of PostgreSQL: one leads, two follow, and clients send each request to another one of
 them. The model is the same as with one aggregator on SQLite, also when one that leads and one that follows are killed in
-the middle of it and PostgreSQL is restarted, and nothing that was acknowledged is lost."""
+the middle of it and PostgreSQL is restarted, or one that leads hangs and goes on later, and nothing that was acknowledged is
+lost."""
 
 import re
 import signal
@@ -137,12 +138,58 @@ def disturbed(model):
         print(f"rounds went on {took:.1f} s after the leader was killed")
 
 
+def take_over_from(hung, others, first):
+    """One that leads is stopped. Returns who leads then, and how long that took."""
+    said = []
+    hung.process.send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    new = []
+    while not new:
+        check(time.monotonic() < began + TAKES_OVER_S, f"nobody leads after {TAKES_OVER_S} s: {roles(first)}, {said}")
+        said += [node.ready() for node in others]
+        new = [node for node in others if (node.name, "leads") in roles(first)]
+    took = time.monotonic() - began
+    check(any(status == 503 and f"it follows, but {hung.name} (" in why and "has not been heard of" in why
+              for status, why in said), f"nobody names it: {said}")
+    check(any("event=leader-ended" in node.said() for node in others), "it was not ended by the others")
+    wait_until("the one that leads is not ready", lambda: new[0].ready() == (200, "ok"), 10)
+    return new[0], took
+
+
+def hung(model):
+    with cluster.Cluster() as postgres, Workspace() as workspace:
+        first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url("&application_name=one")}}).start()
+        nodes = [Node(first, name, postgres.url()).start().listens() for name in ("one-more", "two", "three")]
+        first.kill(signal.SIGTERM)
+        wait_until("nobody leads", lambda: any(role == "leads" for _, role in roles(first)), TAKES_OVER_S)
+        proxy = SpreadingProxy([node.port for node in nodes])
+        clients = start_clients(workspace, first, proxy.port)
+        times = []
+        for _ in range(2):
+            goes_on(first, "the start")
+            leader = next(node for node in nodes if (node.name, "leads") in roles(first))
+            others = [node for node in nodes if node is not leader]
+            proxy.ports = [node.port for node in others]
+            times.append(take_over_from(leader, others, first)[1])
+            leader.process.send_signal(signal.SIGCONT)
+            code = leader.process.wait(timeout=PATIENCE)
+            check(code == 1 and "event=displaced" in leader.said(), f"it goes on, or ends by {code}")
+            leader.start().listens()
+            proxy.ports = [node.port for node in nodes]
+        wait_until("the rounds do not end", lambda: committed(first) == ROUNDS)
+        end(clients)
+        check_nothing_is_lost(workspace, postgres)
+        check(model_of(first) == model, "the model is another one than with one aggregator on SQLite")
+        print(f"another one led {', '.join(f'{took:.1f}' for took in times)} s after the one that led was stopped")
+
+
 def test():
     if cluster.folder_of_programs() is None:
         skip("there is no PostgreSQL here")
     model = alone()
     undisturbed(model)
     disturbed(model)
+    hung(model)
 
 
 main(test)

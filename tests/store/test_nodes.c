@@ -4,8 +4,10 @@
 #include "store/fixture.h"
 #include "store/run_sql.h"
 #include "tests/postgres/place.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NODE 7u
@@ -50,6 +52,10 @@ static void nobody_else_serves_a_file(void **state)
     assert_int_equal(tern_db_begin_apart(f->db, false), TERN_ERR_STATE);
     assert_int_equal(tern_db_attend(f->db, NODE), TERN_ERR_STATE);
     assert_int_equal(tern_db_follow(f->db, true), TERN_ERR_STATE);
+    assert_int_equal(tern_db_belong(f->db, NODE), TERN_ERR_STATE);
+    bool ended = true;
+    assert_int_equal(tern_db_end_leader(f->db, NODE, 0, &ended), TERN_ERR_STATE);
+    assert_false(ended);
     assert_int_equal(tern_db_await(f->db, -1, 0, hear_nothing, NULL), TERN_ERR_STATE);
     assert_ok(f, tern_db_begin(f->db));
     assert_int_equal(tern_db_tell(f->db, "x"), TERN_ERR_STATE);
@@ -266,6 +272,112 @@ static void who_follows_is_listed_so(void **state)
     tern_db_close(waits);
 }
 
+// --- Who leads, and is silent
+
+#define SILENT_MS 300u
+
+static void be_silent(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = SILENT_MS * 1000000L}, NULL);
+}
+
+static struct tern_db_node leader_of(const struct fixture *f)
+{
+    struct tern_db_node node = {.leads = false};
+    size_t count = 0;
+    assert_ok(f, tern_db_nodes(f->db, &node, 1, &count));
+    assert_int_equal(count, 1);
+    assert_true(node.leads);
+    return node;
+}
+
+// One of its connections that asks for something is a sign of life; the one by which it leads tells whether it works.
+static void who_says_nothing_is_silent(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db *leads = open_again(f);
+    struct tern_db *lives = open_again(f);
+    assert_ok(f, tern_db_hold(leads));
+    be_silent();
+    assert_int_equal(leader_of(f).number, 0); // a verb: nobody's to judge
+    assert_int_equal(leader_of(f).silent_ms, 0);
+    assert_ok(f, tern_db_belong(leads, NODE));
+    assert_true(leader_of(f).silent_ms < SILENT_MS);
+    be_silent();
+    assert_int_equal(leader_of(f).number, NODE);
+    assert_true(leader_of(f).silent_ms >= SILENT_MS - 1);
+    assert_true(leader_of(f).idle_ms >= SILENT_MS - 1);
+    assert_ok(f, tern_db_belong(lives, NODE));
+    assert_true(leader_of(f).silent_ms < SILENT_MS);
+    assert_true(leader_of(f).idle_ms >= SILENT_MS - 1);
+    tern_db_close(lives);
+    tern_db_close(leads);
+}
+
+static void *wait_to_write(void *ctx)
+{
+    assert_int_equal(tern_db_begin(ctx), TERN_ERR_BUSY);
+    return NULL;
+}
+
+static void who_waits_for_the_database_is_not_silent(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db *leads = open_again(f);
+    struct tern_db *writes = open_again(f);
+    pthread_t thread;
+    assert_ok(f, tern_db_belong(leads, NODE));
+    assert_ok(f, tern_db_hold(leads));
+    assert_ok(f, tern_db_begin(writes));
+    assert_int_equal(pthread_create(&thread, NULL, wait_to_write, leads), 0);
+    be_silent();
+    while (leader_of(f).silent_ms != 0) { // it has begun
+        be_silent();
+    }
+    be_silent();
+    assert_int_equal(leader_of(f).silent_ms, 0);
+    pthread_join(thread, NULL);
+    be_silent();
+    assert_true(leader_of(f).silent_ms >= SILENT_MS - 1);
+    tern_db_close(writes);
+    tern_db_close(leads);
+}
+
+static void add_code(const struct fixture *f, struct tern_db *db)
+{
+    struct tern_db_code code = {.uses_left = 1};
+    assert_ok(f, tern_db_begin(db));
+    assert_ok(f, tern_db_code_add(db, &code));
+}
+
+// Within a transaction: what it had written is undone, and it can commit nothing more.
+static void who_leads_and_is_silent_may_be_ended(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db *leads = open_again(f);
+    struct tern_db *next = open_again(f);
+    struct tern_db_counts counts;
+    bool ended = true;
+    assert_ok(f, tern_db_belong(leads, NODE));
+    assert_ok(f, tern_db_hold(leads));
+    add_code(f, leads);
+    be_silent();
+    assert_ok(f, tern_db_end_leader(f->db, NODE + 1, 0, &ended));
+    assert_false(ended); // another one leads
+    assert_ok(f, tern_db_end_leader(f->db, NODE, 60000, &ended));
+    assert_false(ended); // it was heard of since
+    assert_ok(f, tern_db_end_leader(f->db, NODE, SILENT_MS / 2, &ended));
+    assert_true(ended);
+    assert_ok(f, tern_db_hold(next));
+    assert_int_equal(tern_db_commit(leads), TERN_ERR_IO);
+    assert_ok(f, tern_db_counts(f->db, 0, &counts));
+    assert_int_equal(counts.code_uses_left, 0);
+    assert_int_equal(tern_db_begin(leads), TERN_ERR_STATE);
+    assert_true(tern_db_is_displaced(leads));
+    tern_db_close(next);
+    tern_db_close(leads);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -278,6 +390,9 @@ int main(void)
         TEST(what_is_told_is_heard_once_it_is_committed),
         TEST(answers_of_nodes_that_are_gone_are_swept),
         TEST(who_follows_is_listed_so),
+        TEST(who_says_nothing_is_silent),
+        TEST(who_waits_for_the_database_is_not_silent),
+        TEST(who_leads_and_is_silent_may_be_ended),
     };
     const struct CMUnitTest of_both[] = {
         cmocka_unit_test(a_row_of_the_meter_comes_out_as_it_went_in),
