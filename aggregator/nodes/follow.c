@@ -561,8 +561,8 @@ static void follower_free(struct tern_follower *follower)
 
 static enum tern_result begin(struct tern_follower *follower, const char *path, char why[256])
 {
-    TERN_TRY(tern_db_open_again(path, &follower->out, why));
-    TERN_TRY(tern_db_open_again(path, &follower->in, why));
+    TERN_TRY(tern_db_open_hurried(path, &follower->out, why));
+    TERN_TRY(tern_db_open_hurried(path, &follower->in, why));
     enum tern_result result = tern_db_attend(follower->in, follower->node);
     if (result == TERN_OK) {
         result = load_clients(follower, follower->in, true);

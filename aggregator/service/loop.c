@@ -513,6 +513,7 @@ static bool begin_turn(struct tern_service *service, uint64_t idle, struct turn 
     queue->poked = false;
     pthread_mutex_unlock(&queue->lock);
     atomic_store(&service->working_ms, tern_service_monotonic(service));
+    atomic_store(&service->turn_ms, tern_service_machine_ms());
     return true;
 }
 
@@ -520,6 +521,7 @@ static void end_turn(struct tern_service *service)
 {
     tern_access_log_tell(&service->access, tern_service_monotonic(service));
     atomic_store(&service->working_ms, 0);
+    atomic_store(&service->turn_ms, 0);
 }
 
 // Until it leads, or has stopped.
@@ -546,7 +548,6 @@ static void lead(struct tern_service *service)
 {
     struct turn turn;
     while (begin_turn(service, idle_ms(service), &turn)) {
-        atomic_store(&service->turn_ms, tern_service_machine_ms());
         serve_others(service);
         if (tern_service_is_halted(service)) {
             refuse_all(service, turn.taken);
@@ -556,7 +557,6 @@ static void lead(struct tern_service *service)
             run_batch(service, turn.taken, turn.count);
         }
         end_turn(service);
-        atomic_store(&service->turn_ms, 0);
     }
 }
 

@@ -50,12 +50,25 @@ static void rollback(struct tern_sql *sql)
     end(pg);
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+// A connection that was lost long since says so at once; one that is being lost, after seconds, and a new one most often
+// takes as long.
+#define AT_ONCE_MS 1000
+
 static enum tern_result begin_by(struct postgres *pg, const struct step *steps, size_t count,
                                  int64_t *numbers, int columns)
 {
     TERN_TRY(tern_postgres_be_connected(pg));
+    const int64_t began_ms = now_ms();
     enum tern_result result = tern_postgres_do(pg, steps, count, numbers, columns);
-    if (result != TERN_OK && tern_postgres_is_lost(pg)) { // since it was used last
+    const bool was_lost = tern_postgres_is_lost(pg) && now_ms() - began_ms < AT_ONCE_MS;
+    if (result != TERN_OK && was_lost) { // since it was used last
         TERN_TRY(tern_postgres_be_connected(pg));
         result = tern_postgres_do(pg, steps, count, numbers, columns);
     }
@@ -138,13 +151,6 @@ static enum outcome ask(struct postgres *pg, int64_t commit)
         return OUTCOME_COMMITTED;
     }
     return found[1] == pg->commits ? OUTCOME_ABORTED : OUTCOME_OVERWRITTEN;
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 // The connection was lost while the commit was on its way.

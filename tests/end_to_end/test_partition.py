@@ -2,7 +2,7 @@
 """The aggregator that leads is cut off from PostgreSQL, packet by packet, while clients reach it: it answers 503 with
 Retry-After to all that needs the database, soon, and is alive all the while. Alone, it goes on by itself once the link
 is back. Where another one stands by, PostgreSQL gives the first up, the other leads within ten seconds, and the first
-ends with the reason once it hears of it, and stands by. Nothing is decided twice: no update is missing or counted
+ends with the reason once it hears of it, and stands by. One that follows answers 503 sooner. Nothing is decided twice: no update is missing or counted
 twice, and the history replays. One that stands by and is cut off waits until the link is back."""
 
 import signal
@@ -19,6 +19,8 @@ SEED = 20264
 # Seconds. The server gives a connection up after 8 to 10 s; the rest is for a busy machine.
 TAKES_OVER = 12
 ANSWERS = 16
+ANSWERS_FOLLOWING = 7
+UNREADY = 6
 SETTINGS = {
     "federation": {"model": model(ROUNDS), "seed": 5},
     "round": {"cohort": 2, "over_selection": 1.0, "quorum": 1, "min_clients": CLIENTS, "deadline": "1500ms",
@@ -58,14 +60,14 @@ class Service:
         return time.monotonic() - began
 
 
-def check_refused(answers, since):
+def check_refused(answers, since, seconds=ANSWERS):
     """What was asked after `since` was answered 503 in time, and when to come again."""
     asked = [answer for answer in answers if answer.began > since]
     check(asked, "nothing was answered")
     wrong = [answer for answer in asked if answer.status != 503 or int(answer.headers.get("retry-after", 0)) < 1]
     check(not wrong, f"without its database it answered {wrong}")
     slowest = max(answer.ms for answer in asked)
-    check(slowest < ANSWERS * 1e3, f"a check-in hung for {slowest:.0f} ms")
+    check(slowest < seconds * 1e3, f"a check-in hung for {slowest:.0f} ms")
     return slowest
 
 
@@ -122,6 +124,39 @@ def cut_off_with_another(service):
           flush=True)
 
 
+def cut_off_following(service):
+    """It knows sooner than one that leads."""
+    follows = Node(service.first, "follows", service.postgres.far_url(), port_to_keep(), service.link.prefix,
+                   ("store.follow=yes",))
+    follows.start()
+    follows.leads() # it listens
+    watcher = Watcher(service.link.near, follows.port, service.ca).enroll(service.join_code())
+    ready = [answer.status for answer in ask_for(watcher, 1).ready]
+    check(ready[-1] == 200, f"/readyz of one that follows: {ready}")
+    service.link.cut()
+    began = time.monotonic()
+    watcher.start()
+    time.sleep(20)
+    watcher.stop()
+    slowest = check_refused(watcher.checkins, began, ANSWERS_FOLLOWING)
+    late = [answer for answer in watcher.ready if answer.began > began + UNREADY]
+    check(late and all(answer.status == 503 for answer in late), f"/readyz: {watcher.ready}")
+    check_health(watcher.health, 2000)
+    service.expect_progress("one that follows was cut off")
+    service.link.mend()
+    wait_until("it is not ready again", lambda: ask_for(watcher, 0.3).ready[-1].status == 200, 20)
+    check(ask_for(watcher, 1).checkins[-1].status == 200, f"it answers {watcher.checkins}")
+    follows.kill(signal.SIGTERM)
+    print(f"cut off following: check-ins took {slowest / 1e3:.1f} s at most", flush=True)
+
+
+def ask_for(watcher, seconds):
+    watcher.start()
+    time.sleep(seconds)
+    watcher.stop()
+    return watcher
+
+
 def cut_off_standing_by(service):
     service.near.start()
     service.near.waits()
@@ -146,6 +181,7 @@ def test():
         cut_off_briefly(service)
         cut_off_alone(service)
         cut_off_with_another(service)
+        cut_off_following(service)
         cut_off_standing_by(service)
         service.fleet.settle_all()
         service.near.kill(signal.SIGTERM)
