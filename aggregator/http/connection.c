@@ -316,7 +316,8 @@ void tern_connection_wind_up(struct tern_connection *connection)
 static void send_reply(struct tern_connection *connection, struct tern_http_exchange *exchange)
 {
     const struct tern_request_reader *reader = exchange->reader;
-    bool closes = !tern_reader_keeps_alive(reader) || connection->group->stopping;
+    bool closes =
+        !tern_reader_keeps_alive(reader) || connection->group->stopping || exchange->reply.closes;
     struct tern_reply_shape shape = {
         .closes = closes,
         .head_only = strcmp(tern_reader_request(reader)->method, "HEAD") == 0,

@@ -127,6 +127,7 @@ static inline const char *tern_http_bearer(const char *authorization)
 struct tern_http_reply {
     int status;
     uint32_t retry_after_s; // 0 = no header
+    bool closes;            // say "Connection: close", and close it then
     const char *cache;      // value of Cache-Control, static string, NULL = no header. With it goes
                             // ETag "1": cached replies are content-addressed, so that no path ever
                             // has a second version to tell from the first

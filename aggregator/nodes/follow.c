@@ -107,6 +107,7 @@ static void send_unavailable(struct request *request)
 {
     tern_answer_refusal(request, 503, TERN_ERR_BUSY,
                         "No aggregator leads, or the database cannot be reached. Try again.");
+    tern_answer_elsewhere(request, true);
     tern_answer_send(request);
 }
 

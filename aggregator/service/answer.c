@@ -104,6 +104,11 @@ void tern_answer_unavailable(struct request *request)
                         "The aggregator could not store this; nothing changed. Try again.");
 }
 
+void tern_answer_elsewhere(struct request *request, bool shares)
+{
+    request->reply.closes = shares && request->reply.status == 503;
+}
+
 void tern_answer_halted(struct request *request)
 {
     tern_answer_refusal(request, 503, TERN_ERR_IO,

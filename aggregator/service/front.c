@@ -252,8 +252,10 @@ static void reply_probe(struct tern_service *service, const char *path,
 // Or refuses it, where it would wait behind too many, or for a store that does not answer.
 static void queue(struct tern_service *service, struct request *request)
 {
-    if (tern_service_is_stuck(service) || !tern_request_queue_put(&service->queue, request)) {
+    const bool is_stuck = tern_service_is_stuck(service);
+    if (is_stuck || !tern_request_queue_put(&service->queue, request)) {
         tern_answer_error(request, 503, TERN_ERR_BUSY);
+        tern_answer_elsewhere(request, is_stuck && service->config.sharing != NULL);
         tern_answer_send(request);
     }
 }

@@ -254,6 +254,14 @@ static void let_waiting_go(struct tern_service *service)
     }
 }
 
+// What went wrong here may go well with another one.
+static void lead_elsewhere(struct tern_service *service)
+{
+    for (struct request *request = service->batch.first; request != NULL; request = request->next) {
+        tern_answer_elsewhere(request, service->config.sharing != NULL);
+    }
+}
+
 static void send_batch(struct tern_service *service)
 {
     struct request *request = service->batch.first;
@@ -293,6 +301,7 @@ static void take_down(struct tern_service *service, enum tern_result why,
     tern_log(TERN_LOG_ERROR, "batch-failed", "error=%s detail=%s", tern_result_name(why),
              TERN_LOG_TEXT(tern_db_error(service->db)));
     if (halted) {
+        lead_elsewhere(service);
         return;
     }
     tern_service_let_all_go(service);
@@ -304,6 +313,7 @@ static void take_down(struct tern_service *service, enum tern_result why,
     if (service->taker != NULL) {
         service->config.sharing->give_back(service);
     }
+    lead_elsewhere(service);
     send_batch(service);
     atomic_store(&service->turn_ms, tern_service_machine_ms());
     if (!service->broken) { // else it was that which has failed
@@ -330,6 +340,7 @@ static void refuse_all(struct tern_service *service, struct request *taken)
         tern_service_answer_halted(service, taken);
         tern_request_list_add(&service->batch, taken);
     }
+    lead_elsewhere(service);
     send_batch(service);
 }
 

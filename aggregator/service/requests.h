@@ -157,6 +157,9 @@ void tern_answer_named(struct request *request, const uint8_t sha256[TERN_SHA256
 void tern_answer_authorized(struct request *request, const struct tern_download_facts *facts);
 // Replaces whatever was answered by 503.
 void tern_answer_unavailable(struct request *request);
+// Of an answer of 503 by one of several aggregators: the client comes anew, as a proxy or its resolver leads it, maybe to
+// another one. shares: it is one of several
+void tern_answer_elsewhere(struct request *request, bool shares);
 // The same for all requests once the service has halted.
 void tern_answer_halted(struct request *request);
 // Another one has taken over: soon, at the same address or another.

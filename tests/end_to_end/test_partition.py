@@ -2,7 +2,7 @@
 """The aggregator that leads is cut off from PostgreSQL, packet by packet, while clients reach it: it answers 503 with
 Retry-After to all that needs the database, soon, and is alive all the while. Alone, it goes on by itself once the link
 is back. Where another one stands by, PostgreSQL gives the first up, the other leads within ten seconds, and the first
-ends with the reason once it hears of it, and stands by. One that follows answers 503 sooner. Nothing is decided twice: no update is missing or counted
+ends with the reason once it hears of it, and stands by. One that follows answers 503 sooner, and sends clients away. Nothing is decided twice: no update is missing or counted
 twice, and the history replays. One that stands by and is cut off waits until the link is back."""
 
 import signal
@@ -61,10 +61,11 @@ class Service:
 
 
 def check_refused(answers, since, seconds=ANSWERS):
-    """What was asked after `since` was answered 503 in time, and when to come again."""
+    """What was asked after `since` was answered 503 in time, when to come again, and on another connection."""
     asked = [answer for answer in answers if answer.began > since]
     check(asked, "nothing was answered")
-    wrong = [answer for answer in asked if answer.status != 503 or int(answer.headers.get("retry-after", 0)) < 1]
+    wrong = [answer for answer in asked if answer.status != 503 or int(answer.headers.get("retry-after", 0)) < 1 or
+             answer.headers.get("connection") != "close"]
     check(not wrong, f"without its database it answered {wrong}")
     slowest = max(answer.ms for answer in asked)
     check(slowest < seconds * 1e3, f"a check-in hung for {slowest:.0f} ms")
@@ -125,7 +126,7 @@ def cut_off_with_another(service):
 
 
 def cut_off_following(service):
-    """It knows sooner than one that leads."""
+    """It knows sooner than one that leads, and sends its clients to others."""
     follows = Node(service.first, "follows", service.postgres.far_url(), port_to_keep(), service.link.prefix,
                    ("store.follow=yes",))
     follows.start()
