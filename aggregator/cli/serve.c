@@ -174,12 +174,20 @@ static int lead_or_follow(struct serving *serving)
                           tern_db_error(serving->db));
 }
 
-// An older program may lead until then.
+static bool is_upgraded(void *ctx)
+{
+    const struct serving *serving = ctx;
+    return tern_db_take_upgraded(serving->db) == TERN_OK;
+}
+
+// An older program may lead until then; and another one of this version may be the first to lead after that, which is
+// followed then.
 static int stand_by_and_upgrade(struct serving *serving)
 {
-    const struct tern_standby_ports ports = {.signals = &serving->signals};
+    const struct tern_standby_ports ports = {
+        .signals = &serving->signals, .ends = is_upgraded, .ctx = serving};
     TERN_CLI_TRY(tern_standby(serving->cli, serving->db, &ports, &serving->stopped));
-    if (serving->stopped) {
+    if (serving->stopped || !tern_db_is_older(serving->db)) {
         return TERN_EXIT_OK;
     }
     TERN_CLI_TRY(tern_state_upgrade(serving->cli, serving->db));

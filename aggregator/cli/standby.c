@@ -126,6 +126,9 @@ int tern_standby(struct tern_cli *cli, struct tern_db *db, const struct tern_sta
         if (result == TERN_ERR_STATE) {
             find_leader(&standby, leader);
             say_leader(&standby, leader);
+            if (ports->ends != NULL && ports->ends(ports->ctx)) {
+                return TERN_EXIT_OK;
+            }
         } else {
             say_lost(&standby);
         }

@@ -19,6 +19,7 @@ struct tern_standby_ports {
     const sigset_t *signals;   // blocked
     bool follows;              // else it stands by
     void (*reload)(void *ctx); // at SIGHUP; NULL: that is refused
+    bool (*ends)(void *ctx);   // there is nothing to wait for any more; NULL: there always is
     void *ctx;
 };
 
@@ -26,7 +27,8 @@ struct tern_standby_ports {
 bool tern_standby_is_led(struct tern_db *db, uint32_t self);
 
 // Waits until this program leads, at once where nobody else does, and returns the exit code. Of the signals SIGTERM and
-// SIGINT end the waiting: *stopped is true then. Once it waits, a database that cannot be reached is waited for, too.
+// SIGINT end the waiting: *stopped is true then. So does ports->ends, and then it does not lead. Once it waits, a database
+// that cannot be reached is waited for, too.
 int tern_standby(struct tern_cli *cli, struct tern_db *db, const struct tern_standby_ports *ports,
                  bool *stopped);
 

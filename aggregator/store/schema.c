@@ -282,8 +282,8 @@ enum tern_result tern_schema_migrate(struct tern_sql *sql, const char *const *st
     int64_t version = 0;
     TERN_TRY(tern_schema_known(sql, steps));
     TERN_TRY(tern_sql_version(sql, &version));
-    if (version == newest(steps)) {
-        return TERN_OK;
+    if (version == newest(steps)) { // somebody else has done it
+        return tern_sql_use(sql, TERN_SQL_SHARED);
     }
     TERN_TRY(tern_sql_use(sql, TERN_SQL_ALONE));
     TERN_TRY(apply(sql, steps)); // what fails is closed next, which gives the database back

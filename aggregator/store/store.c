@@ -244,6 +244,15 @@ bool tern_db_is_older(const struct tern_db *db)
     return db->is_older;
 }
 
+enum tern_result tern_db_take_upgraded(struct tern_db *db)
+{
+    if (!db->is_older) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_schema_current(db->sql, tern_schema_steps));
+    return prepare_opened(db, true);
+}
+
 enum tern_result tern_db_upgrade(struct tern_db *db)
 {
     if (!db->is_older) {

@@ -102,14 +102,17 @@ TERN_MUST_USE enum tern_result tern_db_create(const char *path,
 // TERN_ERR_NOT_FOUND  no such file; TERN_ERR_UNKNOWN  the schema is newer than this program; TERN_ERR_STATE  it is
 // older, or somebody is changing it
 TERN_MUST_USE enum tern_result tern_db_open(const char *path, struct tern_db **db, char why[256]);
-// Likewise an older one, too: tern_db_is_older() tells. Of that, only tern_db_hold(), _nodes(), _upgrade() and _close()
-// may be called until it is brought up to date. For those who keep others away by the lock beside a file.
+// Likewise an older one, too: tern_db_is_older() tells. Of that, only tern_db_hold(), _nodes(), _upgrade(),
+// _take_upgraded() and _close() may be called until it is brought up to date. For those who keep others away by the lock beside a file.
 TERN_MUST_USE enum tern_result tern_db_open_older(const char *path, struct tern_db **db,
                                                   char why[256]);
 bool tern_db_is_older(const struct tern_db *db);
 // Brings the schema up to date, if it is older, in one transaction; the caller holds the database.
 // TERN_ERR_STATE  other programs have it open, who are named: they would go on in a schema that they do not know
 TERN_MUST_USE enum tern_result tern_db_upgrade(struct tern_db *db);
+// Whether somebody else has done so since it was opened: it is as one that tern_db_open() opened then.
+// TERN_ERR_STATE  it is older still, or is just being changed
+TERN_MUST_USE enum tern_result tern_db_take_upgraded(struct tern_db *db);
 // Likewise for reading only, which also opens what cannot be written: a backup or a snapshot that is
 // mounted read-only, the files of another user.
 TERN_MUST_USE enum tern_result tern_db_open_reading(const char *path, struct tern_db **db,
