@@ -75,6 +75,10 @@ static const struct tern_cli_option restore_options[] = {
     TERN_OPTION_STATE,
     {"force", NULL, "also in the place of another federation's database"},
     {0}};
+static const struct tern_cli_option copy_options[] = {
+    TERN_OPTION_STATE,
+    {"forget", NULL, "go on with a database that was copied"},
+    {0}};
 static const struct tern_cli_option prune_options[] = {
     TERN_OPTION_STATE,
     {"keep", "ROUNDS", "keep the updates of the newest ROUNDS rounds"},
@@ -385,9 +389,11 @@ static const char copy_help[] =
     "\n"
     "All rows are read again and compared, and the copy is verified, before it appears at once: a "
     "kill\n"
-    "at any point leaves no copy. What was copied stays as it is. Clients, codes, the open round "
-    "and\n"
-    "its updates go on from the copy, once the settings lead there; it prints which.\n"
+    "at any point leaves no copy. Clients, codes, the open round and its updates go on from the "
+    "copy,\n"
+    "once the settings lead there; it prints which. What was copied stays as it is, but for a note "
+    "where\n"
+    "it went: serve and copy refuse it from then on, until `copy --forget` takes that back.\n"
     "\n"
     "  tern-aggregator copy 'postgresql:///tern?host=/run/postgresql' --state /var/lib/tern\n"
     "  tern-aggregator copy /var/lib/tern/tern.db --set store.url=postgresql:///tern\n";
@@ -445,7 +451,7 @@ static const struct tern_cli_verb verbs[] = {
     {"backup", "Copy the database", "FILE", backup_help, state_options, 1, 1, tern_cli_backup},
     {"restore", "Put a backup in the place of the database", "FILE", restore_help, restore_options,
      1, 1, tern_cli_restore},
-    {"copy", "Take everything into another database", "FILE|URL", copy_help, state_options, 1, 1,
+    {"copy", "Take everything into another database", "FILE|URL", copy_help, copy_options, 0, 1,
      tern_cli_copy},
     {"prune", "Drop the stored updates of old rounds", "", prune_help, prune_options, 0, 0,
      tern_cli_prune},

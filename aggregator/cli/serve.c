@@ -208,7 +208,11 @@ static int open_store(struct serving *serving)
     }
     TERN_CLI_TRY(read_model(serving));
     TERN_CLI_TRY(check_files(serving));
-    return lead_or_follow(serving);
+    TERN_CLI_TRY(lead_or_follow(serving));
+    if (serving->stopped) {
+        return TERN_EXIT_OK;
+    }
+    return tern_state_refuse_copied(serving->cli, serving->db, "");
 }
 
 static int start_service(struct serving *serving)
@@ -482,6 +486,7 @@ static int follow(struct serving *serving)
     if (serving->stopped) {
         return TERN_EXIT_OK;
     }
+    TERN_CLI_TRY(tern_state_refuse_copied(serving->cli, serving->db, "")); // while it waited
     (void)!tern_db_follow(serving->db, false); // only who looks would see it
     tern_service_lead(serving->service);
     printf("leading\n");

@@ -170,6 +170,22 @@ int tern_state_upgrade(const struct tern_cli *cli, struct tern_db *db)
     return tern_cli_check(cli, result, "%s", tern_db_error(db));
 }
 
+int tern_state_refuse_copied(const struct tern_cli *cli, struct tern_db *db, const char *what)
+{
+    struct tern_db_federation federation;
+    char when[TERN_TEXT];
+    TERN_CLI_TRY(tern_cli_check(cli, tern_db_federation(db, &federation), "%s", tern_db_error(db)));
+    if (federation.copied_to[0] == '\0') {
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_fail(
+        cli, TERN_ERR_STATE,
+        "%s was copied to %s (%s), and goes on there%s: name that by store.url, or "
+        "federation.state. To go on with this one, which has nothing of what came "
+        "since: tern-aggregator copy --forget",
+        tern_db_path(db), federation.copied_to, tern_text_time(federation.copied_ms, when), what);
+}
+
 int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db)
 {
     TERN_CLI_TRY(open_by(cli, tern_db_open_reading, db));

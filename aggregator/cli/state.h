@@ -50,6 +50,8 @@ int tern_state_open(const struct tern_cli *cli, struct tern_db **db);
 int tern_state_open_older(const struct tern_cli *cli, struct tern_db **db);
 // Holds the database and brings its schema up to date, where that is older.
 int tern_state_upgrade(const struct tern_cli *cli, struct tern_db *db);
+// Refuses a database that was copied, as it goes on in the copy. The exit code; what: what was not done, or ""
+int tern_state_refuse_copied(const struct tern_cli *cli, struct tern_db *db, const char *what);
 // As tern_state_open(), for a verb that only reads: it sees one moment, whatever a running service commits, and also
 // opens what cannot be written (tern_db_open_reading()).
 int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db);

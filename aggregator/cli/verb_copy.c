@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -158,9 +159,10 @@ static void print_next(const struct copying *copying)
     print_settings(copying);
     printf("Then start the service. To another state directory, or machine, take certificate and "
            "key along; its other\n"
-           "files are made anew. What was copied is a backup from now on: never serve it again, "
-           "since updates are in\n"
-           "the copy alone.\n");
+           "files are made anew. What was copied is a backup from now on, which serve refuses: "
+           "updates "
+           "are in the\n"
+           "copy alone.\n");
 }
 
 static int print_copied(struct copying *copying)
@@ -181,6 +183,42 @@ static int print_copied(struct copying *copying)
     return TERN_EXIT_OK;
 }
 
+// --- What was copied
+
+static enum tern_result mark(struct tern_db *db, const char *to)
+{
+    TERN_TRY(tern_db_begin(db));
+    return tern_db_conclude(db, tern_db_set_copied(db, to, to[0] != '\0' ? tern_now_ms() : 0));
+}
+
+// Once the copy is there: before, a failure would leave a federation that goes on nowhere.
+static int mark_copied(const struct copying *copying)
+{
+    char file[PATH_MAX];
+    const bool is_file =
+        !tern_db_is_url(copying->target) && realpath(copying->target, file) != NULL;
+    const enum tern_result result = mark(copying->from, is_file ? file : copying->target);
+    return tern_cli_check(
+        copying->cli, result,
+        "the copy is there and whole, but what was copied, %s, could not be marked "
+        "as such: %s. Never serve it again",
+        copying->source, tern_db_error(copying->from));
+}
+
+static int forget(struct copying *copying)
+{
+    if (copying->target != NULL) {
+        return tern_cli_fail(copying->cli, TERN_ERR_CONFIG, "--forget copies nothing: leave %s out",
+                             copying->target);
+    }
+    TERN_CLI_TRY(hold_source(copying));
+    TERN_CLI_TRY(tern_state_upgrade(copying->cli, copying->from));
+    TERN_CLI_TRY(
+        tern_cli_check(copying->cli, mark(copying->from, ""), "%s", tern_db_error(copying->from)));
+    printf("%s may be served, and copied, again.\n", copying->source);
+    return TERN_EXIT_OK;
+}
+
 // --- All of it
 
 static int copy(struct copying *copying)
@@ -193,12 +231,14 @@ static int copy(struct copying *copying)
                                         .ctx = copying};
     TERN_CLI_TRY(hold_source(copying));
     TERN_CLI_TRY(tern_state_upgrade(copying->cli, copying->from));
+    TERN_CLI_TRY(tern_state_refuse_copied(copying->cli, copying->from, "; nothing was copied"));
     copying->tables = copying->cli->json ? cJSON_CreateArray() : NULL;
     const enum tern_result result = tern_db_copy_state(copying->from, copying->target, &how, why);
     if (watched) {
         fprintf(stderr, "\r\033[K");
     }
     if (result == TERN_OK) {
+        TERN_CLI_TRY(mark_copied(copying));
         return print_copied(copying);
     }
     cJSON_Delete(copying->tables);
@@ -212,12 +252,17 @@ int tern_cli_copy(struct tern_cli *cli)
     static struct copying copying;
     int lock = -1;
     copying.cli = cli;
-    copying.target = cli->arguments[0];
+    copying.target = cli->argument_count > 0 ? cli->arguments[0] : NULL;
+    const bool forgets = tern_cli_flag(cli, "forget");
+    if (copying.target == NULL && !forgets) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "where to? Name a new file, or a URL of PostgreSQL");
+    }
     tern_state_database(cli, copying.source);
     TERN_CLI_TRY(tern_state_lock(cli, &lock));
     int code = tern_state_open_older(cli, &copying.from);
     if (code == TERN_EXIT_OK) {
-        code = copy(&copying);
+        code = forgets ? forget(&copying) : copy(&copying);
         tern_db_close(copying.from);
     }
     close(lock);

@@ -118,6 +118,15 @@ enum tern_result tern_db_set_clock(struct tern_db *db, const struct tern_db_fede
     return tern_table_put(db, &tern_table_federation, &row);
 }
 
+enum tern_result tern_db_set_copied(struct tern_db *db, const char *to, uint64_t now_ms)
+{
+    struct tern_db_federation row;
+    TERN_TRY(read_federation(db, &row));
+    snprintf(row.copied_to, sizeof row.copied_to, "%s", to);
+    row.copied_ms = now_ms;
+    return tern_table_put(db, &tern_table_federation, &row);
+}
+
 // A client that enrolled while the clock was ahead is seen after that whenever it comes: its time says
 // nothing then.
 enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *latest_ms)

@@ -40,6 +40,7 @@ TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result r
 #define TERN_DB_PARAMETERS_MAX 160
 #define TERN_DB_REASON_MAX 160
 #define TERN_DB_NODE_MAX 64
+#define TERN_DB_PLACE_MAX 512 // a database's path
 
 // The member of a struct that a line of tables/*.def makes; table.h explains the lines.
 #define TERN_MEMBER(kind, name, of, rule, constraint, json) TERN_MEMBER_##kind(name, of)
@@ -205,6 +206,10 @@ TERN_MUST_USE enum tern_result tern_db_set_clock(struct tern_db *db,
 // The latest time that is stored of a client that came, or of the last round; 0 = none.
 TERN_MUST_USE enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *latest_ms);
 
+// Stores that the federation was copied, and goes on there, from that time on; "": it goes on here again. Within a
+// transaction.
+TERN_MUST_USE enum tern_result tern_db_set_copied(struct tern_db *db, const char *to,
+                                                  uint64_t now_ms);
 // Stores that a check found nothing; within a transaction.
 TERN_MUST_USE enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms);
 // From here on whatever takes long fails once *stop is true, which any thread may set.
