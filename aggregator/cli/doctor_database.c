@@ -1,4 +1,5 @@
 #include "cli/doctor_checks.h"
+#include "cli/shared_settings.h"
 #include "cli/standby.h"
 #include "cli/waiting.h"
 
@@ -76,6 +77,37 @@ static void say_waiting(struct tern_doctor *doctor, const struct tern_waiting *w
         waiting->needs_help ? waiting->advice : NULL, "%s%s", waiting->sentence, names);
 }
 
+struct differing {
+    struct tern_doctor *doctor;
+    const struct tern_db_node *node;
+};
+
+static void say_difference(void *ctx, const struct tern_setting_difference *difference)
+{
+    const struct differing *differing = ctx;
+    char name[TERN_STANDBY_NAME_MAX];
+    tern_findings_say(&differing->doctor->findings, TERN_HEALTH_WARNING, DATABASE,
+                      "make them alike in the files of all aggregators, then SIGHUP to each",
+                      "%s = %.100s at %s, and %.100s at the one that leads", difference->key,
+                      difference->here, tern_standby_name(differing->node, name),
+                      difference->there);
+}
+
+static enum tern_result say_differences(struct tern_doctor *doctor, struct tern_db *db,
+                                        const struct tern_db_node *nodes, size_t count)
+{
+    char *texts[TERN_STANDBY_NODES] = {NULL};
+    const enum tern_result result = tern_shared_settings_load(db, nodes, count, texts);
+    for (size_t i = 1; i < count && result == TERN_OK; i++) {
+        struct differing differing = {doctor, &nodes[i]};
+        if (texts[0] != NULL && texts[i] != NULL) {
+            tern_shared_settings_compare(texts[i], texts[0], say_difference, &differing);
+        }
+    }
+    tern_shared_settings_free(texts, count);
+    return result;
+}
+
 // Who leads, where several aggregators serve the database.
 static enum tern_result say_nodes(struct tern_doctor *doctor, struct tern_db *db)
 {
@@ -96,7 +128,7 @@ static enum tern_result say_nodes(struct tern_doctor *doctor, struct tern_db *db
                           "%s leads; %zu follow, and %zu stand by, which listen to nobody",
                           tern_standby_name(&nodes[0], leader), follow, count - 1 - follow);
     }
-    return TERN_OK;
+    return count > 0 && nodes[0].leads ? say_differences(doctor, db, nodes, count) : TERN_OK;
 }
 
 static enum tern_result look(struct tern_doctor *doctor, struct tern_db *db)

@@ -12,6 +12,7 @@
 #include "cli/self_check.h"
 #include "cli/service_advice.h"
 #include "cli/serving.h"
+#include "cli/shared_settings.h"
 #include "cli/shared_tickets.h"
 #include "cli/spending.h"
 #include "cli/standby.h"
@@ -151,7 +152,7 @@ static int join_others(struct serving *serving)
     config->sharing = &tern_nodes_sharing;
     config->is_led = tern_leader_watch_is_led;
     config->led_ctx = serving->watch;
-    return TERN_EXIT_OK;
+    return tern_shared_settings_check(serving->cli, serving->db);
 }
 
 // Where nobody leads yet, and two start at once, one of them follows.
@@ -195,6 +196,13 @@ static int stand_by_and_upgrade(struct serving *serving)
     return TERN_EXIT_OK;
 }
 
+static void tell_settings(const struct serving *serving)
+{
+    if (serving->made.service.sharing != NULL) {
+        tern_shared_settings_tell(serving->cli, serving->made.service.node);
+    }
+}
+
 static int open_store(struct serving *serving)
 {
     // The lock first: `restore` may be putting another file in the place of the database.
@@ -212,7 +220,9 @@ static int open_store(struct serving *serving)
     if (serving->stopped) {
         return TERN_EXIT_OK;
     }
-    return tern_state_refuse_copied(serving->cli, serving->db, "");
+    TERN_CLI_TRY(tern_state_refuse_copied(serving->cli, serving->db, ""));
+    tell_settings(serving);
+    return TERN_EXIT_OK;
 }
 
 static int start_service(struct serving *serving)
@@ -467,6 +477,7 @@ static void reload(struct serving *serving)
                                              .say = log_advice};
     tern_manager_reloading();
     tern_cli_reload(serving->cli, &running);
+    tell_settings(serving);
     tern_manager_reloaded();
 }
 
@@ -489,6 +500,7 @@ static int follow(struct serving *serving)
     TERN_CLI_TRY(tern_state_refuse_copied(serving->cli, serving->db, "")); // while it waited
     (void)!tern_db_follow(serving->db, false); // only who looks would see it
     tern_service_lead(serving->service);
+    tell_settings(serving);
     printf("leading\n");
     fflush(stdout);
     return start_check(serving);

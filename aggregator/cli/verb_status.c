@@ -1,5 +1,6 @@
 #include "cli/figures.h"
 #include "cli/gateway.h"
+#include "cli/shared_settings.h"
 #include "cli/standby.h"
 #include "cli/state.h"
 #include "cli/unreported.h"
@@ -23,7 +24,8 @@ struct status {
     struct tern_unreported unreported;
     struct tern_db_node nodes[TERN_STANDBY_NODES];
     size_t node_count;
-    bool has_certificate; // it could be read
+    char *settings[TERN_STANDBY_NODES]; // malloc'ed; NULL = not known
+    bool has_certificate;               // it could be read
     struct tern_certificate_times certificate;
     char certificate_why[256];
 };
@@ -31,6 +33,7 @@ struct status {
 static enum tern_result load(const struct tern_cli *cli, struct tern_db *db, struct status *status)
 {
     static struct tern_model model;
+    tern_shared_settings_free(status->settings, status->node_count);
     memset(status, 0, sizeof *status);
     status->now_ms = tern_now_ms();
     TERN_TRY(tern_db_federation(db, &status->federation));
@@ -38,6 +41,7 @@ static enum tern_result load(const struct tern_cli *cli, struct tern_db *db, str
     TERN_TRY(tern_cli_waiting_load(cli, db, &status->store, status->now_ms, &status->waiting));
     TERN_TRY(tern_unreported_load(cli, db, &status->store.counts, &status->unreported));
     TERN_TRY(tern_db_nodes(db, status->nodes, TERN_STANDBY_NODES, &status->node_count));
+    TERN_TRY(tern_shared_settings_load(db, status->nodes, status->node_count, status->settings));
     const struct tern_db_federation *federation = &status->federation;
     if (tern_model_build(&model, federation->model_spec, federation->manifest,
                          federation->manifest_len, federation->model_hash) == TERN_OK) {
@@ -180,6 +184,28 @@ static void print_complaint(const struct tern_db_node *node)
     }
 }
 
+// Of one that does not lead, how its settings differ from those of the one that does.
+static void compare_settings(const struct status *status, size_t i,
+                             void (*found)(void *ctx,
+                                           const struct tern_setting_difference *difference),
+                             void *ctx)
+{
+    const char *here = status->settings[i];
+    const char *leader = status->nodes[0].leads ? status->settings[0] : NULL;
+    if (here != leader && here != NULL && leader != NULL) {
+        tern_shared_settings_compare(here, leader, found, ctx);
+    }
+}
+
+static void print_difference(void *ctx, const struct tern_setting_difference *difference)
+{
+    char here[TERN_TEXT];
+    char there[TERN_TEXT];
+    (void)ctx;
+    printf("            WARNING: there %s = %s, and %s at the one that leads\n", difference->key,
+           tern_text_name(difference->here, here), tern_text_name(difference->there, there));
+}
+
 static void print_nodes(const struct status *status)
 {
     for (size_t i = 0; i < status->node_count; i++) {
@@ -191,6 +217,7 @@ static void print_nodes(const struct status *status)
                tern_text_name(tern_standby_name(node, name), shown), tern_standby_role(node),
                tern_text_ago(node->since_ms, status->now_ms, ago));
         print_complaint(node);
+        compare_settings(status, i, print_difference, NULL);
     }
 }
 
@@ -237,6 +264,15 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
 
 // --- For scripts
 
+static void add_difference(void *ctx, const struct tern_setting_difference *difference)
+{
+    cJSON *one = cJSON_CreateObject();
+    tern_json_text(one, "setting", difference->key);
+    tern_json_text(one, "value", difference->here);
+    tern_json_text(one, "leader", difference->there);
+    cJSON_AddItemToArray(ctx, one);
+}
+
 // Empty where the database is a file.
 static void add_nodes(cJSON *object, const struct status *status)
 {
@@ -254,6 +290,7 @@ static void add_nodes(cJSON *object, const struct status *status)
         tern_json_u64(one, "connected_ms", node->since_ms);
         tern_json_u64(one, "silent_ms", node->silent_ms);
         tern_json_u64(one, "idle_ms", node->idle_ms);
+        compare_settings(status, i, add_difference, cJSON_AddArrayToObject(one, "differs"));
         cJSON_AddItemToArray(list, one);
     }
 }

@@ -24,6 +24,11 @@ struct tern_db_answer {
 #include "store/tables/answers.def"
 };
 
+struct tern_db_node_settings {
+#define COLUMN TERN_MEMBER
+#include "store/tables/node_settings.def"
+};
+
 // --- Who is there, and what they tell each other
 
 // Who serves a database that several may serve: one leads, the others follow or stand by.
@@ -54,6 +59,12 @@ TERN_MUST_USE enum tern_result tern_db_belong(struct tern_db *db, uint32_t node)
 // Likewise, and the connection hears what others tell. It is a connection for that alone: the disk is not waited for
 // what it writes.
 TERN_MUST_USE enum tern_result tern_db_attend(struct tern_db *db, uint32_t node);
+// Within a transaction: what the node goes by, a text; that of nodes which are not there any more is dropped.
+TERN_MUST_USE enum tern_result tern_db_node_settings_put(struct tern_db *db, uint32_t node,
+                                                         const char *text);
+// Likewise what it has put, malloc'ed, the caller's. TERN_ERR_NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_node_settings_get(struct tern_db *db, uint32_t node,
+                                                         char **text);
 // Ends the connection by which that node leads, as if it had lost it, where it leads and has been silent for so long;
 // what it had not committed is undone. Outside of transactions.
 // TERN_ERR_IO  also: PostgreSQL lets only the same role do that

@@ -123,6 +123,11 @@ static const struct tern_column answers_columns[] = {
 #include "store/tables/answers.def"
 };
 
+static const struct tern_column node_settings_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_node_settings, __VA_ARGS__)
+#include "store/tables/node_settings.def"
+};
+
 #define TABLE(name)                                                                                \
     const struct tern_table tern_table_##name = {                                                  \
         #name, name##_columns, sizeof name##_columns / sizeof name##_columns[0]};

@@ -139,9 +139,11 @@ struct tern_sql_dialect {
     const char *nodes;
     // Ends the session of the node ?1 where that leads and has been silent for ?2 ms: how many were ended; NULL likewise
     const char *end_leader;
-    // Writes, which tell all that attend a text, and which drop the answers of nodes that do not; NULL likewise
+    // Writes, which tell all that attend a text, and which drop the answers and the settings of nodes that are not there;
+    // NULL likewise
     const char *tell;
     const char *sweep;
+    const char *sweep_settings;
 };
 const struct tern_sql_dialect *tern_sql_dialect(const struct tern_sql *sql);
 

@@ -479,9 +479,9 @@ static void write_trigger(char *text, size_t size, const char *name, const char 
 
 #define TELL "SELECT pg_notify(" CHANNEL ", ?)"
 
-#define SWEEP                                                                                      \
-    "DELETE FROM answers WHERE NOT EXISTS (SELECT 1 FROM (" HELD                                   \
-    ") AS l WHERE l.key = " NODE("answers.node") ")"
+#define SWEEP(table)                                                                               \
+    "DELETE FROM " table " WHERE NOT EXISTS (SELECT 1 FROM (" HELD                                 \
+    ") AS l WHERE l.key = " NODE(table ".node") ")"
 
 // Ids are given as SQLite gives them, without gaps: there is one writer. Texts are in the order of their
 // bytes. Bodies are compressed, or of no use to a compressor, and are read in pieces.
@@ -498,7 +498,8 @@ const struct tern_sql_driver tern_postgres_driver = {
                 .nodes = NODES,
                 .end_leader = END_LEADER,
                 .tell = TELL,
-                .sweep = SWEEP},
+                .sweep = SWEEP("answers"),
+                .sweep_settings = SWEEP("node_settings")},
     .create = create,
     .open = open_checked,
     .open_reading = open_checked,

@@ -2,9 +2,12 @@
 #include "store/nodes.h"
 #include "store/table.h"
 #include "util/bytes.h"
+#include <stdlib.h>
+#include <string.h>
 
 #define RELAYED &tern_table_relayed
 #define ANSWERS &tern_table_answers
+#define SETTINGS &tern_table_node_settings
 
 // --- Who is there, and what they tell each other
 
@@ -44,6 +47,37 @@ enum tern_result tern_db_belong(struct tern_db *db, uint32_t node)
 enum tern_result tern_db_attend(struct tern_db *db, uint32_t node)
 {
     return tern_sql_attend(db->sql, node);
+}
+
+static enum tern_result sweep_settings(struct tern_db *db)
+{
+    const char *text = tern_sql_dialect(db->sql)->sweep_settings;
+    if (text == NULL) {
+        return tern_sql_fail(db->sql, TERN_ERR_STATE, "nobody else serves a database in a file");
+    }
+    struct tern_query query = tern_query_write(db->sql, text);
+    return tern_query_run(&query);
+}
+
+enum tern_result tern_db_node_settings_put(struct tern_db *db, uint32_t node, const char *text)
+{
+    const struct tern_db_node_settings row = {.node = node, .text = {text, strlen(text)}};
+    TERN_TRY(sweep_settings(db));
+    return tern_table_put(db, SETTINGS, &row);
+}
+
+enum tern_result tern_db_node_settings_get(struct tern_db *db, uint32_t node, char **text)
+{
+    struct tern_db_node_settings row;
+    struct tern_query query = tern_table_select(db, SETTINGS, "WHERE node = ?");
+    tern_query_bind(&query, node);
+    *text = NULL;
+    if (!tern_table_next(&query, SETTINGS, &row)) {
+        return tern_query_missing(&query);
+    }
+    *text = strndup(row.text.data != NULL ? row.text.data : "", row.text.len);
+    const enum tern_result result = tern_query_end(&query);
+    return *text != NULL ? result : TERN_ERR_NO_MEMORY;
 }
 
 enum tern_result tern_db_end_leader(struct tern_db *db, uint32_t node, uint64_t silent_ms,

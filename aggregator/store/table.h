@@ -218,7 +218,7 @@ void tern_db_forget(struct tern_db *db);
     X(federation) X(files) X(clients) X(psk_keys) X(ticket_keys) X(codes) X(rounds) X(assignments) X(updates)    \
     X(update_bodies) X(parts) X(versions) X(weights) X(downloads) X(download_bodies) X(replicas) X(ledger) \
     X(schedule) X(evaluations) X(metrics) X(statistics) X(meter) X(totals) X(purpose_totals) X(round_totals) X(client_totals) \
-    X(relayed) X(answers)
+    X(relayed) X(answers) X(node_settings)
 // clang-format on
 
 #define TERN_TABLE_DECLARE(name) extern const struct tern_table tern_table_##name;

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 """What clients may rely on where several aggregators serve one database of PostgreSQL, request by request: a held check-in
 is answered at once wherever its round opens; who has enrolled with one may talk to each at once; limits are those of one
-aggregator; a damaged update is refused alike by each; and the ledger has every byte that came and went, once."""
+aggregator; a damaged update is refused alike by each; and the ledger has every byte that came and went, once. Settings that
+differ are named, or refused."""
 
 import concurrent.futures
 import random
+import signal
 import struct
 import time
 
@@ -226,6 +228,39 @@ def test_limits():
         check(answers.count(429) == 60 - answers.count(200), f"the others were answered {set(answers)}")
 
 
+def aggregators(federation):
+    return federation.first.json("status")["aggregators"]
+
+
+def differing(federation):
+    return {node["name"]: {one["setting"]: (one["value"], one["leader"]) for one in node["differs"]}
+            for node in aggregators(federation)}
+
+
+def test_settings(federation):
+    """One that would make other rounds does not start; what else differs is named, also after it was read again."""
+    other = Node(federation.first, "other", federation.postgres.url(),
+                 more=("round.cohort=5", "train.batch_size=7", "server.threads=3")).start()
+    check(other.process.wait(timeout=60) == 2, "it starts with another cohort")
+    said = other.said()
+    check("one (" in said and "round.cohort = 5 (there 4), train.batch_size = 7 (there 32)" in said and "threads" not in said, said)
+    slow = Node(federation.first, "slow", federation.postgres.url(), more=("limits.long_poll=7s",)).start().listens()
+    check(differing(federation)["slow"] == {"limits.long_poll": ("7s", "1m")}, f"{differing(federation)}")
+    check("event=setting-differs key=limits.long_poll here=7s there=1m" in slow.said(), slow.said())
+    doctor = federation.first.verb("doctor", ok=(0, 1))
+    check("limits.long_poll = 7s at slow (" in doctor, doctor)
+    check("there limits.long_poll = 7s, and 1m at the one that leads" in federation.first.verb("status"), "not in status")
+    slow.kill(signal.SIGTERM)
+    federation.first.settings["round"]["deadline"] = "12h"
+    federation.first.write_config()
+    federation.first.process.send_signal(signal.SIGHUP)
+    wait_until("that it reads others is not said", lambda: differing(federation)["two"] == {"round.deadline": ("1d", "12h")}, 10)
+    check("key=round.deadline here=12h there=1d" in (federation.workspace.path / "aggregator.log").read_text(), "not in its log")
+    for node in federation.nodes:
+        node.process.send_signal(signal.SIGHUP)
+    wait_until("they still differ", lambda: not any(differing(federation).values()), 10)
+
+
 class Counting(Connection):
     """Bytes of HTTP that went and came."""
     sent = received = 0
@@ -287,6 +322,7 @@ def test():
         test_one_that_cannot_be_stored(federation)
         test_unreadable(federation)
         test_flood(federation)
+        test_settings(federation)
     test_limits()
 
 

@@ -6,6 +6,7 @@
 #include "tests/postgres/place.h"
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,6 +60,7 @@ static void nobody_else_serves_a_file(void **state)
     assert_int_equal(tern_db_await(f->db, -1, 0, hear_nothing, NULL), TERN_ERR_STATE);
     assert_ok(f, tern_db_begin(f->db));
     assert_int_equal(tern_db_tell(f->db, "x"), TERN_ERR_STATE);
+    assert_int_equal(tern_db_node_settings_put(f->db, NODE, "x"), TERN_ERR_STATE);
     assert_ok(f, tern_db_commit(f->db));
 }
 
@@ -378,6 +380,48 @@ static void who_leads_and_is_silent_may_be_ended(void **state)
     tern_db_close(leads);
 }
 
+static void expect_settings(const struct fixture *f, uint32_t node, const char *expected)
+{
+    char *text = NULL;
+    const enum tern_result result = tern_db_node_settings_get(f->db, node, &text);
+    if (expected == NULL) {
+        assert_int_equal(result, TERN_ERR_NOT_FOUND);
+        assert_null(text);
+    } else {
+        assert_ok(f, result);
+        assert_string_equal(text, expected);
+    }
+    free(text);
+}
+
+static void put_settings(const struct fixture *f, struct tern_db *db, uint32_t node,
+                         const char *text)
+{
+    assert_ok(f, tern_db_begin_apart(db, false));
+    assert_ok(f, tern_db_node_settings_put(db, node, text));
+    assert_ok(f, tern_db_commit(db));
+}
+
+static void settings_are_there_while_their_node_is(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db *one = open_again(f);
+    struct tern_db *two = open_again(f);
+    assert_ok(f, tern_db_belong(one, NODE));
+    assert_ok(f, tern_db_belong(two, NODE + 1));
+    put_settings(f, one, NODE, "round.cohort=3\n");
+    put_settings(f, two, NODE + 1, "");
+    put_settings(f, one, NODE, "round.cohort=4\n");
+    expect_settings(f, NODE, "round.cohort=4\n");
+    expect_settings(f, NODE + 1, "");
+    expect_settings(f, NODE + 2, NULL);
+    tern_db_close(one);
+    put_settings(f, two, NODE + 1, "x=1\n");
+    expect_settings(f, NODE, NULL);
+    expect_settings(f, NODE + 1, "x=1\n");
+    tern_db_close(two);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -393,6 +437,7 @@ int main(void)
         TEST(who_says_nothing_is_silent),
         TEST(who_waits_for_the_database_is_not_silent),
         TEST(who_leads_and_is_silent_may_be_ended),
+        TEST(settings_are_there_while_their_node_is),
     };
     const struct CMUnitTest of_both[] = {
         cmocka_unit_test(a_row_of_the_meter_comes_out_as_it_went_in),
