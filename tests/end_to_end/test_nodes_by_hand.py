@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """What clients may rely on where several aggregators serve one database of PostgreSQL, request by request: a held check-in
 is answered at once wherever its round opens; who has enrolled with one may talk to each at once; limits are those of one
-aggregator; a damaged update is refused alike by each; and the ledger has every byte that came and went, once. Settings that
-differ are named, or refused."""
+aggregator; a damaged update is refused alike by each; and the ledger has every byte that came and went, once. Budgets, error
+buffers and settings are those of one aggregator, too, and each is told from all others."""
 
 import concurrent.futures
 import random
@@ -20,7 +20,9 @@ WAKES_S = 1
 GIVES_UP_S = 8  # well before the aggregator that follows does
 FLOOD = 20000
 UPDATE, SCALING = 4, 7  # of the kinds of requests
+CODEC, WINDOW = 12, 15  # of a task
 VALUES = 40 * 8 + 8
+RICH = "density:p=0.5,coder=range"
 SETTINGS = {
     "federation": {"model": "softmax:40-8", "seed": 7},
     "round": {"cohort": 4, "quorum": 4, "min_clients": 4, "deadline": "24h", "rounds": 3},
@@ -228,6 +230,62 @@ def test_limits():
         check(answers.count(429) == 60 - answers.count(200), f"the others were answered {set(answers)}")
 
 
+def test_clients():
+    """limits.clients, wherever they enrol."""
+    with Federation(clients=4) as federation:
+        code = federation.first.join_code(50)
+        answers = statuses([(federation.ports[i % 3], federation.first.ca, enrolment(code)) for i in range(12)])
+        check(answers.count(200) == 4 and answers.count(503) == 8, f"of four that may enrol: {answers}")
+        check(federation.postgres.sql("SELECT count(*) FROM clients") == "4", "others are stored")
+
+
+def checkin_with(client, port, **fields):
+    body = client.checkin_body(replica=client.seed_replica(), version=0)
+    with Connection(port, client.ca) as connection:
+        status, _, reply = connection.request("POST", "/v1/checkin", token=client.token, body=body + message(**fields))
+    check(status == 200, f"it was answered {status}")
+    return first(parse(reply), 1)
+
+
+def test_budgets():
+    """What a client has left, told to any of them, decides its task at all."""
+    federation = Federation()
+    federation.settings["round"] = {**SETTINGS["round"], "cohort": 1, "quorum": 1, "min_clients": 1}
+    federation.settings["schedule"] = {"policy": "budget"}
+    federation.settings["codec"] = {"codec": RICH, "codec_down": "float32"}
+    with federation:
+        client = federation.client(federation.ports[1])
+        tasks = []
+        for number, port in enumerate([*federation.ports[1:], federation.ports[0]]):
+            left = 2500 + number
+            tasks.append(checkin_with(client, port, f8=left, f9=1))
+            wait_until(f"{left} bytes are left, and others are stored", lambda: federation.postgres.sql(
+                "SELECT budgeted, budget_left FROM clients") == f"1|{left}", 10)
+        check(all(tasks), "it has no task")
+        told = [{number: values for number, values in parse(task).items() if number != WINDOW} for task in tasks]
+        check(told[0] == told[1] == told[2], f"it has another task elsewhere: {told}")
+        check(first(told[0], CODEC) != RICH.encode(), f"with {left} bytes it may send {first(told[0], CODEC)}")
+
+
+def test_cloned():
+    """Two devices under one identity, each at another aggregator, are found out once."""
+    with Federation() as federation:
+        clients = [federation.client(federation.ports[i % 3]) for i in range(4)]
+        with clients[0].connect() as connection:
+            task = clients[0].task(connection, replica=clients[0].seed_replica(), version=0)
+        answers = []
+        for port, value in zip(federation.ports[1:], (0.5, 0.25)):
+            body = clients[0].update_body(task, container([value] * VALUES, encode))
+            with Connection(port, clients[0].ca) as connection:
+                connection.send(clients[0].put_bytes(first(task, 2), 1, body))
+                answers.append(connection.receive()[0])
+        check(answers == [200, 409], f"two updates of one round were answered {answers}")
+        found = {row["client"]: row["finding"] for row in federation.first.json("ledger")}
+        check(found[clients[0].client_id] == "cloned", f"the ledger says {found}")
+        log = (federation.workspace.path / "aggregator.log").read_text()
+        check(log.count("event=error-buffer") == 1, "it is not said once")
+
+
 def aggregators(federation):
     return federation.first.json("status")["aggregators"]
 
@@ -259,6 +317,16 @@ def test_settings(federation):
     for node in federation.nodes:
         node.process.send_signal(signal.SIGHUP)
     wait_until("they still differ", lambda: not any(differing(federation).values()), 10)
+
+
+def test_told_apart(federation):
+    url = federation.postgres.url("&application_name=two")
+    twin = Node(federation.first, "twin", federation.postgres.url(), more=(f"store.url={url}",)).start().listens()
+    numbers = [node["node"] for node in aggregators(federation) if node["name"] == "two"]
+    check(len(numbers) == 2 and len(set(numbers)) == 2 and "0" not in numbers, f"two of one name are {numbers}")
+    shown = federation.first.verb("status")
+    check(all(f"two ({number}) follows" in shown for number in numbers), shown)
+    twin.kill(signal.SIGTERM)
 
 
 class Counting(Connection):
@@ -322,8 +390,12 @@ def test():
         test_one_that_cannot_be_stored(federation)
         test_unreadable(federation)
         test_flood(federation)
+        test_told_apart(federation)
         test_settings(federation)
     test_limits()
+    test_clients()
+    test_budgets()
+    test_cloned()
 
 
 main(test)
