@@ -67,6 +67,8 @@ enum tern_result tern_postgres_failed(struct postgres *pg, const PGresult *resul
     if (state != NULL && sentence != NULL) {
         return failed_with(pg, state, sentence);
     }
+    // libpq itself says so. Where it could not send, it may take the connection for a good one.
+    pg->lost = pg->lost || PQresultStatus(result) != PGRES_PIPELINE_ABORTED;
     return fail_with(pg, TERN_ERR_IO, "PostgreSQL", PQerrorMessage(pg->connection));
 }
 
@@ -125,7 +127,8 @@ static void leave(struct postgres *pg)
     if (!tern_postgres_is_lost(pg)) {
         PQclear(PQgetResult(pg->connection)); // that it is synchronous
     }
-    PQexitPipelineMode(pg->connection);
+    // Else results are left, which would be taken for those of what is asked next.
+    pg->lost = PQexitPipelineMode(pg->connection) != 1 || pg->lost;
 }
 
 // The result of a statement; behind it comes NULL. libpq leaves the first one of a pipeline in the mode of the
