@@ -174,6 +174,12 @@ struct tern_client_workspace {
     float *velocity; // model->count values, for codecs with momentum; not touched before one is
                      // used. NULL: such codecs are not announced, and a task with one is refused.
 
+#if TERN_VARIANCE_REDUCTION
+    float *
+        anchor; // 2 * model->count values, for tasks with variance reduction; not touched before one comes.
+                // NULL: such tasks are not announced, and refused.
+#endif
+
 #if TERN_MANIFESTS
     float *
         local; // room for the model's local values (tern_model_local()), while others stand in `weights`;
@@ -292,6 +298,12 @@ struct tern_client {
     uint64_t unsaved_bytes; // of downloads that were applied, and are not in the replica's record
     bool upload_cut;        // the aggregator may have more of the update than upload_have
     size_t upload_have;     // bytes of the pending update that it was found to have
+#endif
+#if TERN_VARIANCE_REDUCTION
+    uint32_t anchor_round;   // whose base it is; 0 = none is held
+    uint32_t anchor_version; // of that
+    bool anchor_has_step;    // the record has how far the next version is from it
+    bool at_anchor_done;     // the task in hand was trained at it
 #endif
     bool training;
     float carried; // share of the error buffer in the sum: training started ahead by the rest

@@ -23,7 +23,7 @@
 #endif
 
 // Calls go one way: client.c calls the phases; they and follow.c, which reads answers for them, call
-// exchange.c, budget.c, partial.c and wait.c; these records.c, and all of them workspace.c and events.c. A
+// exchange.c, budget.c, partial.c, anchor.c and wait.c; these records.c, and all of them workspace.c and events.c. A
 // phase never calls another, it sets client->phase.
 
 // --- Events and waiting (events.c, phases/wait.c)
@@ -127,6 +127,54 @@ static inline void tern_partial_drop(struct tern_client *client)
 }
 #endif
 
+// --- Variance reduction (anchor.c)
+
+#if TERN_VARIANCE_REDUCTION
+// The record's anchor, if it has one. Errors of the store.
+TERN_MUST_USE enum tern_result tern_anchor_restore(struct tern_client *client);
+void tern_anchor_forget(struct tern_client *client);
+
+// Before the update of a full gradient is saved: its base is the anchor, and is in its record. Errors of the store, as
+// of the next one.
+TERN_MUST_USE enum tern_result tern_anchor_take(struct tern_client *client);
+
+// Where the replica is the version after the anchor: how far that is from the anchor is in its record.
+TERN_MUST_USE enum tern_result tern_anchor_measure(struct tern_client *client);
+
+// Whether the client can do tasks that build on its anchor, as far as it knows.
+bool tern_anchor_is_held(const struct tern_client *client);
+
+// Whether the task in hand is to be trained at the anchor first; before and after that.
+// TERN_ERR_WRONG_REPLICA  another anchor than the task's is held; errors of the store
+bool tern_anchor_is_due(const struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_anchor_begin(struct tern_client *client);
+void tern_anchor_trained(struct tern_client *client);
+
+// Adds to the local change of such a task what was found at the anchor.
+void tern_anchor_add(const struct tern_client *client, float *change, uint32_t count);
+#else
+static inline enum tern_result tern_anchor_take(struct tern_client *client)
+{
+    (void)client;
+    return TERN_OK;
+}
+static inline bool tern_anchor_is_due(const struct tern_client *client)
+{
+    (void)client;
+    return false;
+}
+static inline void tern_anchor_trained(struct tern_client *client)
+{
+    (void)client;
+}
+static inline void tern_anchor_add(const struct tern_client *client, float *change, uint32_t count)
+{
+    (void)client;
+    (void)change;
+    (void)count;
+}
+#endif
+
 // --- Records (records.c)
 
 // Each returns the store's errors; loads also TERN_ERR_NOT_FOUND, TERN_ERR_CORRUPT, and
@@ -146,6 +194,13 @@ TERN_MUST_USE enum tern_result tern_record_save_scaling(struct tern_client *clie
 // TERN_ERR_NO_SPACE  above `size` bytes
 TERN_MUST_USE enum tern_result tern_record_load_scaling(const struct tern_client *client,
                                                         uint8_t *dst, size_t size, size_t *len);
+#endif
+#if TERN_VARIANCE_REDUCTION
+// Of the anchor, with its step once that is known; loading leaves the step in the store.
+TERN_MUST_USE enum tern_result tern_record_save_anchor(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_record_load_anchor(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_record_load_anchor_step(const struct tern_client *client,
+                                                            float *step);
 #endif
 TERN_MUST_USE enum tern_result tern_record_save_replica(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_replica(struct tern_client *client);
@@ -220,6 +275,19 @@ TERN_MUST_USE enum tern_result tern_budget_ask(struct tern_client *client, uint6
 
 // The round was answered: its cost goes into the mean, and the meter is saved.
 TERN_MUST_USE enum tern_result tern_budget_end_round(struct tern_client *client);
+
+// --- Training
+
+// The trainer has given the local change itself.
+static inline bool tern_client_was_given_change(const struct tern_client *client)
+{
+#if TERN_GIVEN_CHANGES
+    return client->train_result.is_change;
+#else
+    (void)client;
+    return false;
+#endif
+}
 
 // --- Phases (phases/)
 

@@ -76,11 +76,14 @@ enum tern_record {
     TERN_RECORD_UPLOAD = 2,   // generation, sequence, error buffer, velocity, pending update
     TERN_RECORD_SETTLED = 3,  // the sequence up to which updates were answered
     TERN_RECORD_METER = 4,    // counters and budgets
-#if TERN_MANIFESTS || TERN_STATISTICS
+#if TERN_MANIFESTS || TERN_STATISTICS || TERN_VARIANCE_REDUCTION
     TERN_RECORD_MODEL = 5, // manifest of a model that is not built in
 #endif
-#if TERN_STATISTICS
+#if TERN_STATISTICS || TERN_VARIANCE_REDUCTION
     TERN_RECORD_SCALING = 6, // what the columns are scaled by
+#endif
+#if TERN_VARIANCE_REDUCTION
+    TERN_RECORD_ANCHOR = 7, // of the last full gradient
 #endif
     TERN_RECORD_COUNT
 };
@@ -163,10 +166,14 @@ struct tern_partial {
 
 // --- Trainer
 
+// A batch of all examples, which a full gradient is of. Tasks with variance reduction are of one local step, without
+// momentum, and ask twice for the same (seed, round, client), from two bases: a trainer takes the same examples.
+#define TERN_TRAIN_ALL UINT32_C(2147483647)
+
 struct tern_train_task {
     uint32_t round;
     uint32_t local_steps;
-    uint32_t batch_size;
+    uint32_t batch_size; // TERN_TRAIN_ALL: all examples
     float learning_rate;
     float momentum;
     float weight_decay;

@@ -18,6 +18,7 @@
 #define FORMAT_SETTLED 0x31545354u  // "TST1"
 #define FORMAT_METER 0x31544d54u    // "TMT1"
 #define FORMAT_SCALING 0x31435354u  // "TSC1"
+#define FORMAT_ANCHOR 0x314e4154u   // "TAN1"
 
 #define OWNER_SIZE 8
 
@@ -51,6 +52,14 @@ struct replica_head {
     uint32_t version;
     uint8_t replica[TERN_SHA256_SIZE];
     uint32_t count;
+};
+
+struct anchor_head {
+    struct owned_head owned;
+    uint32_t round;
+    uint32_t version;
+    uint32_t count;
+    uint32_t has_step;
 };
 
 struct upload_head {
@@ -95,9 +104,9 @@ struct meter_time {
 };
 
 _Static_assert(sizeof(struct identity_head) == 64 && sizeof(struct replica_head) == 52 &&
-                   sizeof(struct upload_head) == 44 && sizeof(struct settled_record) == 20 &&
-                   sizeof(struct meter_head) == 48 && sizeof(struct meter_entry) == 72 &&
-                   sizeof(struct meter_time) == 16,
+                   sizeof(struct upload_head) == 44 && sizeof(struct anchor_head) == 28 &&
+                   sizeof(struct settled_record) == 20 && sizeof(struct meter_head) == 48 &&
+                   sizeof(struct meter_entry) == 72 && sizeof(struct meter_time) == 16,
                "what is on flash has these sizes");
 
 // Names the enrolment: records of a former one are not used, because what its aggregator did with
@@ -290,6 +299,59 @@ enum tern_result tern_record_load_replica(struct tern_client *client)
     memcpy(client->replica, head.replica, TERN_SHA256_SIZE);
     return TERN_OK;
 }
+
+#if TERN_VARIANCE_REDUCTION
+// --- Anchor: its values and, where the head says so, those of its step
+
+enum tern_result tern_record_save_anchor(struct tern_client *client)
+{
+    const uint32_t count = client->work.model->count;
+    const struct anchor_head head = {
+        .owned = owned(client, FORMAT_ANCHOR),
+        .round = client->anchor_round,
+        .version = client->anchor_version,
+        .count = count,
+        .has_step = client->anchor_has_step,
+    };
+    const size_t vectors = client->anchor_has_step ? 2 : 1;
+    const struct tern_store_part parts[] = {
+        {&head, sizeof head},
+        {client->work.anchor, vectors * count * sizeof(float)},
+    };
+    return save(client, TERN_RECORD_ANCHOR, parts, 2);
+}
+
+enum tern_result tern_record_load_anchor(struct tern_client *client)
+{
+    const uint32_t count = client->work.model->count;
+    const size_t values_len = (size_t)count * sizeof(float);
+    struct anchor_head head;
+    size_t len = 0;
+    TERN_TRY(load(client, TERN_RECORD_ANCHOR, 0, &head, sizeof head, &len));
+    TERN_TRY(check_owned(client, &head.owned, FORMAT_ANCHOR));
+    if (head.round == 0 || head.count != count || head.has_step > 1 ||
+        len != sizeof head + (1 + head.has_step) * values_len) {
+        return TERN_ERR_CORRUPT;
+    }
+    TERN_TRY(load(client, TERN_RECORD_ANCHOR, sizeof head, client->work.anchor, values_len, &len));
+    if (!all_finite(client->work.anchor, count)) {
+        return TERN_ERR_CORRUPT;
+    }
+    client->anchor_round = head.round;
+    client->anchor_version = head.version;
+    client->anchor_has_step = head.has_step == 1;
+    return TERN_OK;
+}
+
+enum tern_result tern_record_load_anchor_step(const struct tern_client *client, float *step)
+{
+    const size_t values_len = (size_t)client->work.model->count * sizeof(float);
+    size_t len = 0;
+    TERN_TRY(load(client, TERN_RECORD_ANCHOR, sizeof(struct anchor_head) + values_len, step,
+                  values_len, &len));
+    return all_finite(step, client->work.model->count) ? TERN_OK : TERN_ERR_CORRUPT;
+}
+#endif
 
 // --- Upload
 

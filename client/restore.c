@@ -175,6 +175,9 @@ enum tern_result tern_client_restore(struct tern_client *client,
 #endif
     TERN_TRY(tern_client_restore_replica(client));
     TERN_TRY(restore_upload(client));
+#if TERN_VARIANCE_REDUCTION
+    TERN_TRY(tern_anchor_restore(client));
+#endif
     TERN_TRY(tern_client_restore_meter(client));
 #if TERN_PARTIALS
     client->upload_cut = client->pending.len > 0;

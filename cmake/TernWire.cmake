@@ -11,8 +11,8 @@ function(tern_generate_wire folder)
   file(READ ${TERN_WIRE_DIR}/tern.options options)
   if(ARGC GREATER 1)
     foreach(field CheckinReply.final_model CheckinReply.scaling CheckinReply.statistics
-            CheckinRequest.scaling Evaluation.metrics Evaluation.no_accuracy Task.evaluate
-            Update.evaluation)
+            CheckinRequest.anchor CheckinRequest.anchor_step CheckinRequest.scaling Evaluation.metrics
+            Evaluation.no_accuracy Task.anchor Task.evaluate Task.gradient Update.evaluation)
       string(APPEND options "tern.${field} type:FT_IGNORE\n")
     endforeach()
     string(REGEX REPLACE "(Task[.]downloads +max_count:)[0-9]+" "\\1${ARGV1}" options "${options}")

@@ -100,6 +100,12 @@
 #define TERN_GIVEN_CHANGES (!TERN_SMALL)
 #endif
 
+// 1: updates whose variance is reduced by a full gradient (Task.gradient of wire/tern.proto). 0: as above, the
+// fields are left out; such a client has no tasks under such a strategy.
+#ifndef TERN_VARIANCE_REDUCTION
+#define TERN_VARIANCE_REDUCTION (!TERN_SMALL)
+#endif
+
 // 1: columns that are scaled by statistics which clients share (Statistics and Scaling of wire/tern.proto). 0:
 // as above, the fields are left out; a federation that scales so has no tasks for such a client.
 #ifndef TERN_STATISTICS

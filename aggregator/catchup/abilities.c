@@ -6,14 +6,14 @@ struct tern_abilities tern_abilities_of(const struct tern_db_client *row)
                                    .coders = row->coders,
                                    .downloads_max = row->downloads_max,
                                    .from_seed = row->from_seed,
-                                   .step_ahead = row->step_ahead};
+                                   .others = row->abilities};
 }
 
 bool tern_abilities_equal(const struct tern_abilities *a, const struct tern_abilities *b)
 {
     return a->codecs == b->codecs && a->coders == b->coders &&
            a->downloads_max == b->downloads_max && a->from_seed == b->from_seed &&
-           a->step_ahead == b->step_ahead;
+           a->others == b->others;
 }
 
 bool tern_abilities_know(const struct tern_abilities *client, enum tern_codec_id codec)

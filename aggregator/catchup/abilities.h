@@ -13,7 +13,7 @@ struct tern_abilities {
     uint32_t coders;        // bit i: coder i of ternary symbols; 0 = all, of the codecs above
     uint32_t downloads_max; // in one task; 0 = the protocol's limit
     bool from_seed;         // applies a delta from the seed's replica whatever it holds
-    bool step_ahead;        // can start training ahead of its replica
+    uint32_t others;        // TERN_WIRE_STEPS_AHEAD and others
 };
 
 // As the client's row has them.

@@ -240,7 +240,8 @@ static void of_strategies(const struct advice *advice)
     UNUSED(symbol, s->section##_##key != usual->section##_##key, section, key)
 #define YES_NO(symbol, name, section, key)                                                         \
     UNUSED(symbol, s->section##_##key != usual->section##_##key, section, key)
-    TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO)
+#define OPENED(symbol, name, least, most)
+    TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO, OPENED)
 }
 
 void tern_cli_advise(const struct tern_aggregator_settings *s,

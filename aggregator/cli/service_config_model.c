@@ -2,6 +2,8 @@
 #include "cli/service_config.h"
 #include "codec/plan.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 // A model of fewer values than `below` takes these. Messages cost what they cost, and a small model
@@ -25,6 +27,17 @@ static const struct usual *usual_of(uint32_t values)
         row++;
     }
     return row;
+}
+
+// One scale for all values, and as many levels as the root of their number: QSGD's dense regime, by which the
+// theorem on qsvrg reckons.
+static void write_dense(uint32_t values, char spec[TERN_CODEC_SPEC_MAX])
+{
+    const uint32_t most = 32767;
+    const double root = sqrt((double)values);
+    const uint32_t levels = root < most ? (uint32_t)(root + 0.5) : most;
+    snprintf(spec, TERN_CODEC_SPEC_MAX, "qsgd:levels=%u,bucket=268435456,norm=l2,coder=elias",
+             levels > 0 ? levels : 1);
 }
 
 static int parse_codec(struct tern_cli *cli, const char *key, const char *spec,
@@ -78,11 +91,15 @@ static int check_codec_down(struct tern_cli *cli, const struct tern_aggregator_s
 int tern_cli_fill_for_model(struct tern_cli *cli, const struct tern_aggregator_settings *s,
                             uint32_t values, struct tern_federation_config *config)
 {
-    const struct usual *row = usual_of(values);
+    char dense[TERN_CODEC_SPEC_MAX];
+    const struct usual epochs = {.up = dense, .down = "float32", .residual = 1.0};
+    const bool has_epochs = config->strategy->has_epochs;
+    const struct usual *row = has_epochs ? &epochs : usual_of(values);
+    write_dense(values, dense);
     const double residual = s->downloads_residual;
     const bool is_usual = strcmp(s->codec_codec, "default") == 0;
     const char *up = is_usual ? row->up : s->codec_codec;
-    const char *down = is_usual ? row->down : s->codec_codec;
+    const char *down = is_usual || has_epochs ? row->down : s->codec_codec;
     if (strcmp(s->codec_codec_down, "default") == 0) {
         down = row->down;
     } else if (s->codec_codec_down[0] != '\0') {

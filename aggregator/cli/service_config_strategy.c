@@ -28,7 +28,8 @@ static int fill_parameters(struct tern_cli *cli, const struct tern_aggregator_se
     FILL(fill_number, symbol, section, key, TERN_STRATEGY_##symbol, )
 #define YES_NO(symbol, name, section, key)                                                         \
     parameters[TERN_STRATEGY_##symbol] = s->section##_##key ? 1.0F : 0.0F;
-    TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO)
+#define OPENED(symbol, name, least, most) parameters[TERN_STRATEGY_##symbol] = (float)(least);
+    TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO, OPENED)
     return TERN_EXIT_OK;
 }
 

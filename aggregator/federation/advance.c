@@ -47,13 +47,16 @@ static void fill_row(struct tern_federation *federation)
     row->opened_ms = machine->opened_ms;
     row->deadline_ms = machine->deadline_ms;
     row->averaged = average_divisor(federation);
-    tern_codec_format(&config->codec_up, row->codec_up);
+    tern_codec_format(tern_epoch_codec(federation), row->codec_up);
     tern_codec_format(&config->downloads.codec, row->codec_down);
     row->decays = tern_rate_decays(&config->train.rate, &federation->rate, machine->committed,
                                    machine->losses.since_lowest);
     row->learning_rate = tern_rate_for(&config->train.rate, machine->committed + 1,
                                        config->round.rounds, row->decays);
     tern_rate_opened(&federation->rate, row->decays);
+    if (federation->epoch.is_on) {
+        row->learning_rate = federation->epoch.learning_rate;
+    }
     tern_strategy_open(federation, previous);
 }
 
@@ -134,6 +137,40 @@ static enum tern_result invite_unreliable(struct tern_federation *federation, ui
     return TERN_OK;
 }
 
+// Those who are drawn for the next round, in clients.eligible; returns how many.
+static uint32_t draw(struct tern_federation *federation, uint64_t now)
+{
+    struct tern_round_policy *policy = &federation->machine.policy;
+    const uint32_t count = list_drawn(federation, now);
+    const uint32_t wanted = tern_cohort_size(policy->cohort, policy->over_selection, count);
+    return tern_choose_eligible(federation, count, federation->machine.round + 1, 1, wanted,
+                                tern_round_quorum(policy), now);
+}
+
+static void log_early_end(const struct epoch *epoch, uint32_t round)
+{
+    tern_log(TERN_LOG_WARN, "epoch-ended-early", "round=%u began=%u rounds=%u advice=%s", round,
+             epoch->anchor, epoch->step,
+             TERN_LOG_TEXT("the clients that hold its full gradient do not come"));
+}
+
+// Where nobody is left who could go on with an epoch, the next one begins from the model as it is.
+static uint32_t draw_for_epoch(struct tern_federation *federation, uint64_t now)
+{
+    tern_epoch_plan(federation);
+    const uint32_t count = draw(federation, now);
+    if (count > 0 || federation->epoch.step == 0 || tern_clients_drawable(federation, now) > 0) {
+        return count;
+    }
+    const struct epoch before = federation->epoch;
+    tern_epoch_begin(federation);
+    const uint32_t others = draw(federation, now);
+    if (others > 0) {
+        log_early_end(&before, federation->machine.round + 1);
+    }
+    return others;
+}
+
 static enum tern_result open_round(struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
@@ -144,11 +181,7 @@ static enum tern_result open_round(struct tern_federation *federation, uint64_t 
         TERN_TRY(tern_statistics_settle(federation, now, &settled));
     }
     if (settled) {
-        struct tern_round_policy *policy = &federation->machine.policy;
-        count = list_drawn(federation, now);
-        uint32_t wanted = tern_cohort_size(policy->cohort, policy->over_selection, count);
-        count = tern_choose_eligible(federation, count, federation->machine.round + 1, 1, wanted,
-                                     tern_round_quorum(policy), now);
+        count = draw_for_epoch(federation, now);
     }
     if (count == 0) {
         return TERN_OK;
@@ -248,6 +281,38 @@ static uint32_t note_silent(struct tern_federation *federation, uint64_t now)
     return count;
 }
 
+// The open round begins an epoch instead of going on with one that nobody comes for any more, where others could: no
+// update of it is in, and what a member still sends for its task of before is refused. Returns how many are drawn anew.
+static uint32_t begin_epoch_anew(struct tern_federation *federation, uint64_t now)
+{
+    struct tern_round_machine *machine = &federation->machine;
+    struct tern_db_round *row = &federation->row;
+    const struct epoch before = federation->epoch;
+    if (before.step == 0 || machine->reported > 0 || !federation->config.strategy->has_epochs) {
+        return 0;
+    }
+    const uint32_t hold_it = tern_clients_drawable(federation, now);
+    tern_epoch_begin(federation);
+    if (tern_clients_drawable(federation, now) <= hold_it) {
+        federation->epoch = before;
+        return 0;
+    }
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        tern_round_untasked(&machine->members[i]);
+    }
+    tern_codec_format(tern_epoch_codec(federation), row->codec_up);
+    row->learning_rate = federation->epoch.learning_rate;
+    tern_strategy_open(federation, row->strategy);
+    log_early_end(&before, row->round);
+    machine->policy.cohort = cohort_of(federation, tern_clients_drawable(federation, now));
+    const uint32_t members = tern_round_gone(machine, NULL, NULL);
+    const uint32_t fresh = list_fresh(federation, members, now);
+    tern_round_want_anew(machine, members + fresh);
+    row->target = machine->target;
+    row->quorum = machine->quorum;
+    return fresh;
+}
+
 static enum tern_result extend_round(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -256,6 +321,7 @@ static enum tern_result extend_round(struct tern_federation *federation, uint64_
     TERN_TRY(tern_reliability_round_ends(federation, now));
     uint32_t fresh = list_fresh(federation, tern_round_gone(machine, NULL, NULL), now);
     log_silent(machine);
+    fresh = fresh > 0 ? fresh : begin_epoch_anew(federation, now);
     TERN_TRY(tern_round_extend(machine, federation->clients.eligible, fresh, now));
     TERN_TRY(store_replacements(federation, now));
     tern_refusals_draw_ended(federation, false);
@@ -272,6 +338,13 @@ static bool does_not_scale(const struct tern_federation *federation,
            tern_statistics_lacks(client_of(federation, member->client));
 }
 
+// Nor has one that does not hold any more what the round builds on.
+static bool lacks_anchor(const struct tern_federation *federation, const struct tern_member *member)
+{
+    return (member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED) &&
+           !tern_epoch_admits(federation, &client_of(federation, member->client)->row);
+}
+
 // A revoked member never reports, and one that does not even come for its task, does not scale its columns, or has
 // had its task for several times as long as the others took, most likely will not either.
 static bool is_gone(const struct tern_federation *federation, const struct tern_pace *pace,
@@ -279,6 +352,7 @@ static bool is_gone(const struct tern_federation *federation, const struct tern_
 {
     const struct client *client = client_of(federation, member->client);
     return client->row.revoked || does_not_scale(federation, member) ||
+           lacks_anchor(federation, member) ||
            (!tern_is_unreliable(client->row.unreported) &&
             (is_silent(federation, member, now) ||
              tern_reliability_is_overdue(federation, pace, member, now)));
@@ -329,7 +403,8 @@ static enum tern_result note_missed(struct tern_federation *federation, uint32_t
 // Whether the round may end without the member's update, though nobody takes its place.
 static bool is_given_up(const struct tern_federation *federation, const struct tern_member *member)
 {
-    return tern_reliability_is_given_up(federation, member) || does_not_scale(federation, member);
+    return tern_reliability_is_given_up(federation, member) || does_not_scale(federation, member) ||
+           lacks_anchor(federation, member);
 }
 
 // Whether the round still counts on the member's update, or has it.
@@ -344,6 +419,21 @@ static bool is_counted_on(const struct tern_federation *federation,
             !tern_is_unreliable(client->row.unreported) && !tern_clients_is_absent(client, now));
 }
 
+// Where members lost what the round builds on and nobody can take their place, it needs no more than the others.
+static void need_fewer(struct tern_federation *federation)
+{
+    struct tern_round_machine *machine = &federation->machine;
+    uint32_t able = 0;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        able += member->state != TERN_MEMBER_REPLACED && !lacks_anchor(federation, member);
+    }
+    if (able > 0 && able < machine->quorum) {
+        machine->quorum = able;
+        federation->row.quorum = able;
+    }
+}
+
 // A round that gives members up waits for the others alone, where they are enough for its quorum. One that
 // buffers has updates of earlier rounds' members, too.
 static enum tern_result want_fewer(struct tern_federation *federation, uint64_t now)
@@ -354,6 +444,9 @@ static enum tern_result want_fewer(struct tern_federation *federation, uint64_t 
     for (uint32_t i = 0; i < machine->member_count; i++) {
         given_up += is_given_up(federation, &machine->members[i]);
         others += is_counted_on(federation, &machine->members[i], now);
+    }
+    if (federation->epoch.step > 0) {
+        need_fewer(federation);
     }
     if (given_up == 0 || machine->buffers || !tern_round_want(machine, others)) {
         return TERN_OK;

@@ -13,7 +13,7 @@ static struct tern_abilities abilities_of(const tern_CheckinRequest *message)
                                    .coders = message->coders,
                                    .downloads_max = message->downloads_max,
                                    .from_seed = message->from_seed,
-                                   .step_ahead = message->step_ahead};
+                                   .others = message->abilities};
 }
 
 // The name of the held replica is told in full by what the store knows.
@@ -47,9 +47,10 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     row->coders = message->coders;
     row->downloads_max = message->downloads_max;
     row->from_seed = message->from_seed;
-    row->step_ahead = message->step_ahead;
+    row->abilities = message->abilities;
     row->scaling = message->scaling;
     TERN_TRY(take_replica(federation, message, row));
+    TERN_TRY(tern_epoch_hold(federation, id, message->anchor, message->anchor_step));
     return tern_abilities_equal(&before, &able) ? TERN_OK : tern_clients_store(federation, id);
 }
 
@@ -174,6 +175,14 @@ static enum tern_result take_checkin(struct tern_federation *federation, uint64_
     const struct tern_codec *missing = missing_codec(federation, message);
     if (missing != NULL) {
         refuse_codec(federation, message, missing, refusal);
+        return TERN_OK;
+    }
+    if ((message->abilities & TERN_WIRE_REDUCES) == 0 && federation->config.strategy->has_epochs &&
+        !client->row.evaluator) {
+        tern_refuse(refusal, TERN_ERR_UNKNOWN,
+                    "This federation's strategy (qsvrg) builds on full gradients, which this "
+                    "client does not know or "
+                    "has no memory for; it needs a version of Tern that does.");
         return TERN_OK;
     }
     federation->counts.checkins++;

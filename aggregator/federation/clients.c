@@ -142,6 +142,7 @@ uint64_t tern_clients_patience_ms(const struct tern_federation *federation)
 bool tern_clients_trains(const struct tern_federation *federation, const struct client *client)
 {
     return !client->row.evaluator && !client->row.revoked && client->row.last_seen_ms != 0 &&
+           tern_epoch_can(federation, &client->row) &&
            tern_tags_fit(client->row.tags, &federation->config.tags);
 }
 
@@ -177,6 +178,7 @@ bool tern_clients_may_train(const struct tern_federation *federation, const stru
     uint64_t within = federation->config.eligible_within_ms;
     bool recent = within == 0 || client->row.last_seen_ms + within >= now;
     return tern_clients_trains(federation, client) && !tern_statistics_lacks(client) &&
+           tern_epoch_admits(federation, &client->row) &&
            (client->waiting || (recent && tern_clients_came(federation, client, now)));
 }
 

@@ -118,6 +118,15 @@ struct scaling {
     bool awaited;      // it was said that rounds wait for more
 };
 
+// What the open round, or the next one, is of its epoch (epoch.c); of a strategy without any, zeros.
+struct epoch {
+    bool is_on;
+    uint32_t steps;  // T
+    uint32_t step;   // rounds of it before this one; 0: this one is of the full gradient
+    uint32_t anchor; // round of that; 0: this one
+    float learning_rate;
+};
+
 // What those are told who ask often (waits.c).
 struct kept {
     struct tern_wait_facts waits;
@@ -152,6 +161,7 @@ struct tern_federation {
     float last_loss;
     struct tern_steps_course course; // of the committed rounds
     struct tern_rate_course rate;    // of the rounds that opened
+    struct epoch epoch;
     struct refused refused;
     struct shared_indices indices; // of the open round
     struct scaling scaling;
@@ -312,6 +322,27 @@ void tern_strategy_open(struct tern_federation *federation, const char *previous
 
 // Logs that the round closes with fewer updates than its strategy needs for what it is for.
 void tern_strategy_note_few(const struct tern_federation *federation);
+
+// --- Epochs (epoch.c)
+
+// Whether the settings are such as a strategy of epochs needs.
+bool tern_epoch_check_config(const struct tern_federation_config *config, char why[256]);
+// What the next round is, from the last one; that it begins an epoch in any case; what the open one is, which was loaded.
+void tern_epoch_plan(struct tern_federation *federation);
+void tern_epoch_begin(struct tern_federation *federation);
+void tern_epoch_load(struct tern_federation *federation);
+// Whether a client may ever take part; and in the round that is open or planned.
+bool tern_epoch_can(const struct tern_federation *federation, const struct tern_db_client *client);
+bool tern_epoch_admits(const struct tern_federation *federation,
+                       const struct tern_db_client *client);
+// The client said what it holds; its update of the open round was accepted.
+TERN_MUST_USE enum tern_result tern_epoch_hold(struct tern_federation *federation, uint64_t id,
+                                               uint32_t anchor, bool step);
+TERN_MUST_USE enum tern_result tern_epoch_reported(struct tern_federation *federation, uint64_t id);
+// Of the open round: what a task says of it, the codec of its updates, what to do with error buffers.
+void tern_epoch_fill(const struct tern_federation *federation, tern_Task *task);
+const struct tern_codec *tern_epoch_codec(const struct tern_federation *federation);
+const struct tern_error_settings *tern_epoch_error(const struct tern_federation *federation);
 
 // --- Byte budgets (budgets.c)
 

@@ -252,14 +252,15 @@ enum tern_result tern_ledger_assign(struct tern_federation *federation, struct t
     const struct tern_error_buffer_state state = {
         .must_reset = tern_error_watch_must_reset(&watch),
         .empty = row.norm == 0.0F,
-        .no_step_ahead = !client_of(federation, member->client)->row.step_ahead,
+        .no_step_ahead =
+            (client_of(federation, member->client)->row.abilities & TERN_WIRE_STEPS_AHEAD) == 0,
         .missed = missed_by(federation, &row),
     };
     if (member->local_steps != 0 && !state.must_reset) {
         return TERN_OK; // was replaced, and is back in the same round: its task says the same
     }
     const struct tern_error_choice choice =
-        tern_error_policy_choose(&federation->config.error, &state);
+        tern_error_policy_choose(tern_epoch_error(federation), &state);
     federation->counts.directives[choice.directive]++;
     member->directive = (uint32_t)choice.directive;
     member->factor = choice.factor;

@@ -51,6 +51,7 @@ static enum tern_result load_open_round(struct tern_federation *federation)
     TERN_TRY(tern_merge_resume(&federation->merge, federation->db, &federation->row,
                                &federation->totals));
     machine->buffers = federation->totals.rule.strategy->takes_late;
+    tern_epoch_load(federation);
     TERN_TRY(tern_members_load(federation));
     tern_round_buffered(machine, federation->totals.updates - machine->reported);
     return TERN_OK;

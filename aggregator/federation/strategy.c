@@ -142,7 +142,8 @@ bool tern_strategy_check_config(const struct tern_federation_config *config, uin
                                 char why[256])
 {
     return check_bounds(config, why) && check_parameters(config, why) &&
-           check_memory(config, count, why) && check_updates(config, why);
+           check_memory(config, count, why) && check_updates(config, why) &&
+           tern_epoch_check_config(config, why);
 }
 
 // --- When a round closes
@@ -172,6 +173,10 @@ void tern_strategy_open(struct tern_federation *federation, const char *previous
 {
     struct tern_strategy_rule rule;
     rule_of_config(&federation->config, federation->row.learning_rate, &rule);
+    if (federation->epoch.is_on) {
+        rule.parameters[TERN_STRATEGY_EPOCH_STEPS] = (float)federation->epoch.steps;
+        rule.parameters[TERN_STRATEGY_EPOCH_STEP] = (float)federation->epoch.step;
+    }
     tern_rule_write(&rule, &federation->row);
     tern_strategy_count_none(&federation->totals, &rule);
     tern_merge_open(&federation->merge, &rule);

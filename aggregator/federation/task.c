@@ -42,7 +42,9 @@ static enum tern_result may_follow(struct tern_federation *federation, const str
     TERN_TRY(tern_codec_parse(federation->row.codec_up, &codec, NULL));
     TERN_TRY(tern_catchup_is_stranded(federation->catchup, &client->row, &stranded));
     const struct tern_abilities able = tern_abilities_of(&client->row);
-    *follows = tern_abilities_encode(&able, &codec) && !stranded;
+    *follows = tern_abilities_encode(&able, &codec) && !stranded &&
+               tern_epoch_can(federation, &client->row) &&
+               tern_epoch_admits(federation, &client->row);
     return TERN_OK;
 }
 
@@ -72,7 +74,8 @@ static enum tern_result catch_up(struct tern_federation *federation, struct clie
 {
     struct tern_way way;
     TERN_TRY(tern_catchup_trainer(federation->catchup, &client->row, &client->searches,
-                                  tern_share_is_on(federation), now, &way));
+                                  tern_share_is_on(federation) || federation->epoch.is_on, now,
+                                  &way));
     *found = way.leads;
     if (!*found) {
         return TERN_OK;
@@ -106,6 +109,7 @@ static enum tern_result train_task(struct tern_federation *federation, uint64_t 
     TERN_TRY(tern_ledger_assign(federation, member));
     TERN_TRY(tern_assign_steps(federation, member, client, now));
     fill_training(federation, member, task);
+    tern_epoch_fill(federation, task);
     tern_ledger_fill(member, task);
     tern_share_add(federation, id, task);
     task->local_steps = member->local_steps;

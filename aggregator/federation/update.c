@@ -81,6 +81,7 @@ static enum tern_result accept(struct tern_federation *federation,
 {
     struct client *client = client_of(federation, update->client);
     TERN_TRY(tern_update_take(federation, update, member, 0, now));
+    TERN_TRY(tern_epoch_reported(federation, update->client));
     tern_share_publish(federation, update, now);
     tern_round_reported(&federation->machine, member, now);
     member->decay = tern_ledger_decay(&update->message);

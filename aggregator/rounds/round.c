@@ -254,6 +254,18 @@ void tern_round_tasked(struct tern_member *member, uint32_t local_steps, uint64_
     member->tasked_ms = now;
 }
 
+void tern_round_untasked(struct tern_member *member)
+{
+    if (member->state == TERN_MEMBER_TASKED) {
+        member->state = TERN_MEMBER_INVITED;
+    }
+    if (member->state != TERN_MEMBER_REPORTED) {
+        member->local_steps = 0;
+        member->tries = 0;
+        member->tasked_ms = 0;
+    }
+}
+
 enum tern_result tern_round_update(const struct tern_round_machine *machine, uint64_t client,
                                    uint32_t round)
 {
@@ -364,6 +376,12 @@ bool tern_round_want(struct tern_round_machine *machine, uint32_t updates)
     const uint32_t least = updates > machine->quorum ? updates : machine->quorum;
     machine->target = smaller(before, least);
     return machine->target != before;
+}
+
+void tern_round_want_anew(struct tern_round_machine *machine, uint32_t clients)
+{
+    machine->target = smaller(machine->policy.cohort, clients);
+    machine->quorum = quorum_of(&machine->policy, machine->target);
 }
 
 void tern_round_close(struct tern_round_machine *machine, uint64_t now)

@@ -135,6 +135,9 @@ enum tern_checkin_action tern_round_checkin(const struct tern_round_machine *mac
 // The member has its task now, for its first try. A replaced member is a member again.
 void tern_round_tasked(struct tern_member *member, uint32_t local_steps, uint64_t now);
 
+// The open round's task is another one: a member that has not reported has none yet.
+void tern_round_untasked(struct tern_member *member);
+
 // What an update under (client, round) is, before its content is looked at:
 // TERN_OK                 it may count; the caller calls tern_round_reported() once it is stored
 // TERN_ERR_CONFLICT       this client has reported already: a duplicate, or other bytes
@@ -182,6 +185,9 @@ TERN_MUST_USE enum tern_result tern_round_replace(struct tern_round_machine *mac
 // The open round wants no more than so many updates from now on, or as many as its quorum where that is
 // more. Returns whether it wanted more before.
 bool tern_round_want(struct tern_round_machine *machine, uint32_t updates);
+
+// The open round, without updates, wants and needs what the policy says, of so many clients that could come.
+void tern_round_want_anew(struct tern_round_machine *machine, uint32_t clients);
 
 // The open round was committed.
 void tern_round_close(struct tern_round_machine *machine, uint64_t now);

@@ -16,6 +16,8 @@
 //  - Server momentum: with acc <= (1 - beta) K, |m| <= K stays true from round to round, also when
 //    beta changes between them: beta K + (1 - beta) K = K. What the clients' lag takes off m only
 //    makes it smaller.
+//  - Epochs of T iterates, whose last round moves the model back to their mean: it is at most T / 2 moves of
+//    the others away, so that round's move is at most T times the largest mean of updates.
 //  - Adaptive steps: m is a mean of means, below K. v saturates at SQUARE_MAX, whose root times K
 //    is far from anything, and m / (sqrt(v) + tau) is cut off at K.
 //  - Medians and trimmed means lie between the values that came in: below N.

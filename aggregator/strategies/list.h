@@ -18,11 +18,13 @@
     NEXT(fedtrimmedavg)                                                                            \
     NEXT(krum)                                                                                     \
     NEXT(multikrum)                                                                                \
-    NEXT(fedbuff)
+    NEXT(fedbuff)                                                                                  \
+    NEXT(qsvrg)
 
 // Numbers that a strategy's arithmetic depends on, kept with each round:
 //   NUMBER(NAME of TERN_STRATEGY_NAME, name in a round's row, least, most, or_zero, section, key)
 //   YES_NO(NAME, name, section, key)
+//   OPENED(NAME, name, least, most): no setting; each round has its own when it opens
 // or_zero: 0, below the least, is allowed as well and stands for "none". section.key: the setting.
 //
 // normalise        0 or 1: divide by the norm of a_i (steps_norm.h)
@@ -34,7 +36,9 @@
 // staleness_max    versions
 // norm_bound       no update counts for more than this times the middle one; 0: without a bound
 // scale_max        normalising, no update is scaled up by more than this; 0: without a bound
-#define TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO)                                               \
+// epoch_steps      T of qsvrg: iterates whose mean is the next anchor
+// epoch_step       rounds of the epoch before this one
+#define TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO, OPENED)                                       \
     YES_NO(NORMALISE, normalise, strategy, normalise)                                              \
     NUMBER(LOCAL_MOMENTUM, local_momentum, 0.0, 0.9999, false, train, momentum)                    \
     NUMBER(PROX_MU, prox_mu, 0.0, 1e3, false, strategy, prox_mu)                                   \
@@ -46,6 +50,8 @@
     NUMBER(ATTACKERS, attackers, 0.0, 0.49, false, strategy, attackers)                            \
     NUMBER(STALENESS_MAX, staleness_max, 0.0, 1e6, false, strategy, staleness_max)                 \
     NUMBER(SCALE_MAX, scale_max, 1.0, 1e6, true, strategy, scale_max)                              \
-    NUMBER(NORM_BOUND, norm_bound, 1.0, 1e6, true, strategy, norm_bound)
+    NUMBER(NORM_BOUND, norm_bound, 1.0, 1e6, true, strategy, norm_bound)                           \
+    NUMBER(EPOCH_STEPS, epoch_steps, 3.0, 1e6, false, strategy, epoch_steps)                       \
+    OPENED(EPOCH_STEP, epoch_step, 0.0, 1e6)
 
 #endif

@@ -14,8 +14,9 @@ static const struct tern_strategy *const all[] = {TERN_STRATEGIES(ENTRY, ENTRY)}
 #define NUMBER(symbol, name, least, most, or_zero, section, key)                                   \
     [TERN_STRATEGY_##symbol] = {#name, least, most, or_zero},
 #define YES_NO(symbol, name, section, key) [TERN_STRATEGY_##symbol] = {#name, 0.0, 1.0, false},
+#define OPENED(symbol, name, least, most) [TERN_STRATEGY_##symbol] = {#name, least, most, false},
 const struct tern_strategy_parameter_entry tern_strategy_parameter_table[TERN_STRATEGY_PARAMETERS] =
-    {TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO)};
+    {TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO, OPENED)};
 
 // The ends of a range as float32, which is what a setting at the end becomes.
 bool tern_strategy_parameter_fits(enum tern_strategy_parameter parameter, float value)
@@ -166,6 +167,8 @@ double tern_strategy_norm_max(const struct tern_strategy_rule *rule)
     double beta = (double)rule->parameters[TERN_STRATEGY_SERVER_MOMENTUM];
     double steps_gain = bound_scale(rule, TERN_UPDATE_LOCAL_STEPS_MAX / (1.0 - rho));
     double gain = tern_strategy_normalises(rule) ? steps_gain : 1.0;
+    double epoch = (double)rule->parameters[TERN_STRATEGY_EPOCH_STEPS];
+    gain = epoch > 0.0 ? epoch : gain;
     double norm = TERN_MOVE_MAX / 2.0 * (1.0 - beta) / gain;
     return norm < TERN_UPDATE_NORM_MAX ? norm : TERN_UPDATE_NORM_MAX;
 }

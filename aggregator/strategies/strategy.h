@@ -33,9 +33,10 @@
 #define TERN_STRATEGY_NUMBER_ID(symbol, name, least, most, or_zero, section, key)                  \
     TERN_STRATEGY_##symbol,
 #define TERN_STRATEGY_YES_NO_ID(symbol, name, section, key) TERN_STRATEGY_##symbol,
+#define TERN_STRATEGY_OPENED_ID(symbol, name, least, most) TERN_STRATEGY_##symbol,
 enum tern_strategy_parameter {
-    TERN_STRATEGY_PARAMETER_LIST(TERN_STRATEGY_NUMBER_ID, TERN_STRATEGY_YES_NO_ID)
-        TERN_STRATEGY_PARAMETERS, // how many
+    TERN_STRATEGY_PARAMETER_LIST(TERN_STRATEGY_NUMBER_ID, TERN_STRATEGY_YES_NO_ID,
+                                 TERN_STRATEGY_OPENED_ID) TERN_STRATEGY_PARAMETERS, // how many
 };
 
 struct tern_strategy_parameter_entry {
@@ -153,6 +154,8 @@ struct tern_strategy {
     bool normalises;            // always, whatever the parameter says
     bool sends_prox;            // clients get the configured prox_mu; otherwise 0
     bool takes_late;            // updates of closed rounds count in the open one
+    bool
+        has_epochs; // rounds begin with a full gradient, which the next ones build on (federation/epoch.c)
     // What an update's weight is multiplied by for its age, at most 1; NULL: nothing.
     double (*age_weight)(const struct tern_contribution *contribution);
     struct tern_strategy_state states[TERN_STRATEGY_STATES];

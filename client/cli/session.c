@@ -217,7 +217,7 @@ static enum tern_result build_trainer(struct session *session)
                                        tern_client_told_by(&session->data.train, told));
 }
 
-// The velocity costs address space only until a codec uses it: a large allocation has no memory
+// The velocity costs address space only until a codec uses it, and the anchor until a task does: a large allocation has no memory
 // behind it before it is written.
 static enum tern_result take_memory(struct session *session,
                                     struct tern_client_workspace *workspace)
@@ -230,12 +230,13 @@ static enum tern_result take_memory(struct session *session,
     workspace->weights = session->weights = malloc(values);
     workspace->error_buffer = session->error_buffer = malloc(buffer);
     workspace->velocity = session->velocity = malloc(values);
+    workspace->anchor = session->anchor = malloc(2 * values);
     workspace->blob = session->blob = malloc(workspace->blob_size);
     uint32_t first = 0;
     const uint32_t local = tern_model_local(&session->model, &first);
     workspace->local = session->local = malloc((local > 0 ? local : 1) * sizeof(float));
     if (session->weights == NULL || session->local == NULL || session->error_buffer == NULL ||
-        session->velocity == NULL || session->blob == NULL) {
+        session->velocity == NULL || session->anchor == NULL || session->blob == NULL) {
         return explain(session, TERN_ERR_NO_MEMORY, "the model needs %zu bytes of memory",
                        2 * values + buffer + workspace->blob_size);
     }
@@ -379,6 +380,7 @@ void tern_session_close(struct session *session)
     free(session->weights);
     free(session->error_buffer);
     free(session->velocity);
+    free(session->anchor);
     free(session->blob);
     free(session->local);
 }

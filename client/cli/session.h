@@ -43,6 +43,7 @@ struct session {
     float *weights;
     void *error_buffer;
     float *velocity;
+    float *anchor;
     uint8_t *blob;
     float *local;
     char host[64];

@@ -56,6 +56,15 @@ static bool holds_replica(const struct tern_client *client)
            memcmp(client->replica, none, sizeof none) != 0;
 }
 
+static uint32_t abilities(const struct tern_client *client)
+{
+    uint32_t bits = TERN_STEP_AHEAD ? TERN_WIRE_STEPS_AHEAD : 0;
+#if TERN_VARIANCE_REDUCTION
+    bits |= client->work.anchor != NULL ? TERN_WIRE_REDUCES : 0;
+#endif
+    return client->identity.evaluator ? 0 : bits;
+}
+
 static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
 {
     const struct tern_conditions *conditions = &client->conditions;
@@ -82,7 +91,11 @@ static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
     message.downloads_max = downloads_max();
     message.coders = coders();
     message.from_seed = tern_model_is_seeded(client->work.model);
-    message.step_ahead = TERN_STEP_AHEAD && !client->identity.evaluator;
+    message.abilities = abilities(client);
+#if TERN_VARIANCE_REDUCTION
+    message.anchor = tern_anchor_is_held(client) ? client->anchor_round : 0;
+    message.anchor_step = message.anchor != 0 && client->anchor_has_step;
+#endif
 #if TERN_STATISTICS
     message.scaling = client->scaling;
 #endif
@@ -97,6 +110,9 @@ static uint32_t checkin_timeout(const struct tern_client_config *config)
 
 static enum tern_result prepare(struct tern_client *client)
 {
+#if TERN_VARIANCE_REDUCTION
+    TERN_TRY(tern_anchor_measure(client));
+#endif
     client->round_done = true; // a round's account opens with the check-in that brings its task
     const uint32_t room = reply_room(client);
     TERN_TRY(may_start(client, room));

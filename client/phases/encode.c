@@ -31,17 +31,6 @@ static bool is_kept(const struct tern_client *client)
     return client->kept_round != 0 && client->kept_round == client->task.round;
 }
 
-// The trainer has given the local change itself.
-static bool is_change(const struct tern_client *client)
-{
-#if TERN_GIVEN_CHANGES
-    return client->train_result.is_change;
-#else
-    (void)client;
-    return false;
-#endif
-}
-
 // The local change stands where the trained weights were.
 static enum tern_result read_directive(const struct tern_client *client,
                                        const struct tern_error_buffer *buffer,
@@ -132,9 +121,10 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
         return TERN_OK;
     }
     TERN_TRY(stage_local(client, outcome));
-    for (uint32_t i = 0; i < trained && !is_change(client); i++) {
+    for (uint32_t i = 0; i < trained && !tern_client_was_given_change(client); i++) {
         sum[i] -= client->work.weights[i];
     }
+    tern_anchor_add(client, sum, trained);
     tern_model_freeze(client->work.model, sum);
     TERN_TRY(read_directive(client, &buffer, outcome));
     if (TERN_CLIENT_MOMENTUM && outcome->has_velocity) {
@@ -288,6 +278,7 @@ static enum tern_result save(struct tern_client *client, const struct outcome *o
 
 static enum tern_result commit(struct tern_client *client, const struct outcome *outcome)
 {
+    TERN_TRY(tern_anchor_take(client));
     TERN_TRY(save(client, outcome));
     client->kept_round = 0;
     client->phase = TERN_PHASE_UPLOAD;

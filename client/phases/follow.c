@@ -17,6 +17,17 @@ static enum tern_result check_training(const struct tern_client *client, const t
         *why = TERN_WHY("the task names a codec that this client does not know");
         return TERN_ERR_UNKNOWN;
     }
+#if TERN_VARIANCE_REDUCTION
+    if (task->gradient != tern_Gradient_GRADIENT_BATCH && client->work.anchor == NULL) {
+        *why = TERN_WHY("the task reduces its variance, which this client has no memory for");
+        return TERN_ERR_NO_MEMORY;
+    }
+    if (task->gradient == tern_Gradient_GRADIENT_REDUCED &&
+        (!tern_anchor_is_held(client) || client->anchor_round != task->anchor)) {
+        *why = TERN_WHY("the task builds on a full gradient whose base this client does not hold");
+        return TERN_ERR_WRONG_REPLICA;
+    }
+#endif
     if (!tern_client_has_state_for(client, &codec)) {
         *why = TERN_WHY("the task's codec needs a velocity, which this client has no memory for");
         return TERN_ERR_NO_MEMORY;
@@ -147,6 +158,9 @@ static void begin_downloads(struct tern_client *client)
 #if TERN_HELD_OUT
     client->asked = false;
     client->has_held_out = false;
+#endif
+#if TERN_VARIANCE_REDUCTION
+    client->at_anchor_done = false;
 #endif
     client->training = false;
     client->phase = TERN_PHASE_DOWNLOAD;

@@ -36,7 +36,29 @@ static bool goes_ahead(const struct tern_client *client)
            tern_codec_entry(codec.id)->feedback != TERN_FEEDBACK_MOMENTUM;
 }
 
-static enum tern_result begin(struct tern_client *client)
+// Of all examples where the task asks for the full gradient.
+static uint32_t batch_size(const tern_Task *task)
+{
+#if TERN_VARIANCE_REDUCTION
+    if (task->gradient == tern_Gradient_GRADIENT_FULL) {
+        return TERN_TRAIN_ALL;
+    }
+#endif
+    return task->batch_size;
+}
+
+// Of a task that is trained twice, the first time counts.
+static uint64_t started_ms(const struct tern_client *client)
+{
+#if TERN_VARIANCE_REDUCTION
+    if (client->at_anchor_done) {
+        return client->train_started_ms;
+    }
+#endif
+    return tern_client_now_ms(client);
+}
+
+static enum tern_result begin(struct tern_client *client, const float *base)
 {
     const struct tern_trainer *trainer = &client->work.trainer;
     const tern_Task *task = &client->task;
@@ -44,7 +66,7 @@ static enum tern_result begin(struct tern_client *client)
     const struct tern_train_task train = {
         .round = task->round,
         .local_steps = limit != 0 && limit < task->local_steps ? limit : task->local_steps,
-        .batch_size = task->batch_size,
+        .batch_size = batch_size(task),
         .learning_rate = task->learning_rate,
         .momentum = task->momentum,
         .weight_decay = task->weight_decay,
@@ -55,10 +77,10 @@ static enum tern_result begin(struct tern_client *client)
         .ahead_ctx = client,
     };
     client->carried = 1;
-    TERN_TRY(trainer->begin(trainer->ctx, &train, client->work.weights, client->work.model->count));
+    TERN_TRY(trainer->begin(trainer->ctx, &train, base, client->work.model->count));
     client->kept_round = 0; // the trainer's memory no longer holds that round's work
     client->training = true;
-    client->train_started_ms = tern_client_now_ms(client);
+    client->train_started_ms = started_ms(client);
     return TERN_OK;
 }
 
@@ -80,6 +102,25 @@ static void trained(struct tern_client *client)
     tern_client_emit(client, &event);
 }
 
+// Trains at the anchor, before it does at the replica.
+static enum tern_result train_at_anchor(struct tern_client *client)
+{
+    const struct tern_trainer *trainer = &client->work.trainer;
+#if TERN_VARIANCE_REDUCTION
+    if (!client->training) {
+        TERN_TRY(tern_anchor_begin(client));
+        return begin(client, client->work.anchor);
+    }
+#endif
+    const enum tern_result result =
+        trainer->step(trainer->ctx, &client->trained, &client->train_result);
+    if (result == TERN_OK) {
+        client->training = false;
+        tern_anchor_trained(client);
+    }
+    return result == TERN_AGAIN ? TERN_OK : result;
+}
+
 enum tern_result tern_phase_train(struct tern_client *client)
 {
     const struct tern_trainer *trainer = &client->work.trainer;
@@ -94,8 +135,12 @@ enum tern_result tern_phase_train(struct tern_client *client)
         return result == TERN_AGAIN ? TERN_OK : result;
     }
 #endif
+    if (tern_anchor_is_due(client)) {
+        result = train_at_anchor(client);
+        return result == TERN_OK ? TERN_OK : failed(client, result);
+    }
     if (!client->training) {
-        result = begin(client);
+        result = begin(client, client->work.weights);
         return result == TERN_OK ? TERN_OK : failed(client, result);
     }
     result = trainer->step(trainer->ctx, &client->trained, &client->train_result);

@@ -54,7 +54,7 @@ struct tern_trainer_task {
     uint32_t size;
     uint32_t round;
     uint32_t local_steps; // >= 1
-    uint32_t batch_size;  // >= 1
+    uint32_t batch_size;  // >= 1; never more than there are: 2147483647 is all
     float learning_rate;
     float momentum;
     float weight_decay;

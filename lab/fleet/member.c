@@ -268,6 +268,7 @@ static enum tern_result take_memory(struct tern_member *member, const struct ter
     member->error_buffer =
         calloc(1, tern_error_storage_bytes(workspace->error_storage, model->coded));
     member->velocity = malloc(model->count * sizeof *member->velocity);
+    member->anchor = malloc(2 * (size_t)model->count * sizeof *member->anchor);
     member->blob = malloc(workspace->blob_size);
     uint32_t first = 0;
     member->local = malloc((tern_model_local(model, &first) + 1) * sizeof *member->local);
@@ -281,10 +282,11 @@ static enum tern_result take_memory(struct tern_member *member, const struct ter
     workspace->weights = member->weights;
     workspace->error_buffer = member->error_buffer;
     workspace->velocity = member->velocity;
+    workspace->anchor = member->anchor;
     workspace->blob = member->blob;
     workspace->local = member->local;
     return member->weights != NULL && member->error_buffer != NULL && member->velocity != NULL &&
-                   member->blob != NULL && member->local != NULL
+                   member->anchor != NULL && member->blob != NULL && member->local != NULL
                ? TERN_OK
                : TERN_ERR_NO_MEMORY;
 }
@@ -357,6 +359,7 @@ void tern_member_close(struct tern_member *member)
     free(member->weights);
     free(member->error_buffer);
     free(member->velocity);
+    free(member->anchor);
     free(member->blob);
     free(member->local);
 }

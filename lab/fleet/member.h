@@ -49,6 +49,7 @@ struct tern_member {
     float *weights;
     void *error_buffer;
     float *velocity; // no memory stands behind it before a codec uses it
+    float *anchor;   // likewise, before a task does
     uint8_t *blob;
     float *local;
     struct tern_progress *progress;

@@ -107,9 +107,24 @@ enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message)
     return message->has_evaluation ? check_evaluation(&message->evaluation) : TERN_OK;
 }
 
+// The anchor is of an earlier round.
+static enum tern_result check_gradient(const tern_Task *task)
+{
+#if TERN_VARIANCE_REDUCTION
+    CHECK_ENUM(task->gradient, _tern_Gradient_MAX);
+    return task->gradient == tern_Gradient_GRADIENT_REDUCED
+               ? check_count(task->anchor, 1, (uint64_t)task->round - 1)
+               : check_count(task->anchor, 0, 0);
+#else
+    (void)task;
+    return TERN_OK;
+#endif
+}
+
 static enum tern_result check_training(const tern_Task *task)
 {
     TERN_TRY(check_count(task->round, 1, UINT32_MAX));
+    TERN_TRY(check_gradient(task));
     TERN_TRY(check_count(task->local_steps, 1, TERN_WIRE_LOCAL_STEPS_MAX));
     TERN_TRY(check_count(task->batch_size, 1, TERN_WIRE_BATCH_SIZE_MAX));
     CHECK_TEXT(task->codec, 1);

@@ -113,6 +113,10 @@ TERN_MUST_USE enum tern_result tern_wire_decode_checkin_reply(const uint8_t *src
 #define TERN_WIRE_MESSAGE_MAX 4096
 #endif
 
+// Bits of CheckinRequest.abilities.
+#define TERN_WIRE_STEPS_AHEAD 1u // an error directive
+#define TERN_WIRE_REDUCES 2u     // tasks of any Gradient
+
 // Limits on fields.
 #define TERN_WIRE_TOKEN_BYTES 16     // of a bearer token, 22 characters of base64url
 #define TERN_WIRE_REPLICA_BYTES 8    // of a replica's id, where a message names one

@@ -456,7 +456,7 @@ static void step_ahead_conserves_in_every_storage(void **state)
         boot();
         run_until(TERN_EVENT_UPLOADED, NULL);
         run_until(TERN_EVENT_TASK, NULL);
-        assert_true(world.server.last_checkin.step_ahead);
+        assert_true(world.server.last_checkin.abilities & TERN_WIRE_STEPS_AHEAD);
         begin_training(base, buffer);
         boot(); // the power was cut: the same again
         run_until(TERN_EVENT_TASK, NULL);

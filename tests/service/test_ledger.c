@@ -45,7 +45,7 @@ static void check_in(struct device *it)
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
     request.has_error = true;
     request.error = facts_of(it);
-    request.step_ahead = it->steps_ahead;
+    request.abilities = it->steps_ahead ? TERN_WIRE_STEPS_AHEAD : 0;
     tern_CheckinReply reply = checkin_with(&harness, it->client, &request);
     it->has_task = reply.has_task;
     it->task = reply.task;

@@ -20,7 +20,9 @@ static void a_client_is_kept_whole(void **state)
                                     .coders = 32,
                                     .downloads_max = 4,
                                     .from_seed = true,
-                                    .step_ahead = true};
+                                    .abilities = 3,
+                                    .anchor = 7,
+                                    .anchor_step = true};
     memset(client.token_hash, 1, sizeof client.token_hash);
     memset(client.replica, 2, sizeof client.replica);
     assert_ok(f, tern_db_begin(f->db));
@@ -45,7 +47,7 @@ static void a_client_is_kept_whole(void **state)
     assert_int_equal(got.codecs, 5);
     assert_int_equal(got.coders, 32);
     assert_int_equal(got.downloads_max, 4);
-    assert_true(got.from_seed && got.step_ahead);
+    assert_true(got.from_seed && got.abilities == 3 && got.anchor == 7 && got.anchor_step);
     assert_false(got.has_psk);
 }
 

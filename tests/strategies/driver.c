@@ -4,6 +4,8 @@
 //   begin NAME PARAMETERS SERVER-RATE LEARNING-RATE ROOM
 //            a strategy with its parameters ("-": none), from a global model of zeros; values that
 //            strategies of single coordinates have room for.                ok, or refused RESULT
+//   again NAME PARAMETERS SERVER-RATE LEARNING-RATE ROOM
+//            the next round merges by that; model and states stay.          ok, or refused RESULT
 //   update EXAMPLES STEPS STALENESS VALUE...
 //            one update of the present round, after those before it.        ok, or refused RESULT
 //   merge    closes the round.                                              ok VALUE...
@@ -58,7 +60,8 @@ static void print(const float *values)
     printf("\n");
 }
 
-static void begin(void)
+// Reads the rule of the rounds to come; false: it was refused.
+static bool read_rule(void)
 {
     struct tern_db_round row = {.round = 1};
     strncpy(row.strategy, word(), sizeof row.strategy - 1);
@@ -72,10 +75,25 @@ static void begin(void)
     enum tern_result result = tern_rule_read(&row, &rule);
     if (result != TERN_OK) {
         refuse(result);
+        return false;
+    }
+    tern_strategy_count_none(&totals, &rule);
+    return true;
+}
+
+static void again(void)
+{
+    if (read_rule()) {
+        printf("ok\n");
+    }
+}
+
+static void begin(void)
+{
+    if (!read_rule()) {
         return;
     }
     memset(global, 0, sizeof global);
-    tern_strategy_count_none(&totals, &rule);
     for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
         tern_strategy_start_state(&rule, i, states[i], COUNT);
     }
@@ -142,6 +160,8 @@ int main(void)
         }
         if (strcmp(verb, "begin") == 0) {
             begin();
+        } else if (strcmp(verb, "again") == 0) {
+            again();
         } else if (strcmp(verb, "update") == 0) {
             add();
         } else if (strcmp(verb, "merge") == 0) {

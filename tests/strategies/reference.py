@@ -109,6 +109,24 @@ class AvgM(Mean):
         return self.m
 
 
+class Svrg(Mean):
+    """QSVRG's server (Alistarh et al., 2017, section 3.3), from the iterates themselves: the last of an epoch is
+    replaced by the mean of all."""
+
+    def __init__(self, steps):
+        super().__init__()
+        self.steps = steps
+        self.iterates = []
+
+    def round(self, model, updates, begins):
+        if begins:
+            self.iterates = [model]
+        self.iterates.append([w + d for w, d in zip(model, self.mean(updates))])
+        if len(self.iterates) < self.steps:
+            return self.iterates[-1]
+        return [sum(values) / self.steps for values in zip(*self.iterates)]
+
+
 class Adaptive(Mean):
     def __init__(self, tau, beta1=0.0, beta2=0.0, **rest):
         super().__init__(**rest)

@@ -116,15 +116,43 @@ static void attack(const char *name, float scale_max)
 static void test_widest_settings(void **state)
 {
     (void)state;
-    static const char *const names[] = {"fednova",    "fedavg",  "fedprox",   "fedavgm",
-                                        "fedadam",    "fedyogi", "fedmedian", "fedtrimmedavg",
-                                        "fedadagrad", "fedbuff", "krum",      "multikrum"};
+    static const char *const names[] = {
+        "fednova",       "fedavg",     "fedprox", "fedavgm", "fedadam",   "fedyogi", "fedmedian",
+        "fedtrimmedavg", "fedadagrad", "fedbuff", "krum",    "multikrum", "qsvrg"};
     static const float scales[] = {0.0F, 1.0F, 2.0F, 1e6F};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         for (size_t s = 0; s < sizeof scales / sizeof scales[0]; s++) {
             attack(names[i], scales[s]);
         }
     }
+}
+
+// The last round of an epoch moves the model back over half of all the others' moves, if they all went one way.
+static void test_epochs(void **state)
+{
+    (void)state;
+    static struct run run;
+    const struct tern_contribution contributions[UPDATES] = {
+        {.num_examples = 100, .local_steps = 1, .loss = 1.0F},
+        {.num_examples = 1, .local_steps = 1, .loss = 1.0F}};
+    for (unsigned steps = 3; steps <= 3000; steps = 10 * steps) {
+        memset(&run, 0, sizeof run);
+        assert_int_equal(tern_model_from_spec(&run.model, "softmax:4-3"), TERN_OK);
+        run.rule = (struct tern_strategy_rule){.strategy = &tern_strategy_qsvrg,
+                                               .server_learning_rate = 1.0F};
+        run.rule.parameters[TERN_STRATEGY_EPOCH_STEPS] = (float)steps;
+        const float most = (float)tern_strategy_norm_max(&run.rule);
+        const float values[UPDATES] = {most, most};
+        for (unsigned step = 0; step + 1 < steps; step++) {
+            const double before = (double)run.global[0];
+            run.rule.parameters[TERN_STRATEGY_EPOCH_STEP] = (float)step;
+            assert_int_equal(merge(&run, contributions, values), TERN_OK);
+            assert_true(fabs((double)run.global[0] - before) <= TERN_MOVE_MAX);
+        }
+        assert_true(fabs((double)run.global[0] / ((double)most * 0.5 * (steps - 1)) - 1.0) < 1e-4);
+    }
+    run.rule.parameters[TERN_STRATEGY_EPOCH_STEPS] = 1e6F;
+    assert_true(tern_strategy_norm_max(&run.rule) <= TERN_MOVE_MAX / 2e6);
 }
 
 // The limit is the usual one unless momenta multiply what comes in.
@@ -238,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_accepted_cannot_overflow),
         cmocka_unit_test(test_widest_settings),
+        cmocka_unit_test(test_epochs),
         cmocka_unit_test(test_norm_limit_of_a_rule),
         cmocka_unit_test(test_steps_norm),
         cmocka_unit_test(test_scale),

@@ -84,9 +84,9 @@ static void run(const struct update *updates, size_t count)
 static void test_find(void **state)
 {
     (void)state;
-    static const char *const names[] = {"fednova",    "fedavg",  "fedprox",   "fedavgm",
-                                        "fedadam",    "fedyogi", "fedmedian", "fedtrimmedavg",
-                                        "fedadagrad", "fedbuff", "krum",      "multikrum"};
+    static const char *const names[] = {
+        "fednova",       "fedavg",     "fedprox", "fedavgm", "fedadam",   "fedyogi", "fedmedian",
+        "fedtrimmedavg", "fedadagrad", "fedbuff", "krum",    "multikrum", "qsvrg"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_string_equal(tern_strategy_find(names[i])->name, names[i]);
         assert_non_null(strstr(tern_strategy_names(), names[i]));

@@ -48,6 +48,9 @@ class Strategies:
     def state(self, which):
         return [float(word) for word in self.ask("state", which)[1:]]
 
+    def again(self, name, parameters):
+        return self.ask("again", name, parameters, 1.0, 0.0, ROOMY)
+
     def close(self):
         self.process.stdin.close()
         self.process.wait()
@@ -282,6 +285,19 @@ class ReferenceTest(unittest.TestCase):
             self.compare("fedadagrad", strategy, plain + f"tau={tau}", 0.05)
             self.close_to(self.strategies.state(0), strategy.v)
 
+    def test_qsvrg(self):
+        """Epochs to their end, and one that ends early."""
+        for steps, rounds in [(3, [0, 1] * 3), (4, [0, 1, 2, 0, 1, 0, 1, 2]), (9, [*range(8)] * 2)]:
+            rng = random.Random(steps)
+            reference, model = ref.Svrg(steps), [0.0] * COUNT
+            for i, step in enumerate(rounds):
+                parameters = f"epoch_steps={steps},epoch_step={step}"
+                begin = self.strategies.begin if i == 0 else self.strategies.again
+                self.assertEqual(begin("qsvrg", parameters), ["ok"])
+                updates = random_round(rng)
+                model = reference.round(model, updates, step == 0)
+                self.close_to(self.strategies.round(updates), model)
+
     def test_states_begin_where_the_paper_says(self):
         self.strategies.begin("fedadam", "normalise=0,local_momentum=0,scale_max=0,beta1=0.9,"
                               "beta2=0.9,tau=0.1")
@@ -402,6 +418,8 @@ class ReferenceTest(unittest.TestCase):
             ("fednova", "local_momentum=0,scale_max=inf"),
             ("fednova", "local_momentum=0,scale_max=1000001"),
             ("fedtrimmedavg", "trim=0.5"),
+            ("qsvrg", "epoch_steps=5"),
+            ("qsvrg", "epoch_steps=2,epoch_step=0"),
             ("krum", "-"),
             ("multikrum", "attackers=0.5"),
             ("fedtrimmedavg", "trim="),

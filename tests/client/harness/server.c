@@ -219,6 +219,8 @@ static void give_task(struct fake_server *server, tern_CheckinReply *reply, uint
     task->window_ms = server->window_ms;
     task->seed = 11;
     task->evaluate = server->asks;
+    task->gradient = server->gradient;
+    task->anchor = server->gradient == tern_Gradient_GRADIENT_REDUCED ? round - 1 : 0;
     strncpy(task->codec, server->codec, sizeof task->codec - 1);
     if (server->indices.len > 0) {
         redo_indices(server);

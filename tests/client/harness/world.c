@@ -539,6 +539,7 @@ enum tern_result world_boot(struct world *world)
         .error_storage = world->error_storage,
         .error_buffer = world->error_buffer,
         .velocity = world->no_velocity ? NULL : world->velocity,
+        .anchor = world->no_anchor ? NULL : world->anchor,
         .blob = world->blob,
         .blob_size = world->blob_size,
         .local = world->local,
@@ -551,6 +552,7 @@ enum tern_result world_boot(struct world *world)
     memset(world->error_buffer, 0xa5, sizeof world->error_buffer);
     memset(world->local, 0xa5, sizeof world->local);
     memset(world->velocity, 0xa5, sizeof world->velocity);
+    memset(world->anchor, 0xa5, sizeof world->anchor);
     memset(world->blob, 0xa5, sizeof world->blob);
     TERN_TRY(tern_client_init(&world->client, &world->config));
     enum tern_result result = tern_client_identify(&world->client);

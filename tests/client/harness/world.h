@@ -76,7 +76,8 @@ struct fake_server {
     bool snapshots;                   // catch up by snapshot
     bool inlines; // downloads come with the answer to a check-in, if it has room
     bool evaluate;
-    bool asks; // tasks to train ask for an evaluation before
+    bool asks;              // tasks to train ask for an evaluation before
+    tern_Gradient gradient; // of tasks to train; reduced: anchor is the round before
     bool no_task;
     bool final_model; // the end comes with the global model itself, which has `remainder` more
     float remainder;  // of its first value, which no delta brings
@@ -175,7 +176,9 @@ struct world {
     enum tern_error_storage error_storage;
     float velocity[WORLD_VALUES];
     float local[WORLD_VALUES];
+    float anchor[2 * WORLD_VALUES];
     bool no_velocity;
+    bool no_anchor;
     uint8_t blob[WORLD_BLOB];
     size_t blob_size;
 

@@ -1,0 +1,109 @@
+// Variance reduction (QSVRG: Alistarh et al., NeurIPS 2017, section 3.3). A task GRADIENT_FULL has its base y kept as
+// the anchor; the version after that is y + d, where d = -rate * the full gradient at y. A task GRADIENT_REDUCED
+// trains on the same batch at y and at its base x, and its update is the one change less the other, and d.
+// work.anchor holds y, then d or what is made of it; the record holds y, and d once it is known.
+#include "core.h"
+
+#include <string.h>
+
+#if TERN_VARIANCE_REDUCTION
+
+static float *step_of(const struct tern_client *client)
+{
+    return client->work.anchor + client->work.model->count;
+}
+
+void tern_anchor_forget(struct tern_client *client)
+{
+    client->anchor_round = 0;
+    client->anchor_has_step = false;
+}
+
+enum tern_result tern_anchor_restore(struct tern_client *client)
+{
+    tern_anchor_forget(client);
+    if (client->work.anchor == NULL) {
+        return TERN_OK;
+    }
+    const enum tern_result result = tern_record_load_anchor(client);
+    const bool is_none =
+        result == TERN_ERR_NOT_FOUND || result == TERN_ERR_CORRUPT || result == TERN_ERR_STATE;
+    if (is_none) { // the next full gradient makes another
+        tern_anchor_forget(client);
+        return TERN_OK;
+    }
+    return result;
+}
+
+enum tern_result tern_anchor_take(struct tern_client *client)
+{
+    if (client->task.gradient != tern_Gradient_GRADIENT_FULL) {
+        return TERN_OK;
+    }
+    const size_t len = (size_t)client->work.model->count * sizeof(float);
+    client->anchor_round = client->task.round;
+    client->anchor_version = client->version;
+    client->anchor_has_step = false;
+    memcpy(client->work.anchor, client->work.weights, len);
+    return tern_record_save_anchor(client);
+}
+
+enum tern_result tern_anchor_measure(struct tern_client *client)
+{
+    if (client->anchor_round == 0 || client->anchor_has_step ||
+        client->version != client->anchor_version + 1) {
+        return TERN_OK;
+    }
+    const float *anchor = client->work.anchor;
+    float *step = step_of(client);
+    for (uint32_t i = 0; i < client->work.model->count; i++) {
+        step[i] = client->work.weights[i] - anchor[i];
+    }
+    client->anchor_has_step = true;
+    return tern_record_save_anchor(client);
+}
+
+bool tern_anchor_is_held(const struct tern_client *client)
+{
+    return client->anchor_round != 0 &&
+           (client->anchor_has_step || client->version == client->anchor_version);
+}
+
+bool tern_anchor_is_due(const struct tern_client *client)
+{
+    return client->task.gradient == tern_Gradient_GRADIENT_REDUCED && !client->at_anchor_done;
+}
+
+enum tern_result tern_anchor_begin(struct tern_client *client)
+{
+    TERN_TRY(tern_anchor_measure(client));
+    if (client->anchor_round != client->task.anchor || !client->anchor_has_step) {
+        return TERN_ERR_WRONG_REPLICA;
+    }
+    return tern_record_load_anchor_step(client, step_of(client));
+}
+
+void tern_anchor_trained(struct tern_client *client)
+{
+    const float *anchor = client->work.anchor;
+    const float *trained = client->trained;
+    const bool given = tern_client_was_given_change(client);
+    float *rest = step_of(client);
+    for (uint32_t i = 0; i < client->work.model->count; i++) {
+        rest[i] -= given ? trained[i] : trained[i] - anchor[i];
+    }
+    client->at_anchor_done = true;
+}
+
+void tern_anchor_add(const struct tern_client *client, float *change, uint32_t count)
+{
+    const float *rest = step_of(client);
+    if (client->task.gradient != tern_Gradient_GRADIENT_REDUCED) {
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        change[i] += rest[i];
+    }
+}
+
+#endif
