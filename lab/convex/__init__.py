@@ -1,0 +1,1 @@
+"""Strongly convex tasks whose optimum is known: tables, objectives, and what a theorem says of a run on them."""
