@@ -1,4 +1,5 @@
-"""lab/convex: objectives, their optimum, the tables, and the constants of QSVRG's theorem."""
+"""lab/convex: objectives, their optimum and the theorem's constants; by the reference, that QSVRG goes through the
+floor at which QSGD stays."""
 import hashlib
 import math
 import os
@@ -14,6 +15,7 @@ import tern_reference as ref  # noqa: E402
 from convex import bounds  # noqa: E402
 from convex.objectives import Objective, Ridge, Softmax, dot, solve  # noqa: E402
 from convex.tables import CLIENTS, ROWS, TABLES  # noqa: E402
+from tern_reference import federations  # noqa: E402
 
 # The tables are what a figure in docs/BENCHMARKS.md is of.
 DIGESTS = {"even": "53148d5acea2d14d", "uneven": "27eb9339db3a06f2", "classes": "659bed3624b5357b"}
@@ -21,7 +23,8 @@ DIGESTS = {"even": "53148d5acea2d14d", "uneven": "27eb9339db3a06f2", "classes": 
 
 def small(loss, wanted, rows=12, width=3, penalty=0.25, seed=5):
     drawn = random.Random(seed)
-    return Objective(loss, [([drawn.uniform(-1, 1) for _ in range(width)], wanted(drawn)) for _ in range(rows)], penalty)
+    return Objective(loss, [([drawn.uniform(-1, 1) for _ in range(width)], wanted(drawn)) for _ in range(rows)],
+                     penalty)
 
 
 def ridge(**shape):
@@ -134,6 +137,68 @@ class Bounds(unittest.TestCase):
 
     def test_bits(self):
         self.assertEqual(bounds.bits_of_epoch(10, 4), (32 + 28) * 5 + 320)
+
+
+# --- The reference's federations
+
+
+def federation_of(objective, codec, rate, seed=3):
+    """Two clients with a third and two thirds of the rows."""
+    count = len(objective.wanted)
+    shares = [range(count // 3), range(count // 3, count)]
+
+    def gradient_of(share):
+        return lambda weights, positions: objective.gradient(weights, [share[at] for at in positions])
+
+    spec = "linear:%d-1,loss=mse" % (objective.width - 1)
+    return federations.Federation(ref.Model(spec), codec, seed, rate, 1, [
+        federations.Client(number, len(share), gradient_of(share)) for number, share in enumerate(shares, 1)])
+
+
+class Reference(unittest.TestCase):
+    CODEC = "qsgd:levels=4,bucket=268435456,norm=l2,coder=elias"
+
+    def setUp(self):
+        self.objective = ridge(rows=24, width=15, penalty=1.0)
+        self.rate = bounds.rate_of(self.objective)
+        self.steps = bounds.steps_of(self.objective)
+        self.start = [0.0] * self.objective.count
+        self.least = self.objective.value(self.objective.optimum())
+
+    def distances(self, made, every):
+        return [self.objective.value(weights) - self.least
+                for number, (weights, _) in enumerate(made, 1) if number % every == 0]
+
+    def test_qsvrg_converges_at_the_rate_and_qsgd_stays_at_its_floor(self):
+        epochs, rounds = 4, 4 * (self.steps - 1)
+        federation = federation_of(self.objective, self.CODEC, self.rate)
+        reduced = self.distances(federations.qsvrg(federation, self.start, rounds, self.steps), self.steps - 1)
+        plain = self.distances(federations.qsgd(federation, self.start, rounds), self.steps - 1)
+        first = self.objective.value(self.start) - self.least
+        self.assertEqual(len(reduced), epochs)
+        for before, after in zip([first, *reduced], reduced):
+            self.assertLess(after, bounds.RATE * before)
+        self.assertLess(reduced[-1], 1e-2 * min(plain[-2:]))
+        self.assertGreater(plain[-1], 1e-4 * first)
+
+    def test_without_a_quantiser_the_first_step_is_that_of_the_whole_gradient(self):
+        federation = federation_of(self.objective, "float32", self.rate)
+        made = federations.qsvrg(federation, self.start, 1, 9)
+        weights, bits = next(made)
+        gradient = self.objective.gradient(self.start)
+        for value, slope in zip(weights, gradient):
+            self.assertAlmostEqual(value, -self.rate * slope, 7)
+        self.assertEqual(bits, [8 * (2 + 4 * 16)] * 2)  # of a container: a payload's length, and its mode
+
+    def test_the_mean_of_the_iterates_ends_an_epoch(self):
+        federation = federation_of(self.objective, self.CODEC, self.rate)
+        whole = [weights for weights, _ in federations.qsvrg(federation, self.start, 4, 5)]
+        # Without the end of the epoch: the same iterates, and one more.
+        longer = [weights for weights, _ in federations.qsvrg(federation, self.start, 4, 50)]
+        self.assertEqual(whole[:3], longer[:3])
+        for i, value in enumerate(whole[3]):
+            mean = (self.start[i] + sum(weights[i] for weights in longer)) / 5
+            self.assertAlmostEqual(value, mean, 7)
 
 
 if __name__ == "__main__":
