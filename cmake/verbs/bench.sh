@@ -3,7 +3,7 @@
 help_bench() {
     cat <<'END'
 usage: ./tern bench [--json FILE] [--beside BUILD]
-                    [codec|protocol|participation|load|crowd|rounds|large|link|size|replicas|updates|papers|gateways]...
+                    [codec|protocol|participation|load|crowd|rounds|large|link|size|replicas|updates|papers|qsvrg|gateways]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
 fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
@@ -33,7 +33,11 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
   updates    bits per value of the updates of configs/experiments/fashion-3lc.ini, by ternary coder;
              needs TERN_DATA_DIR, the folder of Fashion-MNIST, and runs only when asked for
   papers     what four papers claim of their schemes beside the same quantities here, as a table in markdown; by
-             configs/experiments/papers.ini; needs TERN_DATA_DIR, takes ten minutes, and runs only when asked for
+             configs/experiments/papers.ini, and by qsvrg where that has not run; needs TERN_DATA_DIR, takes ten
+             minutes and those of qsvrg, and runs only when asked for
+  qsvrg      QSVRG beside QSGD on strongly convex tasks whose optimum is known: how far from it each of BENCH_EPOCHS
+             (12) epochs ends, and bits, beside what the theorem promises; a table in markdown, and a picture,
+             build/bench/qsvrg.svg; BENCH_TABLES (even uneven classes); takes a quarter of an hour, only when asked for
   gateways   bytes on the metered link of 5 sites with 10 devices each, directly and behind gateways, over
              BENCH_ROUNDS (60) rounds, and accuracies; needs TERN_DATA_DIR likewise, only when asked for
 
@@ -155,8 +159,9 @@ bench_updates() { # OUT
 
 # The gradient that codecs are tried on, and the runs, are of the same federation.
 bench_papers() { # OUT
-    local runs=$TERN_BUILD/bench/papers-runs.json rate=0.1
+    local runs=$TERN_BUILD/bench/papers-runs.json rate=0.1 convex=$TERN_BUILD/bench/qsvrg.json
     need_fashion papers
+    [ -e "$convex" ] || bench_qsvrg "$convex"
     TERN_SKIP_BUILD=1 "$TERN_ROOT/tern" experiment "$TERN_ROOT/configs/experiments/papers.ini" \
         --data-dir "$TERN_DATA_DIR" --json "$runs"
     begin_experiment
@@ -167,8 +172,33 @@ bench_papers() { # OUT
     run_federation papers "$TERN_ROOT/configs/experiments/fashion-3lc.ini" overrides "" --no-table \
         >"$EXPERIMENT_DIR/papers.log"
     python3 -B "$TERN_ROOT/lab/bench/papers.py" "$TERN_BUILD/bin/tern-codec" \
-        "$EXPERIMENT_DIR/papers/state/tern.db" "$runs" --count "${BENCH_SEGMENTS%%,*}" --rate "$rate" \
+        "$EXPERIMENT_DIR/papers/state/tern.db" "$runs" "$convex" --count "${BENCH_SEGMENTS%%,*}" --rate "$rate" \
         --json "$1"
+    clean_experiment
+}
+
+# Each table's two federations have the same tables, examples, steps and step size.
+bench_qsvrg() { # OUT
+    local table strategy epochs=${BENCH_EPOCHS:-12} made=$TERN_BUILD/bench/qsvrg settings qsvrg_overrides
+    verb_setup picture
+    mkdir -p "$made"
+    rm -f -- "$made"/*.json
+    begin_experiment
+    for table in ${BENCH_TABLES:-even uneven classes}; do
+        for strategy in qsvrg fedavg; do
+            settings=$(python3 -B "$TERN_ROOT/lab/bench/qsvrg.py" plan "$EXPERIMENT_DIR" "$table" "$strategy" \
+                "$epochs") || fail "the task '$table' could not be made"
+            # shellcheck disable=SC2034
+            mapfile -t qsvrg_overrides <<<"$settings"
+            run_federation "$table-$strategy" "$TERN_ROOT/configs/experiments/qsvrg.ini" qsvrg_overrides "" \
+                --no-table >"$EXPERIMENT_DIR/qsvrg.log"
+            python3 -B "$TERN_ROOT/lab/bench/qsvrg.py" read "$made" "$table" "$strategy" "$epochs" \
+                "$EXPERIMENT_DIR/$table-$strategy/state/tern.db" \
+                "$TERN_BUILD/bin/tern-aggregator" "${AGGREGATOR_OPTIONS[@]}" || fail "the run could not be read"
+        done
+    done
+    "$(debian_python)" -B "$TERN_ROOT/lab/bench/qsvrg.py" report "$made" --json "$1" \
+        --svg "$TERN_BUILD/bench/qsvrg.svg"
     clean_experiment
 }
 

@@ -45,7 +45,10 @@ class Papers(unittest.TestCase):
             file.write(struct.pack("<%df" % COUNT, *(drawn.gauss(0, 0.003) for _ in range(COUNT))))
         rows = [{"label": label, "bits_up": 2.0, "bits_down": 4.0,
                  "global_accuracy": 0.75 if label == "float32" else 0.5} for label in labels()]
-        cls.measured = papers.Measured(str(CODEC), path, rows)
+        convex = {"qsvrg_even_mean_rate": 0.2, "qsvrg_even_worst_rate": 0.25, "qsvrg_even_bits_counted": 300,
+                  "qsvrg_even_bits_bound": 400, "qsvrg_classes_mean_rate": 0.1, "qsvrg_classes_worst_rate": 0.5,
+                  "qsvrg_classes_bits_counted": 100, "qsvrg_classes_bits_bound": 200}
+        cls.measured = papers.Measured(str(CODEC), path, rows, convex)
         cls.rows = {row[0]: row for row in papers.table(cls.measured)}
 
     @classmethod
@@ -55,6 +58,7 @@ class Papers(unittest.TestCase):
     def test_figures_are_of_the_runs(self):
         self.assertEqual(self.rows["3LC, s = 1"][3], "2.00 up, 4.00 down; 11 times")
         self.assertEqual(self.rows["QSGD, 4 bit, buckets of 512"][3], "-25.00 points")
+        self.assertEqual(self.rows["QSVRG"][3], "0.10 to 0.20, at worst 0.50; 0.50 to 0.75 of the bits")
         self.assertIn("16 times, -25.0 points", self.rows["Sparse GD and DGC, 0.1 %"][3])
 
     def test_qsgd_keeps_its_bounds(self):
@@ -78,7 +82,7 @@ class Papers(unittest.TestCase):
                 asked.add(label)
                 return super().points(label)
 
-        papers.table(Asking(str(CODEC), self.measured.values, list(self.measured.rows.values())))
+        papers.table(Asking(str(CODEC), self.measured.values, list(self.measured.rows.values()), self.measured.convex))
         self.assertEqual(asked | {"float32"}, set(labels()))
 
     def test_the_document_has_every_claim(self):

@@ -120,6 +120,12 @@ class Federation(unittest.TestCase):
                 self.check(table, {"strategy.name": "fedavg", "round.rounds": 12},
                            lambda federation, start: federations.qsgd(federation, start, 12))
 
+    def test_qsvrg_is_the_references(self):
+        for table in (self.numbers(), self.classes()):
+            with self.subTest(table.model):
+                self.check(table, {"strategy.name": "qsvrg", "strategy.epoch_steps": 8, "round.rounds": 16},
+                           lambda federation, start: federations.qsvrg(federation, start, 16, 8))
+
 
 def run_of(strategy, distances, bits):
     return {"table": "even", "strategy": strategy, "distances": distances, "bits": bits,
@@ -172,6 +178,24 @@ class Report(unittest.TestCase):
         self.assertEqual(figures["qsgd_averaged"], 0.1)
         self.assertEqual([figures["bits_" + name] for name in ("sent", "counted", "of_qsgd")], [200, 190, 55])
         self.assertEqual(figures["bits_bound"], bounds.bits_of_epoch(2, 342))
+
+    def test_the_document_has_these_tables(self):
+        text = (SOURCE / "docs" / "BENCHMARKS.md").read_text()
+        text = text.split("\n## QSVRG on tasks whose optimum is known\n", 1)[1].split("\n## ", 1)[0]
+        head, _, *rows = [[cell.strip() for cell in line.strip("| ").split(" | ")]
+                          for line in text.splitlines() if line.startswith("| ")]
+        self.assertEqual(head, [cell.replace("%d", "12") for cell in qsvrg.HEAD])
+        made = {}
+        for name, make in TABLES.items():
+            objective = make().objective()
+            runs = {"qsvrg": run_of("qsvrg", [1.0, 0.5], [100]),
+                    "fedavg": {**run_of("fedavg", [1.0, 0.5], [100]), "averaged": 0.1}}
+            made[name] = qsvrg.figures(objective, runs)
+        now = [[cell.strip() for cell in line.strip("| ").split(" | ")]
+               for line in list(qsvrg.markdown(made, 12))[2:]]
+        for row, computed in zip(rows, now, strict=True):
+            # What follows from the table alone.
+            self.assertEqual(row[:4] + row[-1:], computed[:4] + computed[-1:])
 
     def test_a_plan_is_the_theorems(self):
         table = TABLES["even"]()
