@@ -1,6 +1,8 @@
 #include "admin/admin.h"
 
+#include "admin/above.h"
 #include "admin/internal.h"
+#include "hosted/clock.h"
 #include "hosted/files.h"
 #include "util/bytes.h"
 #include <errno.h>
@@ -45,13 +47,23 @@ static void reply_ready(struct tern_admin *admin, const struct tern_http_request
 {
     (void)request;
     char why[256];
-    char text[sizeof why + 1];
-    if (tern_service_stores(admin->config.service, why)) {
+    char silent[TERN_ABOVE_MAX];
+    char text[TERN_ABOVE_MAX + 16];
+    struct tern_service_facts facts;
+    if (!tern_service_stores(admin->config.service, why)) {
+        snprintf(text, sizeof text, "%s\n", why);
+        set_text(reply, 503, "text/plain", text);
+        return;
+    }
+    // A gateway without the aggregator above takes what devices send all the same.
+    tern_service_facts(admin->config.service, &facts);
+    if (facts.above.silent_ms == 0) {
         set_text(reply, 200, "text/plain", "ok\n");
         return;
     }
-    snprintf(text, sizeof text, "%s\n", why);
-    set_text(reply, 503, "text/plain", text);
+    snprintf(text, sizeof text, "ok, but %s\n",
+             tern_above_sentence(&facts.above, tern_unix_ms(), silent));
+    set_text(reply, 200, "text/plain", text);
 }
 
 static void reply_metrics(struct tern_admin *admin, const struct tern_http_request *request,

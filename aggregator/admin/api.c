@@ -1,6 +1,7 @@
 // The JSON side of the admin listener.
 #include "admin/internal.h"
 
+#include "admin/above.h"
 #include "admin/held_out.h"
 #include "admin/rows.h"
 #include "admin/waiting.h"
@@ -171,7 +172,10 @@ static enum tern_result load_waiting(struct tern_service *service, struct tern_d
                                              .facts = &facts,
                                              .code_uses_left = counts.code_uses_left,
                                              .now_ms = now_ms};
+    struct tern_service_facts running;
+    tern_service_facts(service, &running);
     tern_waiting_say(waiting, &known);
+    tern_above_put_before(&running.above, now_ms, waiting);
     return TERN_OK;
 }
 

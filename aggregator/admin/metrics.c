@@ -92,6 +92,23 @@ static void waits(FILE *text, const struct tern_federation_facts *facts)
            "1 while the federation waits for what does not come by itself.", facts->needs_help);
 }
 
+// Of a gateway.
+static void above(FILE *text, const struct tern_service_above *link)
+{
+    head(text, "above_answers", "gauge",
+         "Of a gateway: 0 while the aggregator above does not answer it.");
+    if (link->is_known) {
+        fprintf(text, "tern_above_answers %d\n", link->silent_ms == 0);
+    }
+    head(
+        text, "above_answered_seconds", "gauge",
+        "Of a gateway: when the aggregator above last answered, in Unix seconds; 0 = not since the "
+        "start.");
+    if (link->is_known) {
+        fprintf(text, "tern_above_answered_seconds %" PRIu64 "\n", link->answered_ms / 1000);
+    }
+}
+
 static void evaluated_row(FILE *text, const struct tern_accuracy *of, const char *metric,
                           double value)
 {
@@ -285,6 +302,7 @@ struct tern_blob *tern_admin_metrics(const struct tern_service_facts *facts,
     }
     rounds(text, facts);
     waits(text, &facts->federation);
+    above(text, &facts->above);
     evaluated(text, &facts->federation.evaluated);
     clients(text, facts);
     answers(text, facts);

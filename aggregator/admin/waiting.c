@@ -24,6 +24,13 @@ void tern_waiting_advise(struct tern_waiting *waiting, const char *format, ...)
     va_end(arguments);
 }
 
+void tern_waiting_put_before(struct tern_waiting *waiting, const char *reason)
+{
+    char rest[sizeof waiting->sentence];
+    memcpy(rest, waiting->sentence, sizeof rest);
+    snprintf(waiting->sentence, sizeof waiting->sentence, "%.300s; %.200s", reason, rest);
+}
+
 // --- Those who are waited for
 
 // Keeps the few that were seen longest ago, the longest first.
@@ -89,10 +96,22 @@ static void say_ended(struct tern_waiting *waiting, const struct tern_waiting_kn
 
 static void say_finished(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
+    if (known->rules->follower != 0) {
+        say(waiting, "finished: the federation of the aggregator above is done");
+        tern_waiting_advise(waiting, "`tern-aggregator export` there writes the model");
+        return;
+    }
     say(waiting, "finished: round.rounds = %" PRIu32 " are done", known->rules->rounds);
     tern_waiting_advise(
         waiting, "`tern-aggregator export` writes the model; with a higher round.rounds it goes "
                  "on once the service gets SIGHUP");
+}
+
+static void say_above(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+{
+    (void)known;
+    say(waiting, "waiting for a task from the aggregator above: its rounds open those here");
+    tern_waiting_advise(waiting, "`tern-aggregator status` there tells what it waits for");
 }
 
 static void say_clients(struct tern_waiting *waiting, const struct tern_waiting_known *known)
@@ -214,11 +233,11 @@ static void say_checkin(struct tern_waiting *waiting, const struct tern_waiting_
 void tern_waiting_say(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     static say_fn *const sentences[TERN_WAIT_COUNT] = {
-        [TERN_WAIT_MEMBERS] = say_members,   [TERN_WAIT_ENDED] = say_ended,
-        [TERN_WAIT_FINISHED] = say_finished, [TERN_WAIT_CLIENTS] = say_clients,
-        [TERN_WAIT_SEEN] = say_seen,         [TERN_WAIT_STATISTICS] = say_statistics,
-        [TERN_WAIT_BYTES] = say_bytes,       [TERN_WAIT_INTERVAL] = say_interval,
-        [TERN_WAIT_CHECKIN] = say_checkin,
+        [TERN_WAIT_MEMBERS] = say_members,       [TERN_WAIT_ENDED] = say_ended,
+        [TERN_WAIT_FINISHED] = say_finished,     [TERN_WAIT_ABOVE] = say_above,
+        [TERN_WAIT_CLIENTS] = say_clients,       [TERN_WAIT_SEEN] = say_seen,
+        [TERN_WAIT_STATISTICS] = say_statistics, [TERN_WAIT_BYTES] = say_bytes,
+        [TERN_WAIT_INTERVAL] = say_interval,     [TERN_WAIT_CHECKIN] = say_checkin,
     };
     waiting->wait = tern_wait_of(known->rules, known->facts, known->now_ms);
     waiting->needs_help = tern_wait_needs_help(waiting->wait, known->rules, known->facts);
@@ -324,6 +343,19 @@ static enum tern_result find_scaling(struct tern_db *db, bool *scaled)
     return tern_db_may_miss(found);
 }
 
+// Of a gateway whose last round was of devices, or that had none: the next one waits for a task from above.
+static enum tern_result find_above(struct tern_db *db, const struct tern_wait_rules *rules,
+                                   uint32_t round, bool *awaits)
+{
+    struct tern_db_update update;
+    if (rules->follower == 0) {
+        return TERN_OK;
+    }
+    const enum tern_result found = tern_db_update_find(db, round, rules->follower, &update);
+    *awaits = found != TERN_OK;
+    return tern_db_may_miss(found);
+}
+
 static enum tern_result add_losses(struct tern_db *db, const struct tern_ending_policy *policy,
                                    struct tern_losses *losses)
 {
@@ -358,6 +390,7 @@ enum tern_result tern_waiting_load(struct tern_db *db, const struct tern_wait_ru
         TERN_TRY(load_members(db, round->round, waiting));
     } else {
         TERN_TRY(find_scaling(db, &facts.scaled));
+        TERN_TRY(find_above(db, rules, round->round, &facts.awaits_above));
         TERN_TRY(count_trainers(db, &known, &facts, waiting));
         TERN_TRY(add_losses(db, &rules->ending, &facts.losses));
     }

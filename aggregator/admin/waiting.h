@@ -15,7 +15,7 @@ struct tern_waiting_member {
 };
 
 struct tern_waiting {
-    char sentence[400];
+    char sentence[512];
     char advice[384]; // what to do about it
     enum tern_wait wait;
     bool needs_help; // it does not end by itself
@@ -43,6 +43,9 @@ void tern_waiting_say(struct tern_waiting *waiting, const struct tern_waiting_kn
 // Replaces the advice.
 void tern_waiting_advise(struct tern_waiting *waiting, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+// What keeps everything else from happening goes before what was said.
+void tern_waiting_put_before(struct tern_waiting *waiting, const char *reason);
 
 // All of it by the store: reads each client and each round. TERN_ERR_IO and the like: tern_db_error() says it
 TERN_MUST_USE enum tern_result tern_waiting_load(struct tern_db *db,

@@ -1,3 +1,4 @@
+#include "admin/above.h"
 #include "cli/doctor_checks.h"
 #include "cli/file_limit.h"
 #include "cli/gateway.h"
@@ -11,6 +12,7 @@
 
 #define SERVICE "service"
 #define LIMITS "limits"
+#define ABOVE "above"
 
 // The process that holds the lock of the state directory, as the kernel lists it; 0 = not found. A
 // container may not see it.
@@ -70,6 +72,21 @@ static void check_ready(struct tern_doctor *doctor, long process)
     }
 }
 
+// Of a gateway that runs.
+static void check_above(struct tern_doctor *doctor)
+{
+    struct tern_service_above above;
+    char text[TERN_ABOVE_MAX];
+    tern_gateway_above(doctor->cli, &above);
+    if (above.silent_ms != 0) {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, ABOVE, tern_above_advice(&above),
+                          "%s", tern_above_sentence(&above, doctor->now_ms, text));
+    } else if (above.is_known) {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, ABOVE, NULL,
+                          "the aggregator above answers this gateway");
+    }
+}
+
 // --- What it may have
 
 // The hard limit of open files of a process; of this one where that cannot be read.
@@ -124,6 +141,7 @@ void tern_doctor_service(struct tern_doctor *doctor)
             "the %s is not running", gateway ? "gateway" : "service");
     } else {
         check_ready(doctor, process);
+        check_above(doctor);
     }
     check_files(doctor, process);
 }

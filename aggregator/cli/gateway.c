@@ -1,5 +1,7 @@
 #include "cli/gateway.h"
 
+#include "admin/above.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -53,6 +55,16 @@ int tern_gateway_open(struct tern_cli *cli, struct tern_relay **relay)
     return tern_cli_check(cli, result, "%s", why);
 }
 
+void tern_gateway_above(const struct tern_cli *cli, struct tern_service_above *above)
+{
+    char folder[PATH_MAX];
+    *above = (struct tern_service_above){.is_known = false};
+    if (tern_gateway_is_one(cli) && tern_state_is_served(cli)) {
+        folder_of(cli, folder);
+        tern_relay_link_look(folder, above);
+    }
+}
+
 // --- What status shows
 
 static bool look(const struct tern_cli *cli, struct tern_relay_facts *facts)
@@ -72,6 +84,10 @@ void tern_gateway_print(const struct tern_cli *cli)
         return;
     }
     const char *name = tern_state_settings(cli)->relay_server;
+    struct tern_service_above above;
+    char silent[TERN_ABOVE_MAX];
+    char since[TERN_TEXT];
+    tern_gateway_above(cli, &above);
     tern_text_bytes((double)tern_meter_total(&facts.meter, TERN_UP).wire, up);
     tern_text_bytes((double)tern_meter_total(&facts.meter, TERN_DOWN).wire, down);
     printf("Gateway     client %" PRIu64 " of %s: %" PRIu64 " updates answered there;\n"
@@ -79,6 +95,27 @@ void tern_gateway_print(const struct tern_cli *cli)
            "local)\n",
            facts.client, name[0] != '\0' ? tern_text_name(name, server) : "the aggregator above",
            facts.rounds, up, down);
+    if (above.silent_ms != 0) {
+        printf("            %s, since %s\n", tern_above_sentence(&above, tern_now_ms(), silent),
+               tern_text_time(above.silent_ms, since));
+    }
+}
+
+// "answers" is null where no gateway runs; the other two where the aggregator above answers.
+static void add_above(cJSON *gateway, const struct tern_service_above *above)
+{
+    if (!above->is_known) {
+        cJSON_AddNullToObject(gateway, "answers");
+    } else {
+        tern_json_bool(gateway, "answers", above->silent_ms == 0);
+    }
+    if (above->silent_ms == 0) {
+        cJSON_AddNullToObject(gateway, "silent_ms");
+        cJSON_AddNullToObject(gateway, "silent_why");
+    } else {
+        tern_json_u64(gateway, "silent_ms", above->silent_ms);
+        tern_json_text(gateway, "silent_why", above->why);
+    }
 }
 
 void tern_gateway_json(const struct tern_cli *cli, cJSON *object)
@@ -89,8 +126,11 @@ void tern_gateway_json(const struct tern_cli *cli, cJSON *object)
         return;
     }
     cJSON *gateway = cJSON_AddObjectToObject(object, "gateway");
+    struct tern_service_above above;
+    tern_gateway_above(cli, &above);
     tern_json_text(gateway, "server", tern_state_settings(cli)->relay_server);
     tern_json_u64(gateway, "client", facts.client);
+    add_above(gateway, &above);
     tern_json_u64(gateway, "updates_answered", facts.rounds);
     tern_json_u64(gateway, "round_taken", facts.taken);
     tern_json_u64(gateway, "wire_up", tern_meter_total(&facts.meter, TERN_UP).wire);

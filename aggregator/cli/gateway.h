@@ -17,6 +17,9 @@ int tern_gateway_check(struct tern_cli *cli);
 // Opens the client above, by the settings. Returns the exit code.
 int tern_gateway_open(struct tern_cli *cli, struct tern_relay **relay);
 
+// Of a gateway that runs: whether the aggregator above answers; silent_ms is 0 where it does, or nothing runs.
+void tern_gateway_above(const struct tern_cli *cli, struct tern_service_above *above);
+
 // For status: what the link above has carried. Nothing, where it is no gateway.
 void tern_gateway_print(const struct tern_cli *cli);
 void tern_gateway_json(const struct tern_cli *cli, cJSON *object);

@@ -1,5 +1,6 @@
 #include "cli/state.h"
 
+#include "hosted/clock.h"
 #include "hosted/files.h"
 #include "hosted/random.h"
 #include "rounds/error_watch.h"
@@ -239,9 +240,7 @@ int tern_state_tags(struct tern_cli *cli, const char *text, char tags[TERN_DB_TA
 
 uint64_t tern_now_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return tern_unix_ms();
 }
 
 // --- Texts

@@ -235,13 +235,7 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
     tern_gateway_print(cli);
     print_version(status);
     print_round(status);
-    if (tern_gateway_is_one(cli) && tern_state_is_served(cli) &&
-        !tern_status_is_open(&status->store)) {
-        printf(
-            "Now         waits for a task from the aggregator above: its rounds open those here\n");
-    } else {
-        tern_cli_waiting_print(&status->waiting, status->now_ms);
-    }
+    tern_cli_waiting_print(&status->waiting, status->now_ms);
     printf("Clients     %" PRIu64 " enrolled, %" PRIu64 " of them revoked, %" PRIu64
            " evaluator%s; join codes for %" PRIu64 " more\n",
            counts->clients, counts->clients_revoked, counts->evaluators,

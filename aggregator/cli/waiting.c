@@ -1,5 +1,6 @@
 #include "cli/waiting.h"
 
+#include "admin/above.h"
 #include "cli/gateway.h"
 #include "cli/readiness.h"
 #include "cli/spending.h"
@@ -20,14 +21,6 @@ static uint32_t shown_of(const struct tern_waiting *waiting)
 
 // --- The service
 
-// What keeps everything else from happening goes before.
-static void put_before(struct tern_waiting *waiting, const char *reason)
-{
-    char rest[sizeof waiting->sentence];
-    memcpy(rest, waiting->sentence, sizeof rest);
-    snprintf(waiting->sentence, sizeof waiting->sentence, "%.190s; %.200s", reason, rest);
-}
-
 static void take_text(const cJSON *json, const char *name, char *text, size_t size)
 {
     const char *said = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, name));
@@ -36,8 +29,8 @@ static void take_text(const cJSON *json, const char *name, char *text, size_t si
     }
 }
 
-// It may go by other settings than this command, which were given to `serve` alone.
-static void take_its_word(const struct tern_cli *cli, struct tern_waiting *waiting)
+// It may go by other settings than this command, which were given to `serve` alone. False: it says nothing.
+static bool take_its_word(const struct tern_cli *cli, struct tern_waiting *waiting)
 {
     char path[PATH_MAX];
     char token[TERN_TEXT] = "";
@@ -45,18 +38,20 @@ static void take_its_word(const struct tern_cli *cli, struct tern_waiting *waiti
     size_t len = 0;
     tern_state_path(cli, TERN_STATE_ADMIN_TOKEN, path);
     if (tern_file_read_regular(path, sizeof token - 1, &data, &len) != TERN_OK) {
-        return;
+        return false;
     }
     memcpy(token, data, len);
     free(data);
     token[strcspn(token, " \r\n")] = '\0';
     cJSON *said = tern_readiness_waiting(tern_state_settings(cli), token);
-    if (said != NULL) {
+    const bool has_said = said != NULL;
+    if (has_said) {
         take_text(said, "now", waiting->sentence, sizeof waiting->sentence);
         take_text(said, "advice", waiting->advice, sizeof waiting->advice);
         waiting->needs_help = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(said, "needs_help"));
         cJSON_Delete(said);
     }
+    return has_said;
 }
 
 // Of a database that several may serve: whether this or another machine's aggregator leads.
@@ -70,13 +65,13 @@ static bool is_led(struct tern_db *db)
 static void say_not_running(const struct tern_cli *cli, struct tern_waiting *waiting)
 {
     if (tern_gateway_is_one(cli)) {
-        put_before(waiting, "the gateway is not running (`tern-aggregator relay`)");
+        tern_waiting_put_before(waiting, "the gateway is not running (`tern-aggregator relay`)");
         if (!waiting->needs_help) {
             tern_waiting_advise(waiting, "tern-aggregator relay; why it ended is in its log");
         }
         return;
     }
-    put_before(waiting, "the service is not running (`tern-aggregator serve`)");
+    tern_waiting_put_before(waiting, "the service is not running (`tern-aggregator serve`)");
     if (!waiting->needs_help) {
         tern_waiting_advise(waiting, "systemctl start tern-aggregator; why it ended is in its log: "
                                      "journalctl -u tern-aggregator");
@@ -87,6 +82,7 @@ static void look_at_service(const struct tern_cli *cli, struct tern_db *db,
                             struct tern_waiting *waiting)
 {
     char why[256];
+    struct tern_service_above above;
     if (!tern_state_is_served(cli)) {
         if (!is_led(db)) { // by another machine's, which is said elsewhere
             say_not_running(cli, waiting);
@@ -95,18 +91,21 @@ static void look_at_service(const struct tern_cli *cli, struct tern_db *db,
     }
     switch (tern_readiness_ask(tern_state_settings(cli), why)) {
     case TERN_READINESS_BAD:
-        put_before(waiting, why);
+        tern_waiting_put_before(waiting, why);
         tern_waiting_advise(waiting, "%s", tern_readiness_advice(why));
         waiting->needs_help = true;
         break;
     case TERN_READINESS_SILENT:
-        put_before(waiting, "the service runs, but does not answer at admin.address");
+        tern_waiting_put_before(waiting, "the service runs, but does not answer at admin.address");
         tern_waiting_advise(waiting, "look again; if it stays so, read its log, then restart it");
         waiting->needs_help = true;
         break;
     case TERN_READINESS_GOOD:
     case TERN_READINESS_UNKNOWN:
-        take_its_word(cli, waiting);
+        if (!take_its_word(cli, waiting)) {
+            tern_gateway_above(cli, &above);
+            tern_above_put_before(&above, tern_now_ms(), waiting);
+        }
         break;
     }
 }
@@ -140,7 +139,8 @@ enum tern_result tern_cli_waiting_load(const struct tern_cli *cli, struct tern_d
                                        const struct tern_status *status, uint64_t now_ms,
                                        struct tern_waiting *waiting)
 {
-    const struct tern_wait_rules rules = rules_of(tern_state_settings(cli));
+    struct tern_wait_rules rules = rules_of(tern_state_settings(cli));
+    rules.follower = tern_gateway_is_one(cli) ? TERN_RELAY_FOLLOWER : 0;
     TERN_TRY(tern_waiting_load(db, &rules, status, now_ms, waiting));
     look_at_service(cli, db, waiting);
     return TERN_OK;

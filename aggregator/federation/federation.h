@@ -57,8 +57,9 @@ struct tern_federation_statistics {
 };
 
 struct tern_federation_config {
-    // A gateway's: rounds open as tern_federation_follow() and tern_federation_let_open() say, and never by themselves.
-    bool follows;
+    // Of a gateway: the client whose updates bring the model from above. Rounds open as tern_federation_follow() and
+    // tern_federation_let_open() say, and never by themselves. 0 = it is no gateway.
+    uint64_t follower;
     struct tern_round_policy round; // seed is taken from the store
     uint32_t min_clients;           // enrolled before the first round opens
     struct tern_federation_statistics statistics;
@@ -291,7 +292,7 @@ TERN_MUST_USE enum tern_result tern_federation_stored(struct tern_federation *fe
                                                       uint64_t client, uint32_t round,
                                                       uint8_t sha256[TERN_SHA256_SIZE]);
 
-// --- Following another federation's model, as a gateway does (config.follows; follow.c)
+// --- Following another federation's model, as a gateway does (config.follower; follow.c)
 
 // How clients train from the next round on, and in one that is open: what the task from above says.
 struct tern_federation_course {

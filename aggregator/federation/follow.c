@@ -45,7 +45,7 @@ void tern_federation_set_course(struct tern_federation *federation,
 
 bool tern_follow_may_open(const struct tern_federation *federation)
 {
-    return !federation->config.follows || federation->machine.round < federation->may_open;
+    return federation->config.follower == 0 || federation->machine.round < federation->may_open;
 }
 
 void tern_federation_let_open(struct tern_federation *federation, uint32_t round)

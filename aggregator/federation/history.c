@@ -93,7 +93,7 @@ enum tern_result tern_history_decide(struct tern_federation *federation)
         return TERN_OK;
     }
     TERN_TRY(tern_db_prune_goal(federation->db, received - most, &last));
-    if (federation->config.follows && last >= federation->machine.round) {
+    if (federation->config.follower != 0 && last >= federation->machine.round) {
         last = federation->machine.round - 1; // what goes up is made of the newest round's updates
     }
     return tern_db_prune(federation->db, last);

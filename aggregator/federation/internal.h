@@ -148,7 +148,7 @@ struct tern_federation {
     struct tern_federation_counts counts;
     struct tern_federation_counts counted; // those when the present transaction began
     uint64_t ways;                         // searched for by catchups that were forgotten
-    uint32_t may_open;                     // rounds up to this one may, where config.follows
+    uint32_t may_open; // rounds up to this one may, where config.follower is set
 
     // From here on memory follows from the store. tern_federation_load() forgets all of it, so that
     // nothing outlives the transaction that it was decided in when that is rolled back: what is
@@ -289,7 +289,7 @@ TERN_MUST_USE enum tern_result tern_closing_commit(struct tern_federation *feder
 
 // --- Following (follow.c)
 
-// Whether the next round may open, for all that config.follows says.
+// Whether the next round may open, for all that config.follower says.
 bool tern_follow_may_open(const struct tern_federation *federation);
 
 // --- Opening a round (advance.c)

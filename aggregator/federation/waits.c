@@ -23,7 +23,15 @@ void tern_federation_wait_rules(const struct tern_federation_config *config,
         .statistics_are_wanted = config->statistics.wanted,
         .statistics_min_clients = config->statistics.min_clients,
         .statistics_wait_ms = config->statistics.wait_ms,
+        .follower = config->follower,
     };
+}
+
+// With the end that a gateway's federation has once the one above is done (tern_federation_end()).
+static void rules_of(const struct tern_federation *federation, struct tern_wait_rules *rules)
+{
+    tern_federation_wait_rules(&federation->config, rules);
+    rules->rounds = federation->machine.policy.rounds;
 }
 
 static bool may_train(const struct client *client)
@@ -74,12 +82,13 @@ static void take_round(const struct tern_federation *federation, struct tern_wai
     facts->last_loss = tern_db_round_loss(&federation->row);
     facts->first_told_ms = federation->scaling.first_ms;
     facts->scaled = federation->scaling.body != NULL;
+    facts->awaits_above = !tern_follow_may_open(federation);
 }
 
 void tern_federation_waits(const struct tern_federation *federation, uint64_t now,
                            struct tern_wait_rules *rules, struct tern_wait_facts *facts)
 {
-    tern_federation_wait_rules(&federation->config, rules);
+    rules_of(federation, rules);
     count_clients(federation, rules, now, facts);
     take_round(federation, facts);
 }
@@ -136,7 +145,7 @@ void tern_waits_facts(struct tern_federation *federation, uint64_t now,
                       struct tern_federation_facts *facts)
 {
     struct tern_wait_rules rules;
-    tern_federation_wait_rules(&federation->config, &rules);
+    rules_of(federation, &rules);
     renew(federation, &rules, now);
     take_round(federation, &federation->kept.waits);
     facts->trainers = federation->kept.waits.trainers;

@@ -63,6 +63,16 @@ TERN_MUST_USE enum tern_result tern_relay_end_below(struct relay_below *below);
 
 // --- All of it
 
+struct tern_relay;
+
+// --- Whether the aggregator above answers (link.c)
+
+// At the start: as an earlier process left it.
+void tern_relay_link_begin(struct tern_relay *relay);
+void tern_relay_link_answered(struct tern_relay *relay);
+// It did not, or by an error. Returns for how many seconds so.
+uint64_t tern_relay_link_silent(struct tern_relay *relay, const struct tern_client_event *event);
+
 struct tern_relay {
     struct tern_relay_config config;
     char host[64];
@@ -73,6 +83,7 @@ struct tern_relay {
     struct tern_client client;
     struct relay_records records;
     struct relay_below below;
+    struct tern_service_above above; // of the relay's thread
     float *weights;
     void *error_buffer;
     float *velocity;

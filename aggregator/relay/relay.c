@@ -58,7 +58,7 @@ void tern_relay_adapt(const struct tern_relay *relay, struct tern_service_config
         .weight_decay = federation->train.weight_decay,
     };
     (void)!tern_relay_course(relay->config.folder, &course); // else no round is open
-    federation->follows = true;
+    federation->follower = TERN_RELAY_FOLLOWER;
     federation->statistics.wanted = false;
     federation->final_model =
         TERN_FINAL_MODEL_NONE; // what is below is no model that anybody wants last
@@ -197,6 +197,7 @@ enum tern_result tern_relay_start(struct tern_relay *relay, struct tern_service 
     relay->below.folder = relay->config.folder;
     relay->below.client = &relay->client;
     TERN_TRY(prepare(relay, db, why));
+    tern_relay_link_begin(relay);
     if (pthread_create(&relay->thread, NULL, run, relay) != 0) {
         snprintf(why, 512, "there is no thread for the gateway");
         return TERN_ERR_NO_MEMORY;

@@ -20,19 +20,61 @@ static void say_uploaded(const struct tern_client_event *event)
         event->round, event->sequence, tern_result_name(event->result));
 }
 
-// A link that is down is named at once, and what is done about it.
-static void say_trouble(const struct tern_relay *relay, const struct tern_client_event *event)
+// An aggregator above that does not answer, or has errors alone, is named at once, and what becomes of devices' updates.
+static void say_silent(struct tern_relay *relay, const struct tern_client_event *event)
 {
     const bool unreachable = event->result == TERN_ERR_NETWORK || event->result == TERN_ERR_TLS;
-    tern_log(TERN_LOG_WARN, unreachable ? "above-unreachable" : "above-trouble",
-             "server=%s result=%s status=%d wait_ms=%u why=%s detail=%s",
-             TERN_LOG_TEXT(relay->config.server), tern_result_name(event->result), event->status,
-             event->wait_ms, TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(tern_curl_why(relay->curl)));
+    const uint64_t for_s = tern_relay_link_silent(relay, event);
+    tern_log(
+        TERN_LOG_WARN, unreachable ? "above-unreachable" : "above-trouble",
+        "server=%s result=%s status=%d for_s=%" PRIu64 " wait_ms=%u why=%s detail=%s advice=%s",
+        TERN_LOG_TEXT(relay->config.server), tern_result_name(event->result), event->status, for_s,
+        event->wait_ms, TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(tern_curl_why(relay->curl)),
+        TERN_LOG_TEXT("updates of devices are kept, and go up once it answers; until then no "
+                      "round opens here but the one that may be open"));
+}
+
+static void say_trouble(struct tern_relay *relay, const struct tern_client_event *event)
+{
+    switch ((int)event->result) {
+    case TERN_ERR_NETWORK:
+    case TERN_ERR_TLS:
+    case TERN_ERR_BUSY:
+    case TERN_ERR_HTTP:
+        if (relay->abort == 0) { // else it was given up, because the gateway is to end
+            say_silent(relay, event);
+        }
+        break;
+    default:
+        tern_log(TERN_LOG_WARN, "above-trouble", "server=%s result=%s status=%d wait_ms=%u why=%s",
+                 TERN_LOG_TEXT(relay->config.server), tern_result_name(event->result),
+                 event->status, event->wait_ms, TERN_LOG_TEXT(event->why));
+        break;
+    }
+}
+
+// What tells that the aggregator above has answered.
+static bool is_answer(const struct tern_client_event *event)
+{
+    switch ((int)event->kind) {
+    case TERN_EVENT_ENROLLED:
+    case TERN_EVENT_TASK:
+    case TERN_EVENT_DOWNLOADED:
+    case TERN_EVENT_UPLOADED:
+    case TERN_EVENT_WAITING:
+    case TERN_EVENT_FINISHED:
+        return true;
+    default:
+        return false;
+    }
 }
 
 void tern_relay_say(void *ctx, const struct tern_client_event *event)
 {
-    const struct tern_relay *relay = ctx;
+    struct tern_relay *relay = ctx;
+    if (is_answer(event)) {
+        tern_relay_link_answered(relay);
+    }
     switch (event->kind) {
     case TERN_EVENT_ENROLLED:
         tern_log(TERN_LOG_DEBUG, "above-enrolled", "client=%" PRIu64, event->client_id);

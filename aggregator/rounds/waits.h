@@ -10,6 +10,7 @@ enum tern_wait {
     TERN_WAIT_MEMBERS,    // of the open round, for their updates
     TERN_WAIT_ENDED,      // for nothing: the losses have ended it
     TERN_WAIT_FINISHED,   // likewise: its rounds are done
+    TERN_WAIT_ABOVE,      // of a gateway: for a task of the aggregator above
     TERN_WAIT_CLIENTS,    // that enrol, and come
     TERN_WAIT_SEEN,       // for one to come that was not seen for long
     TERN_WAIT_STATISTICS, // of columns
@@ -39,6 +40,7 @@ struct tern_wait_rules {
     bool statistics_are_wanted;      // statistics.columns = clients
     uint32_t statistics_min_clients; // 0 = min_clients
     uint64_t statistics_wait_ms;     // with those, for others
+    uint64_t follower; // of a gateway: the client that brings the model from above; 0 = it is none
 };
 
 // Clients that may train, and were not revoked.
@@ -82,6 +84,7 @@ struct tern_wait_facts {
     struct tern_trainers trainers;
     uint64_t first_told_ms; // when statistics of columns first came; 0 = none have
     bool scaled;            // there is a scaling
+    bool awaits_above; // of a gateway: no round may open before the aggregator above has a task
 };
 
 enum tern_wait tern_wait_of(const struct tern_wait_rules *rules,

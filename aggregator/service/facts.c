@@ -153,11 +153,19 @@ void tern_service_set_checked(struct tern_service *service, uint64_t now_ms)
     atomic_store(&service->checked_ms, now_ms);
 }
 
+void tern_service_set_above(struct tern_service *service, const struct tern_service_above *above)
+{
+    pthread_mutex_lock(&service->view.lock);
+    service->view.above = *above;
+    pthread_mutex_unlock(&service->view.lock);
+}
+
 void tern_service_facts(struct tern_service *service, struct tern_service_facts *facts)
 {
     char why[256];
     pthread_mutex_lock(&service->view.lock);
     *facts = service->view.facts;
+    facts->above = service->view.above;
     pthread_mutex_unlock(&service->view.lock);
     facts->unauthorized = atomic_load(&service->unauthorized);
     facts->rate_limited = atomic_load(&service->rate_limited);

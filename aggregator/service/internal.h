@@ -35,6 +35,7 @@ struct tern_service_view {
     uint64_t
         measured_ms;   // bytes of database and disk, last; of tern_service_monotonic(); 0 = never
     char failure[256]; // why nothing is stored; empty: it is. Written by the service thread
+    struct tern_service_above above; // of a gateway
 };
 
 // Work of another thread, which waits for it (work.c).

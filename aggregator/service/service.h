@@ -165,6 +165,18 @@ typedef enum tern_result (*tern_service_work)(struct tern_federation *federation
 TERN_MUST_USE enum tern_result tern_service_do(struct tern_service *service, tern_service_work work,
                                                void *ctx);
 
+// Of a gateway: whether the aggregator above answers.
+struct tern_service_above {
+    bool is_known;          // it is a gateway's service
+    uint64_t answered_ms;   // when it last did; Unix milliseconds, 0 = not since the start
+    uint64_t silent_ms;     // since when it does not; 0 = it does
+    enum tern_result error; // of the last request, while it does not
+    int status;             // of HTTP; 0 = there was no answer
+    char why[200];          // in words
+};
+// For the facts. Any thread.
+void tern_service_set_above(struct tern_service *service, const struct tern_service_above *above);
+
 #define TERN_SERVICE_BUCKETS 12
 
 // Upper bounds of the commit latency buckets are 2^i ms, of the batch size buckets 2^i requests;
@@ -198,6 +210,7 @@ struct tern_service_facts {
     uint64_t disk_free_bytes; // where the database is
     uint64_t checked_ms;      // the database was last found sound; Unix milliseconds, 0 = never
     bool stores;              // tern_service_stores()
+    struct tern_service_above above;
     struct tern_service_histogram batch_size;
     struct tern_service_histogram commit_ms;
     struct tern_meter bytes;

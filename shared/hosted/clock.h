@@ -12,6 +12,14 @@ static inline uint64_t tern_monotonic_ms(void)
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
+// Of the calendar, which somebody may set; since 1970.
+static inline uint64_t tern_unix_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
 static inline double tern_monotonic_seconds(void)
 {
     struct timespec now;

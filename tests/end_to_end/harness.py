@@ -196,7 +196,7 @@ class Aggregator:
         """The operators' metrics: name, with labels, to value."""
         token = (self.state / "admin.token").read_text().strip()
         with socket.socket(socket.AF_UNIX) as admin:
-            admin.connect(str(self.workspace.path / "admin.sock"))
+            admin.connect(str(self.settings["admin"]["address"]).removeprefix("unix:"))
             admin.sendall(f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
                           "Connection: close\r\n\r\n".encode())
             text = b"".join(iter(lambda: admin.recv(65536), b"")).decode().partition("\r\n\r\n")[2]

@@ -5,11 +5,13 @@ to the model that the same seven devices make as clients of one aggregator. With
 programs, everything that devices changed is found: applied, or in an error buffer of a device or of a gateway.
 """
 
+import json
 import os
 import pathlib
 import random
 import re
 import signal
+import socket
 import sqlite3
 import struct
 import subprocess
@@ -101,6 +103,8 @@ def test_mean(rounds=3):
         check("on that link since it joined" in site_gateway.verb("status"), "status does not say the link's bytes")
         for process in workspace.processes[-DEVICES - 1:]:  # the devices of the last site, and the direct one
             check(process.wait(timeout=PATIENCE) == 0, "a device was not told of the end")
+        now = site_gateway.json("status")["now"]
+        check(now == "finished: the federation of the aggregator above is done", f"at the end, now: {now}")
     # A weight is below 1; each round rounds it a few times.
     worst = max(abs(a - b) for a, b in zip(direct, tree))
     moved = max(abs(a) for a in direct)
@@ -306,6 +310,85 @@ def test_damaged():
         check(above.json("ledger")[0]["finding"] == "lost", "the aggregator above does not see that a buffer was lost")
 
 
+# --- The aggregator above does not answer
+
+def ready(aggregator):
+    """Status and body of the operators' /readyz."""
+    with socket.socket(socket.AF_UNIX) as admin:
+        admin.connect(str(aggregator.settings["admin"]["address"]).removeprefix("unix:"))
+        admin.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        head, _, body = b"".join(iter(lambda: admin.recv(65536), b"")).decode().partition("\r\n\r\n")
+    return int(head.split()[1]), body
+
+
+def findings(aggregator, ok):
+    return {row["area"]: row for row in json.loads(aggregator.verb("doctor", "--json", ok=ok))}
+
+
+def check_silent(one, since_ms, words):
+    status = one.json("status")
+    said = status["gateway"]
+    check(said["answers"] is False and said["silent_why"], f"{said}")
+    check(since_ms <= said["silent_ms"] <= 1000 * time.time(), f"it was killed at {since_ms}, and {said}")
+    check(status["now"].startswith(f"the aggregator above {words}"), f"now: {status['now']}")
+    check("updates of its devices are kept on this disk" in status["advice"], f"advice: {status['advice']}")
+    text = one.verb("status")
+    check(re.search(rf"\n +the aggregator above {words} for .*\(.+\), since 20", text), f"status says {text}")
+    about = findings(one, (1,))["above"]
+    check(about["health"] == "problem" and words in about["finding"], f"doctor says {about}")
+    asked = time.time()
+    code, body = ready(one)
+    check(code == 200 and body.startswith(f"ok, but the aggregator above {words}"), f"/readyz says {code} {body}")
+    number, unit = re.search(r"for ([\d.]+) (\w+)", body).groups()
+    shown = float(number) * {"ms": 0.001, "s": 1, "m": 60}[unit]
+    check(shown > asked - since_ms / 1000 - 2, f"killed at {since_ms / 1000}, and at {asked}: {body}")
+    metrics = one.metrics()
+    check(metrics["tern_above_answers"] == 0, "tern_above_answers is not 0")
+    return said["silent_ms"]
+
+
+def test_silent():
+    """Who looks is told that the aggregator above does not answer, since when and why, and what becomes of updates."""
+    with Workspace() as workspace:
+        above = federation(workspace, 1, 2000)
+        one = gateway(workspace, above, "gateway0", 1)
+        Fleet(workspace, one, 1).start_all()
+        expect_progress(above, "at first", 2)
+        check(one.json("status")["gateway"]["answers"] is True, "it answers, and status says no")
+        check(findings(one, (0,))["above"]["health"] == "good", "it answers, and doctor says no")
+        check(ready(one) == (200, "ok\n"), f"/readyz says {ready(one)}")
+        check(one.metrics()["tern_above_answers"] == 1, "tern_above_answers is not 1")
+        check(one.metrics()["tern_above_answered_seconds"] > time.time() - 60, "when it last answered")
+        killed_ms = int(1000 * time.time())
+        above.kill()
+        line = one.log_line("event=above-unreachable")
+        check("advice=" in line and "for_s=" in line, line)
+        first = check_silent(one, killed_ms, "has not been reached")
+        check(one.metrics()["tern_above_answered_seconds"] <= killed_ms / 1000 + 1, "when it last answered")
+        one.kill()
+        time.sleep(3)  # as is seen by what a second start says
+        status = one.json("status")
+        check(status["gateway"]["answers"] is None, f"nobody runs: {status['gateway']}")
+        tries = len(re.findall("event=above-unreachable", (workspace.path / "gateway0.log").read_text()))
+        one.start()
+        one.log_line("event=above-unreachable", tries + 1)
+        check(check_silent(one, killed_ms, "has not been reached") == first, "a start makes it younger")
+        # Without the operators' listener the file alone says it.
+        one.kill(signal.SIGTERM)
+        check("event=stopping" in (workspace.path / "gateway0.log").read_text(), "it did not stop in order")
+        one.settings["admin"]["address"] = ""
+        one.write_config()
+        one.start()
+        check(one.json("status")["now"].startswith("the aggregator above has not been reached"),
+              f"without a listener: {one.json('status')['now']}")
+        above.start()
+        one.log_line("event=above-answers")
+        expect_progress(above, "once it is back", 2)
+        status = one.json("status")
+        check(status["gateway"]["answers"] is True and "the aggregator above has" not in status["now"], f"{status}")
+        check(findings(one, (0,))["above"]["health"] == "good", "it answers again, and doctor says no")
+
+
 # --- The document
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "GATEWAYS.md"
@@ -399,6 +482,7 @@ def test():
     test_restored()
     test_damaged()
     test_levels()
+    test_silent()
     test_misfits()
     test_walkthrough()
 

@@ -92,6 +92,21 @@ static void test_what_does_not_hold_a_round_up(void **state)
     check(TERN_WAIT_CHECKIN, false);
 }
 
+// Of a gateway, whatever its devices do; but what is over is over, and an open round is waited for.
+static void test_a_gateway_waits_for_the_one_above(void **state)
+{
+    (void)state;
+    facts.awaits_above = true;
+    check(TERN_WAIT_ABOVE, false);
+    facts.trainers.enrolled = 0;
+    check(TERN_WAIT_ABOVE, false);
+    facts.open = true;
+    check(TERN_WAIT_MEMBERS, false);
+    facts.open = false;
+    facts.committed = rules.rounds;
+    check(TERN_WAIT_FINISHED, false);
+}
+
 // With fewer than are needed for however long; with them until all that came have told theirs, or for a while.
 static void test_for_how_long_statistics_are_awaited(void **state)
 {
@@ -173,6 +188,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
     const struct CMUnitTest tests[] = {
         TEST(test_nothing_but_a_checkin),
+        TEST(test_a_gateway_waits_for_the_one_above),
         TEST(test_reasons_in_their_order),
         TEST(test_what_does_not_hold_a_round_up),
         TEST(test_for_how_long_statistics_are_awaited),

@@ -31,7 +31,7 @@ static const struct tern_federation_course course = {.local_steps = 7,
 static void start(void)
 {
     struct tern_federation_config *config = &harness.config.federation;
-    config->follows = true;
+    config->follower = FOLLOWER;
     config->round.cohort = 1;
     config->round.quorum = 1;
     config->round.deadline_ms = 60000;
