@@ -83,6 +83,13 @@ enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db 
     const struct admin_job *job = ctx;
     (void)now_ms;
     struct tern_db_client client;
+    const uint64_t follower = tern_federation_follower(tern_service_federation(service));
+    if (follower != 0 && job->number == follower) {
+        tern_admin_reply_error(reply, 409, TERN_ERR_STATE,
+                               "This client stands for the aggregator above. To end this gateway, "
+                               "revoke it there.");
+        return TERN_OK;
+    }
     enum tern_result result = tern_db_client_get(db, job->number, &client);
     if (result == TERN_OK) {
         result = tern_db_client_revoke(db, job->number);

@@ -107,6 +107,9 @@ enum tern_result tern_admin_status(struct tern_service *service, struct tern_db 
         return TERN_OK;
     }
     tern_service_facts(service, &facts);
+    if (facts.above.is_known) {
+        tern_status_leave_out_follower(&status);
+    }
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "model", facts.federation.model_spec);
     tern_json_u64(json, "values", facts.federation.values);

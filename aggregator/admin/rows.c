@@ -197,6 +197,13 @@ enum tern_result tern_status_load(struct tern_db *db, uint64_t now_ms, struct te
     return tern_db_end(rows);
 }
 
+void tern_status_leave_out_follower(struct tern_status *status)
+{
+    struct tern_db_counts *counts = &status->counts;
+    counts->clients -= counts->clients > 0;
+    counts->evaluators -= counts->evaluators > 0;
+}
+
 bool tern_status_is_open(const struct tern_status *status)
 {
     return status->round.round != 0 && status->round.state == TERN_ROUND_OPEN;

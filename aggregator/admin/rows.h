@@ -48,6 +48,8 @@ cJSON *tern_json_revoked(const struct tern_db_client *client);
 
 TERN_MUST_USE enum tern_result tern_status_load(struct tern_db *db, uint64_t now_ms,
                                                 struct tern_status *status);
+// Of a gateway: leaves out the client that stands for the aggregator above, which nobody has enrolled.
+void tern_status_leave_out_follower(struct tern_status *status);
 bool tern_status_is_open(const struct tern_status *status); // its round
 // Adds all of it: the version where there is one, "open_round" where the round is open.
 void tern_json_status(cJSON *object, const struct tern_status *status);

@@ -1,4 +1,5 @@
 // Clients: listing them, letting them in, shutting them out.
+#include "cli/gateway.h"
 #include "cli/listing.h"
 #include "cli/verbs.h"
 #include "federation/federation.h"
@@ -260,6 +261,14 @@ int tern_cli_revoke(struct tern_cli *cli)
                              "which client? `tern-aggregator clients` lists them");
     }
     TERN_CLI_TRY(tern_state_client(cli, &id));
+    if (tern_gateway_is_one(cli) && id == TERN_RELAY_FOLLOWER) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "client %" PRIu64
+                             " of a gateway stands for the aggregator above, which "
+                             "has no devices here to shut out; to end the gateway, revoke it there "
+                             "(`tern-aggregator status` says which client of it this is)",
+                             id);
+    }
     TERN_CLI_TRY(tern_state_open(cli, &db));
     enum tern_result result = revoke(db, id, &client);
     if (result != TERN_OK) {

@@ -38,6 +38,9 @@ static enum tern_result load(const struct tern_cli *cli, struct tern_db *db, str
     status->now_ms = tern_now_ms();
     TERN_TRY(tern_db_federation(db, &status->federation));
     TERN_TRY(tern_status_load(db, status->now_ms, &status->store));
+    if (tern_gateway_is_one(cli)) {
+        tern_status_leave_out_follower(&status->store);
+    }
     TERN_TRY(tern_cli_waiting_load(cli, db, &status->store, status->now_ms, &status->waiting));
     TERN_TRY(tern_unreported_load(cli, db, &status->store.counts, &status->unreported));
     TERN_TRY(tern_db_nodes(db, status->nodes, TERN_STANDBY_NODES, &status->node_count));

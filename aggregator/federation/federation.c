@@ -305,14 +305,16 @@ static const char *advice_of(const struct tern_federation *federation)
 void tern_federation_facts(struct tern_federation *federation, uint64_t now,
                            struct tern_federation_facts *facts)
 {
+    const uint32_t follower =
+        federation->config.follower != 0 && federation->clients.evaluators > 0;
     *facts = (struct tern_federation_facts){
         .version = federation->merge.version,
         .values = federation->merge.model.count,
         .machine = federation->machine,
         .merging = tern_federation_is_merging(federation),
-        .clients = federation->clients.count,
+        .clients = federation->clients.count - follower,
         .revoked = federation->clients.revoked,
-        .evaluators = federation->clients.evaluators,
+        .evaluators = federation->clients.evaluators - follower,
         .unreliable = federation->clients.unreliable,
         .last_loss = federation->last_loss,
         .refused_draws = federation->refused.draws,

@@ -294,6 +294,9 @@ TERN_MUST_USE enum tern_result tern_federation_stored(struct tern_federation *fe
 
 // --- Following another federation's model, as a gateway does (config.follower; follow.c)
 
+// config.follower.
+uint64_t tern_federation_follower(const struct tern_federation *federation);
+
 // How clients train from the next round on, and in one that is open: what the task from above says.
 struct tern_federation_course {
     uint32_t local_steps;
@@ -359,7 +362,7 @@ struct tern_federation_facts {
     uint32_t values;                   // of the model
     struct tern_round_machine machine; // without its members
     bool merging;                      // its round's updates, by now
-    uint32_t clients;
+    uint32_t clients; // as are the next ones without the one that stands for the aggregator above
     uint32_t revoked;
     uint32_t evaluators;
     uint32_t unreliable; // rounds do not count on them

@@ -43,6 +43,11 @@ void tern_federation_set_course(struct tern_federation *federation,
 
 // --- When rounds open
 
+uint64_t tern_federation_follower(const struct tern_federation *federation)
+{
+    return federation->config.follower;
+}
+
 bool tern_follow_may_open(const struct tern_federation *federation)
 {
     return federation->config.follower == 0 || federation->machine.round < federation->may_open;

@@ -418,6 +418,44 @@ def test_walkthrough():
             check(sign in done.stdout, f"the walkthrough never shows {sign!r}:\n{done.stdout}")
 
 
+# --- The client that stands for the aggregator above
+
+def admin(aggregator, method, path):
+    """Status and body of the operators' API."""
+    token = (aggregator.state / "admin.token").read_text().strip()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.connect(str(aggregator.settings["admin"]["address"]).removeprefix("unix:"))
+        listener.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+                         "Content-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        head, _, body = b"".join(iter(lambda: listener.recv(65536), b"")).decode().partition("\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)
+
+
+def test_counts():
+    """It is none of the clients, nor an evaluator, and cannot be shut out."""
+    with Workspace() as workspace:
+        above = federation(workspace, 1, 1000)
+        one = gateway(workspace, above, "gateway0", 2)
+        for device in range(2):
+            run(BIN / "tern-client", "enroll", "--set", f"client.server=https://localhost:{one.port}", "--set",
+                f"client.ca={one.ca}", "--set", f"client.state_dir={workspace.path / f'device{device}'}", one.join_code())
+        for running in (True, False):
+            check("Clients     2 enrolled, 0 of them revoked, 0 evaluators;" in one.verb("status"), one.verb("status"))
+            status = one.json("status")
+            check((status["clients"], status["evaluators"]) == (2, 0), f"{status}")
+            if running:
+                wait_for(lambda: one.metrics()["tern_clients"] == 2, "tern_clients is not 2")
+                check(one.metrics()["tern_clients_evaluators"] == 0, "tern_clients_evaluators is not 0")
+                code, status = admin(one, "GET", "/api/v1/status")
+                check((code, status["clients"], status["evaluators"]) == (200, 2, 0), f"{status}")
+                code, said = admin(one, "POST", "/api/v1/clients/1/revoke")
+                check(code == 409 and "stands for the aggregator above" in said["message"], f"{code} {said}")
+                fails(one, "revoke", "stands for the aggregator above", "1")
+                one.kill()
+        check([row["revoked"] for row in one.json("clients")] == [False] * 3, "one was revoked")
+        check(one.json("revoke", "2")["revoked"], "a device cannot be revoked")
+
+
 # --- What does not fit
 
 def fails(aggregator, verb, words, *arguments):
@@ -483,6 +521,7 @@ def test():
     test_damaged()
     test_levels()
     test_silent()
+    test_counts()
     test_misfits()
     test_walkthrough()
 
