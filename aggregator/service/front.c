@@ -254,7 +254,11 @@ static void queue(struct tern_service *service, struct request *request)
 {
     const bool is_stuck = tern_service_is_stuck(service);
     if (is_stuck || !tern_request_queue_put(&service->queue, request)) {
-        tern_answer_error(request, 503, TERN_ERR_BUSY);
+        tern_answer_refusal(
+            request, 503, TERN_ERR_BUSY,
+            is_stuck ? "The aggregator waits for its database, which has timed out. Nothing "
+                       "changed; try again later."
+                     : "Too many requests wait for the aggregator. Nothing changed; try again.");
         tern_answer_elsewhere(request, is_stuck && service->config.sharing != NULL);
         tern_answer_send(request);
     }
@@ -279,7 +283,11 @@ static void admit(struct tern_service *service, const struct tern_http_request *
         route->kind == REQUEST_AUTHORIZE || (route->kind == REQUEST_DOWNLOAD && http->of_cache);
     uint32_t wait = unproven ? 0 : tern_request_over_rate(service, http, client, route->kind);
     if (wait != 0) {
-        tern_answer_error(request, 429, TERN_ERR_BUSY);
+        tern_answer_refusal(request, 429, TERN_ERR_BUSY,
+                            client == 0 ? "Too many enrolments came from this address within a "
+                                          "minute; try again later."
+                                        : "Too many requests of this client came within a minute; "
+                                          "try again later.");
         request->reply.retry_after_s = wait;
         tern_answer_send(request);
         return;

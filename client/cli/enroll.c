@@ -3,6 +3,7 @@
 #include "cli/provisioned.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "posix/failure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,9 +109,13 @@ static int enroll(struct tern_cli *cli, struct session *session)
                              "tern-client that belongs to the aggregator; the code is used up");
     }
     if (result != TERN_OK) {
-        return tern_cli_fail(cli, result, "enrolling with %s failed: %s %s",
-                             session->settings->server, tern_result_sentence(result),
-                             tern_curl_why(session->curl));
+        char why[TERN_FAILURE_MAX];
+        return tern_cli_fail(
+            cli, result, "enrolling with %s failed: %s%s", session->settings->server,
+            tern_failure_text(&session->client, session->curl, result, why),
+            result == TERN_ERR_NETWORK
+                ? "; try again: where it took the code meanwhile, it says that it is used up"
+                : "");
     }
     return fetch_model(cli, session);
 }

@@ -390,14 +390,30 @@ static void advise_about_certificate(struct tern_curl *curl)
             : "; it may ask for a certificate of this client: client.certificate and client.key");
 }
 
+// What was waited for when time was over. libcurl's own words stand where it looked up a name.
+static void explain_timeout(struct tern_curl *curl, const struct tern_request *request)
+{
+    if (curl->stalled) {
+        snprintf(curl->error, sizeof curl->error, "timed out: nothing moved for %u ms while %s",
+                 (unsigned)request->timeout_ms,
+                 curl->connecting ? "TLS was being set up" : "its answer was awaited");
+    } else if (curl->connecting) {
+        snprintf(curl->error, sizeof curl->error,
+                 "timed out: no connection, TCP and then TLS, came about in %u ms",
+                 (unsigned)curl->connect_timeout_ms);
+    } else if (curl->response->status != 0 || curl->body_begun) {
+        snprintf(curl->error, sizeof curl->error,
+                 "timed out: less than %d bytes passed in a second", MIN_BYTES_PER_SECOND);
+    }
+}
+
 static void explain(struct tern_curl *curl, CURLcode code, const struct tern_request *request)
 {
     const char *why = tern_curl_tls_why(curl->tls);
     if (code == CURLE_OK) {
         curl->error[0] = '\0'; // libcurl may have complained about an old connection
-    } else if (curl->stalled) {
-        snprintf(curl->error, sizeof curl->error, "nothing moved for %u ms",
-                 (unsigned)request->timeout_ms);
+    } else if (curl->stalled || code == CURLE_OPERATION_TIMEDOUT) {
+        explain_timeout(curl, request);
     } else if (result_of(code) == TERN_ERR_TLS && why[0] != '\0') {
         snprintf(curl->error, sizeof curl->error, "%s", why);
     } else if (curl->error[0] == '\0') {

@@ -1,12 +1,18 @@
 """tern-client on the command line against a real aggregator: what enrolling keeps, what the verbs
 print as JSON, and which exit code says what."""
 import calendar
+import contextlib
 import fcntl
 import json
 import pathlib
 import re
+import signal
+import socket
+import sqlite3
+import ssl
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
@@ -123,6 +129,67 @@ def the_end_of_certificates_is_told(client, aggregator):
     check(rows["expiry"]["health"] == "warning" and "expires in" in rows["expiry"]["finding"], f"check says {rows}")
 
 
+class Mute:
+    """Takes connections with the aggregator's certificate, and answers nothing."""
+
+    def __init__(self, workspace):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(workspace.path / "server.crt", workspace.path / "server.key")
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                stream = self.context.wrap_socket(self.listener.accept()[0], server_side=True)
+                while stream.recv(65536):
+                    pass
+            except OSError:
+                pass
+
+
+def who_does_not_answer_is_said(workspace, aggregator):
+    """Enrolling with an aggregator that hangs, in each way: that time is over, and what it was spent on."""
+    fresh = Client(workspace, aggregator)
+    fresh.state = workspace.path / "fresh"
+    fresh.options += ["--set", f"client.state_dir={fresh.state}", "--set", "client.timeout=1s"]
+    code = aggregator.join_code(uses=9)
+    aggregator.process.send_signal(signal.SIGSTOP)
+    fresh.run("enroll", code, code=1, says=f"enrolling with {aggregator.url} failed: timed out: nothing moved for 1000 ms "
+              "while TLS was being set up; try again: where it took the code meanwhile")
+    aggregator.process.send_signal(signal.SIGCONT)
+    mute = Mute(workspace)
+    fresh.run("enroll", "--set", f"client.server=https://127.0.0.1:{mute.port}", code, code=1,
+              says="timed out: nothing moved for 1000 ms while its answer was awaited")
+    # Its database is held by another program.
+    patient = ["--set", "client.timeout=100s"]
+    with contextlib.closing(sqlite3.connect(aggregator.state / "tern.db", isolation_level=None, timeout=60)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        fresh.run("enroll", *patient, code, code=1, says="failed: it answered HTTP 503: The aggregator could not store this; ")
+        # Who comes behind another one while that lasts is told at once.
+        other = Client(workspace, aggregator)
+        other.options += ["--set", f"client.state_dir={workspace.path / 'other'}"]
+        before = threading.Thread(target=other.run, args=("enroll", *patient, code), kwargs={"code": 1})
+        before.start()
+        time.sleep(1)
+        fresh.run("enroll", *patient, code, code=1, says="failed: it answered HTTP 503: The aggregator waits for its database, "
+                  "which has timed out. Nothing changed; try again later.")
+        before.join()
+        holder.execute("ROLLBACK")
+    fresh.run("enroll", *patient, code)
+    # Too many come from here.
+    aggregator.kill(signal.SIGTERM)
+    aggregator.settings["limits"] = {"enrollments_per_minute": 1}
+    aggregator.write_config()
+    aggregator.start()
+    for _ in range(2):
+        done = subprocess.run([BIN / "tern-client", "enroll", "--force", *fresh.options, code], capture_output=True, text=True,
+                              timeout=PATIENCE)
+    check(done.returncode == 1 and "failed: it answered HTTP 429: Too many enrolments came from this address within a minute; "
+          "try again later." in done.stderr, f"exit {done.returncode}: {done.stderr}")
+
+
 def test():
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, {
@@ -137,6 +204,7 @@ def test():
         the_end_of_certificates_is_told(client, aggregator)
         a_local_lock_is_no_refusal(client)
         a_factory_writes_the_identity(workspace, aggregator)
+        who_does_not_answer_is_said(workspace, aggregator)
 
 
 main(test)
