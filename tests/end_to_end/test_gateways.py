@@ -5,6 +5,7 @@ to the model that the same seven devices make as clients of one aggregator. With
 programs, everything that devices changed is found: applied, or in an error buffer of a device or of a gateway.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -36,14 +37,14 @@ def gateway(workspace, above, name, devices, codec="float32", deadline="1500ms",
         "error_feedback": {"policy": "keep"}, "limits": OPEN}, port).start()
 
 
-def wait_for(what, message, seconds=PATIENCE):
+def wait_for(what, message, seconds=PATIENCE, pause=0.05):
     deadline = time.monotonic() + seconds
     while True:
         value = what()
         if value:
             return value
         check(time.monotonic() < deadline, message)
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 # --- Without compression
@@ -163,7 +164,9 @@ def settle(site_gateway):
 
 
 class Tree:
-    def __init__(self, workspace, rounds):
+    """sites: the devices of each gateway's."""
+
+    def __init__(self, workspace, rounds, sites=(DEVICES, DEVICES)):
         self.above = Aggregator(workspace, {
             "federation": {"model": f"softmax:{2 * rounds + 1}-{BLOCK}", "seed": 5},
             "round": {"cohort": 3, "min_clients": 3, "quorum": 1, "deadline": "1500ms", **QUICK},
@@ -171,9 +174,10 @@ class Tree:
             "strategy": {"name": "fedavg", "norm_bound": 0, "normalise": "no"},
             "codec": {"codec": "3lc:s=1.5", "codec_down": "float32"},
             "error_feedback": {"policy": "keep"}, "limits": OPEN}).start()
-        self.gateways = [gateway(workspace, self.above, f"gateway{site}", DEVICES, "3lc:s=1.5", "700ms")
-                         for site in range(2)]
-        self.fleets = [Fleet(workspace, one, DEVICES, name=f"{one.name}-device") for one in self.gateways]
+        self.gateways = [gateway(workspace, self.above, f"gateway{site}", devices, "3lc:s=1.5", "700ms")
+                         for site, devices in enumerate(sites)]
+        self.fleets = [Fleet(workspace, one, devices, name=f"{one.name}-device")
+                       for one, devices in zip(self.gateways, sites)]
         self.fleets.append(Fleet(workspace, self.above, 1, name="direct"))
         for fleet in self.fleets:
             fleet.start_all()
@@ -202,6 +206,23 @@ class Tree:
         for one in self.gateways:
             one.kill(signal.SIGTERM)
 
+    def check(self, *fleets):
+        """Over the whole tree, which has ended: of each device, also of these fleets, what it changed is applied or in its
+        error buffer; the model of each aggregator is what was applied; and of each gateway what it applied is applied
+        above or in its error buffer. Returns rounds, updates and the largest left of each gateway."""
+        for one in self.gateways:
+            settle(one)
+        self.above.kill(signal.SIGTERM)
+        for fleet in (*self.fleets, *fleets):
+            for index in range(fleet.clients):
+                check_client(fleet, index, fleet.aggregator.state / "tern.db")
+        for one in (*self.gateways, self.above):
+            one.verb("verify")
+        found = [check_gateway(one, self.above) for one in self.gateways]
+        findings = {row["finding"] for one in (self.above, *self.gateways) for row in one.json("ledger")}
+        check(findings == {"none"}, f"error buffers are suspected: {findings}")
+        return found
+
 
 def test_kills():
     rng = random.Random(20262)
@@ -214,15 +235,7 @@ def test_kills():
             expect_progress(one, "after the kills")
         expect_progress(tree.above, "after the kills")
         tree.end()
-        for one in tree.gateways:
-            settle(one)
-        tree.above.kill(signal.SIGTERM)
-        for one, fleet in zip([*tree.gateways, tree.above], tree.fleets):
-            for index in range(fleet.clients):
-                check_client(fleet, index, one.state / "tern.db")
-            one.verb("verify")
-        for one in tree.gateways:
-            rounds, updates, left = check_gateway(one, tree.above)
+        for one, (rounds, updates, left) in zip(tree.gateways, tree.check()):
             check(rounds >= updates > 3, f"{one.name}: {rounds} rounds, {updates} updates")
             check(left > 1e-3, "its error buffer is empty: the test misses its point")
             print(f"{one.name}: {rounds} rounds of its devices are {updates} updates above and its error buffer")
@@ -230,17 +243,32 @@ def test_kills():
                 asked = reader.execute("SELECT DISTINCT local_steps FROM assignments WHERE client > 1"
                                        " AND local_steps > 0").fetchall()
             check(asked == [(STEPS,)], f"{one.name} asked for {asked} local steps")
-        findings = {row["finding"] for one in (tree.above, *tree.gateways) for row in one.json("ledger")}
-        check(findings == {"none"}, f"error buffers are suspected: {findings}")
 
 
 # --- A device that moves, and a gateway that is gone
 
+def updates_of_open_round(one):
+    """Of devices, in a gateway's round that is open."""
+    with contextlib.closing(sqlite3.connect(f"file:{one.state / 'tern.db'}?mode=ro", uri=True, timeout=20)) as reader:
+        return reader.execute("SELECT count(*) FROM updates WHERE client > 1 AND round IN"
+                              " (SELECT round FROM rounds WHERE state = 0)").fetchone()[0]
+
+
+def lose_in_a_round(one, fleet):
+    """Kills a gateway whose round is open and has some of its updates: a device that sleeps keeps it open."""
+    fleet.running[0].send_signal(signal.SIGSTOP)
+    wait_for(lambda: 0 < updates_of_open_round(one) < fleet.clients, f"{one.name} has no round with some of its updates", pause=.002)
+    one.kill()
+    left = updates_of_open_round(one)
+    fleet.running[0].send_signal(signal.SIGCONT)
+    return left
+
+
 def test_moves():
     """A device is enrolled once with each aggregator that it trains against, with a folder for each: what it has
-    there stays there, and counts when it is back."""
+    there stays there, and counts when it is back. Sites of 2 and of 4 devices, of which one is lost in a round."""
     with Workspace() as workspace:
-        tree = Tree(workspace, 2000)
+        tree = Tree(workspace, 2000, (2, 4))
         here, there = tree.fleets[0], Fleet(workspace, tree.gateways[1], 1, name="moved")
         for stay in (here, there, here, there):
             other = there if stay is here else here
@@ -250,23 +278,23 @@ def test_moves():
             stay.start(0)
             for _ in range(2):
                 expect_progress(stay.aggregator, "after the move")
+        here.start(0)
         # A site is lost: the aggregator above goes on by its quorum.
-        tree.gateways[0].kill()
-        expect_progress(tree.above, "without a gateway", 3)
-        tree.gateways[0].start()
-        expect_progress(tree.gateways[0], "once it is back")
+        lost = 0
+        for _ in range(3):
+            lost += lose_in_a_round(tree.gateways[0], here) > 0
+            expect_progress(tree.above, "without a gateway", 3)
+            tree.gateways[0].start()
+            expect_progress(tree.gateways[0], "once it is back")
+        check(lost > 0, "no gateway was lost with some of its updates: the test misses its point")
         there.kill(0)
         tree.end()
         tree.gateways[1].start()
         there.settle(0)
         tree.gateways[1].kill(signal.SIGTERM)
-        for one in tree.gateways:
-            settle(one)
-        tree.above.kill(signal.SIGTERM)
+        tree.check(there)
         moved = [check_client(fleet, 0, fleet.aggregator.state / "tern.db")[1] for fleet in (here, there)]
         check(min(moved) > 0, f"the device had {moved} updates in its two places")
-        for one in tree.gateways:
-            check_gateway(one, tree.above)
 
 
 def test_restored():
