@@ -8,38 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #define SERVICE "service"
 #define LIMITS "limits"
 #define ABOVE "above"
-
-// The process that holds the lock of the state directory, as the kernel lists it; 0 = not found. A
-// container may not see it.
-static long serving_process(const struct tern_doctor *doctor)
-{
-    char path[PATH_MAX];
-    char line[256];
-    struct stat status;
-    long found = 0;
-    tern_state_path(doctor->cli, TERN_STATE_LOCK, path);
-    FILE *locks = fopen("/proc/locks", "re");
-    if (locks == NULL || stat(path, &status) != 0) {
-        status.st_ino = 0;
-    }
-    while (locks != NULL && fgets(line, sizeof line, locks) != NULL) {
-        long process = 0;
-        unsigned long long inode = 0;
-        if (sscanf(line, "%*s FLOCK %*s WRITE %ld %*x:%*x:%llu", &process, &inode) == 2 &&
-            inode == (unsigned long long)status.st_ino && process > 0) {
-            found = process;
-        }
-    }
-    if (locks != NULL) {
-        fclose(locks);
-    }
-    return found;
-}
 
 // --- What it says of itself
 
@@ -130,7 +102,7 @@ static void check_files(struct tern_doctor *doctor, long process)
 
 void tern_doctor_service(struct tern_doctor *doctor)
 {
-    const long process = serving_process(doctor);
+    const long process = tern_state_server(doctor->cli);
     const bool gateway = tern_gateway_is_one(doctor->cli);
     if (!tern_state_is_served(doctor->cli)) {
         tern_findings_say(

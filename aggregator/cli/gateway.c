@@ -30,22 +30,26 @@ int tern_gateway_check(struct tern_cli *cli)
         " in its state directory: leave store.url empty");
 }
 
-int tern_gateway_open(struct tern_cli *cli, struct tern_relay **relay)
+int tern_gateway_open(struct tern_cli *cli, int *lock, struct tern_relay **relay)
 {
     static char folder[PATH_MAX]; // borrowed by the relay
     const struct tern_aggregator_settings *s = tern_state_settings(cli);
     char why[512] = "";
+    *lock = -1;
     if (s->relay_server[0] == '\0') {
         return tern_cli_fail(
             cli, TERN_ERR_CONFIG,
             "relay.server is not set: name the aggregator above with --config FILE "
             "or --set relay.server=https://host:port");
     }
+    TERN_CLI_TRY(tern_state_lock(cli, lock));
     folder_of(cli, folder);
     const struct tern_relay_config config = {
         .folder = folder,
         .server = s->relay_server,
         .ca = s->relay_ca,
+        .certificate = s->relay_certificate,
+        .key = s->relay_key,
         .tls = s->relay_tls,
         .name = s->relay_name,
         .wait_ms = (uint32_t)s->relay_wait,

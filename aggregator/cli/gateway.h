@@ -14,8 +14,9 @@ bool tern_gateway_is_one(const struct tern_cli *cli);
 // Refuses settings that no gateway can have. Returns the exit code.
 int tern_gateway_check(struct tern_cli *cli);
 
-// Opens the client above, by the settings. Returns the exit code.
-int tern_gateway_open(struct tern_cli *cli, struct tern_relay **relay);
+// Takes the state directory (tern_state_lock()) and opens the client above, by the settings. *lock: the caller's to
+// close, where it is not -1. Returns the exit code.
+int tern_gateway_open(struct tern_cli *cli, int *lock, struct tern_relay **relay);
 
 // Of a gateway that runs: whether the aggregator above answers; silent_ms is 0 where it does, or nothing runs.
 void tern_gateway_above(const struct tern_cli *cli, struct tern_service_above *above);

@@ -206,7 +206,9 @@ static void tell_settings(const struct serving *serving)
 static int open_store(struct serving *serving)
 {
     // The lock first: `restore` may be putting another file in the place of the database.
-    TERN_CLI_TRY(tern_state_lock(serving->cli, &serving->lock));
+    if (serving->lock < 0) {
+        TERN_CLI_TRY(tern_state_lock(serving->cli, &serving->lock));
+    }
     TERN_CLI_TRY(tern_state_open_older(serving->cli, &serving->db));
     if (tern_db_is_older(serving->db)) {
         TERN_CLI_TRY(stand_by_and_upgrade(serving));
@@ -563,10 +565,11 @@ static int check_settings(struct tern_cli *cli)
     return code;
 }
 
-static int serve(struct tern_cli *cli, struct tern_relay *relay)
+// lock: of the state directory, -1 = not taken yet. Closes both.
+static int serve(struct tern_cli *cli, struct tern_relay *relay, int lock)
 {
     struct serving serving = {
-        .cli = cli, .settings = tern_state_settings(cli), .lock = -1, .relay = relay};
+        .cli = cli, .settings = tern_state_settings(cli), .lock = lock, .relay = relay};
     serving.signals = block_signals();
     int code = start_all(&serving);
     if (code == TERN_EXIT_OK && !serving.stopped) {
@@ -592,12 +595,13 @@ int tern_cli_serve(struct tern_cli *cli)
                              "%s is a gateway's: run it with tern-aggregator relay",
                              tern_state_settings(cli)->federation_state);
     }
-    return serve(cli, NULL);
+    return serve(cli, NULL, -1);
 }
 
 int tern_cli_relay(struct tern_cli *cli)
 {
     struct tern_relay *relay = NULL;
+    int lock = -1;
     TERN_CLI_TRY(tern_gateway_check(cli));
     if (!tern_gateway_is_one(cli)) {
         return tern_cli_fail(
@@ -606,6 +610,6 @@ int tern_cli_relay(struct tern_cli *cli)
             "the aggregator above",
             tern_state_settings(cli)->federation_state);
     }
-    TERN_CLI_TRY(tern_gateway_open(cli, &relay));
-    return serve(cli, relay);
+    TERN_CLI_TRY(tern_gateway_open(cli, &lock, &relay));
+    return serve(cli, relay, lock);
 }

@@ -81,6 +81,31 @@ bool tern_state_is_served(const struct tern_cli *cli)
     return held;
 }
 
+long tern_state_server(const struct tern_cli *cli)
+{
+    char path[PATH_MAX];
+    char line[256];
+    struct stat status;
+    long found = 0;
+    tern_state_path(cli, TERN_STATE_LOCK, path);
+    FILE *locks = fopen("/proc/locks", "re");
+    if (locks == NULL || stat(path, &status) != 0) {
+        status.st_ino = 0;
+    }
+    while (locks != NULL && fgets(line, sizeof line, locks) != NULL) {
+        long process = 0;
+        unsigned long long inode = 0;
+        if (sscanf(line, "%*s FLOCK %*s WRITE %ld %*x:%*x:%llu", &process, &inode) == 2 &&
+            inode == (unsigned long long)status.st_ino && process > 0) {
+            found = process;
+        }
+    }
+    if (locks != NULL) {
+        fclose(locks);
+    }
+    return found;
+}
+
 // A verb that looks whether a service runs holds the lock for a moment.
 static bool take_lock(int fd)
 {
@@ -94,8 +119,17 @@ static bool take_lock(int fd)
     return flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
+// " 4711", or "" where it cannot be known.
+static const char *server_number(const struct tern_cli *cli, char text[24])
+{
+    const long process = tern_state_server(cli);
+    snprintf(text, 24, process != 0 ? " %ld" : "", process);
+    return text;
+}
+
 static int lock_failed(const struct tern_cli *cli, const char *path)
 {
+    char process[24];
     const char *folder = tern_state_settings(cli)->federation_state;
     switch (errno) {
     case ENOENT:
@@ -104,9 +138,9 @@ static int lock_failed(const struct tern_cli *cli, const char *path)
                              folder);
     case EWOULDBLOCK:
         return tern_cli_fail(cli, TERN_ERR_STATE,
-                             "%s is served by another process; stop that one first, or name "
+                             "%s is served by another process%s; stop that one first, or name "
                              "another state directory (federation.state)",
-                             folder);
+                             folder, server_number(cli, process));
     default:
         return tern_cli_fail(cli, TERN_ERR_IO, "%s cannot be locked: %s", path, strerror(errno));
     }

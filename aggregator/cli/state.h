@@ -36,6 +36,9 @@ bool tern_state_is_postgres(const struct tern_cli *cli);
 // Whether a service runs on the state directory.
 bool tern_state_is_served(const struct tern_cli *cli);
 
+// The process that runs it, as the kernel lists it; 0 = not found: a container may not see it.
+long tern_state_server(const struct tern_cli *cli);
+
 // Keeps other services and `restore` away until *lock is closed, or the process ends, however that
 // happens. Returns the exit code.
 int tern_state_lock(const struct tern_cli *cli, int *lock);

@@ -161,9 +161,13 @@ int tern_cli_join(struct tern_cli *cli)
     }
     const enum tern_result result = tern_file_make_folders(state, 0700);
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot make %s: %s", state, strerror(errno)));
-    TERN_CLI_TRY(tern_gateway_open(cli, &relay));
-    const int code = make(cli, relay, &above);
+    int lock = -1;
+    int code = tern_gateway_open(cli, &lock, &relay);
+    code = code == TERN_EXIT_OK ? make(cli, relay, &above) : code;
     free(above.manifest);
     tern_relay_close(relay);
+    if (lock >= 0) {
+        close(lock);
+    }
     return code;
 }

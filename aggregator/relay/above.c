@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "relay/above.h"
 
+#include "posix/failure.h"
 #include "posix/offline.h"
 #include "posix/system.h"
 #include "tensor/manifest.h"
@@ -63,8 +64,11 @@ static enum tern_result open_link(struct tern_relay *relay, char why[512])
 {
     const struct tern_relay_config *config = &relay->config;
     snprintf(relay->session_file, sizeof relay->session_file, "%s/tls-session", config->folder);
-    const struct tern_curl_config curl = {.server = config->server,
+    const struct tern_curl_config curl = {.section = "relay",
+                                          .server = config->server,
                                           .ca_file = config->ca,
+                                          .certificate = config->certificate,
+                                          .key = config->key,
                                           .tls = config->tls,
                                           .session_file = relay->session_file,
                                           .abort = &relay->abort};
@@ -91,9 +95,24 @@ enum tern_result tern_relay_above_open(struct tern_relay *relay, char why[512])
 
 // --- Enrolling
 
+// An alert comes from an aggregator that refuses this gateway; all else is about that one's certificate.
+static void explain_tls(const struct tern_relay *relay, char why[512])
+{
+    const char *detail = tern_curl_why(relay->curl);
+    const char *ca = relay->config.ca;
+    int len = snprintf(why, 512, "enrolling with %.100s failed, and the code is good still: %.250s",
+                       relay->config.server, detail);
+    if (strstr(detail, "relay.certificate") == NULL) {
+        snprintf(why + len, 512 - (size_t)len,
+                 "; relay.ca (%.80s) must be its CA's certificate, or its own, in PEM",
+                 ca[0] != '\0' ? ca : "not set: the system's");
+    }
+}
+
 static enum tern_result explain_enrolling(const struct tern_relay *relay, enum tern_result result,
                                           char why[512])
 {
+    char text[TERN_FAILURE_MAX];
     if (result == TERN_ERR_UNAUTHORIZED) {
         snprintf(
             why, 512,
@@ -103,9 +122,11 @@ static enum tern_result explain_enrolling(const struct tern_relay *relay, enum t
         snprintf(why, 512,
                  "the model above is none that this version builds: use the tern-aggregator of the "
                  "aggregator above");
+    } else if (result == TERN_ERR_TLS) {
+        explain_tls(relay, why);
     } else {
-        snprintf(why, 512, "enrolling with %s failed: %s %s", relay->config.server,
-                 tern_result_sentence(result), tern_curl_why(relay->curl));
+        snprintf(why, 512, "enrolling with %.120s failed: %s", relay->config.server,
+                 tern_failure_text(&relay->client, relay->curl, result, text));
     }
     return result;
 }

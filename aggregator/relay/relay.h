@@ -21,12 +21,14 @@
 
 // Strings are borrowed until the relay is closed.
 struct tern_relay_config {
-    const char *folder; // of the client's records; made when it is missing
-    const char *server; // "https://host:port", of the aggregator above
-    const char *ca;     // PEM; "" = the system's certificates
-    const char *tls;    // versions, as client.tls
-    const char *name;   // shown there; "" = the host's
-    uint32_t wait_ms;   // that check-ins above may be held
+    const char *folder;      // of the client's records; made when it is missing
+    const char *server;      // "https://host:port", of the aggregator above
+    const char *ca;          // PEM; "" = the system's certificates
+    const char *certificate; // PEM, of this gateway as a client there, and its key; "" = none
+    const char *key;
+    const char *tls;  // versions, as client.tls
+    const char *name; // shown there; "" = the host's
+    uint32_t wait_ms; // that check-ins above may be held
     uint64_t budget_per_month;
 };
 

@@ -18,6 +18,7 @@
 #define TICKET_DEFAULT_S 86400
 
 struct tern_curl_tls {
+    char *section;
     char *host;
     char *ca_file;     // NULL: whatever libcurl's library takes by itself
     char *certificate; // NULL: none
@@ -61,12 +62,15 @@ static const char *system_bundle(void)
     return NULL;
 }
 
-static enum tern_result choose_ca(const char *wanted, const char **chosen, char *why)
+static enum tern_result choose_ca(const struct tern_curl_tls_config *config, const char **chosen,
+                                  char *why)
 {
+    const char *wanted = config->ca_file;
     if (is_named(wanted)) {
         *chosen = wanted;
         if (access(wanted, R_OK) != 0) {
-            snprintf(why, WHY_SIZE, "the CA file %s cannot be read", wanted);
+            snprintf(why, WHY_SIZE, "%s.ca: the CA file %s cannot be read", config->section,
+                     wanted);
             return TERN_ERR_CONFIG;
         }
         return TERN_OK;
@@ -75,7 +79,8 @@ static enum tern_result choose_ca(const char *wanted, const char **chosen, char 
     if (*chosen == NULL && tern_curl_tls_backend_required) {
         snprintf(why, WHY_SIZE,
                  "this machine has no file of trusted certificates: name the CA of the "
-                 "aggregator's certificate with client.ca, or install ca-certificates");
+                 "aggregator's certificate with %s.ca, or install ca-certificates",
+                 config->section);
         return TERN_ERR_CONFIG;
     }
     return TERN_OK;
@@ -85,8 +90,8 @@ static enum tern_result check_own(const struct tern_curl_tls_config *config, cha
 {
     const char *const files[] = {config->certificate, config->key};
     if (is_named(config->certificate) != is_named(config->key)) {
-        snprintf(why, WHY_SIZE,
-                 "client.certificate and client.key go together: one of them is missing");
+        snprintf(why, WHY_SIZE, "%s.certificate and %s.key go together: one of them is missing",
+                 config->section, config->section);
         return TERN_ERR_CONFIG;
     }
     for (size_t i = 0; i < 2 && is_named(files[i]); i++) {
@@ -101,8 +106,10 @@ static enum tern_result check_own(const struct tern_curl_tls_config *config, cha
 
 // TLS 1.2 with the backends' suites is as strong as 1.3 for what Tern sends, and cheaper:
 // docs/BENCHMARKS.md has the bytes of both.
-static enum tern_result choose_versions(const char *wanted, long *versions, char *why)
+static enum tern_result choose_versions(const struct tern_curl_tls_config *config, long *versions,
+                                        char *why)
 {
+    const char *wanted = config->versions;
     if (wanted == NULL || strcmp(wanted, "1.2") == 0) {
         *versions = CURL_SSLVERSION_TLSv1_2 | CURL_SSLVERSION_MAX_TLSv1_2;
     } else if (strcmp(wanted, "1.3") == 0) {
@@ -110,12 +117,13 @@ static enum tern_result choose_versions(const char *wanted, long *versions, char
     } else if (strcmp(wanted, "auto") == 0) {
         *versions = CURL_SSLVERSION_TLSv1_2 | CURL_SSLVERSION_MAX_TLSv1_3;
     } else {
-        snprintf(why, WHY_SIZE, "client.tls is %.20s; it must be 1.2, 1.3 or auto", wanted);
+        snprintf(why, WHY_SIZE, "%s.tls is %.20s; it must be 1.2, 1.3 or auto", config->section,
+                 wanted);
         return TERN_ERR_CONFIG;
     }
     if (wanted != NULL && strcmp(wanted, "1.2") != 0 && !tern_curl_tls_backend_has_tls13) {
-        snprintf(why, WHY_SIZE, "client.tls is %.20s, but this program speaks TLS 1.2 alone",
-                 wanted);
+        snprintf(why, WHY_SIZE, "%s.tls is %.20s, but this program speaks TLS 1.2 alone",
+                 config->section, wanted);
         return TERN_ERR_CONFIG;
     }
     return TERN_OK;
@@ -191,9 +199,11 @@ static bool copy_own(struct tern_curl_tls *tls, const struct tern_curl_tls_confi
 static bool copy_config(struct tern_curl_tls *tls, const struct tern_curl_tls_config *config,
                         const char *ca_file)
 {
+    tls->section = strdup(config->section);
     tls->host = host_of(config->server);
     tls->ca_file = ca_file != NULL ? strdup(ca_file) : NULL;
-    if (tls->host == NULL || (ca_file != NULL && tls->ca_file == NULL) || !copy_own(tls, config)) {
+    if (tls->section == NULL || tls->host == NULL || (ca_file != NULL && tls->ca_file == NULL) ||
+        !copy_own(tls, config)) {
         return false;
     }
     if (!is_named(config->session_file)) {
@@ -213,9 +223,9 @@ enum tern_result tern_curl_tls_open(struct tern_curl_tls **tls,
         snprintf(why, WHY_SIZE, "this program was not built for a libcurl with %s", library);
         return TERN_ERR_CONFIG;
     }
-    TERN_TRY(choose_ca(config->ca_file, &ca_file, why));
+    TERN_TRY(choose_ca(config, &ca_file, why));
     TERN_TRY(check_own(config, why));
-    TERN_TRY(choose_versions(config->versions, &versions, why));
+    TERN_TRY(choose_versions(config, &versions, why));
     struct tern_curl_tls *fresh = calloc(1, sizeof *fresh);
     if (fresh == NULL || !copy_config(fresh, config, ca_file)) {
         snprintf(why, WHY_SIZE, "there is no memory for a connection");
@@ -248,6 +258,7 @@ void tern_curl_tls_close(struct tern_curl_tls *tls)
     }
     forget(&tls->session);
     forget(&tls->got);
+    free(tls->section);
     free(tls->host);
     free(tls->ca_file);
     free(tls->certificate);
@@ -413,7 +424,14 @@ const char *tern_curl_tls_host(const struct tern_curl_tls *tls)
     return tls->host;
 }
 
-void tern_curl_tls_explain(struct tern_curl_tls *tls, const char *sentence)
+void tern_curl_tls_explain(struct tern_curl_tls *tls, const char *before, const char *setting,
+                           const char *behind)
 {
-    snprintf(tls->why, sizeof tls->why, "%s", sentence);
+    snprintf(tls->why, sizeof tls->why, "%s%s%s%s%s", before, setting != NULL ? tls->section : "",
+             setting != NULL ? "." : "", setting != NULL ? setting : "", behind);
+}
+
+const char *tern_curl_tls_section(const struct tern_curl_tls *tls)
+{
+    return tls->section;
 }

@@ -18,6 +18,7 @@
 struct tern_curl_tls;
 
 struct tern_curl_tls_config {
+    const char *section;      // of the settings that sentences name
     const char *server;       // "https://host:port"
     const char *ca_file;      // PEM; NULL or "" = the system's certificates
     const char *certificate;  // PEM, the client's own; NULL or "" = none
@@ -36,6 +37,9 @@ TERN_MUST_USE enum tern_result tern_curl_tls_open(struct tern_curl_tls **tls,
 
 // NULL is allowed. Before that, every handle it was given is cleaned up.
 void tern_curl_tls_close(struct tern_curl_tls *tls);
+
+// Of the settings that sentences name.
+const char *tern_curl_tls_section(const struct tern_curl_tls *tls);
 
 // Sets every option of a new handle that concerns TLS.
 void tern_curl_tls_configure(struct tern_curl_tls *tls, CURL *easy);

@@ -382,12 +382,17 @@ static void advise_about_certificate(struct tern_curl *curl)
     if (strstr(curl->error, "protocol version") != NULL) {
         return; // no certificate mends that
     }
-    snprintf(
-        curl->error + len, sizeof curl->error - len, "%s",
-        tern_curl_tls_shows(curl->tls)
-            ? "; it may not trust this client's certificate (client.certificate), or that has "
-              "expired"
-            : "; it may ask for a certificate of this client: client.certificate and client.key");
+    const char *section = tern_curl_tls_section(curl->tls);
+    if (tern_curl_tls_shows(curl->tls)) {
+        snprintf(curl->error + len, sizeof curl->error - len,
+                 "; it may not trust this client's certificate (%s.certificate), or that has "
+                 "expired",
+                 section);
+    } else {
+        snprintf(curl->error + len, sizeof curl->error - len,
+                 "; it may ask for a certificate of this client: %s.certificate and %s.key",
+                 section, section);
+    }
 }
 
 // What was waited for when time was over. libcurl's own words stand where it looked up a name.
@@ -404,6 +409,8 @@ static void explain_timeout(struct tern_curl *curl, const struct tern_request *r
     } else if (curl->response->status != 0 || curl->body_begun) {
         snprintf(curl->error, sizeof curl->error,
                  "timed out: less than %d bytes passed in a second", MIN_BYTES_PER_SECOND);
+    } else if (curl->error[0] == '\0') {
+        snprintf(curl->error, sizeof curl->error, "timed out");
     }
 }
 
@@ -507,10 +514,16 @@ static bool copy_config(struct tern_curl *curl, const struct tern_curl_config *c
     return true;
 }
 
+static const char *section_of(const struct tern_curl_config *config)
+{
+    return config->section != NULL ? config->section : "client";
+}
+
 enum tern_result tern_curl_open(struct tern_curl **curl, const struct tern_curl_config *config,
                                 char why[512])
 {
-    const struct tern_curl_tls_config tls = {.server = config->server,
+    const struct tern_curl_tls_config tls = {.section = section_of(config),
+                                             .server = config->server,
                                              .ca_file = config->ca_file,
                                              .certificate = config->certificate,
                                              .key = config->key,

@@ -26,6 +26,7 @@ extern "C" {
 struct tern_curl;
 
 struct tern_curl_config {
+    const char *section;     // of the settings that sentences name, as "relay"; NULL = "client"
     const char *server;      // "https://host:port"
     const char *ca_file;     // PEM; NULL or "" = the system's certificates
     const char *certificate; // PEM, the client's own, and its key; NULL or "" = none

@@ -24,8 +24,7 @@ def test():
         except subprocess.TimeoutExpired:
             check(False, "a second service runs on the same state directory")
         check(second.returncode == 1, f"the second service ended with {second.returncode}")
-        check("is served by another process" in second.stderr and
-              str(aggregator.state) in second.stderr, f"it says {second.stderr!r}")
+        check(f"{aggregator.state} is served by another process {aggregator.process.pid}; stop" in second.stderr, f"it says {second.stderr!r}")
         check(not (workspace.path / "other-port").exists(), "the second service listened")
         check(aggregator.process.poll() is None, "the first service ended")
 

@@ -114,7 +114,7 @@ def move(aggregator, clients, postgres, target, least, meanwhile):
     wait_until("no round ends", lambda: committed(aggregator) >= least)
     end(clients.pop())
     wait_until("the round does not wait", lambda: updates_of_open_round(aggregator, postgres) == CLIENTS - 1)
-    refused("is served by another process; stop that one first", target, "--config", aggregator.config)
+    refused(f"is served by another process {aggregator.process.pid}; stop that one first", target, "--config", aggregator.config)
     meanwhile()
     aggregator.kill(signal.SIGTERM)
     before = aggregator.json("status")

@@ -18,6 +18,7 @@ import struct
 import subprocess
 import time
 
+from authority import Authority
 from conservation import BLOCK, PROGRAM, Fleet, check_client, expect_progress, newest_version
 from harness import BIN, LONG, PATIENCE, SANITIZED, Aggregator, Gateway, Workspace, check, main, run
 from nodes import port_to_keep
@@ -340,13 +341,19 @@ def test_damaged():
 
 # --- The aggregator above does not answer
 
-def ready(aggregator):
-    """Status and body of the operators' /readyz."""
-    with socket.socket(socket.AF_UNIX) as admin:
-        admin.connect(str(aggregator.settings["admin"]["address"]).removeprefix("unix:"))
-        admin.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        head, _, body = b"".join(iter(lambda: admin.recv(65536), b"")).decode().partition("\r\n\r\n")
+def admin(aggregator, method, path):
+    """Status and body of what the operators' listener answers."""
+    token = (aggregator.state / "admin.token").read_text().strip()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.connect(str(aggregator.settings["admin"]["address"]).removeprefix("unix:"))
+        listener.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+                         "Content-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        head, _, body = b"".join(iter(lambda: listener.recv(65536), b"")).decode().partition("\r\n\r\n")
     return int(head.split()[1]), body
+
+
+def ready(aggregator):
+    return admin(aggregator, "GET", "/readyz")
 
 
 def findings(aggregator, ok):
@@ -417,6 +424,48 @@ def test_silent():
         check(findings(one, (0,))["above"]["health"] == "good", "it answers again, and doctor says no")
 
 
+# --- The link's TLS
+
+def join(above, state, code, **settings):
+    """The exit code and what is said."""
+    named = {"server": above.url, "ca": above.ca} | settings
+    options = [part for key, value in named.items() for part in ("--set", f"relay.{key}={value}")]
+    done = subprocess.run([BIN / "tern-aggregator", "join", "--state", state, *options, code], capture_output=True, text=True,
+                          timeout=PATIENCE, check=False)
+    return done.returncode, done.stderr
+
+
+def test_tls():
+    """What is wrong with the link is said by the names of a gateway's settings, and the code is not used up by it."""
+    with Workspace() as workspace:
+        clients = Authority(workspace.path / "clients")
+        other = Authority(workspace.path / "other")
+        certificate = clients.issue("gateway", "/CN=gateway 1")
+        above = federation(workspace, 1, 1000)
+        code = above.join_code()
+        state = workspace.path / "tls-state"
+        for settings, words in (({"ca": other.file}, f"relay.ca ({other.file})"),
+                                ({"ca": ""}, "relay.ca (not set: the system's)"),
+                                ({"ca": "nowhere.crt"}, "relay.ca: the CA file nowhere.crt cannot be read"),
+                                ({"tls": "9"}, "relay.tls is 9; it must be 1.2, 1.3 or auto"),
+                                ({"key": "a"}, "relay.certificate and relay.key go together")):
+            exit_code, said = join(above, state, code, **settings)
+            check(exit_code != 0 and words in said and "client.c" not in said, f"{settings}: {said}")
+        check(join(above, state, code)[0] == 0, "the code is used up, or what failed stands in the way")
+        # It shows a certificate of its own where it is asked for one.
+        above.kill(signal.SIGTERM)
+        above.settings["tls"] = {"client_ca": clients.file}
+        above.write_config()
+        above.start()
+        code = above.join_code()
+        exit_code, said = join(above, workspace.path / "asked", code)
+        check(exit_code != 0 and "relay.certificate and relay.key" in said, f"without a certificate: {said}")
+        shown = {key.removeprefix("client."): value for key, value in certificate.items()}
+        exit_code, said = join(above, workspace.path / "asked", code, **shown)
+        check(exit_code == 0, f"with a certificate: {said}")
+        check(above.json("clients")[-1]["name"] == "gateway 1", f"{above.json('clients')}")
+
+
 # --- The document
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "GATEWAYS.md"
@@ -448,17 +497,6 @@ def test_walkthrough():
 
 # --- The client that stands for the aggregator above
 
-def admin(aggregator, method, path):
-    """Status and body of the operators' API."""
-    token = (aggregator.state / "admin.token").read_text().strip()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.connect(str(aggregator.settings["admin"]["address"]).removeprefix("unix:"))
-        listener.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
-                         "Content-Length: 0\r\nConnection: close\r\n\r\n".encode())
-        head, _, body = b"".join(iter(lambda: listener.recv(65536), b"")).decode().partition("\r\n\r\n")
-    return int(head.split()[1]), json.loads(body)
-
-
 def test_counts():
     """It is none of the clients, nor an evaluator, and cannot be shut out."""
     with Workspace() as workspace:
@@ -474,10 +512,11 @@ def test_counts():
             if running:
                 wait_for(lambda: one.metrics()["tern_clients"] == 2, "tern_clients is not 2")
                 check(one.metrics()["tern_clients_evaluators"] == 0, "tern_clients_evaluators is not 0")
-                code, status = admin(one, "GET", "/api/v1/status")
+                code, body = admin(one, "GET", "/api/v1/status")
+                status = json.loads(body)
                 check((code, status["clients"], status["evaluators"]) == (200, 2, 0), f"{status}")
                 code, said = admin(one, "POST", "/api/v1/clients/1/revoke")
-                check(code == 409 and "stands for the aggregator above" in said["message"], f"{code} {said}")
+                check(code == 409 and "stands for the aggregator above" in said, f"{code} {said}")
                 fails(one, "revoke", "stands for the aggregator above", "1")
                 one.kill()
         check([row["revoked"] for row in one.json("clients")] == [False] * 3, "one was revoked")
@@ -492,12 +531,15 @@ def fails(aggregator, verb, words, *arguments):
     check(done.returncode != 0, f"{verb} went well")
     said = done.stdout + done.stderr
     check(words in said, f"{verb} says {said[-600:]!r}, not {words!r}")
+    return said
 
 
 def test_misfits():
     with Workspace() as workspace:
         above = federation(workspace, 1, 1000)
         one = gateway(workspace, above, "gateway0", 1)
+        said = fails(one, "relay", f"{one.state} is served by another process {one.process.pid}; stop that one first")
+        check("/above" not in said, f"relay names a folder that nobody has made: {said}")
         one.kill()
         said = one.verb("status")
         check("the gateway is not running (`tern-aggregator relay`)" in said, f"status says {said}")
@@ -549,6 +591,7 @@ def test():
     test_damaged()
     test_levels()
     test_silent()
+    test_tls()
     test_counts()
     test_misfits()
     test_walkthrough()

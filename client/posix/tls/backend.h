@@ -69,6 +69,8 @@ void **tern_curl_tls_backend_data(struct tern_curl_tls *tls);
 const char *tern_curl_tls_host(const struct tern_curl_tls *tls);
 
 // What is wrong with the peer's certificate, for a library whose words libcurl does not pass on.
-void tern_curl_tls_explain(struct tern_curl_tls *tls, const char *sentence);
+// In words: `before`, the setting's name, `behind`; setting: NULL = none.
+void tern_curl_tls_explain(struct tern_curl_tls *tls, const char *before, const char *setting,
+                           const char *behind);
 
 #endif

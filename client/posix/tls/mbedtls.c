@@ -64,31 +64,38 @@ static struct tm date_of(const mbedtls_x509_time *time)
 }
 
 // is_peer: of the aggregator's own certificate; else of a CA's above it.
-static const char *sentence_of(uint32_t flags, bool is_peer)
+static void explain(struct tern_curl_tls *tls, uint32_t flags, bool is_peer)
 {
+    static const char expired[] = "a CA of the aggregator's certificate has expired (";
+    static const char early[] = "a CA of the aggregator's certificate is not valid yet (";
     if ((flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0) {
-        return "the aggregator's certificate was not issued by a CA that this client trusts: "
-               "client.ca must name that CA's file";
+        tern_curl_tls_explain(
+            tls,
+            "the aggregator's certificate was not issued by a CA that this client trusts: ", "ca",
+            " must name that CA's file");
+    } else if ((flags & MBEDTLS_X509_BADCERT_CN_MISMATCH) != 0) {
+        tern_curl_tls_explain(tls, "the aggregator's certificate does not name the host in ",
+                              "server", "");
+    } else if ((flags & MBEDTLS_X509_BADCERT_EXPIRED) != 0 && is_peer) {
+        tern_curl_tls_explain(
+            tls, "the aggregator's certificate has expired, or this machine's clock is wrong", NULL,
+            "");
+    } else if ((flags & MBEDTLS_X509_BADCERT_EXPIRED) != 0) {
+        tern_curl_tls_explain(tls, expired, "ca", "), or this machine's clock is wrong");
+    } else if ((flags & MBEDTLS_X509_BADCERT_FUTURE) != 0 && is_peer) {
+        tern_curl_tls_explain(
+            tls, "the aggregator's certificate is not valid yet: is this machine's clock right?",
+            NULL, "");
+    } else if ((flags & MBEDTLS_X509_BADCERT_FUTURE) != 0) {
+        tern_curl_tls_explain(tls, early, "ca", "): is this machine's clock right?");
+    } else if (is_peer) {
+        tern_curl_tls_explain(
+            tls, "the aggregator's certificate is too weak or not made for a server", NULL, "");
+    } else {
+        tern_curl_tls_explain(
+            tls, "a CA of the aggregator's certificate is too weak or not made for one (", "ca",
+            ")");
     }
-    if ((flags & MBEDTLS_X509_BADCERT_CN_MISMATCH) != 0) {
-        return "the aggregator's certificate does not name the host in client.server";
-    }
-    if ((flags & MBEDTLS_X509_BADCERT_EXPIRED) != 0) {
-        return is_peer
-                   ? "the aggregator's certificate has expired, or this machine's clock is wrong"
-                   : "a CA of the aggregator's certificate has expired (client.ca), or this "
-                     "machine's "
-                     "clock is wrong";
-    }
-    if ((flags & MBEDTLS_X509_BADCERT_FUTURE) != 0) {
-        return is_peer
-                   ? "the aggregator's certificate is not valid yet: is this machine's clock right?"
-                   : "a CA of the aggregator's certificate is not valid yet (client.ca): is this "
-                     "machine's clock right?";
-    }
-    return is_peer
-               ? "the aggregator's certificate is too weak or not made for a server"
-               : "a CA of the aggregator's certificate is too weak or not made for one (client.ca)";
 }
 
 // Called for each certificate of the chain, the peer's own (depth 0) last.
@@ -100,7 +107,7 @@ static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, u
     }
     const struct tm end = date_of(&certificate->valid_to);
     if (*flags != 0) {
-        tern_curl_tls_explain(tls, sentence_of(*flags, depth == 0));
+        explain(tls, *flags, depth == 0);
         return 0;
     }
     tern_curl_tls_note_end(tls, depth == 0, &end);
