@@ -2,6 +2,7 @@
 
 #include "admin/admin.h"
 #include "cli/spending.h"
+#include "cli/state.h"
 #include "cli/tls_files.h"
 #include "codec/codec.h"
 #include "codec/plan.h"
@@ -201,6 +202,7 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
 {
     const struct filling filling = {cli, s, config};
     struct tern_federation_config *federation = &config->federation;
+    TERN_CLI_TRY(tern_state_check_scheme(cli, "store.url: ", s->store_url));
     fill_limits(s, &config->limits);
     fill_bounds(s, &federation->limits);
     fill_round(s, &federation->round);

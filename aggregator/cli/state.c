@@ -7,6 +7,7 @@
 #include "rounds/tags.h"
 #include "util/bytes.h"
 #include "util/utf8.h"
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -56,9 +57,38 @@ bool tern_state_is_postgres(const struct tern_cli *cli)
     return tern_state_settings(cli)->store_url[0] != '\0';
 }
 
+// Of the scheme of a URL; 0: it is none.
+static size_t scheme_len(const char *name)
+{
+    const char *end = strstr(name, "://");
+    size_t len = 0;
+    while (isalnum((unsigned char)name[len]) || name[len] == '+' || name[len] == '-' ||
+           name[len] == '.') {
+        len++;
+    }
+    return end == name + len ? len : 0;
+}
+
+int tern_state_check_scheme(const struct tern_cli *cli, const char *what, const char *name)
+{
+    const size_t len = scheme_len(name);
+    if (len == 0 || tern_db_is_url(name)) {
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                         "%s%.*s:// is no database of Tern's: there are postgresql:// and "
+                         "postgres:// of PostgreSQL, and files of SQLite, which have a path and no "
+                         "URL",
+                         what, len < 32 ? (int)len : 32, name);
+}
+
 void tern_state_database(const struct tern_cli *cli, char path[PATH_MAX])
 {
     const char *url = tern_state_settings(cli)->store_url;
+    const int code = tern_state_check_scheme(cli, "store.url: ", url);
+    if (code != TERN_EXIT_OK) {
+        exit(code);
+    }
     if (url[0] != '\0' && !tern_db_is_url(url)) {
         // As a file it would be another federation than the operator means: no verb must go on.
         exit(tern_cli_fail(cli, TERN_ERR_CONFIG,

@@ -33,6 +33,10 @@ void tern_state_file(const struct tern_cli *cli, const char *configured, const c
 void tern_state_database(const struct tern_cli *cli, char path[PATH_MAX]);
 bool tern_state_is_postgres(const struct tern_cli *cli);
 
+// Refuses a URL of a scheme that there is not, which would be taken for a file's path. what: is said before it, e.g.
+// "store.url: ", or "". Returns the exit code.
+int tern_state_check_scheme(const struct tern_cli *cli, const char *what, const char *name);
+
 // Whether a service runs on the state directory.
 bool tern_state_is_served(const struct tern_cli *cli);
 

@@ -13,6 +13,7 @@ int tern_cli_backup(struct tern_cli *cli)
     char why[256] = "";
     struct stat status;
     const char *file = cli->arguments[0];
+    TERN_CLI_TRY(tern_state_check_scheme(cli, "", file));
     TERN_CLI_TRY(tern_state_open(cli, &db));
     enum tern_result result = tern_db_backup(db, file, why);
     tern_db_close(db);

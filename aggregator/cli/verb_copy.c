@@ -258,6 +258,9 @@ int tern_cli_copy(struct tern_cli *cli)
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "where to? Name a new file, or a URL of PostgreSQL");
     }
+    if (!forgets) {
+        TERN_CLI_TRY(tern_state_check_scheme(cli, "", copying.target));
+    }
     tern_state_database(cli, copying.source);
     TERN_CLI_TRY(tern_state_lock(cli, &lock));
     int code = tern_state_open_older(cli, &copying.from);

@@ -40,6 +40,18 @@ def an_update_longer_than_a_value_of_postgresql():
     state.run("serve", "--check", *large[:2], *postgres)
 
 
+def a_database_of_another_scheme():
+    state = State()
+    state.run("init", "--model", MODEL)
+    alone = "is no database of Tern's: there are postgresql:// and postgres:// of PostgreSQL, and files of SQLite"
+    for verb, *arguments in (["serve"], ["serve", "--check"], ["status"], ["copy", "elsewhere.db"], ["init"]):
+        for url, scheme in (("mysql://h/tern", "mysql"), ("PostgreSQL:///tern", "PostgreSQL"), ("file:///tern.db", "file")):
+            state.run(verb, *arguments, "--set", f"store.url={url}", code=USAGE, says=f"store.url: {scheme}:// {alone}")
+    for verb in ("copy", "backup"):
+        state.run(verb, "mysql://x", code=USAGE, says=f": mysql:// {alone}")
+    state.run("status", "--set", "store.url=tern.db", code=USAGE, says="must be empty or begin with postgresql://")
+
+
 def a_codec_that_is_unknown_or_for_updates_alone():
     state = State()
     state.run("init", "--model", MODEL)
@@ -240,6 +252,7 @@ def a_lost_admin_token_is_made_anew_and_a_malformed_one_refused():
 main(a_model_that_does_not_fit_the_body_limit,
      a_large_model_needs_no_setting,
      an_update_longer_than_a_value_of_postgresql,
+     a_database_of_another_scheme,
      a_codec_that_is_unknown_or_for_updates_alone,
      a_proxy_that_is_no_address,
      a_bound_that_would_scale_down,
