@@ -80,6 +80,7 @@ def check_neighbours():
     examples = inside("/usr/share/doc/tern-aggregator/examples")
     for name in ("fail2ban/tern-aggregator.jail", "proxies/nginx.conf", "proxies/nginx-cache.conf", "proxies/haproxy.cfg",
                  "proxies/haproxy-varnish.cfg", "proxies/varnish.vcl", "systemd/tern-aggregator@.service",
+                 "systemd/tern-gateway.service",
                  "prometheus/prometheus.yml", "prometheus/tern-alerts.yml", "grafana/tern-aggregator.json"):
         check((examples / name).is_file(), f"the package has no {name}")
 
@@ -94,6 +95,29 @@ def check_template():
     shutil.copy(example, there)
     out = run("sh", "-c", "systemd-analyze verify tern-aggregator@a.service 2>&1")
     check(out == "", f"systemd-analyze verify says:\n{out}")
+    there.unlink()
+
+
+def check_gateway():
+    """The unit of a gateway: as hard as the one of the package, and what it is told to start exists."""
+    example = inside("/usr/share/doc/tern-aggregator/examples/systemd/tern-gateway.service")
+    own = inside("/lib/systemd/system/tern-aggregator.service").read_text().partition("[Unit]")[2]
+    text = example.read_text().partition("[Unit]")[2]
+    for theirs, ours in (("Tern gateway, one client for a site's devices", "Tern aggregator, the service of a federation"),
+                         ("time-sync.target\n", "time-sync.target postgresql.service\n"),
+                         ("ConditionPathExists=/var/lib/tern-gateway/above/identity", "ConditionDirectoryNotEmpty=/var/lib/tern-aggregator"),
+                         ("relay --config /etc/tern/gateway.ini", "serve --config /etc/tern/aggregator.ini"),
+                         ("StateDirectory=tern-gateway", "StateDirectory=tern-aggregator"),
+                         (", and one that was revoked above stays so. ", ". "), ("ExitStatus=2 3\n", "ExitStatus=2\n")):
+        check(text.count(theirs) == 1, f"tern-gateway.service has {theirs!r} {text.count(theirs)} times")
+        text = text.replace(theirs, ours)
+    check(text == own, "tern-gateway.service differs from tern-aggregator.service in more than it says")
+    there = inside("/etc/systemd/system/tern-gateway.service")
+    shutil.copy(example, there)
+    out = run("sh", "-c", "systemd-analyze verify tern-gateway.service 2>&1")
+    check(out == "", f"systemd-analyze verify says:\n{out}")
+    out = run("systemd-analyze", "security", "--offline=true", "--no-pager", f"--threshold={MOST_EXPOSED}", "tern-gateway.service")
+    print(out.strip().splitlines()[-1])
     there.unlink()
 
 
@@ -276,6 +300,7 @@ def main():
     check_neighbours()
     check_units()
     check_template()
+    check_gateway()
     check_library()
     check_python()
     make_federation()
