@@ -367,17 +367,3 @@ void tern_text_finding_cell(struct tern_text_table *table, uint32_t finding)
     tern_text_cell_in(table, finding != TERN_FINDING_NONE ? TERN_COLOUR_WARNING : TERN_COLOUR_NONE,
                       "%s", tern_text_finding(finding));
 }
-
-// --- JSON
-
-int tern_json_print(const struct tern_cli *cli, cJSON *value)
-{
-    char *text = cJSON_PrintUnformatted(value);
-    cJSON_Delete(value);
-    if (text == NULL) {
-        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "memory could not be had");
-    }
-    puts(text);
-    free(text);
-    return TERN_EXIT_OK;
-}

@@ -7,6 +7,7 @@
 #include "admin/texts.h"
 #include "cli/settings.h"
 #include "hosted/cli.h"
+#include "hosted/json_print.h"
 #include "hosted/text_table.h"
 #include "store/store.h"
 #include <cjson/cJSON.h>
@@ -93,8 +94,5 @@ const char *tern_text_name(const char *name, char text[TERN_TEXT]);
 const char *tern_text_finding(uint32_t finding);
 // As a cell that is to be noticed where there is one.
 void tern_text_finding_cell(struct tern_text_table *table, uint32_t finding);
-
-// Prints the value on one line, frees it, and returns the exit code.
-int tern_json_print(const struct tern_cli *cli, cJSON *value);
 
 #endif

@@ -3,9 +3,9 @@
 #include "cli/conditions.h"
 #include "cli/expiry.h"
 #include "cli/held_model.h"
-#include "cli/json.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "hosted/json_print.h"
 #include "meter/price.h"
 #include "util/date.h"
 
@@ -332,7 +332,7 @@ int tern_verb_check(struct tern_cli *cli)
     look_at_budget(&session, &findings);
     look_at_clock(&session, &findings);
     tern_session_close(&session);
-    if (cli->json && tern_client_print_json(findings.list) != TERN_EXIT_OK) {
+    if (cli->json && tern_json_print(cli, findings.list) != TERN_EXIT_OK) {
         return TERN_EXIT_FAILED;
     }
     return findings.count[TERN_HEALTH_PROBLEM] > 0 ? TERN_EXIT_FAILED : TERN_EXIT_OK;

@@ -1,7 +1,7 @@
 // The verb that shows the conditions, and how settings become conditions.
 #include "cli/conditions.h"
-#include "cli/json.h"
 #include "cli/verbs.h"
+#include "hosted/json_print.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,7 +55,8 @@ static void add_condition(cJSON *list, const struct tern_posix_conditions *condi
     }
 }
 
-static int show_json(const struct tern_posix_conditions *conditions, bool allowed, const char *why)
+static int show_json(const struct tern_cli *cli, const struct tern_posix_conditions *conditions,
+                     bool allowed, const char *why)
 {
     const struct tern_conditions facts = tern_posix_conditions_facts(conditions);
     cJSON *root = cJSON_CreateObject();
@@ -70,7 +71,7 @@ static int show_json(const struct tern_posix_conditions *conditions, bool allowe
     cJSON *told = cJSON_AddObjectToObject(root, "told_to_aggregator");
     cJSON_AddBoolToObject(told, "metered", facts.metered);
     cJSON_AddStringToObject(told, "power", power_name(facts.power));
-    return tern_client_print_json(root);
+    return tern_json_print(cli, root);
 }
 
 // --- Text
@@ -120,7 +121,7 @@ int tern_verb_conditions(struct tern_cli *cli)
     tern_posix_conditions_close(&conditions);
     if (!cli->json) {
         show_text(&conditions, allowed, why);
-    } else if (show_json(&conditions, allowed, why) != TERN_EXIT_OK) {
+    } else if (show_json(cli, &conditions, allowed, why) != TERN_EXIT_OK) {
         return TERN_EXIT_FAILED;
     }
     return allowed ? TERN_EXIT_OK : TERN_EXIT_NOTHING;

@@ -1,8 +1,8 @@
-#include "cli/json.h"
 #include "cli/model.h"
 #include "cli/provisioned.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "hosted/json_print.h"
 #include "posix/failure.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static int say_enrolled(const struct tern_cli *cli, const struct tern_client_ide
     cJSON_AddNumberToObject(root, "client", (double)identity->client_id);
     cJSON_AddStringToObject(root, "model", identity->model_spec);
     cJSON_AddBoolToObject(root, "evaluator", identity->evaluator);
-    return tern_client_print_json(root);
+    return tern_json_print(cli, root);
 }
 
 static int provision(struct tern_cli *cli, struct session *session)

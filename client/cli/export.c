@@ -1,8 +1,8 @@
 // The verb that writes the model that the device holds to a file.
 #include "cli/held_model.h"
-#include "cli/json.h"
 #include "cli/verbs.h"
 #include "hosted/export_file.h"
+#include "hosted/json_print.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static int export_held(struct tern_cli *cli, struct session *session,
             ? tern_export_file_say(cli, held, tern_client_version(&session->client), data, len)
             : NULL;
     free(data);
-    return said != NULL ? tern_client_print_json(said) : code;
+    return said != NULL ? tern_json_print(cli, said) : code;
 }
 
 int tern_verb_export(struct tern_cli *cli)

@@ -1,10 +1,10 @@
 // The verb that asks the model that the device holds about data.
 #include "cli/client_data.h"
 #include "cli/held_model.h"
-#include "cli/json.h"
 #include "cli/model.h"
 #include "cli/verbs.h"
 #include "data/columns.h"
+#include "hosted/json_print.h"
 #include "hosted/text_table.h"
 
 #include <inttypes.h>
@@ -240,7 +240,7 @@ static void add_number(cJSON *row, const struct prediction_job *job, uint32_t i)
     }
 }
 
-static int print_json(const struct prediction_job *job)
+static int print_json(const struct tern_cli *cli, const struct prediction_job *job)
 {
     char text[16];
     cJSON *root = cJSON_CreateObject();
@@ -258,7 +258,7 @@ static int print_json(const struct prediction_job *job)
         }
         cJSON_AddItemToArray(rows, row);
     }
-    return tern_client_print_json(root);
+    return tern_json_print(cli, root);
 }
 
 static void print_held(const struct prediction_job *job)
@@ -348,7 +348,7 @@ int tern_verb_predict(struct tern_cli *cli)
     } else {
         result = predict(&job, cli->argument_count > 0 ? cli->arguments[0] : NULL);
         code = result != TERN_OK     ? tern_cli_fail(cli, result, "%s", job.why)
-               : cli->json           ? print_json(&job)
+               : cli->json           ? print_json(cli, &job)
                : job.numbers != NULL ? print_numbers(cli, &job)
                                      : print_rows(cli, &job);
     }

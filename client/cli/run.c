@@ -1,10 +1,10 @@
 // The verbs that work: run until the end, or for one round.
 #include "cli/held_model.h"
-#include "cli/json.h"
 #include "cli/narrator.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "hosted/interrupts.h"
+#include "hosted/json_print.h"
 #include "hosted/log.h"
 
 #include <stdio.h>
@@ -77,7 +77,7 @@ static int explain_end(const struct tern_cli *cli, const struct session *session
 }
 
 // What `once` came to, from the event that ended it.
-static void say_once(const struct narrator *narrator)
+static void say_once(const struct tern_cli *cli, const struct narrator *narrator)
 {
     const struct tern_client_event *last = &narrator->last;
     cJSON *root = cJSON_CreateObject();
@@ -98,7 +98,7 @@ static void say_once(const struct narrator *narrator)
     if (narrator->why[0] != '\0') {
         cJSON_AddStringToObject(root, "why", narrator->why);
     }
-    tern_client_print_json(root);
+    (void)tern_json_print(cli, root);
 }
 
 // --- The loop
@@ -143,7 +143,7 @@ static int end(const struct tern_cli *cli, struct session *session, struct narra
         narrator->exit_code = TERN_EXIT_INTERRUPTED;
     }
     if (cli->json) {
-        say_once(narrator);
+        say_once(cli, narrator);
     }
     return narrator->exit_code;
 }

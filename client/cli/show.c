@@ -1,9 +1,9 @@
 // The verbs that only look: status and meter.
 #include "cli/expiry.h"
 #include "cli/held_model.h"
-#include "cli/json.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "hosted/json_print.h"
 #include "posix/transport.h"
 #include "util/bytes.h"
 
@@ -42,7 +42,7 @@ static void add_trouble(cJSON *root, const char *state_dir)
     }
 }
 
-static int status_json(const struct session *session)
+static int status_json(const struct tern_cli *cli, const struct session *session)
 {
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
     const struct tern_client_pending *pending = tern_client_pending(&session->client);
@@ -69,7 +69,7 @@ static int status_json(const struct session *session)
         cJSON_AddNumberToObject(update, "bytes", pending->len);
     }
     add_trouble(root, session->settings->state_dir);
-    return tern_client_print_json(root);
+    return tern_json_print(cli, root);
 }
 
 static void print_expiry(const struct tern_curl *curl)
@@ -148,7 +148,7 @@ int tern_verb_status(struct tern_cli *cli)
     } else {
         const bool linked = tern_session_read_link(&session);
         (void)linked; // then nothing is known of certificates
-        code = cli->json ? status_json(&session) : status_text(&session);
+        code = cli->json ? status_json(cli, &session) : status_text(&session);
     }
     tern_session_close(&session);
     return code;
@@ -189,7 +189,7 @@ static void add_month(cJSON *root, const struct tern_client_budget *budget,
     cJSON_AddNumberToObject(root, "budget_per_round", (double)settings->budget_per_round);
 }
 
-static int meter_json(const struct session *session)
+static int meter_json(const struct tern_cli *cli, const struct session *session)
 {
     const struct tern_meter *meter = tern_client_meter_all(&session->client);
     const struct tern_bytes *other = tern_client_meter_other(&session->client);
@@ -206,7 +206,7 @@ static int meter_json(const struct session *session)
         add_bytes(cJSON_AddObjectToObject(direction, "total"), &total);
     }
     add_month(root, tern_client_budget(&session->client), session->settings);
-    return tern_client_print_json(root);
+    return tern_json_print(cli, root);
 }
 
 static void print_row(const char *purpose, const char *direction, const struct tern_bytes *bytes)
@@ -266,7 +266,7 @@ int tern_verb_meter(struct tern_cli *cli)
             code = tern_cli_fail(cli, result, "the meter in %s cannot be read: %s",
                                  tern_client_settings.state_dir, tern_result_sentence(result));
         } else {
-            code = cli->json ? meter_json(&session) : meter_text(&session);
+            code = cli->json ? meter_json(cli, &session) : meter_text(&session);
         }
     }
     tern_session_close(&session);

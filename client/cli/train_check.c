@@ -1,11 +1,11 @@
 // The verb that tries a trainer of the user's: one run of each kind, as the client would do it.
 #define _GNU_SOURCE // mkdtemp
 #include "cli/external.h"
-#include "cli/json.h"
 #include "cli/trial_model.h"
 #include "cli/verbs.h"
 #include "hosted/clock.h"
 #include "hosted/interrupts.h"
+#include "hosted/json_print.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -267,7 +267,7 @@ static void add_evaluated(cJSON *object, const char *key, const struct tern_eval
     }
 }
 
-static int tell_json(const struct trial *trial)
+static int tell_json(const struct tern_cli *cli, const struct trial *trial)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON *train = cJSON_AddObjectToObject(root, "train");
@@ -289,7 +289,7 @@ static int tell_json(const struct trial *trial)
     }
     cJSON_AddStringToObject(root, "why", tern_external_why(&trial->external));
     cJSON_AddStringToObject(root, "output", tern_external_output(&trial->external));
-    (void)tern_client_print_json(root);
+    (void)tern_json_print(cli, root);
     return code_of(trial);
 }
 
@@ -307,7 +307,7 @@ int tern_verb_train_check(struct tern_cli *cli)
     } else {
         try_it(&trial);
         if (!tern_interrupted) {
-            code = cli->json ? tell_json(&trial) : tell(&trial);
+            code = cli->json ? tell_json(cli, &trial) : tell(&trial);
         }
     }
     end_trial(&trial);

@@ -5,11 +5,11 @@
 #include "cli/training.h"
 #include "exchange/exchange.h"
 #include "hosted/interrupts.h"
+#include "hosted/json_print.h"
 #include "hosted/log.h"
 #include "mesh/mesh.h"
 #include "node/node.h"
 #include "util/bytes.h"
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,15 +65,7 @@ static int say(const struct tern_cli *cli, const struct ring_peer *peer, uint32_
         return tern_cli_check(cli, ring_traffic_print(mesh, &peer->peers, self, stdout),
                               "memory is short");
     }
-    cJSON *root = describe(peer, self, outcome, mesh);
-    char *text = cJSON_PrintUnformatted(root);
-    cJSON_Delete(root);
-    if (text == NULL) {
-        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "memory is short");
-    }
-    puts(text);
-    cJSON_free(text);
-    return TERN_EXIT_OK;
+    return tern_json_print(cli, describe(peer, self, outcome, mesh));
 }
 
 // --- Taking part

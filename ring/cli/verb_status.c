@@ -2,22 +2,10 @@
 #include "cli/peer.h"
 #include "cli/ring_verbs.h"
 #include "hosted/export_file.h"
+#include "hosted/json_print.h"
 #include "util/bytes.h"
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static int print_json(const struct tern_cli *cli, cJSON *root)
-{
-    char *text = cJSON_PrintUnformatted(root);
-    cJSON_Delete(root);
-    if (text == NULL) {
-        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "memory is short");
-    }
-    puts(text);
-    cJSON_free(text);
-    return TERN_EXIT_OK;
-}
 
 // --- status
 
@@ -35,7 +23,7 @@ static int say_json(const struct tern_cli *cli, const struct ring_peer *peer, co
         cJSON_AddNumberToObject(entry, "contributed", peer->state.contributed[i]);
         cJSON_AddItemToArray(peers, entry);
     }
-    return print_json(cli, root);
+    return tern_json_print(cli, root);
 }
 
 int ring_verb_status(struct tern_cli *cli)
@@ -87,7 +75,7 @@ static int export_state(struct tern_cli *cli, struct ring_peer *peer,
                       ? tern_export_file_say(cli, "global", peer->state.version, data, len)
                       : NULL;
     free(data);
-    return said != NULL ? print_json(cli, said) : code;
+    return said != NULL ? tern_json_print(cli, said) : code;
 }
 
 int ring_verb_export(struct tern_cli *cli)
