@@ -35,6 +35,7 @@ struct tern_ring_connection {
     enum tern_ring_connection_state state;
     int fd;
     bool wants_write; // of the handshake
+    bool has_spoken;
     uint64_t since_ms;
     uint64_t heard_ms;
     uint64_t moved_ms;
@@ -103,6 +104,11 @@ void tern_ring_connection_lose(struct tern_ring_connection *connection, const ch
 const char *tern_ring_connection_name(const struct tern_ring_connection *connection)
 {
     return connection->name;
+}
+
+bool tern_ring_connection_has_spoken(const struct tern_ring_connection *connection)
+{
+    return connection->has_spoken;
 }
 
 uint64_t tern_ring_connection_since(const struct tern_ring_connection *connection)
@@ -245,8 +251,13 @@ bool tern_ring_connection_is_sent(const struct tern_ring_connection *connection)
 
 static void fail(struct tern_ring_connection *connection, enum tern_ring_io io)
 {
-    tern_ring_connection_lose(connection, io == TERN_RING_IO_END ? "it has closed the connection"
-                                                                 : "the connection was cut");
+    char why[TERN_RING_TLS_WHY_MAX] = "the connection was cut";
+    if (io == TERN_RING_IO_END) {
+        snprintf(why, sizeof why, "it has closed the connection");
+    } else if (!connection->has_spoken) {
+        tern_ring_tls_explain(connection->tls, why);
+    }
+    tern_ring_connection_lose(connection, why);
 }
 
 static void write_queued(struct tern_ring_connection *connection, uint64_t now_ms)
@@ -333,6 +344,7 @@ static bool take_bytes(struct tern_ring_connection *connection, size_t len)
     }
     in->is_whole = in->body_have == in->head.len;
     if (in->is_whole) {
+        connection->has_spoken = true;
         count_received(connection);
     }
     return true;

@@ -63,6 +63,9 @@ const struct tern_ring_head *
 tern_ring_connection_frame(const struct tern_ring_connection *connection, const uint8_t **body);
 void tern_ring_connection_take(struct tern_ring_connection *connection);
 
+// Whether a whole frame has come.
+bool tern_ring_connection_has_spoken(const struct tern_ring_connection *connection);
+
 // When it was made, when bytes last came, and when some last went.
 uint64_t tern_ring_connection_since(const struct tern_ring_connection *connection);
 uint64_t tern_ring_connection_heard(const struct tern_ring_connection *connection);

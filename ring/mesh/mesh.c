@@ -13,6 +13,7 @@
 #define DOORS 16u    // connections that have come and not yet said who they are
 #define DIAL_MS 300u // between two tries
 #define SPARE_QUEUE 65536u
+#define REFUSED_MS 30000u // that the same refusal is not said again
 
 struct slot {
     struct tern_ring_connection *connection;
@@ -31,6 +32,8 @@ struct tern_ring_mesh {
     int listener;
     bool ends; // that others close is then as it should be
     uint32_t last_serial;
+    char refused[TERN_RING_NAME_SIZE + TERN_RING_TLS_WHY_MAX + 2]; // who was refused last, and why
+    uint64_t refused_ms;
     struct slot slots[TERN_RING_MEMBERS_MAX];
     struct tern_ring_connection *doors[DOORS];
 };
@@ -123,7 +126,7 @@ static void clear_lost(struct tern_ring_mesh *mesh, uint32_t peer, uint64_t now_
 {
     struct slot *slot = &mesh->slots[peer];
     const char *why = tern_ring_connection_why(slot->connection);
-    const bool was_open = slot->serial != 0;
+    const bool was_open = slot->serial != 0 && tern_ring_connection_has_spoken(slot->connection);
     // A peer that is not there yet is dialled again and again: said once.
     if (!mesh->ends && (was_open || strcmp(slot->why, why) != 0)) {
         log_peer(mesh, was_open ? TERN_LOG_WARN : TERN_LOG_INFO,
@@ -148,7 +151,6 @@ void tern_ring_mesh_drop(struct tern_ring_mesh *mesh, uint32_t peer, const char 
 static void opened(struct tern_ring_mesh *mesh, uint32_t peer)
 {
     mesh->slots[peer].serial = ++mesh->last_serial;
-    mesh->slots[peer].why[0] = '\0';
     log_peer(mesh, TERN_LOG_DEBUG, "peer-connected", peer, "");
 }
 
@@ -177,8 +179,17 @@ static void answer(struct tern_ring_mesh *mesh, uint64_t now_ms)
     }
 }
 
-static void refuse_visitor(const char *name, const char *why)
+// Who is refused dials again and again: said once in a while, and whenever it is another one or for another reason.
+static void refuse_visitor(struct tern_ring_mesh *mesh, const char *name, const char *why)
 {
+    const uint64_t now_ms = tern_monotonic_ms();
+    char said[sizeof mesh->refused];
+    snprintf(said, sizeof said, "%s: %s", name, why);
+    if (strcmp(said, mesh->refused) == 0 && now_ms - mesh->refused_ms < REFUSED_MS) {
+        return;
+    }
+    mesh->refused_ms = now_ms;
+    memcpy(mesh->refused, said, sizeof said);
     tern_log(TERN_LOG_WARN, "peer-refused", "name=%s why=%s", TERN_LOG_TEXT(name),
              TERN_LOG_TEXT(why));
 }
@@ -192,9 +203,10 @@ static void let_in(struct tern_ring_mesh *mesh, uint32_t door, uint64_t now_ms)
     mesh->doors[door] = NULL;
     if (peer <= mesh->self || peer >= mesh->peers->count) {
         refuse_visitor(
-            name, peer < mesh->peers->count
-                      ? "this peer dials it, and not it this peer: are the lists of peers alike?"
-                      : "its certificate names no peer of the list");
+            mesh, name,
+            peer < mesh->peers->count
+                ? "this peer dials it, and not it this peer: are the lists of peers alike?"
+                : "its certificate names no peer of the list");
         tern_ring_connection_free(visitor);
         return;
     }
@@ -241,6 +253,9 @@ static void go_on_with_peer(struct tern_ring_mesh *mesh, uint32_t peer, uint64_t
     if (slot->serial == 0 && is_in_state(slot->connection, TERN_RING_OPEN)) {
         check_dialled(mesh, peer);
     }
+    if (tern_ring_connection_has_spoken(slot->connection)) {
+        slot->why[0] = '\0';
+    }
     if (is_overdue(mesh, slot->connection, now_ms)) {
         tern_ring_connection_lose(slot->connection, "it does not finish the handshake");
     }
@@ -262,7 +277,7 @@ static void go_on_with_visitor(struct tern_ring_mesh *mesh, uint32_t door, uint6
     if (is_in_state(visitor, TERN_RING_OPEN)) {
         let_in(mesh, door, now_ms);
     } else if (is_in_state(visitor, TERN_RING_LOST)) {
-        refuse_visitor("", tern_ring_connection_why(visitor));
+        refuse_visitor(mesh, "", tern_ring_connection_why(visitor));
         tern_ring_connection_free(visitor);
         mesh->doors[door] = NULL;
     }

@@ -31,7 +31,8 @@ struct tern_ring_tls {
 struct tern_ring_tls_session {
     mbedtls_ssl_context ssl;
     int fd;
-    int error; // mbedTLS's, of a handshake that failed
+    int error; // mbedTLS's, of what failed
+    bool cut;  // by the other end or on the way, without TLS saying so
     uint64_t received;
     uint64_t sent;
 };
@@ -216,6 +217,7 @@ static int socket_send(void *ctx, const unsigned char *src, size_t len)
         return (int)sent;
     }
     const bool later = errno == EAGAIN || errno == EINTR;
+    session->cut = !later;
     return later ? MBEDTLS_ERR_SSL_WANT_WRITE : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
@@ -228,6 +230,7 @@ static int socket_receive(void *ctx, unsigned char *dst, size_t size)
         return (int)received;
     }
     const bool later = errno == EAGAIN || errno == EINTR;
+    session->cut = !later;
     return later ? MBEDTLS_ERR_SSL_WANT_READ : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
@@ -294,13 +297,21 @@ void tern_ring_tls_explain(const struct tern_ring_tls_session *session,
 {
     const uint32_t flags = mbedtls_ssl_get_verify_result(&session->ssl);
     char text[128] = "";
-    if (session->error == MBEDTLS_ERR_X509_CERT_VERIFY_FAILED && flags != UINT32_MAX) {
+    if (flags != 0 && flags != UINT32_MAX) {
         mbedtls_x509_crt_verify_info(text, sizeof text, "", flags);
         text[strcspn(text, "\n")] = '\0';
-        snprintf(why, TERN_RING_TLS_WHY_MAX, "its certificate is refused: %s", text);
+        snprintf(why, TERN_RING_TLS_WHY_MAX, "its certificate is refused: %s",
+                 (flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0
+                     ? "another CA than that of ring.ca has signed it"
+                     : text);
     } else if (session->error == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
         snprintf(why, TERN_RING_TLS_WHY_MAX,
-                 "it refuses the handshake, most likely this peer's certificate: its log says why");
+                 "it refuses the handshake, most likely this peer's certificate (has it another "
+                 "ring.ca?): its log says why");
+    } else if (session->cut) {
+        snprintf(why, TERN_RING_TLS_WHY_MAX,
+                 "it cut the connection in the handshake, most likely for this peer's certificate "
+                 "(has it another ring.ca?): its log says why");
     } else if (io_of(session->error) == TERN_RING_IO_END) {
         snprintf(why, TERN_RING_TLS_WHY_MAX, "it has closed the connection");
     } else {
@@ -314,6 +325,7 @@ enum tern_ring_io tern_ring_tls_read(struct tern_ring_tls_session *session, uint
 {
     const int result = mbedtls_ssl_read(&session->ssl, dst, size);
     if (result <= 0) {
+        session->error = result;
         return io_of(result);
     }
     *len = (size_t)result;
@@ -325,6 +337,7 @@ enum tern_ring_io tern_ring_tls_write(struct tern_ring_tls_session *session, con
 {
     const int result = mbedtls_ssl_write(&session->ssl, src, len);
     if (result <= 0) {
+        session->error = result;
         return io_of(result);
     }
     *written = (size_t)result;

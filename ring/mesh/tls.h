@@ -44,7 +44,8 @@ enum tern_ring_io tern_ring_tls_handshake(struct tern_ring_tls_session *session)
 void tern_ring_tls_peer_name(const struct tern_ring_tls_session *session,
                              char name[TERN_RING_NAME_SIZE]);
 
-// After a handshake that failed: why, for a person.
+// After a handshake that failed, or where the other end broke off before it said anything, as one does with TLS 1.3 that
+// refuses the certificate of who dialled: why, for a person.
 void tern_ring_tls_explain(const struct tern_ring_tls_session *session,
                            char why[TERN_RING_TLS_WHY_MAX]);
 

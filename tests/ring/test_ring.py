@@ -128,9 +128,32 @@ class Rings(Case):
             said = ring.finish("p0", "p1")
             self.assertEqual(said["p0"]["model"], said["p1"]["model"])
             self.assertIn("event=peer-refused", ring.log("p0"))
-            self.assertIn("certificate", ring.log("p0").split("event=peer-refused")[1].split("\n")[0])
+            for name in ("p0", "p1"):
+                refused = [line for line in ring.log(name).splitlines() if "event=peer-refused" in line]
+                self.assertIn('why="its certificate is refused: another CA than that of ring.ca has signed it"', refused[0])
+                self.assertLessEqual(len(refused), 2)  # it dials three times a second
             self.assertNotEqual(ring.processes["p2"].wait(PATIENCE), 0)
             self.assertNotIn("event=round", ring.log("p2"))
+            # It is told by both, whichever way they hear of it.
+            said = re.findall(r"event=peer-(?:lost|not-reached) peer=.(p\d).*", ring.log("p2"))
+            self.assertEqual(set(said), {"p0", "p1"})
+            self.assertLess(len(said), 20, ring.log("p2"))
+            for line in ring.log("p2").splitlines():
+                if "Connection refused" not in line and "event=peer-" in line:
+                    self.assertRegex(line, "this peer's certificate .has it another ring.ca|has closed the connection")
+                self.assertNotIn("nternal error", line)
+
+    def test_a_foreign_ca_is_said_as_such(self):
+        """The one that has another CA in ring.ca refuses all others, and is refused by none."""
+        with Ring(3, **{"ring.start_wait": "4s", "ring.timeout": "2s"}) as ring:
+            make_ca(ring.folder, "other")
+            ring.start("p0", "p1")
+            ring.start("p2", **{"ring.ca": "other.crt"})
+            self.assertEqual(ring.processes["p2"].wait(PATIENCE), 1)
+            for other in ("p0", "p1"):
+                self.assertRegex(ring.log("p2"), rf'event=peer-not-reached peer="{other} [^"]*" '
+                                 'why="its certificate is refused: another CA than that of ring.ca has signed it"')
+            self.assertNotIn("nternal error", "".join(map(ring.log, ring.names)))
 
     def test_a_certificate_of_another_peer_is_not_taken_for_it(self):
         """p0's address answers with p1's certificate: whoever dials it says so."""
