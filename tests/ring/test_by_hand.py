@@ -1,6 +1,7 @@
 """One peer among others that the test plays itself, frame by frame as docs/RING.md has them."""
 import hashlib
 import json
+import re
 import socket
 import ssl
 import struct
@@ -129,6 +130,41 @@ class ByHand(unittest.TestCase):
         log = self.ring.log("p0")
         self.assertEqual(log.count("event=peer-refused name=p1 "), 1)
         self.assertNotIn("event=peer-lost", log)
+
+    def test_who_may_be_last_waits_no_longer_than_for_a_frame(self):
+        """All rounds are done, and one peer was behind when p0 first asked: then the others may end by what p0 told them, and
+        do not come back. It waits `timeout` for them, and not `start_wait`."""
+        self.ring.values |= {"ring.timeout": "2s", "ring.start_wait": "10m"}
+        model = struct.pack("<IIII", 1, 0, 1, 1) + struct.pack(f"<{VALUES}f", *[.5] * VALUES)
+        digest = hashlib.sha256(model).digest()
+        self.start()
+        behind, done = self.hands
+        self.hello(1, 1, digest)
+        for hand in self.hands:
+            hand.take(HELLO, 1)
+            hand.take(VIEW, 1)
+        self.views(1, 7)
+        done.send(MODEL, 1, model)
+        self.ring.wait_for("p0", "event=model-fetched")
+        # p0 has all rounds now; p1 says that it has not.
+        behind.send(HELLO, 2, self.agreement + bytes(4) + self.model)
+        done.send(HELLO, 2, self.agreement + struct.pack("<I", 1) + digest)
+        for hand in self.hands:
+            hand.take(HELLO, 2)
+            hand.take(VIEW, 2)
+        self.views(2, 7)
+        self.assertEqual(behind.take(MODEL, 2), model)
+        for hand in self.hands:
+            hand.take(HELLO, 3)
+            hand.stream.close()
+        end = time.monotonic() + PATIENCE
+        while not (waits := re.search('event=waits for="p1, p2" until_s=(\\d+)',
+                                      self.ring.log("p0").split("event=model-fetched")[1])):
+            self.assertLess(time.monotonic(), end, self.ring.log("p0"))
+            time.sleep(.05)
+        self.assertLessEqual(int(waits.group(1)), 2, self.ring.log("p0"))
+        self.ring.finish("p0")
+        self.assertIn("event=end-alone", self.ring.log("p0"))
 
     def test_an_exchange_is_as_documented(self):
         """p0 adds up what p2 sends; p1 gets it."""
