@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#define WORKERS 4u
+#define WORKERS_MOST 8u
 #define MOST 16384u
 #define RATE 0.05F
 
@@ -30,21 +30,26 @@ struct worker {
     struct tern_ring_exchange exchange;
 };
 
-static struct worker workers[WORKERS];
+static uint32_t worker_count;
+static struct worker workers[WORKERS_MOST];
 static float weights[MOST];
-static float sums[WORKERS][MOST];
+static float sums[WORKERS_MOST][MOST];
 
-static void open_task(const char *spec, const char *source)
+static void open_task(uint32_t count, const char *spec, const char *source)
 {
+    worker_count = count;
     char why[TERN_DATA_WHY_MAX] = "";
     char reason[TERN_PARTITION_WHY_MAX] = "";
-    const struct tern_partition_config config = {
-        .kind = TERN_PARTITION_IID, .clients = WORKERS, .min_examples = 1, .alpha = 1, .seed = 1};
+    const struct tern_partition_config config = {.kind = TERN_PARTITION_IID,
+                                                 .clients = worker_count,
+                                                 .min_examples = 1,
+                                                 .alpha = 1,
+                                                 .seed = 1};
     assert_int_equal(tern_model_from_spec(&model, spec), TERN_OK);
     assert_true(model.count <= MOST);
     assert_int_equal(tern_dataset_open(source, NULL, &data, why), TERN_OK);
     assert_int_equal(tern_partition_make(&config, &data.train, &partition, reason), TERN_OK);
-    for (uint32_t i = 0; i < WORKERS; i++) {
+    for (uint32_t i = 0; i < worker_count; i++) {
         const struct tern_builtin_config builtin = {
             .model = &model,
             .train = tern_partition_view(&partition, &data.train, i),
@@ -60,7 +65,7 @@ static void open_task(const char *spec, const char *source)
 
 static void close_task(void)
 {
-    for (uint32_t i = 0; i < WORKERS; i++) {
+    for (uint32_t i = 0; i < worker_count; i++) {
         free(workers[i].arena);
     }
     tern_partition_free(&partition);
@@ -90,7 +95,7 @@ static size_t add_up_at_aggregator(const struct tern_codec *codec, uint32_t roun
 {
     size_t sent = 0;
     memset(sums[0], 0, sizeof sums[0]);
-    for (uint32_t i = 0; i < WORKERS; i++) {
+    for (uint32_t i = 0; i < worker_count; i++) {
         for (uint32_t s = 0; s < model.segment_count; s++) {
             const struct tern_segment *segment = &model.segments[s];
             const struct tern_encode_context context = {
@@ -113,13 +118,13 @@ static size_t add_up_at_aggregator(const struct tern_codec *codec, uint32_t roun
 
 static size_t add_up_round_a_ring(const struct tern_codec *codec, uint32_t round)
 {
-    const size_t bound = tern_ring_block_bound(codec, &model, WORKERS);
+    const size_t bound = tern_ring_block_bound(codec, &model, worker_count);
     size_t sent = 0;
-    for (uint32_t i = 0; i < WORKERS; i++) {
+    for (uint32_t i = 0; i < worker_count; i++) {
         struct worker *worker = &workers[i];
         const struct tern_ring_part part = {.model = &model,
                                             .codec = codec,
-                                            .members = WORKERS,
+                                            .members = worker_count,
                                             .member = i,
                                             .seed = 1,
                                             .round = round,
@@ -130,23 +135,23 @@ static size_t add_up_round_a_ring(const struct tern_codec *codec, uint32_t round
                                                   worker->buffers),
                          TERN_OK);
     }
-    for (uint32_t step = 0; step < tern_ring_steps(WORKERS); step++) {
-        for (uint32_t i = 0; i < WORKERS; i++) {
+    for (uint32_t step = 0; step < tern_ring_steps(worker_count); step++) {
+        for (uint32_t i = 0; i < worker_count; i++) {
             assert_int_equal(tern_ring_exchange_make(&workers[i].exchange), TERN_OK);
         }
-        size_t lens[WORKERS];
-        for (uint32_t i = 0; i < WORKERS; i++) {
-            const uint32_t next = (i + 1) % WORKERS;
+        size_t lens[WORKERS_MOST];
+        for (uint32_t i = 0; i < worker_count; i++) {
+            const uint32_t next = (i + 1) % worker_count;
             lens[next] = workers[i].exchange.out_len;
             sent += lens[next];
             memcpy(workers[next].exchange.in, workers[i].exchange.out, lens[next]);
         }
-        for (uint32_t i = 0; i < WORKERS; i++) {
+        for (uint32_t i = 0; i < worker_count; i++) {
             const enum tern_result result = tern_ring_exchange_take(&workers[i].exchange, lens[i]);
             assert_true(result == TERN_OK || result == TERN_AGAIN);
         }
     }
-    for (uint32_t i = 0; i < WORKERS; i++) {
+    for (uint32_t i = 0; i < worker_count; i++) {
         free(workers[i].buffers[0]);
         free(workers[i].buffers[1]);
     }
@@ -160,56 +165,68 @@ static float learn(const char *spec, bool in_a_ring, uint32_t rounds, double *ra
     size_t sent = 0;
     assert_int_equal(tern_codec_parse(spec, &codec, NULL), TERN_OK);
     tern_model_init_weights(&model, 1, weights);
-    for (uint32_t i = 0; i < WORKERS; i++) {
+    for (uint32_t i = 0; i < worker_count; i++) {
         memset(workers[i].values, 0, sizeof workers[i].values);
     }
     for (uint32_t round = 1; round <= rounds; round++) {
-        for (uint32_t i = 0; i < WORKERS; i++) {
+        for (uint32_t i = 0; i < worker_count; i++) {
             train(&workers[i], i, round);
         }
         sent +=
             in_a_ring ? add_up_round_a_ring(&codec, round) : add_up_at_aggregator(&codec, round);
         for (uint32_t j = 0; j < model.count; j++) {
-            weights[j] += RATE * sums[0][j] / (float)WORKERS;
+            weights[j] += RATE * sums[0][j] / (float)worker_count;
         }
         const bool keeps = tern_codec_entry(codec.id)->feedback != TERN_FEEDBACK_NONE;
-        for (uint32_t i = 0; i < WORKERS && !keeps; i++) {
+        for (uint32_t i = 0; i < worker_count && !keeps; i++) {
             memset(workers[i].values, 0, sizeof workers[i].values);
         }
     }
     const struct tern_trainer trainer = tern_builtin_trainer_port(&workers[0].trainer);
     assert_int_equal(trainer.evaluate(trainer.ctx, weights, model.count, &result), TERN_OK);
     // A ring sends 2(N-1) model's worth among N workers, and an aggregator gets N.
-    const double models = in_a_ring ? 2.0 * (WORKERS - 1) : WORKERS;
+    const double models = in_a_ring ? 2.0 * (worker_count - 1) : worker_count;
     *ratio = (double)sent / (models * 4.0 * model.count * rounds);
     return result.accuracy;
 }
 
-static void a_ring_learns_what_an_aggregator_does(void **state)
+static void compare(uint32_t count, uint32_t rounds)
 {
-    (void)state;
     static const char *const specs[] = {
         "float32", "inceptionn:bound=10", "inceptionn:bound=6", "int8", "3lc:s=1", "density:p=0.1",
         "onebit"};
-    const uint32_t rounds = 200;
-    open_task("mlp:24-32-8", "sensors:train=2000,test=1000,devices=50,seed=1");
+    open_task(count, "mlp:24-32-8", "sensors:train=2000,test=1000,devices=50,seed=1");
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         double apart_ratio = 0;
         double ring_ratio = 0;
         const float apart = learn(specs[i], false, rounds, &apart_ratio);
         const float ring = learn(specs[i], true, rounds, &ring_ratio);
-        printf("%-20s aggregator %.3f %.3f, ring %.3f %.3f\n", specs[i], (double)apart, apart_ratio,
-               (double)ring, ring_ratio);
+        printf("%u workers, %-20s aggregator %.3f %.3f, ring %.3f %.3f\n", count, specs[i],
+               (double)apart, apart_ratio, (double)ring, ring_ratio);
         assert_true(apart > 0.65F); // of 8 classes
         assert_true(fabs((double)ring - (double)apart) < 0.03);
     }
     close_task();
 }
 
+static void four_in_a_ring_learn_what_an_aggregator_does(void **state)
+{
+    (void)state;
+    compare(4, 200);
+}
+
+// Seven hops of each block on the reduce leg, where four have three.
+static void eight_in_a_ring_learn_what_an_aggregator_does(void **state)
+{
+    (void)state;
+    compare(8, 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ring_learns_what_an_aggregator_does),
+        cmocka_unit_test(four_in_a_ring_learn_what_an_aggregator_does),
+        cmocka_unit_test(eight_in_a_ring_learn_what_an_aggregator_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
