@@ -2,9 +2,12 @@
 
 #include "exchange/exchange.h"
 #include "hosted/files.h"
+#include "hosted/float_text.h"
+#include "node/terms.h"
 #include "util/bytes.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -34,6 +37,37 @@ static void make_agreement(struct ring_peer *peer)
         tern_sha256_update(&hash, &peer->peers.peers[i].group, 1);
     }
     tern_sha256_final(&hash, peer->agreement);
+}
+
+// The same for people of another peer.
+static void make_terms(struct ring_peer *peer)
+{
+    const struct tern_ring_settings *settings = peer->settings;
+    char hash[2 * TERN_SHA256_SIZE + 1];
+    char codec[TERN_CODEC_SPEC_MAX];
+    char text[TERN_RING_TERMS_MAX / 2 + TERN_RING_MEMBERS_MAX * 4];
+    size_t len = 0;
+    bool has_groups = false;
+    tern_hex_encode(peer->model.hash, TERN_SHA256_SIZE, hash);
+    tern_codec_format(&peer->codec, codec);
+    snprintf(text, sizeof text, "%s %s", settings->model, hash);
+    size_t at = tern_ring_terms_add(peer->terms, 0, "model", text);
+    at = tern_ring_terms_add(peer->terms, at, "codec", codec);
+    snprintf(text, sizeof text, "%" PRIu64, settings->seed);
+    at = tern_ring_terms_add(peer->terms, at, "seed", text);
+    at = tern_ring_terms_add(peer->terms, at, "learning_rate",
+                             tern_float_text((float)settings->learning_rate, text));
+    for (uint32_t i = 0; i < peer->peers.count; i++) {
+        has_groups |= peer->peers.peers[i].group != 0;
+    }
+    for (uint32_t i = 0; i < peer->peers.count; i++) {
+        const struct tern_ring_peer *one = &peer->peers.peers[i];
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%s", i > 0 ? " " : "", one->name);
+        if (has_groups) {
+            len += (size_t)snprintf(text + len, sizeof text - len, "/%u", one->group);
+        }
+    }
+    (void)tern_ring_terms_add(peer->terms, at, "peers", text);
 }
 
 static int read_codec(struct tern_cli *cli, struct ring_peer *peer)
@@ -112,6 +146,7 @@ int ring_peer_open(struct tern_cli *cli, struct ring_peer *peer)
             peer->settings->model);
     }
     make_agreement(peer);
+    make_terms(peer);
     return TERN_EXIT_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "cli/ring_settings.h"
 #include "codec/codec.h"
 #include "hosted/cli.h"
+#include "mesh/frame.h"
 #include "mesh/peers.h"
 #include "node/state.h"
 #include "tensor/model.h"
@@ -18,6 +19,7 @@ struct ring_peer {
     struct tern_ring_state state;
     bool is_new; // nothing was saved yet
     uint8_t agreement[TERN_SHA256_SIZE];
+    char terms[TERN_RING_TERMS_MAX + 1]; // that in words
     char state_path[300];
     int lock; // of the state directory; -1: it is looked at alone
 };

@@ -83,6 +83,7 @@ static int take_part(struct tern_cli *cli, struct ring_peer *peer, uint32_t self
         .model = &peer->model,
         .codec = &peer->codec,
         .learner = tern_ring_training_learner(training),
+        .terms = peer->terms,
         .state_path = peer->state_path,
         .seed = settings->seed,
         .rounds = settings->rounds,
@@ -128,6 +129,7 @@ static int open_mesh(struct tern_cli *cli, struct ring_peer *peer, struct tern_r
         .tls = tls,
         .limits = limits_of(peer),
         .listen = peer->settings->listen,
+        .terms = peer->terms,
         .handshake_ms = HANDSHAKE_MS,
     };
     TERN_CLI_TRY(tern_cli_check(cli, tern_ring_mesh_open(&config, &mesh, why), "%s", why));

@@ -43,6 +43,7 @@ struct tern_ring_connection {
     struct arriving in;
     struct tern_bytes sent;
     struct tern_bytes received;
+    char *terms; // NULL: none came
     char name[TERN_RING_NAME_SIZE];
     char why[TERN_RING_TLS_WHY_MAX];
 };
@@ -78,6 +79,7 @@ void tern_ring_connection_free(struct tern_ring_connection *connection)
         close(connection->fd);
         free(connection->out.bytes);
         free(connection->in.body);
+        free(connection->terms);
         free(connection);
     }
 }
@@ -104,6 +106,11 @@ void tern_ring_connection_lose(struct tern_ring_connection *connection, const ch
 const char *tern_ring_connection_name(const struct tern_ring_connection *connection)
 {
     return connection->name;
+}
+
+const char *tern_ring_connection_terms(const struct tern_ring_connection *connection)
+{
+    return connection->terms != NULL ? connection->terms : "";
 }
 
 bool tern_ring_connection_has_spoken(const struct tern_ring_connection *connection)
@@ -298,7 +305,7 @@ static bool begin_body(struct tern_ring_connection *connection)
     }
     free(in->body);
     in->body_have = 0;
-    in->body = malloc(in->head.len > 0 ? in->head.len : 1);
+    in->body = malloc((size_t)in->head.len + 1);
     if (in->body == NULL) {
         tern_ring_connection_lose(connection, "memory is short for what it sent");
         return false;
@@ -315,6 +322,20 @@ static void count_received(struct tern_ring_connection *connection)
     } else if (head->type == TERN_RING_MODEL) {
         connection->received.payload += head->len;
     }
+}
+
+// They are kept beside the frames, which are of rounds.
+static bool keep_terms(struct tern_ring_connection *connection)
+{
+    struct arriving *in = &connection->in;
+    if (connection->terms != NULL) {
+        tern_ring_connection_lose(connection, "it said twice how it is set");
+        return false;
+    }
+    in->body[in->head.len] = '\0';
+    connection->terms = (char *)in->body;
+    memset(in, 0, sizeof *in);
+    return true;
 }
 
 // Where the next bytes go, and how many.
@@ -346,6 +367,7 @@ static bool take_bytes(struct tern_ring_connection *connection, size_t len)
     if (in->is_whole) {
         connection->has_spoken = true;
         count_received(connection);
+        return in->head.type != TERN_RING_TERMS || keep_terms(connection);
     }
     return true;
 }

@@ -63,6 +63,9 @@ const struct tern_ring_head *
 tern_ring_connection_frame(const struct tern_ring_connection *connection, const uint8_t **body);
 void tern_ring_connection_take(struct tern_ring_connection *connection);
 
+// What the other end has said of how it is set, with a NUL behind it; "": nothing.
+const char *tern_ring_connection_terms(const struct tern_ring_connection *connection);
+
 // Whether a whole frame has come.
 bool tern_ring_connection_has_spoken(const struct tern_ring_connection *connection);
 

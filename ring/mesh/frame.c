@@ -43,6 +43,10 @@ static enum tern_result check_len(uint8_t type, uint32_t len, const struct tern_
         break;
     case TERN_RING_PULSE:
         break;
+    case TERN_RING_TERMS:
+        least = 1;
+        most = TERN_RING_TERMS_MAX;
+        break;
     default:
         return refuse(TERN_ERR_UNKNOWN, "a frame of a type that there is not", why);
     }

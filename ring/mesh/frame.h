@@ -14,6 +14,8 @@
 #define TERN_RING_HELLO_SIZE 68u
 #define TERN_RING_VIEW_SIZE 8u
 #define TERN_RING_BLOCK_HEAD_SIZE 4u
+#define TERN_RING_TERMS_MAX                                                                        \
+    8192u // bytes: of 64 peers with the longest names, and what else there is
 
 enum tern_ring_frame_type {
     TERN_RING_HELLO = 1, // what I hold, and that I am there
@@ -21,6 +23,7 @@ enum tern_ring_frame_type {
     TERN_RING_BLOCK = 3, // one step of an exchange
     TERN_RING_MODEL = 4, // the model, for who has an older one
     TERN_RING_PULSE = 5, // I wait or train, and live
+    TERN_RING_TERMS = 6, // first on a connection: how I am set, for people
 };
 
 struct tern_ring_head {

@@ -28,6 +28,7 @@ struct tern_ring_mesh {
     const struct tern_ring_peers *peers;
     uint32_t self;
     uint64_t handshake_ms;
+    const char *terms;
     struct tern_ring_connection_config connections;
     int listener;
     bool ends; // that others close is then as it should be
@@ -52,6 +53,7 @@ enum tern_result tern_ring_mesh_open(const struct tern_ring_mesh_config *config,
         .peers = config->peers,
         .self = config->self,
         .handshake_ms = config->handshake_ms,
+        .terms = config->terms,
         .connections =
             {.tls = config->tls,
              .limits = config->limits,
@@ -152,6 +154,8 @@ static void opened(struct tern_ring_mesh *mesh, uint32_t peer)
 {
     mesh->slots[peer].serial = ++mesh->last_serial;
     log_peer(mesh, TERN_LOG_DEBUG, "peer-connected", peer, "");
+    (void)tern_ring_connection_send(mesh->slots[peer].connection, TERN_RING_TERMS, 0, mesh->terms,
+                                    strlen(mesh->terms), NULL, 0);
 }
 
 static void dial(struct tern_ring_mesh *mesh, uint32_t peer, uint64_t now_ms)
@@ -419,6 +423,12 @@ uint64_t tern_ring_mesh_moved(const struct tern_ring_mesh *mesh, uint32_t peer)
 {
     const struct tern_ring_connection *connection = open_one(mesh, peer);
     return connection != NULL ? tern_ring_connection_moved(connection) : 0;
+}
+
+const char *tern_ring_mesh_terms(const struct tern_ring_mesh *mesh, uint32_t peer)
+{
+    const struct tern_ring_connection *connection = open_one(mesh, peer);
+    return connection != NULL ? tern_ring_connection_terms(connection) : "";
 }
 
 const char *tern_ring_mesh_why(const struct tern_ring_mesh *mesh, uint32_t peer)

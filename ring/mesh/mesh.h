@@ -20,7 +20,9 @@ struct tern_ring_mesh_config {
     uint32_t self;
     struct tern_ring_tls *tls;
     struct tern_ring_limits limits;
-    const char *listen;    // address; "" = that of the own line of peers
+    const char *listen; // address; "" = that of the own line of peers
+    const char *
+        terms; // how this peer is set, which each connection begins with; 1 to TERN_RING_TERMS_MAX bytes
     uint64_t handshake_ms; // the most that a connection may take until it is open
 };
 
@@ -61,6 +63,9 @@ uint64_t tern_ring_mesh_moved(const struct tern_ring_mesh *mesh, uint32_t peer);
 
 // Gives the connection with a peer up and says so in the log.
 void tern_ring_mesh_drop(struct tern_ring_mesh *mesh, uint32_t peer, const char *why);
+
+// How a peer that is connected is set, as it says; "" = it said nothing.
+const char *tern_ring_mesh_terms(const struct tern_ring_mesh *mesh, uint32_t peer);
 
 // Why the last connection with a peer was lost, or none came about; "" = there was no trouble.
 const char *tern_ring_mesh_why(const struct tern_ring_mesh *mesh, uint32_t peer);

@@ -2,15 +2,14 @@
 
 #include "hosted/clock.h"
 #include "hosted/log.h"
+#include "node/terms.h"
 #include "util/bytes.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #define OTHERWISE "other peers, another model, seed, codec or learning rate"
-#define MAKE_ALIKE                                                                                 \
-    "make them alike (ring.peers, model, seed, codec, learning_rate; event=started logs model "    \
-    "and codec)"
+#define MAKE_ALIKE "make ring.peers, model, seed, codec and learning_rate alike at all of them"
 #define POLL_MS 100u
 #define VISIT_MS 1000u // that a visitor may take to come in before the hellos are over
 
@@ -24,6 +23,7 @@ struct run {
     uint64_t view;      // of this peer
     uint64_t told;      // of whom the view has come
     uint64_t otherwise; // whose settings are others than this peer's, by what they said last
+    char differs[TERN_RING_MEMBERS_MAX][TERN_RING_TERMS_WHY_MAX]; // in what
     uint64_t views[TERN_RING_MEMBERS_MAX];
     uint32_t greeted[TERN_RING_MEMBERS_MAX]; // the connection that was said hello on
     struct tern_ring_hello hellos[TERN_RING_MEMBERS_MAX];
@@ -167,8 +167,20 @@ static bool is_alike(const struct run *run, const uint8_t *body)
 static void name_otherwise(const struct run *run, uint32_t peer)
 {
     char text[TERN_RING_PEER_TEXT_MAX];
-    snprintf(run->why, TERN_RING_AGREE_WHY_MAX, "%s has " OTHERWISE " than this peer: " MAKE_ALIKE,
-             tern_ring_peer_text(&run->agreement->peers->peers[peer], text));
+    snprintf(run->why, TERN_RING_AGREE_WHY_MAX,
+             "%s is set otherwise than this peer: %s; " MAKE_ALIKE,
+             tern_ring_peer_text(&run->agreement->peers->peers[peer], text), run->differs[peer]);
+}
+
+// In words, as far as it has told them.
+static void compare_terms(struct run *run, uint32_t peer)
+{
+    char *differs = run->differs[peer];
+    tern_ring_terms_compare(run->agreement->terms, tern_ring_mesh_terms(run->agreement->mesh, peer),
+                            differs);
+    if (differs[0] == '\0') {
+        snprintf(differs, TERN_RING_TERMS_WHY_MAX, "it has " OTHERWISE);
+    }
 }
 
 // One that is set otherwise: it is told what this peer is set to, as it may have overlooked that, and is from then on
@@ -179,12 +191,14 @@ static enum step refuse(struct run *run, uint32_t peer)
     tern_ring_mesh_take(agreement->mesh, peer);
     (void)say_hello(run, peer);
     agreement->refused[peer] = tern_ring_mesh_serial(agreement->mesh, peer);
+    compare_terms(run, peer);
     run->heard &= ~bit(peer);
     run->otherwise |= bit(peer);
     if (is_enough(run, all_peers(run) & ~refused(run))) {
+        char why[TERN_RING_TERMS_WHY_MAX + sizeof MAKE_ALIKE + 2];
+        snprintf(why, sizeof why, "%s; " MAKE_ALIKE, run->differs[peer]);
         tern_log(TERN_LOG_WARN, "peer-refused", "name=%s why=%s",
-                 TERN_LOG_TEXT(agreement->peers->peers[peer].name),
-                 TERN_LOG_TEXT("it has " OTHERWISE "; " MAKE_ALIKE));
+                 TERN_LOG_TEXT(agreement->peers->peers[peer].name), TERN_LOG_TEXT(why));
         return GO_ON;
     }
     name_otherwise(run, peer);
@@ -404,7 +418,7 @@ static enum tern_result name_missing(const struct run *run)
     for (uint32_t i = 0; i < agreement->peers->count; i++) {
         char text[TERN_RING_PEER_TEXT_MAX];
         const char *reason = (run->otherwise & bit(i)) != 0
-                                 ? "it has " OTHERWISE
+                                 ? run->differs[i]
                                  : tern_ring_mesh_why(agreement->mesh, i);
         if ((run->otherwise & bit(i)) != 0 && !is_enough(run, all_peers(run) & ~run->otherwise)) {
             name_otherwise(run, i);

@@ -11,7 +11,7 @@
 #include "result.h"
 #include <signal.h>
 
-#define TERN_RING_AGREE_WHY_MAX 512
+#define TERN_RING_AGREE_WHY_MAX 768
 
 // Who takes part and where this peer stands.
 struct tern_ring_members {
@@ -25,6 +25,7 @@ struct tern_ring_members {
 struct tern_ring_agreement {
     struct tern_ring_mesh *mesh;
     const struct tern_ring_peers *peers;
+    const char *terms; // how this peer is set, in words
     uint32_t self;
     uint64_t timeout_ms; // of a peer that says nothing
     uint64_t

@@ -491,6 +491,7 @@ enum tern_result tern_ring_node_run(const struct tern_ring_node_config *config,
     node->agreement = (struct tern_ring_agreement){
         .mesh = config->mesh,
         .peers = config->peers,
+        .terms = config->terms,
         .self = config->self,
         .timeout_ms = config->timeout_ms,
         .start_ms = config->start_ms,

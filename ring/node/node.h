@@ -12,7 +12,7 @@
 #include "result.h"
 #include <signal.h>
 
-#define TERN_RING_NODE_WHY_MAX 512
+#define TERN_RING_NODE_WHY_MAX 768
 
 struct tern_ring_node_config {
     const struct tern_ring_peers *peers; // all borrowed while the node runs
@@ -22,6 +22,7 @@ struct tern_ring_node_config {
     const struct tern_codec *codec;
     struct tern_ring_learner learner;
     uint8_t agreement[TERN_SHA256_SIZE]; // what all peers must have alike
+    const char *terms;                   // that in words (node/terms.h)
     const char *state_path;
     uint64_t seed;
     uint32_t rounds;         // the version at which it is over

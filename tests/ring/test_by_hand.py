@@ -10,7 +10,7 @@ import unittest
 
 from peers import PATIENCE, Ring
 
-HELLO, VIEW, BLOCK, MODEL, PULSE = range(1, 6)
+HELLO, VIEW, BLOCK, MODEL, PULSE, TERMS = range(1, 7)
 VALUES = 24 * 32 + 32 + 32 * 8 + 8
 
 
@@ -32,6 +32,7 @@ class Hand:
                 time.sleep(.05)
         plain.settimeout(PATIENCE)
         self.stream = context.wrap_socket(plain)
+        self.terms = None  # what p0 says first
 
     def send(self, kind, epoch, body=b""):
         self.stream.sendall(b"TR" + struct.pack("<BBII", 1, kind, epoch, len(body)) + body)
@@ -46,12 +47,15 @@ class Hand:
         return data
 
     def take(self, kind, epoch):
-        """The body of the next frame, but for pulses."""
+        """The body of the next frame, but for pulses and the terms that come first."""
         while True:
             start, version, found, its, length = struct.unpack("<2sBBII", self.exactly(12))
             assert (start, version) == (b"TR", 1)
             body = self.exactly(length)
-            if found != PULSE:
+            if self.terms is None:
+                assert (found, its) == (TERMS, 0), (found, its)
+                self.terms = body.decode()
+            elif found != PULSE:
                 assert (found, its) == (kind, epoch), (found, its, kind, epoch)
                 return body
 
@@ -130,6 +134,37 @@ class ByHand(unittest.TestCase):
         log = self.ring.log("p0")
         self.assertEqual(log.count("event=peer-refused name=p1 "), 1)
         self.assertNotIn("event=peer-lost", log)
+
+    def test_terms_are_as_documented(self):
+        """They come first, once, and of what differs from this end's both values are said."""
+        self.start()
+        wrong, right = self.hands
+        right.take(HELLO, 1)
+        lines = [line.split(" ", 1) for line in right.terms.splitlines()]
+        self.assertEqual([name for name, _ in lines], ["model", "codec", "seed", "learning_rate", "peers"])
+        terms = dict(lines)
+        spec, digest = terms["model"].split()
+        self.assertEqual((spec, len(bytes.fromhex(digest))), ("mlp:24-32-8", 32))
+        self.assertEqual([terms[name] for name in ("codec", "seed", "learning_rate", "peers")],
+                         ["float32", "1", "0.05", "p0 p1 p2"])
+        # One that says them twice is cut; what is no text of this kind is as nothing.
+        wrong.send(TERMS, 0, b"codec int8\n")
+        wrong.send(TERMS, 0, b"codec int8\n")
+        self.refused(wrong, "it said twice how it is set")
+        for said, why in ((b"\0codec int8\n", "it has other peers, another model, seed, codec or learning rate; make"),
+                          (b"\xff\x1b[2J codec\ncodec\ncodec \x1b[2Jint8\nseed 1\nmore 5", r"ring\.codec is \?\[2Jint8 there and float32 here; make"),
+                          (b"codec " + b"x" * 8186, r"ring\.codec is x{96}\.\.\. there and float32 here; make"),
+                          (b"model mlp:9 00\nseed 2", "ring.model is mlp:9 there and mlp:24-32-8 here; ring.seed is 2 there and 1 here; make"),
+                          (b"\n\n\n", "it has other peers, another model, seed, codec or learning rate; make")):
+            with self.subTest(said=said):
+                stranger = Hand(self.ring, "p1")
+                stranger.send(TERMS, 0, said)
+                stranger.send(HELLO, 1, bytes(32) + bytes(4) + self.model)
+                end = time.monotonic() + PATIENCE
+                while not re.search(f'event=peer-refused name=p1 why="{why}', self.ring.log("p0")):
+                    self.assertLess(time.monotonic(), end, self.ring.log("p0"))
+                    time.sleep(.05)
+                stranger.stream.close()
 
     def test_who_may_be_last_waits_no_longer_than_for_a_frame(self):
         """All rounds are done, and one peer was behind when p0 first asked: then the others may end by what p0 told them, and

@@ -12,7 +12,7 @@ import unittest
 
 from peers import PATIENCE, Ring, make_ca, make_certificate
 
-HELLO, VIEW, BLOCK, MODEL, PULSE = range(1, 6)
+HELLO, VIEW, BLOCK, MODEL, PULSE, TERMS = range(1, 7)
 
 
 def head(kind, epoch, length):
@@ -166,16 +166,22 @@ class Rings(Case):
             self.assertIn("its certificate is p1's", ring.log("p2"))
 
     def test_peers_with_other_settings_are_named(self):
-        for key, value in (("ring.model", "mlp:24-16-8"), ("ring.codec", "int8"), ("ring.learning_rate", .1),
-                           ("ring.seed", 2)):
+        for key, value, here in (("ring.model", "mlp:24-16-8", "mlp:24-32-8"), ("ring.codec", "int8", "float32"),
+                                 ("ring.learning_rate", .25, .05), ("ring.seed", 2, 1)):
             with self.subTest(key=key), Ring(2, **{"ring.timeout": "3s", "ring.start_wait": "10s"}) as ring:
                 ring.start("p0")
                 ring.start("p1", **{key: value})
                 ring.finish(code=2)
                 for name, other in (("p0", "p1"), ("p1", "p0")):
-                    self.assertIn(f"{other} (127.0.0.1:{ring.ports[int(other[1])]}) has other peers, another model, "
-                                  "seed, codec or learning rate than this peer: make them alike (ring.peers, ",
-                                  ring.log(name))
+                    there, here_ = (value, here) if name == "p0" else (here, value)
+                    self.assertIn(f"{other} (127.0.0.1:{ring.ports[int(other[1])]}) is set otherwise than this peer: "
+                                  f"{key} is {there} there and {here_} here; make ring.peers, ", ring.log(name))
+        with Ring(3, **{"ring.timeout": "3s", "ring.start_wait": "10s"}) as ring:
+            ring.write_peers("other.txt", ["p0", "p1", "x"])
+            ring.start("p0")
+            ring.start("p1", **{"ring.peers": "other.txt", "ring.seed": 3})
+            ring.finish("p0", code=1)
+            self.assertIn("ring.seed is 3 there and 1 here; ring.peers is p0 p1 x there and p0 p1 p2 here; make", ring.log("p0"))
 
     def test_one_with_other_settings_does_not_end_the_others(self):
         """Whether it is there at the start, comes later, or comes back; and it comes in once it is set as they are."""
@@ -189,11 +195,11 @@ class Rings(Case):
                 for _ in range(2):
                     ring.start("p2", **wrong)
                     ring.finish("p2", code=2)
-                    self.assertIn("seed, codec or learning rate than this peer", ring.log("p2"))
+                    self.assertIn(f"is set otherwise than this peer: {key} is ", ring.log("p2"))
                     for name in others:
                         self.wait_for_more_rounds(ring, name)
                     before, said = said, "".join(map(ring.log, others)).count(
-                        'event=peer-refused name=p2 why="it has other peers, ')
+                        f'event=peer-refused name=p2 why="{key} is {value} there and ')
                     self.assertGreater(said, before)  # whom it has not met by its end has nothing to say
                 self.assertNotIn("event=round", ring.log("p2"))
                 ring.start("p2")
@@ -242,7 +248,8 @@ class Rings(Case):
             for name in ("p0", "p1", "p2"):
                 ring.wait_for(name, "event=started")
             hostile = [head(HELLO, 1, 68)[:5], b"GET / HTTP/1.1\r\n\r\n", head(BLOCK, 1, 2**32 - 1),
-                       head(MODEL, 1, 7), head(HELLO, 1, 0), head(9, 1, 0), b"TR\x02\x01" + bytes(8),
+                       head(MODEL, 1, 7), head(HELLO, 1, 0), head(9, 1, 0), head(TERMS, 0, 0), head(TERMS, 0, 8193),
+                       2 * (head(TERMS, 0, 5) + b"\0\n \n\xff"), b"TR\x02\x01" + bytes(8),
                        head(PULSE, 1, 0) * 2000, head(VIEW, 1, 8) + bytes(8), head(BLOCK, 1, 4) + bytes(4),
                        head(HELLO, 1, 68) + bytes(68)]
             hostile += [bytes(random.randrange(256) for _ in range(random.randrange(1, 200))) for _ in range(20)]

@@ -1,0 +1,21 @@
+// What all peers of a ring must have alike, as a text that each sends once on every connection (docs/RING.md, TERMS):
+// lines of a setting's name, a space and its value. It decides nothing, which the hash of a hello does: it is there so that
+// a peer that is set otherwise is told in which setting. Pure; reentrant.
+#ifndef TERN_RING_TERMS_H
+#define TERN_RING_TERMS_H
+
+#include "mesh/frame.h"
+#include <stddef.h>
+
+#define TERN_RING_TERMS_WHY_MAX 360
+
+// Adds a line to text[0..len). Returns the new len; what does not fit is left out.
+size_t tern_ring_terms_add(char text[TERN_RING_TERMS_MAX + 1], size_t len, const char *name,
+                           const char *value);
+
+// The settings that differ, "ring.codec is int8 there and float32 here; ...": at the most that fit. theirs: what another peer
+// sent, anything up to its NUL. "" where none differs that both have.
+void tern_ring_terms_compare(const char *mine, const char *theirs,
+                             char why[TERN_RING_TERMS_WHY_MAX]);
+
+#endif
