@@ -10,11 +10,9 @@
 // as late as it is.
 #include "relay/internal.h"
 
-#include "hosted/files.h"
 #include "hosted/log.h"
 #include "merge/merge.h"
 #include "merge/stored_mean.h"
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,34 +27,17 @@
 // --- What was last said of training
 
 #define COURSE_FILE "course"
-#define COURSE 0x31435247u // "GRC1"
+#define COURSE 0x32435247u // "GRC2"
 
-// As it lies in memory; of this machine alone.
 struct course_file {
-    uint32_t format;
     uint32_t round; // below, that brings the base
     uint8_t base[TERN_SHA256_SIZE];
     struct tern_federation_course course;
 };
 
-static void course_path(const char *folder, char path[PATH_MAX])
-{
-    snprintf(path, PATH_MAX, "%s/" COURSE_FILE, folder);
-}
-
 static enum tern_result read_course(const char *folder, struct course_file *file)
 {
-    char path[PATH_MAX];
-    uint8_t *data = NULL;
-    size_t len = 0;
-    course_path(folder, path);
-    TERN_TRY(tern_file_read_regular(path, sizeof *file, &data, &len));
-    const bool whole = len == sizeof *file;
-    if (whole) {
-        memcpy(file, data, sizeof *file);
-    }
-    free(data);
-    return whole && file->format == COURSE ? TERN_OK : TERN_ERR_NOT_FOUND;
+    return tern_relay_file_read(folder, COURSE_FILE, COURSE, file, sizeof *file);
 }
 
 enum tern_result tern_relay_course(const char *folder, struct tern_federation_course *course)
@@ -83,15 +64,12 @@ static struct tern_federation_course course_of(const struct relay_below *below)
 
 static enum tern_result write_course(const struct relay_below *below, uint32_t round)
 {
-    char path[PATH_MAX];
     struct course_file file;
     memset(&file, 0, sizeof file); // also what lies between its members
-    file.format = COURSE;
     file.round = round;
     memcpy(file.base, below->base_sha256, TERN_SHA256_SIZE);
     file.course = course_of(below);
-    course_path(below->folder, path);
-    return tern_file_write(path, &file, sizeof file, 0600);
+    return tern_relay_file_write(below->folder, COURSE_FILE, COURSE, &file, sizeof file);
 }
 
 // --- What the rounds below are

@@ -31,6 +31,18 @@ TERN_MUST_USE enum tern_result tern_relay_records_bound(struct relay_records *re
                                                         uint32_t newest);
 struct tern_store tern_relay_records_port(struct relay_records *records);
 
+// --- Small files beside those (files.c)
+
+#define RELAY_FILE_MAX 512u
+
+// data: len bytes without padding that is not set. format: says of what. Errors of tern_file_write()
+TERN_MUST_USE enum tern_result tern_relay_file_write(const char *folder, const char *name,
+                                                     uint32_t format, const void *data, size_t len);
+// TERN_ERR_NOT_FOUND  it is not there, of another format, or damaged; *data is then unchanged
+TERN_MUST_USE enum tern_result tern_relay_file_read(const char *folder, const char *name,
+                                                    uint32_t format, void *data, size_t len);
+void tern_relay_file_remove(const char *folder, const char *name);
+
 // --- Rounds below (below.c)
 
 struct relay_below {

@@ -3,79 +3,45 @@
 #include "relay/internal.h"
 
 #include "hosted/clock.h"
-#include "hosted/files.h"
 #include "hosted/log.h"
 #include "util/utf8.h"
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LINK_FILE "silent"
 #define LINK 0x314c5247u // "GRL1"
 
-// As it lies in memory; of this machine alone.
 struct link_file {
-    uint32_t format;
+    uint64_t silent_ms;
     uint32_t error;
     int32_t status;
-    uint32_t unused;
-    uint64_t silent_ms;
     char why[sizeof((struct tern_service_above *)NULL)->why];
 };
 
-static void link_path(const char *folder, char path[PATH_MAX])
-{
-    snprintf(path, PATH_MAX, "%s/" LINK_FILE, folder);
-}
-
-static bool is_whole(const struct link_file *file)
-{
-    return file->format == LINK && file->silent_ms != 0 && file->error < TERN_RESULT_COUNT &&
-           file->status >= 0 && file->status <= 999 &&
-           memchr(file->why, '\0', sizeof file->why) != NULL;
-}
-
 void tern_relay_link_look(const char *folder, struct tern_service_above *above)
 {
-    char path[PATH_MAX];
     struct link_file file;
-    uint8_t *data = NULL;
-    size_t len = 0;
     *above = (struct tern_service_above){.is_known = true};
-    link_path(folder, path);
-    if (tern_file_read_regular(path, sizeof file, &data, &len) != TERN_OK) {
-        return;
+    if (tern_relay_file_read(folder, LINK_FILE, LINK, &file, sizeof file) == TERN_OK) {
+        above->silent_ms = file.silent_ms;
+        above->error = (enum tern_result)file.error;
+        above->status = file.status;
+        memcpy(above->why, file.why, sizeof above->why);
     }
-    if (len == sizeof file) {
-        memcpy(&file, data, sizeof file);
-        if (is_whole(&file)) {
-            above->silent_ms = file.silent_ms;
-            above->error = (enum tern_result)file.error;
-            above->status = file.status;
-            memcpy(above->why, file.why, sizeof above->why);
-            tern_utf8_show(above->why, strlen(above->why));
-        }
-    }
-    free(data);
 }
 
 // Nothing depends on it: a file that cannot be written leaves `status` without this line.
 static void keep(const struct tern_relay *relay)
 {
     const struct tern_service_above *above = &relay->above;
-    char path[PATH_MAX];
     struct link_file file;
     memset(&file, 0, sizeof file); // also what lies behind the NUL
-    file.format = LINK;
     file.error = (uint32_t)above->error;
     file.status = above->status;
     file.silent_ms = above->silent_ms;
     snprintf(file.why, sizeof file.why, "%s", above->why);
-    link_path(relay->config.folder, path);
-    (void)!tern_file_write(path, &file, sizeof file, 0600);
+    (void)!tern_relay_file_write(relay->config.folder, LINK_FILE, LINK, &file, sizeof file);
 }
 
 void tern_relay_link_begin(struct tern_relay *relay)
@@ -88,15 +54,13 @@ void tern_relay_link_answered(struct tern_relay *relay)
 {
     struct tern_service_above *above = &relay->above;
     const uint64_t silent_ms = above->silent_ms;
-    char path[PATH_MAX];
     if (relay->below.service == NULL) {
         return; // it is only joining
     }
     *above = (struct tern_service_above){.is_known = true, .answered_ms = tern_unix_ms()};
     tern_service_set_above(relay->below.service, above);
     if (silent_ms != 0) {
-        link_path(relay->config.folder, path);
-        (void)unlink(path);
+        tern_relay_file_remove(relay->config.folder, LINK_FILE);
         tern_log(TERN_LOG_INFO, "above-answers", "server=%s after_s=%" PRIu64,
                  TERN_LOG_TEXT(relay->config.server),
                  above->answered_ms > silent_ms ? (above->answered_ms - silent_ms) / 1000 : 0);

@@ -337,6 +337,19 @@ def test_damaged():
         one.log_line("event=gateway-record-damaged")
         expect_progress(above, "with a damaged record", 2)
         check(above.json("ledger")[0]["finding"] == "lost", "the aggregator above does not see that a buffer was lost")
+        # Nor is a start held up by what was last said of training, or by when the aggregator above was silent.
+        above.kill()
+        one.log_line("event=above-unreachable")
+        one.kill(signal.SIGTERM)
+        for name in ("course", "silent"):
+            file = one.state / "above" / name
+            check(file.exists(), f"there is no file {name}: the test misses its point")
+            data = file.read_bytes()
+            file.write_bytes(data[:4] + b"\xff" * (len(data) - 4))
+        above.start()
+        one.start()
+        check(one.json("status")["gateway"]["answers"] is True, "a damaged file was believed")
+        expect_progress(above, "with damaged files beside the record", 2)
 
 
 # --- The aggregator above does not answer
