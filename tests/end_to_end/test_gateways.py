@@ -22,6 +22,7 @@ from authority import Authority
 from conservation import BLOCK, PROGRAM, Fleet, check_client, expect_progress, newest_version
 from harness import BIN, LONG, PATIENCE, SANITIZED, Aggregator, Gateway, Workspace, check, main, run
 from nodes import port_to_keep
+from spoiling_proxy import SpoilingProxy
 
 DEVICES = 3
 EXAMPLES = [5, 10, 40, 1, 7, 20, 13]  # of the seven devices
@@ -437,6 +438,41 @@ def test_silent():
         check(findings(one, (0,))["above"]["health"] == "good", "it answers again, and doctor says no")
 
 
+# --- What comes from above is anything
+
+SPOILED_S = 60 if LONG else 12
+
+
+def test_spoiled():
+    """Answers of the aggregator above that are damaged, or lies: the gateway lives, its records stay readable, and it goes on
+    with the first that are good. (What a lie said was given back may count twice: who lies is the one that counts.)"""
+    seed = int(os.environ.get("TERN_SPOIL_SEED", "1"))
+    with Workspace() as workspace:
+        above = federation(workspace, 1, 100000)
+        proxy = SpoilingProxy(workspace, above.port, seed)
+        proxy.spoiling = False
+        one = gateway(workspace, above, "gateway0", 2, "3lc:s=1.5", port=proxy.port)
+        Fleet(workspace, one, 2).start_all()
+        expect_progress(above, "at first", 2)
+        proxy.spoiling = True
+        end = time.monotonic() + SPOILED_S
+        while time.monotonic() < end:
+            time.sleep(.5)
+            if one.process.poll() is not None:
+                # It may be told that it is revoked, or that all is over; then it says so.
+                check(one.process.returncode == 3, f"seed {seed}: the gateway ended with {one.process.returncode}")
+                one.start()
+        check(proxy.spoiled > 5, f"only {proxy.spoiled} answers were spoiled")
+        proxy.spoiling = False
+        one.kill(signal.SIGTERM)
+        check(one.process.returncode in (0, 3, 5), f"seed {seed}: it ended with {one.process.returncode}")
+        book(one)
+        one.verb("verify")
+        one.start()
+        expect_progress(above, f"seed {seed}: once answers are good", 3)
+        print(f"{proxy.spoiled} answers from above were spoiled, {proxy.passed} were not")
+
+
 # --- The link's TLS
 
 def join(above, state, code, **settings):
@@ -605,6 +641,7 @@ def test():
     test_levels()
     test_silent()
     test_tls()
+    test_spoiled()
     test_counts()
     test_misfits()
     test_walkthrough()
