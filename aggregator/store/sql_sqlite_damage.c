@@ -27,7 +27,7 @@ enum tern_result tern_sqlite_check(struct tern_sql *sql)
 
 enum tern_result tern_sqlite_quick_check(struct tern_sql *sql)
 {
-    return check_by(sql, "PRAGMA tern_sqlite_quick_check(1)");
+    return check_by(sql, "PRAGMA quick_check(1)");
 }
 
 #define STEPS_BETWEEN_LOOKS 10000 // of SQLite's machine, some milliseconds
