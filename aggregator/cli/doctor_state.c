@@ -1,4 +1,5 @@
 #include "cli/doctor_checks.h"
+#include "cli/gateway.h"
 #include "cli/permissions.h"
 #include "cli/tls_files.h"
 
@@ -128,9 +129,13 @@ bool tern_doctor_state(struct tern_doctor *doctor)
     if (stat(path, &status) != 0) {
         const bool is_missing = errno == ENOENT;
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, STATE,
-                          is_missing ? "name it by --config or --state, or make a new federation: "
-                                       "`tern-aggregator init`"
-                                     : "run this verb, as every other, as the user of the service",
+                          is_missing && tern_gateway_is_one(doctor->cli)
+                              ? "`tern-aggregator join CODE` did not come to its end; again, it "
+                                "goes on"
+                          : is_missing
+                              ? "name it by --config or --state, or make a new federation: "
+                                "`tern-aggregator init`"
+                              : "run this verb, as every other, as the user of the service",
                           "there is no federation in %s: %s", folder, strerror(errno));
         return false;
     }

@@ -30,6 +30,18 @@ int tern_gateway_check(struct tern_cli *cli)
         " in its state directory: leave store.url empty");
 }
 
+int tern_gateway_check_joined(const struct tern_cli *cli)
+{
+    char path[PATH_MAX];
+    tern_state_path(cli, TERN_STATE_DATABASE, path);
+    return access(path, F_OK) == 0
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_CONFIG,
+                               "join has not come to its end in %s: tern-aggregator join CODE goes "
+                               "on there",
+                               tern_state_settings(cli)->federation_state);
+}
+
 int tern_gateway_open(struct tern_cli *cli, int *lock, struct tern_relay **relay)
 {
     static char folder[PATH_MAX]; // borrowed by the relay

@@ -14,6 +14,9 @@ bool tern_gateway_is_one(const struct tern_cli *cli);
 // Refuses settings that no gateway can have. Returns the exit code.
 int tern_gateway_check(struct tern_cli *cli);
 
+// Refuses a state directory in which join has not come to its end. Returns the exit code.
+int tern_gateway_check_joined(const struct tern_cli *cli);
+
 // Takes the state directory (tern_state_lock()) and opens the client above, by the settings. *lock: the caller's to
 // close, where it is not -1. Returns the exit code.
 int tern_gateway_open(struct tern_cli *cli, int *lock, struct tern_relay **relay);

@@ -610,6 +610,7 @@ int tern_cli_relay(struct tern_cli *cli)
             "the aggregator above",
             tern_state_settings(cli)->federation_state);
     }
+    TERN_CLI_TRY(tern_gateway_check_joined(cli));
     TERN_CLI_TRY(tern_gateway_open(cli, &lock, &relay));
     return serve(cli, relay, lock);
 }

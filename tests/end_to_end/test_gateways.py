@@ -17,6 +17,7 @@ import sqlite3
 import struct
 import subprocess
 import time
+from types import SimpleNamespace
 
 from authority import Authority
 from conservation import BLOCK, PROGRAM, Fleet, check_client, expect_progress, newest_version
@@ -500,6 +501,10 @@ def test_tls():
                                 ({"key": "a"}, "relay.certificate and relay.key go together")):
             exit_code, said = join(above, state, code, **settings)
             check(exit_code != 0 and words in said and "client.c" not in said, f"{settings}: {said}")
+        cut = SimpleNamespace(config=workspace.path / "cut.ini")
+        cut.config.write_text(f"[federation]\nstate = {state}\n[relay]\nserver = {above.url}\nca = {above.ca}\n")
+        fails(cut, "relay", f"join has not come to its end in {state}: tern-aggregator join CODE")
+        fails(cut, "doctor", "`tern-aggregator join CODE` did not come to its end")
         check(join(above, state, code)[0] == 0, "the code is used up, or what failed stands in the way")
         # It shows a certificate of its own where it is asked for one.
         above.kill(signal.SIGTERM)
