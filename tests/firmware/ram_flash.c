@@ -23,14 +23,13 @@ static bool loses_power(struct ram_flash *flash)
     return flash->power_off;
 }
 
-// Where the power goes, every bit that would have changed does or does not.
-static void change(struct ram_flash *flash, uint32_t at, uint8_t to)
+// The power goes: every bit that would have changed does or does not.
+static void tear(struct ram_flash *flash, uint32_t at, uint8_t to)
 {
     uint8_t *byte = &flash->bytes[at];
-    uint8_t done = 0xff;
-    if (flash->power_off) {
-        done = flash->cut == CUT_TORN ? random_byte(flash) : flash->cut == CUT_AFTER ? 0xff : 0;
-    }
+    const uint8_t done = flash->cut == CUT_TORN    ? random_byte(flash)
+                         : flash->cut == CUT_AFTER ? 0xff
+                                                   : 0;
     *byte = (uint8_t)((*byte & ~done) | (to & done));
 }
 
@@ -58,12 +57,15 @@ static enum tern_result program_unit(struct ram_flash *flash, uint32_t at, const
 {
     assert_true(flash->erased[at]);
     flash->erased[at] = false;
-    const bool cut = loses_power(flash);
-    for (uint32_t i = 0; i < flash->port.program_size; i++) {
-        change(flash, at + i, src[i]);
+    if (!loses_power(flash)) {
+        memcpy(flash->bytes + at, src, flash->port.program_size);
+        return TERN_OK;
     }
-    flash->erased[at] = cut && reads_as_erased(flash, at);
-    return cut ? TERN_ERR_IO : TERN_OK;
+    for (uint32_t i = 0; i < flash->port.program_size; i++) {
+        tear(flash, at + i, src[i]);
+    }
+    flash->erased[at] = reads_as_erased(flash, at);
+    return TERN_ERR_IO;
 }
 
 static enum tern_result program(void *ctx, uint32_t offset, const void *src, size_t len)
@@ -88,13 +90,17 @@ static enum tern_result erase(void *ctx, uint32_t offset)
     if (flash->power_off) {
         return TERN_ERR_IO;
     }
-    const bool cut = loses_power(flash);
     flash->wear[offset / BLOCK]++;
-    for (uint32_t i = 0; i < BLOCK; i++) {
-        change(flash, offset + i, 0xff);
-        flash->erased[offset + i] = !cut;
+    if (!loses_power(flash)) {
+        memset(flash->bytes + offset, 0xff, BLOCK);
+        memset(flash->erased + offset, true, BLOCK);
+        return TERN_OK;
     }
-    return cut ? TERN_ERR_IO : TERN_OK;
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        tear(flash, offset + i, 0xff);
+        flash->erased[offset + i] = false;
+    }
+    return TERN_ERR_IO;
 }
 
 void ram_flash_init(struct ram_flash *flash, uint32_t program_size, uint8_t filled_with)

@@ -15,6 +15,8 @@
 
 #define RECORD_MAX 6000
 #define SAVES 40
+#define TURN 12                   // saves in which each record has its turn
+#define USED 65536                // bytes of the flash that records of these sizes take
 #define EVERY (SANITIZED ? 7 : 1) // the power is cut at each unit, or each seventh
 
 static const uint32_t sizes[TERN_RECORD_COUNT] = {141, 1700, RECORD_MAX, 20, 500, 300};
@@ -37,19 +39,24 @@ static size_t length_of(uint32_t number)
     return sizes[record] - (record == TERN_RECORD_UPLOAD ? number * 977 % 5000 : number % 3);
 }
 
-static void contents_of(uint32_t number, uint8_t *dst)
+// Other bytes for each number: a piece of one sequence.
+static const uint8_t *contents_of(uint32_t number)
 {
-    uint32_t state = number * 2654435761u;
-    for (size_t i = 0; i < length_of(number); i++) {
+    static uint8_t sequence[RECORD_MAX + 64 * 1009];
+    static bool made;
+    uint32_t state = 2654435761u;
+    for (size_t i = 0; i < sizeof sequence && !made; i++) {
         state = state * 1664525u + 1013904223u;
-        dst[i] = (uint8_t)(state >> 24);
+        sequence[i] = (uint8_t)(state >> 24);
     }
+    made = true;
+    assert_true(number < 64);
+    return sequence + (size_t)number * 1009;
 }
 
 static enum tern_result save_number(uint32_t number)
 {
-    uint8_t contents[RECORD_MAX];
-    contents_of(number, contents);
+    const uint8_t *contents = contents_of(number);
     const size_t len = length_of(number);
     const size_t head = number % 13 < len ? number % 13 : len;
     const struct tern_store_part parts[] = {{contents, head}, {contents + head, len - head}};
@@ -63,7 +70,6 @@ static enum tern_result save_number(uint32_t number)
 
 static bool holds(enum tern_record record, uint32_t number)
 {
-    uint8_t expected[RECORD_MAX];
     uint8_t found[RECORD_MAX];
     size_t len = 0;
     const struct tern_store port = tern_flash_store_port(&store);
@@ -71,9 +77,8 @@ static bool holds(enum tern_record record, uint32_t number)
     if (number == 0 || result != TERN_OK || len != length_of(number)) {
         return number == 0 && result == TERN_ERR_NOT_FOUND;
     }
-    contents_of(number, expected);
     assert_int_equal(port.load(port.ctx, record, 0, found, len, &len), TERN_OK);
-    return memcmp(found, expected, len) == 0;
+    return memcmp(found, contents_of(number), len) == 0;
 }
 
 static void check_all(void)
@@ -115,37 +120,87 @@ static uint32_t save_until_cut(uint32_t from, uint32_t end)
     return end;
 }
 
-// Everything saved before is there at first, and a second cut, some work later, changes that not.
-static bool cut_and_go_on(uint32_t program_size, uint64_t cut_at, enum ram_flash_cut cut)
+// All of it at one moment, to come back to.
+struct moment {
+    struct ram_flash flash;
+    struct tern_flash_store store;
+    uint32_t held[TERN_RECORD_COUNT];
+};
+
+static void copy_flash(struct ram_flash *to, const struct ram_flash *from)
 {
-    start(program_size, 0xff);
+    memcpy(to->bytes, from->bytes, USED);
+    memcpy(to->erased, from->erased, USED * sizeof from->erased[0]);
+    memcpy(to->wear, from->wear, sizeof from->wear);
+    to->port = from->port;
+    to->work = from->work;
+    to->cut_at = from->cut_at;
+    to->power_off = from->power_off;
+    to->random = from->random;
+}
+
+static void keep(struct moment *moment)
+{
+    copy_flash(&moment->flash, &flash);
+    moment->store = store;
+    memcpy(moment->held, held, sizeof held);
+}
+
+static void go_back(const struct moment *moment)
+{
+    copy_flash(&flash, &moment->flash);
+    store = moment->store;
+    memcpy(held, moment->held, sizeof held);
+}
+
+// The piece of work `cut_at` is within this save. Everything saved before is there at first, and a second cut, some work
+// later, changes that not.
+static void cut_and_go_on(uint32_t number, uint64_t cut_at, enum ram_flash_cut cut)
+{
     flash.random = cut_at;
     flash.cut_at = cut_at;
     flash.cut = cut;
-    uint32_t number = save_until_cut(1, SAVES);
-    if (number == SAVES) {
-        return false;
-    }
+    assert_int_equal(save_until_cut(number, number + 1), number);
     restart_and_check(number);
     flash.cut_at = flash.work + 1 + cut_at * 7919 % 500;
-    number = save_until_cut(number, SAVES);
-    if (number < SAVES) {
+    const uint32_t end = number + TURN;
+    number = save_until_cut(number, end);
+    if (number < end) {
         restart_and_check(number);
     }
     ram_flash_power_on(&flash);
-    assert_int_equal(save_until_cut(number, SAVES + 10), SAVES + 10);
+    assert_int_equal(save_until_cut(number, end + TURN), end + TURN);
     check_all();
-    return true;
+}
+
+// After a save that was left as it is, each piece of work of the next one, or each step-th, is tried.
+static void try_everywhere(uint32_t program_size, uint64_t step, enum ram_flash_cut cut,
+                           void (*try_at)(uint32_t number, uint64_t at, enum ram_flash_cut cut))
+{
+    static struct moment before;
+    static struct moment after;
+    uint64_t at = 1;
+    start(program_size, 0xff);
+    for (int i = 0; i < TERN_RECORD_COUNT; i++) {
+        assert_true(store.records[i].start + 2 * store.records[i].size <= USED);
+    }
+    for (uint32_t number = 1; number < SAVES; number++) {
+        keep(&before);
+        assert_int_equal(save_number(number), TERN_OK);
+        keep(&after);
+        for (; at <= after.flash.work; at += step) {
+            go_back(&before);
+            try_at(number, at, cut);
+        }
+        go_back(&after);
+    }
+    assert_true(at > 500);
 }
 
 static void cut_everywhere(uint32_t program_size, uint64_t step)
 {
     for (int cut = 0; cut < CUT_KINDS; cut++) {
-        uint64_t at = 1;
-        while (cut_and_go_on(program_size, at, (enum ram_flash_cut)cut)) {
-            at += step;
-        }
-        assert_true(at > 500);
+        try_everywhere(program_size, step, (enum ram_flash_cut)cut, cut_and_go_on);
     }
 }
 
@@ -167,25 +222,26 @@ static void power_cut_at_units_of_1(void **state)
     cut_everywhere(1, 61 * EVERY);
 }
 
+static void fail_and_go_on(uint32_t number, uint64_t at, enum ram_flash_cut cut)
+{
+    (void)cut; // each in turn
+    flash.cut_at = at;
+    flash.cut = (enum ram_flash_cut)(at % CUT_KINDS);
+    assert_int_equal(save_until_cut(number, number + 1), number);
+    ram_flash_power_on(&flash);
+    check_all();
+    assert_int_equal(save_until_cut(number, number + TURN), number + TURN);
+    check_all();
+    assert_int_equal(tern_flash_store_open(&store, &flash.port, sizes), TERN_OK);
+    check_all();
+}
+
 // As when programming fails and the device goes on: what was saved before is there, and the next
 // save works, wherever the failed one got to.
 static void a_save_that_failed_is_not_built_upon(void **state)
 {
     (void)state;
-    bool was_cut = true;
-    for (uint64_t at = 1; was_cut; at += EVERY) {
-        start(64, 0xff);
-        flash.cut_at = at;
-        flash.cut = (enum ram_flash_cut)(at % CUT_KINDS);
-        const uint32_t number = save_until_cut(1, SAVES);
-        was_cut = number < SAVES;
-        ram_flash_power_on(&flash);
-        check_all();
-        assert_int_equal(save_until_cut(number, SAVES), SAVES);
-        check_all();
-        assert_int_equal(tern_flash_store_open(&store, &flash.port, sizes), TERN_OK);
-        check_all();
-    }
+    try_everywhere(64, EVERY, CUT_BEFORE, fail_and_go_on);
 }
 
 static void small_records_are_appended(void **state)
