@@ -17,8 +17,11 @@ CLIENTS, ROUNDS = 6, 12
 DATA = "data.source=digits:train=600,test=100,size=16,seed=1"
 
 
-# The deadline: whoever is there reports long before it, on a slow machine, too.
-def federation(workspace, rounds=ROUNDS, cohort=CLIENTS, quorum=1, deadline="2s",
+# Whoever is there reports long before it, also where eight other tests run: who does not, is late, and no outcome is certain.
+DEADLINE_S = 6
+
+
+def federation(workspace, rounds=ROUNDS, cohort=CLIENTS, quorum=1, deadline=f"{DEADLINE_S}s",
                codec="3lc:s=1", **train):
     return Aggregator(workspace, {
         "federation": {"model": "softmax:256-10", "seed": 5},
@@ -93,12 +96,12 @@ def lateness():
     """Steps that take longer than the window: those devices' updates never count."""
     with Workspace() as workspace:
         aggregator = federation(workspace, rounds=4)
-        result = fleet(aggregator, "fleet.speed=0.5", "fleet.speed_spread=1000", "fleet.seed=6",
+        result = fleet(aggregator, f"fleet.speed={1 / DEADLINE_S}", "fleet.speed_spread=1000", "fleet.seed=6",
                        "round.rounds=4")
         rounds = participated(result)
         in_time = [client for client, done in rounds.items() if done]
         check(0 < len(in_time) < CLIENTS, f"rounds by client: {rounds}")
-        check(max(result["record_device_ms"]) <= 2000, f"{result['record_device_ms']}")
+        check(max(result["record_device_ms"]) <= 1000 * DEADLINE_S, f"{result['record_device_ms']}")
         check(all(done in ([], [1, 2, 3, 4]) for done in rounds.values()), f"{rounds}")
 
 
@@ -229,14 +232,8 @@ def budgets():
 
 
 def test():
-    speeds()
-    lateness()
-    absences()
-    missing()
-    missing_more_than_a_quorum()
-    diverging()
-    budgets()
-    stuck()
+    for part in (speeds, lateness, absences, missing, missing_more_than_a_quorum, diverging, budgets, stuck):
+        part()
     refused_because("fleet.away", BIN / "tern-fleet", "run", "--set", DATA, "--set",
                     "fleet.server=https://127.0.0.1:1", "--set", "fleet.join_code=x", "--set",
                     "fleet.away=7:60")
