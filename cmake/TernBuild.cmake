@@ -109,7 +109,8 @@ endfunction()
 # tern_test_program().
 #
 # Labels that mean something: "threaded", it has threads, so that the thread sanitizer runs it, too;
-# "long", it takes a minute under a sanitizer, which then runs it with ./tern test --long only; "kernel",
+# "long", it takes a minute under a sanitizer, which then runs it with ./tern test --long only; "waits", it
+# waits for most of its time, so that ./tern test runs it beside those that compute; "kernel",
 # it needs what user-mode emulation does not pass on, such as TCP_INFO.
 function(tern_test name)
   cmake_parse_arguments(T "ALONE" "TIMEOUT" "LIBS;LABELS" ${ARGN})

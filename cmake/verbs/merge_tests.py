@@ -1,5 +1,7 @@
 """Writes one CTestTestfile.cmake that holds the tests of several builds, so that one ctest runs and
-counts them all. usage: merge_tests.py OUT_DIR NAME:BUILD_DIR:CTEST_OPTIONS...
+counts them all, and resources.json, by which it runs so many at a time of those that wait more than they
+compute (label "waits") and of the others. usage: merge_tests.py OUT_DIR WAITING COMPUTING
+NAME:BUILD_DIR:CTEST_OPTIONS...
 A test of the build named release keeps its name; another build's is NAME.test. Names of fixtures
 and of other tests, which are per build, get the same prefix. Only a build named release keeps the
 times that its tests are allowed."""
@@ -39,9 +41,10 @@ def tests_of(build_dir, options):
 def properties_of(test, times):
     properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
     properties["TIMEOUT"] = times * properties.get("TIMEOUT", DEFAULT_TIMEOUT)
-    # What may take longest begins first, so that no long test is left alone at the end, after those that
-    # say that they wait more than they compute (COST): the others run beside them.
-    properties["COST"] = properties.get("COST") or properties["TIMEOUT"]
+    # What may take longest begins first, so that no long test is left alone at the end. Those that wait have places
+    # of their own: they neither keep a core idle nor are begun last.
+    properties["COST"] = properties["TIMEOUT"]
+    properties["RESOURCE_GROUPS"] = "waits:1" if "waits" in properties.get("LABELS", []) else "computes:1"
     return properties
 
 
@@ -54,7 +57,12 @@ def lines_of(test, prefix):
         yield "set_tests_properties(%s PROPERTIES %s %s)" % (name, key, quoted(value_text(value)))
 
 
-def main(out_dir, variants):
+def resources(**slots):
+    return {"version": {"major": 1, "minor": 0},
+            "local": [{name: [{"id": "0", "slots": int(count)}] for name, count in slots.items()}]}
+
+
+def main(out_dir, waiting, computing, *variants):
     lines = []
     for variant in variants:
         name, build_dir, options = variant.split(":", 2)
@@ -64,6 +72,7 @@ def main(out_dir, variants):
                 sys.exit("%s: test %s has no program; was it built?" % (name, test["name"]))
             lines += lines_of(test, prefix)
     pathlib.Path(out_dir, "CTestTestfile.cmake").write_text("\n".join(lines) + "\n")
+    pathlib.Path(out_dir, "resources.json").write_text(json.dumps(resources(waits=waiting, computes=computing)))
 
 
-main(sys.argv[1], sys.argv[2:])
+main(*sys.argv[1:])

@@ -150,14 +150,15 @@ run_tests() { # SKIPS AGAIN VARIANT... -- CTEST-OPTION...
     done
     shift
     mkdir -p "$all"
-    python3 "$TERN_ROOT/cmake/verbs/merge_tests.py" "$all" "${variants[@]}" ||
+    # Of those that compute, six more than there are cores: most wait for a program of another now and then.
+    local waiting=6 computing=$(($(cores) + 6))
+    python3 "$TERN_ROOT/cmake/verbs/merge_tests.py" "$all" "$waiting" "$computing" "${variants[@]}" ||
         fail "the tests could not be listed"
     say "tests"
     local status=0
     export TSAN_OPTIONS="suppressions=$TERN_ROOT/tests/tsan.supp${TSAN_OPTIONS:+ $TSAN_OPTIONS}"
-    # Six more than there are cores: most wait for a program or a timer of another.
-    ctest --test-dir "$all" -j "$(($(cores) + 6))" --output-on-failure --no-tests=error "$@" \
-        --output-log "$all/log.txt" || status=$?
+    ctest --test-dir "$all" -j $((waiting + computing)) --resource-spec-file "$all/resources.json" --output-on-failure \
+        --no-tests=error "$@" --output-log "$all/log.txt" || status=$?
     if [ "$skips" = no ] && grep -qE '\*\*\*(Skipped|Not Run)' "$all/log.txt"; then
         fail "tests were skipped (named above), and --no-skips does not allow that"
     fi

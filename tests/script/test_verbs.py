@@ -174,13 +174,36 @@ class Merge(unittest.TestCase):
                 'set_tests_properties(check PROPERTIES LABELS "lint")\n'
                 'add_test(skipped "/bin/sh" "-c" "exit 77")\n'
                 'set_tests_properties(skipped PROPERTIES SKIP_RETURN_CODE 77)\n')
-            subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all",
+            subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all", "1", "1",
                             f"release:{folder}/one:", f"asan:{folder}/two:-LE lint"], check=True)
             done = subprocess.run(["ctest", "--test-dir", folder / "all"], capture_output=True,
                                   text=True)
             self.assertIn("100% tests passed, 0 tests failed out of 4", done.stdout)
             self.assertIn("asan.skipped", done.stdout)
             self.assertIn("***Skipped", done.stdout)
+
+    def test_what_waits_has_places_of_its_own(self):
+        """Beside each other: one that computes and one that waits, but not two that wait."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            for build in ("one", "all"):
+                (folder / build).mkdir()
+            # Each leaves a file while it runs, and ends once it has seen the other's, or in vain.
+            meets = ('touch {0}/$1; for i in 1 2 3 4 5 6 7 8 9 10; do [ -e {0}/$2 ] && sleep 0.3 && exit 0; sleep 0.1; done;'
+                     ' rm {0}/$1; exit 1').format(folder)
+            for labels, code in (("computes", 0), ("waits", 8)):
+                (folder / "one" / "CTestTestfile.cmake").write_text(
+                    f'add_test(a "/bin/sh" "-c" [=[{meets}]=] "sh" "a" "b")\n'
+                    f'add_test(b "/bin/sh" "-c" [=[{meets}]=] "sh" "b" "a")\n'
+                    f'set_tests_properties(a PROPERTIES LABELS "waits")\n'
+                    f'set_tests_properties(b PROPERTIES LABELS "{labels}")\n')
+                subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all", "1", "1",
+                                f"release:{folder}/one:"], check=True)
+                done = subprocess.run(["ctest", "-j2", "--test-dir", folder / "all", "--resource-spec-file",
+                                       folder / "all" / "resources.json"], capture_output=True, text=True)
+                self.assertEqual(done.returncode, code, done.stdout)
+                for name in ("a", "b"):
+                    (folder / name).unlink(missing_ok=True)
 
     def test_what_may_take_longest_begins_first(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -189,15 +212,13 @@ class Merge(unittest.TestCase):
                 (folder / build).mkdir()
             (folder / "one" / "CTestTestfile.cmake").write_text(
                 'add_test(short "/bin/true")\nadd_test(long "/bin/true")\n'
-                'add_test(waiting "/bin/true")\n'
-                'set_tests_properties(short PROPERTIES TIMEOUT "7")\n'
-                'set_tests_properties(waiting PROPERTIES TIMEOUT "7" COST "4000")\n')
-            subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all",
+                'set_tests_properties(short PROPERTIES TIMEOUT "7")\n')
+            subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all", "1", "1",
                             f"release:{folder}/one:"], check=True)
             done = subprocess.run(["ctest", "-j2", "--test-dir", folder / "all"],
                                   capture_output=True, text=True)
             begun = [line.split()[-1] for line in done.stdout.splitlines() if "Start " in line]
-            self.assertEqual(begun, ["waiting", "long", "short"])
+            self.assertEqual(begun, ["long", "short"])
 
     def test_sanitizers_have_three_times_as_long(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -207,7 +228,7 @@ class Merge(unittest.TestCase):
                 (folder / build / "CTestTestfile.cmake").write_text(
                     'add_test(limited "/bin/true")\nadd_test(free "/bin/true")\n'
                     'set_tests_properties(limited PROPERTIES TIMEOUT "7")\n')
-            subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all",
+            subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all", "1", "1",
                             f"release:{folder}/one:", f"asan:{folder}/two:"], check=True)
             listing = subprocess.run(
                 ["ctest", "--test-dir", folder / "all", "--show-only=json-v1"],
