@@ -231,9 +231,10 @@ cross_machine() { # ARCH VARIANT
     printf '%s=%s%s\n' "$1-$2" "$dir/$2/bin" "$emulator"
 }
 
-# This machine's programs against, and together with, those of the architectures.
+# This machine's programs against, and together with, those of the architectures: one of these beside the other, as each
+# waits for one program at a time.
 cross_compare() { # VARIANT ARCH...
-    local variant=$1 machines arch kind kinds=(codecs federation)
+    local variant=$1 machines arch kind kinds=(codecs federation) logs=$TERN_BUILD/cross failed=() running=()
     shift
     [ "$variant" = dynamic ] || kinds+=(memory)
     machines=("native=$TERN_BUILD/bin")
@@ -242,11 +243,16 @@ cross_compare() { # VARIANT ARCH...
     done
     build_variant release tern-aggregator tern-client tern-codec
     for kind in "${kinds[@]}"; do
-        say "$kind ($*)"
         TERN_BIN_DIR=$TERN_BUILD/bin timeout 1800 /usr/bin/python3 -B \
-            "$TERN_ROOT/tests/cross/test_$kind.py" "${machines[@]}" ||
-            fail "tests/cross/test_$kind.py failed for $*"
+            "$TERN_ROOT/tests/cross/test_$kind.py" "${machines[@]}" >"$logs/$kind.log" 2>&1 &
+        running+=("$!")
     done
+    for kind in "${!kinds[@]}"; do
+        wait "${running[kind]}" || failed+=("tests/cross/test_${kinds[kind]}.py")
+        say "${kinds[kind]} ($*)"
+        cat "$logs/${kinds[kind]}.log"
+    done
+    [ ${#failed[@]} -eq 0 ] || fail "${failed[*]} failed for $*"
 }
 
 # What a light client keeps of TLS between its processes. Its handshakes are told from each other by
