@@ -3,7 +3,7 @@
 help_firmware() {
     cat <<'END_HELP'
 usage: ./tern firmware [--board an385|an386|all] [--libc newlib|picolibc|all] [--tls ecdsa|psk|both|all]
-                       [--error-buffer float32|int8] [--save] [--all] [--test]
+                       [--error-buffer float32|int8] [--save] [--all] [--prepare|--test]
 
 Builds the client for microcontrollers: shared, client, firmware_port, mbedTLS, lwIP and nanopb, by
 arm-none-eabi-gcc -Os, with the linker held to the whole budget of flash and RAM. Prints how much of
@@ -19,6 +19,7 @@ both each part takes, against firmware_port/sizes.json. The images are build/fir
   --test    builds two images that have each board, C library and kind of TLS once, and the programs,
             runs them together in QEMU (tests/firmware), and prints what codecs cost, against
             lab/bench/firmware/codec_cost.json
+  --prepare builds the images of --test, for later
   --all     every image: all boards, libraries and kinds of TLS, one more for both kinds and one for
             int8. With --test all tests, too: those of networks that fail, and of power cuts
 
@@ -122,6 +123,7 @@ verb_firmware() {
     while [ $# -gt 0 ]; do
         case $1 in
         --test) tests=yes ;;
+        --prepare) tests=prepare ;;
         --all) all=yes boards=all libcs=all kinds=all without=none ;;
         --save) sizes=save ;;
         --board | --libc | --tls | --error-buffer) [ $# -gt 1 ] || usage_error "firmware: $1 needs a value" ;;
@@ -145,7 +147,7 @@ verb_firmware() {
     mapfile -t images < <(all_images "$boards" "$libcs" "$kinds" "$storage")
     case $all,$tests in
     yes,*) images+=("an385 newlib both float32" "an385 newlib ecdsa int8") ;;
-    no,yes) images=("an385 newlib ecdsa float32" "an386 picolibc psk float32") ;;
+    no,yes | no,prepare) images=("an385 newlib ecdsa float32" "an386 picolibc psk float32") ;;
     esac
     verb_setup build test firmware
     for name in $FIRMWARE_SOURCES; do
