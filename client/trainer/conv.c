@@ -1,4 +1,4 @@
-#include "trainer/gemm.h"
+#include "tensor/gemm.h"
 #include "trainer/network.h"
 #include <string.h>
 

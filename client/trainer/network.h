@@ -10,6 +10,7 @@
 #include "build.h"
 #include "data/dataset.h"
 #include "tensor/model.h"
+#include "util/arena.h"
 #include <stdbool.h>
 
 #ifdef __cplusplus
@@ -72,19 +73,6 @@ static inline bool tern_network_tells_numbers(const struct tern_network *network
 {
     return TERN_LOSSES && tern_network_loss(network) != TERN_LOSS_CROSS_ENTROPY;
 }
-
-#define TERN_ARENA_ALIGNMENT 64u // of every part, relative to the start of the memory
-
-// Hands out parts of the caller's memory. With memory NULL it only counts.
-struct tern_arena {
-    uint8_t *memory;
-    size_t size;
-    size_t used; // may pass size: the caller checks once, at the end
-};
-
-// The next count * each bytes, aligned for any vector when memory is; NULL when counting or when
-// they do not fit. A sum beyond size_t leaves `used` at its largest value.
-void *tern_arena_take(struct tern_arena *arena, size_t count, size_t each);
 
 // Reads the layers from the model's tensors and checks them against the shape of the examples.
 // TERN_ERR_MODEL_MISMATCH  the tensors are no such network, or the data has other features, more

@@ -1,5 +1,5 @@
 // Every kernel gives the bits of three plain loops, for sizes that end in every kind of remainder.
-#include "trainer/gemm.h"
+#include "tensor/gemm.h"
 #include "util/prng.h"
 #include <setjmp.h>
 #include <stdarg.h>

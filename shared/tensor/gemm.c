@@ -1,4 +1,4 @@
-#include "trainer/gemm.h"
+#include "tensor/gemm.h"
 #include "build.h"
 #include <string.h>
 
@@ -101,7 +101,7 @@ void tern_gemm_portable(size_t rows, size_t columns, size_t depth, struct tern_m
     gemm(1, rows, columns, depth, a, b, b_stride, c, c_stride);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && __STDC_HOSTED__
 // Without "fma": a fused product would round once where other machines round twice.
 __attribute__((target("avx2"))) static void gemm_avx2(size_t rows, size_t columns, size_t depth,
                                                       struct tern_matrix a, const float *b,
