@@ -16,8 +16,8 @@
 //  - Server momentum: with acc <= (1 - beta) K, |m| <= K stays true from round to round, also when
 //    beta changes between them: beta K + (1 - beta) K = K. What the clients' lag takes off m only
 //    makes it smaller.
-//  - Epochs of T iterates, whose last round moves the model back to their mean: it is at most T / 2 moves of
-//    the others away, so that round's move is at most T times the largest mean of updates.
+//  - Epochs of T iterates, T at most 10^6, whose last round moves the model back to their mean: that is at most
+//    T / 2 of the others' moves away, and 2 N (1 + T / 2) is below K.
 //  - Adaptive steps: m is a mean of means, below K. v saturates at SQUARE_MAX, whose root times K
 //    is far from anything, and m / (sqrt(v) + tau) is cut off at K.
 //  - Medians and trimmed means lie between the values that came in: below N.

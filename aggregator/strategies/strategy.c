@@ -167,8 +167,6 @@ double tern_strategy_norm_max(const struct tern_strategy_rule *rule)
     double beta = (double)rule->parameters[TERN_STRATEGY_SERVER_MOMENTUM];
     double steps_gain = bound_scale(rule, TERN_UPDATE_LOCAL_STEPS_MAX / (1.0 - rho));
     double gain = tern_strategy_normalises(rule) ? steps_gain : 1.0;
-    double epoch = (double)rule->parameters[TERN_STRATEGY_EPOCH_STEPS];
-    gain = epoch > 0.0 ? epoch : gain;
     double norm = TERN_MOVE_MAX / 2.0 * (1.0 - beta) / gain;
     return norm < TERN_UPDATE_NORM_MAX ? norm : TERN_UPDATE_NORM_MAX;
 }

@@ -20,13 +20,16 @@ static int set_up(void **state)
     return 0;
 }
 
+// Before anything is fetched for it.
 static void expect_refused(enum tern_result result)
 {
     struct tern_client_event trouble;
     const size_t before = world.trainings;
+    const size_t tasks = world_count_events(&world, TERN_EVENT_TASK);
     run_until(TERN_EVENT_TROUBLE, &trouble);
     assert_int_equal(trouble.result, result);
     assert_int_equal(world.trainings, before);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_TASK), tasks);
 }
 
 static void without_memory_there_is_no_such_task(void **state)

@@ -665,6 +665,24 @@ static void test_lost_anchor(void **state)
     do_round_of(T + 1, 3);
 }
 
+// Nor does it wait where fewer than its quorum are left.
+static void test_most_lost_anchors(void **state)
+{
+    (void)state;
+    start("float32");
+    do_round_of(1, 3);
+    do_round_of(2, 3);
+    for (uint32_t c = 1; c < 3; c++) {
+        parties[c].records[TERN_RECORD_ANCHOR].saved = false;
+        boot(&parties[c]);
+        run(&parties[c], 3);
+    }
+    for (uint32_t round = 3; round < T; round++) {
+        do_round_of(round, 1);
+    }
+    do_round_of(T, 3);
+}
+
 // What was given back of a late update was measured from elsewhere: it goes into no later one.
 static void test_late(void **state)
 {
@@ -820,6 +838,7 @@ int main(void)
         cmocka_unit_test(test_power_cuts),
         cmocka_unit_test_teardown(test_joining, teardown),
         cmocka_unit_test_teardown(test_lost_anchor, teardown),
+        cmocka_unit_test_teardown(test_most_lost_anchors, teardown),
         cmocka_unit_test_teardown(test_late, teardown),
         cmocka_unit_test_teardown(test_damaged_anchor, teardown),
         cmocka_unit_test_teardown(test_nobody_holds_it, teardown),

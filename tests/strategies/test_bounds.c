@@ -151,8 +151,8 @@ static void test_epochs(void **state)
         }
         assert_true(fabs((double)run.global[0] / ((double)most * 0.5 * (steps - 1)) - 1.0) < 1e-4);
     }
-    run.rule.parameters[TERN_STRATEGY_EPOCH_STEPS] = 1e6F;
-    assert_true(tern_strategy_norm_max(&run.rule) <= TERN_MOVE_MAX / 2e6);
+    const double longest = tern_strategy_parameter_table[TERN_STRATEGY_EPOCH_STEPS].most;
+    assert_true(2.0 * TERN_UPDATE_NORM_MAX * (1.0 + longest / 2.0) <= TERN_MOVE_MAX);
 }
 
 // The limit is the usual one unless momenta multiply what comes in.
