@@ -1,5 +1,6 @@
-// Whether a sanitizer watches this build: 1 or 0. Tests of thousands of trials, which take several
-// times longer then, make fewer of them; the release build makes them all.
+// Whether a sanitizer watches this build: 1 or 0; and whether tests of thousands of trials make fewer of them: under a
+// sanitizer, and for a processor that is emulated (tests/CMakeLists.txt), which both take several times longer. The
+// release build makes them all.
 #ifndef TERN_TEST_SANITIZED_H
 #define TERN_TEST_SANITIZED_H
 
@@ -7,6 +8,12 @@
 #define SANITIZED 1
 #else
 #define SANITIZED 0
+#endif
+
+#ifdef TERN_EMULATED
+#define FEWER_TRIALS 1
+#else
+#define FEWER_TRIALS SANITIZED
 #endif
 
 #endif

@@ -235,7 +235,7 @@ static void test_the_cheapest_of_all_ways(void **state)
     uint32_t kinds[3] = {0, 0, 0};
     uint32_t without = 0;
     uint32_t named = 0; // ways of deltas that are too many bytes to come inline
-    const uint32_t trials = SANITIZED ? 20000 : 200000;
+    const uint32_t trials = FEWER_TRIALS ? 20000 : 200000;
     tern_prng_init(&rng, 11, TERN_PRNG_TEST, 0, 0);
     for (uint32_t trial = 0; trial < trials; trial++) {
         struct world world;
