@@ -16,7 +16,7 @@
 #define RECORD_MAX 6000
 #define SAVES 40
 #define TURN 12                      // saves in which each record has its turn
-#define USED 65536                   // bytes of the flash that records of these sizes take
+#define USED (RAM_FLASH_SIZE / 8)    // bytes that records of these sizes take at most
 #define EVERY (FEWER_TRIALS ? 7 : 1) // the power is cut at each unit, or each seventh
 
 static const uint32_t sizes[TERN_RECORD_COUNT] = {141, 1700, RECORD_MAX, 20, 500, 300};
