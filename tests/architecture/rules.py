@@ -103,6 +103,7 @@ RULES = {
     # What measures Tern; nothing of Tern itself knows it.
     "lab/fleet/": (["shared/", "client/"], OS),
     "lab/codec/": (["shared/"], OS),
+    "lab/lgc/": (["shared/", "client/"], OS),
     "lab/bench/": (["shared/", "client/", "aggregator/", "firmware_port/", "lab/"], OS),
     "tests/": (["shared/", "client/", "aggregator/", "ring/", "firmware_port/", "lab/"], OS),
     "firmware_port/": (PURE_SHARED + CLIENT_CORE +
