@@ -4,7 +4,7 @@ help_bench() {
     cat <<'END'
 usage: ./tern bench [--json FILE] [--beside BUILD]
                     [codec|protocol|participation|load|crowd|rounds|large|link|size|replicas|updates|autoencoder|papers|
-                     qsvrg|gateways]...
+                     qsvrg|lgc|gateways]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
 fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
@@ -37,10 +37,13 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
              TERN_DATA_DIR likewise, takes ten minutes, and runs only when asked for
   papers     what four papers claim of their schemes beside the same quantities here, as a table in markdown; by
              configs/experiments/papers.ini, and by qsvrg where that has not run; needs TERN_DATA_DIR, takes ten
-             minutes and those of qsvrg, and runs only when asked for
+             minutes and those of qsvrg, and runs only when asked for; the row on LGC is of build/bench/lgc.json, where that
+             is there
   qsvrg      QSVRG beside QSGD on strongly convex tasks whose optimum is known: how far from it each of BENCH_EPOCHS
              (12) epochs ends, and bits, beside what the theorem promises; a table in markdown, and a picture,
              build/bench/qsvrg.svg; BENCH_TABLES (even uneven classes); takes a quarter of an hour, only when asked for
+  lgc        learned gradient compression beside Tern's codecs, on a small CNN and on a model of 5.3 million values
+             (BENCH_TASKS, "cnn large"); needs TERN_DATA_DIR likewise, takes half an hour, only when asked for
   gateways   bytes on the metered link of 5 sites with 10 devices each, directly and behind gateways, over
              BENCH_ROUNDS (60) rounds, and accuracies; needs TERN_DATA_DIR likewise, only when asked for
 
@@ -179,6 +182,8 @@ bench_autoencoder() { # OUT
 # The gradient that codecs are tried on, and the runs, are of the same federation.
 bench_papers() { # OUT
     local runs=$TERN_BUILD/bench/papers-runs.json rate=0.1 convex=$TERN_BUILD/bench/qsvrg.json
+    local lgc=$TERN_BUILD/bench/lgc.json
+    [ -e "$lgc" ] || lgc=
     need_fashion papers
     [ -e "$convex" ] || bench_qsvrg "$convex"
     TERN_SKIP_BUILD=1 "$TERN_ROOT/tern" experiment "$TERN_ROOT/configs/experiments/papers.ini" \
@@ -192,7 +197,7 @@ bench_papers() { # OUT
         >"$EXPERIMENT_DIR/papers.log"
     python3 -B "$TERN_ROOT/lab/bench/papers.py" "$TERN_BUILD/bin/tern-codec" \
         "$EXPERIMENT_DIR/papers/state/tern.db" "$runs" "$convex" --count "${BENCH_SEGMENTS%%,*}" --rate "$rate" \
-        --json "$1"
+        ${lgc:+--lgc "$lgc"} --json "$1"
     clean_experiment
 }
 
@@ -219,6 +224,16 @@ bench_qsvrg() { # OUT
     "$(debian_python)" -B "$TERN_ROOT/lab/bench/qsvrg.py" report "$made" --json "$1" \
         --svg "$TERN_BUILD/bench/qsvrg.svg"
     clean_experiment
+}
+
+bench_lgc() { # OUT
+    local tasks=() task
+    need_fashion lgc
+    for task in ${BENCH_TASKS:-cnn large}; do
+        tasks+=(--task "$task")
+    done
+    python3 -B "$TERN_ROOT/lab/bench/lgc.py" "$TERN_BUILD/bench-bin/bench-lgc" \
+        "idx:$TERN_DATA_DIR,mean=0.286,std=0.353" "${tasks[@]}" --json "$1" || fail "a scheme could not be measured"
 }
 
 bench_protocol() { # OUT

@@ -1,11 +1,11 @@
 """What four papers claim of their schemes, and what Tern measures of the same quantity.
 
-    papers.py TERN_CODEC STATE_DB RUNS.json QSVRG.json --count N --rate R [--json OUT]
+    papers.py TERN_CODEC STATE_DB RUNS.json QSVRG.json --count N --rate R [--lgc LGC.json] [--json OUT]
 
 STATE_DB is of a run with float32 updates after every step at the rate R: the largest tensor of its newest update,
 of N values, over R is the gradient that codecs are tried on. RUNS.json is of configs/experiments/papers.ini, QSVRG.json of
-`./tern bench qsvrg`. Prints a table in markdown, with one row for each claim; the paper, its section, and why the figures differ
-stand beside it.
+`./tern bench qsvrg`, LGC.json of `./tern bench lgc`. Prints a table in markdown, with one row for each claim; the paper, its section,
+and why the figures differ stand beside it.
 """
 import argparse
 import json
@@ -23,10 +23,11 @@ WHOLE = 1 << 28  # a bucket of all values
 
 
 class Measured:
-    """Of a gradient: what a codec makes of it. Of runs: bits and accuracy. Of convex tasks: figures by name."""
+    """Of a gradient: what a codec makes of it. Of runs: bits and accuracy. Of convex tasks: figures by name. Of LGC: what
+    lgc.py measured, or None."""
 
-    def __init__(self, program, values, rows, convex):
-        self.program, self.values, self.convex = program, values, convex
+    def __init__(self, program, values, rows, convex, lgc=None):
+        self.program, self.values, self.convex, self.lgc = program, values, convex, lgc
         self.count = os.path.getsize(values) // 4
         self.rows = {row["label"]: row for row in rows}
 
@@ -115,6 +116,17 @@ def sparse_baselines(m):
         ("Sparse GD", "sparse 0.1 % up"), ("dgc", "dgc 0.1 % up")))
 
 
+def lgc_with_a_server(m):
+    if m.lgc is None:
+        return None
+    task = m.lgc["large"]
+    row = task["lgc, server"]
+    coded = row["phases"]["coded"]
+    return "%.0f and %.0f times in coded rounds; %.1f in all, with the autoencoder; %+.1f points" % (
+        32 / coded["leader_bits_up"], 32 / coded["follower_bits_up"], 32 / (row["bits_up"] + row["bits_autoencoder"]),
+        100 * (row["accuracy"] - task["float32"]["accuracy"]))
+
+
 # Scheme, where the paper says it, what it says, in which measure; what measures it here; why they differ.
 CLAIMS = [
     ("3LC, s = 1", "3LC, table 2", "0.81 bits a value both ways: 39 times less traffic", traffic_of_3lc,
@@ -143,7 +155,7 @@ CLAIMS = [
     ("INCEPTIONN in hardware", "INCEPTIONN, section VI", "8 values each cycle at 100 MHz, 10 GbE", None,
      "[HARDWARE.md](HARDWARE.md): cells and clock of ours"),
     ("LGC", "LGC, table VI", "8,095 times fewer bytes for the leader, 17,000 for the others, -0.18 points (ResNet-101)",
-     None, "no codec of Tern's yet; the next row is what it is compared with"),
+     lgc_with_a_server, "100 steps; of the large model below. The paper's ratio is without indices ([LGC.md](LGC.md))"),
     ("Sparse GD and DGC, 0.1 %", "LGC, table VI", "1,000 times, -1.00 and +0.12 points (ResNet-101)", sparse_baselines,
      "indices count here, and the first 60 rounds of dgc, which send more; a tenth of the steps"),
 ]
@@ -194,15 +206,20 @@ def main():
     parser.add_argument("convex")
     parser.add_argument("--count", type=int, required=True, help="values of the largest tensor")
     parser.add_argument("--rate", type=float, required=True, help="learning rate of the run")
+    parser.add_argument("--lgc", help="figures of lgc.py; without them its row is not measured")
     parser.add_argument("--json")
     options = parser.parse_args()
+    lgc = None
+    if options.lgc:
+        with open(options.lgc, encoding="utf-8") as file:
+            lgc = json.load(file)
     with open(options.runs, encoding="utf-8") as file:
         runs = json.load(file)["rows"]
     with open(options.convex, encoding="utf-8") as file:
         convex = json.load(file)
     with tempfile.TemporaryDirectory() as folder:
         values = write_gradient(options.program, options.state, options.count, options.rate, folder)
-        rows = table(Measured(options.program, values, runs, convex))
+        rows = table(Measured(options.program, values, runs, convex, lgc))
     print("\n".join(markdown(rows)))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:

@@ -48,7 +48,10 @@ class Papers(unittest.TestCase):
         convex = {"qsvrg_even_mean_rate": 0.2, "qsvrg_even_worst_rate": 0.25, "qsvrg_even_bits_counted": 300,
                   "qsvrg_even_bits_bound": 400, "qsvrg_classes_mean_rate": 0.1, "qsvrg_classes_worst_rate": 0.5,
                   "qsvrg_classes_bits_counted": 100, "qsvrg_classes_bits_bound": 200}
-        cls.measured = papers.Measured(str(CODEC), path, rows, convex)
+        lgc = {"float32": {"accuracy": 0.75},
+               "lgc, server": {"accuracy": 0.5, "bits_up": 3.0, "bits_autoencoder": 1.0,
+                               "phases": {"coded": {"leader_bits_up": 0.5, "follower_bits_up": 0.25}}}}
+        cls.measured = papers.Measured(str(CODEC), path, rows, convex, {"large": lgc})
         cls.rows = {row[0]: row for row in papers.table(cls.measured)}
 
     @classmethod
@@ -60,6 +63,8 @@ class Papers(unittest.TestCase):
         self.assertEqual(self.rows["QSGD, 4 bit, buckets of 512"][3], "-25.00 points")
         self.assertEqual(self.rows["QSVRG"][3], "0.10 to 0.20, at worst 0.50; 0.50 to 0.75 of the bits")
         self.assertIn("16 times, -25.0 points", self.rows["Sparse GD and DGC, 0.1 %"][3])
+        self.assertEqual(self.rows["LGC"][3],
+                         "64 and 128 times in coded rounds; 8.0 in all, with the autoencoder; -25.0 points")
 
     def test_qsgd_keeps_its_bounds(self):
         coded = self.measured.coded(papers.spec_qsgd(200)) # the root of COUNT
@@ -82,7 +87,8 @@ class Papers(unittest.TestCase):
                 asked.add(label)
                 return super().points(label)
 
-        papers.table(Asking(str(CODEC), self.measured.values, list(self.measured.rows.values()), self.measured.convex))
+        papers.table(Asking(str(CODEC), self.measured.values, list(self.measured.rows.values()), self.measured.convex,
+                            self.measured.lgc))
         self.assertEqual(asked | {"float32"}, set(labels()))
 
     def test_the_document_has_every_claim(self):
