@@ -445,13 +445,12 @@ static bool are_alike(const struct tern_ring_members *members)
 static enum tern_result run(struct node *node)
 {
     const struct tern_ring_node_config *config = node->config;
-    bool was_over = false;
     for (;; node->agreement.epoch++) {
         const bool is_over = node->state->version >= config->rounds;
         // Others may have ended by what this peer told them before it had heard of all: they do not come back.
-        const bool may_be_last = was_over && config->timeout_ms < config->start_ms;
+        const bool may_be_last =
+            is_over && node->agreement.has_started && config->timeout_ms < config->start_ms;
         node->agreement.start_ms = may_be_last ? config->timeout_ms : config->start_ms;
-        was_over = is_over;
         enum tern_result result = agree(node);
         if (is_over && result == TERN_ERR_BUSY) {
             tern_log(TERN_LOG_WARN, "end-alone", "why=%s", TERN_LOG_TEXT(node->why));

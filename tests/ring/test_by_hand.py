@@ -192,6 +192,29 @@ class ByHand(unittest.TestCase):
         for hand in self.hands:
             hand.take(HELLO, 3)
             hand.stream.close()
+        self.waits_no_longer_than_for_a_frame()
+
+    def test_who_had_the_last_round_with_others_does_not_wait_for_those_who_end(self):
+        """All are alike, and the others, who have p0's view, end before theirs has come."""
+        self.ring.values |= {"ring.timeout": "2s", "ring.start_wait": "10m"}
+        model = struct.pack("<IIII", 1, 0, 1, 1) + struct.pack(f"<{VALUES}f", *[.5] * VALUES)
+        digest = hashlib.sha256(model).digest()
+        self.start()
+        self.hello(1, 1, digest)
+        for hand in self.hands:
+            hand.take(HELLO, 1)
+            hand.take(VIEW, 1)
+        self.views(1, 7)
+        self.hands[1].send(MODEL, 1, model)
+        self.ring.wait_for("p0", "event=model-fetched")
+        self.hello(2, 1, digest)
+        for hand in self.hands:
+            hand.take(HELLO, 2)
+            hand.take(VIEW, 2)
+            hand.stream.close()
+        self.waits_no_longer_than_for_a_frame()
+
+    def waits_no_longer_than_for_a_frame(self):
         end = time.monotonic() + PATIENCE
         while not (waits := re.search('event=waits for="p1, p2" until_s=(\\d+)',
                                       self.ring.log("p0").split("event=model-fetched")[1])):
