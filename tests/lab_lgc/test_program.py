@@ -89,16 +89,12 @@ class Table(unittest.TestCase):
         width = {line.count("|") for line in lgc.markdown([lgc.row("lgc", coded, plain)])}
         self.assertEqual(len(width), 1)
 
-    def test_the_document_has_schemes_that_there_are(self):
+    def test_the_document_has_every_scheme(self):
         text = (SOURCE / "docs" / "BENCHMARKS.md").read_text().split("\n## Learned gradient compression\n", 1)[1]
         rows = [line.strip("| ").split(" | ") for line in text.split("\n## ", 1)[0].splitlines() if line.startswith("| ")]
         names = [name for name, _, _ in lgc.schemes(lgc.TASKS["cnn"])]
-        told = [row[0] for row in rows if row[0] != "---"]
-        tables = [table.split("\n") for table in "\n".join(told).split("scheme\n")[1:]]
-        self.assertEqual(len(tables), len(lgc.TASKS))
-        for table in tables:
-            self.assertEqual([name for name in names if name in table], [name for name in table if name])
-            self.assertIn("lgc, server", table)
+        told = [row[0] for row in rows if row[0] not in ("scheme", "---")]
+        self.assertEqual(told, names * len(lgc.TASKS))
         self.assertIn(next(iter(lgc.markdown([]))), text)
 
     def test_every_scheme_is_one_that_the_program_knows(self):
