@@ -20,9 +20,10 @@ struct tern_leader_watch {
     char database[PATH_MAX];
     uint32_t node;
     struct tern_db *db; // of the thread, as all down to lock; NULL: there is no connection yet
-    uint32_t silent; // the number of the one that led, and was silent, at the last look; 0 = none
-    uint32_t ended;  // that was told so last
-    bool has_failed; // to end it, and that was said
+    uint32_t silent;   // the number of the one that led, and was silent, at the last look; 0 = none
+    uint32_t ended;    // that was told so last
+    bool has_failed;   // to end it, and that was said
+    bool is_unreached; // the database, which was said
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -38,7 +39,12 @@ struct tern_leader_watch {
 static enum tern_result connect(struct tern_leader_watch *watch)
 {
     char why[256];
-    TERN_TRY(tern_db_open_hurried(watch->database, &watch->db, why));
+    enum tern_result opened = tern_db_open_hurried(watch->database, &watch->db, why);
+    if (opened != TERN_OK && !watch->is_unreached) {
+        tern_log(TERN_LOG_WARN, "leader-not-watched", "detail=%s", TERN_LOG_TEXT(why));
+    }
+    watch->is_unreached = opened != TERN_OK;
+    TERN_TRY(opened);
     const enum tern_result result = tern_db_belong(watch->db, watch->node);
     if (result != TERN_OK) {
         tern_db_close(watch->db);

@@ -30,24 +30,29 @@ static void say_status(const struct tern_service_facts *facts, char text[256])
     }
 }
 
-void tern_manager_tell(struct tern_manager *manager)
+bool tern_manager_lives(struct tern_manager *manager)
 {
-    struct tern_service_facts facts;
-    char text[256];
     const uint64_t service_turns = tern_service_turns(manager->service);
     const uint64_t server_turns = tern_http_turns(manager->server);
     const bool lives =
         service_turns != manager->service_turns && server_turns != manager->server_turns;
+    if (lives) {
+        manager->service_turns = service_turns;
+        manager->server_turns = server_turns;
+    }
+    return lives;
+}
+
+void tern_manager_tell(struct tern_manager *manager)
+{
+    struct tern_service_facts facts;
+    char text[256];
     if (!tern_notify_is_wanted()) {
         return;
     }
     tern_service_facts(manager->service, &facts);
     say_status(&facts, text);
-    tern_notify("STATUS=%s\n%s", text, lives ? "WATCHDOG=1\n" : "");
-    if (lives) {
-        manager->service_turns = service_turns;
-        manager->server_turns = server_turns;
-    }
+    tern_notify("STATUS=%s\n%s", text, tern_manager_lives(manager) ? "WATCHDOG=1\n" : "");
 }
 
 void tern_manager_ready(struct tern_manager *manager)

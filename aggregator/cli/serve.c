@@ -53,6 +53,7 @@ struct serving {
     struct tern_service *service;
     struct tern_self_check *check;
     struct tern_http_server *server;
+    struct tern_manager manager;
     struct tern_shared_tickets *tickets; // NULL: nobody else has this database
     struct tern_leader_watch *watch;     // likewise
     struct tern_admin *admin;
@@ -488,11 +489,22 @@ static void reload_following(void *ctx)
     reload(ctx);
 }
 
+static bool lives(void *ctx)
+{
+    struct serving *serving = ctx;
+    return tern_manager_lives(&serving->manager);
+}
+
 // While another one leads; then this one does.
 static int follow(struct serving *serving)
 {
-    const struct tern_standby_ports ports = {
-        .signals = &serving->signals, .follows = true, .reload = reload_following, .ctx = serving};
+    const struct tern_standby_ports ports = {.signals = &serving->signals,
+                                             .follows = true,
+                                             .reload = reload_following,
+                                             .lives = lives,
+                                             .ctx = serving};
+    serving->manager =
+        (struct tern_manager){.service = serving->service, .server = serving->server};
     enum tern_result result = tern_db_follow(serving->db, true);
     TERN_CLI_TRY(tern_cli_check(serving->cli, result, "%s", tern_db_error(serving->db)));
     TERN_CLI_TRY(tern_standby(serving->cli, serving->db, &ports, &serving->stopped));
@@ -511,13 +523,14 @@ static int follow(struct serving *serving)
 // The certificate is looked at once a day, so that its end comes announced.
 static void wait_for_stop(struct serving *serving)
 {
-    struct tern_manager manager = {.service = serving->service, .server = serving->server};
+    serving->manager =
+        (struct tern_manager){.service = serving->service, .server = serving->server};
     const uint64_t wait_ms = tern_manager_wait_ms();
     const struct timespec wait = {.tv_sec = (time_t)(wait_ms / 1000),
                                   .tv_nsec = (long)(wait_ms % 1000 * 1000000)};
     uint64_t looked_ms = tern_monotonic_ms();
     int number = 0;
-    tern_manager_ready(&manager);
+    tern_manager_ready(&serving->manager);
     while (number != SIGTERM && number != SIGINT) {
         number = sigtimedwait(&serving->signals, NULL, &wait);
         if (number == SIGHUP) {
@@ -527,7 +540,7 @@ static void wait_for_stop(struct serving *serving)
             looked_ms = tern_monotonic_ms();
             tern_cli_log_certificate(serving->cli, serving->server);
         }
-        tern_manager_tell(&manager);
+        tern_manager_tell(&serving->manager);
     }
     tern_manager_stopping();
     tern_log(TERN_LOG_INFO, "stopping", "signal=%d", number);

@@ -222,7 +222,8 @@ static int refuse(const struct tern_cli *cli, const struct tern_db_node *leader,
         return TERN_EXIT_OK;
     }
     return tern_cli_fail(
-        cli, TERN_ERR_CONFIG,
+        cli,
+        TERN_ERR_STATE, // a code upon which systemd tries again: the one that leads may read its file yet
         "%s leads by other settings than these: %s. Rounds would come to something "
         "else when another one leads: make the settings alike in both files, and "
         "have that one read its own again (systemctl reload tern-aggregator)",

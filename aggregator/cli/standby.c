@@ -61,6 +61,12 @@ static bool find_leader(struct standby *standby, char leader[TERN_STANDBY_NAME_M
     return true;
 }
 
+static const char *alive(const struct standby *standby)
+{
+    const struct tern_standby_ports *ports = standby->ports;
+    return ports->lives == NULL || ports->lives(ports->ctx) ? "WATCHDOG=1\n" : "";
+}
+
 static void say_leader(struct standby *standby, const char *leader)
 {
     if (standby->has_said_lost) {
@@ -68,8 +74,8 @@ static void say_leader(struct standby *standby, const char *leader)
     }
     standby->has_said_lost = false;
     const bool follows = standby->ports->follows;
-    tern_notify("READY=1\nWATCHDOG=1\nSTATUS=%s: %s leads\n", follows ? "follows" : "stands by",
-                leader);
+    tern_notify("READY=1\n%sSTATUS=%s: %s leads\n", alive(standby),
+                follows ? "follows" : "stands by", leader);
     if (strcmp(leader, standby->leader) == 0) {
         return;
     }
@@ -81,7 +87,7 @@ static void say_leader(struct standby *standby, const char *leader)
 
 static void say_lost(struct standby *standby)
 {
-    tern_notify("READY=1\nWATCHDOG=1\nSTATUS=the database cannot be reached\n");
+    tern_notify("READY=1\n%sSTATUS=the database cannot be reached\n", alive(standby));
     if (!standby->has_said_lost) {
         tern_log(TERN_LOG_WARN, "store-unreachable", "detail=%s",
                  TERN_LOG_TEXT(tern_db_error(standby->db)));

@@ -7,7 +7,7 @@
 #include "store/nodes.h"
 #include <signal.h>
 
-#define TERN_STANDBY_NODES 16 // that are listed
+#define TERN_STANDBY_NODES 128 // that are listed
 
 // Of one that leads: it is dead to the others, which replace it. What it waits for of the database is no silence, and
 // its machine's or network's end takes 8 to 10 s to be noticed, too.
@@ -20,6 +20,9 @@ struct tern_standby_ports {
     bool follows;              // else it stands by
     void (*reload)(void *ctx); // at SIGHUP; NULL: that is refused
     bool (*ends)(void *ctx);   // there is nothing to wait for any more; NULL: there always is
+    bool (*lives)(
+        void *
+            ctx); // of one that follows: whether its threads go on, for systemd; NULL: there are none
     void *ctx;
 };
 

@@ -217,6 +217,16 @@ static int open_by(const struct tern_cli *cli, opener open_db, struct tern_db **
 
 int tern_state_open(const struct tern_cli *cli, struct tern_db **db)
 {
+    TERN_CLI_TRY(tern_state_open_copied(cli, db));
+    const int code = tern_state_refuse_copied(cli, *db, "; nothing was changed");
+    if (code != TERN_EXIT_OK) {
+        tern_db_close(*db);
+    }
+    return code;
+}
+
+int tern_state_open_copied(const struct tern_cli *cli, struct tern_db **db)
+{
     return open_by(cli, tern_db_open, db);
 }
 
@@ -244,7 +254,7 @@ int tern_state_refuse_copied(const struct tern_cli *cli, struct tern_db *db, con
         return TERN_EXIT_OK;
     }
     return tern_cli_fail(
-        cli, TERN_ERR_STATE,
+        cli, TERN_ERR_CONFIG,
         "%s was copied to %s (%s), and goes on there%s: name that by store.url, or "
         "federation.state. To go on with this one, which has nothing of what came "
         "since: tern-aggregator copy --forget",

@@ -52,8 +52,10 @@ int tern_state_lock(const struct tern_cli *cli, int *lock);
 // more. TERN_ERR_IO and what tern_file_write() returns
 TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *made);
 
-// Opens the database and returns the exit code.
+// Opens the database, unless it was copied, and returns the exit code.
 int tern_state_open(const struct tern_cli *cli, struct tern_db **db);
+// Likewise, one that was copied, too: for verbs that change nothing of what goes on.
+int tern_state_open_copied(const struct tern_cli *cli, struct tern_db **db);
 // Likewise, one of an older schema, too, which tern_state_upgrade() brings up to date: for who has the lock.
 int tern_state_open_older(const struct tern_cli *cli, struct tern_db **db);
 // Holds the database and brings its schema up to date, where that is older.

@@ -28,6 +28,15 @@ static uint32_t average_divisor(const struct tern_federation *federation)
     return next < most ? next : most;
 }
 
+static float learning_rate_of(const struct tern_federation *federation, uint32_t decays)
+{
+    const struct tern_federation_config *config = &federation->config;
+    return federation->epoch.is_on
+               ? federation->epoch.learning_rate
+               : tern_rate_for(&config->train.rate, federation->machine.committed + 1,
+                               config->round.rounds, decays);
+}
+
 // What the round trains and merges with, kept in its row: from here on the configuration does not
 // matter to it.
 static void fill_row(struct tern_federation *federation)
@@ -51,12 +60,8 @@ static void fill_row(struct tern_federation *federation)
     tern_codec_format(&config->downloads.codec, row->codec_down);
     row->decays = tern_rate_decays(&config->train.rate, &federation->rate, machine->committed,
                                    machine->losses.since_lowest);
-    row->learning_rate = tern_rate_for(&config->train.rate, machine->committed + 1,
-                                       config->round.rounds, row->decays);
+    row->learning_rate = learning_rate_of(federation, row->decays);
     tern_rate_opened(&federation->rate, row->decays);
-    if (federation->epoch.is_on) {
-        row->learning_rate = federation->epoch.learning_rate;
-    }
     tern_strategy_open(federation, previous);
 }
 
@@ -281,14 +286,14 @@ static uint32_t note_silent(struct tern_federation *federation, uint64_t now)
     return count;
 }
 
-// The open round begins an epoch instead of going on with one that nobody comes for any more, where others could: no
+// The open round begins an epoch, or is one of another strategy by now, instead of going on with an epoch that nobody comes for any more, where others could: no
 // update of it is in, and what a member still sends for its task of before is refused. Returns how many are drawn anew.
 static uint32_t begin_epoch_anew(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
     struct tern_db_round *row = &federation->row;
     const struct epoch before = federation->epoch;
-    if (before.step == 0 || machine->reported > 0 || !federation->config.strategy->has_epochs) {
+    if (before.step == 0 || machine->reported > 0) {
         return 0;
     }
     const uint32_t hold_it = tern_clients_drawable(federation, now);
@@ -301,7 +306,7 @@ static uint32_t begin_epoch_anew(struct tern_federation *federation, uint64_t no
         tern_round_untasked(&machine->members[i]);
     }
     tern_codec_format(tern_epoch_codec(federation), row->codec_up);
-    row->learning_rate = federation->epoch.learning_rate;
+    row->learning_rate = learning_rate_of(federation, row->decays);
     tern_strategy_open(federation, row->strategy);
     log_early_end(&before, row->round);
     machine->policy.cohort = cohort_of(federation, tern_clients_drawable(federation, now));
@@ -313,6 +318,22 @@ static uint32_t begin_epoch_anew(struct tern_federation *federation, uint64_t no
     return fresh;
 }
 
+// At a deadline of a round that goes on with an epoch, nobody else can take the place of who does not come: it is
+// committed with the updates that it has.
+static bool ends_with_what_came(struct tern_federation *federation)
+{
+    struct tern_round_machine *machine = &federation->machine;
+    if (federation->epoch.step == 0 || machine->reported == 0) {
+        return false;
+    }
+    tern_log(TERN_LOG_WARN, "round-below-quorum", "round=%u updates=%u quorum=%u advice=%s",
+             machine->round, machine->reported, machine->quorum,
+             TERN_LOG_TEXT("the other clients that hold the epoch's full gradient do not come"));
+    machine->quorum = machine->reported;
+    federation->row.quorum = machine->quorum;
+    return true;
+}
+
 static enum tern_result extend_round(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -321,6 +342,10 @@ static enum tern_result extend_round(struct tern_federation *federation, uint64_
     TERN_TRY(tern_reliability_round_ends(federation, now));
     uint32_t fresh = list_fresh(federation, tern_round_gone(machine, NULL, NULL), now);
     log_silent(machine);
+    if (fresh == 0 && ends_with_what_came(federation)) {
+        tern_closing_decide(federation);
+        return tern_db_round_put(federation->db, &federation->row);
+    }
     fresh = fresh > 0 ? fresh : begin_epoch_anew(federation, now);
     TERN_TRY(tern_round_extend(machine, federation->clients.eligible, fresh, now));
     TERN_TRY(store_replacements(federation, now));
@@ -426,7 +451,9 @@ static void need_fewer(struct tern_federation *federation)
     uint32_t able = 0;
     for (uint32_t i = 0; i < machine->member_count; i++) {
         const struct tern_member *member = &machine->members[i];
-        able += member->state != TERN_MEMBER_REPLACED && !lacks_anchor(federation, member);
+        able += member->state != TERN_MEMBER_REPLACED && !lacks_anchor(federation, member) &&
+                (member->state == TERN_MEMBER_REPORTED ||
+                 !client_of(federation, member->client)->row.revoked);
     }
     if (able > 0 && able < machine->quorum) {
         machine->quorum = able;

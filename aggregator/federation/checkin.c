@@ -180,9 +180,8 @@ static enum tern_result take_checkin(struct tern_federation *federation, uint64_
     if ((message->abilities & TERN_WIRE_REDUCES) == 0 && federation->config.strategy->has_epochs &&
         !client->row.evaluator) {
         tern_refuse(refusal, TERN_ERR_UNKNOWN,
-                    "This federation's strategy (qsvrg) builds on full gradients, which this "
-                    "client does not know or "
-                    "has no memory for; it needs a version of Tern that does.");
+                    "This federation's strategy builds on full gradients, which this client does "
+                    "not know or has no memory for; it needs a version of Tern that does.");
         return TERN_OK;
     }
     federation->counts.checkins++;

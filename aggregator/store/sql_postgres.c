@@ -103,8 +103,9 @@ static enum tern_result begin_apart(struct tern_sql *sql, bool durable)
 
 static enum tern_result begin_reading(struct tern_sql *sql)
 {
-    const struct step step = {.text = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"};
-    return begin_by(postgres_of(sql), &step, 1, NULL, 0);
+    const struct step steps[] = {{.text = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"},
+                                 {.text = "SET LOCAL idle_in_transaction_session_timeout = 0"}};
+    return begin_by(postgres_of(sql), steps, 2, NULL, 0);
 }
 
 static bool is_open(const struct tern_sql *sql)

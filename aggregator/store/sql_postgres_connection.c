@@ -11,10 +11,11 @@
 #define LEAST_VERSION 130000 // older ones get no mends any more
 
 // What the store relies on, whatever the server or the role has as its default. That a service's machine or network
-// is gone, the server finds within ten seconds, so that another one may serve.
+// is gone, the server finds within ten seconds, so that another one may serve. A transaction of a process that was stopped
+// holds the writers' lock for a minute at the most.
 #define SETTINGS                                                                                   \
     "SET client_encoding = 'UTF8'; SET client_min_messages = warning; SET lock_timeout = '5s';"    \
-    "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET jit = off;"       \
+    "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = '60s'; SET jit = off;"   \
     "SET tcp_keepalives_idle = 4; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2;"  \
     "SET tcp_user_timeout = 8000;"                                                                 \
     "SELECT set_config('synchronous_commit', 'on', false)"                                         \

@@ -107,11 +107,14 @@ enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message)
     return message->has_evaluation ? check_evaluation(&message->evaluation) : TERN_OK;
 }
 
-// The anchor is of an earlier round.
+// The anchor is of an earlier round; what is not a plain task is one step.
 static enum tern_result check_gradient(const tern_Task *task)
 {
 #if TERN_VARIANCE_REDUCTION
     CHECK_ENUM(task->gradient, _tern_Gradient_MAX);
+    if (task->gradient != tern_Gradient_GRADIENT_BATCH) {
+        TERN_TRY(check_count(task->local_steps, 1, 1));
+    }
     return task->gradient == tern_Gradient_GRADIENT_REDUCED
                ? check_count(task->anchor, 1, (uint64_t)task->round - 1)
                : check_count(task->anchor, 0, 0);

@@ -53,7 +53,7 @@ def make_certificates(directory, address="127.0.0.1"):
 
     for name in ("ca", "server"):
         openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", f"{name}.key")
-    openssl("req", "-x509", "-new", "-key", "ca.key", "-subj", "/CN=ca", "-days", "2",
+    openssl("req", "-x509", "-new", "-key", "ca.key", "-subj", "/CN=ca", "-days", "2", "-addext", "keyUsage=critical,keyCertSign,cRLSign",
             "-out", "ca.crt")
     openssl("req", "-new", "-key", "server.key", "-subj", "/CN=t", "-out", "server.csr")
     openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key",

@@ -129,9 +129,11 @@ def move(aggregator, clients, postgres, target, least, meanwhile):
 def stays_away(aggregator, target):
     """What was copied is not served, nor copied again, until that is taken back."""
     served = tern("serve", "--config", aggregator.config)
-    check(served.returncode == 1 and f"was copied to {target} (20" in served.stderr and "copy --forget" in served.stderr,
+    check(served.returncode == 2 and f"was copied to {target} (20" in served.stderr and "copy --forget" in served.stderr,
           f"what was copied is served: {served.returncode} {served.stderr}")
     refused("was copied to", target, "--config", aggregator.config)
+    coded = tern("enroll-code", "--config", aggregator.config)
+    check(coded.returncode == 2 and "nothing was changed" in coded.stderr, f"{coded.returncode} {coded.stdout} {coded.stderr}")
     aggregator.verb("copy", "--forget")
     refused("is there already", target, "--config", aggregator.config)
 

@@ -758,6 +758,42 @@ static void test_nobody_holds_it(void **state)
     leave_log();
 }
 
+// Nobody can take the place of a holder that does not come: at its deadline the round takes what it has.
+static void test_few_come(void **state)
+{
+    (void)state;
+    start("float32");
+    do_round_of(1, 3);
+    do_round_of(2, 3);
+    watch_log();
+    do_round_of(3, 1);
+    test_advance(61000);
+    do_round_of(4, 1);
+    assert_int_equal(lines_of("round-below-quorum", "round=3 updates=1 quorum=2 "), 1);
+    leave_log();
+}
+
+// A round that builds on a full gradient which nobody comes for becomes one of the strategy that is set by now.
+static void test_other_strategy(void **state)
+{
+    (void)state;
+    start("float32");
+    do_round_of(1, 3);
+    do_round_of(2, 3);
+    harness_stop(&harness);
+    harness.config.federation.strategy = &tern_strategy_fedavg;
+    harness.config.federation.min_clients = 1;
+    harness_start(&harness);
+    join(3);
+    test_advance(61000);
+    for (int i = 0; i < STEPS_MAX && parties[3].uploaded < 3; i++) {
+        run(&parties[3], 3);
+        usleep(200);
+    }
+    assert_int_equal(parties[3].uploaded, 3);
+    assert_int_equal(parties[3].task.batch_size, 1);
+}
+
 // A client that cannot do it is told, once and by name, and rounds do not wait for it.
 static void test_who_cannot(void **state)
 {
@@ -842,6 +878,8 @@ int main(void)
         cmocka_unit_test_teardown(test_late, teardown),
         cmocka_unit_test_teardown(test_damaged_anchor, teardown),
         cmocka_unit_test_teardown(test_nobody_holds_it, teardown),
+        cmocka_unit_test_teardown(test_few_come, teardown),
+        cmocka_unit_test_teardown(test_other_strategy, teardown),
         cmocka_unit_test_teardown(test_who_cannot, teardown),
         cmocka_unit_test_teardown(test_settings, teardown),
     };

@@ -414,16 +414,20 @@ static void ranges_of_a_task(void **state)
     TASK(message.task.step_ahead = 1.001f, TERN_ERR_ARGUMENT);
     TASK(message.task.step_ahead = -0.5f, TERN_ERR_ARGUMENT);
     TASK(message.task.step_ahead = NAN, TERN_ERR_NON_FINITE);
-    TASK(message.task.gradient = tern_Gradient_GRADIENT_FULL, TERN_OK);
+    TASK(message.task.gradient = tern_Gradient_GRADIENT_FULL,
+         TERN_ERR_ARGUMENT); // of several steps
+    TASK((message.task.gradient = tern_Gradient_GRADIENT_FULL, message.task.local_steps = 1),
+         TERN_OK);
     TASK(message.task.gradient = (tern_Gradient)3, TERN_ERR_ARGUMENT);
     TASK(message.task.gradient = tern_Gradient_GRADIENT_REDUCED, TERN_ERR_ARGUMENT);
-    TASK((message.task.gradient = tern_Gradient_GRADIENT_REDUCED,
+    TASK((message.task.gradient = tern_Gradient_GRADIENT_REDUCED, message.task.local_steps = 1,
           message.task.anchor = message.task.round - 1),
          TERN_OK);
-    TASK((message.task.gradient = tern_Gradient_GRADIENT_REDUCED,
+    TASK((message.task.gradient = tern_Gradient_GRADIENT_REDUCED, message.task.local_steps = 1,
           message.task.anchor = message.task.round),
          TERN_ERR_ARGUMENT);
-    TASK((message.task.gradient = tern_Gradient_GRADIENT_FULL, message.task.anchor = 1),
+    TASK((message.task.gradient = tern_Gradient_GRADIENT_FULL, message.task.local_steps = 1,
+          message.task.anchor = 1),
          TERN_ERR_ARGUMENT);
     TASK(message.finished = true, TERN_ERR_ARGUMENT);
     TASK(message.too_few_clients = true, TERN_ERR_ARGUMENT);
