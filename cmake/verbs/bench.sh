@@ -37,8 +37,8 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
              TERN_DATA_DIR likewise, takes ten minutes, and runs only when asked for
   papers     what four papers claim of their schemes beside the same quantities here, as a table in markdown; by
              configs/experiments/papers.ini, and by qsvrg where that has not run; needs TERN_DATA_DIR, takes ten
-             minutes and those of qsvrg, and runs only when asked for; the row on LGC is of build/bench/lgc.json, where that
-             is there
+             minutes and those of qsvrg, and runs only when asked for; the row on LGC is of build/bench/lgc.json, which
+             `./tern bench lgc` makes: run that first, or the row says so
   qsvrg      QSVRG beside QSGD on strongly convex tasks whose optimum is known: how far from it each of BENCH_EPOCHS
              (12) epochs ends, and bits, beside what the theorem promises; a table in markdown, and a picture,
              build/bench/qsvrg.svg; BENCH_TABLES (even uneven classes); takes a quarter of an hour, only when asked for

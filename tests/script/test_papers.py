@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -23,16 +24,27 @@ def labels():
     return [line.split("=", 1)[1].split("|")[0].strip() for line in lines if line.startswith("run =")]
 
 
+def section(document, heading):
+    text = (SOURCE / "docs" / document).read_text().split("\n## %s\n" % heading, 1)[1]
+    return text.split("\n## ", 1)[0]
+
+
 def documented(heading):
     """Rows of the first table below a heading of BENCHMARKS.md, as lists of cells."""
-    text = (SOURCE / "docs" / "BENCHMARKS.md").read_text().split("\n## %s\n" % heading, 1)[1]
     rows = []
-    for line in text.split("\n## ", 1)[0].splitlines():
+    for line in section("BENCHMARKS.md", heading).splitlines():
         if line.startswith("| "):
             rows.append([cell.strip() for cell in line.strip("| ").split(" | ")])
         elif rows:
             break
     return rows[2:]
+
+
+def figures_in(template, text):
+    """The numbers of a text that a template made, or None where it did not."""
+    parts = re.split(r"%[+.0-9]*[fd]", template)
+    found = re.fullmatch(r"([-+.0-9]+)".join(re.escape(part.replace("%%", "%")) for part in parts), text)
+    return [float(number) for number in found.groups()] if found else None
 
 
 class Papers(unittest.TestCase):
@@ -66,6 +78,44 @@ class Papers(unittest.TestCase):
         self.assertEqual(self.rows["LGC"][3],
                          "64 and 128 times in coded rounds; 8.0 in all, with the autoencoder; -25.0 points")
 
+    def test_a_verdict_is_of_the_figures(self):
+        # Figures of which a claim is just true, and of which it is not.
+        cases = {
+            "3LC, s = 1": [(0.81, 0.81, 39), (0.81, 0.85, 38.6)],
+            "3LC without zero runs": [(1.602,), (1.7,)],
+            "3LC, s = 1.75 and 1.9": [(0.3, 107, 0, 0.2, 160, 0), (0.3, 107, 0, 0.2, 159, 0),
+                                      (0.3, 106, 0, 0.2, 160, 0)],
+            "QSGD, s = sqrt(n)": [(2.8, 2.3), (2.81, 2.3), (2.3, 2.81)],
+            "QSGD: variance": [(1, 300, 317), (1.1, 300, 317), (0.2, 318, 317)],
+            "QSGD, s = 1": [(101, 10000, 3712, -9), (102, 10000, 3712, 0)],
+            "QSGD, 4 bit, buckets of 512": [(-0.3,), (-0.31,)],
+            "QSVRG": [(0.1, 0.2, 0.9, 0.5, 1), (0.1, 0.2, 0.91, 0.5, 1), (0.1, 0.2, 0.3, 0.5, 1.01)],
+            "INCEPTIONN, as published": [(3, 4, 5), (3, 5, 4), (3, 3, 4)],
+            "INCEPTIONN, error bounded": [(3, 4, 5), (3, 5, 4), (3, 3, 4)],
+            "INCEPTIONN in training": [(1, -0.3, 1, 0, 1, -9), (1, -0.4, 1, 0, 1, 0), (1, 0, 1, -0.4, 1, 0)],
+            "LGC": [(8095, 17000, 6, -0.4), (8094, 17000, 6, 0), (8095, 16999, 6, 0), (8095, 17000, 6, -0.5)],
+            "Sparse GD and DGC, 0.1 %": [(1000, -1.2, 1000, 0), (999, 0, 1000, 0), (1000, 0, 999, 0),
+                                         (1000, -1.4, 1000, 0), (1000, 0, 1000, -0.2)],
+        }
+        self.assertEqual(list(cases), [claim.scheme for claim in papers.CLAIMS if claim.holds is not None])
+        for claim in papers.CLAIMS:
+            for place, figures in enumerate(cases.get(claim.scheme, [])):
+                self.assertEqual(papers.verdict(claim, figures), "does not hold" if place else "holds",
+                                 (claim.scheme, figures))
+
+    def test_the_table_has_these_verdicts(self):
+        self.assertEqual(self.rows["3LC, s = 1"][4], "does not hold")
+        self.assertEqual(self.rows["QSGD, s = sqrt(n)"][4], "holds")
+        self.assertEqual(self.rows["QSVRG"][4], "holds")
+        self.assertEqual(self.rows["LGC"][4], "does not hold")
+        self.assertEqual(self.rows["INCEPTIONN's ring"][4], "-")
+
+    def test_without_lgc_its_row_says_what_to_run(self):
+        without = papers.Measured(str(CODEC), self.measured.values, list(self.measured.rows.values()),
+                                  self.measured.convex)
+        row = {row[0]: row for row in papers.table(without)}["LGC"]
+        self.assertEqual(row[3:5], ("not measured: run `./tern bench lgc` first", "-"))
+
     def test_qsgd_keeps_its_bounds(self):
         coded = self.measured.coded(papers.spec_qsgd(200)) # the root of COUNT
         self.assertLess(coded["bits_per_value"], 2.8 + 32 / COUNT)
@@ -87,16 +137,32 @@ class Papers(unittest.TestCase):
                 asked.add(label)
                 return super().points(label)
 
-        papers.table(Asking(str(CODEC), self.measured.values, list(self.measured.rows.values()), self.measured.convex,
-                            self.measured.lgc))
+        list(papers.table(Asking(str(CODEC), self.measured.values, list(self.measured.rows.values()),
+                                 self.measured.convex, self.measured.lgc)))
         self.assertEqual(asked | {"float32"}, set(labels()))
 
     def test_the_document_has_every_claim(self):
         table = documented("The papers' claims")
         self.assertEqual([row[:3] for row in table], [list(row[:3]) for row in self.rows.values()])
-        for row, made in zip(table, self.rows.values(), strict=True):
-            self.assertEqual(row[3] == "not measured", made[3] is None, row[0])
-            self.assertEqual(row[4], made[4])
+        for row, claim in zip(table, papers.CLAIMS, strict=True):
+            self.assertEqual(row[5], claim.remark)
+            figures = None
+            if claim.figures is None:
+                self.assertEqual(row[3], claim.template)
+            else:
+                figures = figures_in(claim.template, row[3])
+                self.assertIsNotNone(figures, row[3])
+            self.assertEqual(row[4], papers.verdict(claim, figures), row[0])
+
+    def test_documented_figures_stand_where_rows_say(self):
+        ring, hardware = self.rows["INCEPTIONN's ring"][3], self.rows["INCEPTIONN in hardware"][3]
+        self.assertIn(re.search(r"[0-9]+ to [0-9]+ %", ring)[0], section("BENCHMARKS.md", "A ring of peers"))
+        of = {cells[0]: cells for line in section("HARDWARE.md", "Figures").splitlines() if line.startswith("| `")
+              for cells in [[cell.strip() for cell in line.strip("| ").split("|")]]}
+        cycle, encode, decode = re.search(r"([0-9.]+) values .* ([0-9]+) MHz to encode, ([0-9]+) MHz",
+                                          hardware).groups()
+        self.assertIn("| 9.39 | %s |" % cycle, section("HARDWARE.md", "Figures"))
+        self.assertEqual([of["`tern_inceptionn_%s`" % block][10] for block in ("encode", "decode")], [encode, decode])
 
     def test_the_document_says_what_codecs_are_good_for(self):
         done = subprocess.run([CODEC, "codecs", "--json"], check=True, stdout=subprocess.PIPE)
