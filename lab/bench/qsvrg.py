@@ -25,7 +25,8 @@ from convex.tables import TABLES  # noqa: E402
 from real_updates import container_of, payloads_of, varint  # noqa: E402
 
 CODEC = "qsgd:levels=%d,bucket=268435456,norm=l2,coder=elias"
-# Of the first distance. Below it float32 weights come to their end, which says nothing of a rate.
+# Of the first distance. Rates are of the epochs that end above it: float32 weights end somewhere below, and what an
+# epoch leaves there need not say anything of the method.
 FLOOR = 1e-8
 
 
@@ -133,7 +134,7 @@ def read(options):
 
 
 def rates(distances):
-    """Of each epoch what it leaves of the distance, until float32 ends."""
+    """Of each epoch that ends above the floor, what it leaves of the distance."""
     pairs = [(before, after) for before, after in zip(distances, distances[1:])
              if after > FLOOR * distances[0]]
     return [after / before for before, after in pairs]
