@@ -131,6 +131,18 @@ static enum tern_result say_nodes(struct tern_doctor *doctor, struct tern_db *db
     return count > 0 && nodes[0].leads ? say_differences(doctor, db, nodes, count) : TERN_OK;
 }
 
+static enum tern_result say_copied(struct tern_doctor *doctor, struct tern_db *db)
+{
+    struct tern_db_federation federation;
+    TERN_TRY(tern_db_federation(db, &federation));
+    if (federation.copied_to[0] != '\0') {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
+                          "serve that one, or take it back: tern-aggregator copy --forget",
+                          "it was copied to %s, and goes on there", federation.copied_to);
+    }
+    return TERN_OK;
+}
+
 static enum tern_result look(struct tern_doctor *doctor, struct tern_db *db)
 {
     struct tern_status status;
@@ -139,6 +151,7 @@ static enum tern_result look(struct tern_doctor *doctor, struct tern_db *db)
     TERN_TRY(tern_db_quick_check(db));
     TERN_TRY(tern_status_load(db, doctor->now_ms, &status));
     TERN_TRY(tern_db_free_bytes(db, &free_bytes));
+    TERN_TRY(say_copied(doctor, db));
     TERN_TRY(tern_cli_waiting_load(doctor->cli, db, &status, doctor->now_ms, &waiting));
     check_size(doctor, &status.counts, free_bytes);
     check_clock(doctor, &status);

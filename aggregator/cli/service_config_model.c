@@ -108,5 +108,7 @@ int tern_cli_fill_for_model(struct tern_cli *cli, const struct tern_aggregator_s
     config->downloads.residual = residual > 0.0 ? residual : row->residual;
     TERN_CLI_TRY(parse_codec(cli, "codec.codec", up, &config->codec_up));
     TERN_CLI_TRY(parse_codec(cli, "codec.codec_down", down, &config->downloads.codec));
-    return check_codec_down(cli, s, &config->downloads.codec);
+    TERN_CLI_TRY(check_codec_down(cli, s, &config->downloads.codec));
+    char why[256];
+    return tern_cli_check(cli, tern_federation_suits(config, values, why), "%s", why);
 }

@@ -164,7 +164,8 @@ static int lock_failed(const struct tern_cli *cli, const char *path)
     switch (errno) {
     case ENOENT:
         return tern_cli_fail(cli, TERN_ERR_IO,
-                             "there is no state directory %s; `tern-aggregator init` makes one",
+                             "there is no state directory %s; `tern-aggregator init` makes one, "
+                             "and for a federation that is in PostgreSQL already, mkdir -m 700",
                              folder);
     case EWOULDBLOCK:
         return tern_cli_fail(cli, TERN_ERR_STATE,

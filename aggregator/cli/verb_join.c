@@ -130,6 +130,11 @@ static int make(struct tern_cli *cli, struct tern_relay *relay, struct tern_rela
 {
     static struct tern_model model;
     char why[512] = "";
+    if (cli->arguments[0][0] == '\0') {
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "the join code is empty; tern-aggregator enroll-code above prints one");
+    }
     enum tern_result result = tern_relay_enroll(relay, cli->arguments[0], above, why);
     TERN_CLI_TRY(tern_cli_check(cli, result, "%s", why));
     result =

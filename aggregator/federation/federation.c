@@ -8,6 +8,12 @@
 
 // --- Life
 
+enum tern_result tern_federation_suits(const struct tern_federation_config *config, uint32_t count,
+                                       char why[256])
+{
+    return tern_strategy_check_config(config, count, why) ? TERN_OK : TERN_ERR_CONFIG;
+}
+
 enum tern_result tern_federation_accepts(const struct tern_federation *federation,
                                          const struct tern_federation_config *config, char why[256])
 {

@@ -119,6 +119,9 @@ TERN_MUST_USE enum tern_result tern_federation_new(const struct tern_federation_
                                                    char why[256]);
 void tern_federation_free(struct tern_federation *federation); // NULL is allowed
 
+// Whether a federation whose model has `count` weights can: TERN_OK, or TERN_ERR_CONFIG with why. Any thread.
+TERN_MUST_USE enum tern_result tern_federation_suits(const struct tern_federation_config *config,
+                                                     uint32_t count, char why[256]);
 // Whether a federation can go by this: TERN_OK, or TERN_ERR_CONFIG with why. Any thread.
 TERN_MUST_USE enum tern_result tern_federation_accepts(const struct tern_federation *federation,
                                                        const struct tern_federation_config *config,
