@@ -104,4 +104,5 @@ def main(seconds=10, turns=3, clients=96, workers=24):
                                   **measure(seconds, clients, workers, aggregators, postgres)}), flush=True)
 
 
-main(*map(int, sys.argv[1:]))
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
