@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Puts the files of the dashboard into a C source: embed_page.py OUTPUT PAGE_FOLDER [UPLOT_FOLDER].
+"""Puts the files of the dashboard into a C source: embed_page.py OUTPUT PAGE_FOLDER.
 
 index.html becomes "/"; where it names "page/NAME", that becomes "/page/HASH/NAME", whose hash is of all
-files, so that browsers may keep those for good. Without uPlot its script and style sheet are there, and
-hold a comment: the page then shows tables where it would draw.
+files, so that browsers may keep those for good.
 """
 import hashlib
 import pathlib
@@ -15,18 +14,6 @@ TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-UPLOT = {"uplot.js": "dist/uPlot.iife.min.js", "uplot.css": "dist/uPlot.min.css"}
-ABSENT = b"/* This program was built without uPlot. */\n"
-
-
-def read_uplot(folder):
-    """Its files, each with the licence, which has to go wherever they go."""
-    if folder is None:
-        return {name: ABSENT for name in UPLOT}
-    licence = (folder / "LICENSE").read_bytes().strip()
-    assert b"*/" not in licence
-    return {name: b"/*! uPlot\n\n" + licence + b"\n*/\n" + (folder / path).read_bytes()
-            for name, path in UPLOT.items()}
 
 
 def read_page(folder):
@@ -41,7 +28,6 @@ def in_c(data):
 def main():
     output, page = map(pathlib.Path, sys.argv[1:3])
     files = read_page(page)
-    files.update(read_uplot(pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else None))
     digest = hashlib.sha256()
     for name, data in sorted(files.items()):
         digest.update(name.encode() + b"\0" + hashlib.sha256(data).digest())

@@ -20,16 +20,15 @@ build_dir() { # VARIANT
 }
 
 configure_variant() { # VARIANT
-    local variant=$1 dir uplot generator=()
+    local variant=$1 dir generator=()
     [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
-    uplot=$(dashboard_charts)
     dir=$(build_dir "$variant")
     mkdir -p "$dir"
     if [ ! -f "$dir/CMakeCache.txt" ] && command -v ninja >/dev/null; then
         generator=(-G Ninja)
     fi
     (cd "$TERN_ROOT" && quietly "$dir/configure.log" "configuring the $variant build" \
-        cmake --preset "$variant" -B "$dir" "${generator[@]}" -DTERN_UPLOT="$uplot") || exit 1
+        cmake --preset "$variant" -B "$dir" "${generator[@]}") || exit 1
 }
 
 # Configures when needed and builds.

@@ -106,7 +106,6 @@ cross_build() { # ARCH VARIANT TARGET...
         options+=(-DTERN_STATIC=ON -DTERN_DBUS=OFF -DTERN_CURL_TLS=mbedtls "-DCURL_DIR=$dir/light/lib/cmake/CURL"
             "-DCMAKE_EXE_LINKER_FLAGS=-L'$dir/light/lib'")
     fi
-    options+=("-DTERN_UPLOT=$(dashboard_charts)")
     say "build ($arch, $variant)"
     mkdir -p "$dir/$variant"
     quietly "$dir/$variant/configure.log" "configuring for $arch" cmake -G Ninja \

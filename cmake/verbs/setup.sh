@@ -6,7 +6,7 @@ usage: ./tern setup [GROUP...]
 
 Installs the Debian packages that are missing, with apt-get (through sudo when you are not root),
 and says which and why. Does nothing, offline, when all are there. Groups: build, test, lint,
-picture, overview, charts, browser, package, docs, torch, fresh, firmware, cross, rtl, synth; without one: build
+picture, overview, browser, package, docs, torch, fresh, firmware, cross, rtl, synth; without one: build
 and test. The packages and what each is for: configs/packages.txt
 END
 }

@@ -15,7 +15,6 @@ CLIENTS = 10000
 ROUNDS = 5000
 SHOTS = pathlib.Path(os.environ["TERN_SHOTS"])
 AXE = pathlib.Path(os.environ["TERN_AXE"]).read_text()
-HAS_CHARTS = os.environ.get("TERN_UPLOT", "") != ""
 SLOWEST_MS = 1000  # of the processor, for a view: what else the machine does has no part in it
 NODES = 4000  # of a view, whatever there is to show
 VIEWS = ("overview", "rounds", "clients", "codes")
@@ -110,9 +109,9 @@ def test_what_is_shown(board):
           browser.run("return document.getElementById('now').textContent"))
     check(browser.run(has_text("#missing", "gateway-00005")), "who is missing")
     check(browser.run(has_text("#figures", "5,000")), "the number of rounds")
-    drawn = browser.run("return document.querySelectorAll('#charts canvas').length")
-    check(drawn == (3 if HAS_CHARTS else 0), f"{drawn} curves")
-    check(browser.run("return document.getElementById('no-charts').hidden") == HAS_CHARTS, "the note about charts")
+    drawn = browser.run("return document.querySelectorAll('#charts svg.chart').length")
+    check(drawn == 3, f"{drawn} charts")
+    check(browser.run(has_text("#charts .legend", f"last: round {ROUNDS:,}")), "the legend has no values without a pointer, or those of the open round")
     board.go("clients")
     check(browser.run(has_text("#clients-table [role=status]", "of 10,000 clients")), "the number of clients")
     board.go("codes")
@@ -121,12 +120,10 @@ def test_what_is_shown(board):
 
 
 def test_curves_against_bytes(board):
-    if not HAS_CHARTS:
-        return
     browser = board.browser
     board.go("overview")
     browser.click("input[name=axis][value=bytes]")
-    browser.wait(has_text("#charts .u-legend th", "bytes"), "curves against bytes")
+    browser.wait(has_text("#charts .legend", "last: bytes"), "curves against bytes")
     browser.screenshot(SHOTS / "overview-bytes.png")
     browser.run("document.querySelector('.plot').focus()")
     browser.press(LEFT, LEFT)
@@ -143,17 +140,16 @@ def test_curves_are_chosen(board):
     check(options == ["evaluated:accuracy", "evaluated:f1_macro", "held-out:loss"], f"{options}")
     board.choose("#figure", "evaluated:f1_macro")
     browser.wait(has_text("#figures", "F1 macro"), "the figure that was chosen")
-    if HAS_CHARTS:
-        board.choose("#figure", "held-out:loss")
-        browser.wait("return document.querySelector('.plot').ariaLabel.includes('worst client: 2')", "a curve of held-out data")
-        said = browser.run("return document.querySelector('.plot').ariaLabel")
-        for part in ("Loss.", "weighted by examples: 2.", "clients alike: 2.", "deviation: "):
-            check(part in said, f"{part} is not in {said}")
-        board.check_access("held-out data")
-        browser.screenshot(SHOTS / "overview-held-out.png")
-        board.choose("#layer", "tls")
-        browser.wait(has_text("#charts figure:last-child figcaption", "with TLS"), "a layer's bytes")
-        board.choose("#layer", "wire")
+    board.choose("#figure", "held-out:loss")
+    browser.wait("return document.querySelector('.plot').ariaLabel.includes('worst client: 2')", "a curve of held-out data")
+    said = browser.run("return document.querySelector('.plot').ariaLabel")
+    for part in ("Loss.", "weighted by examples: 2.", "clients alike: 2.", "deviation: "):
+        check(part in said, f"{part} is not in {said}")
+    board.check_access("held-out data")
+    browser.screenshot(SHOTS / "overview-held-out.png")
+    board.choose("#layer", "tls")
+    browser.wait(has_text("#charts figure:last-child figcaption", "with TLS"), "a layer's bytes")
+    board.choose("#layer", "wire")
     board.choose("#figure", "evaluated:accuracy")
 
 

@@ -1,10 +1,10 @@
 // What the federation is at, and what it costs.
 import { post } from "./api.js";
-import { Chart, hasCharts } from "./charts.js";
+import { Chart } from "./charts.js";
 import { attempt, confirm, paragraph } from "./dialogs.js";
 import { evaluated, evaluatedNames, heldOut, heldOutNames, labelOf, textOf, tickOf } from "./figures.js";
 import { small } from "./table.js";
-import { ago, byId, bytes, count, duration, element, fill, plural, real, setText } from "./text.js";
+import { ago, byId, bytes, clock, clockTick, count, duration, element, fill, plural, real, setText } from "./text.js";
 
 const LAYERS = [["payload", "Payload", "up"], ["http", "HTTP", "third"], ["tls", "TLS", "down"], ["wire", "TCP/IP", "plain"]];
 const EVALUATED = "evaluated:"; // before the name of a figure that is chosen
@@ -17,8 +17,6 @@ export function start(refresh) {
   for (const id of ["figure", "layer", "layers-round"]) byId(id).addEventListener("change", refresh);
   byId("layers-round").addEventListener("input", refresh);
   byId("close-round").addEventListener("click", () => closeRound(refresh));
-  byId("no-charts").hidden = hasCharts();
-  byId("charts").hidden = !hasCharts();
 }
 
 async function closeRound(refresh) {
@@ -158,7 +156,7 @@ function drawBytes(x, status, rounds) {
   const text = bytes;
   charts.bytes.describe(layer.value, "Bytes of an update", `${label}, mean of each round`, [
     { label: "up", colour: "up", text }, { label: "down", colour: "down", text },
-    { label: "float32", colour: "plain", dash: [5, 4], text }], { tick: bytes, scale: { distr: 3 } })
+    { label: "float32", colour: "plain", dash: [5, 4], text }], { tick: bytes, log: true })
     .set(x, [each(rounds, rounds[`${layer.value}_up`]), each(rounds, rounds[`${layer.value}_down`]),
       rounds.round.map(() => status.float32_payload)]);
 }
@@ -173,7 +171,8 @@ function makeCharts() {
 }
 
 function axis(rounds, kind) {
-  if (kind === "rounds") return { values: rounds.round, label: "round", text: count, tick: (v) => (Number.isInteger(v) ? count(v) : "") };
+  if (kind === "rounds") return { values: rounds.round, label: "round", text: count, tick: count, least: 1 };
+  if (kind === "time") return { values: rounds.closed_ms, label: "time", time: "clock", text: clock, tick: clockTick };
   let all = 0;
   const values = rounds.round.map((_, i) => (all += rounds.wire_up[i] + rounds.wire_down[i]));
   return { values, label: "bytes", text: bytes, tick: bytes };
@@ -181,9 +180,15 @@ function axis(rounds, kind) {
 
 const each = (rounds, column) => rounds.participants.map((n, i) => (n > 0 && column[i] > 0 ? column[i] / n : null));
 
-function showCharts(status, rounds, held) {
+// An open round has the figures of some of its members only: curves end with the last round that is closed.
+function closedOf(rounds) {
+  const closed = rounds.state.findIndex((state) => state === "open");
+  return closed < 0 ? rounds : Object.fromEntries(Object.entries(rounds).map(([name, column]) => [name, column.slice(0, closed)]));
+}
+
+function showCharts(status, all, held) {
+  const rounds = closedOf(all);
   showChoice(rounds, held);
-  if (!hasCharts()) return;
   charts = charts || makeCharts();
   const x = axis(rounds, document.querySelector("input[name=axis]:checked").value);
   drawFigure(x, rounds, held);

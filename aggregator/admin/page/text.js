@@ -21,11 +21,22 @@ export const real = (value, digits = 4) =>
 export const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(2)} %`);
 
 export function duration(ms) {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 9950) return `${(ms / 1000).toFixed(1)} s`;
   const s = Math.round(ms / 1000);
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} m ${s % 60} s`;
   if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} m`;
   return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
+}
+
+export const clock = (ms) => (ms ? new Date(ms).toLocaleString([], { dateStyle: "medium", timeStyle: "medium" }) : "–");
+
+// A label of an axis that spans so many milliseconds.
+export function clockTick(ms, span) {
+  const date = new Date(ms);
+  if (span > 3 * 86400000) return date.toLocaleDateString([], { month: "short", day: "numeric" });
+  return date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", ...(span < 600000 ? { second: "2-digit" } : {}) });
 }
 
 export const ago = (then, now) => (then === 0 ? "never" : `${duration(Math.max(0, now - then))} ago`);
