@@ -155,17 +155,18 @@ static int check_entry(const struct tern_cli *cli, const char *path,
     return TERN_EXIT_OK;
 }
 
+// What is no float, or holds no value, is kept for export.
+static bool is_trained(const struct tern_safetensors_entry *entry)
+{
+    return entry->kind != TERN_SAFETENSORS_OTHER && entry->count > 0;
+}
+
 static int add_entry(const struct tern_cli *cli, const char *path,
                      const struct tern_safetensors_entry *entry, struct tern_model *model)
 {
     uint32_t dims[TERN_TENSOR_MAX_DIMS];
     uint32_t dim_count = 0;
     TERN_CLI_TRY(check_entry(cli, path, entry, dims, &dim_count));
-    if (entry->count == 0) {
-        return tern_cli_fail(cli, TERN_ERR_ARGUMENT,
-                             "%s: tensor '%s' has the shape %s, which holds no value", path,
-                             entry->name, entry->shape);
-    }
     enum tern_result result =
         tern_model_add_by_rule(model, entry->name, dims, dim_count, TERN_RULE_COMPRESS);
     if (result == TERN_ERR_TOO_LARGE) {
@@ -183,15 +184,17 @@ static int take_tensors(const struct tern_cli *cli, const char *path,
     tern_model_clear(&start->model);
     for (size_t i = 0; i < file->count; i++) {
         const struct tern_safetensors_entry *entry = &file->entries[i];
-        if (entry->kind != TERN_SAFETENSORS_OTHER) {
+        if (is_trained(entry)) {
             TERN_CLI_TRY(add_entry(cli, path, entry, &start->model));
         }
     }
     return start->model.tensor_count > 0
                ? TERN_EXIT_OK
-               : tern_cli_fail(cli, TERN_ERR_ARGUMENT,
-                               "%s: no tensor is F32, F16 or BF16, so there is nothing to train",
-                               path);
+               : tern_cli_fail(
+                     cli, TERN_ERR_ARGUMENT,
+                     "%s: no tensor of F32, F16 or BF16 has a value, so there is nothing to "
+                     "train",
+                     path);
 }
 
 // -0 becomes +0: a payload of zeros has no signs, and clients must hold the same bits as we do.
@@ -201,7 +204,7 @@ static int take_values(const struct tern_cli *cli, const char *path,
     const struct tern_tensor *tensor = start->model.tensors;
     for (size_t i = 0; i < file->count; i++) {
         const struct tern_safetensors_entry *entry = &file->entries[i];
-        if (entry->kind == TERN_SAFETENSORS_OTHER) {
+        if (!is_trained(entry)) {
             continue;
         }
         float *values = start->weights + tensor->offset;
@@ -235,7 +238,7 @@ static int collect_kept(const struct tern_cli *cli, const char *path,
     uint32_t dim_count = 0;
     for (size_t i = 0; i < file->count; i++) {
         const struct tern_safetensors_entry *entry = &file->entries[i];
-        if (entry->kind != TERN_SAFETENSORS_OTHER) {
+        if (is_trained(entry)) {
             continue;
         }
         TERN_CLI_TRY(check_entry(cli, path, entry, dims, &dim_count));
@@ -245,11 +248,12 @@ static int collect_kept(const struct tern_cli *cli, const char *path,
         }
         kept->bytes += entry->data_len; // no more than the file has
         if (kept->count == TERN_MODEL_MAX_TENSORS || kept->bytes > KEPT_BYTES_MAX) {
-            return tern_cli_fail(cli, TERN_ERR_TOO_LARGE,
-                                 "%s: of tensors that are not F32, F16 or BF16 at most %d are kept"
-                                 " for export, of %d MiB in all; '%s' is too much: take it out of"
-                                 " the file",
-                                 path, TERN_MODEL_MAX_TENSORS, KEPT_BYTES_MAX >> 20, entry->name);
+            return tern_cli_fail(
+                cli, TERN_ERR_TOO_LARGE,
+                "%s: of tensors that are not F32, F16 or BF16, or hold no value, at"
+                " most %d are kept for export, of %d MiB in all; '%s' is too much:"
+                " take it out of the file",
+                path, TERN_MODEL_MAX_TENSORS, KEPT_BYTES_MAX >> 20, entry->name);
         }
         kept->tensors[kept->count++] = tern_safetensors_as_read(entry);
     }

@@ -177,8 +177,10 @@ static int print_made(struct tern_cli *cli, const struct tern_proposal *proposal
                count_rules(&start->model, rules));
     }
     if (start->kept_names != NULL) {
-        printf("Kept for export, not trained or sent, since not F32, F16 or BF16: %s.\n",
-               start->kept_names);
+        printf(
+            "Kept for export, not trained or sent, since not F32, F16 or BF16 or without a value: "
+            "%s.\n",
+            start->kept_names);
     }
     tern_next_steps_print(cli, proposal->data != NULL, federation->model_spec);
     return TERN_EXIT_OK;

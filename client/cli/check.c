@@ -5,12 +5,14 @@
 #include "cli/held_model.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "hosted/files.h"
 #include "hosted/json_print.h"
 #include "meter/price.h"
 #include "util/date.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,20 +30,49 @@
 
 // --- Who this client is
 
+#define OTHER_STATE_DIR                                                                            \
+    "set client.state_dir to a folder that this user may write, or run as the user that owns it"
+
+static void say_new_state(const char *folder, struct tern_findings *findings)
+{
+    char parent[PATH_MAX];
+    if (tern_file_can_make_folders(folder, parent) == TERN_OK) {
+        tern_findings_say(findings, TERN_HEALTH_GOOD, "state", NULL,
+                          "%s: not there yet; enrolling makes it", folder);
+    } else {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "state", OTHER_STATE_DIR,
+                          "%s is not there, and enrolling cannot make it in %s: %s", folder, parent,
+                          strerror(errno));
+    }
+}
+
+// Reports a state directory that is missing or cannot be used.
+static bool state_is_usable(const char *folder, struct tern_findings *findings)
+{
+    struct stat facts;
+    if (stat(folder, &facts) != 0) {
+        say_new_state(folder, findings);
+        return false;
+    }
+    if (!S_ISDIR(facts.st_mode)) {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "state", OTHER_STATE_DIR,
+                          "%s is no folder", folder);
+        return false;
+    }
+    if (access(folder, R_OK | W_OK | X_OK) != 0) {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "state", OTHER_STATE_DIR,
+                          "%s cannot be written by this user: %s", folder, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
 static void look_at_state(struct session *session, const struct tern_client_identity **identity,
                           struct tern_findings *findings)
 {
     const char *folder = tern_client_settings.state_dir;
-    struct stat info;
     *identity = NULL;
-    if (stat(folder, &info) != 0 && errno == ENOENT) {
-        tern_findings_say(findings, TERN_HEALTH_GOOD, "state", NULL,
-                          "%s: not there yet; enrolling makes it", folder);
-        return;
-    }
-    if (access(folder, R_OK | W_OK | X_OK) != 0) {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "state", NULL,
-                          "%s cannot be written by this user: %s", folder, strerror(errno));
+    if (!state_is_usable(folder, findings)) {
         return;
     }
     enum tern_result result = tern_session_open_reader(session, &tern_client_settings);

@@ -2,6 +2,7 @@
 // inputs and classes.
 #include "cli/check.h"
 #include "cli/client_data.h"
+#include "cli/model_fit.h"
 #include "data/columns.h"
 #include "data/readers.h"
 #include "hosted/csv_profile.h"
@@ -406,56 +407,22 @@ static void say_sizes(struct looking *looking)
 
 // --- The model
 
-// Of a model, or data, without classes.
-static void say_numbers(struct looking *looking, const char *spec, const struct tern_model *model,
-                        uint32_t inputs)
-{
-    const struct tern_dataset *train = &looking->data.train;
-    const bool wants_target = model->loss == TERN_LOSS_MSE || model->loss == TERN_LOSS_MAE;
-    if (wants_target != (train->targets != NULL)) {
-        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "model", NULL,
-                          wants_target ? "%s tells a number: name its column with target=COLUMN in "
-                                         "data.source, in the place of label="
-                                       : "%s tells no number: data.source has target=, which is "
-                                         "for models with loss=mse or mae",
-                          spec);
-    } else if (inputs != train->feature_count) {
-        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "model", NULL,
-                          "%s takes %" PRIu32 " values; the data has %" PRIu32
-                          ": change data.source, or make the federation anew for this data "
-                          "(tern-aggregator init --data)",
-                          spec, inputs, train->feature_count);
-    } else {
-        tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "model", NULL, "%s fits the data",
-                          spec);
-    }
-}
-
 static void say_model(struct looking *looking, const char *spec)
 {
     static struct tern_model model;
+    char why[MODEL_FIT_WHY_MAX];
     const struct tern_dataset *train = &looking->data.train;
     if (spec == NULL || tern_model_from_spec(&model, spec) != TERN_OK) {
         return;
     }
-    const uint32_t inputs = tern_model_spec_inputs(spec);
-    const uint32_t classes = model.tensors[model.tensor_count - 1].count;
-    if (model.loss != TERN_LOSS_CROSS_ENTROPY || train->targets != NULL) {
-        say_numbers(looking, spec, &model, inputs);
-        return;
-    }
-    if (inputs != train->feature_count || classes < train->class_count) {
-        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "model", NULL,
-                          "%s takes %" PRIu32 " values and tells %" PRIu32
-                          " classes; the data has %" PRIu32 " and %" PRIu32
-                          ": change data.source, or make the federation anew for this data "
-                          "(tern-aggregator init --data)",
-                          spec, inputs, classes, train->feature_count, train->class_count);
+    const bool more = model.loss == TERN_LOSS_CROSS_ENTROPY &&
+                      model.tensors[model.tensor_count - 1].count > train->class_count;
+    if (!tern_model_takes(spec, &model, train, why)) {
+        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "model", NULL, "%s", why);
     } else {
-        tern_findings_say(looking->findings,
-                          classes > train->class_count ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD,
-                          "model", NULL, "%s fits the data%s", spec,
-                          classes > train->class_count ? ", but has more classes than it" : "");
+        tern_findings_say(looking->findings, more ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD, "model",
+                          NULL, "%s fits the data%s", spec,
+                          more ? ", but has more classes than it" : "");
     }
 }
 

@@ -106,12 +106,6 @@ enum tern_result tern_client_data_open_new(const struct tern_client_settings *se
     return result == TERN_OK ? TERN_OK : explain(why, result, "%s", problem);
 }
 
-const char *tern_client_told_by(const struct tern_dataset *data, char text[CLIENT_TOLD_MAX])
-{
-    snprintf(text, CLIENT_TOLD_MAX, "%" PRIu32 " classes", data->class_count);
-    return data->targets != NULL ? "a target each" : text;
-}
-
 bool tern_client_data_holds_out(const struct tern_client_settings *settings)
 {
     static const char *const kinds[] = {"csv", "npz", "npy"};

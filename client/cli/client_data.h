@@ -27,10 +27,6 @@ TERN_MUST_USE enum tern_result
 tern_client_data_open_new(const struct tern_client_settings *settings, const char *place,
                           struct tern_data *data, char why[CLIENT_DATA_WHY_MAX]);
 
-// What there is to be told of an example: "3 classes", or "a target each".
-#define CLIENT_TOLD_MAX 32
-const char *tern_client_told_by(const struct tern_dataset *data, char text[CLIENT_TOLD_MAX]);
-
 // Whether data.source is one file of this client's own, of which a share is held out of training (the
 // option test): then it is there to evaluate on without another file, or memory for one.
 bool tern_client_data_holds_out(const struct tern_client_settings *settings);

@@ -2,6 +2,7 @@
 #include "cli/client_data.h"
 #include "cli/held_model.h"
 #include "cli/model.h"
+#include "cli/model_fit.h"
 #include "cli/verbs.h"
 #include "data/columns.h"
 #include "hosted/json_print.h"
@@ -44,17 +45,6 @@ static enum tern_result open_rows(struct prediction_job *job, const char *place)
         return TERN_ERR_NOT_FOUND;
     }
     return TERN_OK;
-}
-
-static enum tern_result refuse_shape(struct prediction_job *job)
-{
-    const struct tern_dataset *data = job->rows.dataset;
-    char told[CLIENT_TOLD_MAX];
-    snprintf(job->why, sizeof job->why,
-             "the model \"%s\" does not take rows of %" PRIu32 " values and %s",
-             tern_client_identity(&job->session->client)->model_spec, data->feature_count,
-             tern_client_told_by(data, told));
-    return TERN_ERR_MODEL_MISMATCH;
 }
 
 static enum tern_result ask_for_classes(struct prediction_job *job,
@@ -106,18 +96,17 @@ static enum tern_result ask(struct prediction_job *job)
                                                .max_batch = session->settings->max_batch,
                                                .anomaly_quantile =
                                                    (float)session->settings->anomaly_quantile};
-    const size_t size = tern_builtin_trainer_bound(&config);
-    if (size == 0) {
-        return refuse_shape(job);
+    if (!tern_model_takes(tern_client_identity(&session->client)->model_spec, &session->model,
+                          job->rows.dataset, job->why)) {
+        return TERN_ERR_MODEL_MISMATCH;
     }
+    const size_t size = tern_builtin_trainer_bound(&config);
     job->arena = malloc(size);
     if (job->arena == NULL) {
         snprintf(job->why, sizeof job->why, "needs %zu bytes of memory", size);
         return TERN_ERR_NO_MEMORY;
     }
-    if (tern_builtin_trainer_init(&trainer, &config, job->arena, size) != TERN_OK) {
-        return refuse_shape(job);
-    }
+    TERN_TRY(tern_builtin_trainer_init(&trainer, &config, job->arena, size));
     return session->model.loss == TERN_LOSS_CROSS_ENTROPY ? ask_for_classes(job, &trainer)
                                                           : ask_for_numbers(job, &trainer);
 }

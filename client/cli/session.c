@@ -3,6 +3,7 @@
 #include "cli/client_data.h"
 #include "cli/conditions.h"
 #include "cli/model.h"
+#include "cli/model_fit.h"
 
 #include "data/columns.h"
 #include "posix/offline.h"
@@ -184,7 +185,7 @@ enum tern_result tern_session_identify(struct session *session)
 
 static enum tern_result build_trainer(struct session *session)
 {
-    char told[CLIENT_TOLD_MAX];
+    char why[MODEL_FIT_WHY_MAX];
     struct tern_builtin_config config = {.model = &session->model,
                                          .max_batch = session->settings->max_batch,
                                          .anomaly_quantile =
@@ -199,6 +200,10 @@ static enum tern_result build_trainer(struct session *session)
                                    tern_client_identity(&session->client)->evaluator ||
                                        tern_client_data_holds_out(session->settings),
                                    &session->data, session->why));
+    if (!tern_model_takes(tern_client_identity(&session->client)->model_spec, &session->model,
+                          &session->data.train, why)) {
+        return explain(session, TERN_ERR_CONFIG, "%s", why);
+    }
     config.test = tern_view_all(&session->data.test);
     config.train = tern_view_all(&session->data.train);
     const size_t size = tern_builtin_trainer_bound(&config);
@@ -206,15 +211,7 @@ static enum tern_result build_trainer(struct session *session)
     if (size > 0 && session->arena == NULL) {
         return explain(session, TERN_ERR_NO_MEMORY, "training needs %zu bytes of memory", size);
     }
-    const enum tern_result result =
-        tern_builtin_trainer_init(&session->trainer, &config, session->arena, size);
-    return result == TERN_OK ? TERN_OK
-                             : explain(session, TERN_ERR_CONFIG,
-                                       "the model \"%s\" cannot be trained on examples of %" PRIu32
-                                       " values and %s: check data.source",
-                                       tern_client_identity(&session->client)->model_spec,
-                                       session->data.train.feature_count,
-                                       tern_client_told_by(&session->data.train, told));
+    return tern_builtin_trainer_init(&session->trainer, &config, session->arena, size);
 }
 
 // The velocity costs address space only until a codec uses it, and the anchor until a task does: a large allocation has no memory

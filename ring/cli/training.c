@@ -1,6 +1,7 @@
 #include "cli/training.h"
 
 #include "cli/client_data.h"
+#include "cli/model_fit.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,12 @@ enum tern_result tern_ring_training_open(struct tern_ring_training *training,
     training->settings = settings;
     training->peer = peer;
     TERN_TRY(open_data(training, why));
+    char unfit[MODEL_FIT_WHY_MAX];
+    if (!tern_model_takes(settings->model, model, &training->data.train, unfit)) {
+        snprintf(why, TERN_RING_TRAINING_WHY_MAX, "%s", unfit);
+        tern_ring_training_close(training);
+        return TERN_ERR_CONFIG;
+    }
     const struct tern_builtin_config config = {
         .model = model,
         .train = tern_view_all(&training->data.train),
@@ -37,17 +44,14 @@ enum tern_result tern_ring_training_open(struct tern_ring_training *training,
         tern_ring_training_close(training);
         return TERN_ERR_NO_MEMORY;
     }
-    if (tern_builtin_trainer_init(&training->trainer, &config, training->arena, size) != TERN_OK) {
-        char told[CLIENT_TOLD_MAX];
-        snprintf(why, TERN_RING_TRAINING_WHY_MAX,
-                 "the model \"%s\" cannot be trained on examples of %u values and %s: check "
-                 "data.source",
-                 settings->model, training->data.train.feature_count,
-                 tern_client_told_by(&training->data.train, told));
+    const enum tern_result result =
+        tern_builtin_trainer_init(&training->trainer, &config, training->arena, size);
+    if (result != TERN_OK) {
+        snprintf(why, TERN_RING_TRAINING_WHY_MAX, "the model \"%s\" cannot be trained: %s",
+                 settings->model, tern_result_sentence(result));
         tern_ring_training_close(training);
-        return TERN_ERR_CONFIG;
     }
-    return TERN_OK;
+    return result;
 }
 
 void tern_ring_training_close(struct tern_ring_training *training)

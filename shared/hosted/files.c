@@ -297,3 +297,47 @@ enum tern_result tern_file_make_folders(const char *path, mode_t mode)
     }
     return TERN_OK;
 }
+
+// Cuts the last name off a path, down to "/" or ".".
+static void cut_name(char *path)
+{
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/') {
+        len--;
+    }
+    while (len > 0 && path[len - 1] != '/') {
+        len--;
+    }
+    while (len > 1 && path[len - 1] == '/') {
+        len--;
+    }
+    snprintf(path + len, 2, "%s", len == 0 ? "." : "");
+}
+
+enum tern_result tern_file_can_make_folders(const char *path, char *parent)
+{
+    struct stat facts;
+    char probe[PATH_MAX];
+    if (snprintf(parent, PATH_MAX, "%s", path) >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return TERN_ERR_IO;
+    }
+    // A link that leads nowhere is there, and is no folder.
+    while (lstat(parent, &facts) != 0) {
+        if ((errno != ENOENT && errno != ENOTDIR) || strcmp(parent, "/") == 0 ||
+            strcmp(parent, ".") == 0) {
+            return TERN_ERR_IO;
+        }
+        cut_name(parent);
+    }
+    if (!is_folder(parent)) {
+        errno = ENOTDIR;
+        return TERN_ERR_IO;
+    }
+    // Permissions alone do not tell: not of a read-only mount, a quota, or a folder such as /proc.
+    if (snprintf(probe, sizeof probe, "%s/.tern-XXXXXX", parent) >= (int)sizeof probe) {
+        errno = ENAMETOOLONG;
+        return TERN_ERR_IO;
+    }
+    return mkdtemp(probe) != NULL && rmdir(probe) == 0 ? TERN_OK : TERN_ERR_IO;
+}

@@ -51,4 +51,9 @@ TERN_MUST_USE enum tern_result tern_file_write_error(void);
 // Makes a folder and those above it. One that exists is left as it is. TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_file_make_folders(const char *path, mode_t mode);
 
+// Tests whether tern_file_make_folders() would make `path`, which is not there: makes a folder of a
+// random name in the nearest parent that is there, and removes it. parent: that parent, PATH_MAX
+// bytes. TERN_ERR_IO, and errno says why not
+TERN_MUST_USE enum tern_result tern_file_can_make_folders(const char *path, char *parent);
+
 #endif

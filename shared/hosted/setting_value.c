@@ -10,8 +10,8 @@ struct unit {
     uint64_t factor;
 };
 
-// The longest unit that divides a value comes out when it is printed, so units stand in falling
-// order.
+// Ki is 1024 and K is 1000. A size may end in B as well: KiB, KB. The longest unit that divides a
+// value comes out when it is printed, so units stand in falling order.
 static const struct unit count_units[] = {
     {"Ti", 1ull << 40}, {"T", 1000000000000ull},
     {"Gi", 1ull << 30}, {"G", 1000000000ull},
@@ -37,8 +37,35 @@ static enum tern_result problem_is(char problem[96], const char *sentence)
     return TERN_ERR_CONFIG;
 }
 
-// Reads decimal digits and one unit. False on anything else or above 64 bits.
-static bool parse_count(const char *text, const struct unit *units, uint64_t *value,
+// The unit that `text` names, or NULL.
+static const struct unit *find_unit(const char *text, enum tern_setting_type type)
+{
+    size_t len = strlen(text);
+    if (type == TERN_SETTING_BYTES && len > 0 && text[len - 1] == 'B') {
+        len--;
+    }
+    for (const struct unit *unit = units_of(type); unit->name != NULL; unit++) {
+        if (strlen(unit->name) == len && memcmp(unit->name, text, len) == 0) {
+            return unit;
+        }
+    }
+    return NULL;
+}
+
+static void explain_unit(const char *text, char problem[96])
+{
+    if (strpbrk(text, ";#") != NULL) {
+        snprintf(problem, 96, "is followed by a comment, which needs a line of its own");
+    } else if (text[0] == '.' || text[0] == ',') {
+        snprintf(problem, 96, "is not a whole number");
+    } else {
+        snprintf(problem, 96, "has the unknown unit '%.20s'", text);
+    }
+}
+
+// Reads decimal digits and one unit, with a space between or none. False on anything else or above
+// 64 bits.
+static bool parse_count(const char *text, enum tern_setting_type type, uint64_t *value,
                         char problem[96])
 {
     uint64_t number = 0;
@@ -58,18 +85,13 @@ static bool parse_count(const char *text, const struct unit *units, uint64_t *va
         snprintf(problem, 96, "is not a number");
         return false;
     }
-    while (units->name != NULL && strcmp(units->name, at) != 0) {
-        units++;
-    }
-    if (units->name == NULL && strpbrk(at, ";#") != NULL) {
-        snprintf(problem, 96, "is followed by a comment, which needs a line of its own");
+    at += *at == ' ' && at[1] != '\0';
+    const struct unit *unit = find_unit(at, type);
+    if (unit == NULL) {
+        explain_unit(at, problem);
         return false;
     }
-    if (units->name == NULL) {
-        snprintf(problem, 96, "has the unknown unit '%.20s'", at);
-        return false;
-    }
-    if (__builtin_mul_overflow(number, units->factor, value)) {
+    if (__builtin_mul_overflow(number, unit->factor, value)) {
         snprintf(problem, 96, "is too large");
         return false;
     }
@@ -92,7 +114,7 @@ static enum tern_result parse_whole(const struct tern_setting *setting, const ch
                                     void *field, char problem[96])
 {
     uint64_t value;
-    if (!parse_count(text, units_of(setting->type), &value, problem)) {
+    if (!parse_count(text, setting->type, &value, problem)) {
         return TERN_ERR_CONFIG;
     }
     TERN_TRY(check_range(setting, (double)value, problem));
@@ -194,7 +216,9 @@ static void format_count(enum tern_setting_type type, uint64_t value, char *text
     while (unit->factor != 1 && (plain || value % unit->factor != 0)) {
         unit++;
     }
-    snprintf(text, size, "%llu%s", (unsigned long long)(value / unit->factor), unit->name);
+    const bool bytes = type == TERN_SETTING_BYTES && unit->factor != 1;
+    snprintf(text, size, "%llu%s%s", (unsigned long long)(value / unit->factor), unit->name,
+             bytes ? "B" : "");
 }
 
 // A short form that reads back as the same double.
@@ -230,7 +254,7 @@ void tern_setting_allowed(const struct tern_setting *setting, char allowed[160])
         [TERN_SETTING_REAL] = "a number",
         [TERN_SETTING_MS] = "a duration (ms, s, m, h, d)",
         [TERN_SETTING_AUTO_MS] = "auto, or a duration (ms, s, m, h, d)",
-        [TERN_SETTING_BYTES] = "a size (Ki, Mi, Gi; k, M, G)",
+        [TERN_SETTING_BYTES] = "a size (KiB, MiB, GiB by 1024; KB, MB, GB by 1000)",
     };
     if (setting->type == TERN_SETTING_BOOL) {
         snprintf(allowed, 160, "yes or no");

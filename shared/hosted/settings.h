@@ -38,13 +38,13 @@
 #include <stdio.h>
 
 enum tern_setting_type {
-    TERN_SETTING_TEXT,    // char[size]; UTF-8 without control characters
-    TERN_SETTING_U32,     // uint32_t; "10k" = 10000, "4Ki" = 4096
-    TERN_SETTING_U64,     // uint64_t; likewise
-    TERN_SETTING_REAL,    // double
-    TERN_SETTING_BOOL,    // bool; true/false/yes/no/on/off/1/0
-    TERN_SETTING_MS,      // uint64_t milliseconds; "500ms", "30s", "5m", "2h", "1d"; bare: ms
-    TERN_SETTING_BYTES,   // uint64_t bytes; "1500", "64Ki", "20M", "1G"
+    TERN_SETTING_TEXT,  // char[size]; UTF-8 without control characters
+    TERN_SETTING_U32,   // uint32_t; "10k" = 10000, "4Ki" = 4096
+    TERN_SETTING_U64,   // uint64_t; likewise
+    TERN_SETTING_REAL,  // double
+    TERN_SETTING_BOOL,  // bool; true/false/yes/no/on/off/1/0
+    TERN_SETTING_MS,    // uint64_t milliseconds; "500ms", "30s", "5m", "2h", "1d"; bare: ms
+    TERN_SETTING_BYTES, // uint64_t bytes; "1500", "64Ki" or "64KiB" (1024), "20M" or "20MB" (1000)
     TERN_SETTING_AUTO_MS, // as MS, or "auto": TERN_AUTO_MS, for which the program finds a duration
 };
 

@@ -126,6 +126,17 @@ def other_types_are_kept():
     refuse(st.make({"n": ("I64", [2], [1, 2])}), "nothing to train")
 
 
+def floats_without_a_value_are_kept():
+    """As safetensors allows and PyTorch writes: an adapter of rank 0, an empty buffer."""
+    some = {"w": ("F32", [3], [1.0, 2.0, -3.0])}
+    empty = {"lora_B": ("F32", [0, 8], []), "half": ("F16", [4, 0, 2], []), "brain": ("BF16", [0], [])}
+    state = State()
+    said = state.run("init", "--model", write(state, st.make(empty | some))).out.decode()
+    assert "Kept for export" in said and "lora_B (F32)" in said and "without a value" in said, said
+    for options in ((), ("--version", 0)):
+        assert exported(state, *options)[0] == some | empty, options
+
+
 def counters_that_were_cast_to_float_are_warned_of():
     """A batch norm's counters, which are whole numbers, among the weights: named, unless the rules freeze them."""
     weight = {"w": ("F32", [2], [1.0, 2.0])}
@@ -280,7 +291,7 @@ def hostile_files_are_refused():
             (st.from_header(header(shape=[-2]), data), "no size"),
             (st.from_header(header(shape=[1.5]), data), "no size"),
             (st.from_header(header(shape=[2**40, 2**40]), data), "too large"),
-            (st.from_header(header(shape=[2, 0], data_offsets=[0, 0]), b""), "holds no value"),
+            (st.from_header(header(shape=[2, 0], data_offsets=[0, 0]), b""), "nothing to train"),
             (st.from_header(header(shape=[1] * 8 + [2]), data), "at most 8 dimensions"),
             (st.from_header(header(data_offsets=[0, 2**70]), data), "[begin, end]"),
             (st.from_header(header(data_offsets=[8, 0]), data), "[begin, end]"),
@@ -328,7 +339,7 @@ def small_models_send_a_larger_share():
 
 
 main(small_models_send_a_larger_share, a_file_comes_back_as_it_was, zeros_lose_their_sign, small_types_are_rounded_to_even,
-     other_types_are_kept, counters_that_were_cast_to_float_are_warned_of, what_is_kept_is_bounded, damage_to_what_is_kept_is_found,
+     other_types_are_kept, floats_without_a_value_are_kept, counters_that_were_cast_to_float_are_warned_of, what_is_kept_is_bounded, damage_to_what_is_kept_is_found,
      many_tensors_fit, rules_have_presets, local_tensors_are_named, the_first_rule_counts,
      rules_name_the_model, bad_rules_are_refused,
      separators_in_names_are_escaped, built_in_models_take_rules,

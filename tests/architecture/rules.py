@@ -99,7 +99,7 @@ RULES = {
     "ring/node/": (PURE_SHARED + ["shared/hosted/", "ring/exchange/", "ring/mesh/"],
                    HOSTED + ["signal.h"]),
     "ring/cli/": (["shared/", "ring/", "client/data/", "client/trainer/", "client/ports.h",
-                   "client/cli/client_data.h", "client/cli/data_settings.def"], OS),
+                   "client/cli/client_data.h", "client/cli/data_settings.def", "client/cli/model_fit.h"], OS),
     # What measures Tern; nothing of Tern itself knows it.
     "lab/fleet/": (["shared/", "client/"], OS),
     "lab/codec/": (["shared/"], OS),

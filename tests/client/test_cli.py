@@ -82,8 +82,22 @@ class Check(unittest.TestCase):
         self.assertEqual([key for key in self.check(table(), options, "--model", "mlp:2-8-2")
                           if key[1] != "good"], [])
         found = self.check(table(), options, "--model", "mlp:784-8-10")
-        self.assertIn("takes 784 values and tells 10 classes; the data has 2 and 2",
+        self.assertIn("mlp:784-8-10: the examples are 2 values, the model takes 784 values: change",
                       found["model", "problem"][0])
+
+    def test_a_state_folder_that_cannot_be_made_is_a_problem(self):
+        """By whom it is asked makes no difference for a file, a link to nowhere and /proc."""
+        file = os.path.join(self.folder, "file")
+        open(file, "w", encoding="utf-8").close()
+        os.symlink("nowhere", os.path.join(self.folder, "link"))
+        for state, says in ((file, "is no folder"), (file + "/state", file + ": Not a directory"),
+                            (os.path.join(self.folder, "link"), "Not a directory"),
+                            ("/proc/tern/state", "cannot make it in /proc: ")):
+            done = run("check", "--offline", "--json", "--set", "client.state_dir=" + state)
+            found = [line for line in json.loads(done[1]) if line["area"] == "state"]
+            self.assertEqual((done[0], found[0]["health"]), (1, "problem"), state)
+            self.assertIn(says, found[0]["finding"])
+            self.assertIn("client.state_dir", found[0]["advice"])
 
     def test_many_columns_leave_room_for_what_follows(self):
         names = [f"p{i}" for i in range(200)]

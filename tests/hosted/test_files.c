@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -185,6 +186,39 @@ static void folders_are_made_with_those_above(void **state)
     assert_int_equal(tern_file_make_folders(in_folder("file"), 0700), TERN_ERR_IO);
 }
 
+// Expects that `path` cannot be made, for this reason, in this parent.
+static void assert_cannot_be_made(const char *path, int reason, const char *in)
+{
+    char parent[PATH_MAX];
+    assert_int_equal(tern_file_can_make_folders(path, parent), TERN_ERR_IO);
+    assert_int_equal(errno, reason);
+    assert_string_equal(parent, in);
+}
+
+static void a_folder_that_cannot_be_made_is_known_before(void **state)
+{
+    (void)state;
+    char parent[PATH_MAX];
+    const size_t before = count_entries();
+    assert_int_equal(tern_file_can_make_folders(in_folder("x/y//z/"), parent), TERN_OK);
+    assert_string_equal(parent, folder);
+    assert_int_equal(count_entries(), before);
+    assert_int_equal(tern_file_write(in_folder("plain"), "x", 1, 0600), TERN_OK);
+    char plain[PATH_MAX];
+    snprintf(plain, sizeof plain, "%s", in_folder("plain"));
+    assert_cannot_be_made(in_folder("plain/x/y"), ENOTDIR, plain);
+    assert_int_equal(symlink("nowhere", in_folder("to-nowhere")), 0);
+    char link[PATH_MAX];
+    snprintf(link, sizeof link, "%s", in_folder("to-nowhere"));
+    assert_cannot_be_made(link, ENOTDIR, link);
+    // Also of who may write everywhere.
+    assert_int_equal(tern_file_can_make_folders("/proc/x/y", parent), TERN_ERR_IO);
+    assert_string_equal(parent, "/proc");
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(tern_file_can_make_folders("bare", parent), TERN_OK);
+    assert_string_equal(parent, ".");
+}
+
 static void a_bare_name_is_in_the_working_folder(void **state)
 {
     (void)state;
@@ -218,6 +252,7 @@ int main(void)
         cmocka_unit_test(a_read_is_bounded),
         cmocka_unit_test(failures_are_named_and_leave_the_old_file),
         cmocka_unit_test(folders_are_made_with_those_above),
+        cmocka_unit_test(a_folder_that_cannot_be_made_is_known_before),
         cmocka_unit_test(a_bare_name_is_in_the_working_folder),
         cmocka_unit_test(random_bytes_differ),
     };

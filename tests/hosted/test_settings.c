@@ -116,8 +116,11 @@ static void every_unit_is_read(void **state)
     static const struct {
         const char *text;
         uint64_t value;
-    } sizes[] = {{"1500", 1500},    {"2k", 2000},     {"2K", 2000},       {"64Ki", 65536},
-                 {"20M", 20000000}, {"3Mi", 3145728}, {"1G", 1000000000}, {"1Gi", 1073741824}},
+    } sizes[] = {{"1500", 1500},     {"2k", 2000},      {"2K", 2000},        {"64Ki", 65536},
+                 {"20M", 20000000},  {"3Mi", 3145728},  {"1G", 1000000000},  {"1Gi", 1073741824},
+                 {"64KiB", 65536},   {"64 KiB", 65536}, {"2KB", 2000},       {"2kB", 2000},
+                 {"20MB", 20000000}, {"3MiB", 3145728}, {"1GB", 1000000000}, {"1GiB", 1073741824},
+                 {"1500B", 1500}},
       times[] = {{"1500", 1500}, {"1500ms", 1500}, {"30s", 30000},
                  {"5m", 300000}, {"2h", 7200000},  {"1d", 86400000}};
     char why[512];
@@ -204,17 +207,27 @@ static void mistakes_in_a_file_are_named(void **state)
     assert_refused("[server]\nport\n",
                    "a.ini:2: neither a [section], nor key = value, nor a comment");
     assert_refused("[round]\ndeadline = 5 weeks\n",
-                   "a.ini:2: [round] deadline = '5 weeks' has the unknown unit ' weeks'; allowed: "
+                   "a.ini:2: [round] deadline = '5 weeks' has the unknown unit 'weeks'; allowed: "
                    "a duration (ms, s, m, h, d) from 1s to 1d");
     assert_refused("[round]\npause = automatic\n",
                    "a.ini:2: [round] pause = 'automatic' is not a number; allowed: auto, or a "
                    "duration (ms, s, m, h, d) from 0ms to 1d");
     assert_refused("[limits]\nbody = 2Gi\n",
-                   "a.ini:2: [limits] body = '2Gi' is above the maximum; allowed: a size (Ki, Mi, "
-                   "Gi; k, M, G) from 1Ki to 1Gi");
+                   "a.ini:2: [limits] body = '2Gi' is above the maximum; allowed: a size (KiB, "
+                   "MiB, GiB by 1024; KB, MB, GB by 1000) from 1KiB to 1GiB");
+    assert_refused(
+        "[limits]\nbody = 16Mib\n",
+        "a.ini:2: [limits] body = '16Mib' has the unknown unit 'Mib'; allowed: a size (KiB, "
+        "MiB, GiB by 1024; KB, MB, GB by 1000) from 1KiB to 1GiB");
+    assert_refused("[limits]\nbody = 1.5GiB\n",
+                   "a.ini:2: [limits] body = '1.5GiB' is not a whole number; allowed: a size (KiB, "
+                   "MiB, GiB by 1024; KB, MB, GB by 1000) from 1KiB to 1GiB");
+    assert_refused("[limits]\nclients = 1MB\n",
+                   "a.ini:2: [limits] clients = '1MB' has the unknown unit 'MB'; allowed: a whole "
+                   "number from 0 to 1000000000000");
     assert_refused("[limits]\nbody = 99999999999999999999\n",
                    "a.ini:2: [limits] body = '99999999999999999999' is too large; allowed: a size "
-                   "(Ki, Mi, Gi; k, M, G) from 1Ki to 1Gi");
+                   "(KiB, MiB, GiB by 1024; KB, MB, GB by 1000) from 1KiB to 1GiB");
     assert_refused(
         "[limits]\nstrict = perhaps\n",
         "a.ini:2: [limits] strict = 'perhaps' is neither yes nor no; allowed: yes or no");
@@ -235,8 +248,8 @@ static void values_set_before_an_error_are_taken_back(void **state)
 {
     (void)state;
     assert_refused("[server]\nport = 443\n[limits]\nbody = much\n",
-                   "a.ini:4: [limits] body = 'much' is not a number; allowed: a size (Ki, Mi, Gi; "
-                   "k, M, G) from 1Ki to 1Gi");
+                   "a.ini:4: [limits] body = 'much' is not a number; allowed: a size (KiB, MiB, "
+                   "GiB by 1024; KB, MB, GB by 1000) from 1KiB to 1GiB");
 }
 
 static void binary_and_endless_lines_are_refused(void **state)
