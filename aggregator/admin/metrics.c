@@ -173,7 +173,7 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
     fprintf(text, "tern_updates_total{status=\"rejected\"} %" PRIu64 "\n",
             facts->federation.counts.updates_rejected);
     single(text, "updates_scaled_down_total", "counter",
-           "Updates that counted for less because they were far larger than the others.",
+           "Updates that counted for less because their norms or claims were far above the others.",
            facts->federation.counts.updates_scaled_down);
     single(text, "tasks_missed_total", "counter",
            "Tasks that a client took and did not report in time.",

@@ -249,7 +249,7 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
     printf("Updates     %" PRIu64 " stored (%s), %" PRIu64 " applied; database %s\n",
            counts->updates, text, counts->updates_applied, size);
     if (counts->updates_scaled_down > 0) {
-        printf("            %" PRIu64 " scaled down, far larger than the others of their rounds: "
+        printf("            %" PRIu64 " scaled down, far above the others of their rounds: "
                "`tern-aggregator clients` says whose\n",
                counts->updates_scaled_down);
     }

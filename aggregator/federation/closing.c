@@ -183,6 +183,7 @@ static enum tern_result store(struct tern_federation *federation,
         TERN_TRY(tern_reliability_round_ends(federation, now));
     }
     tern_merge_adopt(&federation->merge, next);
+    federation->totals = next->totals;
     TERN_TRY(tern_db_received_bytes(federation->db, &row->received_bytes));
     TERN_TRY(store_version(federation, &next->made, now));
     tern_round_close(&federation->machine, now);

@@ -351,7 +351,7 @@ TERN_MUST_USE enum tern_result tern_federation_expects(struct tern_federation *f
 struct tern_federation_counts {
     uint64_t updates_late;
     uint64_t updates_rejected;
-    uint64_t updates_scaled_down; // strategy.norm_bound
+    uint64_t updates_scaled_down; // strategy.norm_bound and examples_bound
     uint64_t tasks_missed;        // that a client took and did not report in time
     uint64_t checkins;
     uint64_t findings[TERN_FINDING_COUNT];     // of error buffers

@@ -1,6 +1,6 @@
 // Dense tensors are statistics, not parameters: whatever a strategy makes of the others, these move
 // by the mean of the updates, weighted by their examples and their age, as they are but for
-// strategy.norm_bound; or under one that takes medians, by those, or else one client's claims would
+// strategy's bounds on norms and examples; or under one that takes medians, by those, or else one client's claims would
 // move them where they want. Who calls: the merge, before and after its strategy. Pure; reentrant.
 #ifndef TERN_DENSE_H
 #define TERN_DENSE_H

@@ -318,13 +318,13 @@ enum tern_result tern_exact_mean_add(struct tern_exact_mean *mean,
 }
 
 // What is taken away of whole numbers leaves no trace, since rounding is the same for both signs.
-enum tern_result tern_exact_mean_rescale(struct tern_exact_mean *mean,
+enum tern_result tern_exact_mean_reweigh(struct tern_exact_mean *mean,
                                          const struct tern_contribution *contribution,
-                                         const uint8_t *container, size_t len, double scale)
+                                         const uint8_t *container, size_t len, double weight)
 {
-    const double weight = (double)contribution->num_examples;
-    TERN_TRY(add_weighted(mean, contribution, -weight, container, len, NULL, NULL));
-    return add_weighted(mean, contribution, scale * weight, container, len, NULL, NULL);
+    const double before = (double)contribution->num_examples;
+    TERN_TRY(add_weighted(mean, contribution, -before, container, len, NULL, NULL));
+    return add_weighted(mean, contribution, weight, container, len, NULL, NULL);
 }
 
 // --- Holding updates
@@ -437,13 +437,13 @@ enum tern_result tern_exact_mean_arrive(struct tern_exact_mean *mean,
                                      arrival->container.len, arrival->reading, NULL);
 }
 
-bool tern_exact_mean_rescale_held(struct tern_exact_mean *mean, uint64_t client, uint32_t round,
-                                  double scale)
+bool tern_exact_mean_reweigh_held(struct tern_exact_mean *mean, uint64_t client, uint32_t round,
+                                  double weight)
 {
     for (uint32_t i = 0; i < mean->group_count; i++) {
         for (struct tern_exact_held *held = mean->groups[i].held; held != NULL; held = held->next) {
             if (held->client == client && held->round == round) {
-                held->weight *= scale;
+                held->weight = weight;
                 return true;
             }
         }

@@ -31,7 +31,7 @@ struct tern_exact_held {
     struct tern_exact_held *next; // of its group
     uint64_t client;
     uint32_t round;
-    double weight; // num_examples, times its scale
+    double weight; // num_examples, or less where it is bounded
     struct tern_reading *reading;
     size_t at; // of the reading
 };
@@ -89,7 +89,7 @@ TERN_MUST_USE enum tern_result tern_exact_mean_add(struct tern_exact_mean *mean,
                                                    struct tern_codec_info *info);
 
 // Takes in an update of which all is in the reading, by sharing that; whose it is, is for
-// tern_exact_mean_rescale_held().
+// tern_exact_mean_reweigh_held().
 // TERN_ERR_NO_SPACE  something is not in the reading, or sums take less memory, to which what was held of
 //                    its group was added: it was not taken in, and tern_exact_mean_add() is what is left
 // TERN_ERR_NON_FINITE, TERN_ERR_NO_MEMORY  as above
@@ -102,16 +102,16 @@ TERN_MUST_USE enum tern_result tern_exact_mean_hold(struct tern_exact_mean *mean
 TERN_MUST_USE enum tern_result tern_exact_mean_arrive(struct tern_exact_mean *mean,
                                                       const struct tern_arrival *arrival);
 
-// An update that is held counts for `scale`, 0 to 1, of what it did. False: it is not held.
-bool tern_exact_mean_rescale_held(struct tern_exact_mean *mean, uint64_t client, uint32_t round,
-                                  double scale);
+// An update that is held counts with this weight in place of its num_examples. False: it is not held.
+bool tern_exact_mean_reweigh_held(struct tern_exact_mean *mean, uint64_t client, uint32_t round,
+                                  double weight);
 
-// An update that was added, and whose group was not folded, counts for `scale`, 0 to 1, of what it
-// did: exactly as if it had been added so. Errors of tern_exact_mean_add()
-TERN_MUST_USE enum tern_result tern_exact_mean_rescale(struct tern_exact_mean *mean,
+// An update that was added, and whose group was not folded, counts with this weight, at most its num_examples, in
+// place of these: exactly as if it had been added so. Errors of tern_exact_mean_add()
+TERN_MUST_USE enum tern_result tern_exact_mean_reweigh(struct tern_exact_mean *mean,
                                                        const struct tern_contribution *contribution,
                                                        const uint8_t *container, size_t len,
-                                                       double scale);
+                                                       double weight);
 
 // Takes in all that the part has, which is then as it was when it began: as if its updates had come to this
 // mean, by whatever thread or process made the part (strategies/exact.h). Totals are joined by

@@ -39,16 +39,12 @@ uint32_t tern_gather_missing(const struct tern_gather *gather)
     return missing;
 }
 
-static enum tern_result note_norm(const struct tern_gather *gather, uint64_t client,
-                                  uint32_t local_steps, double sum_square)
+// It is in the sums by now.
+static void note_norm(const struct tern_gather *gather, struct tern_deferred *deferred,
+                      double sum_square)
 {
-    const struct tern_update_norm norm = {.client = client,
-                                          .round = gather->round.round,
-                                          .local_steps = local_steps,
-                                          .sum_square = sum_square};
-    return tern_update_norms_matter(&gather->round.rule)
-               ? tern_update_norms_add(&gather->merge->norms, &norm)
-               : TERN_OK;
+    gather->merge->bounds.list[deferred->at].sum_square = sum_square;
+    deferred->is_in = true;
 }
 
 // --- The bytes of a part
@@ -137,8 +133,7 @@ static enum tern_result join(const struct tern_gather *gather, struct tern_part 
     TERN_TRY(tern_exact_mean_join(&gather->merge->arrived, &part->mean));
     for (uint32_t i = 0; i < part->count; i++) {
         const struct tern_part_update *update = &part->updates[i];
-        find_deferred(gather->merge, update->client)->is_in = true;
-        TERN_TRY(note_norm(gather, update->client, update->local_steps, update->sum_square));
+        note_norm(gather, find_deferred(gather->merge, update->client), update->sum_square);
     }
     return TERN_OK;
 }
@@ -201,16 +196,23 @@ void tern_gather_parts(struct tern_gather *gather)
 
 // --- What no part covers
 
+struct storing {
+    const struct tern_gather *gather;
+    struct tern_deferred *deferred;
+};
+
 static enum tern_result add_stored(void *ctx, const struct tern_db_update *update)
 {
-    const struct tern_gather *gather = ctx;
+    const struct storing *storing = ctx;
+    const struct tern_gather *gather = storing->gather;
     struct tern_contribution contribution;
     struct tern_codec_info info;
     struct tern_span container;
     TERN_TRY(tern_stored_read(update, &contribution, &container));
     TERN_TRY(tern_exact_mean_add(&gather->merge->arrived, &contribution, container.data,
                                  container.len, NULL, &info));
-    return note_norm(gather, update->client, contribution.local_steps, info.sum_square);
+    note_norm(gather, storing->deferred, info.sum_square);
+    return TERN_OK;
 }
 
 void tern_gather_rest(struct tern_gather *gather)
@@ -218,12 +220,12 @@ void tern_gather_rest(struct tern_gather *gather)
     struct tern_merge *merge = gather->merge;
     for (uint32_t i = 0; i < merge->deferred_count; i++) {
         struct tern_deferred *deferred = &merge->deferred[i];
+        struct storing storing = {gather, deferred};
         if (!deferred->is_in &&
             tern_db_update_show(gather->db, gather->round.round, deferred->client, add_stored,
-                                gather) != TERN_OK) {
+                                &storing) != TERN_OK) {
             tern_merge_stop(merge);
             return;
         }
-        deferred->is_in = true;
     }
 }

@@ -48,7 +48,7 @@ void tern_merge_free(struct tern_merge *merge)
     tern_vector_free(&merge->vectors, merge->acc);
     tern_merge_free_states(merge);
     tern_merge_stop(merge);
-    tern_update_norms_clear(&merge->norms);
+    tern_update_bounds_clear(&merge->bounds);
     free(merge->buffers.blob);
     memset(merge, 0, sizeof *merge);
 }
@@ -187,21 +187,59 @@ enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db)
 
 // --- A round's updates
 
+static enum tern_result note_update(struct tern_update_bounds *bounds, uint64_t client,
+                                    uint32_t round, const struct tern_contribution *contribution,
+                                    double sum_square)
+{
+    const struct tern_update_bound bound = {
+        .client = client, .round = round, .contribution = *contribution, .sum_square = sum_square};
+    return tern_update_bounds_add(bounds, &bound);
+}
+
+struct counting {
+    struct tern_strategy_totals *totals; // NULL: they are counted already
+    struct tern_update_bounds *bounds;
+};
+
 static enum tern_result count_update(void *ctx, const struct tern_db_update *update)
 {
+    const struct counting *counting = ctx;
     struct tern_contribution contribution;
     struct tern_span container;
     TERN_TRY(tern_stored_read(update, &contribution, &container));
-    return tern_strategy_count(ctx, &contribution);
+    TERN_TRY(note_update(counting->bounds, update->client, update->round, &contribution, -1.0));
+    return counting->totals != NULL ? tern_strategy_count(counting->totals, &contribution)
+                                    : TERN_OK;
 }
 
 enum tern_result tern_merge_count(struct tern_db *db, const struct tern_db_round *round,
-                                  struct tern_strategy_totals *totals)
+                                  struct tern_strategy_totals *totals,
+                                  struct tern_update_bounds *bounds)
 {
+    struct counting counting = {totals, bounds};
     struct tern_strategy_rule rule;
     TERN_TRY(tern_rule_read(round, &rule));
     tern_strategy_count_none(totals, &rule);
-    return tern_db_update_each(db, round->round, count_update, totals);
+    tern_update_bounds_clear(bounds);
+    return tern_db_update_each(db, round->round, count_update, &counting);
+}
+
+// What was noted as updates came need not be all: memory was short, or a restart came between.
+static enum tern_result bound_claims(struct tern_merge *merge, struct tern_db *db,
+                                     const struct tern_db_round *round,
+                                     struct tern_strategy_totals *totals)
+{
+    struct counting counting = {NULL, &merge->bounds};
+    const bool is_whole = merge->noted && merge->bounds.count == totals->updates;
+    merge->noted = false;
+    if (!is_whole) {
+        tern_merge_stop(merge);
+        tern_update_bounds_clear(&merge->bounds);
+    }
+    if (!is_whole && tern_update_bounds_matter(&totals->rule)) {
+        TERN_TRY(tern_db_update_each(db, round->round, count_update, &counting));
+    }
+    return tern_update_bounds_claims(&merge->bounds, totals);
 }
 
 // --- As they arrive
@@ -214,7 +252,8 @@ static uint64_t memory_of(const struct tern_merge *merge)
 void tern_merge_open(struct tern_merge *merge, const struct tern_strategy_rule *rule)
 {
     tern_merge_stop(merge);
-    tern_update_norms_clear(&merge->norms);
+    tern_update_bounds_clear(&merge->bounds);
+    merge->noted = true;
     merge->arrives = tern_strategy_divides(rule->strategy);
     if (merge->arrives) {
         tern_exact_mean_begin(&merge->arrived, &merge->model, rule, memory_of(merge), 0,
@@ -232,21 +271,19 @@ void tern_merge_stop(struct tern_merge *merge)
     merge->arrives = false;
 }
 
-static enum tern_result take_in(struct tern_merge *merge, const struct tern_arrival *arrival)
+// Without memory for it all is left to the close. Late updates are noted as well.
+static void note_arrival(struct tern_merge *merge, const struct tern_arrival *arrival)
 {
-    const struct tern_update_norm norm = {.client = arrival->client,
-                                          .round = arrival->round,
-                                          .local_steps = arrival->contribution.local_steps,
-                                          .sum_square = arrival->sum_square};
-    TERN_TRY(tern_update_norms_matter(&merge->arrived.rule)
-                 ? tern_update_norms_add(&merge->norms, &norm)
-                 : TERN_OK);
-    return tern_exact_mean_arrive(&merge->arrived, arrival);
+    if (note_update(&merge->bounds, arrival->client, arrival->round, &arrival->contribution,
+                    arrival->sum_square) != TERN_OK) {
+        tern_merge_stop(merge);
+    }
 }
 
 void tern_merge_arrive(struct tern_merge *merge, const struct tern_arrival *arrival)
 {
-    if (merge->arrives && take_in(merge, arrival) != TERN_OK) {
+    note_arrival(merge, arrival);
+    if (merge->arrives && tern_exact_mean_arrive(&merge->arrived, arrival) != TERN_OK) {
         tern_merge_stop(merge);
     }
 }
@@ -267,6 +304,7 @@ static bool make_room_for_deferred(struct tern_merge *merge)
 
 void tern_merge_defer(struct tern_merge *merge, const struct tern_arrival *arrival)
 {
+    note_arrival(merge, arrival);
     if (merge->arrives && !make_room_for_deferred(merge)) {
         tern_merge_stop(merge);
     }
@@ -277,7 +315,8 @@ void tern_merge_defer(struct tern_merge *merge, const struct tern_arrival *arriv
     *deferred = (struct tern_deferred){.client = arrival->client,
                                        .num_examples = arrival->contribution.num_examples,
                                        .local_steps = arrival->contribution.local_steps,
-                                       .sum_square = arrival->sum_square};
+                                       .sum_square = arrival->sum_square,
+                                       .at = merge->bounds.count - 1};
     memcpy(deferred->sha256, arrival->sha256, TERN_SHA256_SIZE);
 }
 
@@ -338,8 +377,8 @@ static enum tern_result take_arrived(struct tern_merge *merge, struct tern_db *d
                                      const struct tern_db_round *round,
                                      const struct tern_strategy_totals *totals)
 {
-    TERN_TRY(tern_update_norms_bound(&merge->norms, totals));
-    TERN_TRY(tern_stored_rescale(&merge->arrived, db, round, &merge->norms));
+    TERN_TRY(tern_update_bounds_set(&merge->bounds, totals));
+    TERN_TRY(tern_stored_reweigh(&merge->arrived, db, round, &merge->bounds));
     tern_exact_mean_take(&merge->arrived, totals, merge->acc);
     return TERN_OK;
 }
@@ -357,8 +396,8 @@ static enum tern_result take_mean(struct tern_merge *merge, struct tern_db *db,
     }
     tern_merge_stop(merge); // it was taken, or makes room for what is read back
     if (result == TERN_ERR_NO_SPACE) {
-        result = tern_stored_mean(&merge->model, db, round, totals, memory_of(merge), &merge->norms,
-                                  merge->acc);
+        result = tern_stored_mean(&merge->model, db, round, totals, memory_of(merge),
+                                  &merge->bounds, merge->acc);
     }
     TERN_TRY(result);
     return tern_strategy_take_mean(sums);
@@ -402,7 +441,7 @@ static enum tern_result merge_updates(struct tern_merge *merge, struct tern_db *
         tern_strategy_begin(sums, &merge->model, totals, &memory);
         return take_mean(merge, db, round, sums);
     }
-    tern_update_norms_clear(&merge->norms);
+    tern_update_bounds_clear(&merge->bounds);
     enum tern_result result = make_room(merge, totals, &memory);
     if (result == TERN_OK) {
         tern_strategy_begin(sums, &merge->model, totals, &memory);
@@ -476,7 +515,9 @@ enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
     if (tern_codec_parse(round->codec_down, &codec, NULL) != TERN_OK) {
         return TERN_ERR_UNKNOWN;
     }
-    TERN_TRY(move_all(merge, db, round, totals, &next->report));
+    next->totals = *totals;
+    TERN_TRY(bound_claims(merge, db, round, &next->totals));
+    TERN_TRY(move_all(merge, db, round, &next->totals, &next->report));
     rest(merge);
     TERN_TRY(make_delta(merge, &codec, &next->made));
     const struct tern_strategy *strategy = totals->rule.strategy;
@@ -504,7 +545,8 @@ enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
 {
     struct tern_strategy_totals totals;
     struct tern_merge_next next;
-    TERN_TRY(tern_merge_count(db, round, &totals));
+    TERN_TRY(tern_merge_count(db, round, &totals, &merge->bounds));
+    merge->noted = true;
     TERN_TRY(tern_merge_make(merge, db, round, &totals, &next));
     tern_merge_adopt(merge, &next);
     *made = next.made;

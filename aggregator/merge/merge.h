@@ -13,7 +13,7 @@
 #include "merge/arrival.h"
 #include "merge/exact_mean.h"
 #include "merge/strategy_rule.h"
-#include "merge/update_norms.h"
+#include "merge/update_bounds.h"
 #include "merge/vectors.h"
 #include "store/store.h"
 #include "strategies/strategy.h"
@@ -31,6 +31,7 @@ struct tern_deferred {
     uint32_t local_steps;
     double sum_square;                // of its values; -1 = they were not read since the start
     uint8_t sha256[TERN_SHA256_SIZE]; // of its stored body
+    uint32_t at;                      // of the merge's bounds
     bool is_in;                       // they are in the sums by now
 };
 
@@ -62,7 +63,9 @@ struct tern_merge {
     struct tern_deferred *deferred; // of those: whose values are not in yet; malloc'ed
     uint32_t deferred_count;
     uint32_t deferred_room;
-    struct tern_update_norms norms; // of those; once a round is merged, of its updates
+    struct tern_update_bounds
+        bounds;      // of those and late ones; once a round is merged, of its updates
+    bool noted;      // the bounds are of a round that is yet to be merged
     uint64_t memory; // bytes of sums, or for the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_download_buffers buffers;
     struct tern_vectors vectors; // whose the weights, acc, the states and the average are
@@ -127,10 +130,12 @@ void tern_merge_defer(struct tern_merge *merge, const struct tern_arrival *arriv
 // The round is merged, or what arrived is to be forgotten.
 void tern_merge_stop(struct tern_merge *merge);
 
-// The totals of a round's stored updates. The service counts each update as it comes. Errors: those of tern_merge_round() that concern the row and updates.
+// The totals of a round's stored updates, as they claim, and what there is to bound, which replaces what is in bounds.
+// The service counts each update as it comes. Errors: those of tern_merge_round() that concern the row and updates.
 TERN_MUST_USE enum tern_result tern_merge_count(struct tern_db *db,
                                                 const struct tern_db_round *round,
-                                                struct tern_strategy_totals *totals);
+                                                struct tern_strategy_totals *totals,
+                                                struct tern_update_bounds *bounds);
 
 // Merges the stored updates that count in `round`. The strategy, its parameters and learning rate
 // and the download codec come from the round's row; a difference that is too large for float16 goes
@@ -148,13 +153,14 @@ TERN_MUST_USE enum tern_result tern_merge_round(struct tern_merge *merge, struct
                                                 struct tern_download_made *made,
                                                 struct tern_strategy_report *report);
 
-// The same in two steps, of a round whose totals are known already. The first takes long and may be done
+// The same in two steps, of a round whose totals are known already, as updates claim. The first takes long and may be done
 // by another thread, with a tern_db of its own: until it has ended nobody else uses the weights, what
 // goes with them, or the buffers; of the model, the seed, the version and its two hashes it only reads.
 // What arrived is merged then, and forgotten.
 struct tern_merge_next {
     struct tern_download_made made;
     struct tern_strategy_report report;
+    struct tern_strategy_totals totals; // with claims bounded
     uint8_t model_sha256[TERN_SHA256_SIZE];
 };
 TERN_MUST_USE enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,

@@ -32,7 +32,7 @@ TERN_MUST_USE enum tern_result tern_part_round_of(struct tern_db *db,
 
 // Whether rounds of the rule take parts: those that are merged by the weighted mean of their own updates. What
 // is known at the close alone does not stand against it: factors for local steps are put to one sum for each number
-// of steps, and updates beyond strategy.norm_bound are taken out of the sums again. Medians, trimmed means and Krum
+// of steps, and updates beyond a bound on norms or claims are taken out of the sums again. Medians, trimmed means and Krum
 // see the values of all updates, and a buffered round (fedbuff) takes updates whose age the leader alone tells.
 bool tern_part_suits(const struct tern_strategy_rule *rule);
 

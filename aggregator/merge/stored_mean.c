@@ -20,7 +20,7 @@ struct place {
     struct tern_exact_key key;
     uint32_t round;
     uint64_t client;
-    double scale; // of the update
+    double weight; // of the update; below 0: as it claims
 };
 
 struct summing {
@@ -30,7 +30,7 @@ struct summing {
     const struct tern_db_round *round;
     const struct tern_strategy_totals *totals;
     uint64_t memory;
-    struct tern_update_norms *norms;
+    struct tern_update_bounds *bounds;
     struct place *places; // in ascending order of their keys, once all are noted
     uint32_t placed;
 };
@@ -64,47 +64,47 @@ static enum tern_result add_update(struct summing *summing, const struct tern_db
                                info);
 }
 
-// --- Those that are too large beside the others
+// --- Those that count for less than they claim
 
-static enum tern_result note_norm(struct summing *summing, const struct tern_db_update *update,
-                                  uint32_t local_steps, double sum_square)
+static enum tern_result note_bound(struct summing *summing, const struct tern_db_update *update,
+                                   const struct tern_contribution *contribution, double sum_square)
 {
-    const struct tern_update_norm norm = {.client = update->client,
-                                          .round = update->round,
-                                          .local_steps = local_steps,
-                                          .sum_square = sum_square};
-    return tern_update_norms_add(summing->norms, &norm);
+    const struct tern_update_bound bound = {.client = update->client,
+                                            .round = update->round,
+                                            .contribution = *contribution,
+                                            .sum_square = sum_square};
+    return tern_update_bounds_add(summing->bounds, &bound);
 }
 
-struct rescaling {
+struct reweighing {
     struct tern_exact_mean *mean;
     struct tern_db *db;
     const struct tern_db_round *round;
-    double scale;
+    double weight;
 };
 
-static enum tern_result rescale_update(void *ctx, const struct tern_db_update *update)
+static enum tern_result reweigh_update(void *ctx, const struct tern_db_update *update)
 {
-    const struct rescaling *rescaling = ctx;
+    const struct reweighing *reweighing = ctx;
     struct tern_contribution contribution;
     struct tern_span container;
     TERN_TRY(tern_stored_read(update, &contribution, &container));
-    TERN_TRY(staleness_of(rescaling->db, rescaling->round, update, &contribution.staleness));
-    return tern_exact_mean_rescale(rescaling->mean, &contribution, container.data, container.len,
-                                   rescaling->scale);
+    TERN_TRY(staleness_of(reweighing->db, reweighing->round, update, &contribution.staleness));
+    return tern_exact_mean_reweigh(reweighing->mean, &contribution, container.data, container.len,
+                                   reweighing->weight);
 }
 
-enum tern_result tern_stored_rescale(struct tern_exact_mean *mean, struct tern_db *db,
+enum tern_result tern_stored_reweigh(struct tern_exact_mean *mean, struct tern_db *db,
                                      const struct tern_db_round *round,
-                                     const struct tern_update_norms *norms)
+                                     const struct tern_update_bounds *bounds)
 {
-    for (uint32_t i = 0; i < norms->count; i++) {
-        const struct tern_update_norm *norm = &norms->list[i];
-        struct rescaling rescaling = {mean, db, round, norm->scale};
-        if (norm->scale < 1.0 &&
-            !tern_exact_mean_rescale_held(mean, norm->client, norm->round, norm->scale)) {
+    for (uint32_t i = 0; i < bounds->count; i++) {
+        const struct tern_update_bound *bound = &bounds->list[i];
+        struct reweighing reweighing = {mean, db, round, bound->weight};
+        if (tern_update_is_bounded(bound) &&
+            !tern_exact_mean_reweigh_held(mean, bound->client, bound->round, bound->weight)) {
             TERN_TRY(
-                tern_db_update_show(db, norm->round, norm->client, rescale_update, &rescaling));
+                tern_db_update_show(db, bound->round, bound->client, reweigh_update, &reweighing));
         }
     }
     return TERN_OK;
@@ -134,20 +134,20 @@ static enum tern_result add_and_note(void *ctx, const struct tern_db_update *upd
     struct tern_codec_info info;
     struct tern_contribution contribution;
     struct tern_span container;
-    if (!tern_update_norms_matter(&summing->totals->rule)) {
+    if (!tern_update_bounds_matter(&summing->totals->rule)) {
         return add_update(summing, update, NULL);
     }
     TERN_TRY(tern_stored_read(update, &contribution, &container));
     TERN_TRY(add_update(summing, update, &info));
-    return note_norm(summing, update, contribution.local_steps, info.sum_square);
+    return note_bound(summing, update, &contribution, info.sum_square);
 }
 
 static enum tern_result mean_at_once(struct summing *summing, float *acc)
 {
     begin(summing, 0, summing->model->count);
     TERN_TRY(tern_db_update_each(summing->db, summing->round->round, add_and_note, summing));
-    TERN_TRY(tern_update_norms_bound(summing->norms, summing->totals));
-    TERN_TRY(tern_stored_rescale(&summing->mean, summing->db, summing->round, summing->norms));
+    TERN_TRY(tern_update_bounds_set(summing->bounds, summing->totals));
+    TERN_TRY(tern_stored_reweigh(&summing->mean, summing->db, summing->round, summing->bounds));
     return take(summing, acc);
 }
 
@@ -172,13 +172,15 @@ static enum tern_result note_place(void *ctx, const struct tern_db_update *updat
         (struct place){.key = tern_exact_key_of(&summing->totals->rule, &contribution),
                        .round = update->round,
                        .client = update->client,
-                       .scale = 1.0};
-    if (!tern_update_norms_matter(&summing->totals->rule)) {
+                       .weight = -1.0};
+    if (!tern_update_bounds_matter(&summing->totals->rule)) {
         return TERN_OK;
     }
-    struct tern_codec_info info;
-    TERN_TRY(tern_container_inspect(summing->model, container.data, container.len, &info));
-    return note_norm(summing, update, contribution.local_steps, info.sum_square);
+    struct tern_codec_info info = {.sum_square = -1.0};
+    if (tern_update_bounds_need_norms(&summing->totals->rule)) {
+        TERN_TRY(tern_container_inspect(summing->model, container.data, container.len, &info));
+    }
+    return note_bound(summing, update, &contribution, info.sum_square);
 }
 
 static int compare_places(const void *a, const void *b)
@@ -198,9 +200,10 @@ static enum tern_result note_places(struct summing *summing)
     if (summing->placed != summing->totals->updates) {
         return TERN_ERR_STATE;
     }
-    TERN_TRY(tern_update_norms_bound(summing->norms, summing->totals));
-    for (uint32_t i = 0; i < summing->norms->count; i++) { // in the order of the places, so far
-        summing->places[i].scale = summing->norms->list[i].scale;
+    TERN_TRY(tern_update_bounds_set(summing->bounds, summing->totals));
+    for (uint32_t i = 0; i < summing->bounds->count; i++) { // in the order of the places, so far
+        const struct tern_update_bound *bound = &summing->bounds->list[i];
+        summing->places[i].weight = tern_update_is_bounded(bound) ? bound->weight : -1.0;
     }
     qsort(summing->places, summing->placed, sizeof *summing->places, compare_places);
     return TERN_OK;
@@ -209,11 +212,11 @@ static enum tern_result note_places(struct summing *summing)
 // In the window.
 static enum tern_result add_place(struct summing *summing, const struct place *place)
 {
-    struct rescaling rescaling = {&summing->mean, summing->db, summing->round, place->scale};
+    struct reweighing reweighing = {&summing->mean, summing->db, summing->round, place->weight};
     TERN_TRY(tern_db_update_show(summing->db, place->round, place->client, add_shown, summing));
-    return place->scale < 1.0 ? tern_db_update_show(summing->db, place->round, place->client,
-                                                    rescale_update, &rescaling)
-                              : TERN_OK;
+    return place->weight >= 0.0 ? tern_db_update_show(summing->db, place->round, place->client,
+                                                      reweigh_update, &reweighing)
+                                : TERN_OK;
 }
 
 static enum tern_result mean_of_window(struct summing *summing, uint32_t first, uint32_t end,
@@ -266,18 +269,18 @@ static enum tern_result mean_by_groups(struct summing *summing, float *acc)
 enum tern_result tern_stored_mean(const struct tern_model *model, struct tern_db *db,
                                   const struct tern_db_round *round,
                                   const struct tern_strategy_totals *totals, uint64_t memory,
-                                  struct tern_update_norms *norms, float *acc)
+                                  struct tern_update_bounds *bounds, float *acc)
 {
     struct summing summing = {.model = model,
                               .db = db,
                               .round = round,
                               .totals = totals,
                               .memory = memory,
-                              .norms = norms};
-    tern_update_norms_clear(norms);
+                              .bounds = bounds};
+    tern_update_bounds_clear(bounds);
     enum tern_result result = mean_at_once(&summing, acc);
     if (result == TERN_ERR_NO_SPACE) {
-        tern_update_norms_clear(norms);
+        tern_update_bounds_clear(bounds);
         result = mean_by_groups(&summing, acc);
     }
     tern_exact_mean_clear(&summing.mean);

@@ -5,7 +5,7 @@
 
 #include "merge/contribution.h"
 #include "merge/exact_mean.h"
-#include "merge/update_norms.h"
+#include "merge/update_bounds.h"
 #include "store/store.h"
 #include "wire/wire.h"
 
@@ -15,23 +15,24 @@ TERN_MUST_USE enum tern_result tern_stored_read(const struct tern_db_update *upd
                                                 struct tern_contribution *contribution,
                                                 struct tern_span *container);
 
-// Of the updates that count in the round, and were taken in by the mean: those whose scale is below 1
-// count for as much. Errors of tern_stored_read() and tern_exact_mean_rescale()
-TERN_MUST_USE enum tern_result tern_stored_rescale(struct tern_exact_mean *mean, struct tern_db *db,
+// Of the updates that count in the round, and were taken in by the mean: those that are bounded count with their
+// weights. Errors of tern_stored_read() and tern_exact_mean_reweigh()
+TERN_MUST_USE enum tern_result tern_stored_reweigh(struct tern_exact_mean *mean, struct tern_db *db,
                                                    const struct tern_db_round *round,
-                                                   const struct tern_update_norms *norms);
+                                                   const struct tern_update_bounds *bounds);
 
 // Sets acc[0..model->count) to the mean of the updates that count in the round. Where the sums of all
 // groups are within `memory` bytes, the updates are read once. Else they are visited in the order of
 // their groups, for which only one group's sums are held: all coordinates at once where these and 8
 // bytes for each are within `memory`, else some after the others. The bits are the same.
-// norms: becomes that of these updates where the rule bounds them; what was there is forgotten.
+// totals: their claims are bounded (tern_update_bounds_claims()). bounds: become those of these updates where the rule has
+// any; what was there is forgotten.
 // TERN_ERR_STATE  the updates are not as many as were counted; errors of tern_stored_read() and of
 // tern_exact_mean_add() but TERN_ERR_NO_SPACE
 TERN_MUST_USE enum tern_result tern_stored_mean(const struct tern_model *model, struct tern_db *db,
                                                 const struct tern_db_round *round,
                                                 const struct tern_strategy_totals *totals,
-                                                uint64_t memory, struct tern_update_norms *norms,
+                                                uint64_t memory, struct tern_update_bounds *bounds,
                                                 float *acc);
 
 #endif

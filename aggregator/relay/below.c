@@ -198,12 +198,17 @@ static enum tern_result take_mean(struct relay_below *below, uint32_t round,
 {
     struct tern_db_round row;
     struct tern_strategy_totals totals;
-    struct tern_update_norms norms = {0};
+    struct tern_update_bounds bounds = {0};
     TERN_TRY(tern_db_round_get(below->db, round, &row));
-    TERN_TRY(tern_merge_count(below->db, &row, &totals));
-    const enum tern_result made = tern_stored_mean(below->model, below->db, &row, &totals,
-                                                   TERN_MERGE_MEMORY, &norms, below->mean);
-    tern_update_norms_clear(&norms);
+    enum tern_result made = tern_merge_count(below->db, &row, &totals, &bounds);
+    if (made == TERN_OK) {
+        made = tern_update_bounds_claims(&bounds, &totals);
+    }
+    if (made == TERN_OK) {
+        made = tern_stored_mean(below->model, below->db, &row, &totals, TERN_MERGE_MEMORY, &bounds,
+                                below->mean);
+    }
+    tern_update_bounds_clear(&bounds);
     TERN_TRY(made);
     result->num_examples =
         totals.num_examples < UINT32_MAX ? (uint32_t)totals.num_examples : UINT32_MAX;

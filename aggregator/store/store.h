@@ -37,7 +37,7 @@ TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result r
 #define TERN_DB_TAGS_MAX 256
 #define TERN_DB_STRATEGY_MAX 24
 #define TERN_DB_CODEC_MAX 64
-#define TERN_DB_PARAMETERS_MAX 160
+#define TERN_DB_PARAMETERS_MAX 192
 #define TERN_DB_REASON_MAX 160
 #define TERN_DB_NODE_MAX 64
 #define TERN_DB_PLACE_MAX 512 // a database's path

@@ -29,7 +29,8 @@ static void go_on(struct tern_strategy_sums *sums)
 
 const struct tern_strategy tern_strategy_qsvrg = {
     .name = "qsvrg",
-    .parameters = TERN_PARAMETER_BIT(EPOCH_STEPS) | TERN_PARAMETER_BIT(EPOCH_STEP),
+    .parameters = TERN_PARAMETER_BIT(EXAMPLES_BOUND) | TERN_PARAMETER_BIT(EPOCH_STEPS) |
+                  TERN_PARAMETER_BIT(EPOCH_STEP),
     .server_learning_rate = 1.0F,
     .has_epochs = true,
     .states = {{.name = "lag"}},

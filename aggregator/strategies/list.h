@@ -35,6 +35,7 @@
 // attackers        share of the updates that come from attackers, at most
 // staleness_max    versions
 // norm_bound       no update counts for more than this times the middle one; 0: without a bound
+// examples_bound   no update counts for more examples than this times the middle claim; 0: without a bound
 // scale_max        normalising, no update is scaled up by more than this; 0: without a bound
 // epoch_steps      T of qsvrg: iterates whose mean is the next anchor
 // epoch_step       rounds of the epoch before this one
@@ -51,6 +52,7 @@
     NUMBER(STALENESS_MAX, staleness_max, 0.0, 1e6, false, strategy, staleness_max)                 \
     NUMBER(SCALE_MAX, scale_max, 1.0, 1e6, true, strategy, scale_max)                              \
     NUMBER(NORM_BOUND, norm_bound, 1.0, 1e6, true, strategy, norm_bound)                           \
+    NUMBER(EXAMPLES_BOUND, examples_bound, 1.0, 1e6, true, strategy, examples_bound)               \
     NUMBER(EPOCH_STEPS, epoch_steps, 3.0, 1e6, false, strategy, epoch_steps)                       \
     OPENED(EPOCH_STEP, epoch_step, 0.0, 1e6)
 

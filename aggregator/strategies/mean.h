@@ -7,6 +7,7 @@
 #define TERN_PARAMETER_BIT(symbol) (UINT32_C(1) << TERN_STRATEGY_##symbol)
 #define TERN_MEAN_PARAMETERS                                                                       \
     (TERN_PARAMETER_BIT(NORMALISE) | TERN_PARAMETER_BIT(LOCAL_MOMENTUM) |                          \
-     TERN_PARAMETER_BIT(SCALE_MAX) | TERN_PARAMETER_BIT(NORM_BOUND))
+     TERN_PARAMETER_BIT(SCALE_MAX) | TERN_PARAMETER_BIT(NORM_BOUND) |                              \
+     TERN_PARAMETER_BIT(EXAMPLES_BOUND))
 
 #endif

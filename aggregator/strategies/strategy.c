@@ -207,13 +207,12 @@ static bool add_product(uint64_t *sum, uint64_t a, uint64_t b, uint64_t most)
 
 // A loss that float32 cannot hold so many times counts as its largest number: it is what a client
 // says, and moves nothing.
-static void add_loss(uint64_t bins[TERN_EXACT_BINS], const struct tern_contribution *contribution)
+static struct tern_exact_term loss_of(uint32_t num_examples, float mean)
 {
-    double loss = (double)contribution->num_examples * (double)contribution->loss;
+    double loss = (double)num_examples * (double)mean;
     loss = loss < (double)FLT_MAX ? loss : (double)FLT_MAX;
     loss = loss > -(double)FLT_MAX ? loss : -(double)FLT_MAX;
-    const struct tern_exact_term term = tern_exact_term((float)loss);
-    bins[term.bin] += term.amount;
+    return tern_exact_term((float)loss);
 }
 
 enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
@@ -242,13 +241,51 @@ enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
     if (!fits) {
         return TERN_ERR_TOO_LARGE;
     }
-    add_loss(sums.loss, contribution);
+    const struct tern_exact_term loss = loss_of(contribution->num_examples, contribution->loss);
+    sums.loss[loss.bin] += loss.amount;
     sums.num_examples += n;
     sums.updates++;
     sums.steps_min = sums.steps_min == 0 || steps < sums.steps_min ? steps : sums.steps_min;
     sums.steps_max = steps > sums.steps_max ? steps : sums.steps_max;
     *totals = sums;
     return TERN_OK;
+}
+
+uint32_t tern_strategy_examples(const struct tern_strategy_totals *totals, uint32_t claimed)
+{
+    const uint32_t most = totals->examples_max;
+    return most > 0 && claimed > most ? most : claimed;
+}
+
+static void recount_norm(struct tern_strategy_totals *totals, uint32_t steps, uint64_t less)
+{
+    const struct kept_norm norm = keep_norm(&totals->rule, steps);
+    struct tern_strategy_octave *octave = &totals->octaves[octave_of(norm.whole)];
+    totals->norm_whole -= less * norm.whole;
+    totals->norm_part -= less * norm.part;
+    octave->num_examples -= less;
+    octave->norm_whole -= less * norm.whole;
+    octave->norm_part -= less * norm.part;
+}
+
+// Each term is of whole numbers, so that what is taken away leaves no trace.
+void tern_strategy_recount(struct tern_strategy_totals *totals,
+                           const struct tern_contribution *contribution)
+{
+    const uint32_t counts = tern_strategy_examples(totals, contribution->num_examples);
+    const uint64_t less = contribution->num_examples - counts;
+    if (less == 0) {
+        return;
+    }
+    totals->num_examples -= less;
+    totals->example_steps -= less * contribution->local_steps;
+    if (tern_strategy_normalises(&totals->rule)) {
+        recount_norm(totals, contribution->local_steps, less);
+    }
+    const struct tern_exact_term claimed = loss_of(contribution->num_examples, contribution->loss);
+    const struct tern_exact_term counted = loss_of(counts, contribution->loss);
+    totals->loss[claimed.bin] -= claimed.amount;
+    totals->loss[counted.bin] += counted.amount;
 }
 
 // What the octaves hold is at most what the sums over them do, which fit.

@@ -104,6 +104,7 @@ struct tern_strategy_totals {
     struct tern_strategy_octave octaves[TERN_STRATEGY_OCTAVES];
     uint32_t steps_min; // 0: no update yet
     uint32_t steps_max;
+    uint32_t examples_max; // that an update counts for, whatever it claims; 0: as claimed
 };
 
 #define TERN_STRATEGY_STATES 2
@@ -232,6 +233,14 @@ void tern_strategy_count_none(struct tern_strategy_totals *totals,
 // many updates would not be (TERN_EXACT_TERMS_MAX). On error the totals are unchanged.
 TERN_MUST_USE enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
                                                    const struct tern_contribution *contribution);
+
+// Examples that an update counts for which claims so many.
+uint32_t tern_strategy_examples(const struct tern_strategy_totals *totals, uint32_t claimed);
+
+// Once all are counted, and examples_max is set: counts an update anew that was counted with the examples that it
+// claims. One that claims no more than examples_max leaves no trace.
+void tern_strategy_recount(struct tern_strategy_totals *totals,
+                           const struct tern_contribution *contribution);
 
 // Counts all that were counted by another's totals of the same rule; the order leaves no trace.
 // TERN_ERR_ARGUMENT when the rule is another one; TERN_ERR_TOO_LARGE as above. On error the totals are unchanged.

@@ -173,22 +173,23 @@ static enum tern_result store_version(struct maker *maker, uint32_t round)
 
 static enum tern_result do_round(struct maker *maker, uint32_t number)
 {
-    struct tern_db_round round = {.round = number,
-                                  .state = TERN_ROUND_OPEN,
-                                  .base_version = number - 1,
-                                  .target = TRAINERS,
-                                  .quorum = 2,
-                                  .opened_ms = maker->now_ms,
-                                  .deadline_ms = maker->now_ms + 60000,
-                                  .attempts = 1,
-                                  .strategy = "fedavg",
-                                  .strategy_parameters =
-                                      "normalise=1,local_momentum=0,scale_max=0,norm_bound=0",
-                                  .server_learning_rate = 1.0F,
-                                  .codec_up = "3lc:s=1",
-                                  .codec_down = "3lc:s=1",
-                                  .learning_rate = 0.05F,
-                                  .averaged = number < AVERAGED ? number : AVERAGED};
+    struct tern_db_round round = {
+        .round = number,
+        .state = TERN_ROUND_OPEN,
+        .base_version = number - 1,
+        .target = TRAINERS,
+        .quorum = 2,
+        .opened_ms = maker->now_ms,
+        .deadline_ms = maker->now_ms + 60000,
+        .attempts = 1,
+        .strategy = "fedavg",
+        .strategy_parameters =
+            "normalise=1,local_momentum=0,scale_max=0,norm_bound=0,examples_bound=0",
+        .server_learning_rate = 1.0F,
+        .codec_up = "3lc:s=1",
+        .codec_down = "3lc:s=1",
+        .learning_rate = 0.05F,
+        .averaged = number < AVERAGED ? number : AVERAGED};
     struct tern_download_made made;
     struct tern_strategy_report report;
     TERN_TRY(tern_db_round_put(maker->db, &round));

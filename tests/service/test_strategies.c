@@ -628,7 +628,7 @@ static void test_scale_max_is_kept_with_the_round(void **state)
         0.0F; // from round 2 on
     harness_restart(&harness);
     assert_float_equal(moved(), (3.0F * 2.0F + 2.0F * 11.0F / 15.0F) / 3.0F, 1e-5F);
-    expect_recorded("local_momentum=0,scale_max=2,norm_bound=0");
+    expect_recorded("local_momentum=0,scale_max=2,norm_bound=0,examples_bound=0");
     expect_replayed(1, 3);
 }
 
@@ -637,7 +637,7 @@ static void test_rounds_without_a_scale_max_replay(void **state)
     (void)state;
     unequal_round(0.0F, 3.0F);
     assert_float_equal(moved(), (3.0F * 11.0F / 3.0F + 2.0F * 11.0F / 15.0F) / 3.0F, 1e-5F);
-    expect_recorded("local_momentum=0,scale_max=0,norm_bound=0");
+    expect_recorded("local_momentum=0,scale_max=0,norm_bound=0,examples_bound=0");
     expect_replayed(1, 3);
 }
 
@@ -653,6 +653,70 @@ static void test_rounds_that_lack_a_parameter_are_not_replayed(void **state)
             "update rounds set strategy_parameters = 'local_momentum=0' where round = 1");
     expect_recorded("local_momentum=0");
     assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_UNKNOWN);
+}
+
+// --- Updates that claim far more examples than the others
+
+static void claim(uint64_t client, uint32_t num_examples, float value)
+{
+    uint8_t *body;
+    const tern_Task task = checkin(&harness, client, NULL).task;
+    size_t len = encode_update(&harness, &task, value, num_examples, &body);
+    struct answer answer = put_update(&harness, client, task.round, task.round, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    free(body);
+}
+
+// Of four clients, which send 1 each; the last one claims 10M examples and sends -1.
+static void send_a_large_claim(float bound)
+{
+    use(&tern_strategy_fedavg);
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_EXAMPLES_BOUND] = bound;
+    harness.config.federation.limits.num_examples = 10000000;
+    harness.config.federation.round.cohort = 4;
+    harness.config.federation.round.quorum = 4;
+    harness.config.federation.min_clients = 4;
+    harness_start(&harness);
+    for (int i = 0; i < 4; i++) {
+        enroll(&harness, false);
+    }
+    for (int round = 1; round <= 2; round++) {
+        for (uint64_t client = 1; client <= 4; client++) {
+            claim(client, client == 4 ? 10000000 : 10, client == 4 ? -1.0F : 1.0F);
+            if (client == 2) {
+                harness_restart(&harness);
+            }
+        }
+    }
+}
+
+static void test_one_client_does_not_claim_the_model(void **state)
+{
+    (void)state;
+    struct tern_db_round round;
+    struct tern_db_client client;
+    watch_log();
+    send_a_large_claim(16.0F);
+    const unsigned lines =
+        lines_of("examples-bounded", "round=1 client=4 claims=10000000 counts=160 count=1\n");
+    leave_log();
+    assert_int_equal(lines, 1);
+    // Three of 10 examples, and one of 160: (30 - 160) / 190 a round.
+    assert_float_equal(moved(), -2.0F * 130.0F / 190.0F, 1e-5F);
+    assert_int_equal(tern_db_round_get(harness.db, 2, &round), TERN_OK);
+    assert_int_equal(round.scaled_down, 1);
+    assert_int_equal(tern_db_client_get(harness.db, 4, &client), TERN_OK);
+    assert_int_equal(client.scaled_down, 2);
+    expect_replayed(2, 8);
+}
+
+static void test_claims_count_as_they_are_without_a_bound(void **state)
+{
+    (void)state;
+    send_a_large_claim(0.0F);
+    assert_float_equal(moved(), -2.0F, 1e-4F);
+    expect_replayed(2, 8);
 }
 
 // --- Updates that are far larger than the others
@@ -813,6 +877,8 @@ int main(void)
         TEST(test_scale_max_is_kept_with_the_round),
         TEST(test_rounds_without_a_scale_max_replay),
         TEST(test_rounds_that_lack_a_parameter_are_not_replayed),
+        TEST(test_one_client_does_not_claim_the_model),
+        TEST(test_claims_count_as_they_are_without_a_bound),
         TEST(test_a_large_update_is_scaled_down_and_said_to_be),
         TEST(test_a_large_update_is_scaled_down_as_much_after_a_restart),
         TEST(test_starts_that_are_refused),

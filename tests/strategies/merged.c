@@ -1,9 +1,9 @@
 #include "merged.h"
 
-#include "merge/update_norms.h"
+#include "merge/update_bounds.h"
 
 // Each is its list's client.
-static enum tern_result add_all(struct tern_exact_mean *mean, struct tern_update_norms *norms,
+static enum tern_result add_all(struct tern_exact_mean *mean, struct tern_update_bounds *bounds,
                                 const struct held_update *updates, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -11,46 +11,44 @@ static enum tern_result add_all(struct tern_exact_mean *mean, struct tern_update
         struct tern_codec_info info;
         TERN_TRY(tern_exact_mean_add(mean, &update->contribution, update->container, update->len,
                                      NULL, &info));
-        const struct tern_update_norm norm = {.client = i,
-                                              .local_steps = update->contribution.local_steps,
-                                              .sum_square = info.sum_square};
-        TERN_TRY(tern_update_norms_add(norms, &norm));
+        const struct tern_update_bound bound = {
+            .client = i, .contribution = update->contribution, .sum_square = info.sum_square};
+        TERN_TRY(tern_update_bounds_add(bounds, &bound));
     }
     return TERN_OK;
 }
 
-static enum tern_result bound_all(struct tern_exact_mean *mean,
-                                  const struct tern_strategy_totals *totals,
-                                  struct tern_update_norms *norms,
+static enum tern_result bound_all(struct tern_exact_mean *mean, struct tern_strategy_totals *totals,
+                                  struct tern_update_bounds *bounds,
                                   const struct held_update *updates)
 {
-    TERN_TRY(tern_update_norms_matter(&totals->rule) ? tern_update_norms_bound(norms, totals)
-                                                     : TERN_OK);
-    for (uint32_t i = 0; i < norms->count; i++) {
+    TERN_TRY(tern_update_bounds_claims(bounds, totals));
+    TERN_TRY(tern_update_bounds_set(bounds, totals));
+    for (uint32_t i = 0; i < bounds->count; i++) {
         const struct held_update *update = &updates[i];
-        if (norms->list[i].scale < 1.0) {
-            TERN_TRY(tern_exact_mean_rescale(mean, &update->contribution, update->container,
-                                             update->len, norms->list[i].scale));
+        if (tern_update_is_bounded(&bounds->list[i])) {
+            TERN_TRY(tern_exact_mean_reweigh(mean, &update->contribution, update->container,
+                                             update->len, bounds->list[i].weight));
         }
     }
     return TERN_OK;
 }
 
 static enum tern_result take_mean(const struct tern_model *model,
-                                  const struct tern_strategy_totals *totals, float *acc,
+                                  struct tern_strategy_totals *totals, float *acc,
                                   const struct held_update *updates, size_t count)
 {
     struct tern_exact_mean mean = {.model = NULL};
-    struct tern_update_norms norms = {.count = 0};
+    struct tern_update_bounds bounds = {.count = 0};
     tern_exact_mean_begin(&mean, model, &totals->rule, UINT64_MAX, 0, model->count);
-    enum tern_result result = add_all(&mean, &norms, updates, count);
+    enum tern_result result = add_all(&mean, &bounds, updates, count);
     if (result == TERN_OK) {
-        result = bound_all(&mean, totals, &norms, updates);
+        result = bound_all(&mean, totals, &bounds, updates);
     }
     if (result == TERN_OK) {
         tern_exact_mean_take(&mean, totals, acc);
     }
-    tern_update_norms_clear(&norms);
+    tern_update_bounds_clear(&bounds);
     tern_exact_mean_clear(&mean);
     return result;
 }
@@ -62,7 +60,7 @@ enum tern_result take_updates(struct tern_strategy_sums *sums, const struct tern
 {
     tern_strategy_begin(sums, model, totals, memory);
     if (totals->rule.strategy->combine == NULL) {
-        TERN_TRY(take_mean(model, totals, memory->acc, updates, count));
+        TERN_TRY(take_mean(model, &sums->totals, memory->acc, updates, count));
         return tern_strategy_take_mean(sums);
     }
     while (totals->updates > 0 && !tern_strategy_ready(sums)) {

@@ -154,12 +154,18 @@ struct tern_strategy_rule rule_of(const char *name, float norm_bound)
     struct tern_strategy_rule rule = {
         .strategy = tern_strategy_find(name), .server_learning_rate = 0.75F, .learning_rate = 0.1F};
     assert_non_null(rule.strategy);
-    const float values[TERN_STRATEGY_PARAMETERS] = {
-        [TERN_STRATEGY_NORMALISE] = 1.0F,     [TERN_STRATEGY_LOCAL_MOMENTUM] = 0.5F,
-        [TERN_STRATEGY_PROX_MU] = 0.01F,      [TERN_STRATEGY_SERVER_MOMENTUM] = 0.7F,
-        [TERN_STRATEGY_BETA1] = 0.9F,         [TERN_STRATEGY_BETA2] = 0.99F,
-        [TERN_STRATEGY_TAU] = 0.001F,         [TERN_STRATEGY_SCALE_MAX] = 2.0F,
-        [TERN_STRATEGY_STALENESS_MAX] = 2.0F, [TERN_STRATEGY_NORM_BOUND] = norm_bound};
+    const float values[TERN_STRATEGY_PARAMETERS] = {[TERN_STRATEGY_NORMALISE] = 1.0F,
+                                                    [TERN_STRATEGY_LOCAL_MOMENTUM] = 0.5F,
+                                                    [TERN_STRATEGY_PROX_MU] = 0.01F,
+                                                    [TERN_STRATEGY_SERVER_MOMENTUM] = 0.7F,
+                                                    [TERN_STRATEGY_BETA1] = 0.9F,
+                                                    [TERN_STRATEGY_BETA2] = 0.99F,
+                                                    [TERN_STRATEGY_TAU] = 0.001F,
+                                                    [TERN_STRATEGY_SCALE_MAX] = 2.0F,
+                                                    [TERN_STRATEGY_STALENESS_MAX] = 2.0F,
+                                                    [TERN_STRATEGY_NORM_BOUND] = norm_bound,
+                                                    [TERN_STRATEGY_EXAMPLES_BOUND] =
+                                                        norm_bound > 0.0F ? 1.0F : 0.0F};
     for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
         rule.parameters[i] = (rule.strategy->parameters >> i & 1) != 0 ? values[i] : 0.0F;
     }

@@ -50,6 +50,15 @@ def bound_scales(updates, scales, norm_bound):
     return [min(1.0, most / norm) if norm > 0 else 1.0 for norm in norms]
 
 
+def bound_claims(updates, examples_bound):
+    """No update counts for more examples than examples_bound times the lower median claim."""
+    claims = sorted(n for n, _, _, _ in updates)
+    if len(claims) < 3 or not examples_bound:
+        return updates
+    most = math.floor(examples_bound * claims[(len(claims) - 1) // 2])
+    return [(min(n, most), *rest) for n, *rest in updates]
+
+
 def scaled_mean(updates, scales, extra=lambda staleness: 1.0):
     total = sum(n for n, _, _, _ in updates)
     count = len(updates[0][3])
@@ -66,10 +75,11 @@ class Mean:
     """FedAvg, FedProx and FedNova."""
 
     def __init__(self, normalise=0, local_momentum=0.0, prox_mu=0.0, learning_rate=0.0, scale_max=0,
-                 norm_bound=0):
+                 norm_bound=0, examples_bound=0):
         self.normalise = normalise
         self.scale_max = scale_max
         self.norm_bound = norm_bound
+        self.examples_bound = examples_bound
         self.momentum = local_momentum
         self.alpha = prox_mu * learning_rate
 
@@ -77,6 +87,7 @@ class Mean:
         return 1.0
 
     def mean(self, updates):
+        updates = bound_claims(updates, self.examples_bound)
         scales = [1.0] * len(updates)
         if self.normalise:
             scales = step_scales(updates, self.momentum, self.alpha, scale_max=self.scale_max)

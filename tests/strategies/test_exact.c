@@ -250,13 +250,14 @@ static uint32_t take_as_they_come(const struct update *list, uint32_t start, boo
     }
     assert_true(mean.used <= memory);
     for (uint32_t u = 0; scales != NULL && u < UPDATES; u++) {
-        if (!tern_exact_mean_rescale_held(&mean, u, 1, scales[u])) {
-            assert_int_equal(tern_exact_mean_rescale(&mean, &list[u].contribution,
-                                                     list[u].container, list[u].len, scales[u]),
+        const double weight = scales[u] * (double)list[u].contribution.num_examples;
+        if (!tern_exact_mean_reweigh_held(&mean, u, 1, weight)) {
+            assert_int_equal(tern_exact_mean_reweigh(&mean, &list[u].contribution,
+                                                     list[u].container, list[u].len, weight),
                              TERN_OK);
         }
     }
-    assert_false(tern_exact_mean_rescale_held(&mean, 0, 2, 0.5));
+    assert_false(tern_exact_mean_reweigh_held(&mean, 0, 2, 0.5));
     assert_int_equal(mean.updates, UPDATES);
     assert_int_equal(atomic_load(&room.bytes), 0);
     tern_exact_mean_take(&mean, of, acc);

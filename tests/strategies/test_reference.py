@@ -33,8 +33,9 @@ class Strategies:
         return line
 
     def begin(self, name, parameters="-", rate=1.0, learning_rate=0.0, room=ROOMY):
-        if "scale_max=" in parameters and "norm_bound=" not in parameters:
-            parameters += ",norm_bound=0"  # every mean has both
+        for bound in ("norm_bound", "examples_bound"):  # every mean has all three
+            if "scale_max=" in parameters and f"{bound}=" not in parameters:
+                parameters += f",{bound}=0"
         return self.ask("begin", name, parameters, rate, learning_rate, room)
 
     def round(self, updates):
@@ -262,6 +263,35 @@ class ReferenceTest(unittest.TestCase):
             self.assertEqual(self.bits(updates, "fednova", f"local_momentum=0,scale_max=2,norm_bound={most}"),
                              self.bits(updates, "fednova", "local_momentum=0,scale_max=2,norm_bound=0"))
 
+    # --- Claims beside the others'
+
+    def test_examples_bound(self):
+        for most in [1, 1.5, 16]:
+            means = dict(local_momentum=0.9, scale_max=2, norm_bound=3, examples_bound=most)
+            parameters = f"local_momentum=0.9,scale_max=2,norm_bound=3,examples_bound={most}"
+            self.compare("fednova", ref.Mean(1, **means), parameters)
+            self.compare("fedavg", ref.Mean(**means), f"normalise=0,{parameters}")
+            self.compare("fedbuff", ref.Buff(1, **means),
+                         f"normalise=1,{parameters},staleness_max=10", stale=True)
+
+    def test_a_claim_beyond_its_bound_is_one_at_its_bound(self):
+        """To the bit, with the limit's 10M as well as with less, whoever it comes before."""
+        honest = [(100 + i, 5 + i, 0, [1.0 + 0.01 * i] * COUNT) for i in range(4)]
+        parameters = "local_momentum=0.9,scale_max=2,norm_bound=3"
+        for place in [0, 2, 4]:
+            def beside(claim):
+                return honest[:place] + [(claim, 20, 0, [-1.0] * COUNT)] + honest[place:]
+            at_bound = self.bits(beside(16 * 102), "fednova", f"{parameters},examples_bound=16")
+            self.assertEqual(at_bound, self.bits(beside(16 * 102), "fednova", f"{parameters},examples_bound=0"))
+            for claim in [16 * 102 + 1, 10_000_000]:
+                self.assertEqual(at_bound, self.bits(beside(claim), "fednova", f"{parameters},examples_bound=16"))
+
+    def test_two_claims_have_no_middle(self):
+        two = [(1, 1, 0, [1.0] * COUNT), (10_000_000, 1, 0, [-1.0] * COUNT)]
+        parameters = "local_momentum=0,scale_max=2,norm_bound=0"
+        self.assertEqual(self.bits(two, "fednova", f"{parameters},examples_bound=16"),
+                         self.bits(two, "fednova", f"{parameters},examples_bound=0"))
+
     # --- Server optimisers
 
     def test_fedavgm(self):
@@ -291,7 +321,7 @@ class ReferenceTest(unittest.TestCase):
             rng = random.Random(steps)
             reference, model = ref.Svrg(steps), [0.0] * COUNT
             for i, step in enumerate(rounds):
-                parameters = f"epoch_steps={steps},epoch_step={step}"
+                parameters = f"examples_bound=0,epoch_steps={steps},epoch_step={step}"
                 begin = self.strategies.begin if i == 0 else self.strategies.again
                 self.assertEqual(begin("qsvrg", parameters), ["ok"])
                 updates = random_round(rng)
@@ -418,8 +448,8 @@ class ReferenceTest(unittest.TestCase):
             ("fednova", "local_momentum=0,scale_max=inf"),
             ("fednova", "local_momentum=0,scale_max=1000001"),
             ("fedtrimmedavg", "trim=0.5"),
-            ("qsvrg", "epoch_steps=5"),
-            ("qsvrg", "epoch_steps=2,epoch_step=0"),
+            ("qsvrg", "examples_bound=0,epoch_steps=5"),
+            ("qsvrg", "examples_bound=0,epoch_steps=2,epoch_step=0"),
             ("krum", "-"),
             ("multikrum", "attackers=0.5"),
             ("fedtrimmedavg", "trim="),

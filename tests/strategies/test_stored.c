@@ -118,6 +118,8 @@ static void put_update(struct fixture *fixture, uint32_t u, uint32_t round)
     assert_ok(fixture, tern_db_commit(fixture->db));
 }
 
+static struct tern_update_bounds bounds; // of the last mean
+
 // One update in three is late where the strategy takes these, by a version or two.
 static void start(struct fixture *fixture, const struct tern_strategy_rule *rule)
 {
@@ -125,6 +127,7 @@ static void start(struct fixture *fixture, const struct tern_strategy_rule *rule
     assert_int_equal(tern_model_from_spec(&model, SPEC), TERN_OK);
     assert_int_equal(model.count, COUNT);
     tern_strategy_count_none(&totals, rule);
+    tern_update_bounds_clear(&bounds);
     for (uint32_t round = 1; round <= ROUND; round++) {
         put_round(fixture, round);
     }
@@ -133,17 +136,19 @@ static void start(struct fixture *fixture, const struct tern_strategy_rule *rule
         assert_int_equal(tern_strategy_count(&totals, &contribution), TERN_OK);
         const bool late = rule->strategy->takes_late && u % 3 == 0;
         put_update(fixture, u, late ? 1 + u % 2 : ROUND);
+        const struct tern_update_bound bound = {.contribution = contribution};
+        assert_int_equal(tern_update_bounds_add(&bounds, &bound), TERN_OK);
     }
+    assert_int_equal(tern_update_bounds_claims(&bounds, &totals), TERN_OK);
 }
-
-static struct tern_update_norms norms; // of the last mean
 
 static void take(struct fixture *fixture, uint64_t memory, float *acc)
 {
     const struct tern_db_round round = {.round = ROUND, .base_version = ROUND - 1};
     decoded = 0;
     memset(acc, 0xff, COUNT * sizeof *acc);
-    assert_ok(fixture, tern_stored_mean(&model, fixture->db, &round, &totals, memory, &norms, acc));
+    assert_ok(fixture,
+              tern_stored_mean(&model, fixture->db, &round, &totals, memory, &bounds, acc));
 }
 
 // --- The mean
@@ -188,9 +193,9 @@ static void test_many_ages(void **state)
 static uint32_t note_scales(double scales[UPDATES])
 {
     uint32_t below = 0;
-    assert_int_equal(norms.count, UPDATES);
+    assert_int_equal(bounds.count, UPDATES);
     for (uint32_t i = 0; i < UPDATES; i++) {
-        scales[i] = norms.list[i].scale;
+        scales[i] = bounds.list[i].scale;
         below += scales[i] < 1.0;
     }
     return below;
@@ -207,6 +212,7 @@ static void test_what_is_scaled_down(void **state)
          .server_learning_rate = 1.0F,
          .parameters = {[TERN_STRATEGY_NORMALISE] = 1.0F,
                         [TERN_STRATEGY_SCALE_MAX] = 1.0F,
+                        [TERN_STRATEGY_EXAMPLES_BOUND] = 1.0F,
                         [TERN_STRATEGY_NORM_BOUND] = 4.0F}}};
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         float acc[COUNT];
@@ -225,7 +231,26 @@ static void test_what_is_scaled_down(void **state)
             assert_true(acc[at] > -100.0F && acc[at] < 100.0F);
         }
     }
-    tern_update_norms_clear(&norms);
+    tern_update_bounds_clear(&bounds);
+}
+
+// Claims alone are bounded: no norm is read for it.
+static void test_claims_beyond_the_middle_one(void **state)
+{
+    const struct tern_strategy_rule rule = {
+        .strategy = &tern_strategy_fednova,
+        .server_learning_rate = 1.0F,
+        .parameters = {[TERN_STRATEGY_SCALE_MAX] = 1.0F, [TERN_STRATEGY_EXAMPLES_BOUND] = 1.0F}};
+    start(*state, &rule);
+    compare_memories(*state);
+    uint32_t bounded = 0;
+    for (uint32_t i = 0; i < bounds.count; i++) {
+        bounded += tern_update_is_bounded(&bounds.list[i]);
+        assert_true(bounds.list[i].weight <= (double)totals.examples_max);
+    }
+    assert_int_equal(bounds.count, UPDATES);
+    assert_in_range(bounded, UPDATES / 4, UPDATES / 2);
+    tern_update_bounds_clear(&bounds);
 }
 
 int main(void)
@@ -235,6 +260,8 @@ int main(void)
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(test_many_ages, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_what_is_scaled_down, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_claims_beyond_the_middle_one, fixture_setup,
+                                        fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
