@@ -3,6 +3,8 @@
 #include "cli/next_steps.h"
 #include "cli/proposal_task.h"
 #include "cli/state.h"
+#include "hosted/csv_choice.h"
+#include "hosted/csv_judge.h"
 #include "hosted/files.h"
 #include "tensor/model.h"
 
@@ -43,70 +45,85 @@ static bool append(char text[TERN_PROPOSAL_LIST_MAX], const char *format, ...)
 
 // --- Looking
 
-static int read_sample(const struct tern_cli *cli, const char *drop, struct tern_proposal *proposal)
+static int profile(const struct tern_cli *cli, const struct tern_csv_choice *choice,
+                   struct tern_proposal *proposal)
 {
     char why[TERN_INPUT_WHY_MAX] = "";
     struct tern_input input;
-    const struct tern_csv_choice choice = {
-        .label = proposal->unlabelled ? NULL : tern_cli_option(cli, "label", NULL),
-        .unlabelled = proposal->unlabelled,
-        .drop = drop,
-        .group = tern_cli_option(cli, "group", NULL)};
     tern_csv_profile_free(&proposal->profile);
     enum tern_result result = tern_input_open(&input, proposal->data, SAMPLE_MAX, why);
     if (result == TERN_OK) {
-        result = tern_csv_profile_read(&input, &choice, &proposal->profile);
+        result = tern_csv_profile_read(&input, choice, &proposal->profile);
         tern_input_close(&input);
     }
     return tern_cli_check(cli, result == TERN_ERR_NOT_FOUND ? TERN_ERR_CONFIG : result, "--data %s",
                           why);
 }
 
+static int read_header(const struct tern_cli *cli, enum tern_csv_header *header)
+{
+    const char *text = tern_cli_option(cli, "header", "");
+    *header = strcmp(text, "yes") == 0  ? TERN_CSV_HEADER_YES
+              : strcmp(text, "no") == 0 ? TERN_CSV_HEADER_NO
+                                        : TERN_CSV_HEADER_AUTO;
+    return *header != TERN_CSV_HEADER_AUTO || text[0] == '\0'
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_CONFIG, "--header is yes or no, not '%s'", text);
+}
+
+static int read_sample(const struct tern_cli *cli, struct tern_proposal *proposal)
+{
+    struct tern_csv_choice choice = {
+        .label = proposal->unlabelled ? NULL : tern_cli_option(cli, "label", NULL),
+        .unlabelled = proposal->unlabelled,
+        .drop = tern_cli_option(cli, "drop", NULL),
+        .group = tern_cli_option(cli, "group", NULL)};
+    TERN_CLI_TRY(read_header(cli, &choice.header));
+    return profile(cli, &choice, proposal);
+}
+
 // Why a column is of no use as a feature; NULL: it is.
-static const char *useless(const struct tern_csv_column *column, uint64_t rows)
+static const char *useless(const struct tern_proposal *proposal, uint32_t column)
 {
-    if (2 * (column->bad.count + column->missing.count + column->huge.count) > rows) {
-        return "most of its values are texts or missing";
-    }
-    if (column->low == column->high) {
-        return "it has one value in every row";
-    }
-    return column->rises ? "it rises from row to row, as a row's number or a time does" : NULL;
-}
-
-// Whether a setting can name it: its text leads to it and to no other, and is no number.
-static bool is_nameable(const struct tern_csv_profile *profile, uint32_t number)
-{
-    const char *name = profile->column[number].name;
-    bool first = true;
-    for (uint32_t c = 0; c < number; c++) {
-        first = first && strcmp(profile->column[c].name, name) != 0;
-    }
-    return first && strpbrk(name, "|\r\n") == NULL && strlen(name) < TERN_CSV_NAME_MAX &&
-           name[strspn(name, "-0123456789")] != '\0';
-}
-
-// How a setting names a column: by its name where that can be, or else by its number, from 0.
-static const char *name_of(const struct tern_csv_profile *profile, uint32_t number, char text[16])
-{
-    snprintf(text, 16, "%" PRIu32, number);
-    return is_nameable(profile, number) ? profile->column[number].name : text;
+    return tern_csv_why_useless(&proposal->profile, &proposal->profile.column[column]);
 }
 
 static bool append_column(char list[TERN_PROPOSAL_LIST_MAX], const struct tern_csv_profile *profile,
                           uint32_t number)
 {
     char text[16];
-    return append(list, "%s%s", list[0] != '\0' ? "|" : "", name_of(profile, number, text));
+    return append(list, "%s%s", list[0] != '\0' ? "|" : "",
+                  tern_csv_setting_name(profile, number, text));
+}
+
+static int refuse_long_list(const struct tern_cli *cli, const struct tern_proposal *proposal)
+{
+    return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                         "more columns of %s are to be left out than one setting can name: write a "
+                         "file without them",
+                         proposal->data);
+}
+
+// Those that --drop names.
+static int list_dropped(const struct tern_cli *cli, struct tern_proposal *proposal)
+{
+    const struct tern_csv_columns *columns = &proposal->profile.columns;
+    for (uint32_t c = 0; c < columns->count; c++) {
+        if (columns->skipped[c] && c != columns->label && c != columns->group &&
+            !append_column(proposal->drop, &proposal->profile, c)) {
+            return refuse_long_list(cli, proposal);
+        }
+    }
+    return TERN_EXIT_OK;
 }
 
 static int choose_columns(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     const struct tern_csv_profile *profile = &proposal->profile;
-    append(proposal->drop, "%s", tern_cli_option(cli, "drop", ""));
+    TERN_CLI_TRY(list_dropped(cli, proposal));
     for (uint32_t c = 0; c < profile->columns.count; c++) {
         const struct tern_csv_column *column = &profile->column[c];
-        const char *why = column->feature ? useless(column, profile->rows) : NULL;
+        const char *why = column->feature ? useless(proposal, c) : NULL;
         if (why == NULL) {
             proposal->features += column->feature;
             continue;
@@ -115,10 +132,7 @@ static int choose_columns(const struct tern_cli *cli, struct tern_proposal *prop
             printf("Left out: column '%s', since %s.\n", column->name, why);
         }
         if (!append_column(proposal->drop, profile, c)) {
-            return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                                 "more columns of %s are to be left out than one setting can name: "
-                                 "write a file without them",
-                                 proposal->data);
+            return refuse_long_list(cli, proposal);
         }
     }
     return proposal->features > 0
@@ -131,7 +145,9 @@ static int choose_columns(const struct tern_cli *cli, struct tern_proposal *prop
 // A text as a value of a data spec.
 static bool append_value(char source[TERN_PROPOSAL_LIST_MAX], const char *key, const char *value)
 {
-    const bool plain = strpbrk(value, ",\"") == NULL;
+    const size_t len = strlen(value);
+    const bool padded = len > 0 && (value[0] == ' ' || value[len - 1] == ' ');
+    const bool plain = strpbrk(value, ",\"") == NULL && !padded;
     bool fits = append(source, "%s%s", key, plain ? "" : "\"");
     for (const char *c = value; *c != '\0'; c++) {
         fits = append(source, "%s%c", *c == '"' ? "\"" : "", *c) && fits;
@@ -146,11 +162,18 @@ static int compose(const struct tern_cli *cli, struct tern_proposal *proposal)
     char *source = proposal->source;
     char text[16];
     const bool regression = proposal->task == TERN_TASK_REGRESSION;
-    const char *label =
-        proposal->unlabelled ? "none" : name_of(profile, profile->columns.label, text);
+    const bool header = profile->columns.header;
+    const char *label = proposal->unlabelled
+                            ? "none"
+                            : tern_csv_setting_name(profile, profile->columns.label, text);
+    // Every client reads the first line alike.
+    const char *reading = !header                                 ? ",header=no"
+                          : proposal->unlabelled || label == text ? ",header=yes"
+                                                                  : "";
     bool fits =
         append_value(source, "csv:", proposal->data) &&
         append_value(source, regression ? ",target=" : ",label=", label) &&
+        append(source, "%s", reading) &&
         (proposal->classes[0] == '\0' || append_value(source, ",classes=", proposal->classes)) &&
         (proposal->drop[0] == '\0' || append_value(source, ",drop=", proposal->drop)) &&
         (group == NULL || append_value(source, ",group=", group)) &&
@@ -181,17 +204,51 @@ static int check_model(const struct tern_cli *cli, const struct tern_proposal *p
         proposal->data, proposal->features, tern_proposal_told(proposal, found), proposal->model);
 }
 
-// What clients will refuse to read.
-static uint64_t count_damage(const struct tern_csv_profile *profile)
+// --- Reading back
+
+struct judgement {
+    const struct tern_cli *cli;
+    const struct tern_proposal *proposal;
+    int code;
+};
+
+static void take_judgement(void *ctx, enum tern_csv_level level, enum tern_result result,
+                           const char *area, const char *sentence)
 {
-    uint64_t count = profile->ragged.count;
-    for (uint32_t c = 0; c < profile->columns.count; c++) {
-        const struct tern_csv_column *column = &profile->column[c];
-        if (column->feature && useless(column, profile->rows) == NULL) {
-            count += column->bad.count + column->missing.count + column->huge.count;
-        }
+    struct judgement *judgement = ctx;
+    (void)area;
+    if (level == TERN_CSV_WARNING) {
+        fprintf(stderr, "tern-aggregator: warning: %s: %s\n", judgement->proposal->data, sentence);
+    } else if (judgement->code == TERN_EXIT_OK) {
+        judgement->code =
+            tern_cli_fail(judgement->cli, result == TERN_ERR_NOT_FOUND ? TERN_ERR_CONFIG : result,
+                          "--data %s: %s", judgement->proposal->data, sentence);
     }
-    return count;
+}
+
+// Reads the sample as clients will, by the text that their settings will have, and judges it.
+static int read_back(const struct tern_cli *cli, const char *source, struct tern_proposal *proposal)
+{
+    char why[TERN_INPUT_WHY_MAX] = "";
+    static struct tern_data_spec spec;
+    struct tern_csv_choice choice;
+    enum tern_result result = tern_spec_parse(&spec, source, why);
+    result = result == TERN_OK ? tern_csv_choose(&spec, &choice) : result;
+    TERN_CLI_TRY(tern_cli_check(cli, result, "%s", why));
+    TERN_CLI_TRY(profile(cli, &choice, proposal));
+    if (proposal->profile.columns.features != proposal->features) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "%s: its columns' names cannot be written to data.source; rename them",
+                             proposal->data);
+    }
+    struct judgement judgement = {.cli = cli, .proposal = proposal};
+    const struct tern_csv_judging judging = {.profile = &proposal->profile,
+                                             .choice = &choice,
+                                             .sample = true,
+                                             .say = take_judgement,
+                                             .ctx = &judgement};
+    tern_csv_judge(&judging);
+    return judgement.code;
 }
 
 int tern_proposal_make(const struct tern_cli *cli, struct tern_proposal *proposal)
@@ -199,21 +256,13 @@ int tern_proposal_make(const struct tern_cli *cli, struct tern_proposal *proposa
     proposal->data = tern_cli_option(cli, "data", NULL);
     proposal->shares = strcmp(tern_state_settings(cli)->statistics_columns, "clients") == 0;
     TERN_CLI_TRY(tern_proposal_read_task(cli, proposal));
-    TERN_CLI_TRY(read_sample(cli, tern_cli_option(cli, "drop", NULL), proposal));
+    TERN_CLI_TRY(read_sample(cli, proposal));
     proposal->rows = proposal->profile.rows;
     TERN_CLI_TRY(tern_proposal_choose_task(cli, proposal));
     TERN_CLI_TRY(choose_columns(cli, proposal));
     TERN_CLI_TRY(compose(cli, proposal));
     TERN_CLI_TRY(check_model(cli, proposal));
-    const uint64_t damage = count_damage(&proposal->profile);
-    if (damage > 0) {
-        fprintf(stderr,
-                "tern-aggregator: warning: %" PRIu64
-                " fields or lines of %s cannot be learnt from: tern-client check names them, and "
-                "none may be left\n",
-                damage, proposal->data);
-    }
-    return TERN_EXIT_OK;
+    return read_back(cli, proposal->source, proposal);
 }
 
 // --- Writing
@@ -257,7 +306,7 @@ static int write_scaling(const struct tern_cli *cli, const struct tern_proposal 
     fprintf(out, "column,mean,deviation\n");
     for (uint32_t c = 0; c < profile->columns.count; c++) {
         const struct tern_csv_column *column = &profile->column[c];
-        if (column->feature && useless(column, profile->rows) == NULL) {
+        if (column->feature) {
             write_statistics(out, column);
         }
     }
@@ -359,10 +408,41 @@ static int take_settings(struct tern_cli *cli)
     return tern_cli_load_settings(cli);
 }
 
+struct written {
+    char source[TERN_PROPOSAL_LIST_MAX];
+};
+
+// Whether a client gets the same data.source from the file as was proposed.
+static int read_client(const struct tern_cli *cli, const struct tern_proposal *proposal)
+{
+    static const struct tern_setting source = {.section = "data",
+                                               .key = "source",
+                                               .type = TERN_SETTING_TEXT,
+                                               .size = TERN_PROPOSAL_LIST_MAX,
+                                               .fallback = "",
+                                               .min = 1,
+                                               .max = TERN_PROPOSAL_LIST_MAX - 1,
+                                               .doc = "The data."};
+    static const struct tern_settings settings = {"tern-client", &source, 1,
+                                                  tern_settings_sections};
+    static struct written written;
+    char why[512] = "";
+    tern_settings_defaults(&settings, &written);
+    TERN_CLI_TRY(tern_cli_check(cli, tern_settings_load(&settings, &written, CLIENT_INI, why),
+                                "a client cannot read what would be written: %s", why));
+    return strcmp(written.source, proposal->source) == 0
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_CONFIG,
+                               "a client would read data.source = %s from %s: rename the column or "
+                               "label that a setting cannot hold",
+                               written.source, CLIENT_INI);
+}
+
 static int write_all(struct tern_cli *cli, struct tern_proposal *proposal)
 {
     TERN_CLI_TRY(proposal->shares ? TERN_EXIT_OK : write_scaling(cli, proposal));
     TERN_CLI_TRY(write_client(cli, proposal));
+    TERN_CLI_TRY(read_client(cli, proposal));
     if (!proposal->writes_server) {
         return TERN_EXIT_OK;
     }

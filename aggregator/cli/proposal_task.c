@@ -1,7 +1,6 @@
 #include "cli/proposal_task.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,22 +54,17 @@ static const struct tern_csv_column *label_of(const struct tern_proposal *propos
     return &proposal->profile.column[proposal->profile.columns.label];
 }
 
-// No class has a number with a fraction, of whatever few values a small sample shows.
-static bool has_fractions(const struct tern_csv_profile *profile)
-{
-    bool some = false;
-    for (uint32_t i = 0; i < profile->labels.count; i++) {
-        const double value = strtod(profile->labels.names[i], NULL);
-        some = some || value != nearbyint(value);
-    }
-    return some;
-}
-
+// Numbers, or texts that were written for some ("<0.5", "1,5"), with fractions or of many different values. No
+// class has a number with a fraction, of whatever few values a small sample shows.
 static bool is_target(const struct tern_proposal *proposal)
 {
     const struct tern_csv_profile *profile = &proposal->profile;
-    return label_of(proposal)->numbers == profile->rows &&
-           (profile->many_labels || profile->labels.count > VALUES_MAX || has_fractions(profile));
+    const struct tern_csv_column *label = label_of(proposal);
+    const uint64_t numbers = label->numbers + label->huge.count + label->like.count;
+    const uint64_t texts = label->bad.count - label->like.count + label->doubtful.count;
+    const bool many = profile->many_labels || profile->labels.count > VALUES_MAX;
+    const bool fractions = label->numbers > 0 && !label->order.whole;
+    return numbers > texts && (many || fractions);
 }
 
 const char *tern_proposal_task_why(const struct tern_proposal *proposal)
@@ -102,12 +96,29 @@ static bool are_numbers(const struct tern_csv_profile *profile)
     return numbers;
 }
 
+// Texts of which most are there once: notes, ids, times.
+static int refuse_unique(const struct tern_cli *cli, const struct tern_proposal *proposal)
+{
+    const struct tern_csv_column *label = label_of(proposal);
+    const uint64_t rows = proposal->profile.rows - label->missing.count;
+    return tern_cli_flag(cli, "task") || proposal->class_count <= VALUES_MAX ||
+                   2ull * proposal->class_count <= rows
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_CONFIG,
+                               "column '%s' of %s has %" PRIu32 " different values in %" PRIu64
+                               " rows, which are hardly classes: name the column of the class with "
+                               "--label, or add --task classification",
+                               label->name, proposal->data, proposal->class_count, rows);
+}
+
 static int list_classes(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     const struct tern_csv_profile *profile = &proposal->profile;
     const char *label = profile->column[profile->columns.label].name;
+    const uint32_t least = proposal->task == TERN_TASK_ANOMALY ? 1 : 2; // all may be normal
     proposal->class_count = profile->labels.count;
-    if (profile->many_labels || proposal->class_count < 2 || proposal->class_count > CLASSES_MAX) {
+    if (profile->many_labels || proposal->class_count < least ||
+        proposal->class_count > CLASSES_MAX) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "column '%s' of %s has %" PRIu32
                              "%s different values, and classes are 2 to %d: name the column of the "
@@ -115,6 +126,7 @@ static int list_classes(const struct tern_cli *cli, struct tern_proposal *propos
                              label, proposal->data, proposal->class_count,
                              profile->many_labels ? " and more" : "", CLASSES_MAX);
     }
+    TERN_CLI_TRY(refuse_unique(cli, proposal));
     if (!are_numbers(profile) &&
         !tern_csv_profile_classes(profile, proposal->classes, sizeof proposal->classes / 2)) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
@@ -168,7 +180,7 @@ static int list_anomalies(const struct tern_cli *cli, struct tern_proposal *prop
 static int check_target(const struct tern_cli *cli, const struct tern_proposal *proposal)
 {
     const struct tern_csv_column *label = label_of(proposal);
-    if (2 * label->numbers <= proposal->profile.rows || !(label->deviation > 0)) {
+    if (label->numbers <= label->bad.count + label->huge.count || !(label->deviation > 0)) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "column '%s' of %s has no numbers that differ%s%s: name the column of "
                              "the number that the model is to tell with --label",
@@ -243,6 +255,9 @@ const char *tern_proposal_told(const struct tern_proposal *proposal, char text[T
         snprintf(text, TERN_TEXT, "a number in column '%.30s'", label_of(proposal)->name);
     } else if (proposal->unlabelled) {
         snprintf(text, TERN_TEXT, "no label: all rows are taken as normal");
+    } else if (proposal->task == TERN_TASK_ANOMALY && proposal->class_count == 1) {
+        snprintf(text, TERN_TEXT, "one label in column '%.20s': all rows are normal",
+                 label_of(proposal)->name);
     } else if (proposal->task == TERN_TASK_ANOMALY) {
         snprintf(text, TERN_TEXT, "anomalies by column '%.20s', normal first",
                  label_of(proposal)->name);

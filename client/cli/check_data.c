@@ -5,7 +5,8 @@
 #include "cli/model_fit.h"
 #include "data/columns.h"
 #include "data/readers.h"
-#include "hosted/csv_profile.h"
+#include "hosted/csv_choice.h"
+#include "hosted/csv_judge.h"
 #include "tensor/model.h"
 #include "util/sqrt.h"
 
@@ -28,8 +29,7 @@ struct looking {
     struct tern_data_spec spec;
     struct tern_csv_profile profile; // rows == 0: not of a CSV file
     struct tern_data data;
-    bool numeric;    // the label's column holds targets
-    bool unlabelled; // there is none
+    bool unlabelled; // no column has a label
 };
 
 static void append(char text[CHECK_SENTENCE_MAX], const char *format, ...)
@@ -44,155 +44,16 @@ static void append(char text[CHECK_SENTENCE_MAX], const char *format, ...)
     va_end(arguments);
 }
 
-// --- Fields of a CSV file
+// --- Lines, fields and labels of a CSV file
 
-static void say_found(struct looking *looking, const struct tern_csv_column *column,
-                      const struct tern_csv_found *found, enum tern_health level, const char *what)
+static void take_judgement(void *ctx, enum tern_csv_level level, enum tern_result result,
+                           const char *area, const char *sentence)
 {
-    if (found->count > 0) {
-        tern_findings_say(looking->findings, level, "data", NULL,
-                          "line %" PRIu64 ", column '%.60s': %s%s%s%s (%" PRIu64 " of its %" PRIu64
-                          " values): mend the lines, leave them out, or drop=%s",
-                          found->line, column->name, found->text[0] != '\0' ? "'" : "", found->text,
-                          found->text[0] != '\0' ? "' " : "", what, found->count,
-                          looking->profile.rows, column->name);
-    }
-}
-
-// A label may be a text; a target may not.
-static bool is_damaged(const struct looking *looking, const struct tern_csv_column *column)
-{
-    return (column->feature || looking->numeric) &&
-           column->missing.count + column->bad.count + column->huge.count > 0;
-}
-
-static void say_damage(struct looking *looking)
-{
-    const struct tern_csv_profile *profile = &looking->profile;
-    uint32_t count = 0;
-    for (uint32_t c = 0; c < profile->columns.count; c++) {
-        const struct tern_csv_column *column = &profile->column[c];
-        if (is_damaged(looking, column) && count++ < NAMED) {
-            say_found(looking, column, &column->missing, TERN_HEALTH_PROBLEM,
-                      "the value is missing");
-            say_found(looking, column, &column->bad, TERN_HEALTH_PROBLEM, "is no finite number");
-            say_found(looking, column, &column->huge, TERN_HEALTH_PROBLEM,
-                      "is no measurement but a mark of a missing one");
-        }
-    }
-    if (count > NAMED) {
-        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "data", NULL,
-                          "%" PRIu32 " columns are like that, of which %d are named here", count,
-                          NAMED);
-    }
-}
-
-static bool is_constant(const struct tern_csv_column *column)
-{
-    return column->feature && column->numbers > 1 && column->low == column->high;
-}
-
-static bool is_rising(const struct tern_csv_column *column)
-{
-    return column->feature && column->rises && !is_constant(column);
-}
-
-static void say_useless(struct looking *looking, bool (*is_useless)(const struct tern_csv_column *),
-                        const char *why)
-{
-    const struct tern_csv_profile *profile = &looking->profile;
-    char names[CHECK_SENTENCE_MAX] = "";
-    uint32_t count = 0;
-    for (uint32_t c = 0; c < profile->columns.count; c++) {
-        const struct tern_csv_column *column = &profile->column[c];
-        if (is_useless(column) && count++ < NAMED) {
-            append(names, "%s%.60s", count > 1 ? "|" : "", column->name);
-        }
-    }
-    if (count > 0) {
-        tern_findings_say(looking->findings, TERN_HEALTH_WARNING, "columns", NULL,
-                          "%" PRIu32 " %s: drop=%s%s", count, why, names,
-                          count > NAMED ? "|..." : "");
-    }
-}
-
-static void say_fields(struct looking *looking)
-{
-    const struct tern_csv_profile *profile = &looking->profile;
-    if (profile->ragged.count > 0) {
-        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "data", NULL,
-                          "line %" PRIu64 " has not %" PRIu32
-                          " fields as the first line has; nor have %" PRIu64 " lines in all",
-                          profile->ragged.line, profile->columns.count, profile->ragged.count);
-    }
-    say_damage(looking);
-    say_useless(looking, is_constant, "with one value in every row, which says nothing");
-    say_useless(
-        looking, is_rising,
-        "that rise from row to row, as a row's number or a time does, which tells nothing of "
-        "new data");
-}
-
-// --- Labels of a CSV file
-
-static bool is_listed(const char *classes, const char *label)
-{
-    char name[TERN_CSV_NAME_MAX];
-    while (tern_csv_next_name(&classes, name)) {
-        if (strcmp(name, label) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool are_names(const struct tern_csv_profile *profile)
-{
-    uint32_t class;
-    bool numbers = true;
-    for (uint32_t i = 0; i < profile->labels.count; i++) {
-        numbers =
-            numbers && tern_name_is_class(profile->labels.names[i], TERN_CSV_LABELS_MAX, &class);
-    }
-    return !numbers;
-}
-
-static void say_names(struct looking *looking, const char *column)
-{
-    const struct tern_csv_profile *profile = &looking->profile;
-    char list[CHECK_SENTENCE_MAX / 2];
-    const bool listed = tern_csv_profile_classes(profile, list, sizeof list);
-    tern_findings_say(
-        looking->findings, TERN_HEALTH_PROBLEM, "classes", NULL,
-        "column '%.60s' has %" PRIu32 " labels that are no class numbers from 0, as '%.40s' in "
-        "line %" PRIu64 ": add classes=%s to data.source, with every label, the same on every "
-        "client; or is another column the class's (label=NAME)?",
-        column, profile->labels.count, profile->labels.names[0], profile->label[0].line,
-        listed ? list : "A|B|C");
-}
-
-static void say_labels(struct looking *looking, const char *classes)
-{
-    const struct tern_csv_profile *profile = &looking->profile;
-    const char *column = profile->column[profile->columns.label].name;
-    if (classes == NULL && are_names(profile)) {
-        say_names(looking, column);
-        return;
-    }
-    uint32_t count = 0;
-    for (uint32_t i = 0; classes != NULL && i < profile->labels.count; i++) {
-        const char *label = profile->labels.names[i];
-        if (!is_listed(classes, label) && count++ < NAMED) {
-            tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "classes", NULL,
-                              "line %" PRIu64 ", column '%.60s': the label '%.40s' (%" PRIu64
-                              " rows) is not one of those in classes=",
-                              profile->label[i].line, column, label, profile->label[i].count);
-        }
-    }
-    if (count > NAMED) {
-        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "classes", NULL,
-                          "%" PRIu32 " labels are not, of which %d are named here", count, NAMED);
-    }
+    struct looking *looking = ctx;
+    (void)result;
+    tern_findings_say(looking->findings,
+                      level == TERN_CSV_PROBLEM ? TERN_HEALTH_PROBLEM : TERN_HEALTH_WARNING, area,
+                      NULL, "%s", sentence);
 }
 
 // The name of a class, or its number.
@@ -428,42 +289,35 @@ static void say_model(struct looking *looking, const char *spec)
 
 // --- All together
 
-// Reads every line of a CSV file. false when what is wrong was said.
+// Reads every line of a CSV file. false when what is wrong was named.
 static bool look_at_file(struct looking *looking)
 {
     char text[TERN_DATA_SPEC_MAX];
     char why[TERN_DATA_WHY_MAX] = "";
     struct tern_input input;
+    struct tern_csv_choice choice;
     const struct tern_client_settings *settings = looking->settings;
     tern_data_spec_join(settings->data_source, settings->data_dir, text);
     if (tern_spec_parse(&looking->spec, text, why) != TERN_OK ||
         strcmp(looking->spec.kind, "csv") != 0 ||
+        tern_csv_choose(&looking->spec, &choice) != TERN_OK ||
         tern_input_open(&input, looking->spec.path, 1ull << 32, why) != TERN_OK) {
-        return true; // the reader of examples says it
+        return true; // the reader of examples names it
     }
-    const char *target = tern_spec_option(&looking->spec, "target");
-    const char *label = tern_spec_option(&looking->spec, "label");
-    const bool unlabelled = label != NULL && strcmp(label, "none") == 0;
-    const struct tern_csv_choice choice = {.label = target != NULL ? target
-                                                    : unlabelled   ? NULL
-                                                                   : label,
-                                           .unlabelled = unlabelled,
-                                           .numeric = target != NULL,
-                                           .drop = tern_spec_option(&looking->spec, "drop"),
-                                           .group = tern_spec_option(&looking->spec, "group")};
     const enum tern_result result = tern_csv_profile_read(&input, &choice, &looking->profile);
     tern_input_close(&input);
-    if (result != TERN_OK || looking->profile.many_labels) {
+    if (result != TERN_OK) {
         looking->profile.rows = 0;
         return true;
     }
-    looking->numeric = target != NULL;
-    looking->unlabelled = unlabelled;
+    looking->unlabelled = choice.unlabelled;
     const uint32_t problems = looking->findings->count[TERN_HEALTH_PROBLEM];
-    say_fields(looking);
-    if (target == NULL && !unlabelled) {
-        say_labels(looking, tern_spec_option(&looking->spec, "classes"));
-    }
+    const struct tern_csv_judging judging = {.profile = &looking->profile,
+                                             .choice = &choice,
+                                             .fixed = looking->federation->spec != NULL,
+                                             .say = take_judgement,
+                                             .ctx = looking};
+    tern_csv_judge(&judging);
     return looking->findings->count[TERN_HEALTH_PROBLEM] == problems;
 }
 

@@ -28,10 +28,27 @@ static double value_of(const struct tern_dataset *part, uint32_t example, uint32
                : (double)part->targets[example];
 }
 
+// Whether it was missing, and is there only to train on.
+static bool is_filled(const struct tern_dataset *part, uint32_t example, uint32_t column)
+{
+    const size_t width = ((size_t)part->feature_count + 7) / 8;
+    return part->filled != NULL && column < part->feature_count &&
+           (part->filled[example * width + column / 8] >> column % 8 & 1) != 0;
+}
+
+static uint32_t example_of(const struct tern_view *view, uint32_t position)
+{
+    return view->indices != NULL ? view->indices[position] : position;
+}
+
+static bool is_there(const struct tern_view *view, uint32_t position, uint32_t column)
+{
+    return !is_filled(view->dataset, example_of(view, position), column);
+}
+
 static double value_in(const struct tern_view *view, uint32_t position, uint32_t column)
 {
-    const uint32_t example = view->indices != NULL ? view->indices[position] : position;
-    return value_of(view->dataset, example, column);
+    return value_of(view->dataset, example_of(view, position), column);
 }
 
 static enum tern_result measure_column(const struct tern_view *view, uint32_t column,
@@ -39,15 +56,20 @@ static enum tern_result measure_column(const struct tern_view *view, uint32_t co
 {
     double mean = 0.0;
     double variance = 0.0;
+    uint32_t there = 0;
     for (uint32_t i = 0; i < view->count; i++) {
-        mean += value_in(view, i, column);
+        if (is_there(view, i, column)) {
+            mean += value_in(view, i, column);
+            there++;
+        }
     }
-    mean /= (double)view->count;
+    // A column that has no value here adds the one that it was filled with, and no variance.
+    mean = there > 0 ? mean / (double)there : value_in(view, 0, column);
     for (uint32_t i = 0; i < view->count; i++) {
-        const double off = value_in(view, i, column) - mean;
+        const double off = is_there(view, i, column) ? value_in(view, i, column) - mean : 0.0;
         variance += off * off;
     }
-    variance /= (double)view->count;
+    variance /= there > 0 ? (double)there : 1.0;
     if (!(variance <= (double)FLT_MAX)) {
         return TERN_ERR_NON_FINITE;
     }
@@ -102,6 +124,18 @@ static void scale_column(const float *first, size_t step, uint32_t count,
     }
 }
 
+// A value that was missing becomes the mean of all clients, which is 0 now.
+static void fill_column(const struct tern_dataset *part, uint32_t column)
+{
+    float *values;
+    memcpy(&values, &part->values, sizeof values);
+    for (uint32_t i = 0; part->filled != NULL && i < part->count; i++) {
+        if (is_filled(part, i, column)) {
+            values[(size_t)i * part->feature_count + column] = 0.0f;
+        }
+    }
+}
+
 // A target may have been scaled when it was read.
 static void scale_targets(struct tern_dataset *part, struct tern_column_pair pair)
 {
@@ -115,6 +149,7 @@ static void scale_part(struct tern_dataset *part, struct tern_span columns)
     const uint32_t features = part->feature_count;
     for (uint32_t c = 0; part->values != NULL && c < features; c++) {
         scale_column(part->values + c, features, part->count, tern_column_get(columns, c));
+        fill_column(part, c);
     }
     if (part->values != NULL && part->targets != NULL) {
         scale_targets(part, tern_column_get(columns, features));

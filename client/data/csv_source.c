@@ -2,6 +2,8 @@
 #include "data/scaling_file.h"
 #include "data/split.h"
 #include "data/table.h"
+#include "hosted/csv_choice.h"
+#include <stdlib.h>
 #include <string.h>
 
 struct csv_options {
@@ -19,32 +21,18 @@ struct tables {
 
 static enum tern_result read_options(struct tern_data_spec *spec, struct csv_options *options)
 {
-    options->table.label = tern_spec_option(spec, "label");
-    options->table.target = tern_spec_option(spec, "target");
-    if (options->table.target != NULL &&
-        (options->table.label != NULL || tern_spec_option(spec, "classes") != NULL)) {
-        return tern_spec_refuse(
-            spec, TERN_ERR_CONFIG,
-            "target names a column of numbers to be told, label one of classes: "
-            "it takes one of them, and classes with a label only");
-    }
-    // A column of that name is given by its number.
-    options->table.unlabelled =
-        options->table.label != NULL && strcmp(options->table.label, "none") == 0;
-    options->table.label = options->table.unlabelled ? NULL : options->table.label;
-    options->table.drop = tern_spec_option(spec, "drop");
-    options->table.classes = tern_spec_option(spec, "classes");
-    options->table.group = tern_spec_option(spec, "group");
-    options->table.features_only = spec->part->whole;
+    TERN_TRY(tern_csv_choose(spec, &options->table.choice));
+    options->table.choice.features_only = spec->part->whole;
     options->test_file = tern_spec_option(spec, "test_file");
     TERN_TRY(tern_split_read(spec, options->test_file, &options->split));
-    if (options->split.only != NULL && options->table.group == NULL) {
+    if (options->split.only != NULL && options->table.choice.group == NULL) {
         return tern_spec_refuse(spec, TERN_ERR_CONFIG,
                                 "only=%.40s picks a value of the group's column: add group=COLUMN",
                                 options->split.only);
     }
     return tern_spec_done(
-        spec, "label, target, drop, classes, group, only, test_file, test, seed, scale");
+        spec, "label, target, drop, classes, group, header, missing, only, test_file, test, seed, "
+              "scale");
 }
 
 static enum tern_result read_table(const struct tern_data_spec *spec, const char *path,
@@ -104,10 +92,33 @@ static enum tern_result keep_only(const struct tern_data_spec *spec,
     }
     if (tern_name_set_find(tables->groups, options->split.only, false, &group) != TERN_OK) {
         return tern_spec_refuse(spec, TERN_ERR_NOT_FOUND, "no row has '%.40s' in column '%.40s'",
-                                options->split.only, options->table.group);
+                                options->split.only, options->table.choice.group);
     }
     tern_rows_keep_group(&tables->train.rows, group);
     return TERN_OK;
+}
+
+// Fills what is missing by the training rows' means, which are 0 of values that are scaled.
+static enum tern_result fill_missing(const struct tern_data_spec *spec,
+                                     const struct tern_split_options *split, struct tables *tables)
+{
+    if (tables->train.missing + tables->test.missing == 0) {
+        return TERN_OK;
+    }
+    struct tern_rows *train = &tables->train.rows;
+    double *means = calloc(train->features, sizeof *means);
+    enum tern_result result = TERN_ERR_NO_MEMORY;
+    if (means != NULL) {
+        if (!tern_split_scales(split)) {
+            tern_rows_means(train, means);
+        }
+        result = tern_rows_fill(train, means);
+        result = result == TERN_OK ? tern_rows_fill(&tables->test.rows, means) : result;
+    }
+    free(means);
+    return result == TERN_OK
+               ? TERN_OK
+               : tern_spec_refuse(spec, result, "no memory to fill its missing values");
 }
 
 static enum tern_result make_parts(const struct tern_data_spec *spec,
@@ -122,10 +133,14 @@ static enum tern_result make_parts(const struct tern_data_spec *spec,
     TERN_TRY(tern_split_rows(spec, &options->split, &tables->train.rows, &tables->test.rows));
     if (options->split.scaling != NULL) {
         TERN_TRY(tern_scaling_file_apply(spec, options->split.scaling, tables->train.names,
-                                         options->table.target, &tables->train.rows,
-                                         &tables->test.rows));
+                                         options->table.choice.numeric ? options->table.choice.label
+                                                                       : NULL,
+                                         &tables->train.rows, &tables->test.rows));
     }
+    TERN_TRY(fill_missing(spec, &options->split, tables));
     data->unlabelled = tables->train.unlabelled;
+    data->notes = tables->train.notes;
+    tables->train.notes = NULL;
     data->scaled = tern_split_scales(&options->split);
     const uint32_t features = tables->train.rows.features;
     tern_rows_give(&tables->train.rows, 1, features, 1, &data->train);

@@ -25,7 +25,10 @@ struct tern_dataset {
     const uint16_t *labels; // [count]; all 0 where there are targets
     const uint32_t *groups; // [count] whose example it is: a device, speaker, site; NULL: not known
     uint32_t group_count;   // groups are below it
-    float scale;            // a byte's feature is byte * scale + offset
+    const uint8_t
+        *filled; // [count][(feature_count + 7) / 8] bits of the values that were missing and are
+                 // their columns' means; NULL: none
+    float scale; // a byte's feature is byte * scale + offset
     float offset;
 #if TERN_LOSSES
     const float *targets;   // [count] numbers to be told, or NULL: labels are

@@ -1,6 +1,7 @@
 #include "data/rows.h"
 #include "data/random.h"
 #include "util/sqrt.h"
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@ void tern_rows_free(struct tern_rows *rows)
     free(rows->labels);
     free(rows->targets);
     free(rows->groups);
+    free(rows->filled);
     memset(rows, 0, sizeof *rows);
 }
 
@@ -137,21 +139,57 @@ struct statistics {
     double deviation; // 1 of a constant
 };
 
-// Of every step-th of the values.
+// Of every step-th of the values, but for missing ones.
 static struct statistics measure(const float *values, size_t step, uint32_t count)
 {
     double mean = 0.0;
     double variance = 0.0;
+    uint32_t there = 0;
     for (uint32_t i = 0; i < count; i++) {
-        mean += (double)values[i * step];
+        if (!isnan(values[i * step])) {
+            mean += (double)values[i * step];
+            there++;
+        }
     }
-    mean /= (double)count;
+    mean = there > 0 ? mean / (double)there : 0.0;
     for (uint32_t i = 0; i < count; i++) {
-        const double off = (double)values[i * step] - mean;
-        variance += off * off;
+        if (!isnan(values[i * step])) {
+            const double off = (double)values[i * step] - mean;
+            variance += off * off;
+        }
     }
-    const double deviation = tern_sqrt(variance / (double)count);
+    const double deviation = there > 0 ? tern_sqrt(variance / (double)there) : 0.0;
     return (struct statistics){mean, deviation > 0.0 ? deviation : 1.0};
+}
+
+void tern_rows_means(const struct tern_rows *rows, double *means)
+{
+    for (uint32_t c = 0; c < rows->features; c++) {
+        means[c] = measure(rows->values + c, rows->features, rows->count).mean;
+    }
+}
+
+enum tern_result tern_rows_fill(struct tern_rows *rows, const double *values)
+{
+    const size_t width = ((size_t)rows->features + 7) / 8;
+    if (rows->count == 0) {
+        return TERN_OK;
+    }
+    uint8_t *filled = calloc(rows->count, width);
+    if (filled == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < rows->count; i++) {
+        float *row = rows->values + (size_t)i * rows->features;
+        for (uint32_t c = 0; c < rows->features; c++) {
+            if (isnan(row[c])) {
+                row[c] = (float)values[c];
+                filled[i * width + c / 8] |= (uint8_t)(1u << c % 8);
+            }
+        }
+    }
+    rows->filled = filled;
+    return TERN_OK;
 }
 
 void tern_rows_standardise(struct tern_rows *train, struct tern_rows *test)
@@ -181,6 +219,7 @@ void tern_rows_give(struct tern_rows *rows, uint32_t height, uint32_t width, uin
     data->values = rows->values;
     data->labels = rows->labels;
     data->groups = rows->groups;
+    data->filled = rows->filled;
     data->targets = rows->targets;
     data->target_mean = (float)rows->target_mean;
     data->target_deviation = rows->target_deviation > 0 ? (float)rows->target_deviation : 1.0f;

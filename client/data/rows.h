@@ -12,6 +12,8 @@ struct tern_rows {
     uint16_t *labels;
     float *targets;   // NULL: there are none, or labels
     uint32_t *groups; // NULL: there are none
+    uint8_t *
+        filled; // [count][(features + 7) / 8] bits of the values that were missing; NULL: none were
     uint32_t count;
     uint32_t features;
     uint32_t classes;
@@ -38,8 +40,15 @@ void tern_rows_scale(struct tern_rows *rows, uint32_t column, double mean, doubl
 // Likewise of the targets, once, and notes it.
 void tern_rows_scale_targets(struct tern_rows *rows, double mean, double deviation);
 
+// Gives each missing value, which is NAN in values, that of its column, and notes it in filled. values: [features].
+// TERN_ERR_NO_MEMORY: nothing is changed
+TERN_MUST_USE enum tern_result tern_rows_fill(struct tern_rows *rows, const double *values);
+
+// Writes each column's mean, of the values that are there; 0 where none is. means: [features].
+void tern_rows_means(const struct tern_rows *rows, double *means);
+
 // Brings each column of values, and the targets, to mean 0 and variance 1 over the rows of train, a constant one to
-// 0, and does the same to those of test, which may be empty.
+// 0, and does the same to those of test, which may be empty. Missing values (NAN) count for nothing and stay.
 void tern_rows_standardise(struct tern_rows *train, struct tern_rows *test);
 
 // Moves the rows into *data, as examples of the shape height x width x channels = features; scale

@@ -1,5 +1,6 @@
 #include "data/scaling_file.h"
 #include "hosted/csv.h"
+#include "hosted/csv_text.h"
 #include <stdlib.h>
 #include <string.h>
 

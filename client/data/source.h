@@ -9,14 +9,15 @@
 //   idx:DIR[,mean=0.286,std=0.353]                 the four IDX files of MNIST and its kin, .gz or not
 //   cifar10:DIR[,mean=M,std=S]                     data_batch_*.bin and test_batch.bin
 //   csv:FILE[,label=NAME|INDEX|none][,target=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,group=NAME|INDEX][,only=VALUE]
-//       [,test_file=FILE][,test=0.2][,seed=1][,scale=standard|FILE]
+//       [,test_file=FILE][,test=0.2][,seed=1][,scale=standard|FILE][,missing=mean|skip|refuse][,header=yes|no]
 //   npz:FILE, npy:FOLDER[,x=x][,y=y][,target=NAME][,group=group][,only=VALUE][,test=0.2][,seed=1]
 //       [,scale=standard][,mean=M,std=S]           NumPy arrays (data/array_source.c)
 //
 // csv: label is the last column unless given. Labels that are not class numbers from 0 need
 // classes, every label in class order, the same on every client. target names a column of numbers that
 // the model is to tell, in place of a label; label=none: every column is a feature. group names the column that says
-// whose row it is; only keeps the training rows of one such value.
+// whose row it is; missing says what becomes of values that are not there; header, whether the first line names the
+// columns, where that is not clear; only keeps the training rows of one such value.
 //
 // A file's name or a value in double quotes may hold commas; "" is a quote within. Bytes of images become byte / 255, less mean, over std when
 // those are given.
@@ -24,13 +25,13 @@
 #define TERN_SOURCE_H
 
 #include "data/partition.h"
+#include "hosted/data_spec.h"
 #include "hosted/input.h"
 #include "hosted/name_set.h"
 #include "result.h"
 #include <stdbool.h>
 
 #define TERN_DATA_WHY_MAX TERN_INPUT_WHY_MAX
-#define TERN_DATA_SPEC_MAX 1024 // bytes with the terminating NUL
 
 // Checked before memory is taken. A field of 0 means its default.
 struct tern_data_limits {
@@ -46,6 +47,8 @@ struct tern_data {
     struct tern_dataset test; // bytes, values and labels are malloc'ed and its own, as are train's
     bool unlabelled;          // labels were missing (part->whole), and are 0
     bool scaled;              // by the option scale, when they were read
+    char *
+        notes; // what a user should hear of the table: a sentence in each line, malloc'ed; NULL: nothing
     struct tern_name_set groups;  // names of the groups of both, by number; none of generated data
     struct tern_name_set classes; // names of the classes, by number; none where labels are numbers
 };

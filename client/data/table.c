@@ -1,6 +1,8 @@
 #include "data/table.h"
 #include "data/readers.h"
-#include "hosted/csv_columns.h"
+#include "hosted/csv_judge.h"
+#include "hosted/csv_text.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +13,14 @@ struct reading {
     struct tern_csv csv;
     const struct tern_data_limits *limits;
     struct tern_table *table;
-    struct tern_csv_columns columns;
-    uint32_t room; // rows that the table's memory holds
-    bool closed;   // only the labels of config->classes may occur
-    bool numbers;  // in place of labels there are targets
+    const struct tern_csv_choice *choice;
+    struct tern_csv_profile profile;
+    const struct tern_csv_columns *columns; // the profile's
+    enum tern_result problem;               // the first that was found
+    uint32_t labelled;                      // rows that have a label or target
+    uint32_t room;                          // rows that the table's memory holds
+    bool closed;                            // only the labels of config->choice.classes may occur
+    bool numbers;                           // in place of labels there are targets
 };
 
 void tern_table_free(struct tern_table *table)
@@ -23,44 +29,71 @@ void tern_table_free(struct tern_table *table)
     tern_name_set_free(&table->classes);
     free(table->names);
     free(table->target);
+    free(table->notes);
     memset(table, 0, sizeof *table);
 }
 
-// Keeps the names of the features from the header line, which is the csv's current record.
 static enum tern_result keep_names(struct reading *reading)
 {
     struct tern_table *table = reading->table;
-    table->names = malloc(reading->csv.text_len + 1);
+    const struct tern_csv_profile *profile = &reading->profile;
+    table->names = malloc(profile->first_len);
     if (table->names == NULL) {
         return tern_input_refuse(reading->csv.input, TERN_ERR_NO_MEMORY,
                                  "no memory for its columns' names");
     }
-    for (uint32_t c = 0; c < reading->columns.count; c++) {
-        const char *name = tern_csv_field(&reading->csv, c);
-        if (!reading->columns.skipped[c]) {
+    for (uint32_t c = 0; c < reading->columns->count; c++) {
+        const char *name = profile->column[c].name;
+        if (profile->column[c].feature) {
             memcpy(table->names + table->names_len, name, strlen(name) + 1);
             table->names_len += strlen(name) + 1;
         }
     }
-    if (reading->numbers && reading->columns.label != TERN_CSV_NO_COLUMN) {
-        table->target = strdup(tern_csv_field(&reading->csv, reading->columns.label));
+    if (reading->numbers && reading->columns->label != TERN_CSV_NO_COLUMN) {
+        table->target = strdup(profile->column[reading->columns->label].name);
         return table->target != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
     }
     return TERN_OK;
 }
 
-// Learns the columns from the first line.
-static enum tern_result read_columns(struct reading *reading,
-                                     const struct tern_table_config *config)
+// Keeps the first problem as the reason, and warnings as notes.
+static void take_judgement(void *ctx, enum tern_csv_level level, enum tern_result result,
+                           const char *area, const char *sentence)
 {
-    const struct tern_csv_choice choice = {.label = config->target != NULL ? config->target
-                                                                           : config->label,
-                                           .unlabelled = config->unlabelled,
-                                           .drop = config->drop,
-                                           .group = config->group,
-                                           .features_only = config->features_only};
-    struct tern_csv_columns *columns = &reading->columns;
-    TERN_TRY(tern_csv_columns_learn(&reading->csv, &choice, columns));
+    struct reading *reading = ctx;
+    struct tern_table *table = reading->table;
+    (void)area;
+    if (level == TERN_CSV_PROBLEM) {
+        if (reading->problem == TERN_OK) {
+            reading->problem = tern_input_refuse(reading->csv.input, result, "%s", sentence);
+        }
+        return;
+    }
+    const size_t used = table->notes != NULL ? strlen(table->notes) : 0;
+    char *notes = realloc(table->notes, used + strlen(sentence) + 2);
+    if (notes != NULL) { // a note less without memory, which the rows need more
+        sprintf(notes + used, "%s\n", sentence);
+        table->notes = notes;
+    }
+}
+
+static enum tern_result profile_table(struct reading *reading, struct tern_input *input)
+{
+    TERN_TRY(tern_csv_profile_read(input, reading->choice, &reading->profile));
+    const struct tern_csv_judging judging = {.profile = &reading->profile,
+                                             .choice = reading->choice,
+                                             .fixed = true,
+                                             .say = take_judgement,
+                                             .ctx = reading};
+    tern_csv_judge(&judging);
+    TERN_TRY(reading->problem);
+    return tern_input_rewind(input);
+}
+
+// Takes the columns from the profile.
+static enum tern_result take_columns(struct reading *reading)
+{
+    const struct tern_csv_columns *columns = reading->columns;
     reading->table->rows.features = columns->features;
     reading->table->unlabelled = columns->label == TERN_CSV_NO_COLUMN;
     if (columns->features > reading->limits->max_features) {
@@ -133,7 +166,7 @@ static enum tern_result grow(struct reading *reading)
         return TERN_OK;
     }
     const struct tern_data_limits *limits = reading->limits;
-    const bool groups = reading->columns.group != TERN_CSV_NO_COLUMN;
+    const bool groups = reading->columns->group != TERN_CSV_NO_COLUMN;
     const uint64_t row = rows->features * sizeof(float) + sizeof(uint16_t) +
                          (reading->numbers ? sizeof(float) : 0) + (groups ? sizeof(uint32_t) : 0);
     uint64_t room = reading->room == 0 ? FIRST_ROOM : (uint64_t)reading->room * 2;
@@ -152,7 +185,7 @@ static enum tern_result grow(struct reading *reading)
 }
 
 // Numbering texts as they occur would differ between clients whose files hold different ones, so a
-// class is a number in the file or a place in config->classes.
+// class is a number in the file or a place in config->choice.classes.
 static enum tern_result read_label(struct reading *reading, uint16_t *label)
 {
     struct tern_csv *csv = &reading->csv;
@@ -162,7 +195,7 @@ static enum tern_result read_label(struct reading *reading, uint16_t *label)
         *label = 0;
         return TERN_OK;
     }
-    const char *text = tern_csv_field(csv, reading->columns.label);
+    const char *text = tern_csv_field(csv, reading->columns->label);
     if (!reading->closed && !tern_name_is_class(text, reading->limits->max_classes, &class)) {
         return tern_input_refuse(csv->input, TERN_ERR_CONFIG,
                                  "line %llu: the label '%.40s' is no class number from 0 to %u; "
@@ -185,12 +218,7 @@ static enum tern_result read_group(struct reading *reading, const struct tern_ta
                                    uint32_t *group)
 {
     struct tern_csv *csv = &reading->csv;
-    const char *text = tern_csv_field(csv, reading->columns.group);
-    if (text[0] == '\0') {
-        return tern_input_refuse(
-            csv->input, TERN_ERR_CORRUPT, "line %llu, field %u: the group is missing (group=%.40s)",
-            (unsigned long long)csv->line, reading->columns.group + 1, config->group);
-    }
+    const char *text = tern_csv_field(csv, reading->columns->group);
     const enum tern_result result = tern_name_set_find(config->groups, text, true, group);
     return result == TERN_OK
                ? TERN_OK
@@ -198,116 +226,106 @@ static enum tern_result read_group(struct reading *reading, const struct tern_ta
                                    (unsigned long long)csv->line, text);
 }
 
-// feature: which of them column c is.
-static enum tern_result refuse_value(const struct reading *reading, uint32_t column,
-                                     uint32_t feature)
+// In the units that targets come in.
+static void read_target(struct reading *reading, float *target)
 {
-    const struct tern_csv *csv = &reading->csv;
-    const char *text = tern_csv_field(csv, column);
-    const char *name = reading->table->names;
-    for (uint32_t i = 0; name != NULL && i < feature; i++) {
-        name += strlen(name) + 1;
-    }
-    char place[80];
-    if (name != NULL) {
-        snprintf(place, sizeof place, "field %u, column '%.40s'", column + 1, name);
-    } else {
-        snprintf(place, sizeof place, "field %u", column + 1);
-    }
-    return text[0] == '\0'
-               ? tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                                   "line %llu, %s: the value is missing; fill it in, leave the "
-                                   "line out, or drop the column (drop=%s)",
-                                   (unsigned long long)csv->line, place,
-                                   name != NULL ? name : "NUMBER")
-               : tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                                   "line %llu, %s: '%.40s' is not a finite number in float32; "
-                                   "mend it, or drop the column (drop=%s)",
-                                   (unsigned long long)csv->line, place, text,
-                                   name != NULL ? name : "NUMBER");
-}
-
-// Of a target: what is told of it is in its units.
-static enum tern_result read_target(const struct reading *reading, float *target)
-{
-    const struct tern_csv *csv = &reading->csv;
     *target = 0;
-    if (reading->table->unlabelled ||
-        tern_csv_number(tern_csv_field(csv, reading->columns.label), target)) {
-        return TERN_OK;
+    if (!reading->table->unlabelled) {
+        // A missing one is asked about without its target.
+        (void)tern_csv_number(tern_csv_field(&reading->csv, reading->columns->label), target);
     }
-    const char *text = tern_csv_field(csv, reading->columns.label);
-    const char *name = reading->table->target;
-    return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                             "line %llu, field %u%s%.40s%s: the target %s%.40s%s; mend the line or "
-                             "leave it out",
-                             (unsigned long long)csv->line, reading->columns.label + 1,
-                             name != NULL ? ", column '" : "", name != NULL ? name : "",
-                             name != NULL ? "'" : "", text[0] == '\0' ? "is missing" : "'", text,
-                             text[0] == '\0' ? "" : "' is not a finite number in float32");
 }
 
-static enum tern_result read_values(struct reading *reading, float *values)
+// What is neither missing nor a number was refused with the profile.
+static void read_values(struct reading *reading, float *values)
 {
     uint32_t feature = 0;
-    for (uint32_t c = 0; c < reading->columns.count; c++) {
-        if (reading->columns.skipped[c]) {
+    for (uint32_t c = 0; c < reading->columns->count; c++) {
+        if (reading->columns->skipped[c]) {
             continue;
         }
         if (!tern_csv_number(tern_csv_field(&reading->csv, c), &values[feature])) {
-            return refuse_value(reading, c, feature);
+            values[feature] = NAN;
+            reading->table->missing++;
         }
         feature++;
     }
-    return TERN_OK;
+}
+
+static bool lacks_label(const struct reading *reading)
+{
+    const uint32_t label = reading->columns->label;
+    return label != TERN_CSV_NO_COLUMN &&
+           tern_csv_lacks_label(reading->choice, tern_csv_field(&reading->csv, label));
+}
+
+// Whether a row lacks a feature, the label or the target.
+static bool is_incomplete(const struct reading *reading)
+{
+    bool lacks = lacks_label(reading);
+    for (uint32_t c = 0; !lacks && c < reading->columns->count; c++) {
+        float value;
+        lacks = !reading->columns->skipped[c] &&
+                !tern_csv_number(tern_csv_field(&reading->csv, c), &value);
+    }
+    return lacks;
 }
 
 static enum tern_result read_row(struct reading *reading, const struct tern_table_config *config)
 {
-    struct tern_csv *csv = &reading->csv;
     struct tern_rows *rows = &reading->table->rows;
-    if (csv->field_count != reading->columns.count) {
-        return tern_input_refuse(
-            csv->input, TERN_ERR_CORRUPT, "line %llu has %u fields, the first line %u",
-            (unsigned long long)csv->line, csv->field_count, reading->columns.count);
-    }
+    const bool labelled = !lacks_label(reading);
     TERN_TRY(grow(reading));
-    TERN_TRY(read_values(reading, rows->values + (size_t)rows->count * rows->features));
+    read_values(reading, rows->values + (size_t)rows->count * rows->features);
+    rows->labels[rows->count] = 0;
     if (reading->numbers) {
-        rows->labels[rows->count] = 0;
-        TERN_TRY(read_target(reading, &rows->targets[rows->count]));
-    } else {
+        read_target(reading, &rows->targets[rows->count]);
+    } else if (labelled) {
         TERN_TRY(read_label(reading, &rows->labels[rows->count]));
     }
-    if (reading->columns.group != TERN_CSV_NO_COLUMN) {
+    if (reading->columns->group != TERN_CSV_NO_COLUMN) {
         TERN_TRY(read_group(reading, config, &rows->groups[rows->count]));
     }
+    reading->labelled += labelled;
     rows->count++;
     return TERN_OK;
+}
+
+// A record that is a row, and complete where those alone are read.
+static enum tern_result read_record(struct reading *reading, const struct tern_table_config *config)
+{
+    if (tern_csv_profile_line(&reading->profile, &reading->csv) != TERN_CSV_ROW) {
+        return TERN_OK;
+    }
+    if (reading->csv.field_count != reading->columns->count) {
+        return tern_input_refuse(reading->csv.input, TERN_ERR_IO,
+                                 "line %llu: the file was changed while it was read",
+                                 (unsigned long long)reading->csv.line);
+    }
+    return config->choice.missing == TERN_CSV_MISSING_SKIP && is_incomplete(reading)
+               ? TERN_OK
+               : read_row(reading, config);
 }
 
 static enum tern_result read_all(struct reading *reading, const struct tern_table_config *config)
 {
     struct tern_csv *csv = &reading->csv;
     bool more;
+    TERN_TRY(take_columns(reading));
+    TERN_TRY(list_classes(reading, config->choice.classes));
     TERN_TRY(tern_csv_next(csv, &more));
-    if (more) {
-        TERN_TRY(read_columns(reading, config));
-    }
-    TERN_TRY(list_classes(reading, config->classes));
-    if (more && reading->columns.header) {
-        TERN_TRY(tern_csv_next(csv, &more));
-    }
     while (more) {
-        TERN_TRY(read_row(reading, config));
+        TERN_TRY(read_record(reading, config));
         TERN_TRY(tern_csv_next(csv, &more));
     }
-    if (reading->numbers || config->unlabelled) {
-        reading->table->rows.classes = 1;
+    struct tern_rows *rows = &reading->table->rows;
+    if (reading->numbers || config->choice.unlabelled || rows->classes == 0) {
+        rows->classes = 1;
     }
-    if (reading->table->rows.count == 0) {
+    if (rows->count == 0) {
         return tern_input_refuse(csv->input, TERN_ERR_CORRUPT, "has no rows of data");
     }
+    reading->table->unlabelled = reading->table->unlabelled || reading->labelled == 0;
     return TERN_OK;
 }
 
@@ -323,16 +341,19 @@ enum tern_result tern_csv_table_read(struct tern_input *input,
     }
     reading->limits = limits;
     reading->table = table;
-    reading->numbers = config->target != NULL;
+    reading->choice = &config->choice;
+    reading->numbers = config->choice.numeric;
+    reading->columns = &reading->profile.columns;
     // Beside the features a line holds the label and, within reason, columns that are dropped.
     tern_csv_begin(&reading->csv, input, limits->max_features + 64);
     tern_name_set_init(&reading->table->classes, limits->max_classes);
-    const enum tern_result result = read_all(reading, config);
+    enum tern_result result = profile_table(reading, input);
+    result = result == TERN_OK ? read_all(reading, config) : result;
     if (result != TERN_OK) {
         tern_table_free(table);
     }
     tern_csv_end(&reading->csv);
-    tern_csv_columns_free(&reading->columns);
+    tern_csv_profile_free(&reading->profile);
     free(reading);
     return result;
 }

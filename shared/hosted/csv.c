@@ -1,9 +1,10 @@
 #include "hosted/csv.h"
-#include "util/math.h"
+#include "util/utf8.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define END (-1) // of the input, in place of a byte
+#define ZERO_BYTE "a zero byte: the file is no UTF-8 text (of UTF-16: iconv -f utf-16 -t utf-8)"
 
 void tern_csv_begin(struct tern_csv *csv, struct tern_input *input, uint32_t max_fields)
 {
@@ -42,12 +43,17 @@ static enum tern_result peek(struct tern_csv *csv, int *byte)
     return TERN_OK;
 }
 
-static enum tern_result skip_mark(struct tern_csv *csv)
+static enum tern_result read_mark(struct tern_csv *csv)
 {
     int byte;
     TERN_TRY(peek(csv, &byte));
     if (csv->have >= 3 && memcmp(csv->buffer, "\xEF\xBB\xBF", 3) == 0) {
         csv->at = 3;
+    }
+    if (csv->have >= 2 &&
+        (memcmp(csv->buffer, "\xFF\xFE", 2) == 0 || memcmp(csv->buffer, "\xFE\xFF", 2) == 0)) {
+        return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
+                                 "is UTF-16 text; convert it: iconv -f utf-16 -t utf-8 FILE > NEW");
     }
     return TERN_OK;
 }
@@ -116,10 +122,27 @@ static enum tern_result read_quoted(struct tern_csv *csv)
             csv->at++;
         }
         if (byte == '\0') {
-            return refuse_byte(csv, "a zero byte; this is no text");
+            return refuse_byte(csv, ZERO_BYTE);
         }
-        csv->next_line += byte == '\n';
+        csv->next_line += byte == (csv->line_end == TERN_CSV_CR ? '\r' : '\n');
         TERN_TRY(add_byte(csv, byte));
+    }
+}
+
+static bool is_blank(int byte)
+{
+    return byte == ' ' || byte == '\t';
+}
+
+static enum tern_result skip_blanks(struct tern_csv *csv)
+{
+    for (;;) {
+        int byte;
+        TERN_TRY(peek(csv, &byte));
+        if (!is_blank(byte)) {
+            return TERN_OK;
+        }
+        csv->at++;
     }
 }
 
@@ -129,15 +152,64 @@ static enum tern_result read_plain(struct tern_csv *csv)
         int byte;
         TERN_TRY(peek(csv, &byte));
         if (byte == END || byte == ',' || byte == '\n' || byte == '\r') {
-            return TERN_OK;
+            break;
         }
         if (byte == '"' || byte == '\0') {
-            return refuse_byte(csv, byte == '"' ? "a quote inside a field without quotes"
-                                                : "a zero byte; this is no text");
+            return refuse_byte(csv,
+                               byte == '"' ? "a quote inside a field without quotes" : ZERO_BYTE);
         }
         csv->at++;
         TERN_TRY(add_byte(csv, byte));
     }
+    const size_t start = csv->starts[csv->field_count - 1];
+    while (csv->text_len > start && is_blank(csv->text[csv->text_len - 1])) {
+        csv->text_len--;
+    }
+    return TERN_OK;
+}
+
+// Looks at the field that was read last.
+static enum tern_result check_text(const struct tern_csv *csv)
+{
+    const char *text = csv->text + csv->starts[csv->field_count - 1];
+    const size_t len = csv->text_len - csv->starts[csv->field_count - 1];
+    const size_t bad = tern_utf8_malformed(text, len);
+    return bad == len
+               ? TERN_OK
+               : tern_input_refuse(
+                     csv->input, TERN_ERR_CORRUPT,
+                     "line %llu, field %u, byte %zu: 0x%02X is not UTF-8 text; convert the file: "
+                     "iconv -f cp1252 -t utf-8 FILE > NEW",
+                     (unsigned long long)csv->line, csv->field_count, bad + 1, (uint8_t)text[bad]);
+}
+
+// Takes a line end, of which the next byte is the first.
+static enum tern_result read_line_end(struct tern_csv *csv)
+{
+    uint32_t returns = 0;
+    int byte;
+    TERN_TRY(peek(csv, &byte));
+    for (; byte == '\r'; returns++) {
+        csv->at++;
+        TERN_TRY(peek(csv, &byte));
+    }
+    if (byte == '\n') {
+        csv->at++;
+    }
+    const enum tern_csv_line_end kind = byte == '\n' ? TERN_CSV_LF : TERN_CSV_CR;
+    if (csv->line_end == TERN_CSV_LINE_END_UNKNOWN) {
+        csv->line_end = kind;
+    }
+    // CR alone before the end of the file may be what is left of CRLF.
+    if (csv->line_end != kind && byte != END) {
+        return refuse_byte(csv, csv->line_end == TERN_CSV_LF
+                                    ? "a carriage return that ends no line follows it; remove it "
+                                      "(tr -d '\\r')"
+                                    : "lines end with CR alone before it and with LF here; write "
+                                      "one kind (tr '\\r' '\\n')");
+    }
+    csv->next_line += kind == TERN_CSV_LF ? 1 : returns;
+    return TERN_OK;
 }
 
 // Takes what follows a field: *last is false after a comma.
@@ -149,19 +221,29 @@ static enum tern_result read_separator(struct tern_csv *csv, bool *last)
     if (byte == END) {
         return TERN_OK;
     }
+    if (byte == '\n' || byte == '\r') {
+        return read_line_end(csv);
+    }
     csv->at++;
-    if (byte == '\r') {
-        TERN_TRY(peek(csv, &byte));
-        csv->at += byte == '\n';
+    return byte == ',' ? TERN_OK
+                       : refuse_byte(csv, "neither a comma nor a line end follows its quotes");
+}
+
+static enum tern_result read_field(struct tern_csv *csv)
+{
+    int byte;
+    TERN_TRY(start_field(csv));
+    TERN_TRY(skip_blanks(csv));
+    TERN_TRY(peek(csv, &byte));
+    if (byte == '"') {
+        csv->at++;
+        TERN_TRY(read_quoted(csv));
+        TERN_TRY(skip_blanks(csv));
+    } else {
+        TERN_TRY(read_plain(csv));
     }
-    if (byte != ',' && byte != '\n') {
-        return refuse_byte(csv, byte == '\r'
-                                    ? "two carriage returns end the line (\\r\\r\\n), as of a file "
-                                      "converted twice; write it anew with one or none"
-                                    : "neither a comma nor a line end follows it");
-    }
-    csv->next_line += byte == '\n';
-    return TERN_OK;
+    TERN_TRY(check_text(csv));
+    return add_byte(csv, '\0');
 }
 
 static enum tern_result read_record(struct tern_csv *csv)
@@ -170,16 +252,7 @@ static enum tern_result read_record(struct tern_csv *csv)
     csv->field_count = 0;
     csv->text_len = 0;
     for (bool last = false; !last;) {
-        int byte;
-        TERN_TRY(start_field(csv));
-        TERN_TRY(peek(csv, &byte));
-        if (byte == '"') {
-            csv->at++;
-            TERN_TRY(read_quoted(csv));
-        } else {
-            TERN_TRY(read_plain(csv));
-        }
-        TERN_TRY(add_byte(csv, '\0'));
+        TERN_TRY(read_field(csv));
         TERN_TRY(read_separator(csv, &last));
     }
     return TERN_OK;
@@ -188,7 +261,7 @@ static enum tern_result read_record(struct tern_csv *csv)
 enum tern_result tern_csv_next(struct tern_csv *csv, bool *more)
 {
     if (csv->next_line == 1 && csv->input->offset == 0) {
-        TERN_TRY(skip_mark(csv));
+        TERN_TRY(read_mark(csv));
     }
     for (;;) {
         int byte;
@@ -202,15 +275,4 @@ enum tern_result tern_csv_next(struct tern_csv *csv, bool *more)
             return TERN_OK;
         }
     }
-}
-
-bool tern_csv_number(const char *text, float *value)
-{
-    // strtof also takes hexadecimal numbers, "inf" and leading space, which no table means.
-    if (text[0] == '\0' || strspn(text, "0123456789+-.eE") != strlen(text)) {
-        return false;
-    }
-    char *end = NULL;
-    *value = strtof(text, &end);
-    return *end == '\0' && tern_is_finite(*value);
 }

@@ -1,6 +1,8 @@
 // Comma-separated values (RFC 4180): records of fields, quoted fields with doubled quotes and line
-// ends inside, LF or CRLF, a UTF-8 byte order mark skipped, empty lines skipped. Splits bytes into
-// text fields and knows nothing of their meaning. Hosted; reentrant.
+// ends inside. Lines end with LF, CRLF, or CR alone in all of a file. Blanks and tabs around a field
+// are no part of it; a quoted field keeps those within its quotes. The text is UTF-8; a byte order
+// mark and empty lines are skipped. Splits bytes into text fields and knows nothing of their meaning
+// (csv_text.h does). Hosted; reentrant.
 #ifndef TERN_CSV_H
 #define TERN_CSV_H
 
@@ -9,6 +11,12 @@
 
 #define TERN_CSV_MAX_RECORD (1u << 24) // bytes
 
+enum tern_csv_line_end {
+    TERN_CSV_LINE_END_UNKNOWN, // in the first line
+    TERN_CSV_LF,               // with or without CR before it
+    TERN_CSV_CR,
+};
+
 struct tern_csv {
     struct tern_input *input;
     uint32_t max_fields;
@@ -16,6 +24,7 @@ struct tern_csv {
     uint32_t field_count; // of the current record
     char *text;           // its fields, each with a NUL; private, as is all below
     uint32_t *starts;     // of the fields in text
+    enum tern_csv_line_end line_end;
     size_t text_len;
     size_t text_room;
     uint32_t starts_room;
@@ -28,7 +37,8 @@ struct tern_csv {
 void tern_csv_begin(struct tern_csv *csv, struct tern_input *input, uint32_t max_fields);
 
 // Reads the next record; *more is false at the end of the input, and there is none.
-// TERN_ERR_CORRUPT    a stray or unclosed quote, a bare CR, a NUL byte
+// TERN_ERR_CORRUPT    a stray or unclosed quote, a second kind of line end, a byte that is not UTF-8
+//                     text, a NUL byte, or UTF-16
 // TERN_ERR_TOO_LARGE  more than max_fields, or more than TERN_CSV_MAX_RECORD bytes
 // and the errors of tern_input_read(), TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_csv_next(struct tern_csv *csv, bool *more);
@@ -37,8 +47,5 @@ TERN_MUST_USE enum tern_result tern_csv_next(struct tern_csv *csv, bool *more);
 const char *tern_csv_field(const struct tern_csv *csv, uint32_t index);
 
 void tern_csv_end(struct tern_csv *csv);
-
-// Reads one finite decimal number that is all of `text`.
-bool tern_csv_number(const char *text, float *value);
 
 #endif

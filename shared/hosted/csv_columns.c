@@ -1,6 +1,8 @@
 #include "hosted/csv_columns.h"
+#include "hosted/csv_text.h"
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 void tern_csv_columns_free(struct tern_csv_columns *columns)
 {
@@ -22,6 +24,33 @@ static bool read_index(const char *text, uint32_t columns, uint32_t *column)
     return true;
 }
 
+// The column of that name, count: there is none. Two of one name are refused.
+static enum tern_result find_name(const struct tern_csv *csv, const char *text, uint32_t *column)
+{
+    const uint32_t none = csv->field_count;
+    *column = none;
+    for (uint32_t c = 0; c < none; c++) {
+        if (strcmp(tern_csv_field(csv, c), text) != 0) {
+            continue;
+        }
+        if (*column < none) {
+            return tern_input_refuse(csv->input, TERN_ERR_CONFIG,
+                                     "has two columns '%.40s', number %u and %u from 0: give the "
+                                     "number in the place of the name, or rename one",
+                                     text, *column, c);
+        }
+        *column = c;
+    }
+    return TERN_OK;
+}
+
+static enum tern_result refuse_column(const struct tern_csv *csv, const char *text)
+{
+    return tern_input_refuse(csv->input, TERN_ERR_NOT_FOUND,
+                             "has no column '%.40s' among the %u of its first line ('%.30s', ...)",
+                             text, csv->field_count, tern_csv_field(csv, 0));
+}
+
 // Finds a column by number, or by its name in the header line; TERN_CSV_NO_COLUMN for one that may be
 // missing, and is.
 static enum tern_result find_column(const struct tern_csv *csv,
@@ -29,15 +58,16 @@ static enum tern_result find_column(const struct tern_csv *csv,
                                     struct tern_csv_columns *columns, const char *text,
                                     uint32_t *column)
 {
-    bool named = false;
-    if (!read_index(text, columns->count, column)) {
-        columns->header = true;
-        named = true;
-        for (*column = 0; *column < columns->count; (*column)++) {
-            if (strcmp(tern_csv_field(csv, *column), text) == 0) {
-                break;
-            }
-        }
+    const bool named = !read_index(text, columns->count, column);
+    if (named && choice->header == TERN_CSV_HEADER_NO) {
+        return tern_input_refuse(csv->input, TERN_ERR_CONFIG,
+                                 "header=no: columns have no names, so that '%.40s' must be a "
+                                 "number from 0",
+                                 text);
+    }
+    if (named) {
+        TERN_TRY(find_name(csv, text, column));
+        columns->header = columns->header || *column < columns->count;
     }
     if (*column < columns->count) {
         return TERN_OK;
@@ -46,9 +76,7 @@ static enum tern_result find_column(const struct tern_csv *csv,
         *column = TERN_CSV_NO_COLUMN;
         return TERN_OK;
     }
-    return tern_input_refuse(csv->input, TERN_ERR_NOT_FOUND,
-                             "has no column '%.40s' among the %u of its first line ('%.30s', ...)",
-                             text, columns->count, tern_csv_field(csv, 0));
+    return refuse_column(csv, text);
 }
 
 bool tern_csv_next_name(const char **rest, char name[TERN_CSV_NAME_MAX])
@@ -64,6 +92,23 @@ bool tern_csv_next_name(const char **rest, char name[TERN_CSV_NAME_MAX])
     return true;
 }
 
+bool tern_csv_lists(const char *names, const char *name)
+{
+    char listed[TERN_CSV_NAME_MAX];
+    while (tern_csv_next_name(&names, listed)) {
+        if (strcmp(listed, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool tern_csv_lacks_label(const struct tern_csv_choice *choice, const char *text)
+{
+    return (tern_csv_is_missing(text) || (choice->numeric && tern_csv_is_doubtful(text))) &&
+           !tern_csv_lists(choice->classes, text);
+}
+
 static void skip(struct tern_csv_columns *columns, uint32_t column)
 {
     if (column != TERN_CSV_NO_COLUMN) {
@@ -71,16 +116,47 @@ static void skip(struct tern_csv_columns *columns, uint32_t column)
     }
 }
 
-static enum tern_result skip_columns(const struct tern_csv *csv, struct tern_csv_columns *columns,
-                                     const struct tern_csv_choice *choice)
+// "a,b" where no column has that name.
+static enum tern_result skip_parted(const struct tern_csv *csv, struct tern_csv_columns *columns,
+                                    const struct tern_csv_choice *choice, char *names)
+{
+    for (char *name = names; name != NULL;) {
+        char *comma = strchr(name, ',');
+        uint32_t column;
+        if (comma != NULL) {
+            *comma = '\0';
+        }
+        TERN_TRY(find_column(csv, choice, columns, name, &column));
+        skip(columns, column);
+        name = comma != NULL ? comma + 1 : NULL;
+    }
+    return TERN_OK;
+}
+
+static enum tern_result skip_listed(const struct tern_csv *csv, struct tern_csv_columns *columns,
+                                    const struct tern_csv_choice *choice)
 {
     char name[TERN_CSV_NAME_MAX];
     const char *rest = choice->drop;
     while (tern_csv_next_name(&rest, name)) {
-        uint32_t column;
+        uint32_t column = columns->count;
+        if (strchr(name, ',') != NULL) {
+            TERN_TRY(find_name(csv, name, &column));
+            if (column == columns->count) {
+                TERN_TRY(skip_parted(csv, columns, choice, name));
+                continue;
+            }
+        }
         TERN_TRY(find_column(csv, choice, columns, name, &column));
         skip(columns, column);
     }
+    return TERN_OK;
+}
+
+static enum tern_result skip_columns(const struct tern_csv *csv, struct tern_csv_columns *columns,
+                                     const struct tern_csv_choice *choice)
+{
+    TERN_TRY(skip_listed(csv, columns, choice));
     if (columns->label != TERN_CSV_NO_COLUMN && columns->skipped[columns->label]) {
         return tern_input_refuse(csv->input, TERN_ERR_CONFIG, "drop names the label's column");
     }
@@ -100,17 +176,64 @@ static enum tern_result skip_columns(const struct tern_csv *csv, struct tern_csv
     return TERN_OK;
 }
 
-// A first line that is one field, but would be several with the separator of other programs.
+// Whether it is "1.5 20 3": two numbers at least with blanks between.
+static bool is_row_of_blanks(const char *line)
+{
+    uint32_t numbers = 0;
+    while (*line != '\0') {
+        const size_t len = strspn(line, "0123456789+-.eE");
+        if (len == 0 || (line[len] != ' ' && line[len] != '\0')) {
+            return false;
+        }
+        numbers++;
+        line += len + strspn(line + len, " ");
+    }
+    return numbers > 1;
+}
+
+// Whether semicolons part the line's fields, and commas are in its decimals: "1,5;2,5".
+static bool has_decimal_commas(const struct tern_csv *csv)
+{
+    uint32_t parted = 0;
+    for (uint32_t c = 0; c < csv->field_count; c++) {
+        const char *field = tern_csv_field(csv, c);
+        const size_t digits = strspn(field, "0123456789");
+        parted += digits > 0 && field[digits] == ';';
+    }
+    return parted > 0 && 2 * parted >= csv->field_count - 1;
+}
+
+// What separates the fields of the first line in the place of commas; NULL: commas do.
+static const char *other_separator(const struct tern_csv *csv, const char *line)
+{
+    if (csv->field_count > 1) {
+        return has_decimal_commas(csv) ? "semicolons" : NULL;
+    }
+    return strchr(line, ';') != NULL    ? "semicolons"
+           : strchr(line, '\t') != NULL ? "tabs"
+           : strchr(line, '|') != NULL  ? "bars"
+           : is_row_of_blanks(line)     ? "blanks"
+                                        : NULL;
+}
+
+// A first line of other programs: Excel's hint, or fields that something else than commas separates.
 static enum tern_result check_separator(const struct tern_csv *csv)
 {
     const char *line = tern_csv_field(csv, 0);
-    if (csv->field_count > 1 || strpbrk(line, ";\t") == NULL) {
-        return TERN_OK;
+    if (strncasecmp(line, "sep=", 4) == 0) {
+        return tern_input_refuse(
+            csv->input, TERN_ERR_CORRUPT,
+            "line 1 is '%.10s', a hint for spreadsheets: remove it (tail -n +2 "
+            "FILE > NEW)%s",
+            line, line[4] == '\0' ? "" : ", and separate fields by commas");
     }
-    return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                             "the first line has %s and no comma ('%.30s'): fields are separated "
-                             "by commas, and decimals have points",
-                             strchr(line, ';') != NULL ? "semicolons" : "tabs", line);
+    const char *found = other_separator(csv, line);
+    return found == NULL
+               ? TERN_OK
+               : tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
+                                   "the first line has %s between its fields ('%.30s'): fields are "
+                                   "separated by commas, and decimals have points",
+                                   found, line);
 }
 
 enum tern_result tern_csv_columns_learn(const struct tern_csv *csv,
@@ -132,21 +255,6 @@ enum tern_result tern_csv_columns_learn(const struct tern_csv *csv,
     if (choice->group != NULL) {
         TERN_TRY(find_column(csv, choice, columns, choice->group, &columns->group));
     }
-    TERN_TRY(skip_columns(csv, columns, choice));
-    bool any_number = false;
-    for (uint32_t c = 0; c < columns->count; c++) {
-        float value;
-        any_number =
-            any_number || (!columns->skipped[c] && tern_csv_number(tern_csv_field(csv, c), &value));
-    }
-    if (choice->features_only && choice->label != NULL && columns->label == TERN_CSV_NO_COLUMN &&
-        any_number) {
-        return tern_input_refuse(csv->input, TERN_ERR_CONFIG,
-                                 "its first line has numbers: to be given by name, as label=%.40s, "
-                                 "columns need a line with their names",
-                                 choice->label);
-    }
-    // With a single number among them it is a row, so that one damaged field is not overlooked.
-    columns->header = columns->header || !any_number;
-    return TERN_OK;
+    columns->header = columns->header || choice->header == TERN_CSV_HEADER_YES;
+    return skip_columns(csv, columns, choice);
 }

@@ -1,5 +1,5 @@
 // Which column of a CSV table is what: the label's, the group's, those that are left out, and the
-// features, learnt from its first line. Hosted; reentrant.
+// features, by its first line and what a user chose. Hosted; reentrant.
 #ifndef TERN_CSV_COLUMNS_H
 #define TERN_CSV_COLUMNS_H
 
@@ -8,14 +8,31 @@
 #define TERN_CSV_NO_COLUMN UINT32_MAX
 #define TERN_CSV_NAME_MAX 256 // bytes of a name in a list, with the NUL
 
+enum tern_csv_header {
+    TERN_CSV_HEADER_AUTO, // the table decides (csv_profile.h)
+    TERN_CSV_HEADER_YES,  // the first line names the columns
+    TERN_CSV_HEADER_NO,   // the first line is a row of data
+};
+
+// What becomes of missing values.
+enum tern_csv_missing {
+    TERN_CSV_MISSING_MEAN,   // a feature's is its column's mean; a label or target must be there
+    TERN_CSV_MISSING_SKIP,   // rows that lack a feature, label or target are left out
+    TERN_CSV_MISSING_REFUSE, // a table that lacks one is refused
+};
+
 // Columns are given by their name in the header line or by a number from 0 (from -1 back).
 struct tern_csv_choice {
     const char *label;  // NULL: the last column
     bool unlabelled;    // there is none
     bool numeric;       // it is a target, a number to be told
-    const char *drop;   // those to leave out, between '|'; NULL: none
+    const char *drop;   // those to leave out, between '|', or ',' where no name has one; NULL: none
     const char *group;  // that says whose row it is, no feature; NULL: none
     bool features_only; // the others may be missing where they are given by name, as of new data
+    enum tern_csv_header header;
+    enum tern_csv_missing missing;
+    const char *classes; // the labels that may occur, between '|'; NULL: class numbers
+    bool scaled;         // a file has each column's mean and deviation
 };
 
 struct tern_csv_columns {
@@ -24,18 +41,24 @@ struct tern_csv_columns {
     uint32_t features; // columns that are not skipped
     uint32_t label;    // TERN_CSV_NO_COLUMN: none
     uint32_t group;    // TERN_CSV_NO_COLUMN: none
-    bool header;       // the first line names them
+    bool header;       // the first line names them, by the choice; the table may decide so too
 };
 
-// Learns them from the current record, the table's first. It is a header when a column is given by
-// a name, or when none of its features is a number. *columns is to be freed, also on error.
+// Learns them from the current record, the table's first. *columns is to be freed, also on error.
 // TERN_ERR_NOT_FOUND  no such column
-// TERN_ERR_CONFIG     the label's column is given a second meaning
+// TERN_ERR_CONFIG     the label's column is given a second meaning, a name is that of two columns, or
+//                     columns are given by name and choice->header is no
 // TERN_ERR_CORRUPT    no features, or another separator than the comma; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_csv_columns_learn(const struct tern_csv *csv,
                                                       const struct tern_csv_choice *choice,
                                                       struct tern_csv_columns *columns);
 void tern_csv_columns_free(struct tern_csv_columns *columns);
+
+// Whether a list of names between '|' has it; no list has any.
+bool tern_csv_lists(const char *names, const char *name);
+
+// Whether that text in the label's column says that there is no label or target. What choice->classes lists is one.
+bool tern_csv_lacks_label(const struct tern_csv_choice *choice, const char *text);
 
 // Takes the text up to the next '|' of a list, cut to the buffer; false at its end, *rest == NULL.
 bool tern_csv_next_name(const char **rest, char name[TERN_CSV_NAME_MAX]);

@@ -1,60 +1,219 @@
 #include "hosted/csv_profile.h"
+#include "hosted/csv_header.h"
+#include "hosted/csv_text.h"
 #include "util/sqrt.h"
+#include "util/utf8.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NUMBER_MAX 11 // bytes of a column's number, with the NUL
+#define NUMBER_MAX 11              // bytes of a column's number, with the NUL
+#define DISTINCT_BYTES (64u << 20) // of memory for the different numbers of all columns
+#define DISTINCT_MOST 65536u       // of one column, a power of two
+#define DISTINCT_FIRST 64u
+
+// --- Different numbers of a column
+
+// A hash table of open addressing, half full at most. Without slots there are too many to count.
+struct tern_csv_distinct {
+    double *slots;
+    uint32_t room; // 0: none yet
+    uint32_t count;
+    bool has_zero; // which marks a free slot
+    bool full;
+};
+
+static void free_distinct(struct tern_csv_distinct *seen)
+{
+    free(seen->slots);
+    seen->slots = NULL;
+}
+
+static double *find_slot(double *slots, uint32_t room, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = (bits ^ bits >> 32) * 0x9E3779B97F4A7C15u;
+    uint32_t at = (uint32_t)(bits >> 40) & (room - 1);
+    while (slots[at] != 0 && slots[at] != value) {
+        at = (at + 1) & (room - 1);
+    }
+    return &slots[at];
+}
+
+// Doubles the table; false when it may not grow, or there is no memory.
+static bool grow_distinct(struct tern_csv_distinct *seen, uint32_t most)
+{
+    const uint32_t room = seen->room == 0 ? DISTINCT_FIRST : seen->room * 2;
+    double *slots = room <= most ? calloc(room, sizeof *slots) : NULL;
+    if (slots == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < seen->room; i++) {
+        if (seen->slots[i] != 0) {
+            *find_slot(slots, room, seen->slots[i]) = seen->slots[i];
+        }
+    }
+    free(seen->slots);
+    seen->slots = slots;
+    seen->room = room;
+    return true;
+}
+
+static void add_distinct(struct tern_csv_distinct *seen, uint32_t most, double value)
+{
+    if (seen->full) {
+        return;
+    }
+    if (value == 0) {
+        seen->has_zero = true;
+        return;
+    }
+    if (2 * seen->count >= seen->room && !grow_distinct(seen, most)) {
+        seen->full = true;
+        free_distinct(seen);
+        return;
+    }
+    double *slot = find_slot(seen->slots, seen->room, value);
+    seen->count += *slot == 0;
+    *slot = value;
+}
+
+// --- Columns
 
 void tern_csv_profile_free(struct tern_csv_profile *profile)
 {
+    for (uint32_t c = 0; profile->distinct != NULL && c < profile->columns.count; c++) {
+        free_distinct(&profile->distinct[c]);
+    }
     tern_csv_columns_free(&profile->columns);
     tern_name_set_free(&profile->labels);
+    free(profile->distinct);
     free(profile->column);
     free(profile->label);
     free(profile->names);
+    free(profile->first);
+    profile->distinct = NULL;
+    profile->first = NULL;
     profile->names = NULL;
     profile->column = NULL;
     profile->label = NULL;
 }
 
+// A line that is held until it is known what it is.
+struct held_line {
+    char *text;          // its fields, each with a NUL; malloc'ed
+    const char **fields; // malloc'ed
+    size_t len;
+    uint64_t line;
+};
+
+struct profiling {
+    struct tern_csv csv;
+    const struct tern_csv_choice *choice;
+    struct tern_csv_profile *profile;
+    struct held_line first;
+    struct held_line second; // with as many fields; text == NULL: there is none
+    uint64_t repeats;        // lines like the first
+    uint64_t repeat;         // the first of them
+    const char **fields;     // of the current line; malloc'ed
+    uint32_t most_distinct;
+    bool alike;      // all ragged lines have the same number of fields
+    bool ends_empty; // and nothing in the last
+};
+
+static enum tern_result refuse_memory(const struct tern_csv *csv)
+{
+    return tern_input_refuse(csv->input, TERN_ERR_NO_MEMORY, "no memory to read it");
+}
+
+static void release(struct held_line *held)
+{
+    free(held->text);
+    free(held->fields);
+    *held = (struct held_line){0};
+}
+
+static enum tern_result hold(const struct tern_csv *csv, struct held_line *held)
+{
+    held->text = malloc(csv->text_len);
+    held->fields = malloc(csv->field_count * sizeof *held->fields);
+    if (held->text == NULL || held->fields == NULL) {
+        return refuse_memory(csv);
+    }
+    memcpy(held->text, csv->text, csv->text_len);
+    for (uint32_t c = 0; c < csv->field_count; c++) {
+        held->fields[c] = held->text + csv->starts[c];
+    }
+    held->len = csv->text_len;
+    held->line = csv->line;
+    return TERN_OK;
+}
+
 static void note(struct tern_csv_found *found, uint64_t line, const char *text)
 {
-    if (found->count++ == 0) {
+    if (found->count++ == 0 || line < found->line) {
         found->line = line;
         snprintf(found->text, sizeof found->text, "%s", text);
+        tern_utf8_show(found->text, tern_utf8_malformed(found->text, strlen(found->text)));
+        found->text[tern_utf8_malformed(found->text, strlen(found->text))] = '\0'; // cut within one
     }
 }
 
-static enum tern_result begin(const struct tern_csv *csv, const struct tern_csv_choice *choice,
-                              struct tern_csv_profile *profile)
+static enum tern_result begin(struct profiling *profiling)
 {
+    const struct tern_csv *csv = &profiling->csv;
+    struct tern_csv_profile *profile = profiling->profile;
     struct tern_csv_columns *columns = &profile->columns;
-    TERN_TRY(tern_csv_columns_learn(csv, choice, columns));
+    TERN_TRY(tern_csv_columns_learn(csv, profiling->choice, columns));
+    TERN_TRY(hold(csv, &profiling->first));
     profile->column = calloc(columns->count, sizeof *profile->column);
-    profile->names = malloc(columns->header ? csv->text_len : (size_t)columns->count * NUMBER_MAX);
-    if (profile->column == NULL || profile->names == NULL) {
-        return tern_input_refuse(csv->input, TERN_ERR_NO_MEMORY, "no memory for its columns");
+    profile->distinct = calloc(columns->count, sizeof *profile->distinct);
+    profiling->fields = malloc(columns->count * sizeof *profiling->fields);
+    if (profile->column == NULL || profile->distinct == NULL || profiling->fields == NULL) {
+        return refuse_memory(csv);
+    }
+    for (uint32_t c = 0; c < columns->count; c++) {
+        profile->column[c].feature = !columns->skipped[c];
+        profile->column[c].seen = &profile->distinct[c];
+    }
+    const size_t each = DISTINCT_BYTES / sizeof(double) / columns->count;
+    profiling->most_distinct = each < DISTINCT_MOST ? (uint32_t)each : DISTINCT_MOST;
+    return TERN_OK;
+}
+
+static enum tern_result name_columns(struct profiling *profiling)
+{
+    struct tern_csv_profile *profile = profiling->profile;
+    const bool header = profile->columns.header;
+    const size_t size = (size_t)profile->columns.count * NUMBER_MAX;
+    profile->names = malloc(header ? profiling->first.len : size);
+    if (profile->names == NULL) {
+        return refuse_memory(&profiling->csv);
     }
     char *next = profile->names;
-    for (uint32_t c = 0; c < columns->count; c++) {
-        struct tern_csv_column *column = &profile->column[c];
-        column->feature = !columns->skipped[c];
-        column->rises = true;
-        column->name = next;
-        next += columns->header ? sprintf(next, "%s", tern_csv_field(csv, c))
-                                : sprintf(next, "%" PRIu32, c);
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        profile->column[c].name = next;
+        next +=
+            header ? sprintf(next, "%s", profiling->first.fields[c]) : sprintf(next, "%" PRIu32, c);
         next++;
     }
     return TERN_OK;
 }
 
+// --- Rows
+
+// Where the first lines go that were held while the others were read.
+enum place {
+    BEHIND,
+    BEFORE,
+};
+
 // Welford's update: mean and sum of squares in one pass, without cancellation. Until the end,
 // `deviation` holds the sum.
 static void add_number(struct tern_csv_column *column, double value)
 {
-    column->rises = column->rises && (column->numbers == 0 || value > column->high);
     column->low = column->numbers == 0 || value < column->low ? value : column->low;
     column->high = column->numbers == 0 || value > column->high ? value : column->high;
     column->numbers++;
@@ -63,24 +222,59 @@ static void add_number(struct tern_csv_column *column, double value)
     column->deviation += off * (value - column->mean);
 }
 
-static void add_field(struct tern_csv_column *column, uint64_t line, const char *text)
+static void add_text(struct tern_csv_column *column, uint64_t line, const char *text)
 {
-    float value;
-    if (text[0] == '\0') {
-        note(&column->missing, line, text);
-    } else if (!tern_csv_number(text, &value)) {
-        note(&column->bad, line, text);
-    } else if ((double)value >= TERN_CSV_HUGE || (double)value <= -TERN_CSV_HUGE) {
-        note(&column->huge, line, text);
-    } else {
-        add_number(column, strtod(text, NULL)); // finer than float32, of a time say
+    note(&column->bad, line, text);
+    if (tern_csv_is_like_number(text)) {
+        note(&column->like, line, text);
     }
 }
 
-static enum tern_result add_label(const struct tern_csv *csv, const char *text,
-                                  struct tern_csv_profile *profile)
+static void add_value(const struct profiling *profiling, struct tern_csv_column *column,
+                      const char *text, enum place place)
+{
+    const double value = strtod(text, NULL); // finer than float32, of a time say
+    if (place == BEHIND) {
+        tern_csv_order_add(&column->order, value);
+    } else {
+        tern_csv_order_begin_with(&column->order, value);
+    }
+    add_distinct(column->seen, profiling->most_distinct, value);
+    if (value < TERN_CSV_HUGE && value > -TERN_CSV_HUGE) {
+        add_number(column, value);
+    }
+}
+
+// Returns whether there is a value.
+static bool add_field(const struct profiling *profiling, uint32_t c, uint64_t line,
+                      const char *text, enum place place)
+{
+    struct tern_csv_column *column = &profiling->profile->column[c];
+    const bool label = c == profiling->profile->columns.label;
+    float value;
+    if (label ? tern_csv_lacks_label(profiling->choice, text)
+              : tern_csv_is_missing(text) || tern_csv_is_doubtful(text)) {
+        note(&column->missing, line, text);
+        return false;
+    }
+    if (tern_csv_is_doubtful(text)) {
+        note(&column->doubtful, line, text);
+    } else if (!tern_csv_number(text, &value)) {
+        add_text(column, line, text);
+    } else {
+        add_value(profiling, column, text, place);
+        if ((double)value >= TERN_CSV_HUGE || (double)value <= -TERN_CSV_HUGE) {
+            note(&column->huge, line, text);
+        }
+    }
+    return true;
+}
+
+static enum tern_result add_label(const struct profiling *profiling, uint64_t line,
+                                  const char *text)
 {
     uint32_t number;
+    struct tern_csv_profile *profile = profiling->profile;
     const uint32_t known = profile->labels.count;
     const enum tern_result result = tern_name_set_find(&profile->labels, text, true, &number);
     if (result == TERN_ERR_TOO_LARGE) {
@@ -88,69 +282,294 @@ static enum tern_result add_label(const struct tern_csv *csv, const char *text,
         return TERN_OK;
     }
     if (result != TERN_OK) {
-        return tern_input_refuse(csv->input, result, "no memory for its labels");
+        return refuse_memory(&profiling->csv);
     }
-    if (number == known) {
-        profile->label[number].line = csv->line;
+    if (number == known || line < profile->label[number].line) {
+        profile->label[number].line = line;
     }
     profile->label[number].count++;
     return TERN_OK;
 }
 
-static enum tern_result add_row(const struct tern_csv *csv, const struct tern_csv_choice *choice,
-                                struct tern_csv_profile *profile)
+static enum tern_result add_row(const struct profiling *profiling, const char *const *fields,
+                                uint64_t line, enum place place)
 {
+    struct tern_csv_profile *profile = profiling->profile;
     const struct tern_csv_columns *columns = &profile->columns;
-    if (csv->field_count != columns->count) {
-        note(&profile->ragged, csv->line, tern_csv_field(csv, 0));
-        return TERN_OK;
-    }
+    const char *lacks = NULL;
+    bool labelled = columns->label != TERN_CSV_NO_COLUMN && !profiling->choice->numeric;
     for (uint32_t c = 0; c < columns->count; c++) {
-        if (profile->column[c].feature || c == columns->label) {
-            add_field(&profile->column[c], csv->line, tern_csv_field(csv, c));
+        if ((profile->column[c].feature || c == columns->label) &&
+            !add_field(profiling, c, line, fields[c], place)) {
+            labelled = labelled && c != columns->label;
+            lacks = lacks != NULL ? lacks : fields[c];
         }
     }
-    profile->rows++;
-    return columns->label == TERN_CSV_NO_COLUMN || choice->numeric
-               ? TERN_OK
-               : add_label(csv, tern_csv_field(csv, columns->label), profile);
-}
-
-static void finish(struct tern_csv_profile *profile)
-{
-    for (uint32_t c = 0; c < profile->columns.count; c++) {
-        struct tern_csv_column *column = &profile->column[c];
-        column->rises = column->rises && column->numbers > 2;
-        column->deviation =
-            column->numbers > 0 ? tern_sqrt(column->deviation / (double)column->numbers) : 0;
+    if (columns->group != TERN_CSV_NO_COLUMN && fields[columns->group][0] == '\0') {
+        note(&profile->column[columns->group].missing, line, "");
     }
+    if (lacks != NULL) {
+        note(&profile->incomplete, line, lacks);
+    }
+    profile->rows++;
+    return labelled ? add_label(profiling, line, fields[columns->label]) : TERN_OK;
 }
 
-static enum tern_result read_all(struct tern_csv *csv, const struct tern_csv_choice *choice,
-                                 struct tern_csv_profile *profile)
+static bool is_empty(const struct tern_csv *csv)
 {
+    return csv->text_len == csv->field_count; // a NUL each
+}
+
+static void add_ragged(struct profiling *profiling)
+{
+    const struct tern_csv *csv = &profiling->csv;
+    struct tern_csv_profile *profile = profiling->profile;
+    const bool first = profile->ragged.count == 0;
+    note(&profile->ragged, csv->line, tern_csv_field(csv, 0));
+    profiling->alike =
+        (first || profiling->alike) && (first || csv->field_count == profile->ragged_fields);
+    profiling->ends_empty =
+        (first || profiling->ends_empty) && tern_csv_field(csv, csv->field_count - 1)[0] == '\0';
+    profile->ragged_fields = first ? csv->field_count : profile->ragged_fields;
+}
+
+static enum tern_result add_line(struct profiling *profiling)
+{
+    const struct tern_csv *csv = &profiling->csv;
+    struct tern_csv_profile *profile = profiling->profile;
+    const struct held_line *first = &profiling->first;
+    if (is_empty(csv)) {
+        note(&profile->skipped[TERN_CSV_EMPTY - 1], csv->line, "");
+        return TERN_OK;
+    }
+    if (csv->field_count != profile->columns.count) {
+        add_ragged(profiling);
+        return TERN_OK;
+    }
+    if (csv->text_len == first->len && memcmp(csv->text, first->text, first->len) == 0) {
+        profiling->repeat = profiling->repeats == 0 ? csv->line : profiling->repeat;
+        profiling->repeats++;
+        return TERN_OK;
+    }
+    if (profiling->second.text == NULL && profile->rows == 0) {
+        return hold(csv, &profiling->second);
+    }
+    for (uint32_t c = 0; c < csv->field_count; c++) {
+        profiling->fields[c] = tern_csv_field(csv, c);
+    }
+    return add_row(profiling, profiling->fields, csv->line, BEHIND);
+}
+
+// --- The first lines
+
+// Whether the second line has a text in each column of numbers, two at least, and the first names them.
+static bool has_units(const struct profiling *profiling)
+{
+    const struct tern_csv_profile *profile = profiling->profile;
+    uint32_t texts = 0;
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        const struct tern_csv_column *column = &profile->column[c];
+        const char *text = profiling->second.fields[c];
+        float value;
+        if (column->numbers == 0 || !tern_csv_is_numeric(column)) {
+            continue;
+        }
+        if (tern_csv_number(text, &value) || tern_csv_number(profiling->first.fields[c], &value)) {
+            return false;
+        }
+        texts += !tern_csv_is_missing(text);
+    }
+    return texts > 1;
+}
+
+static enum tern_result add_second(struct profiling *profiling)
+{
+    const struct held_line *second = &profiling->second;
+    if (second->text == NULL) {
+        return TERN_OK;
+    }
+    if (profiling->choice->header != TERN_CSV_HEADER_NO && has_units(profiling)) {
+        note(&profiling->profile->skipped[TERN_CSV_UNITS - 1], second->line, second->fields[0]);
+        return TERN_OK;
+    }
+    return add_row(profiling, second->fields, second->line, BEFORE);
+}
+
+// A row it is, and so are those like it.
+static enum tern_result add_first(struct profiling *profiling)
+{
+    const struct held_line *first = &profiling->first;
+    for (uint64_t i = 0; i < profiling->repeats; i++) {
+        TERN_TRY(add_row(profiling, first->fields, first->line, BEHIND));
+    }
+    return add_row(profiling, first->fields, first->line, BEFORE);
+}
+
+static enum tern_result refuse_unnamed(const struct profiling *profiling)
+{
+    return tern_input_refuse(profiling->csv.input, TERN_ERR_CONFIG,
+                             "its first line has numbers: to be given by name, as label=%.40s, "
+                             "columns need a line with their names",
+                             profiling->choice->label);
+}
+
+// After all other lines, which show what the first is.
+static enum tern_result take_first(struct profiling *profiling)
+{
+    struct tern_csv_profile *profile = profiling->profile;
+    const struct tern_csv_choice *choice = profiling->choice;
+    if (choice->header == TERN_CSV_HEADER_AUTO && !profile->columns.header) {
+        TERN_TRY(
+            tern_csv_header_decide(profiling->csv.input, profile, choice, profiling->first.fields));
+    }
+    TERN_TRY(name_columns(profiling));
+    if (!profile->columns.header) {
+        if (choice->features_only && choice->label != NULL &&
+            profile->columns.label == TERN_CSV_NO_COLUMN) {
+            return refuse_unnamed(profiling);
+        }
+        return add_first(profiling);
+    }
+    profile->first = profiling->first.text;
+    profile->first_len = profiling->first.len;
+    profiling->first.text = NULL;
+    if (profiling->repeats > 0) {
+        profile->skipped[TERN_CSV_REPEATED - 1] =
+            (struct tern_csv_found){.count = profiling->repeats, .line = profiling->repeat};
+    }
+    return TERN_OK;
+}
+
+// --- The end
+
+// Why no line has as many fields as the first.
+static enum tern_result refuse_ragged(const struct profiling *profiling)
+{
+    const struct tern_csv_profile *profile = profiling->profile;
+    const uint32_t first = profile->columns.count;
+    const uint32_t others = profile->ragged_fields;
+    const char *why = "";
+    if (profiling->alike && others == first + 1) {
+        why = profiling->ends_empty
+                  ? ": lines end with a comma; remove it (sed 's/,$//' FILE > NEW)"
+                  : ": the name of the row names is missing, as R's write.table leaves it out; "
+                    "write with row.names=FALSE, or add a name";
+    } else if (profiling->alike && others + 1 == first) {
+        why = ": does the first line end with a comma?";
+    } else if (profiling->alike && others > first + 1 && first > 1) {
+        why = ": are decimals written with commas (2,22)? Write points (2.22)";
+    } else if (first == 1) {
+        why = ": is the first line a title? Remove it (tail -n +2 FILE > NEW)";
+    }
+    return tern_input_refuse(profiling->csv.input, TERN_ERR_CORRUPT,
+                             "line %llu has %u fields, the first line %u%s",
+                             (unsigned long long)profile->ragged.line, others, first, why);
+}
+
+static void finish_column(const struct tern_csv_profile *profile, struct tern_csv_column *column)
+{
+    const double n = (double)column->numbers;
+    column->deviation = column->numbers > 0 ? tern_sqrt(column->deviation / n) : 0;
+    column->distinct = column->seen->full ? 0 : column->seen->count + column->seen->has_zero;
+    const struct tern_csv_spread spread = {.numbers = column->numbers,
+                                           .low = column->low,
+                                           .high = column->high,
+                                           .mean = column->mean,
+                                           .deviation = column->deviation,
+                                           .distinct = column->distinct};
+    column->suspect = tern_csv_order_judge(&column->order, &spread,
+                                           profile->columns.header ? column->name : NULL);
+}
+
+static enum tern_result finish(struct profiling *profiling)
+{
+    struct tern_csv_profile *profile = profiling->profile;
+    const bool ragged = profile->ragged.count > profile->rows;
+    if (ragged && profiling->second.text == NULL) {
+        return refuse_ragged(profiling);
+    }
+    TERN_TRY(add_second(profiling));
+    TERN_TRY(take_first(profiling));
+    if (profile->rows == 0) {
+        return tern_input_refuse(profiling->csv.input, TERN_ERR_CORRUPT, "has no rows of data");
+    }
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        finish_column(profile, &profile->column[c]);
+    }
+    return TERN_OK;
+}
+
+// A first line of one field may be a title over the table; why its columns were refused is then no help.
+static enum tern_result refuse_title(struct tern_csv *csv, enum tern_result result)
+{
+    const uint64_t line = csv->line;
+    char title[32];
+    bool more;
+    if (csv->field_count > 1 || strpbrk(tern_csv_field(csv, 0), "=;|\t") != NULL) {
+        return result;
+    }
+    snprintf(title, sizeof title, "%s", tern_csv_field(csv, 0));
+    if (tern_csv_next(csv, &more) != TERN_OK || !more || csv->field_count == 1) {
+        return result;
+    }
+    return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
+                             "line %llu ('%s') has 1 field, line %llu %u: is the first a title or "
+                             "a remark? Remove it (tail -n +2 FILE > NEW)",
+                             (unsigned long long)line, title, (unsigned long long)csv->line,
+                             csv->field_count);
+}
+
+static enum tern_result read_all(struct profiling *profiling)
+{
+    struct tern_csv *csv = &profiling->csv;
     bool more;
     TERN_TRY(tern_csv_next(csv, &more));
-    if (more) {
-        TERN_TRY(begin(csv, choice, profile));
-    }
-    if (more && profile->columns.header) {
+    while (more && is_empty(csv)) {
+        note(&profiling->profile->skipped[TERN_CSV_EMPTY - 1], csv->line, "");
         TERN_TRY(tern_csv_next(csv, &more));
     }
-    while (more) {
-        TERN_TRY(add_row(csv, choice, profile));
-        TERN_TRY(tern_csv_next(csv, &more));
-    }
-    if (profile->rows == 0) {
+    if (!more) {
         return tern_input_refuse(csv->input, TERN_ERR_CORRUPT, "has no rows of data");
     }
-    finish(profile);
-    return TERN_OK;
+    const enum tern_result result = begin(profiling);
+    if (result != TERN_OK) {
+        return refuse_title(csv, result);
+    }
+    TERN_TRY(tern_csv_next(csv, &more));
+    while (more) {
+        TERN_TRY(add_line(profiling));
+        TERN_TRY(tern_csv_next(csv, &more));
+    }
+    return finish(profiling);
+}
+
+enum tern_csv_line tern_csv_profile_line(const struct tern_csv_profile *profile,
+                                         const struct tern_csv *csv)
+{
+    if (is_empty(csv)) {
+        return TERN_CSV_EMPTY;
+    }
+    if (profile->skipped[TERN_CSV_UNITS - 1].count > 0 &&
+        profile->skipped[TERN_CSV_UNITS - 1].line == csv->line) {
+        return TERN_CSV_UNITS;
+    }
+    return profile->first != NULL && csv->field_count == profile->columns.count &&
+                   csv->text_len == profile->first_len &&
+                   memcmp(csv->text, profile->first, csv->text_len) == 0
+               ? TERN_CSV_REPEATED
+               : TERN_CSV_ROW;
 }
 
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// Whether a list of classes, which is a part of a setting, can hold it.
+static bool is_listable(const char *name)
+{
+    return strpbrk(name, "|\"\r\n") == NULL && tern_utf8_is_text(name, strlen(name)) &&
+           strlen(name) < TERN_CSV_NAME_MAX;
 }
 
 bool tern_csv_profile_classes(const struct tern_csv_profile *profile, char *text, size_t size)
@@ -169,7 +588,7 @@ bool tern_csv_profile_classes(const struct tern_csv_profile *profile, char *text
     qsort(names, count, sizeof *names, compare_names);
     bool fits = true;
     for (uint32_t i = 0; fits && i < count; i++) {
-        fits = strpbrk(names[i], "|\"\r\n") == NULL && used + strlen(names[i]) + 2 <= size;
+        fits = is_listable(names[i]) && used + strlen(names[i]) + 2 <= size;
         used += fits
                     ? (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? "|" : "", names[i])
                     : 0;
@@ -184,15 +603,20 @@ enum tern_result tern_csv_profile_read(struct tern_input *input,
 {
     memset(profile, 0, sizeof *profile);
     tern_name_set_init(&profile->labels, TERN_CSV_LABELS_MAX);
-    struct tern_csv *csv = malloc(sizeof *csv);
+    struct profiling *profiling = calloc(1, sizeof *profiling);
     profile->label = calloc(TERN_CSV_LABELS_MAX, sizeof *profile->label);
-    if (csv == NULL || profile->label == NULL) {
-        free(csv);
+    if (profiling == NULL || profile->label == NULL) {
+        free(profiling);
         return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "no memory to read it");
     }
-    tern_csv_begin(csv, input, TERN_CSV_FEATURES_MAX + 64);
-    const enum tern_result result = read_all(csv, choice, profile);
-    tern_csv_end(csv);
-    free(csv);
+    profiling->choice = choice;
+    profiling->profile = profile;
+    tern_csv_begin(&profiling->csv, input, TERN_CSV_FEATURES_MAX + 64);
+    const enum tern_result result = read_all(profiling);
+    tern_csv_end(&profiling->csv);
+    release(&profiling->first);
+    release(&profiling->second);
+    free(profiling->fields);
+    free(profiling);
     return result;
 }

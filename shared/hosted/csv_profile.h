@@ -1,11 +1,13 @@
-// What a CSV table holds, column by column: statistics of its numbers, its labels, and where what
-// cannot be learnt from stands. Unlike a reader of examples it goes on over whatever is wrong, so that
-// all of it can be said at once. For `tern-client check` and `tern-aggregator init --data`. Hosted;
+// What a CSV table holds, column by column: whether its first line names them, statistics of its
+// numbers, its labels, and where what cannot be learnt from stands. Every program that reads a table
+// profiles it first, so that init, check, run, predict and experiments read it alike; csv_judge.h makes
+// sentences of it. It goes on over whatever is wrong, so that all of it can be named at once. Hosted;
 // reentrant.
 #ifndef TERN_CSV_PROFILE_H
 #define TERN_CSV_PROFILE_H
 
 #include "hosted/csv_columns.h"
+#include "hosted/csv_order.h"
 #include "hosted/name_set.h"
 
 #define TERN_CSV_FEATURES_MAX 1048576u
@@ -14,12 +16,14 @@
 // Magnitudes from here on are no measurement but a mark, of a value that is missing or a fault.
 #define TERN_CSV_HUGE 1e15
 
-// Fields of one kind.
+// Fields or lines of one kind.
 struct tern_csv_found {
     uint64_t count;
     uint64_t line; // of the first, from 1
     char text[32]; // of the first, cut
 };
+
+struct tern_csv_distinct; // private
 
 struct tern_csv_column {
     const char *name; // from the header line; else its number, from 0
@@ -29,10 +33,15 @@ struct tern_csv_column {
     double deviation; // of all of them, not of a sample
     double low;
     double high;
-    bool rises;                    // each is above the one before: a row number, a time
-    struct tern_csv_found missing; // empty fields
-    struct tern_csv_found bad;     // texts, and numbers that are not finite in float32
-    struct tern_csv_found huge;    // numbers from TERN_CSV_HUGE on
+    uint64_t distinct; // different ones; 0: too many to count
+    struct tern_csv_order order;
+    enum tern_csv_suspect suspect;
+    struct tern_csv_found missing;  // empty fields, NA, ? and their kin
+    struct tern_csv_found doubtful; // none, -, unknown: of numbers they are missing values
+    struct tern_csv_found bad;      // texts, and numbers that are not finite in float32
+    struct tern_csv_found like;     // those of bad that were written for a number: "<0.5", "1,5"
+    struct tern_csv_found huge;     // numbers from TERN_CSV_HUGE on
+    struct tern_csv_distinct *seen; // private
 };
 
 struct tern_csv_label {
@@ -44,19 +53,39 @@ struct tern_csv_profile {
     struct tern_csv_columns columns;
     struct tern_csv_column *column; // [columns.count]
     char *names;                    // of the columns, each with a NUL
-    uint64_t rows;
-    struct tern_name_set labels; // in order of arrival; none of choice->numeric
+    uint64_t rows;                  // with what may be wrong in them, but for those of ragged lines
+    struct tern_name_set labels;    // in order of arrival; none of choice->numeric
     bool many_labels; // there are more than TERN_CSV_LABELS_MAX, and `labels` has the first of them
-    struct tern_csv_label *label; // [TERN_CSV_LABELS_MAX], the first labels.count used
-    struct tern_csv_found ragged; // lines with another number of fields than the first
+    struct tern_csv_label *label;     // [TERN_CSV_LABELS_MAX], the first labels.count used
+    struct tern_csv_found ragged;     // lines with another number of fields than the first
+    uint32_t ragged_fields;           // that number, of the first of them
+    struct tern_csv_found incomplete; // rows that lack a feature, the label or the target
+    struct tern_csv_found skipped[3]; // lines that are no rows, by enum tern_csv_line - 1
+    char *first; // the header line, its fields each with a NUL, NULL: there is none; private
+    size_t first_len;
+    struct tern_csv_distinct *distinct; // [columns.count]; private
+};
+
+// What a line is.
+enum tern_csv_line {
+    TERN_CSV_ROW,
+    TERN_CSV_REPEATED, // the header line again, as where files were put together
+    TERN_CSV_UNITS,    // the second line, with units or other texts in the place of numbers
+    TERN_CSV_EMPTY,    // nothing in any field
 };
 
 // Reads a whole table. *profile is to be freed, also on error.
-// Errors of tern_csv_columns_learn() and tern_csv_next(); TERN_ERR_CORRUPT when there are no rows
+// Errors of tern_csv_columns_learn() and tern_csv_next()
+// TERN_ERR_CONFIG   the first line can be read as names and as a row, and choice->header leaves it open
+// TERN_ERR_CORRUPT  there are no rows, or every line has another number of fields than the first
 TERN_MUST_USE enum tern_result tern_csv_profile_read(struct tern_input *input,
                                                      const struct tern_csv_choice *choice,
                                                      struct tern_csv_profile *profile);
 void tern_csv_profile_free(struct tern_csv_profile *profile);
+
+// What the current record, of the table that was profiled, is. The header line itself is not asked about.
+enum tern_csv_line tern_csv_profile_line(const struct tern_csv_profile *profile,
+                                         const struct tern_csv *csv);
 
 // Writes the labels as the list of classes that a data spec has, "blocked|good|worn", sorted. false
 // when they do not fit into size bytes, or one holds what such a list cannot.

@@ -67,6 +67,22 @@ void tern_input_close(struct tern_input *input)
     }
 }
 
+enum tern_result tern_input_rewind(struct tern_input *input)
+{
+    if (input->read != NULL) {
+        return TERN_ERR_ARGUMENT;
+    }
+    if (input->file != NULL && gzrewind(input->file) != 0) {
+        return tern_input_refuse(input, TERN_ERR_IO, "cannot be read a second time");
+    }
+    if (input->file == NULL) {
+        input->next -= input->offset;
+        input->left += input->offset;
+    }
+    input->offset = 0;
+    return TERN_OK;
+}
+
 static enum tern_result read_file(struct tern_input *input, void *dst, unsigned len, size_t *got)
 {
     int count = gzread(input->file, dst, len);

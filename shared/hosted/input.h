@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TERN_INPUT_WHY_MAX 256 // bytes of a sentence about what was read, with the NUL
+#define TERN_INPUT_WHY_MAX 448 // bytes of a sentence about what was read, with the NUL
 
 // Deflate spends at least one bit on 129 bytes, so no stream unpacks to more than this many times
 // its size.
@@ -36,6 +36,10 @@ TERN_MUST_USE enum tern_result tern_input_open(struct tern_input *input, const c
 void tern_input_from_memory(struct tern_input *input, const uint8_t *bytes, size_t len,
                             uint64_t limit, char *why);
 void tern_input_close(struct tern_input *input);
+
+// Begins anew with the first byte of a file or memory.
+// TERN_ERR_IO  it cannot; TERN_ERR_ARGUMENT  of input->read, which has no way back
+TERN_MUST_USE enum tern_result tern_input_rewind(struct tern_input *input);
 
 // Reads up to len bytes; *got is less only at the end.
 // TERN_ERR_CORRUPT    the gzip stream is damaged or cut short

@@ -86,6 +86,20 @@ void tern_utf8_show(char *text, size_t len)
     }
 }
 
+size_t tern_utf8_malformed(const char *text, size_t len)
+{
+    size_t at = 0;
+    while (at < len) {
+        uint32_t code;
+        const size_t count = read_code(text + at, len - at, &code);
+        if (count == 0 || (code >= 0xD800 && code <= 0xDFFF) || code > 0x10FFFF) {
+            return at;
+        }
+        at += count;
+    }
+    return len;
+}
+
 bool tern_utf8_is_text(const char *text, size_t len)
 {
     while (len > 0) {

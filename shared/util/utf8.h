@@ -10,6 +10,10 @@
 // control characters (U+0000 to U+001F, U+007F to U+009F).
 bool tern_utf8_is_text(const char *text, size_t len);
 
+// Returns the place of the first byte of text[0..len) that is not well-formed UTF-8; len: there is none.
+// Control characters are well-formed.
+size_t tern_utf8_malformed(const char *text, size_t len);
+
 // Puts a ? in the place of each byte of text[0..len) that is not of such text, and of what people
 // cannot see or what turns other text about: zero-width and bidirectional marks, tags, byte order
 // marks, variation selectors. For terminals and logs.

@@ -39,7 +39,7 @@ def a_sample_becomes_a_model_and_settings():
     folder = Folder(table())
     said = folder.run("init", *OPTIONS, "--label", "state").text
     assert folder.written() == ["aggregator.ini", "client.ini", "scaling.csv", "tern-state"]
-    for part in ("'time', since it rises", "'site', since most", "'fixed', since it has one value",
+    for part in ("'time', since its values are times or dates", "'site', since most", "'fixed', since it has one value",
                  "60 rows, 2 columns to learn from, 3 classes"):
         assert part in said, (part, said)
     assert "model = mlp:2-32-3\n" in (folder.root / "aggregator.ini").read_text()
@@ -85,14 +85,15 @@ def a_table_without_names():
     folder = Folder(table(header=False, label=lambda i: i % 2))
     made = folder.run("init", *OPTIONS, "--json").json
     assert made["model"] == "mlp:2-32-2"
-    assert made["data"]["source"] == "csv:pumps.csv,label=5,drop=0|1|4,scale=scaling.csv", made["data"]
+    assert made["data"]["source"] == "csv:pumps.csv,label=5,header=no,drop=0|1|4,scale=scaling.csv", made["data"]
 
 
 def columns_that_no_setting_can_name_go_by_their_number():
     lines = ['0,"site\n(old)",a,a,rpm'] + [f"{i % 2},north,{i % 3},3,{i % 5}" for i in range(60)]
     folder = Folder("\n".join(lines) + "\n")
-    made = folder.run("init", *OPTIONS, "--label", "0", "--json").json
-    assert made["data"]["source"] == "csv:pumps.csv,label=0,drop=1|3,scale=scaling.csv", made["data"]
+    folder.run("init", *OPTIONS, "--label", "0", code=USAGE, says="line 1 can be a row ('0') or the columns' names ('rpm')")
+    made = folder.run("init", *OPTIONS, "--label", "0", "--header", "yes", "--json").json
+    assert made["data"]["source"] == "csv:pumps.csv,label=0,header=yes,drop=1|3,scale=scaling.csv", made["data"]
     assert made["model"] == "mlp:2-32-2"
 
 
@@ -205,9 +206,12 @@ def data_of_the_clients_is_named():
         assert len(lines) == 2 and all(f"--set data.source={data}" in line for line in lines), (model, said)
 
 
-def damage_is_counted():
+def what_is_missing_is_counted_and_what_is_no_number_is_refused():
     folder = Folder(re.sub(r"(?m)^(1700000007,.),2950", r"\1,nan", table()))
-    folder.run("init", *OPTIONS, says="1 fields or lines of pumps.csv cannot be learnt from")
+    folder.run("init", *OPTIONS, says="1 value in 1 column is missing, the first in line 9, column 'rpm'")
+    folder = Folder(re.sub(r"(?m)^(1700000007,.),2950", r"\1,fast", table()))
+    folder.run("init", *OPTIONS, code=FAILED, says="line 9, column 'rpm': 'fast' is no finite number (1 of its 60 values)")
+    assert folder.written() == []
 
 
 main(a_sample_becomes_a_model_and_settings, clients_read_what_was_written, the_labels_say_what_is_learnt, a_table_without_names,
@@ -215,4 +219,4 @@ main(a_sample_becomes_a_model_and_settings, clients_read_what_was_written, the_l
      groups_and_dropped_columns_are_no_features, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
      files_and_states_that_are_there_stay, clients_that_share_statistics_scale_nothing_themselves,
      statistics_are_not_for_models_that_come_as_files, anomalies_need_no_label, a_port_that_is_chosen_later_is_not_made_up,
-     data_of_the_clients_is_named, damage_is_counted)
+     data_of_the_clients_is_named, what_is_missing_is_counted_and_what_is_no_number_is_refused)

@@ -39,6 +39,8 @@ PURE_SHARED = ["shared/codec/", "shared/tensor/", "shared/error_feedback/", "sha
                "shared/version.h"]
 # Bytes of data files, and the CSV tables that init looks at, too.
 TABLES = ["shared/hosted/input.h", "shared/hosted/csv.h", "shared/hosted/csv_columns.h",
+          "shared/hosted/csv_text.h", "shared/hosted/csv_choice.h", "shared/hosted/csv_profile.h",
+          "shared/hosted/csv_judge.h", "shared/hosted/data_spec.h",
           "shared/hosted/name_set.h"]
 CLIENT_CORE = ["client/phases/", "client/client.h", "client/ports.h", "client/core.h",
                "client/defaults.h"]

@@ -53,10 +53,10 @@ class Check(unittest.TestCase):
         bad = table(l3="1700000001,nan,1,3,worn", l5="1700000003,2951,,3,worn",
                     l7="1700000005,1e30,1,3,worn", l9="1,2", l10="1700000008,x,1,3,brokn")
         found = self.check(bad, ",label=state,classes=good|worn")
-        for part in ("line 3, column 'rpm': 'nan' is no finite number (2 of",
-                     "line 5, column 'flow': the value is missing (1 of",
-                     "line 7, column 'rpm': '1e30' is no measurement", "line 9 has not 5 fields"):
+        for part in ("line 10, column 'rpm': 'x' is no finite number (1 of",
+                     "line 7, column 'rpm': '1e30' is no measurement", "line 9 has 2 fields, the first line 5"):
             self.assertEqual(len([s for s in found["data", "problem"] if part in s]), 1, (part, found))
+        self.assertIn("2 values in 2 columns are missing, the first in line 3, column 'rpm'", found["missing", "warning"][0])
         self.assertIn("line 10, column 'state': the label 'brokn' (1 rows)", found["classes", "problem"][0])
         self.assertEqual(len(found["classes", "problem"]), 1)
 
@@ -65,9 +65,9 @@ class Check(unittest.TestCase):
         scale = found["scale", "warning"][0]  # of a client that is not enrolled: its federation may scale them
         for part in ("2 of 4 columns are unscaled", "'rpm' (2953)", "unless the federation scales", "statistics.columns"):
             self.assertIn(part, scale)
-        rising, constant = sorted(found["columns", "warning"])
-        self.assertRegex(constant, "^1 with one value in every row.*drop=fixed$")
-        self.assertRegex(rising, "^1 that rise from row to row.*drop=seconds$")
+        constant, rising = sorted(found["columns", "warning"])
+        self.assertRegex(constant, "^1 column has one value in every row.*drop=fixed$")
+        self.assertRegex(rising, "^column 'seconds' says nothing of new rows, since its values are times.*drop=seconds ")
         self.assertIn("32 examples to train on, 8 held out", found["data", "good"][0])
         self.assertIn("1 without an example to train on here (other clients may have some): dry",
                       found["classes", "warning"][0])
@@ -104,9 +104,9 @@ class Check(unittest.TestCase):
         rows = [",".join([str(i % 2)] * 50 + ["3"] * 50 + ["x"] * 50 + [""] * 50 + [str(i)]) for i in range(40)]
         found = self.check("\n".join([",".join([*names, "state"]), *rows]) + "\n",
                            ",label=state,classes=one|two|three|four|five|six")
-        self.assertRegex(found["columns", "warning"][0], r"^50 with one value.*drop=p50\|p51\|p52\|p53\|p54\|\.\.\.$")
-        self.assertIn("100 columns are like that, of which 5 are named here", found["data", "problem"])
-        self.assertIn("40 labels are not, of which 5 are named here", found["classes", "problem"])
+        self.assertRegex(found["columns", "warning"][0], r"^50 columns have one value.*drop=p50\|p51\|p52\|p53\|p54\|\.\.\.$")
+        self.assertIn("100 columns are like that; 5 are named", found["data", "problem"])
+        self.assertIn("40 labels are not in classes=; 5 are named", found["classes", "problem"])
         self.assertIn(("clock", "good"), found)
 
     def test_conditions_that_cannot_be_read(self):

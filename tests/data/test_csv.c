@@ -80,9 +80,14 @@ static void quotes_and_line_ends_are_those_of_rfc_4180(void **state)
     assert_int_equal(class_of(4.0f), 1);
     assert_int_equal(class_of(2.0f), 2);
     assert_int_equal(open_spec("csv:@/table.csv,label=y,test=0,classes=|a\nb|say \"no\""), TERN_OK);
-    write_text("1,0\r\r\n2,1\r\r\n");
-    expect_refused("csv:@/table.csv,test=0", TERN_ERR_CORRUPT, "line 1, field 2");
-    expect_refused("csv:@/table.csv,test=0", TERN_ERR_CORRUPT, "two carriage returns end the line");
+    // As of a file that was converted twice, and of old Macs.
+    static const char *const ends[] = {"1,0\r\r\n2,1\r\r\n", "1,0\r2,1\r", "1,0\r2,1"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        write_text(ends[i]);
+        assert_int_equal(open_spec("csv:@/table.csv,test=0"), TERN_OK);
+        assert_int_equal(data.train.count, 2);
+        assert_int_equal(class_of(2.0f), 1);
+    }
 }
 
 static void text_labels_need_classes(void **state)
@@ -90,8 +95,9 @@ static void text_labels_need_classes(void **state)
     (void)state;
     write_text("1,pear\n2,apple\n3,fig\n");
     expect_refused("csv:@/table.csv,test=0", TERN_ERR_CONFIG,
-                   "line 1: the label 'pear' is no class number from 0 to 4095; add classes=A|B|C "
-                   "with every label, the same on every client");
+                   "line 1, column '1': the label 'pear' is no class number from 0: add "
+                   "classes=apple|fig|pear to data.source, with every label, the same on every "
+                   "client");
     assert_int_equal(open_spec("csv:@/table.csv,test=0,classes=fig|pear|plum|apple"), TERN_OK);
     assert_int_equal(class_of(1.0f), 1);
     assert_int_equal(class_of(2.0f), 3);
@@ -100,13 +106,13 @@ static void text_labels_need_classes(void **state)
     expect_refused("csv:@/table.csv,classes=fig|pear|apple|pear", TERN_ERR_CONFIG,
                    "classes lists 'pear' twice");
     expect_refused("csv:@/table.csv,classes=fig|pear", TERN_ERR_NOT_FOUND,
-                   "line 2: the label 'apple' is not one of those in classes");
+                   "line 2, column '1': the label 'apple' (1 rows) is not one of those in classes");
     // One text among numbers, and numbers that are no class.
-    static const char *const wrong[] = {"1,0\n2,x\n",  "1,0\n2,-1\n",   "1,0\n2,1.5\n",
-                                        "1,0\n2,01\n", "1,0\n2,4096\n", "1,0\n2,\n"};
+    static const char *const wrong[] = {"1,0\n2,x\n", "1,0\n2,-1\n", "1,0\n2,1.5\n", "1,0\n2,01\n",
+                                        "1,0\n2,4096\n"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         write_text(wrong[i]);
-        expect_refused("csv:@/table.csv", TERN_ERR_CONFIG, "line 2: the label '");
+        expect_refused("csv:@/table.csv", TERN_ERR_CONFIG, "line 2");
     }
 }
 
@@ -180,21 +186,22 @@ static void damaged_tables_are_refused(void **state)
     refuse("\n\n\n", TERN_ERR_CORRUPT, "no rows");
     refuse("a,b\n", TERN_ERR_CORRUPT, "no rows");
     refuse("1\n2\n", TERN_ERR_CORRUPT, "no column beside the label's");
-    refuse("a;b\n1;0\n", TERN_ERR_CORRUPT, "has semicolons and no comma ('a;b')");
-    refuse("1\t0\n", TERN_ERR_CORRUPT, "has tabs and no comma");
+    refuse("a;b\n1;0\n", TERN_ERR_CORRUPT, "has semicolons between its fields ('a;b')");
+    refuse("1\t0\n", TERN_ERR_CORRUPT, "has tabs between its fields");
     refuse("1,2,a\n1,b\n", TERN_ERR_CORRUPT, "line 2 has 2 fields, the first line 3");
     refuse("1,2,a\n\n1,2,3,b\n", TERN_ERR_CORRUPT, "line 3 has 4 fields");
-    refuse("1,2,a\n1,,b\n", TERN_ERR_CORRUPT, "line 2, field 2: the value is missing; fill it in");
-    refuse("1,x,a\n1,2,b\n", TERN_ERR_CORRUPT, "line 1, field 2: 'x' is not a finite number");
-    refuse("1,2,a\nnan,2,b\n", TERN_ERR_CORRUPT, "'nan'");
+    refuse("1,x,a\n1,2,b\n", TERN_ERR_CONFIG,
+           "line 1 can be a row ('1') or the columns' names ('x')");
+    refuse("1,2,a\n1,x,b\n", TERN_ERR_CORRUPT, "line 2, column '1': 'x' is no finite number");
     refuse("1,2,a\n1,1e99,b\n", TERN_ERR_CORRUPT, "'1e99'");
     refuse("1,2,a\n1,0x10,b\n", TERN_ERR_CORRUPT, "'0x10'");
-    refuse("1,2,a\n1, 2,b\n", TERN_ERR_CORRUPT, "' 2'");
     refuse("1,2,a\n1,\"2\n\",b\n", TERN_ERR_CORRUPT, "'2?'");
     refuse("1,2,\"a\n1,2,b\n", TERN_ERR_CORRUPT, "ends inside quotes");
     refuse("1,2,\"a\"b\n", TERN_ERR_CORRUPT, "neither a comma nor a line end");
     refuse("1,2,a\"b\n", TERN_ERR_CORRUPT, "a quote inside");
-    refuse("1,2,a\rb\n", TERN_ERR_CORRUPT, "neither a comma nor a line end");
+    refuse("1,2,a\rb\n", TERN_ERR_CORRUPT, "lines end with CR alone before it");
+    refuse("1,2,a\n1,2,b\r1,2,a\n", TERN_ERR_CORRUPT,
+           "line 2, field 3: a carriage return that ends");
     write_file("table.csv", "1,\0,a\n", 6);
     expect_refused("csv:@/table.csv", TERN_ERR_CORRUPT, "zero byte");
     write_file("table.csv", "1,\"\0\",a\n", 8);
@@ -205,12 +212,13 @@ static void a_wrong_value_names_its_column(void **state)
 {
     (void)state;
     write_text("id,kind,height,width\n1,a,0.5,2\n2,b,1.5,\n");
-    expect_refused("csv:@/table.csv,label=kind,drop=id,classes=a|b", TERN_ERR_CORRUPT,
-                   "line 3, field 4, column 'width': the value is missing; fill it in, leave the "
-                   "line out, or drop the column (drop=width)");
+    expect_refused("csv:@/table.csv,label=kind,drop=id,classes=a|b,missing=refuse",
+                   TERN_ERR_CORRUPT, "line 3, column 'width': the value is missing (1 of 2 rows)");
     write_text("id,kind,height,width\n1,a,tall,2\n");
-    expect_refused("csv:@/table.csv,label=kind,drop=id,classes=a|b", TERN_ERR_CORRUPT,
-                   "line 2, field 3, column 'height': 'tall' is not a finite number");
+    expect_refused(
+        "csv:@/table.csv,label=kind,drop=id,classes=a|b", TERN_ERR_CORRUPT,
+        "line 2, column 'height': 'tall' is no finite number (1 of its 1 values): mend the "
+        "lines, leave them out, or drop=height");
 }
 
 static void quotes_hold_commas_of_labels_and_files(void **state)
@@ -273,7 +281,7 @@ static void a_column_names_the_groups(void **state)
     expect_refused("csv:@/table.csv,group=z", TERN_ERR_NOT_FOUND, "no column 'z'");
     write_text("x,device,y\n1,pump 7,0\n20,,1\n");
     expect_refused("csv:@/table.csv,group=device", TERN_ERR_CORRUPT,
-                   "line 3, field 2: the group is missing (group=device)");
+                   "line 3, column 'device': the group is missing (1 of 2 rows)");
 }
 
 static void more_groups_than_fit_at_once_are_told_apart(void **state)
@@ -315,7 +323,7 @@ static void a_test_file_is_the_test_part(void **state)
     write_file("test.csv", "x,w,d,y\n2,1,c,2\n", 16);
     expect_refused(spec, TERN_ERR_CORRUPT, "has 2 features, the training file 1");
     write_file("test.csv", "x,d,y\n2,c,q\n", 12);
-    expect_refused(spec, TERN_ERR_CONFIG, "test.csv: line 2: the label 'q'");
+    expect_refused(spec, TERN_ERR_CONFIG, "test.csv: line 2, column 'y': the label 'q'");
 }
 
 static void columns_that_do_not_exist_are_named(void **state)
@@ -354,8 +362,8 @@ static void limits_are_obeyed(void **state)
         strcat(wide, ",1");
     }
     write_text(wide);
-    expect_refused("csv:@/table.csv", TERN_ERR_TOO_LARGE, "more than 65 fields");
-    write_text("1,2,3,a\n");
+    expect_refused("csv:@/table.csv", TERN_ERR_TOO_LARGE, "has 100 features, over the limit of 1");
+    write_text("1,2,2,0\n");
     expect_refused("csv:@/table.csv", TERN_ERR_TOO_LARGE, "3 features, over the limit of 1");
 }
 
@@ -500,8 +508,8 @@ static void targets_that_are_no_numbers_are_named(void **state)
         snprintf(text, sizeof text, "rpm,flow\n1,2\n3,%s\n", bad[i]);
         write_text(text);
         expect_refused("csv:@/table.csv,target=flow", TERN_ERR_CORRUPT,
-                       "line 3, field 2, column 'flow': the target ");
-        assert_non_null(strstr(why, bad[i]));
+                       "line 3, column 'flow': the target ");
+        assert_non_null(strstr(why, i < 2 ? "is missing" : bad[i]));
     }
     expect_refused("csv:@/table.csv,target=flow,label=rpm", TERN_ERR_CONFIG, "one of them");
     expect_refused("csv:@/table.csv,target=level", TERN_ERR_NOT_FOUND, "no column 'level'");

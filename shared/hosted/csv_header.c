@@ -1,0 +1,114 @@
+#include "hosted/csv_header.h"
+#include "hosted/csv_text.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMES 4u       // so many numbers that count the columns are names
+#define MANY_LABELS 20 // different numbers of which more are no classes
+
+// What the first line shows.
+struct evidence {
+    const char *text;   // a text in a column of numbers; NULL: there is none
+    const char *number; // a number
+    uint32_t counted;   // numbers that count the columns, from 0 or 1
+    bool counts;        // all its numbers do
+    bool seen_label;    // its label is a text that other lines have
+    bool new_label;     // no other line has its label, and labels do come again
+};
+
+bool tern_csv_is_numeric(const struct tern_csv_column *column)
+{
+    return column->numbers + column->huge.count > column->bad.count + column->doubtful.count;
+}
+
+static void look_at_number(struct evidence *found, const char *text)
+{
+    const double value = strtod(text, NULL);
+    found->counts = found->counts && (found->counted > 0 ? value == strtod(found->number, NULL) + 1
+                                                         : value == 0 || value == 1);
+    found->counted++;
+    found->number = text;
+}
+
+static void look_at_field(struct evidence *found, const struct tern_csv_column *column,
+                          const char *text)
+{
+    float value;
+    if (tern_csv_number(text, &value)) {
+        look_at_number(found, text);
+    } else if (!tern_csv_is_missing(text) && tern_csv_is_numeric(column)) {
+        found->text = text;
+    }
+}
+
+// Whether labels come again, as classes do.
+static bool has_classes(const struct tern_csv_profile *profile)
+{
+    const struct tern_csv_column *column = &profile->column[profile->columns.label];
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        most = profile->label[i].count > most ? profile->label[i].count : most;
+    }
+    return most > 1 && !profile->many_labels &&
+           (!tern_csv_is_numeric(column) ||
+            (profile->labels.count <= MANY_LABELS && column->order.whole));
+}
+
+static void look_at_label(struct evidence *found, struct tern_csv_profile *profile,
+                          const struct tern_csv_choice *choice, const char *text)
+{
+    float value;
+    uint32_t number;
+    if (choice->numeric || tern_csv_lacks_label(choice, text)) {
+        return;
+    }
+    const bool seen = tern_name_set_find(&profile->labels, text, false, &number) == TERN_OK;
+    const bool listed = tern_csv_lists(choice->classes, text);
+    found->seen_label = (seen || listed) && !tern_csv_number(text, &value);
+    found->new_label = !seen && !listed && has_classes(profile);
+}
+
+static enum tern_result ask(const struct tern_input *input, const char *name, const char *value)
+{
+    return tern_input_refuse(input, TERN_ERR_CONFIG,
+                             "line 1 can be a row ('%.20s') or the columns' names ('%.20s'): add "
+                             "header=no or header=yes to data.source (init: --header no or yes)",
+                             value, name);
+}
+
+enum tern_result tern_csv_header_decide(const struct tern_input *input,
+                                        struct tern_csv_profile *profile,
+                                        const struct tern_csv_choice *choice,
+                                        const char *const *first)
+{
+    const struct tern_csv_columns *columns = &profile->columns;
+    struct evidence found = {.counts = true};
+    for (uint32_t c = 0; c < columns->count; c++) {
+        if (!columns->skipped[c] || c == columns->label) {
+            look_at_field(&found, &profile->column[c], first[c]);
+        }
+    }
+    const char *label = columns->label != TERN_CSV_NO_COLUMN ? first[columns->label] : "";
+    look_at_label(&found, profile, choice, label);
+    if (found.number == NULL && profile->rows == 0) {
+        profile->columns.header = true;
+        return TERN_OK;
+    }
+    if (found.number == NULL) {
+        profile->columns.header = !(found.text == NULL && found.seen_label);
+        return found.text != NULL && found.seen_label ? ask(input, found.text, label) : TERN_OK;
+    }
+    if (found.counts && found.counted >= NAMES) {
+        profile->columns.header = true;
+        return TERN_OK;
+    }
+    if (found.text != NULL || found.new_label || (found.counts && found.counted == NAMES - 1)) {
+        return ask(input,
+                   found.text != NULL ? found.text
+                   : found.new_label  ? label
+                                      : first[0],
+                   found.number);
+    }
+    profile->columns.header = false;
+    return TERN_OK;
+}

@@ -1,0 +1,446 @@
+#include "hosted/csv_judge.h"
+#include "hosted/csv_header.h"
+#include "hosted/csv_text.h"
+#include "util/utf8.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMED 5      // columns or labels of one kind; the others are counted
+#define COMPARED 512 // labels of which any two are compared
+
+static void say(const struct tern_csv_judging *judging, enum tern_result result, const char *area,
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+static void say(const struct tern_csv_judging *judging, enum tern_result result, const char *area,
+                const char *format, ...)
+{
+    char sentence[TERN_CSV_SENTENCE_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    sentence[tern_utf8_malformed(sentence, strlen(sentence))] = '\0'; // cut within a character
+    tern_utf8_show(sentence, strlen(sentence));
+    judging->say(judging->ctx, result == TERN_OK ? TERN_CSV_WARNING : TERN_CSV_PROBLEM, result,
+                 area, sentence);
+}
+
+// --- Names in settings
+
+static bool is_nameable(const struct tern_csv_profile *profile, uint32_t number)
+{
+    const char *name = profile->column[number].name;
+    const size_t len = strlen(name);
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        if (c != number && strcmp(profile->column[c].name, name) == 0) {
+            return false;
+        }
+    }
+    // Neither a number, nor what ends a list, a setting or its line, nor what a setting's reader trims.
+    return profile->columns.header && name[strspn(name, "-0123456789")] != '\0' &&
+           len < TERN_CSV_NAME_MAX && tern_utf8_is_text(name, len) && strchr(name, '|') == NULL &&
+           strstr(name, " ;") == NULL && name[0] != ' ' && name[len - 1] != ' ';
+}
+
+const char *tern_csv_setting_name(const struct tern_csv_profile *profile, uint32_t column,
+                                  char number[16])
+{
+    snprintf(number, 16, "%" PRIu32, column);
+    return is_nameable(profile, column) ? profile->column[column].name : number;
+}
+
+// --- Columns
+
+const char *tern_csv_why_useless(const struct tern_csv_profile *profile,
+                                 const struct tern_csv_column *column)
+{
+    const uint64_t missing = column->missing.count;
+    if (missing == profile->rows) {
+        return "it has no value in any row";
+    }
+    if (tern_csv_is_left_out(column->suspect)) {
+        return tern_csv_suspect_text(column->suspect);
+    }
+    if (!tern_csv_is_numeric(column)) {
+        return "most of its values are texts";
+    }
+    if (2 * missing > profile->rows) {
+        return "most of its values are missing";
+    }
+    if (2 * column->huge.count > profile->rows) {
+        return "most of its values are marks of missing ones";
+    }
+    return column->low == column->high ? "it has one value in every row" : NULL;
+}
+
+static bool is_constant(const struct tern_csv_column *column)
+{
+    return column->feature && column->numbers > 1 && column->low == column->high;
+}
+
+static void say_constants(const struct tern_csv_judging *judging)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    char names[TERN_CSV_SENTENCE_MAX / 2] = "";
+    char number[16];
+    uint32_t count = 0;
+    size_t used = 0;
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        if (is_constant(&profile->column[c]) && count++ < NAMED) {
+            used +=
+                (size_t)snprintf(names + used, sizeof names - used, "%s%.36s", count > 1 ? "|" : "",
+                                 tern_csv_setting_name(profile, c, number));
+        }
+    }
+    if (count > 0) {
+        say(judging, TERN_OK, "columns",
+            "%" PRIu32 " %s one value in every row, which says nothing%s: %s%s%s", count,
+            count == 1 ? "column has" : "columns have",
+            judging->fixed ? " unless other clients' rows differ" : "",
+            judging->fixed ? "" : "drop=", names, count > NAMED ? "|..." : "");
+    }
+}
+
+// What to do about a column that should not be learnt from.
+static void say_drop(const struct tern_csv_judging *judging, uint32_t column)
+{
+    char number[16];
+    const struct tern_csv_column *found = &judging->profile->column[column];
+    const char *name = tern_csv_setting_name(judging->profile, column, number);
+    const char *says = tern_csv_is_left_out(found->suspect) ? "says" : "may say";
+    const char *why = tern_csv_suspect_text(found->suspect);
+    if (judging->fixed) {
+        say(judging, TERN_OK, "columns",
+            "column '%.60s' %s nothing of new rows, since %s; the model takes it: for one "
+            "without it run `tern-aggregator init --data FILE --drop %s`",
+            found->name, says, why, name);
+    } else {
+        say(judging, TERN_OK, "columns",
+            "column '%.60s' %s nothing of new rows, since %s: leave it out with drop=%s (init: "
+            "--drop)",
+            found->name, says, why, name);
+    }
+}
+
+static void say_columns(const struct tern_csv_judging *judging)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    uint32_t count = 0;
+    say_constants(judging);
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        const struct tern_csv_column *column = &profile->column[c];
+        if (column->feature && column->suspect != TERN_CSV_MEASURES && count++ < NAMED) {
+            say_drop(judging, c);
+        }
+    }
+    if (count > NAMED) {
+        say(judging, TERN_OK, "columns",
+            "%" PRIu32 " columns say nothing of new rows, or may; %d are named", count, NAMED);
+    }
+}
+
+// --- Lines
+
+static void say_lines(const struct tern_csv_judging *judging)
+{
+    static const char *const kinds[] = {"the header line again", "units or names, not numbers",
+                                        "without any value"};
+    const struct tern_csv_profile *profile = judging->profile;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const struct tern_csv_found *found = &profile->skipped[i];
+        if (found->count > 0) {
+            say(judging, TERN_OK, "data",
+                "line %" PRIu64 " is %s, and is not read as a row (%" PRIu64 " such lines)",
+                found->line, kinds[i], found->count);
+        }
+    }
+    if (profile->ragged.count > 0) {
+        say(judging, TERN_ERR_CORRUPT, "data",
+            "line %" PRIu64 " has %" PRIu32 " fields, the first line %" PRIu32 " (%" PRIu64
+            " lines are unlike it): mend the lines",
+            profile->ragged.line, profile->ragged_fields, profile->columns.count,
+            profile->ragged.count);
+    }
+}
+
+// --- Values
+
+static const char *hint(const char *text)
+{
+    return tern_csv_has_decimal_comma(text) ? " (decimals have points)" : "";
+}
+
+static void say_values(const struct tern_csv_judging *judging, uint32_t c,
+                       const struct tern_csv_found *found, const char *what)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    char number[16];
+    if (found->count == 0) {
+        return;
+    }
+    const bool label = c == profile->columns.label;
+    say(judging, TERN_ERR_CORRUPT, label ? "target" : "data",
+        "line %" PRIu64 ", column '%.60s': %s'%s' %s%s (%" PRIu64 " of its %" PRIu64
+        " values): mend the lines%s%s%s",
+        found->line, profile->column[c].name, label ? "the target " : "", found->text, what,
+        hint(found->text), found->count, profile->rows,
+        label            ? ", or leave them out"
+        : judging->fixed ? ", or leave them out"
+                         : ", leave them out, or drop=",
+        label || judging->fixed ? "" : tern_csv_setting_name(profile, c, number), "");
+}
+
+static void say_absent(const struct tern_csv_judging *judging, uint32_t c, const char *what)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    const struct tern_csv_found *found = &profile->column[c].missing;
+    if (found->count == 0) {
+        return;
+    }
+    const bool label = c == profile->columns.label;
+    say(judging, label && judging->sample ? TERN_OK : TERN_ERR_CORRUPT,
+        !label                     ? "data"
+        : judging->choice->numeric ? "target"
+                                   : "classes",
+        "line %" PRIu64 ", column '%.60s': %s is missing%s%s%s (%" PRIu64 " of %" PRIu64
+        " rows): fill it in, or leave such rows out with missing=skip in data.source",
+        found->line, profile->column[c].name, what, found->text[0] != '\0' ? " ('" : "",
+        found->text, found->text[0] != '\0' ? "')" : "", found->count, profile->rows);
+}
+
+// The scaling's mean fills a column that has no value here.
+static void say_void(const struct tern_csv_judging *judging, uint32_t c)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    char number[16];
+    if (profile->column[c].missing.count == profile->rows && !judging->choice->scaled) {
+        say(judging, TERN_ERR_CORRUPT, "data",
+            "column '%.60s' has no value in any of the %" PRIu64 " rows to fill it with: drop=%s",
+            profile->column[c].name, profile->rows, tern_csv_setting_name(profile, c, number));
+    }
+}
+
+static void say_feature(const struct tern_csv_judging *judging, uint32_t c)
+{
+    const struct tern_csv_column *column = &judging->profile->column[c];
+    const bool time = column->suspect == TERN_CSV_TIME;
+    if (judging->choice->missing == TERN_CSV_MISSING_REFUSE) {
+        say_absent(judging, c, "the value");
+    } else if (judging->choice->missing == TERN_CSV_MISSING_MEAN) {
+        say_void(judging, c);
+    }
+    say_values(judging, c, &column->bad, "is no finite number");
+    if (!time) {
+        say_values(judging, c, &column->huge, "is no measurement but a mark of a missing one");
+    }
+}
+
+static bool is_damaged(const struct tern_csv_judging *judging, const struct tern_csv_column *column)
+{
+    const bool missing = judging->choice->missing == TERN_CSV_MISSING_REFUSE ||
+                         column->missing.count == judging->profile->rows;
+    return column->feature &&
+           column->bad.count + column->huge.count + (missing ? column->missing.count : 0) > 0;
+}
+
+static void say_features(const struct tern_csv_judging *judging)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    uint32_t count = 0;
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        if (is_damaged(judging, &profile->column[c]) && count++ < NAMED) {
+            say_feature(judging, c);
+        }
+    }
+    if (count > NAMED) {
+        say(judging, TERN_ERR_CORRUPT, "data", "%" PRIu32 " columns are like that; %d are named",
+            count, NAMED);
+    }
+}
+
+uint64_t tern_csv_count_filled(const struct tern_csv_profile *profile,
+                               const struct tern_csv_choice *choice, uint32_t *columns)
+{
+    uint64_t count = 0;
+    *columns = 0;
+    for (uint32_t c = 0; choice->missing == TERN_CSV_MISSING_MEAN && c < profile->columns.count;
+         c++) {
+        const struct tern_csv_column *column = &profile->column[c];
+        if (column->feature && column->missing.count > 0) {
+            count += column->missing.count;
+            (*columns)++;
+        }
+    }
+    return count;
+}
+
+static const struct tern_csv_column *first_missing(const struct tern_csv_profile *profile)
+{
+    const struct tern_csv_column *first = NULL;
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        const struct tern_csv_column *column = &profile->column[c];
+        if (column->feature && column->missing.count > 0 &&
+            (first == NULL || column->missing.line < first->missing.line)) {
+            first = column;
+        }
+    }
+    return first;
+}
+
+static void say_missing(const struct tern_csv_judging *judging)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    uint32_t columns;
+    const uint64_t filled = tern_csv_count_filled(profile, judging->choice, &columns);
+    if (filled > 0) {
+        const struct tern_csv_column *first = first_missing(profile);
+        say(judging, TERN_OK, "missing",
+            "%" PRIu64 " value%s in %" PRIu32 " column%s %s missing, the first in line %" PRIu64
+            ", column '%.60s': filled with the column's mean; missing=skip leaves such rows out, "
+            "missing=refuse refuses them",
+            filled, filled == 1 ? "" : "s", columns, columns == 1 ? "" : "s",
+            filled == 1 ? "is" : "are", first->missing.line, first->name);
+    }
+    if (judging->choice->missing == TERN_CSV_MISSING_SKIP && profile->incomplete.count > 0) {
+        say(judging, profile->incomplete.count < profile->rows ? TERN_OK : TERN_ERR_CORRUPT,
+            "missing",
+            "%" PRIu64 " of %" PRIu64 " rows lack a value, the first in line %" PRIu64
+            ": they are left out (missing=skip)",
+            profile->incomplete.count, profile->rows, profile->incomplete.line);
+    }
+}
+
+// --- Labels
+
+// The first label that is no class number; labels.count: all are.
+static uint32_t first_name(const struct tern_csv_profile *profile)
+{
+    uint32_t class;
+    uint32_t first = profile->labels.count;
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        if (!tern_name_is_class(profile->labels.names[i], TERN_CSV_LABELS_MAX, &class) &&
+            (first == profile->labels.count ||
+             profile->label[i].line < profile->label[first].line)) {
+            first = i;
+        }
+    }
+    return first;
+}
+
+static void say_names(const struct tern_csv_judging *judging, const char *column, uint32_t first)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    char list[TERN_CSV_SENTENCE_MAX / 3];
+    const bool listed = tern_csv_profile_classes(profile, list, sizeof list);
+    say(judging, TERN_ERR_CONFIG, "classes",
+        "line %" PRIu64 ", column '%.60s': the label '%.40s' is no class number from 0: add "
+        "classes=%s to data.source, with every label, the same on every client; or name "
+        "the column of the class (label=NAME)",
+        profile->label[first].line, column, profile->labels.names[first], listed ? list : "A|B|C");
+}
+
+static void say_unlisted(const struct tern_csv_judging *judging, const char *column)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        const char *label = profile->labels.names[i];
+        if (!tern_csv_lists(judging->choice->classes, label) && count++ < NAMED) {
+            say(judging, TERN_ERR_NOT_FOUND, "classes",
+                "line %" PRIu64 ", column '%.60s': the label '%.40s' (%" PRIu64
+                " rows) is not one of those in classes=",
+                profile->label[i].line, column, label, profile->label[i].count);
+        }
+    }
+    if (count > NAMED) {
+        say(judging, TERN_ERR_NOT_FOUND, "classes",
+            "%" PRIu32 " labels are not in classes=; %d are named", count, NAMED);
+    }
+}
+
+static void say_variants(const struct tern_csv_judging *judging, const char *column)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    const uint32_t count = profile->labels.count <= COMPARED ? profile->labels.count : 0;
+    uint32_t named = 0;
+    for (uint32_t a = 0; a < count; a++) {
+        for (uint32_t b = a + 1; b < count && named < NAMED; b++) {
+            if (tern_csv_is_variant(profile->labels.names[a], profile->labels.names[b])) {
+                named++;
+                say(judging, TERN_OK, "classes",
+                    "column '%.60s': the labels '%.40s' (%" PRIu64 " rows) and '%.40s' (%" PRIu64
+                    " rows) differ by case, blanks or spelling alone, and are two classes: write "
+                    "them alike",
+                    column, profile->labels.names[a], profile->label[a].count,
+                    profile->labels.names[b], profile->label[b].count);
+            }
+        }
+    }
+}
+
+static void say_doubtful(const struct tern_csv_judging *judging, const char *column)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        if (tern_csv_is_doubtful(profile->labels.names[i])) {
+            say(judging, TERN_OK, "classes",
+                "column '%.60s': the label '%.40s' (%" PRIu64 " rows, the first in line %" PRIu64
+                ") is a class of its own: if it means that there is none, leave these rows out",
+                column, profile->labels.names[i], profile->label[i].count, profile->label[i].line);
+        }
+    }
+}
+
+static void say_labels(const struct tern_csv_judging *judging)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    const struct tern_csv_choice *choice = judging->choice;
+    const uint32_t c = profile->columns.label;
+    const bool required = !choice->features_only && choice->missing != TERN_CSV_MISSING_SKIP;
+    if (c == TERN_CSV_NO_COLUMN) {
+        return;
+    }
+    const struct tern_csv_column *column = &profile->column[c];
+    if (required) {
+        say_absent(judging, c, choice->numeric ? "the target" : "the label");
+    }
+    if (choice->numeric) {
+        say_values(judging, c, &column->bad, "is no finite number");
+        say_values(judging, c, &column->huge, "is no measurement but a mark of a missing one");
+        return;
+    }
+    const uint32_t name = first_name(profile);
+    if (choice->classes != NULL) {
+        say_unlisted(judging, column->name);
+    } else if (name < profile->labels.count) {
+        say_names(judging, column->name, name);
+    }
+    say_doubtful(judging, column->name);
+    say_variants(judging, column->name);
+}
+
+static void say_groups(const struct tern_csv_judging *judging)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    const uint32_t c = profile->columns.group;
+    if (c != TERN_CSV_NO_COLUMN && profile->column[c].missing.count > 0) {
+        const struct tern_csv_found *found = &profile->column[c].missing;
+        say(judging, TERN_ERR_CORRUPT, "groups",
+            "line %" PRIu64 ", column '%.60s': the group is missing (%" PRIu64 " of %" PRIu64
+            " rows): fill it in, or leave the lines out",
+            found->line, profile->column[c].name, found->count, profile->rows);
+    }
+}
+
+void tern_csv_judge(const struct tern_csv_judging *judging)
+{
+    say_lines(judging);
+    say_missing(judging);
+    say_features(judging);
+    say_labels(judging);
+    say_groups(judging);
+    say_columns(judging);
+}

@@ -1,0 +1,228 @@
+#include "hosted/csv_order.h"
+#include "util/sqrt.h"
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+#define LEAST 8u      // numbers below which nothing is concluded
+#define MANY 20u      // from here on a few steps the other way are exceptions
+#define CALENDAR 31u  // different values of hours, days and months, which repeat in any table
+#define EVEN 0.75     // deviation of steps over their mean; of sorted random numbers it is 1
+#define SAME_STEP 0.6 // share of steps like the one before, from which on a column counts
+
+// --- Gathering
+
+static bool is_between(double value, double low, double high)
+{
+    return value >= low && value < high;
+}
+
+// 2001 to 2039.
+static bool is_unix_time(double value)
+{
+    const double low = 1e9;
+    const double high = 2.2e9;
+    return is_between(value, low, high) || is_between(value, low * 1e3, high * 1e3) ||
+           is_between(value, low * 1e6, high * 1e6) || is_between(value, low * 1e9, high * 1e9);
+}
+
+static bool is_date(double value)
+{
+    if (!is_between(value, 19000101, 21000000) || value != floor(value)) {
+        return false;
+    }
+    const uint32_t month = (uint32_t)value / 100 % 100;
+    const uint32_t day = (uint32_t)value % 100;
+    return month >= 1 && month <= 12 && day >= 1 && day <= 31;
+}
+
+static void add_step(struct tern_csv_steps *steps, double size)
+{
+    const double off = size - steps->mean;
+    steps->repeats += steps->count > 0 && fabs(size - steps->last) <= 1e-6 * size;
+    steps->count++;
+    steps->mean += off / (double)steps->count;
+    steps->square += off * (size - steps->mean);
+    steps->last = size;
+}
+
+static void step(struct tern_csv_order *order, double from, double to)
+{
+    if (to > from) {
+        add_step(&order->up, to - from);
+    } else if (to < from) {
+        add_step(&order->down, from - to);
+    } else {
+        order->equals++;
+    }
+}
+
+static void note_kind(struct tern_csv_order *order, double value)
+{
+    order->whole = (order->whole || order->count == 0) && value == floor(value);
+    order->times += is_unix_time(value);
+    order->dates += is_date(value);
+    order->count++;
+}
+
+void tern_csv_order_add(struct tern_csv_order *order, double value)
+{
+    if (order->count == 0) {
+        order->first = value;
+    } else {
+        step(order, order->last, value);
+    }
+    note_kind(order, value);
+    order->last = value;
+}
+
+void tern_csv_order_begin_with(struct tern_csv_order *order, double value)
+{
+    if (order->count == 0) {
+        tern_csv_order_add(order, value);
+        return;
+    }
+    step(order, value, order->first);
+    note_kind(order, value);
+    order->first = value;
+}
+
+// --- Names
+
+static bool is_one_of(const char *name, const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcasecmp(name, list[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool names_a_time(const char *name)
+{
+    static const char *const names[] = {"time",     "timestamp", "date",    "datetime",
+                                        "ts",       "epoch",     "seconds", "elapsed",
+                                        "unixtime", "sample",    "record",  "cycle"};
+    return is_one_of(name, names, sizeof names / sizeof names[0]);
+}
+
+static bool names_an_id(const char *name)
+{
+    static const char *const names[] = {"id",     "index", "idx",   "uid",       "uuid", "guid",
+                                        "serial", "row",   "rowid", "rownumber", "nr",   "no",
+                                        "nr.",    "no.",   "#",     "key"};
+    const size_t len = strlen(name);
+    if (is_one_of(name, names, sizeof names / sizeof names[0]) ||
+        strncasecmp(name, "Unnamed:", 8) == 0) {
+        return true;
+    }
+    // patient_id, sample-ID, "machine id", patientId; but not "humid".
+    return len > 2 && strcasecmp(name + len - 2, "id") == 0 &&
+           (strchr("_- .", name[len - 3]) != NULL || name[len - 2] == 'I');
+}
+
+// --- Judging
+
+static bool is_mostly(uint64_t part, uint64_t whole)
+{
+    return whole > 0 && (double)part >= 0.9 * (double)whole;
+}
+
+// Mean and deviation of 0..n-1 or 1..n, which of whole numbers in that range no other n have but by a rare chance.
+static bool is_numbering(const struct tern_csv_order *order, const struct tern_csv_spread *spread)
+{
+    const double n = (double)spread->numbers;
+    const double variance = (n * n - 1) / 12;
+    return order->whole && spread->high - spread->low == n - 1 &&
+           (spread->low == 0 || spread->low == 1) &&
+           fabs(spread->mean - (spread->low + spread->high) / 2) <= 1e-7 * n &&
+           fabs(spread->deviation * spread->deviation - variance) <= 1e-7 * variance &&
+           (spread->distinct == 0 || spread->distinct == spread->numbers);
+}
+
+// The direction that nearly all steps have; NULL: neither. Sites in a row, or a late line, step back at
+// times.
+static const struct tern_csv_steps *direction_of(const struct tern_csv_order *order)
+{
+    const struct tern_csv_steps *most =
+        order->up.count >= order->down.count ? &order->up : &order->down;
+    const uint64_t against = order->up.count + order->down.count - most->count;
+    const uint64_t allowed = order->count >= MANY ? 1 + order->count / 20 : 0;
+    return most->count > 1 && against <= allowed ? most : NULL;
+}
+
+static bool is_even(const struct tern_csv_order *order, const struct tern_csv_steps *steps)
+{
+    const double deviation = tern_sqrt(steps->square / (double)steps->count);
+    const bool same = (double)steps->repeats >= SAME_STEP * (double)(steps->count - 1);
+    return same || (order->equals == 0 && deviation < EVEN * steps->mean);
+}
+
+static enum tern_csv_suspect judge_order(const struct tern_csv_order *order,
+                                         const struct tern_csv_spread *spread, const char *name)
+{
+    const struct tern_csv_steps *steps = direction_of(order);
+    if (steps == NULL) {
+        return TERN_CSV_MEASURES;
+    }
+    // Values that come again and again are hours, months, counts, in whatever order.
+    const bool few = spread->distinct > 0 && 10 * spread->distinct < 3 * spread->numbers;
+    if (few && (spread->distinct <= CALENDAR || !order->whole)) {
+        return TERN_CSV_MEASURES;
+    }
+    const bool named = name != NULL && (names_a_time(name) || names_an_id(name) || name[0] == '\0');
+    return !few && (named || is_even(order, steps)) ? TERN_CSV_COUNTS : TERN_CSV_SORTED;
+}
+
+static enum tern_csv_suspect judge_id(const struct tern_csv_order *order,
+                                      const struct tern_csv_spread *spread, const char *name)
+{
+    const bool unique = spread->distinct == spread->numbers;
+    if (!order->whole || spread->numbers < MANY || spread->distinct == 0) {
+        return TERN_CSV_MEASURES;
+    }
+    if (name != NULL &&
+        (names_an_id(name) ? unique || spread->distinct > CALENDAR : name[0] == '\0' && unique)) {
+        return TERN_CSV_ID;
+    }
+    return unique ? TERN_CSV_UNIQUE : TERN_CSV_MEASURES;
+}
+
+enum tern_csv_suspect tern_csv_order_judge(const struct tern_csv_order *order,
+                                           const struct tern_csv_spread *spread, const char *name)
+{
+    if (order->count < LEAST || order->up.count + order->down.count == 0) {
+        return TERN_CSV_MEASURES;
+    }
+    if (is_mostly(order->times, order->count) || is_mostly(order->dates, order->count)) {
+        return TERN_CSV_TIME;
+    }
+    if (is_numbering(order, spread)) {
+        return TERN_CSV_ROW_NUMBER;
+    }
+    const enum tern_csv_suspect by_order = judge_order(order, spread, name);
+    return by_order == TERN_CSV_MEASURES ? judge_id(order, spread, name) : by_order;
+}
+
+const char *tern_csv_suspect_text(enum tern_csv_suspect suspect)
+{
+    switch (suspect) {
+    case TERN_CSV_TIME:
+        return "its values are times or dates";
+    case TERN_CSV_ROW_NUMBER:
+        return "it numbers the rows";
+    case TERN_CSV_COUNTS:
+        return "it rises or falls from row to row, as a row's number or a time does";
+    case TERN_CSV_ID:
+        return "its name and whole numbers are those of an id";
+    case TERN_CSV_SORTED:
+        return "its values are sorted, as a time's, a meter's, or those of a sorted table";
+    case TERN_CSV_UNIQUE:
+        return "its values are whole numbers, each there once, as an id's";
+    case TERN_CSV_MEASURES:
+        break;
+    }
+    return "";
+}
