@@ -218,7 +218,7 @@ static void a_wrong_value_names_its_column(void **state)
     expect_refused(
         "csv:@/table.csv,label=kind,drop=id,classes=a|b", TERN_ERR_CORRUPT,
         "line 2, column 'height': 'tall' is no finite number (1 of its 1 values): mend the "
-        "lines, leave them out, or drop=height");
+        "lines, or leave them out");
 }
 
 static void quotes_hold_commas_of_labels_and_files(void **state)
