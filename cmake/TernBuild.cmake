@@ -109,8 +109,9 @@ endfunction()
 # tern_test_program().
 #
 # Labels that mean something: "threaded", it has threads, so that the thread sanitizer runs it, too;
-# "long", it takes a minute under a sanitizer, which then runs it with ./tern test --long only; "waits", it
-# waits for most of its time, so that ./tern test runs it beside those that compute; "kernel",
+# "long", it takes a minute under a sanitizer, which then runs it with ./tern test --long only;
+# "sanitized", a script that the address sanitizer runs without --long, too, as it runs every tern_test();
+# "waits", it waits for most of its time, so that ./tern test runs it beside those that compute; "kernel",
 # it needs what user-mode emulation does not pass on, such as TCP_INFO.
 function(tern_test name)
   cmake_parse_arguments(T "ALONE" "TIMEOUT" "LIBS;LABELS" ${ARGN})

@@ -80,7 +80,7 @@ verb_bench() {
     done
     check_beside "${parts[@]}"
     verb_setup build
-    build_variant release
+    build_variant release all
     mkdir -p "$TERN_BUILD/bench"
     for part in "${parts[@]}"; do
         say "bench: $part"

@@ -4,8 +4,9 @@ help_build() {
     cat <<'END'
 usage: ./tern build [release|debug|asan|tsan] [TARGET...]
 
-Builds everything, or the named targets, with the warnings as errors. The programs of the release
-build, which is the default, are in build/bin; the other variants have folders of their own there.
+Builds the programs, or the named targets, with warnings as errors. The programs of the release
+build, which is the default, are in build/bin; the other variants have folders of their own in build.
+The target all is everything: programs, tests, fuzzers and benchmarks.
 
 Environment: TERN_BUILD_DIR names another folder than build; with TERN_SKIP_BUILD=1 the other verbs
 use what is built there and install nothing.
@@ -32,13 +33,13 @@ configure_variant() { # VARIANT
 }
 
 # Configures when needed and builds.
-build_variant() { # VARIANT [TARGET...]
+build_variant() { # VARIANT TARGET...
     local variant=$1 dir
     [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
     shift
     dir=$(build_dir "$variant")
     say "build ($variant)"
-    local lock targets=()
+    local lock
     mkdir -p "$dir"
     exec {lock}>"$dir/.building" # two builds would write the same files
     flock --nonblock "$lock" || {
@@ -46,8 +47,7 @@ build_variant() { # VARIANT [TARGET...]
         flock "$lock"
     }
     configure_variant "$variant"
-    [ $# -eq 0 ] || targets=(--target "$@")
-    cmake --build "$dir" -j "$(cores)" "${targets[@]}" || fail "the $variant build failed"
+    cmake --build "$dir" -j "$(cores)" --target "$@" || fail "the $variant build failed"
     exec {lock}>&-
 }
 
@@ -60,6 +60,7 @@ verb_build() {
         ;;
     esac
     verb_setup build
+    [ $# -gt 0 ] || set -- tern-programs
     build_variant "$variant" "$@"
 }
 
@@ -104,7 +105,7 @@ END
 verb_lint() {
     verb_setup build test lint
     verb_format --check
-    build_variant release
+    build_variant release all
     ctest --test-dir "$TERN_BUILD" -L lint --output-on-failure || fail "the lint tests failed"
     say "clang-tidy"
     find "$TERN_ROOT"/{shared,client,aggregator,ring,lab} -name '*.c' -print0 | sort -z |

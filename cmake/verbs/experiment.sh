@@ -393,8 +393,9 @@ usage: ./tern demo
 
 Installs what is missing, builds, and runs a whole federation on this machine over real HTTPS with
 a real database: 10 clients, 20 rounds, on drawn digits that are generated on the spot; once with
-Tern's defaults, once uncompressed. Ends with a table of accuracy and of bytes per client and round. About a
-minute; leaves nothing running; Ctrl-C cleans up. The federation: configs/experiments/demo.ini
+Tern's defaults (column 3LC of the table), once uncompressed (float32). Ends with a table of accuracy and of
+bytes per client and round, and with the first commands for your own data. About a minute; leaves nothing
+running; Ctrl-C cleans up. The federation: configs/experiments/demo.ini
 
 scale-out: 200 clients and three aggregators on one database of PostgreSQL, behind nginx, which keeps
 downloads. In round 3 the aggregator that leads is killed, in round 6 PostgreSQL, in round 9 an aggregator
@@ -421,10 +422,19 @@ verb_demo() {
     build_variant release tern-aggregator tern-fleet
     begin_experiment
     say "federation 1 of 2: Tern's defaults"
-    run_federation 3lc "$config" compressed "$EXPERIMENT_DIR/3lc.json" --no-table
+    run_federation 3lc "$config" compressed "$EXPERIMENT_DIR/3LC.json" --no-table
     say "federation 2 of 2: uncompressed float32, for comparison"
     run_federation float32 "$config" plain "$EXPERIMENT_DIR/float32.json" --no-table
-    "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/3lc.json" "$EXPERIMENT_DIR/float32.json"
+    # The names of the files are the headings of the columns.
+    "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/3LC.json" "$EXPERIMENT_DIR/float32.json"
+    cat <<'END'
+
+Next: your own data. From a table with a header and a column to predict, here "state" of pumps.csv:
+  ./tern build && export PATH=$PWD/build/bin:$PATH
+  tern-aggregator init --data pumps.csv --label state
+init proposes a model, writes the settings, and prints the commands that lead to the first rounds.
+See docs/OPERATIONS.md, "From a table to a federation".
+END
 }
 
 demo_scale_out() {

@@ -4,8 +4,10 @@ help_setup() {
     cat <<'END'
 usage: ./tern setup [GROUP...]
 
-Installs the Debian packages that are missing, with apt-get (through sudo when you are not root),
-and says which and why. Does nothing, offline, when all are there. Groups: build, test, lint,
+Installs the Debian packages that are missing, with apt-get (through sudo when you are not root).
+On a terminal it shows a progress bar; elsewhere it lists the packages and what each is for. The output
+of apt is in build/apt.log. Does nothing, offline, when all packages are there. Asks nothing: settings
+files of other packages that you have changed stay as they are. Groups: build, test, lint,
 picture, overview, browser, package, docs, torch, fresh, firmware, cross, rtl, synth; without one: build
 and test. The packages and what each is for: configs/packages.txt
 END
@@ -88,25 +90,88 @@ can_be_root() { [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null; }
 
 LOCK_TIMEOUT=600 # seconds for another program that uses apt
 
-# `apt-get update` does not know DPkg::Lock::Timeout, which `install` goes by.
-update_lists() {
-    local errors
-    errors=$(mktemp)
-    until as_root env LC_ALL=C apt-get -q update 2>"$errors"; do
-        if ! grep -q 'Could not get lock' "$errors" || [ "$SECONDS" -ge "$LOCK_TIMEOUT" ]; then
-            cat -- "$errors" >&2
-            rm -f -- "$errors"
+# `apt-get update` does not use DPkg::Lock::Timeout, which `install` does.
+update_lists() { # LOG
+    local log=$1 output
+    output=$(mktemp)
+    until as_root env LC_ALL=C apt-get -q update >"$output" 2>&1 </dev/null; do
+        cat -- "$output" >>"$log"
+        if ! grep -q 'Could not get lock' "$output" || [ "$SECONDS" -ge "$LOCK_TIMEOUT" ]; then
+            grep -E '^[EW]: ' "$output" >&2 || true
+            rm -f -- "$output"
             return 1
         fi
         say "waiting for another program that uses apt"
         sleep 2
     done
-    cat -- "$errors" >&2
-    rm -f -- "$errors"
+    cat -- "$output" >>"$log"
+    rm -f -- "$output"
+}
+
+# Shows how far apt is: a bar on a terminal, elsewhere a line for each quarter.
+show_progress() { # PERCENT WHAT
+    local filled=$(($1 * 30 / 100)) bar
+    if [ -t 1 ]; then
+        printf -v bar '%*s' "$filled" ''
+        printf '\r   [%-30s] %3d %%  %-40.40s' "${bar// /#}" "$1" "$2"
+    elif [ "$1" -ge "$PROGRESS_NEXT" ]; then
+        printf '   %3d %%  %s\n' "$1" "$2"
+        PROGRESS_NEXT=$(($1 / 25 * 25 + 25))
+    fi
+}
+
+# Reads what apt-get prints with APT::Status-Fd=1. Downloads are the first half of the progress, installing is the second.
+# Progress never goes back.
+follow_apt() { # LOG
+    local line kind package percent most=0 PROGRESS_NEXT=25
+    while IFS= read -r line; do
+        printf '%s\n' "$line" >>"$1"
+        IFS=: read -r kind package percent _ <<<"$line"
+        percent=${percent%%.*}
+        case $kind:$percent in
+        dlstatus:*[!0-9]* | pmstatus:*[!0-9]* | dlstatus: | pmstatus:) continue ;;
+        dlstatus:*) percent=$((percent / 2)) package=downloading ;;
+        pmstatus:*) percent=$((50 + percent / 2)) package="installing ${package/dpkg-exec/packages}" ;;
+        *) continue ;;
+        esac
+        [ "$percent" -le "$most" ] || most=$percent
+        show_progress "$most" "$package"
+    done
+}
+
+# Installs packages. No question stops it: settings files that were changed stay, and there is no input to read.
+run_apt() { # LOG PACKAGE...
+    local log=$1 failed=no
+    shift
+    as_root env LC_ALL=C apt-get -q -o APT::Status-Fd=1 -o DPkg::Lock::Timeout="$LOCK_TIMEOUT" \
+        -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
+        install -y --no-install-recommends "$@" </dev/null 2>&1 | follow_apt "$log" || failed=yes
+    [ ! -t 1 ] || printf '\r%80s\r' ''
+    [ "$failed" = no ]
+}
+
+# The packages that apt reports as failed: of no archive, not downloaded, not installable, or not configured. Where apt
+# names none, those that are still not installed.
+failed_of() { # LOG PACKAGE...
+    local log=$1 named
+    shift
+    named=$(sed -nE \
+        -e 's/^E: Unable to locate package (\S+).*/\1/p' \
+        -e "s/^E: (Version '.*' for|Package) '(\S+)' .*/\2/p" \
+        -e 's/^E: Failed to fetch .*\/([a-z0-9][a-z0-9+.-]*)_[^/]*\.deb.*/\1/p' \
+        -e 's/^pmerror:([a-z0-9][a-z0-9+.-]*):.*/\1/p' \
+        -e 's/^ ([a-z0-9][a-z0-9+.-]*)(:[a-z0-9]+)? : (Pre-?)?(Depends|Conflicts|Breaks): .*/\1/p' \
+        -e '/^Errors were encountered while processing:/,$ s/^ ([a-z0-9][a-z0-9+.-]*)(:[a-z0-9]+)?$/\1/p' \
+        "$log" | sort -u)
+    if [ -n "$named" ]; then
+        printf '%s\n' "$named"
+    else
+        missing_of "$@"
+    fi
 }
 
 verb_setup() { # GROUP...
-    local groups=("$@") missing package chosen
+    local groups=("$@") missing package chosen log
     [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
     [ ${#groups[@]} -gt 0 ] || groups=(build test)
     for package in "${groups[@]}"; do
@@ -119,15 +184,21 @@ verb_setup() { # GROUP...
     # shellcheck disable=SC2046
     mapfile -t missing < <(missing_of $(packages_of "${groups[@]}"))
     [ ${#missing[@]} -gt 0 ] || return 0
-    say "installing ${#missing[@]} Debian packages that are missing (apt-get)"
+    log=$TERN_BUILD/apt.log
+    mkdir -p "$TERN_BUILD"
+    : >"$log"
+    say "installing ${#missing[@]} Debian packages that are missing (apt-get; log: $log)"
     for package in "${missing[@]}"; do
-        printf '   %-22s %s\n' "$package" "$(why_of "$package")"
+        [ -t 1 ] || printf '   %-22s %s\n' "$package" "$(why_of "$package")"
     done
     can_be_root ||
         fail "installing packages needs root, and there is no sudo: as root run ./tern setup ${groups[*]}, then this again"
-    update_lists || fail "apt-get update failed: is there a network, are the sources right, may you use sudo?"
+    update_lists "$log" || fail "apt-get update failed: is there a network, are the sources right, may you use sudo?"
     chosen=$(available_of "${missing[@]}") || exit 1
     mapfile -t missing <<<"$chosen"
-    as_root apt-get -q -o DPkg::Lock::Timeout="$LOCK_TIMEOUT" install -y --no-install-recommends "${missing[@]}" ||
-        fail "apt-get could not install: ${missing[*]}"
+    run_apt "$log" "${missing[@]}" || {
+        grep -m 5 '^E: ' "$log" >&2 || true
+        chosen=$(failed_of "$log" "${missing[@]}")
+        fail "apt-get could not install: ${chosen//$'\n'/ }. The output is in $log"
+    }
 }

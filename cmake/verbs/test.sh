@@ -4,13 +4,16 @@ help_test() {
     cat <<'END'
 usage: ./tern test [--quick|--long|--all] [--no-skips] [--again] [-- CTEST-OPTION...]
 
-Installs what is missing, builds, and runs the tests: every one in a release build; again under the
-address and undefined-behaviour sanitizers, and what has threads under the thread sanitizer, but for
-those that take a minute there. Tests of thousands of trials make fewer of them under a sanitizer, and
-each fuzzer tries its corpus and a second more. The output ends with ctest's summary of all of them.
+Installs what is missing, builds, and runs every test in a release build. The address and
+undefined-behaviour sanitizers run the tests written in C again, and ten scripts that reach the most C
+code (label "sanitized"); the thread sanitizer runs the tests that have threads. Tests that take a
+minute under a sanitizer are left out there. Tests of thousands of trials make fewer of them under a
+sanitizer, and each fuzzer tries its corpus and a second more. The output ends with ctest's summary of
+all of them.
 
   --quick      the release build only
-  --long       the sanitizers' long tests, too, and all trials of those that inject faults
+  --long       every test under the address sanitizer, the long tests under both sanitizers, and all
+               trials of tests that inject faults
   --all        everything there is, and how long each part took: --long, each fuzzer for a minute,
                ./tern cross of every architecture, ./tern firmware with every image, each with its
                tests, ./tern browser, and tests with PyTorch, which it installs (600 MB). Goes on where
@@ -53,7 +56,12 @@ test_everything() { # TEST-OPTION...
     [ "$parts_failed" = no ] || fail "not everything passed"
 }
 
-# What the thread sanitizer watches: their own programs, and those that their scripts start.
+# The tests that the address sanitizer runs, and the programs that scripts with the label "sanitized" start.
+build_sanitized() {
+    build_variant asan tern-compiled-tests tern-programs make_federation conservation_client reference_driver
+}
+
+# The tests that the thread sanitizer runs, and the programs that scripts with the label "threaded" start.
 build_threaded() {
     build_variant tsan tern-threaded-tests tern-aggregator tern-client tern-fleet make_federation
 }
@@ -82,7 +90,7 @@ unpack_neighbours() { # [PACKAGE...]
 }
 
 verb_test() {
-    local extent=usual skips=yes again=no sanitized='lint|release|fuzz|real-input|firmware' unwatched=long
+    local extent=usual skips=yes again=no unwatched=long
     while [ $# -gt 0 ]; do
         case $1 in
         --quick | --long | --all) extent=${1#--} ;;
@@ -108,21 +116,22 @@ verb_test() {
         test_everything "${options[@]}"
         return 0
     fi
-    case $extent in
-    usual) sanitized+='|long' ;;
-    long)
-        unwatched=none
+    # Whatever the extent: real input only takes longer, and the rest has no code that a sanitizer watches.
+    local without='lint|release|fuzz|real-input|firmware' sanitized="-L '^(compiled|sanitized)$'"
+    if [ "$extent" = long ]; then
+        unwatched=none sanitized=
         export TERN_LONG_TESTS=yes
-        ;;
-    esac
+    else
+        without+='|long'
+    fi
     verb_setup build test
     unpack_neighbours
-    build_variant release
+    build_variant release all
     local variants=("release:$TERN_BUILD:-LE firmware")
     if [ "$extent" != quick ]; then
-        build_variant asan
+        if [ "$extent" = long ]; then build_variant asan all; else build_sanitized; fi
         build_threaded
-        variants+=("asan:$TERN_BUILD/asan:-LE '$sanitized'")
+        variants+=("asan:$TERN_BUILD/asan:$sanitized -LE '$without'")
         variants+=("tsan:$TERN_BUILD/tsan:-L threaded -LE $unwatched")
     fi
     run_tests "$skips" "$again" "${variants[@]}" -- "$@"

@@ -117,16 +117,33 @@ static void print_compared_row(const struct row *row, const struct row *base, FI
 
 #define NAME_WIDTH 21
 
-// A file's name without its folder, unless that is the other's too; the end of a long one.
-static const char *title(const char *name, const char *other)
+static const char *after_folder(const char *name)
 {
     const char *last = strrchr(name, '/');
-    const char *other_last = strrchr(other, '/');
-    last = last != NULL ? last + 1 : name;
-    other_last = other_last != NULL ? other_last + 1 : other;
-    const char *text = strcmp(last, other_last) != 0 ? last : name;
-    const size_t len = strlen(text);
-    return len > NAME_WIDTH ? text + len - NAME_WIDTH : text;
+    return last != NULL ? last + 1 : name;
+}
+
+// The length of a file's name without ".json".
+static size_t length_of_title(const char *name)
+{
+    static const char ending[] = ".json";
+    const size_t len = strlen(name);
+    const size_t rest = len - (sizeof ending - 1);
+    return len > sizeof ending - 1 && strcmp(name + rest, ending) == 0 ? rest : len;
+}
+
+// Prints a run as the heading of its column: the name of its file without ".json", and without the folder unless both
+// files have one name. Of a long name it prints the end.
+static void print_title(const char *name, const char *other, int width, FILE *out)
+{
+    const char *text =
+        strcmp(after_folder(name), after_folder(other)) != 0 ? after_folder(name) : name;
+    size_t len = length_of_title(text);
+    if (len > NAME_WIDTH) {
+        text += len - NAME_WIDTH;
+        len = NAME_WIDTH;
+    }
+    fprintf(out, " %*.*s", width, (int)len, text);
 }
 
 // "5", or "5 and 7" where they differ.
@@ -162,8 +179,10 @@ void tern_fleet_print_comparison(const struct tern_fleet_results *run, const cha
     double accuracy = tern_fleet_final_accuracy(run);
     double base_accuracy = tern_fleet_final_accuracy(baseline);
     print_what_they_are(run, baseline, out);
-    fprintf(out, "%-9s %21s %23s %25s\n", "", title(name, baseline_name),
-            title(baseline_name, name), "times fewer bytes");
+    fprintf(out, "%-9s", "");
+    print_title(name, baseline_name, 21, out);
+    print_title(baseline_name, name, 23, out);
+    fprintf(out, " %25s\n", "times fewer bytes");
     fprintf(out, "%-9s %21s %23s\n", "codec", run->codec, baseline->codec);
     if (fabs(run->local_steps - baseline->local_steps) >= 0.05) {
         fprintf(out, "%-9s %21.1f %23.1f   local steps, mean of an update\n", "steps",

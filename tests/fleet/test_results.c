@@ -226,10 +226,28 @@ static void the_comparison_shows_points_and_ratios(void **state)
     assert_non_null(strstr(text, "6.0 KB"));
     assert_non_null(strstr(text, "10.0x"));
     assert_non_null(strstr(text, "40.0x more"));
-    assert_non_null(strstr(text, "mine/run.json          other/run.json"));
+    assert_non_null(strstr(text, " mine/run               other/run "));
     assert_non_null(strstr(text, "3lc:s=1                 float32"));
     assert_non_null(strstr(text, "50 and 20 clients, 2 rounds"));
     assert_non_null(strstr(text, "57.8                    20.0   local steps"));
+    free(text);
+}
+
+static void print_demo(FILE *out)
+{
+    struct tern_fleet_results run = sample();
+    tern_fleet_print_comparison(&run, "/tmp/x/3LC.json", &run, "/tmp/x/float32.json", out);
+    tern_fleet_print_comparison(&run, "json", &run, "/tmp/a-very-long-name-of-a-run.json", out);
+    tern_fleet_results_clear(&run);
+}
+
+static void columns_have_the_names_of_files_without_their_ending(void **state)
+{
+    (void)state;
+    char *text = printed(print_demo);
+    assert_non_null(strstr(text, " 3LC                 float32 "));
+    assert_null(strstr(text, ".json"));
+    assert_non_null(strstr(text, " json   ry-long-name-of-a-run "));
     free(text);
 }
 
@@ -268,6 +286,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_no_run_is_refused_by_the_key_that_is_missing),
         cmocka_unit_test(a_missing_file_is_named),
         cmocka_unit_test(the_comparison_shows_points_and_ratios),
+        cmocka_unit_test(columns_have_the_names_of_files_without_their_ending),
         cmocka_unit_test(a_run_without_rounds_prints_without_dividing_by_zero),
         cmocka_unit_test(bytes_are_told_in_three_digits),
     };

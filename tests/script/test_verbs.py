@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import pty
 import shutil
 import stat
 import subprocess
@@ -97,7 +98,7 @@ class Setup(unittest.TestCase):
 
     def setup(self, *groups):
         path = f"{self.bin}:{os.environ['PATH']}"
-        return tern("setup", *groups, PATH=path)
+        return tern("setup", *groups, PATH=path, TERN_BUILD_DIR=str(self.bin / "build"))
 
     def test_nothing_happens_when_all_packages_are_there(self):
         script(self.bin / "dpkg-query", 'echo "install ok installed"\n')
@@ -115,7 +116,87 @@ class Setup(unittest.TestCase):
         self.assertIn("build system", done.stdout)
         update, install = self.calls.read_text().splitlines()
         self.assertEqual(update, "-q update")
-        self.assertEqual(install, "-q -o DPkg::Lock::Timeout=600 install -y --no-install-recommends cmake zlib1g-dev")
+        self.assertTrue(install.endswith(" install -y --no-install-recommends cmake zlib1g-dev"), install)
+        self.assertIn("-o DPkg::Lock::Timeout=600 ", install)
+
+    def test_no_question_stops_it(self):
+        """Settings files that were changed stay as they are, debconf does not ask, and there is no input to read."""
+        script(self.bin / "dpkg-query", "exit 1\n")
+        script(self.bin / "apt-get", f'echo "$DEBIAN_FRONTEND $@" >> {self.calls}\n'
+               'read -r answer && exit 1\nexit 0\n')
+        path = f"{self.bin}:{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "TERN_BUILD_DIR": str(self.bin / "build")}
+        environment.pop("TERN_SKIP_BUILD", None)
+        done = subprocess.run([SOURCE / "tern", "setup", "fresh"], env=environment, input="y\n", text=True,
+                              capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for call in self.calls.read_text().splitlines():
+            self.assertTrue(call.startswith("noninteractive "), call)
+        self.assertIn("-o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold ", call)
+
+    # What apt prints with APT::Status-Fd=1, shortened.
+    PRINTED = ("Reading package lists...\ndlstatus:1:0:Retrieving file 1 of 2\nGet:1 http://x cmake 1\n"
+               "dlstatus:2:50.5:Retrieving file 2 of 2\npmstatus:dpkg-exec:0:Running dpkg\nSetting up cmake (1) ...\n"
+               "pmstatus:cmake:60.0000:Installed cmake (amd64)\npmstatus:cmake:100.0000:Done\n")
+
+    def test_progress_is_plain_lines_and_the_log_a_file(self):
+        script(self.bin / "dpkg-query", "exit 1\n")
+        script(self.bin / "apt-get", f'case "$*" in *install*) printf %s "{self.PRINTED}" ;; *) echo Hit:1 ;; esac\n')
+        done = self.setup("fresh")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        log = self.bin / "build/apt.log"
+        self.assertEqual(done.stdout.splitlines(),
+                         [f"== installing 1 Debian packages that are missing (apt-get; log: {log})",
+                          "   debootstrap            makes the minimal Debian root",
+                          "    25 %  downloading", "    50 %  installing packages", "    80 %  installing cmake",
+                          "   100 %  installing cmake"])
+        self.assertEqual(log.read_text(), "Hit:1\n" + self.PRINTED)
+
+    def test_on_a_terminal_progress_is_one_line(self):
+        script(self.bin / "dpkg-query", "exit 1\n")
+        script(self.bin / "apt-get", f'case "$*" in *install*) printf %s "{self.PRINTED}" ;; *) echo Hit:1 ;; esac\n')
+        path = f"{self.bin}:{os.environ['PATH']}"
+        outer, inner = pty.openpty()
+        environment = {**os.environ, "PATH": path, "TERN_BUILD_DIR": str(self.bin / "build")}
+        environment.pop("TERN_SKIP_BUILD", None)
+        done = subprocess.run([SOURCE / "tern", "setup", "fresh"], env=environment, stdout=inner, stderr=inner)
+        os.close(inner)
+        said = b""
+        try:
+            while chunk := os.read(outer, 4096):
+                said += chunk
+        except OSError:  # Linux's end of a terminal that nobody holds
+            pass
+        os.close(outer)
+        self.assertEqual(done.returncode, 0, said)
+        first, bar, *rest = said.decode().split("\r\n")
+        self.assertIn("installing 1 Debian packages", first)
+        self.assertEqual(rest, [])
+        self.assertIn("[########################      ]  80 %  installing cmake", bar)
+        self.assertTrue(bar.endswith("\r" + 80 * " " + "\r"), bar)
+
+    def test_a_failure_names_the_packages_that_failed(self):
+        """As apt tells of each kind of failure; where it tells of none, those that are not there afterwards."""
+        missing = 'case "$4" in cmake|zlib1g-dev|gcc) exit 1;; esac; echo "install ok installed"\n'
+        for printed, failed in (
+                ("E: Unable to locate package cmake", "cmake"),
+                ("E: Package 'zlib1g-dev' has no installation candidate", "zlib1g-dev"),
+                ("E: Failed to fetch http://deb.example/pool/main/z/zlib/zlib1g-dev_1.2.13_amd64.deb  404  Not Found",
+                 "zlib1g-dev"),
+                ("pmerror:cmake:40.0:subprocess returned error exit status 1\nErrors were encountered while processing:\n"
+                 " cmake\nE: Sub-process /usr/bin/dpkg returned an error code (1)", "cmake"),
+                ("The following packages have unmet dependencies:\n"
+                 " gcc : Depends: cpp (= 4:12.2.0-3) but it is not going to be installed\n"
+                 "E: Unable to correct problems, you have held broken packages.", "gcc"),
+                ("E: Unable to locate package cmake\nE: Unable to locate package gcc", "cmake gcc"),
+                ("Killed", "gcc cmake zlib1g-dev")):
+            with self.subTest(printed):
+                script(self.bin / "dpkg-query", missing)
+                (self.bin / "printed").write_text(printed + "\n")
+                script(self.bin / "apt-get", f'case "$*" in *install*) cat {self.bin}/printed; exit 100 ;; esac\n')
+                done = self.setup()
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"tern: apt-get could not install: {failed}. The output is in ", done.stderr)
 
     def test_what_is_missing_on_a_fresh_machine_is_no_mistake(self):
         script(self.bin / "dpkg-query", 'echo "no packages found" >&2; exit 1\n')
@@ -126,7 +207,7 @@ class Setup(unittest.TestCase):
         script(self.bin / "dpkg-query", "exit 1\n")
         script(self.bin / "id", "echo 1000\n")
         (self.bin / "sudo").unlink()
-        for tool in ("env", "bash", "sh", "dirname", "readlink", "realpath", "awk", "head", "cat"):
+        for tool in ("env", "bash", "sh", "dirname", "readlink", "realpath", "awk", "head", "cat", "mkdir"):
             (self.bin / tool).symlink_to(shutil.which(tool))
         done = tern("test", PATH=str(self.bin))
         self.assertEqual(done.returncode, 1)
@@ -205,20 +286,46 @@ class Merge(unittest.TestCase):
                 for name in ("a", "b"):
                     (folder / name).unlink(missing_ok=True)
 
-    def test_what_may_take_longest_begins_first(self):
+    def test_what_took_longest_begins_first(self):
+        """By the last run; before there is one, by the seconds that tests/seconds.txt records."""
+        measured = dict(line.split() for line in (SOURCE / "tests/seconds.txt").read_text().splitlines()
+                        if not line.startswith("#"))
+        slowest = max((name for name in measured if "." not in name), key=lambda name: float(measured[name]))
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             for build in ("one", "all"):
                 (folder / build).mkdir()
             (folder / "one" / "CTestTestfile.cmake").write_text(
-                'add_test(short "/bin/true")\nadd_test(long "/bin/true")\n'
-                'set_tests_properties(short PROPERTIES TIMEOUT "7")\n')
+                'add_test(new "/bin/true")\nadd_test(nap "/bin/sh" "-c" "sleep 0.3")\n'
+                f'add_test({slowest} "/bin/true")\nset_tests_properties(new PROPERTIES TIMEOUT "70")\n')
+            orders = []
+            for _ in range(2):
+                subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all", "1", "1",
+                                f"release:{folder}/one:"], check=True)
+                done = subprocess.run(["ctest", "-j2", "--test-dir", folder / "all"], capture_output=True, text=True)
+                orders.append([line.split()[-1] for line in done.stdout.splitlines() if "Start " in line])
+        self.assertEqual((orders[0][0], orders[1][0]), (slowest, "nap"))
+
+    def test_a_build_without_times_of_its_own_takes_the_release_builds(self):
+        """A sanitizer makes each test slower, so its tests begin before those of the release build."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            for build in ("one", "two", "all"):
+                (folder / build).mkdir()
+                (folder / build / "CTestTestfile.cmake").write_text('add_test(nap "/bin/true")\n')
+            last = folder / "all/Testing/Temporary"
+            last.mkdir(parents=True)
+            (last / "CTestCostData.txt").write_text("nap 1 7.5\nnever_ran 0 900\n---\n")
             subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all", "1", "1",
-                            f"release:{folder}/one:"], check=True)
-            done = subprocess.run(["ctest", "-j2", "--test-dir", folder / "all"],
-                                  capture_output=True, text=True)
-            begun = [line.split()[-1] for line in done.stdout.splitlines() if "Start " in line]
-            self.assertEqual(begun, ["long", "short"])
+                            f"release:{folder}/one:", f"asan:{folder}/two:"], check=True)
+            self.assertEqual(self.properties(folder / "all", "COST"), {"nap": 7.5, "asan.nap": 22.5})
+
+    def properties(self, folder, name):
+        """A property of each test in the folder."""
+        listing = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1"], capture_output=True, text=True,
+                                 check=True).stdout
+        return {test["name"]: entry["value"] for test in json.loads(listing)["tests"]
+                for entry in test["properties"] if entry["name"] == name}
 
     def test_sanitizers_have_three_times_as_long(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -230,11 +337,7 @@ class Merge(unittest.TestCase):
                     'set_tests_properties(limited PROPERTIES TIMEOUT "7")\n')
             subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all", "1", "1",
                             f"release:{folder}/one:", f"asan:{folder}/two:"], check=True)
-            listing = subprocess.run(
-                ["ctest", "--test-dir", folder / "all", "--show-only=json-v1"],
-                capture_output=True, text=True, check=True).stdout
-            limits = {test["name"]: entry["value"] for test in json.loads(listing)["tests"]
-                      for entry in test["properties"] if entry["name"] == "TIMEOUT"}
+            limits = self.properties(folder / "all", "TIMEOUT")
             self.assertEqual(limits, {"limited": 7, "free": 600, "asan.limited": 21,
                                       "asan.free": 1800})
 
