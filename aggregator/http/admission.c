@@ -1,20 +1,27 @@
-// One mutex, two balanced trees, because peers choose their addresses, and the list of strangers in the
-// order in which they are displaced. A displaced one still counts as open, and as leaving.
+// One mutex, two balanced trees, because peers choose their addresses, and two orders in which strangers are
+// displaced: one of all of them, and one of each address. A displaced place counts as open, and as leaving, until
+// its loop has ended it; its address can fill it at once.
 #include "http/admission.h"
 #include <pthread.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct count {
-    struct tern_address address; // what the tree compares
-    uint32_t open;
+// An address that has places of connections which have not shown who they are.
+struct tern_origin {
+    struct tern_address address;  // what the tree compares
+    uint32_t open;                // strangers, busy ones included
+    uint32_t newcomer_count;      // of them
+    struct tern_places newcomers; // that have begun nothing; the oldest first
+    struct tern_places strangers; // the others; the longest idle first
 };
 
 struct client {
-    uint64_t id; // likewise
+    uint64_t id; // what the tree compares
     uint32_t open;
-    struct tern_places places; // the oldest first
+    uint32_t arriving;           // recognised, not proven
+    struct tern_places places;   // the oldest first
+    struct tern_places arrivals; // the oldest first
 };
 
 struct tern_admission {
@@ -71,8 +78,8 @@ typedef int comparison(const void *, const void *);
 
 static int compare_addresses(const void *a, const void *b)
 {
-    const struct count *x = a;
-    const struct count *y = b;
+    const struct tern_origin *x = a;
+    const struct tern_origin *y = b;
     return memcmp(&x->address, &y->address, sizeof x->address);
 }
 
@@ -108,10 +115,10 @@ static void *find_or_make(void **tree, const void *like, size_t size, comparison
     return made;
 }
 
-static struct count *count_of(const struct tern_admission *admission,
-                              const struct tern_address *address)
+static struct tern_origin *origin_of(const struct tern_admission *admission,
+                                     const struct tern_address *address)
 {
-    const struct count like = {.address = *address};
+    const struct tern_origin like = {.address = *address};
     return find(&admission->addresses, &like, compare_addresses);
 }
 
@@ -121,39 +128,57 @@ static bool is_zero(const struct tern_address *address)
     return memcmp(address, &zero, sizeof zero) == 0;
 }
 
-static bool has_share(const struct tern_admission *admission, const struct tern_address *address)
-{
-    const struct count *count = count_of(admission, address);
-    return count != NULL && count->open >= admission->per_address;
-}
-
 // False: memory is short.
-static bool count_address(struct tern_admission *admission, const struct tern_address *address)
+static bool count_in(struct tern_admission *admission, struct tern_place *place)
 {
-    if (is_zero(address)) {
+    if (is_zero(&place->address)) {
         return true;
     }
-    const struct count like = {.address = *address};
-    struct count *count =
+    const struct tern_origin like = {.address = place->address};
+    struct tern_origin *origin =
         find_or_make(&admission->addresses, &like, sizeof like, compare_addresses);
-    if (count != NULL) {
-        count->open++;
+    if (origin == NULL) {
+        return false;
     }
-    return count != NULL;
+    if (origin->open++ == 0) {
+        TAILQ_INIT(&origin->newcomers);
+        TAILQ_INIT(&origin->strangers);
+    }
+    place->origin = origin;
+    return true;
 }
 
-static void discount_address(struct tern_admission *admission, const struct tern_address *address)
+static void count_out(struct tern_admission *admission, struct tern_place *place)
 {
-    struct count *count = count_of(admission, address);
-    if (count != NULL && --count->open == 0) {
-        (void)tdelete(count, &admission->addresses, compare_addresses);
-        free(count);
+    struct tern_origin *origin = place->origin;
+    place->origin = NULL;
+    if (origin != NULL && --origin->open == 0) {
+        (void)tdelete(origin, &admission->addresses, compare_addresses);
+        free(origin);
     }
 }
 
-static void discount_client(struct tern_admission *admission, struct client *client)
+static struct client *client_of(struct tern_admission *admission, uint64_t id)
 {
-    if (--client->open == 0) {
+    return find(&admission->clients, &(struct client){.id = id}, compare_ids);
+}
+
+// NULL: memory is short, or id is 0.
+static struct client *make_client(struct tern_admission *admission, uint64_t id)
+{
+    const struct client like = {.id = id};
+    struct client *client =
+        id != 0 ? find_or_make(&admission->clients, &like, sizeof like, compare_ids) : NULL;
+    if (client != NULL && client->open + client->arriving == 0) {
+        TAILQ_INIT(&client->places);
+        TAILQ_INIT(&client->arrivals);
+    }
+    return client;
+}
+
+static void drop_unused(struct tern_admission *admission, struct client *client)
+{
+    if (client->open + client->arriving == 0) {
         (void)tdelete(client, &admission->clients, compare_ids);
         free(client);
     }
@@ -161,23 +186,40 @@ static void discount_client(struct tern_admission *admission, struct client *cli
 
 // --- Places
 
-// Off the list that its state has it on.
+static struct tern_places *list_at(struct tern_origin *origin, const struct tern_place *place)
+{
+    return place->is_newcomer ? &origin->newcomers : &origin->strangers;
+}
+
+// Takes it off the lists that its state has it on.
 static void unlist(struct tern_admission *admission, struct tern_place *place)
 {
     struct client *client = NULL;
     switch (place->state) {
     case TERN_PLACE_STRANGER:
         TAILQ_REMOVE(&admission->strangers, place, link);
+        if (place->origin != NULL) {
+            TAILQ_REMOVE(list_at(place->origin, place), place, of_address);
+            place->origin->newcomer_count -= place->is_newcomer;
+        }
         break;
     case TERN_PLACE_DISPLACED:
         TAILQ_REMOVE(&place->group->displaced, place, link);
         admission->leaving--;
         break;
+    case TERN_PLACE_RECOGNISED:
+        client = client_of(admission, place->client);
+        TAILQ_REMOVE(&client->arrivals, place, link);
+        client->arriving--;
+        drop_unused(admission, client);
+        place->client = 0;
+        break;
     case TERN_PLACE_KNOWN:
-        client = find(&admission->clients, &(struct client){.id = place->client}, compare_ids);
+        client = client_of(admission, place->client);
         if (client != NULL) {
             TAILQ_REMOVE(&client->places, place, link);
-            discount_client(admission, client);
+            client->open--;
+            drop_unused(admission, client);
         }
         break;
     case TERN_PLACE_BUSY:
@@ -189,21 +231,27 @@ static void set_stranger(struct tern_admission *admission, struct tern_place *pl
 {
     place->state = TERN_PLACE_STRANGER;
     TAILQ_INSERT_TAIL(&admission->strangers, place, link);
+    if (place->origin != NULL) {
+        TAILQ_INSERT_TAIL(list_at(place->origin, place), place, of_address);
+        place->origin->newcomer_count += place->is_newcomer;
+    }
 }
 
 static void displace(struct tern_admission *admission, struct tern_place *place)
 {
     unlist(admission, place);
+    count_out(admission, place);
     place->state = TERN_PLACE_DISPLACED;
     TAILQ_INSERT_TAIL(&place->group->displaced, place, link);
     admission->leaving++;
     place->group->wake(place->group->ctx);
 }
 
-// Also while it waits to be ended: then it is spared.
+// True also while it waits to be ended: then it is spared.
 static bool is_strangers(const struct tern_place *place)
 {
     return place->state == TERN_PLACE_STRANGER || place->state == TERN_PLACE_BUSY ||
+           place->state == TERN_PLACE_RECOGNISED ||
            (place->state == TERN_PLACE_DISPLACED && place->client == 0);
 }
 
@@ -218,35 +266,98 @@ static bool make_room(struct tern_admission *admission)
     return true;
 }
 
+// Connections that only come, which costs their peer nothing, displace each other alone where they hold half of the
+// share. NULL = none.
+static struct tern_place *first_to_go(const struct tern_admission *admission,
+                                      const struct tern_origin *origin)
+{
+    struct tern_place *newcomer = TAILQ_FIRST(&origin->newcomers);
+    struct tern_place *stranger = TAILQ_FIRST(&origin->strangers);
+    const bool are_many = origin->newcomer_count > admission->per_address / 2;
+    return stranger == NULL || (are_many && newcomer != NULL) ? newcomer : stranger;
+}
+
+// Displaces the address's own strangers, so that nobody can hold all places of a network's address against the
+// other devices in it. False: its share is taken by requests that are being handled.
+static bool make_room_at(struct tern_admission *admission, const struct tern_address *address)
+{
+    const struct tern_origin *origin = origin_of(admission, address);
+    while (origin != NULL && origin->open >= admission->per_address) {
+        struct tern_place *place = first_to_go(admission, origin);
+        if (place == NULL) {
+            return false;
+        }
+        displace(admission, place); // frees an origin that has no other
+        origin = origin_of(admission, address);
+    }
+    return true;
+}
+
 static bool enter(struct tern_admission *admission, struct tern_place *place)
 {
-    if (has_share(admission, &place->address) || !make_room(admission) ||
-        !count_address(admission, &place->address)) {
+    if (!make_room_at(admission, &place->address) || !make_room(admission) ||
+        !count_in(admission, place)) {
         return false;
     }
     admission->open++;
+    place->is_newcomer = true;
     set_stranger(admission, place);
     return true;
+}
+
+// place: a stranger.
+static bool move(struct tern_admission *admission, struct tern_place *place,
+                 const struct tern_address *address)
+{
+    unlist(admission, place);
+    count_out(admission, place);
+    place->address = *address;
+    const bool moves = make_room_at(admission, address) && count_in(admission, place);
+    set_stranger(admission, place);
+    return moves;
 }
 
 static void know(struct tern_admission *admission, struct tern_place *place, uint64_t id)
 {
     unlist(admission, place);
-    const struct client like = {.id = id};
-    struct client *client =
-        id != 0 ? find_or_make(&admission->clients, &like, sizeof like, compare_ids) : NULL;
+    count_out(admission, place);
+    struct client *client = make_client(admission, id);
     place->state = TERN_PLACE_KNOWN;
     place->client = client != NULL ? id : 0;
     if (client == NULL) {
         return;
     }
-    if (client->open == 0) {
-        TAILQ_INIT(&client->places);
-    }
     client->open++;
     TAILQ_INSERT_TAIL(&client->places, place, link);
     if (client->open > admission->per_client) {
         displace(admission, TAILQ_FIRST(&client->places));
+    }
+}
+
+static void recognise(struct tern_admission *admission, struct tern_place *place, uint64_t id)
+{
+    struct client *client = make_client(admission, id);
+    if (client == NULL) {
+        return;
+    }
+    unlist(admission, place);
+    count_out(admission, place);
+    place->state = TERN_PLACE_RECOGNISED;
+    place->client = id;
+    client->arriving++;
+    TAILQ_INSERT_TAIL(&client->arrivals, place, link);
+    if (client->arriving > admission->per_client) {
+        displace(admission, TAILQ_FIRST(&client->arrivals));
+    }
+}
+
+// Counts it for its address again, beyond the share if need be: it is inside.
+static void lose_name(struct tern_admission *admission, struct tern_place *place)
+{
+    unlist(admission, place);
+    if (place->origin == NULL) {
+        const bool ignored = count_in(admission, place); // where memory is short it is not counted
+        (void)ignored;
     }
 }
 
@@ -266,11 +377,8 @@ bool tern_admission_move(struct tern_admission *admission, struct tern_place *pl
                          const struct tern_address *address)
 {
     pthread_mutex_lock(&admission->lock);
-    const bool moves = !has_share(admission, address) && count_address(admission, address);
-    if (moves) {
-        discount_address(admission, &place->address);
-        place->address = *address;
-    }
+    const bool moves = place->state == TERN_PLACE_STRANGER &&
+                       move(admission, place, address); // or it is displaced
     pthread_mutex_unlock(&admission->lock);
     return moves;
 }
@@ -279,7 +387,7 @@ void tern_admission_leave(struct tern_admission *admission, struct tern_place *p
 {
     pthread_mutex_lock(&admission->lock);
     unlist(admission, place);
-    discount_address(admission, &place->address);
+    count_out(admission, place);
     admission->open--;
     pthread_mutex_unlock(&admission->lock);
 }
@@ -289,6 +397,7 @@ void tern_admission_touch(struct tern_admission *admission, struct tern_place *p
     pthread_mutex_lock(&admission->lock);
     if (place->state == TERN_PLACE_STRANGER || place->state == TERN_PLACE_BUSY) {
         unlist(admission, place);
+        place->is_newcomer = false;
         set_stranger(admission, place);
     }
     pthread_mutex_unlock(&admission->lock);
@@ -298,8 +407,28 @@ void tern_admission_busy(struct tern_admission *admission, struct tern_place *pl
 {
     pthread_mutex_lock(&admission->lock);
     if (is_strangers(place)) {
-        unlist(admission, place);
+        lose_name(admission, place);
         place->state = TERN_PLACE_BUSY;
+    }
+    pthread_mutex_unlock(&admission->lock);
+}
+
+void tern_admission_recognise(struct tern_admission *admission, struct tern_place *place,
+                              uint64_t client)
+{
+    pthread_mutex_lock(&admission->lock);
+    if (place->state == TERN_PLACE_STRANGER) {
+        recognise(admission, place, client);
+    }
+    pthread_mutex_unlock(&admission->lock);
+}
+
+void tern_admission_doubt(struct tern_admission *admission, struct tern_place *place)
+{
+    pthread_mutex_lock(&admission->lock);
+    if (place->state == TERN_PLACE_RECOGNISED) {
+        lose_name(admission, place);
+        set_stranger(admission, place);
     }
     pthread_mutex_unlock(&admission->lock);
 }

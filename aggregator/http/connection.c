@@ -35,11 +35,13 @@ static enum step handshake_done(struct tern_connection *connection)
     } else {
         counters->handshakes_full++;
     }
-    tern_connection_end_handshake(connection, false);
+    tern_connection_finish_handshake(connection);
     tern_connection_meter_handshake(&connection->metering, &connection->stream);
     const uint64_t client = tern_stream_client(&connection->stream);
     if (client != 0) {
-        tern_admission_know(connection->group->shared->admission, &connection->place, client);
+        tern_connection_know(connection, client);
+    } else if (!tern_tls_resumed(connection->stream.tls)) {
+        tern_admission_doubt(connection->group->shared->admission, &connection->place);
     }
     return tern_connection_next_request(connection);
 }

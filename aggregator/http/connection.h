@@ -6,6 +6,7 @@
 #include "http/admission.h"
 #include "http/exchange.h"
 #include "http/handshakes.h"
+#include "http/known_tickets.h"
 #include "http/networks.h"
 #include "http/request_reader.h"
 #include "http/tls.h"
@@ -37,7 +38,8 @@ struct tern_server_shared {
     uint64_t (*monotonic_ms)(void); // NULL = a loop's own
     uint32_t sweep_ms;
     struct tern_admission *admission;
-    struct tern_ticket_keys *ticket_keys; // NULL = none
+    struct tern_ticket_keys *ticket_keys;     // NULL = none
+    struct tern_known_tickets *known_tickets; // NULL = there are no tickets
     struct tern_body_room *bodies;
     struct tern_uploads *uploads;
     struct tern_server_counters counters;
@@ -61,7 +63,7 @@ struct tern_connection_group {
     struct tern_connection *first;
     struct tern_place_group places;
     struct tern_handshakes *handshakes;                    // under way
-    TAILQ_HEAD(tern_held_back, tern_connection) held_back; // until one of their address may begin
+    TAILQ_HEAD(tern_held_back, tern_connection) held_back; // until one of their turns is free
     void (*on_gone)(struct tern_connection_group *group);  // one has left the list
     uint8_t read_buffer[TERN_TLS_RECORD_MAX];
     uint8_t write_buffer[TERN_TLS_RECORD_MAX];

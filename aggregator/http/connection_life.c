@@ -1,5 +1,7 @@
 // What every step may do to its connection: watch its socket, change its state, end it.
+#include "http/client_hello.h"
 #include "http/connection_steps.h"
+#include "util/bytes.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,19 +55,58 @@ void tern_connection_begin_reading(struct tern_connection *connection)
 
 // --- Turns of handshakes
 
-static bool takes_turn(struct tern_connection *connection)
+// Peeks at the ClientHello, where it has arrived in full.
+static void recognise(struct tern_connection *connection)
+{
+    const struct tern_server_shared *shared = connection->group->shared;
+    uint8_t hello[TERN_CLIENT_HELLO_MAX];
+    if (shared->known_tickets == NULL || connection->recognised != 0) {
+        return;
+    }
+    const size_t len = tern_stream_peek(&connection->stream, hello, sizeof hello);
+    connection->recognised = tern_known_tickets_client(shared->known_tickets, hello, len);
+    if (connection->recognised != 0) {
+        tern_admission_recognise(shared->admission, &connection->place, connection->recognised);
+    }
+}
+
+// A client's turns, under an address that no peer has: of IPv6 eight bytes count, and IPv4 is mapped.
+static struct tern_address turns_of_client(uint64_t client)
+{
+    struct tern_address address = {{0}};
+    tern_put_le64(address.bytes, client);
+    address.bytes[8] = 1;
+    return address;
+}
+
+static bool takes_turn_of(struct tern_connection *connection, const struct tern_address *turn)
 {
     struct tern_connection_group *group = connection->group;
-    return tern_handshakes_begin(group->handshakes, &connection->place.address,
-                                 tern_connection_now(group));
+    connection->turn = *turn;
+    return tern_handshakes_begin(group->handshakes, turn, tern_connection_now(group));
+}
+
+// A known client has turns of its own, which no stranger of the same address can take all of.
+static bool takes_turn(struct tern_connection *connection)
+{
+    recognise(connection);
+    if (connection->recognised != 0) {
+        const struct tern_address own = turns_of_client(connection->recognised);
+        if (takes_turn_of(connection, &own)) {
+            return true;
+        }
+    }
+    return takes_turn_of(connection, &connection->place.address);
 }
 
 static void begin(struct tern_connection *connection)
 {
+    tern_admission_touch(connection->group->shared->admission, &connection->place);
     tern_connection_set_state(connection, STATE_HANDSHAKE, connection->group->limits.handshake_ms);
     tern_connection_watch(connection, UV_READABLE);
 }
 
+// The newest waits the shortest: in a flood the oldest are the next to be displaced.
 enum step tern_connection_begin_handshake(struct tern_connection *connection)
 {
     struct tern_connection_group *group = connection->group;
@@ -75,7 +116,7 @@ enum step tern_connection_begin_handshake(struct tern_connection *connection)
     }
     tern_connection_set_state(connection, STATE_HELD_BACK, group->limits.handshake_ms);
     tern_connection_watch(connection, UV_DISCONNECT);
-    TAILQ_INSERT_TAIL(&group->held_back, connection, held_back);
+    TAILQ_INSERT_HEAD(&group->held_back, connection, held_back);
     group->shared->counters.handshakes_held_back++;
     return STEP_WAIT;
 }
@@ -87,14 +128,12 @@ static void let_begin(struct tern_connection *connection)
     begin(connection);
 }
 
-void tern_connection_end_handshake(struct tern_connection *connection, bool failed)
+void tern_connection_finish_handshake(struct tern_connection *connection)
 {
     struct tern_connection_group *group = connection->group;
-    tern_handshakes_end(group->handshakes, &connection->place.address, failed,
-                        tern_connection_now(group));
+    tern_handshakes_succeed(group->handshakes, &connection->turn, tern_connection_now(group));
     struct tern_connection *next = TAILQ_FIRST(&group->held_back);
-    while (next != NULL && memcmp(&next->place.address, &connection->place.address,
-                                  sizeof next->place.address) != 0) {
+    while (next != NULL && memcmp(&next->turn, &connection->turn, sizeof next->turn) != 0) {
         next = TAILQ_NEXT(next, held_back);
     }
     if (next != NULL && takes_turn(next)) {
@@ -114,14 +153,23 @@ void tern_connection_hold_back_less(struct tern_connection_group *group)
     }
 }
 
-// What of a handshake is left behind by a connection that ends within it.
+// A handshake that ends without an answer of ours has cost nothing, and gives its turn back.
 static void leave_handshake(struct tern_connection *connection)
 {
-    if (connection->state == STATE_HANDSHAKE) {
-        const bool cost_us = tern_stream_progress(&connection->stream) > 0; // we have answered
-        tern_connection_end_handshake(connection, cost_us);
+    if (connection->state == STATE_HANDSHAKE && tern_stream_progress(&connection->stream) == 0) {
+        tern_connection_finish_handshake(connection);
     } else if (connection->state == STATE_HELD_BACK) {
         TAILQ_REMOVE(&connection->group->held_back, connection, held_back);
+    }
+}
+
+void tern_connection_know(struct tern_connection *connection, uint64_t client)
+{
+    const struct tern_server_shared *shared = connection->group->shared;
+    const uint64_t ticket = tern_stream_ticket(&connection->stream);
+    tern_admission_know(shared->admission, &connection->place, client);
+    if (ticket != 0 && client != 0) {
+        tern_known_tickets_note(shared->known_tickets, ticket, client);
     }
 }
 

@@ -21,8 +21,7 @@ static int admit(void *ctx, const struct tern_http_request *request, uint64_t co
                            ? handler->on_headers(handler->ctx, request, content_length, permit)
                            : 0;
     if (permit->known) {
-        tern_admission_know(connection->group->shared->admission, &connection->place,
-                            permit->client);
+        tern_connection_know(connection, permit->client);
     }
     return status;
 }

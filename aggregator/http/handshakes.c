@@ -1,5 +1,5 @@
-// A tree of the addresses that have handshakes under way, or failed ones that still count. Peers
-// choose the addresses: a balanced tree has no worst case for them to aim at.
+// A tree of the addresses that have taken turns. Peers choose the addresses: a balanced tree has no worst case for
+// them to aim at.
 #include "http/handshakes.h"
 #include <search.h>
 #include <stdlib.h>
@@ -12,8 +12,7 @@
 struct peer {
     struct tern_address address; // first: what the tree compares
     LIST_ENTRY(peer) link;
-    uint32_t under_way;
-    uint64_t debt; // of failed ones, as of at_ms
+    uint64_t debt; // turns taken, as of at_ms
     uint64_t at_ms;
 };
 
@@ -99,20 +98,21 @@ bool tern_handshakes_begin(struct tern_handshakes *handshakes, const struct tern
         return false;
     }
     drain(handshakes, peer, now_ms);
-    const uint64_t taken = peer->under_way * HANDSHAKE + peer->debt;
-    const bool begins = taken + HANDSHAKE <= handshakes->per_address * HANDSHAKE;
-    peer->under_way += begins ? 1 : 0;
+    const bool begins = peer->debt + HANDSHAKE <= handshakes->per_address * HANDSHAKE;
+    peer->debt += begins ? HANDSHAKE : 0;
     return begins;
 }
 
-void tern_handshakes_end(struct tern_handshakes *handshakes, const struct tern_address *address,
-                         bool failed, uint64_t now_ms)
+void tern_handshakes_succeed(struct tern_handshakes *handshakes, const struct tern_address *address,
+                             uint64_t now_ms)
 {
     struct peer *peer = find(handshakes, address);
+    if (peer == NULL) { // time has freed its turn
+        return;
+    }
     drain(handshakes, peer, now_ms);
-    peer->under_way--;
-    peer->debt += failed ? HANDSHAKE : 0;
-    if (peer->under_way == 0 && peer->debt == 0) {
+    peer->debt -= peer->debt < HANDSHAKE ? peer->debt : HANDSHAKE;
+    if (peer->debt == 0) {
         forget(handshakes, peer);
     }
 }
@@ -123,7 +123,7 @@ void tern_handshakes_sweep(struct tern_handshakes *handshakes, uint64_t now_ms)
     while (peer != NULL) {
         struct peer *next = LIST_NEXT(peer, link);
         drain(handshakes, peer, now_ms);
-        if (peer->under_way == 0 && peer->debt == 0) {
+        if (peer->debt == 0) {
             forget(handshakes, peer);
         }
         peer = next;

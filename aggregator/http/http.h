@@ -21,7 +21,9 @@ struct tern_http_limits {
     // connection which has never shown who it is (tern_http_permit.known) and has been without a
     // whole request the longest; it is refused where there is none.
     uint32_t connections;
-    uint32_t connections_per_address; // (256)
+    // Of one address, of those that have not shown who they are (256): the next takes the place of that one which has
+    // been without a whole request the longest.
+    uint32_t connections_per_address;
     // Of one client (8), once it has shown who it is: the next takes the place of its oldest.
     uint32_t connections_per_client;
     uint32_t header_bytes; // of one request (4096)
@@ -34,9 +36,9 @@ struct tern_http_limits {
     uint32_t unfinished;    // bodies that are kept after their connection broke (1000),
     uint32_t unfinished_ms; // for so long (86400000) while others do not need their room
     uint32_t handshake_ms;  // for the TLS handshake, and before it for its first byte (10000)
-    // TLS handshakes of one address under way on one loop (8); others of it wait for their turn, for
-    // handshake_ms at most. One that fails keeps its place until as many could have failed in
-    // a second.
+    // TLS handshakes that one address begins at once on one loop (8); others of it wait for their turn, for
+    // handshake_ms at most. One that succeeds gives its turn to the next; of those that fail or stall as many turns
+    // are free again each second. A client whose ticket is recognised has turns of its own.
     uint32_t handshakes_per_address;
     uint32_t request_ms; // from its first byte to its last (60000), and on top
     uint32_t min_rate;   // of its body in bytes per second: what came extends it (500)

@@ -78,6 +78,11 @@ static enum tern_result open_shared(struct tern_http_server *server,
     if (config->files.certificate == NULL || config->ticket_keys == NULL) {
         return TERN_OK;
     }
+    shared->known_tickets = tern_known_tickets_new();
+    if (shared->known_tickets == NULL) {
+        snprintf(why, 256, "memory is short");
+        return TERN_ERR_NO_MEMORY;
+    }
     return tern_ticket_keys_open(config->ticket_keys, (uint64_t)time(NULL), &shared->ticket_keys,
                                  why);
 }
@@ -324,6 +329,7 @@ void tern_http_stop(struct tern_http_server *server, uint32_t grace_ms)
     free(server->loops);
     tern_ticket_keys_close(server->shared.ticket_keys);
     tern_admission_free(server->shared.admission);
+    tern_known_tickets_free(server->shared.known_tickets);
     tern_uploads_free(server->shared.uploads);
     tern_body_room_release(server->shared.bodies);
     pthread_mutex_destroy(&server->shared.limits_lock);

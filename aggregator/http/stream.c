@@ -66,6 +66,17 @@ uint64_t tern_stream_client(const struct tern_stream *stream)
     return stream->tls != NULL ? tern_tls_client(stream->tls) : 0;
 }
 
+uint64_t tern_stream_ticket(const struct tern_stream *stream)
+{
+    return stream->tls != NULL ? tern_tls_ticket(stream->tls) : 0;
+}
+
+size_t tern_stream_peek(const struct tern_stream *stream, uint8_t *dst, size_t size)
+{
+    const ssize_t len = recv(stream->fd, dst, size, MSG_PEEK | MSG_DONTWAIT);
+    return len > 0 ? (size_t)len : 0;
+}
+
 const char *tern_stream_certificate(const struct tern_stream *stream)
 {
     return stream->tls != NULL ? tern_tls_certificate(stream->tls) : "";

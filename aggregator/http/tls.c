@@ -1,5 +1,6 @@
 #include "http/tls.h"
 #include "hosted/mbedtls_versions.h"
+#include "http/known_tickets.h"
 #include "http/x509.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
@@ -48,6 +49,7 @@ struct tern_tls_session {
     mbedtls_ssl_context ssl;
     int fd;
     bool resumed;
+    uint64_t ticket; // its tag; 0 = none
     struct owner owner;
     struct tern_client_certificate certificate;
     const char *refusal; // NULL = the client's certificate is not why the handshake failed
@@ -401,6 +403,7 @@ static int write_ticket(void *ctx, const mbedtls_ssl_session *session, unsigned 
         tern_ticket_seal(context->ticket_keys, now_ms() / 1000, plain, plain_len, start);
     mbedtls_platform_zeroize(plain, sizeof plain);
     *len = plain_len + TERN_TICKET_OVERHEAD;
+    context->current->ticket = tern_ticket_tag(start, *len);
     *lifetime = TERN_TICKET_LIFETIME_S;
     return result == TERN_OK ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
@@ -445,6 +448,7 @@ static int parse_ticket(void *ctx, mbedtls_ssl_session *session, unsigned char *
         return MBEDTLS_ERR_SSL_INVALID_MAC;
     }
     int result = take_ticket(context, plain, len - TERN_TICKET_OVERHEAD, session);
+    context->current->ticket = result == 0 ? tern_ticket_tag(ticket, len) : 0;
     mbedtls_platform_zeroize(plain, sizeof plain);
     return result;
 }
@@ -687,6 +691,11 @@ const char *tern_tls_refusal(const struct tern_tls_session *session)
 uint64_t tern_tls_client(const struct tern_tls_session *session)
 {
     return session->owner.client;
+}
+
+uint64_t tern_tls_ticket(const struct tern_tls_session *session)
+{
+    return session->ticket;
 }
 
 bool tern_tls_resumed(const struct tern_tls_session *session)

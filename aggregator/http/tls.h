@@ -62,6 +62,9 @@ bool tern_tls_resumed(const struct tern_tls_session *session);
 // is from; 0 = none.
 uint64_t tern_tls_client(const struct tern_tls_session *session);
 
+// After the handshake: what stands for the ticket that it began with or was given (known_tickets.h); 0 = none.
+uint64_t tern_tls_ticket(const struct tern_tls_session *session);
+
 // After the handshake: the common name of the certificate that the client has shown, in it or in the one
 // that the ticket is from; "" = none. The session's own.
 const char *tern_tls_certificate(const struct tern_tls_session *session);

@@ -57,7 +57,9 @@ static void test_both_limits_hold(void **state)
     begin(5, 2, 8);
     assert_true(enter(0, 1, &places[0]));
     assert_true(enter(0, 1, &places[1]));
-    assert_false(enter(0, 1, &places[2]));
+    tern_admission_busy(admission, &places[0]);
+    tern_admission_busy(admission, &places[1]);
+    assert_false(enter(0, 1, &places[2])); // its share is being served
     assert_true(enter(0, 2, &places[2]));
     assert_true(tern_admission_enter(admission, &groups[0], &nobody, &places[3]));
     assert_true(tern_admission_enter(admission, &groups[0], &nobody, &places[4]));
@@ -67,11 +69,9 @@ static void test_both_limits_hold(void **state)
     assert_false(enter(0, 2, &places[5])); // nobody here is a stranger
     assert_int_equal(tern_admission_open(admission), 5);
     tern_admission_leave(admission, &places[3]);
-    assert_false(enter(0, 1, &places[5]));
-    tern_admission_leave(admission, &places[0]);
-    assert_true(enter(0, 1, &places[5]));
+    assert_true(enter(0, 1, &places[5])); // what is known counts for no address
     assert_null(displaced(0));
-    for (int i = 1; i < PLACES; i++) {
+    for (int i = 0; i < PLACES; i++) {
         if (i != 3) {
             tern_admission_leave(admission, &places[i]);
         }
@@ -127,6 +127,117 @@ static void test_who_asks_or_is_known_is_spared(void **state)
     for (int i = 0; i < 3; i++) {
         tern_admission_leave(admission, &places[i]);
     }
+    tern_admission_free(admission);
+}
+
+// Whoever holds all places of an address gives up the longest idle of them to the next of it, also where a proxy names
+// the address.
+static void test_an_address_gives_up_its_own_idlest(void **state)
+{
+    (void)state;
+    begin(100, 2, 8);
+    assert_true(enter(1, 1, &places[0]));
+    assert_true(enter(0, 1, &places[1]));
+    assert_true(enter(0, 2, &places[2])); // another's, which is idle longer than what follows
+    tern_admission_touch(admission, &places[1]);
+    tern_admission_touch(admission, &places[0]);
+    assert_true(enter(0, 1, &places[3]));
+    assert_ptr_equal(displaced(0), &places[1]);
+    assert_null(displaced(1));
+    tern_admission_leave(admission, &places[1]);
+    assert_true(tern_admission_enter(admission, &groups[0], &nobody, &places[1]));
+    const struct tern_address address = address_of(1);
+    assert_true(tern_admission_move(admission, &places[1], &address));
+    assert_ptr_equal(displaced(1), &places[0]);
+    assert_null(displaced(0));
+    tern_admission_know(admission, &places[3], 7);
+    assert_true(
+        enter(0, 1, &places[4])); // a known client leaves its place at the address to others
+    tern_admission_busy(admission, &places[1]);
+    assert_true(enter(0, 1, &places[5]));
+    assert_ptr_equal(displaced(0), &places[4]);
+    for (int i = 0; i < PLACES; i++) {
+        tern_admission_leave(admission, &places[i]);
+    }
+    assert_int_equal(tern_admission_open(admission), 0);
+    tern_admission_free(admission);
+}
+
+// Who only connects, again and again, does not displace one that shakes hands; and newcomers that are few displace the
+// idle, not each other.
+static void test_newcomers_displace_each_other_where_they_are_many(void **state)
+{
+    (void)state;
+    begin(100, 4, 8);
+    for (int i = 0; i < 4; i++) {
+        assert_true(enter(0, 1, &places[i]));
+        tern_admission_touch(admission, &places[i]);
+    }
+    assert_true(enter(0, 1, &places[4]));
+    assert_true(enter(0, 1, &places[5]));
+    assert_ptr_equal(displaced(0), &places[0]);
+    tern_admission_leave(admission, &places[0]);
+    assert_ptr_equal(displaced(0), &places[1]);
+    tern_admission_leave(admission, &places[1]);
+    tern_admission_touch(admission, &places[5]); // an honest one
+    assert_true(enter(0, 1, &places[0]));
+    assert_ptr_equal(displaced(0), &places[2]);
+    tern_admission_leave(admission, &places[2]);
+    assert_true(enter(0, 1, &places[1])); // now two have come to stay, and two shake hands
+    assert_ptr_equal(displaced(0), &places[3]);
+    tern_admission_leave(admission, &places[3]);
+    struct tern_place *silent[] = {&places[4], &places[0], &places[1]};
+    struct tern_place *next = &places[2];
+    for (int i = 0; i < 20; i++) {
+        assert_true(enter(0, 1, next));
+        assert_ptr_equal(displaced(0), silent[0]);
+        tern_admission_leave(admission, silent[0]);
+        struct tern_place *gone = silent[0];
+        silent[0] = silent[1];
+        silent[1] = silent[2];
+        silent[2] = next;
+        next = gone;
+    }
+    tern_admission_leave(admission, &places[5]);
+    for (int i = 0; i < 3; i++) {
+        tern_admission_leave(admission, silent[i]);
+    }
+    assert_int_equal(tern_admission_open(admission), 0);
+    tern_admission_free(admission);
+}
+
+static void test_one_with_a_known_ticket_is_not_displaced_for_strangers(void **state)
+{
+    (void)state;
+    begin(3, 1, 2);
+    assert_true(enter(0, 1, &places[0]));
+    tern_admission_recognise(admission, &places[0], 7);
+    assert_true(enter(0, 1, &places[1]));
+    tern_admission_touch(admission, &places[0]); // its handshake is over
+    assert_true(enter(0, 1, &places[2]));
+    assert_ptr_equal(displaced(0), &places[1]);
+    tern_admission_leave(admission, &places[1]);
+    tern_admission_recognise(admission, &places[2], 7);
+    assert_true(enter(0, 1, &places[1]));
+    tern_admission_recognise(admission, &places[1],
+                             7); // more than a client may have: its ticket is no secret
+    assert_ptr_equal(displaced(0), &places[0]);
+    tern_admission_leave(admission, &places[0]);
+    tern_admission_doubt(admission, &places[2]); // its ticket did not hold
+    tern_admission_doubt(admission, &places[1]);
+    assert_true(enter(0, 1, &places[0]));
+    assert_ptr_equal(displaced(0), &places[2]);
+    tern_admission_leave(admission, &places[2]);
+    assert_ptr_equal(displaced(0), &places[1]); // the address has one place, after all
+    tern_admission_leave(admission, &places[1]);
+    tern_admission_recognise(admission, &places[0], 7);
+    tern_admission_busy(admission, &places[0]); // it asks without a token
+    tern_admission_touch(admission, &places[0]);
+    assert_true(enter(0, 1, &places[1]));
+    assert_ptr_equal(displaced(0), &places[0]);
+    tern_admission_leave(admission, &places[0]);
+    tern_admission_leave(admission, &places[1]);
+    assert_int_equal(tern_admission_open(admission), 0);
     tern_admission_free(admission);
 }
 
@@ -308,6 +419,9 @@ int main(void)
         cmocka_unit_test(test_both_limits_hold),
         cmocka_unit_test(test_the_idlest_stranger_goes_whichever_loop_it_is_on),
         cmocka_unit_test(test_who_asks_or_is_known_is_spared),
+        cmocka_unit_test(test_an_address_gives_up_its_own_idlest),
+        cmocka_unit_test(test_newcomers_displace_each_other_where_they_are_many),
+        cmocka_unit_test(test_one_with_a_known_ticket_is_not_displaced_for_strangers),
         cmocka_unit_test(test_a_client_has_its_share),
         cmocka_unit_test(test_a_flood_of_newcomers_does_not_shut_others_out),
         cmocka_unit_test(test_one_address_does_not_shut_others_out),

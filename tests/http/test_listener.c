@@ -431,9 +431,9 @@ static void test_connections_per_address_are_limited(void **state)
     for (int i = 0; i < 25; i++) {
         clients[i] = connected();
     }
-    // All are judged before the first one leaves.
+    // All have come before the first one leaves.
     struct tern_http_counters counters = {0};
-    while (counters.connections_refused < before.connections_refused + 5) {
+    while (counters.connections_displaced < before.connections_displaced + 5) {
         tern_http_counters(fixture.server, &counters);
         sleep_ms(5);
     }

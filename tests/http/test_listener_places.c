@@ -127,21 +127,27 @@ static void test_a_request_under_way_is_answered(void **state)
     fixture_stop(&fixture);
 }
 
-// An address that has all that is its own displaces nobody.
-static void test_an_address_displaces_nobody_beyond_its_share(void **state)
+// An address that has its share gives up a stranger of its own, and keeps its known clients.
+static void test_an_address_with_its_share_displaces_its_own(void **state)
 {
     (void)state;
-    begin((struct tern_http_limits){.connections = 2, .connections_per_address = 2});
+    begin((struct tern_http_limits){.connections = 10, .connections_per_address = 2});
     struct client one = open_and_ask(ANONYMOUS, 200);
     struct client two = open_and_ask(ANONYMOUS, 200);
-    struct client third = open_client();
-    assert_true(client_sees_end(&third, 5000));
-    assert_int_equal(client_ask(&one, ANONYMOUS, NULL), 200);
-    assert_int_equal(client_ask(&two, ANONYMOUS, NULL), 200);
-    assert_int_equal(fixture_counters(&fixture).connections_refused, 1);
-    client_close(&one);
-    client_close(&two);
-    client_close(&third);
+    struct client known = open_and_ask(WITH_TOKEN, 200);
+    assert_true(client_sees_end(&one, 5000));
+    struct client third =
+        open_and_ask(ANONYMOUS, 200); // in the place that the known client does not need
+    struct client fourth = open_and_ask(ANONYMOUS, 200);
+    assert_true(client_sees_end(&two, 5000));
+    assert_int_equal(client_ask(&third, ANONYMOUS, NULL), 200);
+    assert_int_equal(client_ask(&known, ANONYMOUS, NULL), 200);
+    assert_int_equal(fixture_counters(&fixture).connections_refused, 0);
+    assert_int_equal(fixture_counters(&fixture).connections_displaced, 2);
+    struct client *all[] = {&one, &two, &known, &third, &fourth};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        client_close(all[i]);
+    }
     fixture_stop(&fixture);
 }
 
@@ -203,7 +209,7 @@ int main(void)
         cmocka_unit_test(test_a_request_under_way_is_answered),
         cmocka_unit_test(test_newcomers_come_in_on_every_loop),
         cmocka_unit_test(test_a_client_keeps_its_newest_connections),
-        cmocka_unit_test(test_an_address_displaces_nobody_beyond_its_share),
+        cmocka_unit_test(test_an_address_with_its_share_displaces_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
