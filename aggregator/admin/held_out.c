@@ -1,6 +1,7 @@
 #include "admin/held_out.h"
 
 #include "admin/rows.h"
+#include "federation/accuracy.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,17 +96,60 @@ static size_t first_of(const struct tern_held_outs *all, uint32_t version)
     return first;
 }
 
+const struct tern_held_out *tern_held_outs_of(const struct tern_held_outs *all, uint32_t version,
+                                              size_t *count)
+{
+    const size_t first = first_of(all, version);
+    size_t end = first;
+    while (end < all->count && all->list[end].version == version) {
+        end++;
+    }
+    *count = end - first;
+    return *count > 0 ? &all->list[first] : NULL;
+}
+
+static void take(struct tern_accuracy *accuracy, const struct tern_held_out *of)
+{
+    if (strcmp(of->name, "loss") == 0) {
+        accuracy->loss = of->spread.weighted;
+        accuracy->num_examples = of->spread.examples;
+    } else if (strcmp(of->name, "accuracy") == 0) {
+        accuracy->accuracy = of->spread.weighted;
+        accuracy->no_accuracy = false;
+    } else if (accuracy->metric_count < TERN_FIGURES_METRICS) {
+        struct tern_figure *figure = &accuracy->metrics[accuracy->metric_count++];
+        snprintf(figure->name, sizeof figure->name, "%s", of->name);
+        figure->value = of->spread.weighted;
+        figure->num_examples = of->spread.examples;
+    }
+}
+
+bool tern_held_outs_accuracy(const struct tern_held_outs *all, uint32_t version,
+                             struct tern_accuracy *accuracy)
+{
+    size_t count;
+    const struct tern_held_out *of = tern_held_outs_of(all, version, &count);
+    *accuracy = (struct tern_accuracy){
+        .version = version, .model = TERN_EVALUATED_GLOBAL, .no_accuracy = true};
+    for (size_t i = 0; i < count; i++) {
+        accuracy->model = of[i].model == TERN_EVALUATED_REPLICA ? of[i].model : accuracy->model;
+        take(accuracy, &of[i]);
+    }
+    return accuracy->num_examples > 0;
+}
+
 void tern_held_outs_json(cJSON *row, const struct tern_held_outs *all, uint32_t version)
 {
-    const struct tern_held_out *last = NULL;
-    for (size_t i = first_of(all, version); i < all->count && all->list[i].version == version;
-         i++) {
-        last = &all->list[i];
-        add_one(row, last);
+    size_t count;
+    const struct tern_held_out *of = tern_held_outs_of(all, version, &count);
+    const struct tern_held_out *most = of; // that which most of the clients reported
+    for (size_t i = 0; i < count; i++) {
+        most = of[i].spread.clients > most->spread.clients ? &of[i] : most;
+        add_one(row, &of[i]);
     }
-    if (last != NULL) {
-        tern_json_u64(row, "held_out_clients", last->spread.clients);
-        cJSON_AddStringToObject(row, "held_out_model", tern_evaluated_name(last->model));
+    if (most != NULL) {
+        tern_json_u64(row, "held_out_clients", most->spread.clients);
+        cJSON_AddStringToObject(row, "held_out_model", tern_evaluated_name(most->model));
     }
 }
 

@@ -26,6 +26,15 @@ TERN_MUST_USE enum tern_result tern_held_outs_load(struct tern_db *db, uint32_t 
                                                    uint32_t last, struct tern_held_outs *all);
 void tern_held_outs_free(struct tern_held_outs *all);
 
+// The figures of a version as one, weighted by examples, as evaluators' are. False: no client reported any.
+struct tern_accuracy;
+bool tern_held_outs_accuracy(const struct tern_held_outs *all, uint32_t version,
+                             struct tern_accuracy *accuracy);
+
+// The figures of a version, `count` of them; NULL: none.
+const struct tern_held_out *tern_held_outs_of(const struct tern_held_outs *all, uint32_t version,
+                                              size_t *count);
+
 // Adds the figures of the version that a round trained from, each as held_out_NAME, the mean weighted by
 // examples, held_out_NAME_mean, _deviation, _worst and _worst_client; held_out_clients and held_out_model.
 void tern_held_outs_json(cJSON *row, const struct tern_held_outs *all, uint32_t version);

@@ -3,12 +3,15 @@
 #define TERN_CLI_DOCTOR_H
 
 #include "cli/state.h"
+#include "cli/waiting.h"
 #include "hosted/findings.h"
 
 struct tern_doctor {
     const struct tern_cli *cli;
     const struct tern_aggregator_settings *settings;
     uint64_t now_ms;
+    struct tern_status status;   // of the store; zeros where it cannot be read
+    struct tern_waiting waiting; // likewise
     struct tern_findings findings;
 };
 

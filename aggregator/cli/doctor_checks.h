@@ -8,9 +8,10 @@
 // or looking at it as this user would do harm.
 bool tern_doctor_state(struct tern_doctor *doctor);
 void tern_doctor_certificate(struct tern_doctor *doctor);
-// Whether a service runs, and what the system lets it have (doctor_service.c).
-void tern_doctor_service(struct tern_doctor *doctor);
-// The database, and whom the round waits for (doctor_database.c).
+// The database, and whom the round waits for (doctor_database.c). Fills doctor->status and doctor->waiting.
 void tern_doctor_database(struct tern_doctor *doctor);
+// Whether a service runs where one is needed, and what the system lets it have (doctor_service.c). After the
+// database.
+void tern_doctor_service(struct tern_doctor *doctor);
 
 #endif

@@ -145,17 +145,17 @@ static enum tern_result say_copied(struct tern_doctor *doctor, struct tern_db *d
 
 static enum tern_result look(struct tern_doctor *doctor, struct tern_db *db)
 {
-    struct tern_status status;
-    static struct tern_waiting waiting;
+    struct tern_status *status = &doctor->status;
+    struct tern_waiting *waiting = &doctor->waiting;
     uint64_t free_bytes = 0;
     TERN_TRY(tern_db_quick_check(db));
-    TERN_TRY(tern_status_load(db, doctor->now_ms, &status));
+    TERN_TRY(tern_status_load(db, doctor->now_ms, status));
     TERN_TRY(tern_db_free_bytes(db, &free_bytes));
     TERN_TRY(say_copied(doctor, db));
-    TERN_TRY(tern_cli_waiting_load(doctor->cli, db, &status, doctor->now_ms, &waiting));
-    check_size(doctor, &status.counts, free_bytes);
-    check_clock(doctor, &status);
-    say_waiting(doctor, &waiting);
+    TERN_TRY(tern_cli_waiting_load(doctor->cli, db, status, doctor->now_ms, waiting));
+    check_size(doctor, &status->counts, free_bytes);
+    check_clock(doctor, status);
+    say_waiting(doctor, waiting);
     return say_nodes(doctor, db);
 }
 

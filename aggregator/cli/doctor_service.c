@@ -84,27 +84,37 @@ static uint64_t file_limit(long process)
 
 static void check_files(struct tern_doctor *doctor, long process)
 {
-    const uint64_t needed = tern_cli_files_needed(doctor->settings);
+    const uint64_t clients = doctor->status.counts.clients;
+    const uint64_t needed = tern_cli_files_needed(doctor->settings, clients);
     const uint64_t limit = file_limit(process);
     const char *whose = process != 0 ? "the service" : "a service that is started from here";
     if (limit < needed) {
         tern_findings_say(
             &doctor->findings, TERN_HEALTH_WARNING, LIMITS,
             "raise LimitNOFILE of the unit or ulimit -Hn, or lower limits.connections",
-            "%s may have %" PRIu64 " files open, and limits.connections and "
-            "limits.unfinished need %" PRIu64,
-            whose, limit, needed);
+            "%s may have %" PRIu64 " files open, and %" PRIu64 " client%s need%s %" PRIu64, whose,
+            limit, clients, clients == 1 ? "" : "s", clients == 1 ? "s" : "", needed);
     } else {
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, LIMITS, NULL,
-                          "%s may have as many files open as its limits need", whose);
+                          "%s may have as many files open as its clients need", whose);
     }
+}
+
+// Its rounds are done, or its losses have ended it: nothing but a client that comes late needs the service.
+static bool is_over(const struct tern_doctor *doctor)
+{
+    return doctor->waiting.wait == TERN_WAIT_FINISHED || doctor->waiting.wait == TERN_WAIT_ENDED;
 }
 
 void tern_doctor_service(struct tern_doctor *doctor)
 {
     const long process = tern_state_server(doctor->cli);
     const bool gateway = tern_gateway_is_one(doctor->cli);
-    if (!tern_state_is_served(doctor->cli)) {
+    if (!tern_state_is_served(doctor->cli) && is_over(doctor)) {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, SERVICE, NULL,
+                          "the service is not running, and nothing needs it: %s",
+                          doctor->waiting.sentence);
+    } else if (!tern_state_is_served(doctor->cli)) {
         tern_findings_say(
             &doctor->findings, TERN_HEALTH_PROBLEM, SERVICE,
             gateway ? "`tern-aggregator relay`; why it ended is in its log"

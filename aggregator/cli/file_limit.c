@@ -5,22 +5,35 @@
 
 // The database, listeners, loops, key files and the log.
 #define OTHER_FILES 64u
+// Connections that a client has open: its own, and one that broke and is not closed yet.
+#define OF_CLIENT 2u
+// Of strangers, newcomers and operators.
+#define OTHER_CONNECTIONS 200u
 
-// A connection is a socket, and a file while a long body comes in on it.
-uint64_t tern_cli_files_needed(const struct tern_aggregator_settings *settings)
+static uint64_t least_of(uint64_t a, uint64_t b)
 {
-    return 2 * (uint64_t)settings->limits_connections + settings->limits_unfinished + OTHER_FILES;
+    return a < b ? a : b;
 }
 
-void tern_cli_raise_file_limit(const struct tern_cli *cli)
+// A connection is a socket, and a file while a long body comes in on it.
+uint64_t tern_cli_files_needed(const struct tern_aggregator_settings *settings, uint64_t clients)
 {
-    const uint64_t needed = tern_cli_files_needed(tern_state_settings(cli));
+    const uint64_t connections =
+        least_of(settings->limits_connections, OF_CLIENT * clients + OTHER_CONNECTIONS);
+    return 2 * connections + least_of(settings->limits_unfinished, clients) + OTHER_FILES;
+}
+
+void tern_cli_raise_file_limit(const struct tern_cli *cli, uint64_t clients)
+{
+    const struct tern_aggregator_settings *settings = tern_state_settings(cli);
+    const uint64_t needed = tern_cli_files_needed(settings, clients);
+    const uint64_t allowed = tern_cli_files_needed(settings, settings->limits_connections);
     struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= needed) {
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= allowed) {
         return;
     }
     struct rlimit raised = files;
-    raised.rlim_cur = files.rlim_max < needed ? files.rlim_max : (rlim_t)needed;
+    raised.rlim_cur = (rlim_t)least_of(files.rlim_max, allowed);
     if (setrlimit(RLIMIT_NOFILE, &raised) == 0) {
         files = raised;
     }

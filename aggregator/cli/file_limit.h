@@ -4,11 +4,11 @@
 
 #include "cli/state.h"
 
-// Files that a service with these settings may have open at once.
-uint64_t tern_cli_files_needed(const struct tern_aggregator_settings *settings);
+// Files that a service of so many clients has open at once, as far as its limits let it.
+uint64_t tern_cli_files_needed(const struct tern_aggregator_settings *settings, uint64_t clients);
 
-// Raises the soft limit of open files to what the settings may need, as far as the hard limit goes,
-// and logs a warning with what to do where that is not enough. Before the listener starts.
-void tern_cli_raise_file_limit(const struct tern_cli *cli);
+// Raises the soft limit of open files to what the settings allow, as far as the hard limit goes, and logs a
+// warning with what to do where that is too little for the enrolled clients. Before the listener starts.
+void tern_cli_raise_file_limit(const struct tern_cli *cli, uint64_t clients);
 
 #endif

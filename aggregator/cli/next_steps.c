@@ -74,8 +74,9 @@ static void print_serve(const struct tern_cli *cli)
             " %" PRIu32 " clients,\n     and do not end)\n",
             least);
     } else {
-        printf("\n     (rounds begin with %" PRIu32 " client%s: round.min_clients)\n", least,
-               least == 1 ? "" : "s");
+        printf("\n     (rounds begin with %" PRIu32 " client%s: round.min_clients%s)\n", least,
+               least == 1 ? "" : "s",
+               least == 1 ? "; for devices that are to train together, their number" : "");
     }
 }
 
@@ -197,5 +198,11 @@ void tern_next_steps_print(const struct tern_cli *cli, bool client_ini, const ch
     print_verb(cli, "enroll-code");
     printf(")\"\n");
     print_client(cli, "run", client_ini, certificate, data);
+    printf("\n  4. How good the model is, and what it cost:\n     ");
+    print_verb(cli, "status");
     printf("\n");
+    if (!tern_state_settings(cli)->train_evaluate) {
+        printf(
+            "     (figures need train.evaluate = yes, or a client with client.evaluator = yes)\n");
+    }
 }

@@ -1,6 +1,7 @@
 #include "cli/proposal.h"
 
 #include "cli/next_steps.h"
+#include "cli/proposal_settings.h"
 #include "cli/proposal_task.h"
 #include "cli/state.h"
 #include "hosted/csv_choice.h"
@@ -21,8 +22,6 @@
 #define SERVER_INI "aggregator.ini"
 #define CLIENT_INI "client.ini"
 #define SCALING_CSV "scaling.csv"
-
-#define ROUNDS 50 // of the proposal
 
 void tern_proposal_free(struct tern_proposal *proposal)
 {
@@ -262,6 +261,7 @@ int tern_proposal_make(const struct tern_cli *cli, struct tern_proposal *proposa
     TERN_CLI_TRY(choose_columns(cli, proposal));
     TERN_CLI_TRY(compose(cli, proposal));
     TERN_CLI_TRY(check_model(cli, proposal));
+    tern_proposal_settings_choose(cli, proposal);
     return read_back(cli, proposal->source, proposal);
 }
 
@@ -336,6 +336,10 @@ static int write_client(const struct tern_cli *cli, const struct tern_proposal *
                  "server = https://localhost:%s\n"
                  "ca = %.300s\n"
                  "state_dir = tern-client-state\n"
+                 "; Its name in `tern-aggregator clients`. Without one: the host's and six digits, "
+                 "which tell\n"
+                 "; clones of one image apart.\n"
+                 "; name = pump-17\n"
                  "\n"
                  "[data]\n"
                  "source = %s\n",
@@ -343,51 +347,6 @@ static int write_client(const struct tern_cli *cli, const struct tern_proposal *
                                   : SCALING_CSV " goes beside it: all clients scale by it.",
                  tern_next_steps_port(cli, port), certificate, proposal->source);
     return write_new(cli, CLIENT_INI, text, (size_t)len);
-}
-
-#define STATISTICS_MAX 400
-
-// Whose statistics make a scaling that is for all time is decided before the first round.
-static const char *statistics_of(const struct tern_cli *cli, const struct tern_proposal *proposal,
-                                 char text[STATISTICS_MAX])
-{
-    if (proposal->shares) {
-        snprintf(text, STATISTICS_MAX,
-                 "\n"
-                 "[statistics]\n"
-                 "; Clients agree on one scaling before the first round, and keep it: of the "
-                 "statistics of so many\n"
-                 "; (0: of as many as rounds begin with). That of one client fits its data alone.\n"
-                 "columns = clients\n"
-                 "min_clients = %" PRIu32 "\n",
-                 tern_state_settings(cli)->statistics_min_clients);
-    }
-    return proposal->shares ? text : "";
-}
-
-static int write_server(const struct tern_cli *cli, const struct tern_proposal *proposal)
-{
-    char text[4096];
-    char statistics[STATISTICS_MAX];
-    const struct tern_aggregator_settings *settings = tern_state_settings(cli);
-    const int len = snprintf(
-        text, sizeof text,
-        "; Proposed by tern-aggregator init --data %.300s.\n"
-        "; Every other setting: tern-aggregator --settings\n"
-        "[federation]\n"
-        "state = %s\n"
-        "model = %s\n"
-        "\n"
-        "[round]\n"
-        "; Rounds begin with the first client, so that one device shows whether all works. A model "
-        "of\n"
-        "; one client is that client's alone: raise this before others' data is at stake.\n"
-        "min_clients = 1\n"
-        "rounds = %d\n"
-        "%s%s",
-        proposal->data, settings->federation_state, tern_cli_option(cli, "model", proposal->model),
-        ROUNDS, tern_proposal_training(proposal), statistics_of(cli, proposal, statistics));
-    return write_new(cli, SERVER_INI, text, (size_t)len);
 }
 
 void tern_proposal_take_back(const struct tern_proposal *proposal)
@@ -399,13 +358,6 @@ void tern_proposal_take_back(const struct tern_proposal *proposal)
     if (proposal->writes_server) {
         (void)unlink(SERVER_INI);
     }
-}
-
-// The settings' file that was written is what every later verb reads.
-static int take_settings(struct tern_cli *cli)
-{
-    cli->config = SERVER_INI;
-    return tern_cli_load_settings(cli);
 }
 
 struct written {
@@ -443,11 +395,8 @@ static int write_all(struct tern_cli *cli, struct tern_proposal *proposal)
     TERN_CLI_TRY(proposal->shares ? TERN_EXIT_OK : write_scaling(cli, proposal));
     TERN_CLI_TRY(write_client(cli, proposal));
     TERN_CLI_TRY(read_client(cli, proposal));
-    if (!proposal->writes_server) {
-        return TERN_EXIT_OK;
-    }
-    TERN_CLI_TRY(write_server(cli, proposal));
-    return take_settings(cli);
+    return proposal->writes_server ? tern_proposal_settings_write(cli, proposal, SERVER_INI)
+                                   : TERN_EXIT_OK;
 }
 
 int tern_proposal_write(struct tern_cli *cli, struct tern_proposal *proposal)
@@ -483,6 +432,10 @@ void tern_proposal_print(const struct tern_proposal *proposal)
            : proposal->shares       ? SERVER_INI " and "
                                     : SERVER_INI ", ",
            CLIENT_INI, proposal->shares ? "" : " and " SCALING_CSV);
+    if (!proposal->writes_server) {
+        printf("The file of --config stays as it is. Proposed for this table:\n");
+        tern_proposal_settings_print(proposal);
+    }
 }
 
 void tern_proposal_json(cJSON *object, const struct tern_proposal *proposal)

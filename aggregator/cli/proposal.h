@@ -17,6 +17,14 @@ enum tern_proposal_task {
     TERN_TASK_ANOMALY, // every row's values again; the label's column, if any, says which are anomalies
 };
 
+// A setting of the aggregator that is proposed.
+struct tern_proposed_setting {
+    char assignment[400]; // "section.key=value"
+    const char *why;      // static, the comment in front of it; NULL: none
+};
+
+#define TERN_PROPOSAL_SETTINGS_MAX 12
+
 struct tern_proposal {
     enum tern_proposal_task task;
     bool decided;                         // by the sample, and not by --task
@@ -30,6 +38,8 @@ struct tern_proposal {
     uint32_t class_count;
     uint64_t rows;
     struct tern_csv_profile profile;
+    struct tern_proposed_setting settings[TERN_PROPOSAL_SETTINGS_MAX]; // none where a file has them
+    size_t setting_count;
     bool shares;        // statistics.columns = clients: they scale, and no scaling.csv is written
     bool writes_server; // the settings come from no file: aggregator.ini is written, too
 };

@@ -11,7 +11,7 @@
 
 // Small: bytes follow the number of weights.
 #define HIDDEN 32
-#define NARROW 3 // so many features to a value of an autoencoder's middle
+#define MIDDLE_MAX 16 // of an autoencoder: half its features, and its narrowest layer
 
 static const char *const names[] = {"classification", "regression", "anomaly"};
 
@@ -207,7 +207,8 @@ int tern_proposal_choose_task(const struct tern_cli *cli, struct tern_proposal *
 void tern_proposal_choose_model(struct tern_proposal *proposal)
 {
     const uint32_t features = proposal->features;
-    const uint32_t middle = features / NARROW > 0 ? features / NARROW : 1;
+    const uint32_t half = (features + 1) / 2;
+    const uint32_t middle = half < MIDDLE_MAX ? half : MIDDLE_MAX;
     char *model = proposal->model;
     const size_t size = sizeof proposal->model;
     if (proposal->task == TERN_TASK_ANOMALY) {
@@ -219,19 +220,6 @@ void tern_proposal_choose_model(struct tern_proposal *proposal)
         snprintf(model, size, "mlp:%" PRIu32 "-%d-%" PRIu32, features, HIDDEN,
                  proposal->class_count);
     }
-}
-
-const char *tern_proposal_training(const struct tern_proposal *proposal)
-{
-    return proposal->task == TERN_TASK_CLASSIFICATION
-               ? ""
-               : "\n"
-                 "[train]\n"
-                 "; Below the default: a squared error pulls the harder the further off a row is, "
-                 "so "
-                 "that a few\n"
-                 "; far off can make training diverge.\n"
-                 "learning_rate = 0.02\n";
 }
 
 bool tern_proposal_suits(const struct tern_proposal *proposal, const struct tern_model *model)

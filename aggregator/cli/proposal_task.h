@@ -16,9 +16,6 @@ int tern_proposal_choose_task(const struct tern_cli *cli, struct tern_proposal *
 // A model for the features: one small hidden layer, or two and a narrow one between.
 void tern_proposal_choose_model(struct tern_proposal *proposal);
 
-// The settings of [train] that the task needs beside the defaults; "": none.
-const char *tern_proposal_training(const struct tern_proposal *proposal);
-
 // Whether a built-in model that takes the features learns the task.
 bool tern_proposal_suits(const struct tern_proposal *proposal, const struct tern_model *model);
 

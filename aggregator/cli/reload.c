@@ -134,6 +134,7 @@ static void log_settings(const struct tern_aggregator_settings *settings,
 static enum tern_result take(struct tern_cli *cli, const struct tern_cli_running *running,
                              char why[512])
 {
+    struct tern_service_facts facts;
     static struct tern_cli_serving serving;
     struct tern_cli_tls_files files;
     memset(&serving, 0, sizeof serving);
@@ -148,7 +149,8 @@ static enum tern_result take(struct tern_cli *cli, const struct tern_cli_running
     TERN_TRY(tern_service_accepts(running->service, &serving.service, why));
     tern_cli_tls_files(cli, tern_state_settings(cli), &files);
     TERN_TRY(tern_http_renew(running->server, &files.names, why));
-    tern_cli_raise_file_limit(cli);
+    tern_service_facts(running->service, &facts);
+    tern_cli_raise_file_limit(cli, facts.federation.clients);
     tern_http_limit(running->server, &serving.limits);
     tern_service_configure(running->service, &serving.service);
     if (running->check != NULL) {

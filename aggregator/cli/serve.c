@@ -406,6 +406,7 @@ static void announce(const struct serving *serving)
 
 static int start_all(struct serving *serving)
 {
+    struct tern_service_facts facts;
     const struct tern_aggregator_settings *s = serving->settings;
     TERN_CLI_TRY(tern_cli_read_serving(serving->cli, &serving->made));
     tern_cli_take_logging(&serving->made.logging);
@@ -414,7 +415,8 @@ static int start_all(struct serving *serving)
         return TERN_EXIT_OK;
     }
     TERN_CLI_TRY(start_service(serving));
-    tern_cli_raise_file_limit(serving->cli);
+    tern_service_facts(serving->service, &facts);
+    tern_cli_raise_file_limit(serving->cli, facts.federation.clients);
     TERN_CLI_TRY(serving->made.service.follows ? TERN_EXIT_OK : start_check(serving));
     TERN_CLI_TRY(start_listener(serving));
     TERN_CLI_TRY(start_admin(serving));

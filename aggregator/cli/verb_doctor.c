@@ -26,16 +26,18 @@ static void check_settings(struct tern_doctor *doctor, struct tern_cli *cli)
 
 int tern_cli_doctor(struct tern_cli *cli)
 {
-    struct tern_doctor doctor = {.cli = cli,
-                                 .settings = tern_state_settings(cli),
-                                 .now_ms = tern_now_ms(),
-                                 .findings = {.list = cli->json ? cJSON_CreateArray() : NULL}};
+    static struct tern_doctor doctor;
+    doctor = (struct tern_doctor){.cli = cli,
+                                  .settings = tern_state_settings(cli),
+                                  .now_ms = tern_now_ms(),
+                                  .waiting = {.wait = TERN_WAIT_COUNT},
+                                  .findings = {.list = cli->json ? cJSON_CreateArray() : NULL}};
     check_settings(&doctor, cli);
     const bool can_look = tern_doctor_state(&doctor);
     tern_doctor_certificate(&doctor);
     if (can_look) {
+        tern_doctor_database(&doctor); // first: what a service needs follows from it
         tern_doctor_service(&doctor);
-        tern_doctor_database(&doctor);
     }
     return tern_doctor_conclude(&doctor);
 }

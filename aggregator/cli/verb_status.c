@@ -1,5 +1,6 @@
 #include "cli/figures.h"
 #include "cli/gateway.h"
+#include "cli/quality.h"
 #include "cli/shared_settings.h"
 #include "cli/standby.h"
 #include "cli/state.h"
@@ -19,6 +20,7 @@ struct status {
     struct tern_status store;
     uint32_t values; // of the model
     struct tern_figures figures;
+    struct tern_quality quality;
     uint64_t now_ms;
     struct tern_waiting waiting;
     struct tern_unreported unreported;
@@ -50,7 +52,9 @@ static enum tern_result load(const struct tern_cli *cli, struct tern_db *db, str
                          federation->manifest_len, federation->model_hash) == TERN_OK) {
         status->values = model.count;
     }
-    return tern_figures_load(db, &status->figures);
+    TERN_TRY(tern_figures_load(db, &status->figures));
+    return tern_quality_load(db, federation->model_spec, status->store.version.version,
+                             &status->figures.newest, &status->quality);
 }
 
 static void load_certificate(const struct tern_cli *cli, struct status *status)
@@ -64,39 +68,55 @@ static void load_certificate(const struct tern_cli *cli, struct status *status)
 
 static const struct tern_accuracy *newest_accuracy(const struct status *status)
 {
-    return status->figures.newest.num_examples == 0 ? NULL : &status->figures.newest;
+    return status->quality.newest.num_examples == 0 ? NULL : &status->quality.newest;
 }
 
 // --- For people
 
+// " of 4 clients that train"; "" where evaluators reported.
+static const char *whose(const struct status *status, char text[TERN_TEXT])
+{
+    const uint32_t clients = status->quality.clients;
+    text[0] = '\0';
+    if (clients > 0) {
+        snprintf(text, TERN_TEXT, " of %" PRIu32 " client%s", clients,
+                 clients == 1 ? " that trains" : "s that train");
+    }
+    return text;
+}
+
 // Of a model that tells no classes.
-static void print_metrics(const struct tern_accuracy *newest, const char *of)
+static void print_metrics(const struct tern_accuracy *newest, const char *of, const char *whose)
 {
     printf("Evaluated   ");
     for (uint32_t i = 0; i < newest->metric_count; i++) {
         printf("%s %.4g, ", newest->metrics[i].name, newest->metrics[i].value);
     }
-    printf("loss %.4f\n            %s (%" PRIu64 " held-out examples)\n", newest->loss, of,
-           newest->num_examples);
+    printf("loss %.4f\n            %s (%" PRIu64 " held-out examples%s)\n", newest->loss, of,
+           newest->num_examples, whose);
 }
 
 static void print_accuracy(const struct status *status)
 {
     const struct tern_accuracy *newest = newest_accuracy(status);
     if (newest == NULL) {
-        printf("%s   not known: no evaluator has reported\n",
+        printf("%s   not known: no evaluator has reported, and no client that trains "
+               "(train.evaluate)\n",
                tern_model_spec_loss(status->federation.model_spec) == TERN_LOSS_CROSS_ENTROPY
                    ? "Accuracy "
                    : "Evaluated");
         return;
     }
     char of[TERN_ACCURACY_OF_MAX];
+    char clients[TERN_TEXT];
     if (newest->no_accuracy) {
-        print_metrics(newest, tern_accuracy_of(newest, of));
-        return;
+        print_metrics(newest, tern_accuracy_of(newest, of), whose(status, clients));
+    } else {
+        printf("Accuracy    %.4f, %s (%" PRIu64 " held-out examples%s, loss %.4f)\n",
+               newest->accuracy, tern_accuracy_of(newest, of), newest->num_examples,
+               whose(status, clients), newest->loss);
     }
-    printf("Accuracy    %.4f, %s (%" PRIu64 " held-out examples, loss %.4f)\n", newest->accuracy,
-           tern_accuracy_of(newest, of), newest->num_examples, newest->loss);
+    tern_quality_print(&status->quality, status->waiting.wait == TERN_WAIT_FINISHED);
 }
 
 static void print_bytes(const struct status *status)
@@ -305,6 +325,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     if (newest != NULL) {
         tern_json_u64(object, "accuracy_version", newest->version);
     }
+    tern_quality_json(object, &status->quality);
     tern_json_status(object, &status->store);
     tern_cli_waiting_json(object, &status->waiting);
     tern_unreported_json(object, &status->unreported);

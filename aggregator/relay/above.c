@@ -19,10 +19,8 @@ static const char *name_of(struct tern_relay *relay)
     if (relay->config.name[0] != '\0') {
         return relay->config.name;
     }
-    if (gethostname(relay->host, sizeof relay->host - 1) != 0) {
-        relay->host[0] = '\0';
-    }
-    return relay->host;
+    tern_device_name("", relay->config.folder, relay->device);
+    return relay->device;
 }
 
 static bool builds_spec(void *ctx, const char *spec, const uint8_t *hash)

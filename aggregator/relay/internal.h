@@ -3,6 +3,7 @@
 #define TERN_RELAY_INTERNAL_H
 
 #include "client.h"
+#include "hosted/device_name.h"
 #include "posix/file_store.h"
 #include "posix/partial_file.h"
 #include "posix/transport.h"
@@ -87,7 +88,7 @@ uint64_t tern_relay_link_silent(struct tern_relay *relay, const struct tern_clie
 
 struct tern_relay {
     struct tern_relay_config config;
-    char host[64];
+    char device[TERN_DEVICE_NAME_MAX];
     char session_file[4096];
     struct tern_file_store *store;
     struct tern_partial_file *partial;

@@ -108,7 +108,7 @@ enum tern_result tern_client_data_open_new(const struct tern_client_settings *se
 
 bool tern_client_data_holds_out(const struct tern_client_settings *settings)
 {
-    static const char *const kinds[] = {"csv", "npz", "npy"};
+    static const char *const kinds[] = {"csv", "npz", "npy", "digits", "sensors", "audio"};
     const char *source = settings->data_source;
     const size_t len = strcspn(source, ",:");
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

@@ -27,8 +27,8 @@ TERN_MUST_USE enum tern_result
 tern_client_data_open_new(const struct tern_client_settings *settings, const char *place,
                           struct tern_data *data, char why[CLIENT_DATA_WHY_MAX]);
 
-// Whether data.source is one file of this client's own, of which a share is held out of training (the
-// option test): then it is there to evaluate on without another file, or memory for one.
+// Whether data.source has examples to evaluate on without another file: a share of one file of this client's own, or
+// some that are drawn on the spot (the option test).
 bool tern_client_data_holds_out(const struct tern_client_settings *settings);
 
 #endif

@@ -37,10 +37,8 @@ static const char *name_of(struct session *session)
     if (session->settings->name[0] != '\0') {
         return session->settings->name;
     }
-    if (gethostname(session->host, sizeof session->host - 1) != 0) {
-        session->host[0] = '\0';
-    }
-    return session->host;
+    tern_device_name(session->settings->root, session->settings->state_dir, session->device);
+    return session->device;
 }
 
 // A pause stops a command that trains; then the listener is told.

@@ -8,6 +8,7 @@
 #include "cli/training_trouble.h"
 #include "client.h"
 #include "data/source.h"
+#include "hosted/device_name.h"
 #include "posix/conditions.h"
 #include "posix/file_store.h"
 #include "posix/partial_file.h"
@@ -46,7 +47,7 @@ struct session {
     float *anchor;
     uint8_t *blob;
     float *local;
-    char host[64];
+    char device[TERN_DEVICE_NAME_MAX];
     char why[SESSION_WHY_MAX]; // after an error: what is wrong and what to do
 };
 

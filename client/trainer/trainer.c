@@ -280,6 +280,59 @@ static void add_macro_f1(const struct tern_builtin_trainer *trainer,
         (struct tern_metric){.name = "f1_macro", .value = (float)(sum / (double)classes)};
     result->metric_count = 1;
 }
+
+static void add_metric(struct tern_evaluate_result *result, const char *name, size_t len,
+                       double value)
+{
+    struct tern_metric *metric = &result->metrics[result->metric_count++];
+    memset(metric, 0, sizeof *metric);
+    memcpy(metric->name, name, len);
+    metric->value = (float)value;
+}
+
+// Writes "recall_" and the class. Returns the length.
+static size_t name_recall(uint32_t class, char name[TERN_METRIC_NAME_MAX])
+{
+    size_t len = sizeof "recall_" - 1;
+    uint32_t unit = 1;
+    memcpy(name, "recall_", len);
+    while (class / unit >= 10) {
+        unit *= 10;
+    }
+    for (; unit > 0; unit /= 10) {
+        name[len++] = (char)('0' + class / unit % 10);
+    }
+    return len;
+}
+
+static double recall_of(const struct tern_told *class)
+{
+    return (double)class->right / (double)class->labelled;
+}
+
+// The share of the largest class, which a model that always names it gets right, and the recall of the worst
+// class, among those of TERN_RECALL_EXAMPLES and more: of fewer, one example decides.
+static void add_extremes(const struct tern_builtin_trainer *trainer,
+                         struct tern_evaluate_result *result)
+{
+    const struct tern_told *told = trainer->told;
+    const uint32_t none = trainer->network.class_count;
+    uint32_t largest = 0;
+    uint32_t worst = none;
+    char name[TERN_METRIC_NAME_MAX];
+    for (uint32_t i = 0; i < none; i++) {
+        largest = told[i].labelled > told[largest].labelled ? i : largest;
+        if (told[i].labelled >= TERN_RECALL_EXAMPLES &&
+            (worst == none || recall_of(&told[i]) < recall_of(&told[worst]))) {
+            worst = i;
+        }
+    }
+    add_metric(result, "largest", 7, (double)told[largest].labelled / trainer->test.count);
+    if (worst != none) {
+        const size_t len = name_recall(worst, name);
+        add_metric(result, name, len, recall_of(&told[worst]));
+    }
+}
 #else
 static void begin_counting(struct tern_builtin_trainer *trainer)
 {
@@ -293,6 +346,13 @@ static void count_answers(struct tern_builtin_trainer *trainer, uint32_t count)
 }
 
 static void add_macro_f1(const struct tern_builtin_trainer *trainer,
+                         struct tern_evaluate_result *result)
+{
+    (void)trainer;
+    (void)result;
+}
+
+static void add_extremes(const struct tern_builtin_trainer *trainer,
                          struct tern_evaluate_result *result)
 {
     (void)trainer;
@@ -331,6 +391,7 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
         .accuracy = (float)right / (float)trainer->test.count,
     };
     add_macro_f1(trainer, result);
+    add_extremes(trainer, result);
     return TERN_OK;
 }
 

@@ -35,6 +35,9 @@ struct tern_builtin_config {
 // there are no labels. Examples of any other class are anomalies that it should find.
 #define TERN_ANOMALY_QUANTILE 0.99f
 
+// Examples that a class must have in an evaluation for its recall to be reported.
+#define TERN_RECALL_EXAMPLES 10u
+
 #if TERN_HELD_OUT
 // How often a class was told, and had to be.
 struct tern_told {
@@ -99,7 +102,9 @@ TERN_MUST_USE enum tern_result tern_builtin_trainer_init(struct tern_builtin_tra
 //             >= 1, momentum 0..<1, learning_rate, weight_decay, prox_mu finite and >= 0.
 //   step      a batch is batch_size examples drawn without replacement from a shuffled epoch, never
 //             more than there are; TERN_ERR_STATE without a begin, or after the last step.
-//   evaluate  may be called between steps. Metrics beside the loss: of classes f1_macro; of one number r2,
+//   evaluate  may be called between steps. Metrics beside the loss: of classes f1_macro, largest, the share of the
+//             largest class, and recall_N, the share of its examples that the worst class N has right (of those with
+//             TERN_RECALL_EXAMPLES); of one number r2,
 //             mae and mse, in the units of the targets as they came; of an autoencoder auc and f1, where
 //             there are examples of both kinds, threshold (see anomaly_quantile) and flagged, the share
 //             of examples above it. Its loss is that of the normal examples, where there are any.

@@ -396,3 +396,22 @@ enum tern_result tern_settings_set(const struct tern_settings *settings, void *v
     }
     return assign(setting, values, text, why);
 }
+
+const struct tern_setting *tern_settings_named(const struct tern_settings *settings,
+                                               const char *assignment)
+{
+    char copy[LINE_MAX_BYTES];
+    const char *section;
+    const char *key;
+    const char *text;
+    size_t matches = 0;
+    if (strlen(assignment) >= sizeof copy) {
+        return NULL;
+    }
+    memcpy(copy, assignment, strlen(assignment) + 1);
+    if (!split_assignment(copy, &section, &key, &text)) {
+        return NULL;
+    }
+    const struct tern_setting *setting = find(settings, section, key, &matches);
+    return matches == 1 ? setting : NULL;
+}

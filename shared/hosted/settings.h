@@ -131,6 +131,10 @@ TERN_MUST_USE enum tern_result tern_settings_load_stream(const struct tern_setti
 TERN_MUST_USE enum tern_result tern_settings_set(const struct tern_settings *settings, void *values,
                                                  const char *assignment, char why[512]);
 
+// The setting that a "section.key=value" names, as tern_settings_set() finds it. NULL: none, or a foreign section's.
+const struct tern_setting *tern_settings_named(const struct tern_settings *settings,
+                                               const char *assignment);
+
 // The value of `setting` in *values, as it reads back.
 #define TERN_SETTING_TEXT_MAX 1024
 void tern_setting_format(const struct tern_setting *setting, const void *values,

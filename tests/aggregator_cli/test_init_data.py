@@ -70,13 +70,14 @@ def the_labels_say_what_is_learnt():
             (2.5, ("--task", "classification"), "mlp:2-32-5", "label=state"),
             (3, ("--task", "regression"), "mlp:2-32-1,loss=mse", "target=state"),
             (21, ("--task", "classification"), "mlp:2-32-21", "label=state"),
-            (21, ("--task", "anomaly"), "mlp:3-32-1-32-3,loss=reconstruction", "label=none"),
+            (21, ("--task", "anomaly"), "mlp:3-32-2-32-3,loss=reconstruction", "label=none"),
             (2, ("--task", "anomaly", "--label", "state"), "mlp:2-32-1-32-2,loss=reconstruction", "label=state")):
         folder = Folder(table(rows=90, label=lambda i, values=values: i * 11 % values))
         made = folder.run("init", *OPTIONS, *options, "--json").json
         assert made["model"] == model and f",{key}," in made["data"]["source"], (values, options, made)
         settings = (folder.root / "aggregator.ini").read_text()
-        assert ("learning_rate = 0.02" in settings) == ("loss=" in model), settings
+        rate = "learning_rate = 0.1\n" if "reconstruction" in model else "learning_rate = 0.02\n"
+        assert rate in settings and ("momentum = 0.9" in settings) == ("reconstruction" not in model), settings
         names = [line.split(",")[0] for line in (folder.root / "scaling.csv").read_text().splitlines()[1:]]
         assert names == ['"rpm"', '"flow"'] + ['"state"'] * ("state" in key and "mse" in model or "none" in key), names
 
@@ -111,6 +112,78 @@ def settings_of_ones_own_stay():
     assert folder.written() == ["client.ini", "mine", "mine.ini", "scaling.csv"]
     assert "ca = mine/server.crt\n" in (folder.root / "client.ini").read_text()
     assert "rounds begin with 7 clients" in said and "serve --config mine.ini" in said
+    assert "The file of --config stays as it is" in said and "    round.rounds=60\n" in said, said
+
+
+def settings(folder):
+    """aggregator.ini as section.key = value."""
+    found = {}
+    section = None
+    for line in (folder.root / "aggregator.ini").read_text().splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif "=" in line and not line.startswith(";"):
+            key, value = line.split(" = ", 1)
+            found[f"{section}.{key}"] = value
+    return found
+
+
+def what_was_set_is_written():
+    """Every key of --set and every option: the commands that follow need none of them again."""
+    sets = {"codec.codec": "float32", "round.rounds": "7", "round.min_clients": "3", "train.learning_rate": "0.01",
+            "train.evaluate": "no", "tensors.rules": "fc1*: dense, *: compress", "server.port": "8555",
+            "round.deadline": "90s", "round.cohort": "10", "strategy.name": "fedavg", "limits.replica_bytes": "1Mi"}
+    words = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
+    folder = Folder(table())
+    said = folder.run("init", *OPTIONS, *words, "--set", "error_feedback.policy=keep", "--seed", "9", "--state", "here",
+                      "--set", "learning_rate_final=0.001").text
+    found = settings(folder)
+    for key, value in sets.items():
+        want = {"round.deadline": ("90s", "90000ms", "90000"), "limits.replica_bytes": ("1Mi", "1MiB", "1048576")}.get(key, (value,))
+        assert found[key] in want, (key, found)
+    assert found["federation.seed"] == "9" and found["federation.state"] == "here", found
+    assert found["train.learning_rate_final"] == "0.001", found  # a key that is in one section alone
+    assert "train.momentum" not in found, found  # it is of the proposed rate
+    assert "updates are sent by float32" in said and "--set" not in said, said
+    again = folder.run("schedule", "--config", "aggregator.ini", "--json")
+    assert again.code == 0, again
+
+
+def a_value_that_the_file_cannot_hold_is_refused():
+    """A line of settings has an end; a value that was cut would be another one."""
+    rules = "fc1*: dense, " * 76 + "fc2.weight: compress, *: dense"
+    folder = Folder(table())
+    folder.run("init", *OPTIONS, "--rules", rules, code=USAGE, says="longer than 1023 bytes")
+    assert folder.written() == [], folder.written()
+    folder.run("init", *OPTIONS, "--rules", rules[13 * 2:])
+    assert settings(folder)["tensors.rules"] == rules[13 * 2:]
+
+
+def rounds_follow_from_rows_and_steps():
+    for rows, sets, rounds in ((60, (), 60), (600, (), 141), (5000, (), 200), (600, ("train.local_steps=40",), 71),
+                               (600, ("train.batch_size=16",), 200)):
+        folder = Folder(table(rows=rows))
+        words = [word for one in sets for word in ("--set", one)]
+        made = folder.run("init", *OPTIONS, *words, "--json").json
+        found = settings(folder)
+        assert found["round.rounds"] == str(rounds) and made["spending"]["rounds"] == rounds, (rows, sets, found)
+        assert found["train.schedule"] == "cosine" and found["train.evaluate"] == "yes", found
+        assert found["train.warmup_rounds"] == "10", found
+    folder = Folder(table())
+    folder.run("init", *OPTIONS, "--set", "round.rounds=0")
+    assert "train.schedule" not in settings(folder), "a schedule of a federation without end"
+    folder = Folder(table())
+    folder.run("init", *OPTIONS, "--set", "round.rounds=5")
+    assert settings(folder)["train.warmup_rounds"] == "0", settings(folder)
+
+
+def the_middle_of_an_autoencoder_is_its_narrowest_layer():
+    for features, model in ((1, "mlp:1-32-1-32-1"), (7, "mlp:7-32-4-32-7"), (60, "mlp:60-32-16-32-60"),
+                            (166, "mlp:166-32-16-32-166")):
+        lines = [",".join(f"c{c}" for c in range(features))]
+        lines += [",".join(str((i * (c + 3) + i * i) % 17) for c in range(features)) for i in range(80)]
+        made = Folder("\n".join(lines) + "\n").run("init", *OPTIONS, "--task", "anomaly", "--json").json
+        assert made["model"] == model + ",loss=reconstruction", made["model"]
 
 
 def nothing_is_left_of_what_is_refused():
@@ -219,4 +292,6 @@ main(a_sample_becomes_a_model_and_settings, clients_read_what_was_written, the_l
      groups_and_dropped_columns_are_no_features, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
      files_and_states_that_are_there_stay, clients_that_share_statistics_scale_nothing_themselves,
      statistics_are_not_for_models_that_come_as_files, anomalies_need_no_label, a_port_that_is_chosen_later_is_not_made_up,
-     data_of_the_clients_is_named, what_is_missing_is_counted_and_what_is_no_number_is_refused)
+     data_of_the_clients_is_named, what_is_missing_is_counted_and_what_is_no_number_is_refused, what_was_set_is_written,
+     a_value_that_the_file_cannot_hold_is_refused, rounds_follow_from_rows_and_steps,
+     the_middle_of_an_autoencoder_is_its_narrowest_layer)

@@ -54,20 +54,24 @@ def open_files(aggregator):
 
 
 def test_open_files():
-    """As many files as 100 connections and 1,000 kept bodies need, or a warning."""
+    """As many files as 100 connections need, or a warning; none where the clients there are need no more."""
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, {"federation": {"model": "softmax:8-2"},
                                             "limits": {"connections": 100, "unfinished": 1000}},
                                 prefix=("prlimit", "--nofile=300:4000"))
         log = workspace.path / "aggregator.log"
         aggregator.start()
-        check(1200 <= open_files(aggregator) < 4000, f"{open_files(aggregator)} files")
+        check(open_files(aggregator) == 2 * 100 + 100 + 64, f"{open_files(aggregator)} files")
         check("few-files" not in log.read_text(), "a warning where the hard limit is enough")
         aggregator.kill(signal.SIGTERM)
-        aggregator.prefix = ["prlimit", "--nofile=300:1100"]
+        aggregator.prefix = ["prlimit", "--nofile=200:300"]
         aggregator.start()
-        check(open_files(aggregator) == 1100, f"{open_files(aggregator)} files")
-        line = aggregator.log_line("event=few-files limit=1100 needed=")
+        check("few-files" not in log.read_text(), "a warning where 300 files are enough without a client")
+        aggregator.kill(signal.SIGTERM)
+        aggregator.prefix = ["prlimit", "--nofile=200:250"]
+        aggregator.start()
+        check(open_files(aggregator) == 250, f"{open_files(aggregator)} files")
+        line = aggregator.log_line("event=few-files limit=250 needed=")
         check("level=warn " in line and "LimitNOFILE" in line, line)
 
 

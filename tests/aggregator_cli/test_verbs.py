@@ -162,7 +162,8 @@ def status_says_why_nothing_happens():
     assert now("round.min_clients=3", "round.eligible_within=0ms") == idle + "the next round opens with the next check-in", now()
     assert now("round.min_clients=4") == (
         idle + "waiting for 1 more client that trains: round.min_clients = 4")
-    assert now("round.rounds=2") == idle + "finished: round.rounds = 2 are done"
+    assert now("round.rounds=2") == "finished: round.rounds = 2 are done"  # which needs no service
+    assert "systemctl" not in state.run("status", "--set", "round.rounds=2").text
     assert "none was seen within round.eligible_within = 1.0 s" in now("round.eligible_within=1s")
     with open(state.path / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -87,8 +87,8 @@ def follow(folder, *init):
         return done.stdout
 
     steps = commands(shell(" ".join(["tern-aggregator", "init", *init])))
-    check(len(steps) == 5, f"init printed {steps}")
-    openssl, serve, look, enroll, train = steps
+    check(len(steps) == 6, f"init printed {steps}")
+    openssl, serve, look, enroll, train, status = steps
     port = " --set client.server=https://localhost:$(cat port)"
     return shell(f"""{openssl} 2>openssl.log
 {serve} --set server.port=0 --set server.port_file=port --set admin.address=unix:admin.sock 2>service.log &
@@ -97,7 +97,8 @@ until [ -s port ]; do kill -0 %1; sleep 0.02; done
 {enroll + port}
 {train + port}
 tern-aggregator rounds --json --state tern-state
-kill %1; wait %1""")
+kill %1; wait %1
+{status}""")
 
 
 def waits(workspace):
@@ -133,6 +134,8 @@ def test():
         said = follow(workspace.path, "--data", "pump.csv", "--label", "state", "--set", "round.rounds=15")
         found = losses(said)
         check(len(found) == 15 and found[0] < 2 and found[-1] < 0.3, f"the raw table is not learnt: {said}")
+        check(re.search("Accuracy    0.[89]", said) and "macro F1 0." in said and "of 1 client that trains" in said,
+              f"the printed steps end without an accuracy: {said[-1500:]}")
         check("PROBLEM" not in said, f"check fails: {said}")
     with Workspace() as workspace:
         tells_numbers(workspace.path)

@@ -35,7 +35,7 @@ def run_deployment(text):
                               cwd=workspace.path, env=environment, text=True, timeout=120,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         check(done.returncode == 0, f"the deployment exited {done.returncode}:\n{done.stdout}")
-        for sign in ("Accuracy", "mean of a round", "accepted", "finished: round.rounds = 5 are done"):
+        for sign in ("Accuracy    0.", "macro F1 0.", "mean of a round", "accepted", "finished: round.rounds = 5 are done"):
             check(sign in done.stdout, f"the deployment never shows {sign!r}:\n{done.stdout}")
 
 

@@ -1,0 +1,268 @@
+#include "cli/proposal_settings.h"
+
+#include "cli/state.h"
+#include "hosted/files.h"
+#include "hosted/paragraph.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COLUMNS 100 // of a comment
+
+#define EPOCHS 150
+#define ROUNDS_MIN 60
+#define ROUNDS_MAX 200
+#define WARMUP_ROUNDS_MAX 10
+#define WARMUP_SHARE 6 // of the rounds
+
+static const struct tern_setting *named(const char *assignment)
+{
+    return tern_settings_named(&tern_aggregator_settings_table, assignment);
+}
+
+static const struct tern_proposed_setting *proposed_for(const struct tern_proposal *proposal,
+                                                        const struct tern_setting *setting)
+{
+    for (size_t i = 0; i < proposal->setting_count; i++) {
+        if (named(proposal->settings[i].assignment) == setting) {
+            return &proposal->settings[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_set(const struct tern_cli *cli, const struct tern_setting *setting)
+{
+    for (unsigned i = 0; i < cli->set_count; i++) {
+        if (named(cli->sets[i]) == setting) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// --- What is proposed
+
+// How clients train for a task. Measured on tables of 300 to 20,000 rows (docs/BENCHMARKS.md, "Rounds and rates of
+// init"). Momentum stops the narrow layers of autoencoders from learning; a higher rate does not, where it rises
+// slowly.
+struct training {
+    double learning_rate;
+    double momentum;
+    const char *why;
+};
+
+static struct training training_for(enum tern_proposal_task task)
+{
+    return task == TERN_TASK_ANOMALY
+               ? (struct training){0.1, 0,
+                                   "An autoencoder learns slowly at first: without the warm-up "
+                                   "this rate would silence its narrow layer."}
+               : (struct training){0.02, 0.9,
+                                   "Steps grow tenfold by momentum. Where training diverges (a "
+                                   "target with rows far off), halve the rate."};
+}
+
+uint32_t tern_proposal_rounds(uint64_t rows, uint64_t rows_a_round)
+{
+    const uint64_t rounds = (EPOCHS * rows + rows_a_round - 1) / rows_a_round;
+    return rounds < ROUNDS_MIN ? ROUNDS_MIN : rounds > ROUNDS_MAX ? ROUNDS_MAX : (uint32_t)rounds;
+}
+
+static void propose(struct tern_proposal *proposal, const char *why, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void propose(struct tern_proposal *proposal, const char *why, const char *format, ...)
+{
+    struct tern_proposed_setting *setting = &proposal->settings[proposal->setting_count++];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(setting->assignment, sizeof setting->assignment, format, arguments);
+    va_end(arguments);
+    setting->why = why;
+}
+
+// Whose statistics make a scaling that is for all time is decided before the first round.
+static void propose_statistics(const struct tern_aggregator_settings *settings,
+                               struct tern_proposal *proposal)
+{
+    propose(proposal,
+            "Clients agree on one scaling before the first round, and keep it: of the statistics "
+            "of so many (0: of as many as rounds begin with). That of one client fits its data "
+            "alone.",
+            "statistics.columns=clients");
+    propose(proposal, NULL, "statistics.min_clients=%" PRIu32, settings->statistics_min_clients);
+}
+
+// A rate that was set goes without the proposal's momentum: together they might diverge.
+static void propose_rate(const struct tern_cli *cli, uint32_t rounds,
+                         struct tern_proposal *proposal)
+{
+    const struct training training = training_for(proposal->task);
+    const uint32_t share = rounds / WARMUP_SHARE;
+    if (!is_set(cli, named("train.learning_rate="))) {
+        propose(proposal, training.why, "train.learning_rate=%g", training.learning_rate);
+        if (training.momentum > 0) {
+            propose(proposal, NULL, "train.momentum=%g", training.momentum);
+        }
+    }
+    if (rounds > 0) { // without an end there is none to fall to
+        propose(proposal, "The rate rises at first, and falls to 0 by the last round.",
+                "train.schedule=cosine");
+        propose(proposal, NULL, "train.warmup_rounds=%" PRIu32,
+                share < WARMUP_ROUNDS_MAX ? share : WARMUP_ROUNDS_MAX);
+    }
+}
+
+void tern_proposal_settings_choose(const struct tern_cli *cli, struct tern_proposal *proposal)
+{
+    const struct tern_aggregator_settings *settings = tern_state_settings(cli);
+    const uint64_t rows_a_round =
+        (uint64_t)settings->train_local_steps * settings->train_batch_size;
+    const uint32_t rounds = is_set(cli, named("round.rounds="))
+                                ? settings->round_rounds
+                                : tern_proposal_rounds(proposal->rows, rows_a_round);
+    propose(proposal,
+            "Rounds begin with the first client, so that one device shows whether all works. A "
+            "model of one client is that client's alone: raise this before others' data is at "
+            "stake.",
+            "round.min_clients=1");
+    propose(proposal,
+            "About as many passes over the rows of one client as training needs. After them the "
+            "federation is finished; `status` reports whether the model still improved.",
+            "round.rounds=%" PRIu32, rounds);
+    if (proposal->shares) {
+        propose_statistics(settings, proposal);
+    }
+    propose_rate(cli, rounds, proposal);
+    propose(proposal,
+            "Clients report with each update how good the model is on the held-out rows of their "
+            "data (test in data.source, a fifth): `status` shows it. Costs 30 to 70 bytes an "
+            "update.",
+            "train.evaluate=yes");
+}
+
+// --- Taking it
+
+static int set(const struct tern_cli *cli, const char *assignment)
+{
+    char why[512];
+    return tern_cli_check(
+        cli, tern_settings_set(cli->program->settings, cli->program->values, assignment, why), "%s",
+        why);
+}
+
+// An option of init stands over the setting of that name.
+static int set_option(const struct tern_cli *cli, const char *option, const char *key,
+                      const char *fallback)
+{
+    char assignment[2 * TERN_SETTING_TEXT_MAX]; // what is too long is refused, not cut
+    const char *value = tern_cli_option(cli, option, fallback);
+    if (value == NULL) {
+        return TERN_EXIT_OK;
+    }
+    snprintf(assignment, sizeof assignment, "%s=%s", key, value);
+    return set(cli, assignment);
+}
+
+static int take(const struct tern_cli *cli, const struct tern_proposal *proposal)
+{
+    for (size_t i = 0; i < proposal->setting_count; i++) {
+        const char *assignment = proposal->settings[i].assignment;
+        if (!is_set(cli, named(assignment))) {
+            TERN_CLI_TRY(set(cli, assignment));
+        }
+    }
+    TERN_CLI_TRY(set_option(cli, "model", "federation.model", proposal->model));
+    TERN_CLI_TRY(set_option(cli, "seed", "federation.seed", NULL));
+    return set_option(cli, "rules", "tensors.rules", NULL);
+}
+
+// --- The file
+
+static void print_setting(const struct tern_cli *cli, const struct tern_proposal *proposal,
+                          const struct tern_setting *setting, const char **section, FILE *out)
+{
+    static struct tern_aggregator_settings usual;
+    char text[TERN_SETTING_TEXT_MAX];
+    const void *values = cli->program->values;
+    const bool set = is_set(cli, setting);
+    const struct tern_proposed_setting *proposed = set ? NULL : proposed_for(proposal, setting);
+    tern_settings_defaults(&tern_aggregator_settings_table, &usual);
+    const bool always = strcmp(setting->section, "federation") == 0;
+    if (!set && proposed == NULL && tern_setting_equal(setting, values, &usual) && !always) {
+        return;
+    }
+    if (*section == NULL || strcmp(*section, setting->section) != 0) {
+        fprintf(out, "\n[%s]\n", setting->section);
+        *section = setting->section;
+    }
+    if (proposed != NULL && proposed->why != NULL) {
+        tern_paragraph_print(proposed->why, "; ", "; ", COLUMNS, out);
+    }
+    tern_setting_format(setting, values, text);
+    fprintf(out, "%s = %s\n", setting->key, text);
+}
+
+static void print_file(const struct tern_cli *cli, const struct tern_proposal *proposal, FILE *out)
+{
+    const struct tern_settings *all = &tern_aggregator_settings_table;
+    const char *section = NULL;
+    fprintf(out,
+            "; Proposed by tern-aggregator init --data %.300s.\n"
+            "; Every other setting: tern-aggregator --settings\n",
+            proposal->data);
+    for (size_t i = 0; i < all->count; i++) {
+        print_setting(cli, proposal, &all->table[i], &section, out);
+    }
+}
+
+// The file alone must say what the command line said.
+static int read_back(struct tern_cli *cli, const char *path)
+{
+    static struct tern_aggregator_settings wanted; // --state included
+    const struct tern_settings *all = &tern_aggregator_settings_table;
+    memcpy(&wanted, tern_state_settings(cli), sizeof wanted);
+    cli->config = path;
+    cli->set_count = 0;
+    TERN_CLI_TRY(tern_cli_load_settings(cli));
+    for (size_t i = 0; i < all->count; i++) {
+        if (!tern_setting_equal(&all->table[i], &wanted, tern_state_settings(cli))) {
+            return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                                 "%s reads back with another value of %s.%s than was set. Write "
+                                 "the file yourself and name it with --config",
+                                 path, all->table[i].section, all->table[i].key);
+        }
+    }
+    return TERN_EXIT_OK;
+}
+
+int tern_proposal_settings_write(struct tern_cli *cli, const struct tern_proposal *proposal,
+                                 const char *path)
+{
+    char *text = NULL;
+    size_t len = 0;
+    TERN_CLI_TRY(take(cli, proposal));
+    FILE *out = open_memstream(&text, &len);
+    if (out == NULL) {
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for %s", path);
+    }
+    print_file(cli, proposal, out);
+    enum tern_result result = fclose(out) == 0 ? TERN_OK : TERN_ERR_NO_MEMORY;
+    errno = 0;
+    result = result == TERN_OK ? tern_file_write(path, text, len, 0644) : result;
+    free(text);
+    TERN_CLI_TRY(tern_cli_check(cli, result, "cannot write %s: %s", path, strerror(errno)));
+    return read_back(cli, path);
+}
+
+void tern_proposal_settings_print(const struct tern_proposal *proposal)
+{
+    for (size_t i = 0; i < proposal->setting_count; i++) {
+        printf("    %s\n", proposal->settings[i].assignment);
+    }
+}

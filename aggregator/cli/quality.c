@@ -1,0 +1,308 @@
+#include "cli/quality.h"
+
+#include "admin/held_out.h"
+#include "admin/rows.h"
+#include "tensor/model.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RECALL "recall_"
+
+// A difference of the windows' means below this, or below twice its standard error, is none.
+#define LEAST 0.001
+
+#define NO_BETTER 0.01      // R2, or AUC above 0.5
+#define NO_BETTER_LOSS 0.95 // of an autoencoder: 1 is what the means of scaled columns have
+
+// --- Trend
+
+// What versions were found to be, the last 2 * TERN_QUALITY_WINDOW of them; later ones displace earlier ones.
+struct series {
+    double values[2 * TERN_QUALITY_WINDOW];
+    uint32_t count; // in all
+};
+
+static void add(struct series *series, double value)
+{
+    series->values[series->count++ % (2 * TERN_QUALITY_WINDOW)] = value;
+}
+
+static void window(const struct series *series, uint32_t first, double *mean, double *variance)
+{
+    double sum = 0;
+    double squares = 0;
+    for (uint32_t i = 0; i < TERN_QUALITY_WINDOW; i++) {
+        const double value = series->values[(first + i) % (2 * TERN_QUALITY_WINDOW)];
+        sum += value;
+        squares += value * value;
+    }
+    *mean = sum / TERN_QUALITY_WINDOW;
+    *variance = fmax(0, squares / TERN_QUALITY_WINDOW - *mean * *mean);
+}
+
+// series: more is better.
+static void judge_trend(const struct series *series, struct tern_quality *quality)
+{
+    double before;
+    double now;
+    double spread_before;
+    double spread;
+    if (series->count < 2 * TERN_QUALITY_WINDOW) {
+        return;
+    }
+    window(series, series->count, &before, &spread_before);
+    window(series, series->count + TERN_QUALITY_WINDOW, &now, &spread);
+    const double error = sqrt((spread + spread_before) / TERN_QUALITY_WINDOW);
+    const bool improves = now - before > fmax(LEAST, 2 * error);
+    quality->trend = improves ? TERN_QUALITY_IMPROVES : TERN_QUALITY_STANDS;
+    quality->a_round = improves ? (now - before) / TERN_QUALITY_WINDOW : 0;
+}
+
+static double value_of(const struct tern_accuracy *accuracy)
+{
+    return accuracy->no_accuracy ? -accuracy->loss : accuracy->accuracy;
+}
+
+// --- Evaluators
+
+static uint32_t first_of_trend(uint32_t version)
+{
+    const uint32_t most = 2 * TERN_QUALITY_WINDOW;
+    return version >= most ? version + 1 - most : 0;
+}
+
+// Rows come by version and model; one version's replica and global model are two figures, of which the last counts.
+static enum tern_result load_evaluations(struct tern_db *db, struct tern_quality *quality)
+{
+    const uint32_t first = first_of_trend(quality->newest.version);
+    struct tern_db_evaluation row;
+    struct tern_accuracy at = {0};
+    struct series series = {.count = 0};
+    struct tern_db_rows *rows =
+        first > 0 ? tern_db_evaluations_after(db, first - 1) : tern_db_evaluations(db);
+    while (tern_db_next(rows, &row)) {
+        if (row.version != at.version && at.num_examples > 0) {
+            add(&series, value_of(&at));
+        }
+        if (row.version != at.version || row.model != at.model) {
+            at = (struct tern_accuracy){.version = row.version, .model = row.model};
+        }
+        tern_accuracy_add(&at, &row);
+    }
+    TERN_TRY(tern_db_end(rows));
+    if (at.num_examples > 0) {
+        add(&series, value_of(&at));
+    }
+    judge_trend(&series, quality);
+    return TERN_OK;
+}
+
+// --- Clients that train
+
+// Their worst class is that of one client; the mean of several would hide it.
+static void take_worst(struct tern_quality *quality, const struct tern_held_out *of)
+{
+    const size_t prefix = sizeof RECALL - 1;
+    if (strncmp(of->name, RECALL, prefix) == 0 &&
+        (!quality->has_worst_class || of->spread.worst < quality->worst_recall)) {
+        quality->has_worst_class = true;
+        quality->worst_class = (uint32_t)strtoul(of->name + prefix, NULL, 10);
+        quality->worst_recall = of->spread.worst;
+        quality->worst_client = of->spread.worst_client;
+    }
+}
+
+// The newest version that a whole round began with: of the newest of all some clients may still report.
+static uint32_t choose_version(const struct tern_held_outs *all, uint32_t newest)
+{
+    uint32_t chosen = newest;
+    for (size_t i = all->count; i > 0; i--) {
+        chosen = all->list[i - 1].version;
+        if (chosen < newest) {
+            break;
+        }
+    }
+    return chosen;
+}
+
+static void take_held_out(const struct tern_held_outs *all, uint32_t newest,
+                          struct tern_quality *quality)
+{
+    struct series series = {.count = 0};
+    size_t count;
+    const uint32_t version = choose_version(all, newest);
+    for (uint32_t v = first_of_trend(version); v <= version; v++) {
+        struct tern_accuracy at;
+        if (tern_held_outs_accuracy(all, v, &at)) {
+            add(&series, value_of(&at));
+        }
+    }
+    (void)tern_held_outs_accuracy(all, version, &quality->newest);
+    const struct tern_held_out *of = tern_held_outs_of(all, version, &count);
+    for (size_t i = 0; i < count; i++) {
+        quality->clients =
+            of[i].spread.clients > quality->clients ? of[i].spread.clients : quality->clients;
+        take_worst(quality, &of[i]);
+    }
+    judge_trend(&series, quality);
+}
+
+static enum tern_result load_held_out(struct tern_db *db, uint32_t version,
+                                      struct tern_quality *quality)
+{
+    struct tern_held_outs all;
+    const uint32_t first = first_of_trend(version);
+    TERN_TRY(tern_held_outs_load(db, first > 0 ? first - 1 : 0, version, &all));
+    if (all.count > 0) {
+        take_held_out(&all, version, quality);
+    }
+    tern_held_outs_free(&all);
+    return TERN_OK;
+}
+
+// --- Guesses
+
+static const struct tern_figure *figure(const struct tern_accuracy *accuracy, const char *name)
+{
+    for (uint32_t i = 0; i < accuracy->metric_count; i++) {
+        if (strcmp(accuracy->metrics[i].name, name) == 0) {
+            return &accuracy->metrics[i];
+        }
+    }
+    return NULL;
+}
+
+static void judge_classes(struct tern_quality *quality)
+{
+    const struct tern_figure *largest = figure(&quality->newest, "largest");
+    if (!quality->newest.no_accuracy && largest != NULL &&
+        quality->newest.accuracy <= largest->value) {
+        quality->guess = "naming the largest class every time";
+        quality->guess_right = largest->value;
+    }
+}
+
+static void judge_guess(enum tern_loss loss, struct tern_quality *quality)
+{
+    const struct tern_figure *r2 = figure(&quality->newest, "r2");
+    const struct tern_figure *auc = figure(&quality->newest, "auc");
+    if (loss == TERN_LOSS_CROSS_ENTROPY) {
+        judge_classes(quality);
+    } else if (loss == TERN_LOSS_RECONSTRUCTION) {
+        quality->guess = auc != NULL && auc->value <= 0.5 + NO_BETTER ? "drawing lots"
+                         : quality->newest.loss >= NO_BETTER_LOSS
+                             ? "the mean of every column, where columns are scaled"
+                             : NULL;
+    } else if (r2 != NULL && r2->value <= NO_BETTER) {
+        quality->guess = "the mean of the target";
+    }
+}
+
+// Of evaluators, whose figures stand together already.
+static void find_worst(struct tern_quality *quality)
+{
+    const size_t prefix = sizeof RECALL - 1;
+    for (uint32_t i = 0; i < quality->newest.metric_count; i++) {
+        const struct tern_figure *of = &quality->newest.metrics[i];
+        if (strncmp(of->name, RECALL, prefix) == 0 &&
+            (!quality->has_worst_class || of->value < quality->worst_recall)) {
+            quality->has_worst_class = true;
+            quality->worst_class = (uint32_t)strtoul(of->name + prefix, NULL, 10);
+            quality->worst_recall = of->value;
+        }
+    }
+}
+
+enum tern_result tern_quality_load(struct tern_db *db, const char *model_spec, uint32_t version,
+                                   const struct tern_accuracy *evaluated,
+                                   struct tern_quality *quality)
+{
+    *quality = (struct tern_quality){.newest = *evaluated};
+    if (evaluated->num_examples > 0) {
+        find_worst(quality);
+        TERN_TRY(load_evaluations(db, quality));
+    } else if (version != UINT32_MAX) {
+        TERN_TRY(load_held_out(db, version, quality));
+    }
+    if (quality->newest.num_examples > 0) {
+        quality->trend_of = quality->newest.no_accuracy ? "loss" : "accuracy";
+        judge_guess(tern_model_spec_loss(model_spec), quality);
+    }
+    return TERN_OK;
+}
+
+// --- How it is shown
+
+static void print_classes(const struct tern_quality *quality)
+{
+    const struct tern_figure *f1 = figure(&quality->newest, "f1_macro");
+    if (quality->newest.no_accuracy || f1 == NULL) {
+        return;
+    }
+    printf("            macro F1 %.4f", f1->value);
+    if (quality->has_worst_class) {
+        printf("; worst class: %" PRIu32 " (from 0), %.4f of its examples are right",
+               quality->worst_class, quality->worst_recall);
+    }
+    if (quality->has_worst_class && quality->worst_client != 0 && quality->clients > 1) {
+        printf(" at client %" PRIu64, quality->worst_client);
+    }
+    printf("\n");
+}
+
+static void print_trend(const struct tern_quality *quality, bool finished)
+{
+    if (quality->trend == TERN_QUALITY_STANDS) {
+        printf("            no longer improving: the last %u versions are no better than the %u "
+               "before\n",
+               TERN_QUALITY_WINDOW, TERN_QUALITY_WINDOW);
+    } else if (quality->trend == TERN_QUALITY_IMPROVES) {
+        printf("            still improving: %s by %.2g a round%s\n", quality->trend_of,
+               quality->a_round, finished ? "; raise round.rounds to go on" : "");
+    }
+}
+
+void tern_quality_print(const struct tern_quality *quality, bool finished)
+{
+    if (quality->newest.num_examples == 0) {
+        return;
+    }
+    print_classes(quality);
+    if (quality->guess != NULL) {
+        printf("            WARNING: the model is no better than %s", quality->guess);
+        if (quality->guess_right > 0) {
+            printf(", right for %.4f", quality->guess_right);
+        }
+        printf("\n");
+    }
+    print_trend(quality, finished);
+}
+
+void tern_quality_json(cJSON *object, const struct tern_quality *quality)
+{
+    cJSON *json = cJSON_AddObjectToObject(object, "quality");
+    const bool known = quality->newest.num_examples > 0;
+    tern_json_text(json, "by", !known ? "" : quality->clients > 0 ? "clients" : "evaluators");
+    tern_json_u64(json, "clients", quality->clients);
+    if (quality->trend == TERN_QUALITY_UNKNOWN) {
+        cJSON_AddNullToObject(json, "improving");
+    } else {
+        cJSON_AddBoolToObject(json, "improving", quality->trend == TERN_QUALITY_IMPROVES);
+    }
+    cJSON_AddNumberToObject(json, "a_round", quality->a_round);
+    if (quality->guess != NULL) {
+        tern_json_text(json, "no_better_than", quality->guess);
+    } else {
+        cJSON_AddNullToObject(json, "no_better_than");
+    }
+    if (quality->has_worst_class) {
+        tern_json_u64(json, "worst_class", quality->worst_class);
+        cJSON_AddNumberToObject(json, "worst_recall", quality->worst_recall);
+    } else {
+        cJSON_AddNullToObject(json, "worst_class");
+        cJSON_AddNullToObject(json, "worst_recall");
+    }
+}

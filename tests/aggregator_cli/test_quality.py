@@ -1,0 +1,99 @@
+"""What status reports of the model's quality: figures of evaluators or of the clients that train, whether they still
+improve, and whether a guess would be as good."""
+import sqlite3
+
+from cli import State, insert, main
+
+ROUNDS = 24
+
+
+def held_out(figures, spec=None, rounds=ROUNDS, clients=(1, 2), of_evaluator=False):
+    """A federation in which each of the clients reported figures(version, client) of the versions that rounds began with."""
+    state = State(rounds=rounds)
+    with sqlite3.connect(state.path / "tern.db") as db:
+        db.execute("DELETE FROM metrics")
+        db.execute("DELETE FROM evaluations")
+        if spec is not None:
+            db.execute("UPDATE federation SET model_spec = ?", [spec])
+        for version in range(rounds):
+            for client in clients:
+                for name, value in figures(version, client).items():
+                    if of_evaluator and name in ("loss", "accuracy"):
+                        continue
+                    insert(db, "metrics", version=version, name=name, client=client, num_examples=50 * client,
+                           value=value, of_evaluator=int(of_evaluator))
+                if of_evaluator:
+                    found = figures(version, client)
+                    insert(db, "evaluations", version=version, client=client, num_examples=50 * client,
+                           loss=found["loss"], accuracy=found.get("accuracy", 0), no_accuracy=int("accuracy" not in found))
+    return state
+
+
+def both(state, *settings):
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    return state.run("status", *arguments).text, state.run("status", *arguments, "--json").json
+
+
+def clients_that_train_stand_in_for_evaluators():
+    state = held_out(lambda version, client: {"loss": 1 / (version + 1), "accuracy": 0.5 + 0.015 * version + 0.03 * client,
+                                              "f1_macro": 0.25 * client, "largest": 0.5, f"recall_{client + 1}": 0.375 * client})
+    text, status = both(state)
+    want = 0.5 + 0.015 * 23 + 0.03 * (50 * 1 + 100 * 2) / 150
+    assert abs(status["accuracy"] - want) < 1e-4 and status["accuracy_version"] == 23, status
+    assert status["quality"]["by"] == "clients" and status["quality"]["clients"] == 2, status
+    assert "of version 23 (150 held-out examples of 2 clients that train, loss 0.0417)" in text, text
+    assert "macro F1 0.4167; worst class: 2 (from 0), 0.3750 of its examples are right at client 1\n" in text, text
+    assert "still improving: accuracy by 0.015 a round\n" in text, text
+    assert "WARNING: the model" not in text, text
+    text, _ = both(state, f"round.rounds={ROUNDS}")
+    assert "still improving: accuracy by 0.015 a round; raise round.rounds to go on" in text, text
+
+
+def evaluators_go_before_clients():
+    figures = {"loss": 0.5, "accuracy": 0.75, "f1_macro": 0.5, "largest": 0.5, "recall_4": 0.25}
+    state = held_out(lambda version, client: figures, clients=(4,), of_evaluator=True)
+    with sqlite3.connect(state.path / "tern.db") as db:
+        insert(db, "metrics", version=23, name="loss", client=1, num_examples=9, value=7)
+        insert(db, "metrics", version=23, name="accuracy", client=1, num_examples=9, value=0)
+    text, status = both(state)
+    assert status["accuracy"] == 0.75 and status["quality"]["by"] == "evaluators", status
+    assert status["quality"]["worst_class"] == 4 and status["quality"]["worst_recall"] == 0.25, status
+    assert "no longer improving: the last 10 versions are no better than the 10 before" in text, text
+
+
+def a_trend_is_more_than_noise():
+    for name, change, improving in (("noise", lambda v: 0.7 + 0.05 * (v % 2), False), ("worse", lambda v: 0.9 - 0.01 * v, False),
+                                    ("late", lambda v: 0.5 + 0.02 * max(0, v - 10), True)):
+        state = held_out(lambda version, client, change=change: {"loss": 1, "accuracy": change(version)})
+        assert both(state)[1]["quality"]["improving"] is improving, name
+    state = held_out(lambda version, client: {"loss": 2 - 0.05 * version, "r2": 0.05 * version}, spec="linear:8-1,loss=mse")
+    text, status = both(state)
+    assert status["quality"]["improving"] is True and "still improving: loss by 0.05 a round" in text, text
+    state = held_out(lambda version, client: {"loss": 1 / (version + 1), "accuracy": 0.02 * version}, rounds=12)
+    assert both(state)[1]["quality"]["improving"] is None, "a trend of 12 versions"
+
+
+def a_guess_that_is_as_good_is_named():
+    def one(figures, spec=None):
+        return both(held_out(lambda version, client: figures, spec=spec, rounds=3))[0]
+
+    classes = {"loss": 0.6, "accuracy": 0.75, "f1_macro": 0.2, "largest": 0.75}
+    assert "WARNING: the model is no better than naming the largest class every time, right for 0.7500" in one(classes)
+    assert "WARNING: the model" not in one(dict(classes, accuracy=0.8125))
+    number = {"loss": 1, "r2": 0.001}
+    assert "WARNING: the model is no better than the mean of the target\n" in one(number, "linear:8-1,loss=mse")
+    assert "WARNING: the model" not in one(dict(number, r2=0.25), "linear:8-1,loss=mse")
+    spec = "mlp:8-2-8,loss=reconstruction"
+    assert "no better than drawing lots" in one({"loss": 0.5, "auc": 0.5}, spec)
+    assert "no better than the mean of every column" in one({"loss": 1, "flagged": 0.01}, spec)
+    assert "WARNING: the model" not in one({"loss": 0.5, "auc": 0.9}, spec)
+
+
+def nobody_reported():
+    text, status = both(held_out(lambda version, client: {}, rounds=2))
+    assert "Accuracy    not known: no evaluator has reported, and no client that trains (train.evaluate)" in text, text
+    assert status["accuracy"] is None and status["quality"]["improving"] is None, status
+
+
+main(clients_that_train_stand_in_for_evaluators, evaluators_go_before_clients, a_trend_is_more_than_noise,
+     a_guess_that_is_as_good_is_named, nobody_reported)
