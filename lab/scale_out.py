@@ -48,7 +48,7 @@ class Fleet:
 
     def __init__(self, site, front, results):
         self.log = site.folder / "fleet.log"
-        code = json.loads(site.any.verb("enroll-code", "--uses", "100000", "--json"))["code"]
+        code = json.loads(site.any.verb("enroll-code", "--uses", "100000", "--evaluator", "--json"))["code"]
         self.options = ["--config", site.config, *site.overrides, *sets(
             f"fleet.server=https://127.0.0.1:{front.port}", f"fleet.ca={site.folder}/ca.pem", f"fleet.join_code={code}",
             f"fleet.state_dir={site.folder}/clients")]

@@ -44,6 +44,7 @@ enum tern_result tern_admin_enroll_code(struct tern_service *service, struct ter
     }
     memcpy(code.label, job->label, sizeof code.label);
     memcpy(code.tags, job->tags, sizeof code.tags);
+    code.evaluator = job->evaluator;
     code.expires_ms = now_ms + job->expires_ms;
     TERN_TRY(tern_db_code_add(db, &code));
 

@@ -112,10 +112,15 @@ static bool take_key(const cJSON *item, struct admin_job *job, char why[TERN_ADM
     if (strcmp(item->string, "tags") == 0) {
         return take_tags(item, job, why);
     }
+    if (strcmp(item->string, "evaluator") == 0) {
+        job->evaluator = cJSON_IsTrue(item);
+        return cJSON_IsBool(item) || refuse(why, "\"evaluator\" must be true or false.");
+    }
     char key[QUOTED_MAX + 1];
     snprintf(key, sizeof key, "%s", item->string);
     tern_utf8_show(key, strlen(key));
-    return refuse(why, "There is no key \"%s\": uses, expires_s, label and tags are known.", key);
+    return refuse(
+        why, "There is no key \"%s\": uses, expires_s, label, tags and evaluator are known.", key);
 }
 
 bool tern_admin_read_code(const struct tern_http_request *request, struct admin_job *job,

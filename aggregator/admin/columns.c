@@ -94,6 +94,7 @@ struct rounds {
     struct tern_db_rows *metrics;
     struct tern_db_metric metric; // the next
     bool has_metric;
+    struct tern_votes votes;
 };
 
 static void next_total(struct rounds *rounds)
@@ -111,30 +112,35 @@ static void next_metric(struct rounds *rounds)
     rounds->has_metric = tern_db_next(rounds->metrics, &rounds->metric);
 }
 
-static void take_metrics(struct rounds *rounds, uint32_t version, struct tern_accuracy *accuracy)
+static enum tern_result take_metrics(struct rounds *rounds, uint32_t version,
+                                     struct tern_accuracy *accuracy)
 {
     while (rounds->has_metric && rounds->metric.version <= version) {
-        tern_accuracy_add_metric(accuracy, &rounds->metric);
+        TERN_TRY(tern_votes_add_metric(&rounds->votes, accuracy, &rounds->metric));
         next_metric(rounds);
     }
+    return TERN_OK;
 }
 
 // Of the version's global model, or else of its replica; num_examples is 0 when nobody evaluated either.
-static struct tern_accuracy take_accuracy(struct rounds *rounds, uint32_t version)
+static enum tern_result take_accuracy(struct rounds *rounds, uint32_t version,
+                                      struct tern_accuracy *accuracy)
 {
-    struct tern_accuracy accuracy = {0};
+    *accuracy = (struct tern_accuracy){0};
     while (rounds->has_evaluation && rounds->evaluation.version < version) {
         next_evaluation(rounds);
     }
     while (rounds->has_evaluation && rounds->evaluation.version == version) {
-        if (rounds->evaluation.model != accuracy.model) {
-            accuracy = (struct tern_accuracy){.model = rounds->evaluation.model};
+        if (rounds->evaluation.model != accuracy->model) {
+            *accuracy = (struct tern_accuracy){.model = rounds->evaluation.model};
+            rounds->votes.count = 0;
         }
-        tern_accuracy_add(&accuracy, &rounds->evaluation);
+        TERN_TRY(tern_votes_add(&rounds->votes, accuracy, &rounds->evaluation));
         next_evaluation(rounds);
     }
-    take_metrics(rounds, version, &accuracy);
-    return accuracy;
+    TERN_TRY(take_metrics(rounds, version, accuracy));
+    tern_votes_decide(&rounds->votes, accuracy);
+    return TERN_OK;
 }
 
 static void put_accuracy(struct row *row, const struct tern_accuracy *accuracy)
@@ -195,7 +201,8 @@ static void put_result(struct row *row, const struct tern_db_round *round, float
 static enum tern_result add_round(struct rounds *rounds, const struct tern_db_round *round)
 {
     struct row row = {.column = rounds->columns->child};
-    const struct tern_accuracy accuracy = take_accuracy(rounds, round->base_version + 1);
+    struct tern_accuracy accuracy;
+    TERN_TRY(take_accuracy(rounds, round->base_version + 1, &accuracy));
     put_number(&row, round->round);
     put_text(&row, tern_round_state_name(round->state));
     put_number(&row, round->opened_ms);
@@ -246,6 +253,7 @@ enum tern_result tern_admin_round_columns(struct tern_service *service, struct t
     result = result == TERN_OK ? totals : result;
     result = result == TERN_OK ? evaluations : result;
     result = result == TERN_OK ? metrics : result;
+    tern_votes_free(&rounds.votes);
     return tern_admin_reply_read(reply, rounds.columns, result);
 }
 

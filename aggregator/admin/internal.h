@@ -51,6 +51,7 @@ struct admin_job {
     uint64_t expires_ms; // from now
     char label[TERN_DB_NAME_MAX];
     char tags[TERN_TAGS_MAX];     // likewise
+    bool evaluator;               // likewise
     char code[TERN_JOIN_CODE_ID]; // in the path
 };
 

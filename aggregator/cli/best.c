@@ -32,26 +32,37 @@ static void take(struct found *found, const struct tern_accuracy *of)
     found->last = of->version;
 }
 
-static enum tern_result by_evaluation(struct tern_db *db, enum tern_db_evaluated wanted,
-                                      struct tern_best *best)
+static enum tern_result read_evaluations(struct tern_db *db, struct tern_votes *votes,
+                                         struct found *found)
 {
-    struct found found = {.evaluated = 0};
     struct tern_accuracy of = {.num_examples = 0};
     struct tern_db_evaluation row;
     struct tern_db_rows *rows = tern_db_evaluations(db);
     while (tern_db_next(rows, &row)) {
         if (row.version != of.version || row.model != of.model) {
-            take(&found, &of);
+            tern_votes_decide(votes, &of);
+            take(found, &of);
             of = (struct tern_accuracy){.version = row.version, .model = row.model};
         }
-        tern_accuracy_add(&of, &row);
+        tern_db_check_row(rows, tern_votes_add(votes, &of, &row));
     }
-    take(&found, &of);
+    tern_votes_decide(votes, &of);
+    take(found, &of);
+    return tern_db_end(rows);
+}
+
+static enum tern_result by_evaluation(struct tern_db *db, enum tern_db_evaluated wanted,
+                                      struct tern_best *best)
+{
+    struct found found = {.evaluated = 0};
+    struct tern_votes votes = {NULL, 0, 0};
+    const enum tern_result result = read_evaluations(db, &votes, &found);
+    tern_votes_free(&votes);
     const enum tern_db_evaluated other =
         wanted == TERN_EVALUATED_GLOBAL ? TERN_EVALUATED_REPLICA : TERN_EVALUATED_GLOBAL;
     const bool has_all = found.versions[wanted] == found.evaluated;
     *best = found.best[has_all || found.versions[wanted] > found.versions[other] ? wanted : other];
-    return tern_db_end(rows);
+    return result;
 }
 
 static enum tern_result by_loss(struct tern_db *db, struct tern_best *best)

@@ -18,7 +18,7 @@ struct tern_best {
     enum tern_db_evaluated model; // whose figure it is, where evaluators told it
 };
 
-// The version of the highest accuracy, the mean of its evaluators weighted by their examples, the
+// The version of the highest accuracy, the median of its evaluators, the
 // newest of those alike; of a model that tells no classes, that of the lowest loss on the evaluators'
 // data; where none has reported, that which the round of the lowest training loss
 // began with.

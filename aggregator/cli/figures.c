@@ -42,13 +42,21 @@ static void *grown(void *array, size_t count, size_t size)
     return realloc(array, (count == 0 ? 1 : 2 * count) * size);
 }
 
+static void decide(struct tern_votes *votes, struct tern_round_figures *figures, size_t at)
+{
+    if (at < figures->accuracy_count) {
+        tern_votes_decide(votes, &figures->accuracies[at]);
+    }
+}
+
 // Rows come by version and model.
-static enum tern_result add_accuracy(struct tern_round_figures *figures,
+static enum tern_result add_accuracy(struct tern_round_figures *figures, struct tern_votes *votes,
                                      const struct tern_db_evaluation *evaluation)
 {
     size_t count = figures->accuracy_count;
     if (count == 0 || figures->accuracies[count - 1].version != evaluation->version ||
         figures->accuracies[count - 1].model != evaluation->model) {
+        decide(votes, figures, count - 1);
         void *array = grown(figures->accuracies, count, sizeof figures->accuracies[0]);
         if (array == NULL) {
             return TERN_ERR_NO_MEMORY;
@@ -57,23 +65,23 @@ static enum tern_result add_accuracy(struct tern_round_figures *figures,
         figures->accuracies[count] = (struct tern_accuracy){.version = evaluation->version};
         figures->accuracy_count = ++count;
     }
-    tern_accuracy_add(&figures->accuracies[count - 1], evaluation);
-    return TERN_OK;
+    return tern_votes_add(votes, &figures->accuracies[count - 1], evaluation);
 }
 
 // To the figure of its version and model; an evaluation has one.
-static void add_metric(struct tern_round_figures *figures, size_t *at,
-                       const struct tern_db_metric *metric)
+static enum tern_result add_metric(struct tern_round_figures *figures, struct tern_votes *votes,
+                                   size_t *at, const struct tern_db_metric *metric)
 {
     const struct tern_accuracy *of = figures->accuracies;
     while (*at < figures->accuracy_count &&
            (of[*at].version < metric->version ||
             (of[*at].version == metric->version && of[*at].model < metric->model))) {
+        decide(votes, figures, *at);
         (*at)++;
     }
-    if (*at < figures->accuracy_count) {
-        tern_accuracy_add_metric(&figures->accuracies[*at], metric);
-    }
+    return *at < figures->accuracy_count
+               ? tern_votes_add_metric(votes, &figures->accuracies[*at], metric)
+               : TERN_OK;
 }
 
 static enum tern_result add_round(struct tern_round_figures *figures,
@@ -89,23 +97,34 @@ static enum tern_result add_round(struct tern_round_figures *figures,
     return TERN_OK;
 }
 
-static enum tern_result load(struct tern_db *db, struct tern_round_figures *figures)
+static enum tern_result load_accuracies(struct tern_db *db, struct tern_round_figures *figures,
+                                        struct tern_votes *votes)
 {
     struct tern_db_evaluation evaluation;
-    struct tern_db_round_total total;
-    struct tern_db_rows *rows = tern_db_evaluations(db);
-    while (tern_db_next(rows, &evaluation)) {
-        tern_db_check_row(rows, add_accuracy(figures, &evaluation));
-    }
-    TERN_TRY(tern_db_end(rows));
     struct tern_db_metric metric;
     size_t at = 0;
+    struct tern_db_rows *rows = tern_db_evaluations(db);
+    while (tern_db_next(rows, &evaluation)) {
+        tern_db_check_row(rows, add_accuracy(figures, votes, &evaluation));
+    }
+    decide(votes, figures, figures->accuracy_count - 1);
+    TERN_TRY(tern_db_end(rows));
     rows = tern_db_evaluation_metrics(db);
     while (tern_db_next(rows, &metric)) {
-        add_metric(figures, &at, &metric);
+        tern_db_check_row(rows, add_metric(figures, votes, &at, &metric));
     }
-    TERN_TRY(tern_db_end(rows));
-    rows = tern_db_round_totals(db);
+    decide(votes, figures, at);
+    return tern_db_end(rows);
+}
+
+static enum tern_result load(struct tern_db *db, struct tern_round_figures *figures)
+{
+    struct tern_db_round_total total;
+    struct tern_votes votes = {NULL, 0, 0};
+    const enum tern_result loaded = load_accuracies(db, figures, &votes);
+    tern_votes_free(&votes);
+    TERN_TRY(loaded);
+    struct tern_db_rows *rows = tern_db_round_totals(db);
     while (tern_db_next(rows, &total)) {
         tern_db_check_row(rows, add_round(figures, &total));
     }

@@ -42,6 +42,7 @@ static const struct tern_cli_option code_options[] = {
     {"expires", "TIME", "how long it is valid: 30m, 24h, 7d (24h)"},
     {"label", "TEXT", "note for yourself"},
     {"tag", "KEY=VALUE,...", "tags of the clients that enrol with it (see tag)"},
+    {"evaluator", NULL, "clients with client.evaluator = yes may enrol with it"},
     {0}};
 static const struct tern_cli_option codes_options[] = {
     TERN_OPTIONS_LISTING,
@@ -271,10 +272,12 @@ static const char ledger_help[] =
 
 static const char code_help[] =
     "Makes a join code and prints it, this once: only its hash is kept. The service takes it at\n"
-    "once.\n"
+    "once. A client with client.evaluator = yes, whose figures decide accuracy and export --best,\n"
+    "enrols only with a code that was made with --evaluator; other clients may use it as well.\n"
     "\n"
     "  tern-aggregator enroll-code --state /var/lib/tern\n"
-    "  tern-aggregator enroll-code --uses 50 --expires 7d --label 'spring batch'\n";
+    "  tern-aggregator enroll-code --uses 50 --expires 7d --label 'spring batch'\n"
+    "  tern-aggregator enroll-code --evaluator --label 'test set'\n";
 
 static const char codes_help[] =
     "One line per join code: the id that stands for it (the code itself is not kept), uses that "

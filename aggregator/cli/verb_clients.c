@@ -133,6 +133,7 @@ static int take_code_options(struct tern_cli *cli, struct tern_db_code *code)
     TERN_CLI_TRY(take_expires(cli, &expires));
     TERN_CLI_TRY(tern_state_tags(cli, tern_cli_option(cli, "tag", ""), code->tags));
     memcpy(code->label, label, strlen(label) + 1);
+    code->evaluator = tern_cli_flag(cli, "evaluator");
     code->uses_left = (uint32_t)uses;
     code->created_ms = tern_now_ms();
     code->expires_ms = code->created_ms + expires;
@@ -147,9 +148,10 @@ static int print_code(struct tern_cli *cli, const struct tern_db_code *code, con
         printf("%s\n", text);
         tern_join_code_id(code->hash, id);
         fprintf(stderr,
-                "For %" PRIu32 " client%s, until %s. It is not shown again; `tern-aggregator "
+                "For %" PRIu32 " client%s%s, until %s. It is not shown again; `tern-aggregator "
                 "codes` lists it as %s.\n",
                 code->uses_left, code->uses_left == 1 ? "" : "s",
+                code->evaluator ? ", evaluators among them" : "",
                 tern_text_time(code->expires_ms, until), id);
         return TERN_EXIT_OK;
     }

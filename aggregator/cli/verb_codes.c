@@ -25,6 +25,7 @@ static enum tern_result list_code(struct tern_listing *listing, const struct ter
     tern_text_cell(table, "%" PRIu32, code->uses_left);
     tern_text_cell(table, "%" PRIu64, enrolled);
     tern_text_cell(table, "%s", tern_text_time(code->expires_ms, text));
+    tern_text_cell(table, "%s", code->evaluator ? "yes" : "-");
     tern_text_cell(table, "%s", code->label[0] != '\0' ? tern_text_name(code->label, text) : "-");
     return TERN_OK;
 }
@@ -83,7 +84,8 @@ int tern_cli_codes(struct tern_cli *cli)
     static const struct tern_text_column columns[] = {
         {"ID", TERN_TEXT_WORD},          {"STATE", TERN_TEXT_WORD},
         {"USES LEFT", TERN_TEXT_NUMBER}, {"ENROLLED", TERN_TEXT_NUMBER},
-        {"EXPIRES", TERN_TEXT_WORD},     {"LABEL", TERN_TEXT_LONG},
+        {"EXPIRES", TERN_TEXT_WORD},     {"EVAL", TERN_TEXT_WORD},
+        {"LABEL", TERN_TEXT_LONG},
     };
     static const struct tern_listing_verb verb = {
         TERN_LISTING_COLUMNS(columns),

@@ -2,76 +2,165 @@
 
 #include "tensor/model.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-// Those that are late come after the others.
-void tern_accuracy_add(struct tern_accuracy *mean, const struct tern_db_evaluation *evaluation)
+// Figures that are voted on: the first three, then the metrics in their order.
+enum { ACCURACY, LOSS, NO_ACCURACY, METRICS };
+
+struct tern_vote {
+    uint32_t figure;
+    double value;
+};
+
+// --- Voting
+
+static enum tern_result vote(struct tern_votes *votes, uint32_t figure, double value)
 {
-    const double share = (double)evaluation->num_examples;
-    const double before = (double)mean->num_examples;
-    if (evaluation->late && mean->num_examples > 0) {
-        return;
+    if (votes->count == votes->room) {
+        const uint32_t room = votes->room == 0 ? 16 : 2 * votes->room;
+        struct tern_vote *list = realloc(votes->list, room * sizeof list[0]);
+        if (list == NULL) {
+            return TERN_ERR_NO_MEMORY;
+        }
+        votes->list = list;
+        votes->room = room;
     }
-    if (share + before > 0) {
-        mean->accuracy =
-            (mean->accuracy * before + (double)evaluation->accuracy * share) / (before + share);
-        mean->loss = (mean->loss * before + (double)evaluation->loss * share) / (before + share);
-    }
-    mean->no_accuracy = mean->no_accuracy || evaluation->no_accuracy;
-    mean->version = evaluation->version;
-    mean->model = evaluation->model;
-    mean->num_examples += evaluation->num_examples;
+    votes->list[votes->count++] = (struct tern_vote){figure, value};
+    return TERN_OK;
 }
 
-static struct tern_figure *figure_of(struct tern_accuracy *mean, const char *name)
+// Those that are late come after the others.
+enum tern_result tern_votes_add(struct tern_votes *votes, struct tern_accuracy *of,
+                                const struct tern_db_evaluation *evaluation)
 {
-    for (uint32_t i = 0; i < mean->metric_count; i++) {
-        if (strcmp(mean->metrics[i].name, name) == 0) {
-            return &mean->metrics[i];
+    if (evaluation->late && of->num_examples > 0 && !of->late) {
+        return TERN_OK;
+    }
+    of->version = evaluation->version;
+    of->model = evaluation->model;
+    of->late = evaluation->late;
+    of->num_examples += evaluation->num_examples;
+    TERN_TRY(vote(votes, NO_ACCURACY, evaluation->no_accuracy ? 1.0 : 0.0));
+    TERN_TRY(vote(votes, LOSS, (double)evaluation->loss));
+    return evaluation->no_accuracy ? TERN_OK : vote(votes, ACCURACY, (double)evaluation->accuracy);
+}
+
+static struct tern_figure *figure_of(struct tern_accuracy *of, const char *name)
+{
+    for (uint32_t i = 0; i < of->metric_count; i++) {
+        if (strcmp(of->metrics[i].name, name) == 0) {
+            return &of->metrics[i];
         }
     }
-    if (mean->metric_count == TERN_FIGURES_METRICS) {
+    if (of->metric_count == TERN_FIGURES_METRICS) {
         return NULL;
     }
-    struct tern_figure *figure = &mean->metrics[mean->metric_count++];
+    struct tern_figure *figure = &of->metrics[of->metric_count++];
     *figure = (struct tern_figure){.value = 0};
     snprintf(figure->name, sizeof figure->name, "%s", name);
     return figure;
 }
 
-void tern_accuracy_add_metric(struct tern_accuracy *mean, const struct tern_db_metric *metric)
+enum tern_result tern_votes_add_metric(struct tern_votes *votes, struct tern_accuracy *of,
+                                       const struct tern_db_metric *metric)
 {
-    if (metric->version != mean->version || metric->model != mean->model) {
-        return;
+    if (metric->version != of->version || metric->model != of->model) {
+        return TERN_OK;
     }
-    struct tern_figure *figure = figure_of(mean, metric->name);
-    if (figure == NULL || (metric->late && figure->num_examples > 0)) {
-        return;
+    struct tern_figure *figure = figure_of(of, metric->name);
+    if (figure == NULL || (metric->late && figure->num_examples > 0 && !figure->late)) {
+        return TERN_OK;
     }
-    const double before = (double)figure->num_examples;
-    const double share = (double)metric->num_examples;
-    figure->value = (figure->value * before + (double)metric->value * share) / (before + share);
+    figure->late = metric->late;
     figure->num_examples += metric->num_examples;
+    return vote(votes, METRICS + (uint32_t)(figure - of->metrics), (double)metric->value);
 }
 
-enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *out)
+// --- Counting
+
+static int compare(const void *a, const void *b)
+{
+    const struct tern_vote *one = a;
+    const struct tern_vote *other = b;
+    if (one->figure != other->figure) {
+        return one->figure < other->figure ? -1 : 1;
+    }
+    return (one->value > other->value) - (one->value < other->value);
+}
+
+static void set(struct tern_accuracy *of, uint32_t figure, double median)
+{
+    switch (figure) {
+    case ACCURACY:
+        of->accuracy = median;
+        break;
+    case LOSS:
+        of->loss = median;
+        break;
+    case NO_ACCURACY:
+        of->no_accuracy = median > 0.5; // as many for as against: it has one
+        break;
+    default:
+        of->metrics[figure - METRICS].value = median;
+    }
+}
+
+void tern_votes_decide(struct tern_votes *votes, struct tern_accuracy *of)
+{
+    uint32_t end = 0;
+    if (votes->count > 0) {
+        qsort(votes->list, votes->count, sizeof votes->list[0], compare);
+    }
+    for (uint32_t first = 0; first < votes->count; first = end) {
+        const struct tern_vote *list = votes->list;
+        while (end < votes->count && list[end].figure == list[first].figure) {
+            end++;
+        }
+        const double low = list[first + (end - first - 1) / 2].value;
+        const double high = list[first + (end - first) / 2].value;
+        set(of, list[first].figure, low + (high - low) / 2);
+    }
+    votes->count = 0;
+}
+
+void tern_votes_free(struct tern_votes *votes)
+{
+    free(votes->list);
+    memset(votes, 0, sizeof *votes);
+}
+
+// --- The newest version
+
+static enum tern_result add_newest(struct tern_db *db, struct tern_votes *votes,
+                                   struct tern_accuracy *out)
 {
     struct tern_db_evaluation evaluation;
     struct tern_db_metric metric;
-    memset(out, 0, sizeof *out);
     struct tern_db_rows *rows = tern_db_evaluations_newest(db);
     while (tern_db_next(rows, &evaluation)) {
         if (evaluation.model != out->model) {
             *out = (struct tern_accuracy){.model = evaluation.model};
+            votes->count = 0;
         }
-        tern_accuracy_add(out, &evaluation);
+        tern_db_check_row(rows, tern_votes_add(votes, out, &evaluation));
     }
     TERN_TRY(tern_db_end(rows));
     rows = tern_db_evaluation_metrics_newest(db);
     while (tern_db_next(rows, &metric)) {
-        tern_accuracy_add_metric(out, &metric);
+        tern_db_check_row(rows, tern_votes_add_metric(votes, out, &metric));
     }
     return tern_db_end(rows);
+}
+
+enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *out)
+{
+    struct tern_votes votes = {NULL, 0, 0};
+    memset(out, 0, sizeof *out);
+    const enum tern_result result = add_newest(db, &votes, out);
+    tern_votes_decide(&votes, out);
+    tern_votes_free(&votes);
+    return result;
 }
 
 const char *tern_accuracy_name(const char *model_spec)

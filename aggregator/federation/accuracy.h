@@ -11,28 +11,48 @@ struct tern_figure {
     char name[TERN_DB_METRIC_MAX];
     double value;
     uint64_t num_examples;
+    bool late; // of evaluators that enrolled after the version was made
 };
 
-// All evaluators of a version's replica, or of its global model, together, weighted by their examples:
-// those that had enrolled when the version was made, so that one that comes later does not change it.
-// Where there was none, the first that evaluated it all the same.
+// All evaluators of a version's replica, or of its global model, together. Each figure is the median of theirs, of an even
+// number the mean of the middle two. Each evaluator has one vote, whatever it claims of its examples, so that fewer than
+// half of them cannot move a figure beyond the others'. Only those vote that had enrolled when the version was made, so
+// that one that comes later does not change it; where there was none, those that evaluated it all the same.
 struct tern_accuracy {
     uint32_t version;
     enum tern_db_evaluated model;
-    uint64_t num_examples;
+    bool late;             // as of a figure
+    uint64_t num_examples; // of all
     double accuracy;
     double loss;
-    bool no_accuracy; // the model tells no classes: metrics say how good it is
+    bool no_accuracy; // most say that the model tells no classes: metrics say how good it is
     struct tern_figure metrics[TERN_FIGURES_METRICS];
     uint32_t metric_count;
 };
 
-// Adds the next of rows that come as the store has them to the figure of their version and model.
-void tern_accuracy_add(struct tern_accuracy *mean, const struct tern_db_evaluation *evaluation);
+// What evaluators found of one version and model, before it is counted. All zero: nothing.
+struct tern_vote;
+struct tern_votes {
+    struct tern_vote *list;
+    uint32_t count;
+    uint32_t room;
+};
 
-// Adds the next of the evaluators' metrics, which come in the same order, where they are of that version and
-// model.
-void tern_accuracy_add_metric(struct tern_accuracy *mean, const struct tern_db_metric *metric);
+// Notes the next of rows that come as the store has them, all of one version and model, and adds its examples to `of`.
+// TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_votes_add(struct tern_votes *votes, struct tern_accuracy *of,
+                                              const struct tern_db_evaluation *evaluation);
+
+// Notes the next of the evaluators' metrics, which come in the same order, where it is of the version and model of `of`.
+// TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_votes_add_metric(struct tern_votes *votes,
+                                                     struct tern_accuracy *of,
+                                                     const struct tern_db_metric *metric);
+
+// Sets the figures of `of` that were voted on, and begins with none.
+void tern_votes_decide(struct tern_votes *votes, struct tern_accuracy *of);
+
+void tern_votes_free(struct tern_votes *votes);
 
 // Of the newest version that was evaluated: its global model, or else its replica. num_examples is 0: none was.
 // Errors of the store

@@ -163,6 +163,20 @@ static enum tern_result refuse_stranded(struct tern_federation *federation,
     return TERN_OK;
 }
 
+static bool claims_too_much(const struct tern_federation *federation,
+                            const tern_CheckinRequest *message, struct tern_refusal *refusal)
+{
+    const uint32_t most = federation->config.limits.num_examples;
+    if (!message->has_evaluation || message->evaluation.num_examples <= most) {
+        return false;
+    }
+    refusal->result = TERN_ERR_ARGUMENT;
+    snprintf(refusal->sentence, sizeof refusal->sentence,
+             "The evaluation claims %u examples, and limits.num_examples is %u.",
+             message->evaluation.num_examples, most);
+    return true;
+}
+
 static enum tern_result take_checkin(struct tern_federation *federation, uint64_t id,
                                      const tern_CheckinRequest *message, uint64_t now,
                                      struct tern_refusal *refusal)
@@ -182,6 +196,9 @@ static enum tern_result take_checkin(struct tern_federation *federation, uint64_
         tern_refuse(refusal, TERN_ERR_UNKNOWN,
                     "This federation's strategy builds on full gradients, which this client does "
                     "not know or has no memory for; it needs a version of Tern that does.");
+        return TERN_OK;
+    }
+    if (claims_too_much(federation, message, refusal)) {
         return TERN_OK;
     }
     federation->counts.checkins++;

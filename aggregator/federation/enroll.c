@@ -36,6 +36,23 @@ static void fill_reply(const struct tern_federation *federation, uint64_t id,
     reply->model.manifest = (uint32_t)about->manifest_len;
 }
 
+// An evaluator's figures are the federation's accuracy, so the operator appoints it. Whoever has no valid code gets the
+// same answer whatever it asks to be.
+static enum tern_result check_evaluator(struct tern_federation *federation,
+                                        const uint8_t code_hash[TERN_SHA256_SIZE], uint64_t now,
+                                        struct tern_refusal *refusal)
+{
+    struct tern_db_code code;
+    const enum tern_result found = tern_db_code_get(federation->db, code_hash, &code);
+    if (found == TERN_OK && code.uses_left > 0 && code.expires_ms > now && !code.evaluator) {
+        tern_refuse(
+            refusal, TERN_ERR_UNAUTHORIZED,
+            "This join code makes no evaluators: make one with `tern-aggregator enroll-code "
+            "--evaluator`, or set client.evaluator = no.");
+    }
+    return tern_db_may_miss(found);
+}
+
 enum tern_result tern_federation_enroll(struct tern_federation *federation,
                                         const tern_EnrollRequest *message, const char *peer,
                                         uint64_t now, tern_EnrollReply *reply,
@@ -47,6 +64,12 @@ enum tern_result tern_federation_enroll(struct tern_federation *federation,
     }
     uint8_t code_hash[TERN_SHA256_SIZE];
     tern_join_code_hash(message->join_code, code_hash);
+    if (message->evaluator) {
+        TERN_TRY(check_evaluator(federation, code_hash, now, refusal));
+    }
+    if (refusal->result != TERN_OK) {
+        return TERN_OK;
+    }
     enum tern_result used = tern_db_code_use(federation->db, code_hash, now);
     if (used == TERN_ERR_NOT_FOUND) {
         tern_refuse(refusal, TERN_ERR_UNAUTHORIZED, NULL);

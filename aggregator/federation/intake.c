@@ -64,7 +64,9 @@ enum tern_result tern_update_check(const struct tern_federation *federation,
     if (memcmp(message->base.bytes, base_of(federation, member), TERN_WIRE_REPLICA_BYTES) != 0) {
         return TERN_ERR_WRONG_REPLICA;
     }
-    if (message->num_examples > federation->config.limits.num_examples ||
+    const uint32_t most = federation->config.limits.num_examples;
+    if (message->num_examples > most ||
+        (message->has_evaluation && message->evaluation.num_examples > most) ||
         message->local_steps > member->local_steps) {
         return TERN_ERR_ARGUMENT;
     }

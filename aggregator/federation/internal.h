@@ -39,11 +39,13 @@ struct client {
     struct tern_error_doubt doubt; // about its error buffer
     uint64_t
         absent_ms; // it should have come by then: rounds do not count on it until it does; 0 = never
-    bool has_statistics; // they are stored
-    uint32_t unscaled;   // times that it was told of a scaling, and came again without it
-    uint32_t refusals;   // of its requests, since its last accepted update
-    uint32_t refused;    // of its updates, since the start
-    uint32_t refused_in; // the draw in which one was last for its values, + 1; 0 = none
+    bool has_statistics;   // they are stored
+    uint32_t unscaled;     // times that it was told of a scaling, and came again without it
+    uint64_t metric_names; // of SHA-256 of the last set of names, all of which were kept; 0 = none
+    uint32_t metrics_dropped; // since the start, beyond its names
+    uint32_t refusals;        // of its requests, since its last accepted update
+    uint32_t refused;         // of its updates, since the start
+    uint32_t refused_in;      // the draw in which one was last for its values, + 1; 0 = none
 };
 
 struct clients {
@@ -392,6 +394,9 @@ TERN_MUST_USE enum tern_result tern_scaled_note(struct tern_federation *federati
 TERN_MUST_USE enum tern_result tern_held_out_take(struct tern_federation *federation,
                                                   uint64_t client, const struct tern_member *member,
                                                   const tern_Evaluation *evaluation);
+// Names of metrics that are kept of one client, over all versions.
+#define TERN_CLIENT_METRICS 16
+
 // The metrics of an evaluation of an evaluator, `found`, which is stored.
 TERN_MUST_USE enum tern_result tern_evaluation_metrics_take(struct tern_federation *federation,
                                                             const struct tern_db_evaluation *found,

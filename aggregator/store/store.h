@@ -634,6 +634,13 @@ struct tern_db_metric {
 };
 TERN_MUST_USE enum tern_result tern_db_metric_put(struct tern_db *db,
                                                   const struct tern_db_metric *metric);
+// Drops what the client has of that version: the next set replaces it.
+TERN_MUST_USE enum tern_result tern_db_metrics_drop(struct tern_db *db, uint32_t version,
+                                                    uint64_t client);
+// Names of all metrics that are kept of the client, in their order, `most` at most. *count: how many.
+TERN_MUST_USE enum tern_result tern_db_metric_names(struct tern_db *db, uint64_t client,
+                                                    char names[][TERN_DB_METRIC_MAX], uint32_t most,
+                                                    uint32_t *count);
 // Of clients that train, from that version on, by version, name and client.
 struct tern_db_rows *tern_db_metrics_from(struct tern_db *db, uint32_t version);
 // Of evaluators, by version, model, those that are not late first, client and the order of names.

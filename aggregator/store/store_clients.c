@@ -237,6 +237,30 @@ enum tern_result tern_db_metric_put(struct tern_db *db, const struct tern_db_met
     return tern_table_put(db, METRICS, metric);
 }
 
+enum tern_result tern_db_metrics_drop(struct tern_db *db, uint32_t version, uint64_t client)
+{
+    struct tern_query query =
+        tern_query_write(db->sql, "DELETE FROM metrics WHERE version = ? AND client = ?");
+    tern_query_bind(&query, version);
+    tern_query_bind(&query, client);
+    return tern_query_post(&query);
+}
+
+enum tern_result tern_db_metric_names(struct tern_db *db, uint64_t client,
+                                      char names[][TERN_DB_METRIC_MAX], uint32_t most,
+                                      uint32_t *count)
+{
+    struct tern_query query = tern_query_read(
+        db->sql, "SELECT DISTINCT name FROM metrics WHERE client = ? ORDER BY name LIMIT ?");
+    *count = 0;
+    tern_query_bind(&query, client);
+    tern_query_bind(&query, most);
+    while (*count < most && tern_query_row(&query)) {
+        tern_query_text(&query, names[(*count)++], TERN_DB_METRIC_MAX);
+    }
+    return tern_query_end(&query);
+}
+
 struct tern_db_rows *tern_db_metrics_from(struct tern_db *db, uint32_t version)
 {
     struct tern_query query = tern_table_select(

@@ -117,7 +117,11 @@ static enum tern_result drop_bodies(struct tern_db *db, uint64_t bytes, bool *mo
     " AND ledger.round = " table ".round)"
 
 // Of one round, as many as one transaction drops. An update goes with the round that it counts in.
+// Metrics are of the version that the round began from; those of versions before it came after these were dropped.
 static const char *const drops_of_round[] = {
+    "DELETE FROM metrics WHERE (version, name, client) IN (SELECT version, name, client FROM "
+    "metrics"
+    " WHERE version <= (SELECT base_version FROM rounds WHERE round = ?1) LIMIT " ROWS_AT_ONCE ")",
     "DELETE FROM meter WHERE (round, client, purpose) IN (SELECT round, client, purpose FROM meter"
     " WHERE round = ?1 AND NOT " IS_LAST("meter") " LIMIT " ROWS_AT_ONCE ")",
     "DELETE FROM assignments WHERE (round, client) IN (SELECT round, client FROM assignments"

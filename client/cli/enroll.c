@@ -99,9 +99,12 @@ static int enroll(struct tern_cli *cli, struct session *session)
         result = tern_client_enroll(&session->client, code);
     }
     if (result == TERN_ERR_UNAUTHORIZED) {
+        const bool evaluator = session->settings->evaluator;
         return tern_cli_fail(cli, result,
-                             "the aggregator does not take this code: it is wrong, used up or "
-                             "expired; ask for one made by tern-aggregator enroll-code");
+                             "the aggregator does not take this code: it is wrong, used up%s "
+                             "expired%s; ask for one made by tern-aggregator enroll-code%s",
+                             evaluator ? "," : " or", evaluator ? ", or makes no evaluators" : "",
+                             evaluator ? " --evaluator" : "");
     }
     if (result == TERN_ERR_MODEL_MISMATCH) {
         return tern_cli_fail(cli, result,

@@ -141,7 +141,7 @@ start_aggregator() { # DIR CONFIG OVERRIDE...
 }
 
 enroll_code() { # DIR
-    "$TERN_BUILD/bin/tern-aggregator" enroll-code "${AGGREGATOR_OPTIONS[@]}" --uses 100000 \
+    "$TERN_BUILD/bin/tern-aggregator" enroll-code "${AGGREGATOR_OPTIONS[@]}" --uses 100000 --evaluator \
         2>"$1/enroll-code.log" || {
         cat "$1/enroll-code.log" >&2
         fail "tern-aggregator enroll-code failed"

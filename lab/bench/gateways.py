@@ -70,7 +70,7 @@ class Run:
                               capture_output=True).stdout
 
     def code(self, options, uses):
-        return json.loads(self.verb("enroll-code", "--uses", str(uses), "--json", *options))["code"]
+        return json.loads(self.verb("enroll-code", "--uses", str(uses), "--evaluator", "--json", *options))["code"]
 
     def serve(self, name, verb, options):
         self.start(name, self.bin / "tern-aggregator", verb, *options)

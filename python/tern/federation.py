@@ -138,8 +138,8 @@ class Federation:
         """All rounds, the open one too, with what the API has of each: settings, losses, accuracy, bytes. Times are
         milliseconds since 1970. after: only later ones.
 
-        Of the version that the round made, accuracy and evaluated_NAME of every other figure, evaluators' means weighted by
-        their examples. Of the version that it began with, what clients found on held-out data of their own, where
+        Of the version that the round made, accuracy and evaluated_NAME of every other figure, each the evaluators' median.
+        Of the version that it began with, what clients found on held-out data of their own, where
         train.evaluate asks for it: held_out_NAME, the mean weighted by examples, held_out_NAME_mean, each client alike,
         _deviation, _worst and _worst_client; held_out_clients and held_out_model."""
         return Table(self._rounds(after))
@@ -165,10 +165,11 @@ class Federation:
     # --- Changing
 
     def enroll_code(self, uses: int = 1, expires_s: int = 86400, label: str = "",
-                    tags: Mapping[str, str] | None = None) -> str:
+                    tags: Mapping[str, str] | None = None, evaluator: bool = False) -> str:
         """A new join code, which is not shown again. uses: 1 to 1,000,000 clients; expires_s: seconds, to a year;
-        tags: of the clients that enrol with it, as {"site": "a"}, for round.selection."""
-        wanted = {"uses": uses, "expires_s": expires_s, "label": label}
+        tags: of the clients that enrol with it, as {"site": "a"}, for round.selection; evaluator: clients with
+        client.evaluator = yes may enrol with it."""
+        wanted = {"uses": uses, "expires_s": expires_s, "label": label, "evaluator": evaluator}
         if tags:
             wanted["tags"] = ",".join(f"{name}={value}" for name, value in tags.items())
         return str(json.loads(self._ask("POST", PREFIX + "enroll-codes", wanted))["code"])

@@ -231,7 +231,7 @@ class _Run:
 
     def start_clients(self, server: str, settings: Mapping[str, Any]) -> None:
         """Enrols and starts a client for each part of the data, the last of which may be the evaluator's."""
-        code = json.loads(self._verb("enroll-code", "--uses", str(len(self._data)), "--json"))["code"]
+        code = json.loads(self._verb("enroll-code", "--uses", str(len(self._data)), "--evaluator", "--json"))["code"]
         shutil.copy(pathlib.Path(__file__).with_name("_bridge.py"), self._folder / "bridge.py")
         for number in range(len(self._data)):
             name = f"client-{number}"

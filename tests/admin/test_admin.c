@@ -275,13 +275,15 @@ static void test_code_enrols_and_revoke_shuts_out(void **state)
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     size_t len = 0;
-    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN,
-                         "{\"uses\":1,\"label\":\"lab\",\"tags\":\"site=b, line=1\"}"),
-                     201);
+    assert_int_equal(
+        ask("POST", "/api/v1/enroll-codes", TOKEN,
+            "{\"uses\":1,\"label\":\"lab\",\"tags\":\"site=b, line=1\",\"evaluator\":true}"),
+        201);
     cJSON *json = json_of_reply();
     snprintf(code, sizeof code, "%s", cJSON_GetStringValue(cJSON_GetObjectItem(json, "code")));
     assert_int_equal(number(json, "uses"), 1);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(json, "tags")), "line=1,site=b");
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItem(json, "evaluator")));
     cJSON_Delete(json);
     assert_int_equal(enroll_with(code, token), 200);
     char other[24];
@@ -319,7 +321,9 @@ static void test_bad_code_requests(void **state)
         {"{\"uses\":null}", "\"uses\" must be a whole number"},
         {"{\"uses\":1e400}", "\"uses\" must be a whole number"},
         {"{\"expires_s\":0.5}", "\"expires_s\" must be a whole number, 1..31536000."},
-        {"{\"use\":1}", "There is no key \"use\": uses, expires_s, label and tags are known."},
+        {"{\"use\":1}",
+         "There is no key \"use\": uses, expires_s, label, tags and evaluator are known."},
+        {"{\"evaluator\":1}", "\"evaluator\" must be true or false."},
         {"{\"Uses\":1}", "There is no key \"Uses\""},
         {"{\"uses\":1,\"uses\":9}", "\"uses\" stands twice."},
         {"{\"uses\":1}{", "a JSON object"},

@@ -204,7 +204,8 @@ class Aggregator:
                 (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))}
 
     def join_code(self, uses=1, *options):
-        return self.json("enroll-code", "--uses", str(uses), *options)["code"]
+        """For clients of any kind."""
+        return self.json("enroll-code", "--uses", str(uses), "--evaluator", *options)["code"]
 
 
 class Gateway(Aggregator):

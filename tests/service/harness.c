@@ -229,7 +229,8 @@ static void open_and_configure(struct harness *harness)
 {
     char why[256];
     assert_int_equal(tern_db_open(harness->path, &harness->db, why), TERN_OK);
-    struct tern_db_code code = {.uses_left = 10000, .expires_ms = UINT64_MAX / 4};
+    struct tern_db_code code = {
+        .evaluator = true, .uses_left = 10000, .expires_ms = UINT64_MAX / 4};
     tern_sha256(JOIN_CODE, strlen(JOIN_CODE), code.hash);
     assert_int_equal(tern_db_begin(harness->db), TERN_OK);
     assert_int_equal(tern_db_code_add(harness->db, &code), TERN_OK);

@@ -303,6 +303,35 @@ static void a_commit_and_retention_are_counted_once(void **state)
     assert_int_equal(sums.row[0].up.wire, 4);
 }
 
+// Those of the version that the round began with, and what came of older ones since.
+static void metrics_go_with_their_round(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_metric metric = {.name = "loss"};
+    bool more = true;
+    metric.client = fixture_client(f, 1);
+    assert_ok(f, tern_db_begin(f->db));
+    for (uint32_t i = 1; i <= 4; i++) {
+        const struct tern_db_round round = {
+            .round = i, .base_version = i - 1, .state = TERN_ROUND_COMMITTED};
+        metric.version = i - 1;
+        assert_ok(f, tern_db_round_put(f->db, &round));
+        assert_ok(f, tern_db_metric_put(f->db, &metric));
+    }
+    assert_ok(f, tern_db_prune(f->db, 2));
+    while (more) {
+        assert_ok(f, tern_db_prune_some(f->db, UINT64_MAX, 0, &more));
+    }
+    assert_ok(f, tern_db_commit(f->db));
+    uint32_t next = 2;
+    struct tern_db_rows *rows = tern_db_metrics_from(f->db, 0);
+    while (tern_db_next(rows, &metric)) {
+        assert_int_equal(metric.version, next++);
+    }
+    assert_ok(f, tern_db_end(rows));
+    assert_int_equal(next, 4);
+}
+
 static void counts_tell_what_is_there(void **state)
 {
     struct fixture *f = *state;
@@ -350,6 +379,7 @@ int main(void)
         TEST(who_has_just_come_evaluates),
         TEST(what_others_have_dropped_is_known),
         TEST(a_commit_and_retention_are_counted_once),
+        TEST(metrics_go_with_their_round),
         TEST(counts_tell_what_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

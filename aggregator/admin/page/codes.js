@@ -23,9 +23,11 @@ async function makeCode(event) {
   const expires = byId("code-expires");
   const label = byId("code-label").value.trim();
   const tags = byId("code-tags").value.trim();
+  const evaluator = byId("code-evaluator").value === "yes";
   const body = [paragraph(`Whoever has it can enrol ${uses === 1 ? "one client" : `${count(uses)} clients`}, for ${expires.selectedOptions[0].text}.`)];
+  if (evaluator) body.push(paragraph("Clients that ask to may be evaluators: their figures decide accuracy and the best version."));
   if (!(await confirm("Make a join code?", body, "Make the code"))) return;
-  const made = await attempt("Making the code", () => post("enroll-codes", { uses, expires_s: Number(expires.value), label, tags }));
+  const made = await attempt("Making the code", () => post("enroll-codes", { uses, expires_s: Number(expires.value), label, tags, evaluator }));
   again();
   if (made === undefined) return;
   const copy = element("button", { type: "button", class: "small", onclick: () => copyText(copy, made.code) }, "Copy");
@@ -54,6 +56,7 @@ function make() {
     { name: "uses", label: "Uses left", number: true, value: (i) => codes[i].uses, text: (i) => count(codes[i].uses) },
     { name: "enrolled", label: "Enrolled", number: true, value: (i) => codes[i].enrolled, text: (i) => count(codes[i].enrolled) },
     { name: "expires", label: "Expires", number: true, value: (i) => codes[i].expires_ms, text: expiry },
+    { name: "evaluator", label: "Evaluators", value: (i) => (codes[i].evaluator ? "yes" : "no"), text: (i) => (codes[i].evaluator ? "yes" : "–") },
     { name: "tags", label: "Tags", value: (i) => codes[i].tags || "", text: (i) => codes[i].tags || "–" },
     { name: "name", label: "Label", value: (i) => codes[i].label || "", text: (i) => codes[i].label || "–" },
     { name: "act", label: "Actions", node: (i) => (codes[i].state !== "valid" ? ""

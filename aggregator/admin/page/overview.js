@@ -129,7 +129,7 @@ function showChoice(rounds, held) {
 }
 
 function drawEvaluated(chart, x, rounds, name) {
-  chart.describe(EVALUATED + name, labelOf(name), "by evaluators, weighted by their examples",
+  chart.describe(EVALUATED + name, labelOf(name), "by evaluators, their median",
     [{ label: name, colour: "up", text: textOf(name) }], { tick: tickOf(name) })
     .set(x, [evaluated(rounds, name)]);
 }

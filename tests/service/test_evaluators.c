@@ -1,0 +1,269 @@
+// Evaluators, whose figures are the federation's accuracy: who may be one, and what one that lies, or that never tires of
+// new names, can do beside honest ones.
+#include "federation/accuracy.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#include "one_harness.h"
+
+// --- Who may be one
+
+static void add_code(const char *text, bool evaluator, uint32_t uses)
+{
+    struct tern_db_code code = {
+        .evaluator = evaluator, .uses_left = uses, .expires_ms = UINT64_MAX / 4};
+    struct tern_db *db = harness_look(&harness);
+    tern_join_code_hash(text, code.hash);
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(tern_db_code_add(db, &code), TERN_OK);
+    assert_int_equal(tern_db_commit(db), TERN_OK);
+    tern_db_close(db);
+}
+
+static uint32_t uses_left(const char *text)
+{
+    struct tern_db_code code;
+    uint8_t hash[TERN_SHA256_SIZE];
+    struct tern_db *db = harness_look(&harness);
+    tern_join_code_hash(text, hash);
+    assert_int_equal(tern_db_code_get(db, hash, &code), TERN_OK);
+    tern_db_close(db);
+    return code.uses_left;
+}
+
+static struct answer enroll_by(const char *code, bool evaluator)
+{
+    tern_EnrollRequest request = {.evaluator = evaluator};
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    strcpy(request.join_code, code);
+    assert_int_equal(tern_wire_encode_enroll_request(&request, body, sizeof body, &len), TERN_OK);
+    return call(&harness, "POST", TERN_PATH_ENROLL, NULL, body, len);
+}
+
+static void expect_enrolment(const char *code, bool evaluator, int status)
+{
+    struct answer answer = enroll_by(code, evaluator);
+    assert_int_equal(answer.status, status);
+    answer_free(&answer);
+}
+
+static bool has(const struct answer *answer, const char *text)
+{
+    const size_t len = strlen(text);
+    for (size_t i = 0; i + len <= answer->body->len; i++) {
+        if (memcmp(answer->body->data + i, text, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_a_code_says_whether_it_makes_evaluators(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    add_code("plain", false, 2);
+    add_code("judges", true, 2);
+    struct answer refused = enroll_by("plain", true);
+    assert_int_equal(refused.status, 401);
+    assert_true(has(&refused, "enroll-code --evaluator"));
+    answer_free(&refused);
+    assert_int_equal(uses_left("plain"), 2); // it is still good for those that it is for
+    expect_enrolment("plain", false, 200);
+    expect_enrolment("plain", false, 200);
+    expect_enrolment("judges", true, 200);
+    expect_enrolment("judges", false, 200);
+    // One that is used up is as one that nobody made, whatever its holder asks for.
+    struct answer used = enroll_by("plain", true);
+    struct answer none = enroll_by("nothing", false);
+    assert_int_equal(used.status, 401);
+    assert_int_equal(used.body->len, none.body->len);
+    assert_memory_equal(used.body->data, none.body->data, none.body->len);
+    answer_free(&used);
+    answer_free(&none);
+    struct tern_service_facts facts;
+    tern_service_facts(harness.service, &facts);
+    assert_int_equal(facts.federation.evaluators, 1);
+}
+
+// --- Figures
+
+struct report {
+    uint32_t num_examples;
+    float accuracy;
+    float loss;
+    bool no_accuracy;
+    const char *name; // of a metric; NULL: none
+    float value;
+};
+
+static tern_CheckinRequest evaluated(uint32_t version, const struct report *report)
+{
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    request.has_evaluation = true;
+    request.evaluation.version = version;
+    request.evaluation.num_examples = report->num_examples;
+    request.evaluation.accuracy = report->accuracy;
+    request.evaluation.loss = report->loss;
+    request.evaluation.no_accuracy = report->no_accuracy;
+    if (report->name != NULL) {
+        request.evaluation.metrics_count = 1;
+        snprintf(request.evaluation.metrics[0].name, sizeof request.evaluation.metrics[0].name,
+                 "%s", report->name);
+        request.evaluation.metrics[0].value = report->value;
+    }
+    return request;
+}
+
+static void tell(uint64_t client, const struct report *report)
+{
+    const tern_CheckinRequest request = evaluated(0, report);
+    (void)checkin_with(&harness, client, &request);
+}
+
+static struct tern_accuracy newest(void)
+{
+    struct tern_accuracy of;
+    struct tern_db *db = harness_look(&harness);
+    assert_int_equal(tern_accuracy_newest(db, &of), TERN_OK);
+    tern_db_close(db);
+    return of;
+}
+
+// As clients that joined before the version was made.
+static void start_with(uint64_t *clients, uint32_t count, bool evaluator)
+{
+    harness_start(&harness);
+    for (uint32_t i = 0; i < count; i++) {
+        clients[i] = enroll(&harness, evaluator);
+    }
+}
+
+static void test_one_that_lies_moves_no_figure_beyond_the_others(void **state)
+{
+    (void)state;
+    uint64_t clients[4];
+    harness.config.federation.limits.num_examples = 10000000;
+    start_with(clients, 4, true);
+    const struct report honest[] = {{1000, 0.90F, 0.30F, false, "f1_macro", 0.88F},
+                                    {200, 0.91F, 0.31F, false, "f1_macro", 0.87F},
+                                    {5000, 0.89F, 0.29F, false, "f1_macro", 0.86F}};
+    const struct report lies[] = {{10000000, 0.0F, 1e30F, false, "f1_macro", 0.0F},
+                                  {10000000, 1.0F, 0.0F, false, "f1_macro", 1.0F},
+                                  {10000000, 0.0F, 0.0F, true, "zz", 1e30F}};
+    for (int i = 0; i < 3; i++) {
+        tell(clients[i + 1], &honest[i]);
+    }
+    struct tern_accuracy of = newest();
+    assert_float_equal(of.accuracy, 0.90, 1e-6);
+    assert_float_equal(of.loss, 0.30, 1e-6);
+    assert_float_equal(of.metrics[0].value, 0.87, 1e-6);
+    assert_int_equal(of.num_examples, 6200);
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        double f1 = 0.0;
+        tell(clients[0], &lies[i]);
+        of = newest();
+        assert_false(of.no_accuracy);
+        assert_true(of.accuracy >= 0.89F && of.accuracy <= 0.91F);
+        assert_true(of.loss >= 0.29F && of.loss <= 0.31F);
+        assert_true(tern_accuracy_value(&of, "f1_macro", &f1));
+        assert_true(f1 >= 0.86F && f1 <= 0.88F);
+    }
+}
+
+static void test_two_are_halved_and_one_is_all(void **state)
+{
+    (void)state;
+    uint64_t clients[2];
+    start_with(clients, 2, true);
+    tell(clients[0], &(struct report){.num_examples = 100, .accuracy = 0.8F, .loss = 1.0F});
+    assert_float_equal(newest().accuracy, 0.8, 1e-6);
+    tell(clients[1], &(struct report){.num_examples = 900000, .accuracy = 0.2F, .loss = 2.0F});
+    assert_float_equal(newest().accuracy, 0.5, 1e-6);
+    assert_float_equal(newest().loss, 1.5, 1e-6);
+}
+
+static void test_claims_beyond_the_limit_are_refused(void **state)
+{
+    (void)state;
+    uint64_t client = 0;
+    harness.config.federation.limits.num_examples = 5000;
+    start_with(&client, 1, true);
+    for (uint64_t claim = 5001; claim <= UINT32_MAX; claim = 2 * claim + 1) {
+        const tern_CheckinRequest request =
+            evaluated(0, &(struct report){.num_examples = (uint32_t)claim, .accuracy = 0.1F});
+        struct answer answer = put_checkin(&harness, client, &request);
+        assert_int_equal(answer.status, 422);
+        assert_true(has(&answer, "limits.num_examples is 5000."));
+        answer_free(&answer);
+    }
+    assert_int_equal(newest().num_examples, 0);
+    tell(client, &(struct report){.num_examples = 5000, .accuracy = 0.1F});
+    assert_int_equal(newest().num_examples, 5000);
+}
+
+static void test_who_trains_tells_no_accuracy(void **state)
+{
+    (void)state;
+    uint64_t client = 0;
+    start_with(&client, 1, false);
+    tell(client, &(struct report){.num_examples = 10, .accuracy = 1.0F, .name = "f1_macro"});
+    assert_int_equal(newest().num_examples, 0);
+}
+
+// --- Rows of metrics
+
+static uint32_t count_metrics(uint64_t client, const char *name)
+{
+    uint32_t count = 0;
+    struct tern_db_metric metric;
+    struct tern_db *db = harness_look(&harness);
+    struct tern_db_rows *rows = tern_db_evaluation_metrics(db);
+    while (tern_db_next(rows, &metric)) {
+        count += metric.client == client && (name == NULL || strcmp(metric.name, name) == 0);
+    }
+    assert_int_equal(tern_db_end(rows), TERN_OK);
+    tern_db_close(db);
+    return count;
+}
+
+static void test_ever_new_names_replace_each_other(void **state)
+{
+    (void)state;
+    uint64_t clients[2];
+    start_with(clients, 2, true);
+    tell(clients[1], &(struct report){.num_examples = 10, .name = "f1_macro", .value = 0.5F});
+    char name[TERN_DB_METRIC_MAX] = "";
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof name, "name_%d", i);
+        tell(clients[0], &(struct report){.num_examples = 10, .name = name});
+        assert_int_equal(count_metrics(clients[0], NULL), 1);
+        assert_int_equal(count_metrics(clients[0], name), 1);
+    }
+    assert_int_equal(count_metrics(clients[1], "f1_macro"), 1);
+    tell(clients[0], &(struct report){.num_examples = 10}); // a set of none
+    assert_int_equal(count_metrics(clients[0], NULL), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_code_says_whether_it_makes_evaluators),
+        TEST(test_one_that_lies_moves_no_figure_beyond_the_others),
+        TEST(test_two_are_halved_and_one_is_all),
+        TEST(test_claims_beyond_the_limit_are_refused),
+        TEST(test_who_trains_tells_no_accuracy),
+        TEST(test_ever_new_names_replace_each_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
