@@ -75,27 +75,41 @@ static uint32_t first_of_trend(uint32_t version)
 }
 
 // Rows come by version and model; one version's replica and global model are two figures, of which the last counts.
-static enum tern_result load_evaluations(struct tern_db *db, struct tern_quality *quality)
+static enum tern_result add_evaluations(struct tern_db *db, struct tern_quality *quality,
+                                        struct tern_votes *votes, struct series *series)
 {
     const uint32_t first = first_of_trend(quality->newest.version);
     struct tern_db_evaluation row;
     struct tern_accuracy at = {0};
-    struct series series = {.count = 0};
     struct tern_db_rows *rows =
         first > 0 ? tern_db_evaluations_after(db, first - 1) : tern_db_evaluations(db);
     while (tern_db_next(rows, &row)) {
+        if (row.version != at.version || row.model != at.model) {
+            tern_votes_decide(votes, &at);
+        }
         if (row.version != at.version && at.num_examples > 0) {
-            add(&series, value_of(&at));
+            add(series, value_of(&at));
         }
         if (row.version != at.version || row.model != at.model) {
             at = (struct tern_accuracy){.version = row.version, .model = row.model};
         }
-        tern_accuracy_add(&at, &row);
+        tern_db_check_row(rows, tern_votes_add(votes, &at, &row));
     }
     TERN_TRY(tern_db_end(rows));
+    tern_votes_decide(votes, &at);
     if (at.num_examples > 0) {
-        add(&series, value_of(&at));
+        add(series, value_of(&at));
     }
+    return TERN_OK;
+}
+
+static enum tern_result load_evaluations(struct tern_db *db, struct tern_quality *quality)
+{
+    struct tern_votes votes = {NULL, 0, 0};
+    struct series series = {.count = 0};
+    const enum tern_result result = add_evaluations(db, quality, &votes, &series);
+    tern_votes_free(&votes);
+    TERN_TRY(result);
     judge_trend(&series, quality);
     return TERN_OK;
 }
