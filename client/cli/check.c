@@ -1,5 +1,6 @@
 // The verb that looks at everything a client needs before anything of it is sent.
 #include "cli/check.h"
+#include "cli/client_data.h"
 #include "cli/conditions.h"
 #include "cli/expiry.h"
 #include "cli/held_model.h"
@@ -312,7 +313,7 @@ static void look_at_columns(struct session *session, const struct tern_client_id
     if (federation->scaling.len > 0) {
         federation->shared = CHECK_SCALING_HELD;
     }
-    tern_check_data(&tern_client_settings, federation, findings);
+    tern_check_data(&tern_client_settings, federation, findings, NULL);
     free(bytes);
 }
 
@@ -348,9 +349,43 @@ static void look_at_data(const struct tern_cli *cli, struct session *session,
     }
 }
 
+// --data: the columns of one file, and what is wrong with it.
+static int check_file(struct tern_cli *cli, const char *place)
+{
+    static struct tern_client_settings settings;
+    char spec[TERN_DATA_SPEC_MAX];
+    struct tern_findings findings = {.list = cli->json ? cJSON_CreateArray() : NULL};
+    struct check_table table = {.columns = cli->json ? cJSON_CreateArray() : NULL};
+    struct check_federation federation = {.shared = CHECK_SCALING_UNKNOWN,
+                                          .spec = tern_cli_option(cli, "model", NULL)};
+    settings = tern_client_settings;
+    if (strncmp(settings.data_source, "csv", 3) != 0) { // options of another kind of data
+        snprintf(settings.data_source, sizeof settings.data_source, "csv");
+    }
+    tern_client_data_spec(&settings, place, spec);
+    if (strlen(spec) >= sizeof settings.data_source) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--data: the file's name is too long");
+    }
+    memcpy(settings.data_source, spec, strlen(spec) + 1);
+    settings.data_dir[0] = '\0';
+    settings.data_shard[0] = '\0';
+    tern_check_data(&settings, &federation, &findings, &table);
+    if (cli->json) {
+        cJSON *object = cJSON_CreateObject();
+        cJSON_AddItemToObject(object, "columns", table.columns);
+        cJSON_AddItemToObject(object, "findings", findings.list);
+        TERN_CLI_TRY(tern_json_print(cli, object));
+    }
+    return findings.count[TERN_HEALTH_PROBLEM] > 0 ? TERN_EXIT_FAILED : TERN_EXIT_OK;
+}
+
 int tern_verb_check(struct tern_cli *cli)
 {
     static struct session session;
+    const char *place = tern_cli_option(cli, "data", NULL);
+    if (place != NULL) {
+        return check_file(cli, place);
+    }
     struct tern_findings findings = {.list = cli->json ? cJSON_CreateArray() : NULL};
     const struct tern_client_identity *identity = NULL;
     struct check_federation federation = {.shared = CHECK_SCALING_UNKNOWN};

@@ -3,6 +3,7 @@
 #define TERN_CLIENT_CHECK_H
 
 #include "cli/client_settings.h"
+#include "hosted/csv_profile.h"
 #include "hosted/findings.h"
 #include "tensor/model.h"
 #include "wire/wire.h"
@@ -22,8 +23,18 @@ struct check_federation {
     struct tern_span scaling; // held: pairs of the columns that its clients scale by
 };
 
-// Looks at [data] as a client would read it, and at every line of a CSV file.
+// The columns of a CSV file, what they hold, and what becomes of them.
+struct check_table {
+    cJSON *columns; // objects are added; NULL: they are printed
+};
+
+void tern_check_table_show(const struct tern_csv_profile *profile,
+                           const struct tern_csv_choice *choice, struct check_table *table);
+
+// Looks at [data] as a client would read it, and at every line of a CSV file. table: where its columns are shown; NULL:
+// nowhere.
 void tern_check_data(const struct tern_client_settings *settings,
-                     const struct check_federation *federation, struct tern_findings *findings);
+                     const struct check_federation *federation, struct tern_findings *findings,
+                     struct check_table *table);
 
 #endif

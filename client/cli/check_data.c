@@ -8,7 +8,6 @@
 #include "hosted/csv_choice.h"
 #include "hosted/csv_judge.h"
 #include "tensor/model.h"
-#include "util/sqrt.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -18,14 +17,13 @@
 
 #define NAMED 5 // columns or classes of one line; the others are counted
 
-// Root mean square of a feature. Standardised ones have 1, bytes of images less.
-#define LARGE 10.0      // learns badly at the usual learning rates
-#define TOO_LARGE 100.0 // does not learn
+#define TOO_LARGE 100.0 // root mean square of a column that does not learn
 
 struct looking {
     const struct tern_client_settings *settings;
     struct tern_findings *findings;
     const struct check_federation *federation;
+    struct check_table *table;
     struct tern_data_spec spec;
     struct tern_csv_profile profile; // rows == 0: not of a CSV file
     struct tern_data data;
@@ -121,16 +119,6 @@ static const char *feature_name(const struct looking *looking, uint32_t feature,
     return text;
 }
 
-static double root_mean_square(const struct tern_dataset *data, uint32_t feature)
-{
-    double sum = 0;
-    for (uint32_t i = 0; i < data->count; i++) {
-        const double value = (double)data->values[(size_t)i * data->feature_count + feature];
-        sum += value * value;
-    }
-    return tern_sqrt(sum / (double)data->count);
-}
-
 // Makes of the data what the federation's training sees.
 static void take_scaling(struct looking *looking)
 {
@@ -188,9 +176,9 @@ static bool scales_itself(struct looking *looking)
 static enum tern_health judge(const struct looking *looking, double size)
 {
     const bool known = looking->federation->shared != CHECK_SCALING_UNKNOWN;
-    return size > TOO_LARGE && known ? TERN_HEALTH_PROBLEM
-           : size > LARGE            ? TERN_HEALTH_WARNING
-                                     : TERN_HEALTH_GOOD;
+    return size > TOO_LARGE && known  ? TERN_HEALTH_PROBLEM
+           : size > TERN_COLUMN_LARGE ? TERN_HEALTH_WARNING
+                                      : TERN_HEALTH_GOOD;
 }
 
 static const char *unless(const struct looking *looking)
@@ -204,12 +192,8 @@ static const char *unless(const struct looking *looking)
 static void say_targets(struct looking *looking)
 {
     const struct tern_dataset *train = &looking->data.train;
-    double sum = 0;
-    for (uint32_t i = 0; i < train->count; i++) {
-        sum += (double)train->targets[i] * (double)train->targets[i];
-    }
-    const double size = tern_sqrt(sum / (double)train->count);
-    if (size <= LARGE) {
+    const double size = tern_columns_size(train, train->feature_count); // the targets stand behind
+    if (size <= TERN_COLUMN_LARGE) {
         tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "target", NULL,
                           "targets are of the size that training expects (%.4g)", size);
         return;
@@ -230,9 +214,9 @@ static void say_scales(struct looking *looking)
     double most = 0;
     uint32_t count = 0;
     for (uint32_t f = 0; train->values != NULL && f < train->feature_count; f++) {
-        const double size = root_mean_square(train, f);
+        const double size = tern_columns_size(train, f);
         most = size > most ? size : most;
-        if (size > LARGE && count++ < NAMED) {
+        if (size > TERN_COLUMN_LARGE && count++ < NAMED) {
             append(large, "%s%s (%.4g)", count > 1 ? ", " : "", feature_name(looking, f, name),
                    size);
         }
@@ -310,6 +294,9 @@ static bool look_at_file(struct looking *looking)
         looking->profile.rows = 0;
         return true;
     }
+    if (looking->table != NULL) {
+        tern_check_table_show(&looking->profile, &choice, looking->table);
+    }
     looking->unlabelled = choice.unlabelled;
     const uint32_t problems = looking->findings->count[TERN_HEALTH_PROBLEM];
     const struct tern_csv_judging judging = {.profile = &looking->profile,
@@ -349,7 +336,8 @@ static void look_at_examples(struct looking *looking)
 }
 
 void tern_check_data(const struct tern_client_settings *settings,
-                     const struct check_federation *federation, struct tern_findings *findings)
+                     const struct check_federation *federation, struct tern_findings *findings,
+                     struct check_table *table)
 {
     struct looking *looking = calloc(1, sizeof *looking);
     if (looking == NULL) {
@@ -359,6 +347,7 @@ void tern_check_data(const struct tern_client_settings *settings,
     looking->settings = settings;
     looking->federation = federation;
     looking->findings = findings;
+    looking->table = table;
     if (look_at_file(looking)) {
         look_at_examples(looking);
     }

@@ -1,4 +1,5 @@
 #include "cli/client_data.h"
+#include "hosted/log.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -88,22 +89,37 @@ static bool is_spec(const char *place)
     return kind > 1 && place[kind] == ':';
 }
 
+void tern_client_data_spec(const struct tern_client_settings *settings, const char *place,
+                           char spec[TERN_DATA_SPEC_MAX])
+{
+    char source[TERN_DATA_SPEC_MAX];
+    tern_data_spec_join(settings->data_source, settings->data_dir, source);
+    if (is_spec(place)) {
+        snprintf(spec, TERN_DATA_SPEC_MAX, "%s", place);
+    } else {
+        tern_data_spec_move(source, place, spec);
+    }
+}
+
 enum tern_result tern_client_data_open_new(const struct tern_client_settings *settings,
                                            const char *place, struct tern_data *data,
                                            char why[CLIENT_DATA_WHY_MAX])
 {
-    char source[TERN_DATA_SPEC_MAX];
     char spec[TERN_DATA_SPEC_MAX];
     char problem[TERN_DATA_WHY_MAX];
     const struct tern_data_part part = {.test = true, .whole = true};
-    tern_data_spec_join(settings->data_source, settings->data_dir, source);
-    if (is_spec(place)) {
-        snprintf(spec, sizeof spec, "%s", place);
-    } else {
-        tern_data_spec_move(source, place, spec);
-    }
+    tern_client_data_spec(settings, place, spec);
     const enum tern_result result = tern_dataset_open_part(spec, NULL, &part, data, problem);
     return result == TERN_OK ? TERN_OK : explain(why, result, "%s", problem);
+}
+
+void tern_client_data_notes(const struct tern_data *data)
+{
+    char note[TERN_DATA_WHY_MAX];
+    const char *rest = data->notes;
+    while (tern_data_next_note(&rest, note)) {
+        tern_log(TERN_LOG_WARN, "data", "note=%s", TERN_LOG_TEXT(note));
+    }
 }
 
 bool tern_client_data_holds_out(const struct tern_client_settings *settings)

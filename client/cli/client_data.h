@@ -20,12 +20,19 @@ TERN_MUST_USE enum tern_result tern_client_data_open(const struct tern_client_se
                                                      bool test, struct tern_data *data,
                                                      char why[CLIENT_DATA_WHY_MAX]);
 
+// Writes the spec of a place: a file or folder, which is read as data.source is, or a spec of its own.
+void tern_client_data_spec(const struct tern_client_settings *settings, const char *place,
+                           char spec[TERN_DATA_SPEC_MAX]);
+
 // Holds new data as it comes: every row of a file in its order, or the test part of data that has one.
 // place: a file or folder, which is read as data.source is, or a spec of its own ("csv:FILE,..."). Labels
 // may be missing. Errors as above.
 TERN_MUST_USE enum tern_result
 tern_client_data_open_new(const struct tern_client_settings *settings, const char *place,
                           struct tern_data *data, char why[CLIENT_DATA_WHY_MAX]);
+
+// Logs what was noted of a table when it was read, a warning each.
+void tern_client_data_notes(const struct tern_data *data);
 
 // Whether data.source has examples to evaluate on without another file: a share of one file of this client's own, or
 // some that are drawn on the spot (the option test).

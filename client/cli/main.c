@@ -10,6 +10,7 @@ static const struct tern_cli_option enroll_options[] = {
 static const struct tern_cli_option check_options[] = {
     {"model", "SPEC", "built-in model that the data must fit (the federation's, once enrolled)"},
     {"offline", NULL, "do not ask the aggregator"},
+    {"data", "FILE", "look at this CSV file alone, column by column (data.source)"},
     {0},
 };
 

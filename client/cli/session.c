@@ -6,6 +6,7 @@
 #include "cli/model_fit.h"
 
 #include "data/columns.h"
+#include "hosted/log.h"
 #include "posix/offline.h"
 #include "version.h"
 
@@ -198,6 +199,7 @@ static enum tern_result build_trainer(struct session *session)
                                    tern_client_identity(&session->client)->evaluator ||
                                        tern_client_data_holds_out(session->settings),
                                    &session->data, session->why));
+    tern_client_data_notes(&session->data);
     if (!tern_model_takes(tern_client_identity(&session->client)->model_spec, &session->model,
                           &session->data.train, why)) {
         return explain(session, TERN_ERR_CONFIG, "%s", why);
@@ -319,6 +321,17 @@ static struct tern_column_port columns_of(struct session *session)
         .scale = scale_columns};
 }
 
+// Whether clients share a scaling is known once training begins.
+static void warn_of_scales(void *ctx)
+{
+    const struct session *session = ctx;
+    char text[TERN_COLUMNS_TEXT_MAX];
+    if (!session->data.scaled && session->scaling == 0 &&
+        tern_columns_are_unscaled(&session->data.train, text)) {
+        tern_log(TERN_LOG_WARN, "unscaled", "why=%s", TERN_LOG_TEXT(text));
+    }
+}
+
 // Of client.trainer. A trainer of the user's has data of its own.
 static enum tern_result open_unwatched(struct session *session, struct tern_trainer *trainer)
 {
@@ -332,6 +345,8 @@ static enum tern_result open_unwatched(struct session *session, struct tern_trai
     }
     TERN_TRY(build_trainer(session));
     session->watched.builtin = &session->trainer;
+    session->watched.on_first = warn_of_scales;
+    session->watched.ctx = session;
     *trainer = tern_builtin_trainer_port(&session->trainer);
     return TERN_OK;
 }

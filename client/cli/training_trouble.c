@@ -82,6 +82,10 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
 {
     struct watched_trainer *watched = ctx;
     watched->trouble.round = task->round;
+    if (watched->on_first != NULL) {
+        watched->on_first(watched->ctx);
+        watched->on_first = NULL;
+    }
     return note(watched, watched->inner.begin(watched->inner.ctx, task, base, count));
 }
 

@@ -22,7 +22,9 @@ struct watched_trainer {
     struct tern_trainer inner;
     const struct tern_builtin_trainer *builtin; // or
     const struct external_trainer *external;    // whichever is not NULL
-    bool failed;                                // since whoever tells of it set it back to false
+    void (*on_first)(void *ctx); // before training begins for the first time; NULL: nothing is due
+    void *ctx;
+    bool failed; // since whoever tells of it set it back to false
     struct training_trouble trouble;
 };
 

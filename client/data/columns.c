@@ -1,7 +1,10 @@
 #include "data/columns.h"
 
+#include "util/sqrt.h"
 #include "wire/wire.h"
 #include <float.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 bool tern_data_has_columns(const struct tern_data *data)
@@ -90,6 +93,35 @@ enum tern_result tern_columns_measure(const struct tern_view *view, uint8_t *col
     }
     *num_examples = view->count;
     return TERN_OK;
+}
+
+double tern_columns_size(const struct tern_dataset *data, uint32_t column)
+{
+    double sum = 0.0;
+    for (uint32_t i = 0; i < data->count; i++) {
+        const double value = value_of(data, i, column);
+        sum += value * value;
+    }
+    return data->count > 0 ? tern_sqrt(sum / (double)data->count) : 0.0;
+}
+
+bool tern_columns_are_unscaled(const struct tern_dataset *data, char text[TERN_COLUMNS_TEXT_MAX])
+{
+    double most = 0.0;
+    uint32_t count = 0;
+    const uint32_t columns = data->values != NULL ? columns_of(data) : 0;
+    for (uint32_t c = 0; c < columns; c++) {
+        const double size = tern_columns_size(data, c);
+        most = size > most ? size : most;
+        count += size > TERN_COLUMN_LARGE;
+    }
+    snprintf(text, TERN_COLUMNS_TEXT_MAX,
+             "%" PRIu32 " of %" PRIu32 " columns are unscaled, by up to %.4g (root mean square; "
+             "training expects about 1), so that training learns little or nothing: set "
+             "scale=scaling.csv, which `tern-aggregator init --data` writes, in data.source, or "
+             "statistics.columns = clients at the aggregator",
+             count, columns, most);
+    return count > 0;
 }
 
 // --- Scaling

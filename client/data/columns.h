@@ -16,6 +16,15 @@ uint32_t tern_data_columns(const struct tern_data *data);
 TERN_MUST_USE enum tern_result tern_columns_measure(const struct tern_view *view, uint8_t *columns,
                                                     uint32_t *num_examples);
 
+// Root mean square of a column's values. Standardised ones have 1, bytes of images less; above TERN_COLUMN_LARGE a
+// column hides the others at the usual learning rates.
+#define TERN_COLUMN_LARGE 10.0
+double tern_columns_size(const struct tern_dataset *data, uint32_t column);
+
+// Writes what is known of columns and targets that are too large to train on; false where none is.
+#define TERN_COLUMNS_TEXT_MAX 320
+bool tern_columns_are_unscaled(const struct tern_dataset *data, char text[TERN_COLUMNS_TEXT_MAX]);
+
 // As tern_column_port.scale, of both parts of a data set that has columns: `count` pairs, as many as there are. What a
 // target was before is noted in target_mean and target_deviation of both parts.
 // TERN_ERR_MODEL_MISMATCH  they are of another number

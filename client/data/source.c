@@ -128,6 +128,17 @@ enum tern_result tern_dataset_open(const char *text, const struct tern_data_limi
     return tern_dataset_open_part(text, limits, &everything, data, why);
 }
 
+bool tern_data_next_note(const char **rest, char note[TERN_DATA_WHY_MAX])
+{
+    if (*rest == NULL || **rest == '\0') {
+        return false;
+    }
+    const size_t len = strcspn(*rest, "\n");
+    snprintf(note, TERN_DATA_WHY_MAX, "%.*s", (int)len, *rest);
+    *rest += len + ((*rest)[len] == '\n');
+    return true;
+}
+
 void tern_data_close(struct tern_data *data)
 {
     tern_dataset_release(&data->train);

@@ -96,6 +96,9 @@ TERN_MUST_USE enum tern_result tern_dataset_open_part(const char *spec,
                                                       struct tern_data *data,
                                                       char why[TERN_DATA_WHY_MAX]);
 
+// Takes the next sentence of data->notes from *rest, cut to the buffer; false at their end.
+bool tern_data_next_note(const char **rest, char note[TERN_DATA_WHY_MAX]);
+
 // Gives the memory back; *data is then empty. An empty one is fine.
 void tern_data_close(struct tern_data *data);
 

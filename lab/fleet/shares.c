@@ -41,6 +41,10 @@ enum tern_result tern_shares_open(const struct tern_fleet_settings *settings, ui
         snprintf(why, 512, "%s", data_why);
         return result;
     }
+    const char *notes = shares->data.notes;
+    while (tern_data_next_note(&notes, data_why)) {
+        tern_log(TERN_LOG_WARN, "data", "note=%s", TERN_LOG_TEXT(data_why));
+    }
     if (shares->data.test.count == 0) {
         snprintf(why, 512,
                  "data.source has no test examples, and a fleet measures every version on them: "
@@ -103,6 +107,18 @@ static enum tern_result refuse_scaled(const struct tern_shares *shares)
              TERN_LOG_TEXT("the federation scales columns by statistics that its clients share "
                            "(statistics.columns): remove scale=... from data.source"));
     return TERN_ERR_CONFIG;
+}
+
+void tern_shares_warn_of_scales(struct tern_shares *shares)
+{
+    char text[TERN_COLUMNS_TEXT_MAX];
+    pthread_mutex_lock(&shares->mutex);
+    if (!shares->warned && !shares->data.scaled && shares->scaling == 0 &&
+        tern_columns_are_unscaled(&shares->data.train, text)) {
+        tern_log(TERN_LOG_WARN, "unscaled", "why=%s", TERN_LOG_TEXT(text));
+    }
+    shares->warned = true;
+    pthread_mutex_unlock(&shares->mutex);
 }
 
 static enum tern_result measure(void *ctx, uint8_t *columns, uint32_t *num_examples)

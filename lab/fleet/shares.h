@@ -18,6 +18,7 @@ struct tern_shares {
     pthread_mutex_t mutex; // of what follows, and of the values while they are measured or scaled
     uint32_t scaling;      // tag of the scaling that they have; 0: as they were read
     uint8_t *columns;      // of that
+    bool warned;           // of unscaled columns, or found them scaled
 };
 
 // clients: those that train. On error *shares is empty and why says in one sentence what is wrong.
@@ -25,6 +26,9 @@ struct tern_shares {
 TERN_MUST_USE enum tern_result tern_shares_open(const struct tern_fleet_settings *settings,
                                                 uint32_t clients, struct tern_shares *shares,
                                                 char why[512]);
+
+// Logs once, when training begins, that columns are too large to train on, unless they are scaled.
+void tern_shares_warn_of_scales(struct tern_shares *shares);
 
 // The training examples of a client, from 0.
 struct tern_view tern_shares_of(const struct tern_shares *shares, uint32_t client);

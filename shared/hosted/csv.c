@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SEMICOLONS                                                                                 \
+    "semicolons separate the fields, as it seems: write commas, and decimals with points"
 #define END (-1) // of the input, in place of a byte
 #define ZERO_BYTE "a zero byte: the file is no UTF-8 text (of UTF-16: iconv -f utf-16 -t utf-8)"
 
@@ -155,8 +157,11 @@ static enum tern_result read_plain(struct tern_csv *csv)
             break;
         }
         if (byte == '"' || byte == '\0') {
-            return refuse_byte(csv,
-                               byte == '"' ? "a quote inside a field without quotes" : ZERO_BYTE);
+            const size_t first = csv->starts[csv->field_count - 1];
+            const bool parted = memchr(csv->text + first, ';', csv->text_len - first) != NULL;
+            return refuse_byte(csv, byte == '\0' ? ZERO_BYTE
+                                    : parted     ? SEMICOLONS
+                                                 : "a quote inside a field without quotes");
         }
         csv->at++;
         TERN_TRY(add_byte(csv, byte));
@@ -225,8 +230,9 @@ static enum tern_result read_separator(struct tern_csv *csv, bool *last)
         return read_line_end(csv);
     }
     csv->at++;
-    return byte == ',' ? TERN_OK
-                       : refuse_byte(csv, "neither a comma nor a line end follows its quotes");
+    return byte == ','   ? TERN_OK
+           : byte == ';' ? refuse_byte(csv, SEMICOLONS)
+                         : refuse_byte(csv, "neither a comma nor a line end follows its quotes");
 }
 
 static enum tern_result read_field(struct tern_csv *csv)

@@ -143,14 +143,14 @@ static bool is_numbering(const struct tern_csv_order *order, const struct tern_c
 }
 
 // The direction that nearly all steps have; NULL: neither. Sites in a row, or a late line, step back at
-// times.
-static const struct tern_csv_steps *direction_of(const struct tern_csv_order *order)
+// times: *back is how often.
+static const struct tern_csv_steps *direction_of(const struct tern_csv_order *order, uint64_t *back)
 {
     const struct tern_csv_steps *most =
         order->up.count >= order->down.count ? &order->up : &order->down;
-    const uint64_t against = order->up.count + order->down.count - most->count;
     const uint64_t allowed = order->count >= MANY ? 1 + order->count / 20 : 0;
-    return most->count > 1 && against <= allowed ? most : NULL;
+    *back = order->up.count + order->down.count - most->count;
+    return most->count > 1 && *back <= allowed ? most : NULL;
 }
 
 static bool is_even(const struct tern_csv_order *order, const struct tern_csv_steps *steps)
@@ -163,17 +163,32 @@ static bool is_even(const struct tern_csv_order *order, const struct tern_csv_st
 static enum tern_csv_suspect judge_order(const struct tern_csv_order *order,
                                          const struct tern_csv_spread *spread, const char *name)
 {
-    const struct tern_csv_steps *steps = direction_of(order);
+    uint64_t back;
+    const struct tern_csv_steps *steps = direction_of(order, &back);
     if (steps == NULL) {
         return TERN_CSV_MEASURES;
     }
-    // Values that come again and again are hours, months, counts, in whatever order.
-    const bool few = spread->distinct > 0 && 10 * spread->distinct < 3 * spread->numbers;
-    if (few && (spread->distinct <= CALENDAR || !order->whole)) {
+    const bool named = name != NULL && (names_a_time(name) || names_an_id(name) || name[0] == '\0');
+    if (named) {
+        return TERN_CSV_COUNTS;
+    }
+    // Values that come again and again, but for those of every site, are hours, months, counts.
+    const uint64_t each = spread->distinct * (back + 1);
+    const bool few = spread->distinct > 0 && 10 * each < 3 * spread->numbers;
+    if ((few && !order->whole) ||
+        ((few || back > 0) && spread->distinct > 0 && spread->distinct <= CALENDAR)) {
         return TERN_CSV_MEASURES;
     }
-    const bool named = name != NULL && (names_a_time(name) || names_an_id(name) || name[0] == '\0');
-    return !few && (named || is_even(order, steps)) ? TERN_CSV_COUNTS : TERN_CSV_SORTED;
+    return !few && is_even(order, steps) ? TERN_CSV_COUNTS : TERN_CSV_SORTED;
+}
+
+// Whether whole numbers that are all different are no chance: a draw from their range would have had some twice, or
+// the range is larger than measurements with so few digits have.
+static bool is_sparse(const struct tern_csv_spread *spread)
+{
+    const double n = (double)spread->numbers;
+    const double range = spread->high - spread->low;
+    return n * n / 2 >= range || range >= 1000 * n;
 }
 
 static enum tern_csv_suspect judge_id(const struct tern_csv_order *order,
@@ -187,7 +202,7 @@ static enum tern_csv_suspect judge_id(const struct tern_csv_order *order,
         (names_an_id(name) ? unique || spread->distinct > CALENDAR : name[0] == '\0' && unique)) {
         return TERN_CSV_ID;
     }
-    return unique ? TERN_CSV_UNIQUE : TERN_CSV_MEASURES;
+    return unique && is_sparse(spread) ? TERN_CSV_UNIQUE : TERN_CSV_MEASURES;
 }
 
 enum tern_csv_suspect tern_csv_order_judge(const struct tern_csv_order *order,
@@ -214,11 +229,11 @@ const char *tern_csv_suspect_text(enum tern_csv_suspect suspect)
     case TERN_CSV_ROW_NUMBER:
         return "it numbers the rows";
     case TERN_CSV_COUNTS:
-        return "it rises or falls from row to row, as a row's number or a time does";
+        return "it counts from row to row, as a row's number or a time does";
     case TERN_CSV_ID:
         return "its name and whole numbers are those of an id";
     case TERN_CSV_SORTED:
-        return "its values are sorted, as a time's, a meter's, or those of a sorted table";
+        return "it rises or falls from row to row, as a time, a meter or a sorted table does";
     case TERN_CSV_UNIQUE:
         return "its values are whole numbers, each there once, as an id's";
     case TERN_CSV_MEASURES:

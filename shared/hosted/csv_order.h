@@ -43,7 +43,7 @@ enum tern_csv_suspect {
     // Left out of a proposal:
     TERN_CSV_TIME,       // Unix times or dates
     TERN_CSV_ROW_NUMBER, // each number from 0 or 1 to the last once, in any order
-    TERN_CSV_COUNTS,     // rises or falls by even steps
+    TERN_CSV_COUNTS,     // rises or falls by even steps, or has the name of a time and does so
     TERN_CSV_ID,         // named as an id, or without a name, and whole numbers
     // Kept, and named:
     TERN_CSV_SORTED, // rises or falls by uneven steps
