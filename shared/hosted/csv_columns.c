@@ -198,7 +198,7 @@ static bool has_decimal_commas(const struct tern_csv *csv)
     for (uint32_t c = 0; c < csv->field_count; c++) {
         const char *field = tern_csv_field(csv, c);
         const size_t digits = strspn(field, "0123456789");
-        parted += digits > 0 && field[digits] == ';';
+        parted += digits > 0 && field[digits + strspn(field + digits, " \t")] == ';';
     }
     return parted > 0 && 2 * parted >= csv->field_count - 1;
 }
