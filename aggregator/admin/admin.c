@@ -4,6 +4,7 @@
 #include "admin/internal.h"
 #include "hosted/clock.h"
 #include "hosted/files.h"
+#include "hosted/log.h"
 #include "util/bytes.h"
 #include <errno.h>
 #include <stdio.h>
@@ -83,6 +84,48 @@ static void reply_metrics(struct tern_admin *admin, const struct tern_http_reque
                           : (struct tern_http_reply){.status = 503, .retry_after_s = 1};
 }
 
+static void reply_settings(struct tern_admin *admin, const struct tern_http_request *request,
+                           struct tern_http_reply *reply)
+{
+    (void)request;
+    pthread_mutex_lock(&admin->settings_lock);
+    cJSON *settings =
+        admin->settings != NULL ? cJSON_Duplicate(admin->settings, true) : cJSON_CreateArray();
+    pthread_mutex_unlock(&admin->settings_lock);
+    (void)tern_admin_reply_json(reply, 200, settings);
+}
+
+static void reply_log(struct tern_admin *admin, const struct tern_http_request *request,
+                      struct tern_http_reply *reply)
+{
+    static char lines[TERN_LOG_RECENT_MAX]; // there is one thread
+    cJSON *object = cJSON_CreateObject();
+    cJSON *list = cJSON_AddArrayToObject(object, "lines");
+    (void)admin;
+    (void)request;
+    tern_log_recent(lines);
+    for (char *line = lines; *line != '\0';) {
+        const size_t len = strcspn(line, "\n");
+        char *next = line + len + (line[len] != '\0');
+        line[len] = '\0';
+        cJSON_AddItemToArray(list, cJSON_CreateString(line));
+        line = next;
+    }
+    (void)tern_admin_reply_json(reply, 200, object);
+}
+
+// --- Answers that another process makes
+
+static void answer_doctor(struct tern_admin *admin, struct tern_http_exchange *exchange)
+{
+    tern_tools_run(&admin->tools, TERN_TOOL_DOCTOR, exchange);
+}
+
+static void answer_model(struct tern_admin *admin, struct tern_http_exchange *exchange)
+{
+    tern_tools_run(&admin->tools, TERN_TOOL_EXPORT, exchange);
+}
+
 // --- Routes
 
 struct route {
@@ -91,30 +134,37 @@ struct route {
     bool open;            // to anybody
     tern_service_job job; // or:
     void (*reply)(struct tern_admin *admin, const struct tern_http_request *request,
-                  struct tern_http_reply *reply);
+                  struct tern_http_reply *reply); // or, later:
+    void (*answer)(struct tern_admin *admin, struct tern_http_exchange *exchange);
 };
 
 static const struct route routes[] = {
-    {"/healthz", "GET", true, NULL, reply_healthy},
-    {"/readyz", "GET", true, NULL, reply_ready},
-    {"/metrics", "GET", false, NULL, reply_metrics},
-    {"/api/v1/session", "POST", true, NULL, tern_admin_login},
-    {"/api/v1/session", "DELETE", false, NULL, tern_admin_logout},
-    {"/api/v1/status", "GET", false, tern_admin_status, NULL},
-    {"/api/v1/waiting", "GET", false, tern_admin_waiting, NULL},
-    {"/api/v1/clients", "GET", false, tern_admin_clients, NULL},
-    {"/api/v1/clients/columns", "GET", false, tern_admin_client_columns, NULL},
-    {"/api/v1/clients/{}/revoke", "POST", false, tern_admin_revoke, NULL},
-    {"/api/v1/rounds", "GET", false, tern_admin_rounds, NULL},
-    {"/api/v1/rounds/held-out", "GET", false, tern_admin_held_out, NULL},
-    {"/api/v1/rounds/columns", "GET", false, tern_admin_round_columns, NULL},
-    {"/api/v1/rounds/{}/close", "POST", false, tern_admin_close_round, NULL},
-    {"/api/v1/enroll-codes", "GET", false, tern_admin_codes, NULL},
-    {"/api/v1/enroll-codes", "POST", false, tern_admin_enroll_code, NULL},
-    {"/api/v1/enroll-codes/{}/cancel", "POST", false, tern_admin_cancel_code, NULL},
+    {"/healthz", "GET", true, .reply = reply_healthy},
+    {"/readyz", "GET", true, .reply = reply_ready},
+    {"/metrics", "GET", false, .reply = reply_metrics},
+    {"/api/v1/session", "POST", true, .reply = tern_admin_login},
+    {"/api/v1/session", "DELETE", false, .reply = tern_admin_logout},
+    {"/api/v1/settings", "GET", false, .reply = reply_settings},
+    {"/api/v1/log", "GET", false, .reply = reply_log},
+    {"/api/v1/doctor", "GET", false, .answer = answer_doctor},
+    {"/api/v1/model", "GET", false, .answer = answer_model},
+    {"/api/v1/status", "GET", false, .job = tern_admin_status},
+    {"/api/v1/waiting", "GET", false, .job = tern_admin_waiting},
+    {"/api/v1/clients", "GET", false, .job = tern_admin_clients},
+    {"/api/v1/clients/columns", "GET", false, .job = tern_admin_client_columns},
+    {"/api/v1/clients/{}", "GET", false, .job = tern_admin_client},
+    {"/api/v1/clients/{}/rounds", "GET", false, .job = tern_admin_client_rounds},
+    {"/api/v1/clients/{}/revoke", "POST", false, .job = tern_admin_revoke},
+    {"/api/v1/rounds", "GET", false, .job = tern_admin_rounds},
+    {"/api/v1/rounds/held-out", "GET", false, .job = tern_admin_held_out},
+    {"/api/v1/rounds/columns", "GET", false, .job = tern_admin_round_columns},
+    {"/api/v1/rounds/{}/close", "POST", false, .job = tern_admin_close_round},
+    {"/api/v1/enroll-codes", "GET", false, .job = tern_admin_codes},
+    {"/api/v1/enroll-codes", "POST", false, .job = tern_admin_enroll_code},
+    {"/api/v1/enroll-codes/{}/cancel", "POST", false, .job = tern_admin_cancel_code},
 };
 
-static const struct route page_route = {"/", "GET", true, NULL, tern_admin_page};
+static const struct route page_route = {"/", "GET", true, .reply = tern_admin_page};
 
 #define ARGUMENT_MAX 16
 
@@ -251,7 +301,7 @@ static bool is_list(const struct route *route)
 {
     return route->job == tern_admin_clients || route->job == tern_admin_rounds ||
            route->job == tern_admin_held_out || route->job == tern_admin_client_columns ||
-           route->job == tern_admin_round_columns;
+           route->job == tern_admin_round_columns || route->job == tern_admin_client_rounds;
 }
 
 // False: `why` says what is wrong with a request of a job.
@@ -300,6 +350,10 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
     const struct route *route = route_of(request, &known, argument);
     if (route->job != NULL) {
         submit(admin, route, argument, exchange);
+        return;
+    }
+    if (route->answer != NULL) {
+        route->answer(admin, exchange);
         return;
     }
     struct tern_http_reply reply;
@@ -406,11 +460,29 @@ static enum tern_result start(struct tern_admin *admin, char why[256])
         return TERN_ERR_CONFIG;
     }
     TERN_TRY(read_token(admin, why));
+    TERN_TRY(tern_tools_start(&admin->tools, admin->config.tool_options));
     if (tern_admin_name_cookie(admin) != TERN_OK) {
         snprintf(why, 256, "the system has no random bytes: %s", strerror(errno));
         return TERN_ERR_IO;
     }
     return tern_http_start(&config, &handler, &admin->server, why);
+}
+
+static void free_admin(struct tern_admin *admin)
+{
+    tern_tools_stop(&admin->tools);
+    cJSON_Delete(admin->settings);
+    pthread_mutex_destroy(&admin->settings_lock);
+    free(admin);
+}
+
+void tern_admin_set_settings(struct tern_admin *admin, cJSON *settings)
+{
+    pthread_mutex_lock(&admin->settings_lock);
+    cJSON *before = admin->settings;
+    admin->settings = settings;
+    pthread_mutex_unlock(&admin->settings_lock);
+    cJSON_Delete(before);
 }
 
 enum tern_result tern_admin_start(const struct tern_admin_config *config, struct tern_admin **out,
@@ -422,9 +494,10 @@ enum tern_result tern_admin_start(const struct tern_admin_config *config, struct
         return TERN_ERR_NO_MEMORY;
     }
     admin->config = *config;
+    pthread_mutex_init(&admin->settings_lock, NULL);
     enum tern_result result = start(admin, why);
     if (result != TERN_OK) {
-        free(admin);
+        free_admin(admin);
         return result;
     }
     *out = admin;
@@ -439,7 +512,8 @@ uint16_t tern_admin_port(const struct tern_admin *admin)
 void tern_admin_stop(struct tern_admin *admin, uint32_t grace_ms)
 {
     if (admin != NULL) {
+        tern_tools_cancel(&admin->tools);
         tern_http_stop(admin->server, grace_ms);
-        free(admin);
+        free_admin(admin);
     }
 }

@@ -8,6 +8,7 @@
 
 #include "http/http.h"
 #include "service/service.h"
+#include <cjson/cJSON.h>
 
 struct tern_admin;
 
@@ -18,6 +19,9 @@ struct tern_admin_config {
     struct tern_service *service;           // outlives the admin listener
     const struct tern_http_server *clients; // the public listener, for its counters
     uint64_t (*monotonic_ms)(void);         // of sessions; NULL = the machine's
+    // What every verb of this program needs to find the federation, NULL-terminated, outlives the listener;
+    // NULL: the listener runs no verb.
+    const char *const *tool_options;
 };
 
 // Plain text is for this machine only: whether it is loopback or a unix socket.
@@ -27,6 +31,8 @@ bool tern_admin_may_listen_on(const char *address);
 // TERN_ERR_NETWORK  the address cannot be bound
 TERN_MUST_USE enum tern_result tern_admin_start(const struct tern_admin_config *config,
                                                 struct tern_admin **admin, char why[256]);
+// The settings in force from now on, an array, taken over. From any one thread.
+void tern_admin_set_settings(struct tern_admin *admin, cJSON *settings);
 uint16_t tern_admin_port(const struct tern_admin *admin);
 void tern_admin_stop(struct tern_admin *admin, uint32_t grace_ms);
 

@@ -4,8 +4,10 @@
 
 #include "admin/admin.h"
 #include "admin/sessions.h"
+#include "admin/tools.h"
 #include "rounds/tags.h"
 #include <cjson/cJSON.h>
+#include <pthread.h>
 #include <stdbool.h>
 
 #define TERN_ADMIN_BODY_MAX 4096
@@ -19,6 +21,9 @@ struct tern_admin {
     uint8_t token_sha256[TERN_SHA256_SIZE];
     char cookie_name[TERN_ADMIN_COOKIE_NAME]; // of this start
     struct tern_sessions sessions;
+    struct tern_tools tools;
+    pthread_mutex_t settings_lock;
+    cJSON *settings; // in force; NULL = not known
     struct tern_http_server *server;
 };
 
@@ -76,6 +81,8 @@ TERN_ADMIN_JOB(tern_admin_waiting);
 TERN_ADMIN_JOB(tern_admin_clients);
 TERN_ADMIN_JOB(tern_admin_rounds);
 TERN_ADMIN_JOB(tern_admin_held_out);
+TERN_ADMIN_JOB(tern_admin_client); // clients.c
+TERN_ADMIN_JOB(tern_admin_client_rounds);
 TERN_ADMIN_JOB(tern_admin_client_columns); // columns.c
 TERN_ADMIN_JOB(tern_admin_round_columns);
 TERN_ADMIN_JOB(tern_admin_codes); // actions.c

@@ -7,6 +7,7 @@
 #include "cli/gateway.h"
 #include "cli/leader_watch.h"
 #include "cli/manager.h"
+#include "cli/own_settings.h"
 #include "cli/permissions.h"
 #include "cli/reload.h"
 #include "cli/self_check.h"
@@ -30,6 +31,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,6 +59,7 @@ struct serving {
     struct tern_shared_tickets *tickets; // NULL: nobody else has this database
     struct tern_leader_watch *watch;     // likewise
     struct tern_admin *admin;
+    const char **tool_options; // of verbs that the admin listener runs
 };
 
 // --- Starting, in order
@@ -350,7 +353,12 @@ static int start_admin(struct serving *serving)
                                        .token_file = token_file,
                                        .service = serving->service,
                                        .clients = serving->server};
+    serving->tool_options = tern_own_options(serving->cli);
+    config.tool_options = serving->tool_options;
     enum tern_result result = tern_admin_start(&config, &serving->admin, why);
+    if (result == TERN_OK) {
+        tern_admin_set_settings(serving->admin, tern_own_settings_json(s));
+    }
     return tern_cli_check(serving->cli, result, "admin: %s", why);
 }
 
@@ -410,6 +418,7 @@ static int start_all(struct serving *serving)
     const struct tern_aggregator_settings *s = serving->settings;
     TERN_CLI_TRY(tern_cli_read_serving(serving->cli, &serving->made));
     tern_cli_take_logging(&serving->made.logging);
+    tern_log_keep();
     TERN_CLI_TRY(open_store(serving));
     if (serving->stopped) {
         return TERN_EXIT_OK;
@@ -440,6 +449,7 @@ static void stop_all(struct serving *serving)
         tern_service_quiesce(serving->service);
     }
     tern_admin_stop(serving->admin, GRACE_MS);
+    free(serving->tool_options);
     tern_shared_tickets_stop(serving->tickets);
     if (serving->server != NULL) {
         tern_http_stop(serving->server, GRACE_MS);
@@ -483,6 +493,9 @@ static void reload(struct serving *serving)
     tern_manager_reloading();
     tern_cli_reload(serving->cli, &running);
     tell_settings(serving);
+    if (serving->admin != NULL) {
+        tern_admin_set_settings(serving->admin, tern_own_settings_json(serving->settings));
+    }
     tern_manager_reloaded();
 }
 

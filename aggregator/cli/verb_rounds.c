@@ -43,6 +43,10 @@ static void add_row(struct tern_text_table *table, const struct rounds *rounds,
     char down[TERN_TEXT] = "-";
     const struct tern_accuracy *evaluated = accuracy_of(rounds, round);
     const struct tern_round_bytes *bytes = tern_figures_round(&rounds->figures, round->round);
+    const bool is_open = round->state == TERN_ROUND_OPEN;
+    const uint32_t updates = !is_open        ? round->applied
+                             : bytes != NULL ? bytes->participants
+                                             : 0; // that it has so far
     if (round->state == TERN_ROUND_COMMITTED && round->applied > 0) {
         snprintf(loss, sizeof loss, "%.4f", (double)round->mean_loss);
     }
@@ -62,7 +66,7 @@ static void add_row(struct tern_text_table *table, const struct rounds *rounds,
     }
     tern_text_cell(table, "%" PRIu32, round->round);
     tern_text_cell_in(table, colour_of(round), "%s", tern_round_state_name(round->state));
-    tern_text_cell(table, "%" PRIu32, round->applied);
+    tern_text_cell(table, "%" PRIu32, updates);
     tern_text_cell(table, "%s", loss);
     tern_text_cell(table, "%s", accuracy);
     tern_text_cell(table, "%s", model);

@@ -17,7 +17,7 @@ npm_fetch() { # FOLDER-OF-LOCK FOLDER
     local lock=$1 folder=$2 new=$2.new
     ! cmp -s "$lock/package-lock.json" "$folder/.complete" || return 0
     if ! command -v npm >/dev/null; then
-        warn "npm is not installed (./tern setup browser)"
+        warn "npm is not installed (./tern setup npm)"
         return 1
     fi
     rm -rf -- "$new"
@@ -37,6 +37,7 @@ npm_fetch() { # FOLDER-OF-LOCK FOLDER
 verb_browser() {
     [ $# -eq 0 ] || usage_error "browser: unknown option '$1'; ./tern browser --help"
     verb_setup build browser
+    command -v npm >/dev/null || verb_setup npm
     npm_fetch "$TERN_ROOT/tests/browser" "$TERN_BUILD/npm/browser" || fail "there is no axe-core"
     build_variant release tern-aggregator make_federation
     say "the dashboard in Chromium"

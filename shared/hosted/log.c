@@ -129,10 +129,61 @@ static size_t write_head(enum tern_log_level level, const char *event, char *lin
     return len;
 }
 
+// --- The last lines, in a ring that drops whole lines
+
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static char kept[TERN_LOG_RECENT_MAX - 1];
+static size_t kept_first; // where the oldest line begins
+static size_t kept_len;
+static atomic_bool keeps;
+
+static void drop_oldest(void)
+{
+    bool whole = false;
+    while (!whole && kept_len > 0) {
+        whole = kept[kept_first] == '\n';
+        kept_first = (kept_first + 1) % sizeof kept;
+        kept_len--;
+    }
+}
+
+static void keep(const char *line, size_t len)
+{
+    if (!atomic_load_explicit(&keeps, memory_order_acquire) || len > sizeof kept) {
+        return;
+    }
+    pthread_mutex_lock(&kept_lock);
+    while (kept_len + len > sizeof kept) {
+        drop_oldest();
+    }
+    for (size_t i = 0; i < len; i++) {
+        kept[(kept_first + kept_len++) % sizeof kept] = line[i];
+    }
+    pthread_mutex_unlock(&kept_lock);
+}
+
+void tern_log_keep(void)
+{
+    atomic_store_explicit(&keeps, true, memory_order_release);
+}
+
+size_t tern_log_recent(char lines[TERN_LOG_RECENT_MAX])
+{
+    pthread_mutex_lock(&kept_lock);
+    const size_t len = kept_len;
+    for (size_t i = 0; i < len; i++) {
+        lines[i] = kept[(kept_first + i) % sizeof kept];
+    }
+    pthread_mutex_unlock(&kept_lock);
+    lines[len] = '\0';
+    return len;
+}
+
 // The event takes the place of the line of progress, which follows it again.
 static void write_event(const char *line, size_t len)
 {
     static char all[sizeof CLEAR_LINE + TERN_LOG_JSON_MAX(LINE_MAX_BYTES) + PROGRESS_MAX];
+    keep(line, len);
     if (!atomic_load_explicit(&shows_progress, memory_order_acquire)) {
         write_line(line, len);
         return;

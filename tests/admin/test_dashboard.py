@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import time
 
 for folder in ("end_to_end", "browser"):
     sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / folder))
-from harness import HELPERS, Aggregator, Workspace, check, main, run  # noqa: E402
+from harness import BIN, HELPERS, Aggregator, Workspace, check, main, run  # noqa: E402
 from large_federation import insert, open_round  # noqa: E402
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/OPERATIONS.md"
@@ -219,6 +220,69 @@ def test_waiting_and_status(browser, aggregator):
     check(status["values"] == 172 and status["float32_payload"] == 688, f"{status}")
 
 
+def test_one_client(browser, aggregator):
+    """Its row as the list has it, what it took in all, and its rounds, which come to that."""
+    listed = browser.json("GET", "/api/v1/clients")[1]
+    client = browser.json("GET", "/api/v1/clients/2")
+    totals = client.pop("totals")
+    check(client == listed and client["ledger"]["round"] == ROUNDS, f"{client}")
+    rounds = browser.json("GET", "/api/v1/clients/2/rounds")
+    check([(row["round"], row["state"]) for row in rounds] == [(i, "accepted") for i in range(1, ROUNDS + 1)] + [(ROUNDS + 1, "selected")], f"{rounds}")
+    check(totals["reported"] == ROUNDS, f"{totals}")
+    for way in ("up", "down"):
+        for layer in LAYERS:
+            summed = sum(row[way][layer] for row in rounds)
+            check(0 < summed <= totals[way][layer], f"{way} {layer}: {summed} in rounds, {totals[way]} in all")
+    check(browser.json("GET", "/api/v1/clients/2/rounds?after=1&limit=1") == [rounds[1]], "a part of them")
+    for path in ("/api/v1/clients/99", "/api/v1/clients/0", "/api/v1/clients/x", "/api/v1/clients/99/rounds"):
+        check(browser.status("GET", path) == 404, path)
+    check(browser.status("GET", "/api/v1/clients/2/rounds?limit=0") == 422, "no limit of 0")
+
+
+def test_settings_in_force(browser, aggregator):
+    """What --settings documents, with the values that the service goes by, also after SIGHUP."""
+    def read():
+        return {f"{row['section']}.{row['key']}": row for row in browser.json("GET", "/api/v1/settings")}
+    settings = read()
+    documented = len(re.findall(r"^;? ?\w+ =", run(BIN / "tern-aggregator", "--settings"), re.M))
+    check(len(settings) == documented, f"{len(settings)} of {documented} settings")
+    cohort = settings["round.cohort"]
+    check((cohort["value"], cohort["default"], cohort["changed"], cohort["takes_effect"]) == ("3", "10", True, "live"), f"{cohort}")
+    check(settings["server.certificate"]["changed"] and not settings["limits.norm"]["changed"], "what differs from the default")
+    aggregator.settings["round"]["cohort"] = 5
+    aggregator.write_config()
+    aggregator.process.send_signal(signal.SIGHUP)
+    aggregator.log_line("event=reloaded")
+    deadline = time.monotonic() + 20
+    while read()["round.cohort"]["value"] != "5":
+        check(time.monotonic() < deadline, "the new cohort is not shown")
+        time.sleep(0.05)
+
+
+def test_log(browser, aggregator):
+    """The last lines of what goes to standard error."""
+    lines = browser.json("GET", "/api/v1/log")["lines"]
+    written = [line for line in (aggregator.workspace.path / f"{aggregator.name}.log").read_text().splitlines() if line.startswith("time=")]
+    first = written.index(lines[0])
+    check(lines == written[first:first + len(lines)] and any("event=reloaded" in line for line in lines), f"{lines} is not {written}")
+
+
+def test_tools(browser, aggregator):
+    """`doctor` and `export`, each by a process of its own: the same answers as in a shell."""
+    findings = browser.json("GET", "/api/v1/doctor")
+    shell = json.loads(run(BIN / "tern-aggregator", "doctor", "--json", "--config", aggregator.config))
+    check([(row["area"], row["health"]) for row in findings] == [(row["area"], row["health"]) for row in shell], f"{findings} is not {shell}")
+    status, headers, model = browser.ask("GET", "/api/v1/model")
+    check(status == 200 and headers["Content-Disposition"] == 'attachment; filename="model.safetensors"' and
+          headers["Cache-Control"] == "no-store", f"{status} {headers} {model[:200]}")
+    exported = aggregator.state / "exported.safetensors"
+    run(BIN / "tern-aggregator", "export", exported, "--config", aggregator.config)
+    check(model == exported.read_bytes(), "the download is not what export writes")
+    for path in ("doctor", "model", "settings", "log", "clients/2", "clients/2/rounds"):
+        check(browser.status("GET", f"/api/v1/{path}", Authorization=None) == 401, f"{path} without a session")
+        check(browser.status("POST", f"/api/v1/{path}", {}) == 405, f"POST of {path}")
+
+
 def test_metrics(browser, aggregator):
     text = browser.ask("GET", "/metrics")[2].decode()
     for line in (f"tern_evaluated_version {ROUNDS}", 'tern_evaluated{metric="f1_macro",model="replica"} 0.25',
@@ -324,7 +388,8 @@ def test():
         for part in (test_files, test_login, test_a_session_needs_both_halves, test_changes_come_from_the_page,
                      test_codes):
             part(browser)
-        for part in (test_columns_are_the_lists, test_held_out_figures, test_waiting_and_status, test_metrics, test_errors_are_json,
+        for part in (test_columns_are_the_lists, test_held_out_figures, test_waiting_and_status, test_one_client,
+                     test_settings_in_force, test_log, test_tools, test_metrics, test_errors_are_json,
                      test_commands_of_the_document, test_actions):
             part(browser, aggregator)
         test_logout(browser)

@@ -17,7 +17,7 @@ SHOTS = pathlib.Path(os.environ["TERN_SHOTS"])
 AXE = pathlib.Path(os.environ["TERN_AXE"]).read_text()
 SLOWEST_MS = 1000  # of the processor, for a view: what else the machine does has no part in it
 NODES = 4000  # of a view, whatever there is to show
-VIEWS = ("overview", "rounds", "clients", "codes")
+VIEWS = ("overview", "rounds", "clients", "client/5", "codes", "system")
 LOOKS = {"light": (1280, 900, "light"), "dark": (1280, 900, "dark"),
          "phone": (390, 844, "light"), "phone-dark": (390, 844, "dark")}
 TAB, ENTER, ESCAPE, RIGHT, LEFT = "\ue004", "\ue007", "\ue00c", "\ue014", "\ue012"
@@ -57,7 +57,7 @@ class Dashboard:
 
     def go(self, view):
         self.browser.run("performance.clearMarks(); location.hash = arguments[0]", view)
-        self.browser.wait(f"return performance.getEntriesByName('shown:{view}').length", view)
+        self.browser.wait(f"return performance.getEntriesByName('shown:{view.partition('/')[0]}').length", view)
 
     def choose(self, selector, value):
         self.browser.run("const e = document.querySelector(arguments[0]); e.value = arguments[1];"
@@ -97,7 +97,7 @@ def test_views(board):
             board.check_access(f"{view}, {name}")
             wide = browser.run("return document.documentElement.scrollWidth - innerWidth")
             check(wide <= 0, f"{view}, {name}: {wide} pixels are beyond the screen's edge")
-            browser.screenshot(SHOTS / f"{view}-{name}.png")
+            browser.screenshot(SHOTS / f"{view.replace('/', '-')}-{name}.png")
     browser.look(*LOOKS["light"])
     board.check_console()
 
@@ -266,6 +266,62 @@ def test_how_long_it_takes(board):
     check(all(name.startswith(board.url) for name in fetched), f"something came from elsewhere: {fetched}")
 
 
+def test_one_client(board):
+    """By its id in the list: what it is, its error ledger, its rounds."""
+    browser = board.browser
+    board.go("clients")
+    browser.run("const i = document.querySelector('#clients-table input'); i.value = 'device-1'; i.dispatchEvent(new Event('input'))")
+    browser.wait("return document.querySelector('#clients-table tbody a')?.hash === '#client/1'", "its row")
+    browser.click("#clients-table tbody a")
+    browser.wait(has_text("#client-title", "Client 1: device-1"), "the client")
+    browser.wait(has_text("#client-rounds", f"{ROUNDS:,}"), "its last round")
+    for part in ("Residual error, norm", "Updates accepted", "Last seen"):
+        check(browser.run(has_text("#client-about", part)), f"{part} is not there")
+    check(browser.run("return document.querySelector('nav [aria-current]').hash") == "#clients", "where one is")
+    board.go("clients")
+    browser.run("const i = document.querySelector('#clients-table input'); i.value = ''; i.dispatchEvent(new Event('input'))")
+
+
+def test_comparison(board):
+    """With a run that the page has saved: curves of both, and a table."""
+    browser = board.browser
+    board.go("overview")
+    run_file = SHOTS / "run.json"
+    run_file.write_text(browser.run_until_called(
+        "const done = arguments[0]; const made = URL.createObjectURL; URL.createObjectURL = (blob) => { URL.createObjectURL = made;"
+        "blob.text().then(done); return made.call(URL, blob); }; document.getElementById('save-run').click()"))
+    columns = json.loads(run_file.read_text())["rounds"]
+    check(len(columns["round"]) == ROUNDS, "the open round is in it, or others are not")
+    browser.type("#other-run", str(run_file))
+    browser.wait(has_text("#compared-table", "Duration"), "the comparison")
+    check(browser.run("return document.querySelectorAll('#charts path.other').length") == 6, "curves of the other run")
+    browser.click("input[name=axis][value=time]")
+    browser.wait(has_text("#charts .legend", "since the first round"), "times of both")
+    board.check_access("comparison")
+    browser.screenshot(SHOTS / "overview-compared.png")
+    browser.click("input[name=axis][value=rounds]")
+    browser.click("#compare-end")
+    browser.wait("return document.getElementById('compared').hidden", "the end of it")
+    run_file.write_text('{"rounds": {"round": [1]}}')
+    browser.type("#other-run", str(run_file))
+    browser.wait(has_text("#dialog-body", "has no column"), "what is wrong with a file")
+    browser.click("#dialog-confirm")
+
+
+def test_system(board):
+    browser = board.browser
+    board.go("system")
+    browser.wait(has_text("#settings-table", "round.cohort"), "the settings")
+    check(browser.run(has_text("#log", "event=")), "the log")
+    browser.click("#doctor-run")
+    browser.wait(has_text("#doctor", "certificate"), "what doctor has found")
+    board.check_access("findings")
+    browser.click("#model-download")
+    browser.wait("return document.getElementById('model-download').textContent === 'Download the model'", "the download")
+    check(not browser.run("return document.getElementById('dialog').open"), "the download failed")
+    board.check_console()
+
+
 def test_logout(board):
     browser = board.browser
     browser.click("#logout")
@@ -290,7 +346,7 @@ def test():
         try:
             board = Dashboard(browser, aggregator, f"http://localhost:{int(port_file.read_text())}/")
             for part in (test_login, test_views, test_what_is_shown, test_curves_against_bytes, test_curves_are_chosen,
-                         test_bytes_of_a_round, test_tables,
+                         test_bytes_of_a_round, test_tables, test_one_client, test_comparison, test_system,
                          test_revocation_is_confirmed, test_codes, test_round_is_closed,
                          test_how_long_it_takes, test_logout):
                 part(board)

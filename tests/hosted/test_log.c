@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -183,6 +184,35 @@ static void lines_of_several_threads_do_not_mix(void **state)
     assert_int_equal(lines, 100);
 }
 
+static int write_and_recall(void *ctx)
+{
+    static char lines[TERN_LOG_RECENT_MAX];
+    (void)ctx;
+    tern_log(TERN_LOG_INFO, "before", NULL);
+    tern_log_keep();
+    tern_log(TERN_LOG_INFO, "after", NULL);
+    const size_t few = tern_log_recent(lines);
+    printf("%d %d\n", strstr(lines, "before") == NULL, few == strlen(lines) && few < 60);
+    for (unsigned i = 0; i < 3000; i++) {
+        tern_log(TERN_LOG_INFO, "count", "i=%u", i);
+    }
+    const size_t len = tern_log_recent(lines);
+    printf("%d %s", len > sizeof lines - 100, strstr(lines, "i=2999"));
+    lines[strcspn(lines, "\n")] = '\0';
+    printf("%.5s %s\n", lines, strstr(lines, "event="));
+    return 0;
+}
+
+static void the_last_lines_are_kept(void **state)
+{
+    struct capture got;
+    unsigned first = 0;
+    (void)state;
+    capture_run(&got, write_and_recall, NULL);
+    assert_int_equal(sscanf(got.out, "1 1\n1 i=2999\ntime= event=count i=%u\n", &first), 1);
+    assert_in_range(first, 1000, 2900);
+}
+
 static void levels_and_formats_have_names(void **state)
 {
     (void)state;
@@ -205,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_line_that_was_cut_is_an_object),
         cmocka_unit_test(long_text_is_cut_and_the_line_still_ends),
         cmocka_unit_test(lines_of_several_threads_do_not_mix),
+        cmocka_unit_test(the_last_lines_are_kept),
         cmocka_unit_test(levels_and_formats_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,18 +18,25 @@ async function messageOf(reply) {
   }
 }
 
-async function ask(method, path, body) {
+async function replyOf(method, path, body) {
   const headers = {};
   const key = localStorage.getItem(KEY);
   if (key) headers.Authorization = `Session ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const reply = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   if (!reply.ok) throw new Refused(reply.status, await messageOf(reply));
+  return reply;
+}
+
+async function ask(method, path, body) {
+  const reply = await replyOf(method, path, body);
   return reply.status === 204 ? null : reply.json();
 }
 
 export const get = (path) => ask("GET", `/api/v1/${path}`);
 export const post = (path, body) => ask("POST", `/api/v1/${path}`, body);
+
+export const fetchFile = async (path) => (await replyOf("GET", `/api/v1/${path}`)).blob();
 
 export const hasSession = () => localStorage.getItem(KEY) !== null;
 

@@ -18,22 +18,20 @@ let again = () => {};
 const column = (name) => (i) => clients[name][i];
 const age = (i) => (clients.error_round[i] === null ? null : Math.max(0, newest - clients.error_round[i]));
 
-async function revoke(i) {
-  const id = clients.id[i];
-  const name = clients.name[i];
+export async function revoke({ id, name }, refresh) {
   const body = [paragraph(`Client ${id} (${name || "without a name"}) is shut out: its token and its key are refused from now on.`),
     paragraph("It would have to enrol again, as a new client. What it has contributed stays.")];
   if (!(await confirm(`Revoke client ${id}?`, body, "Revoke"))) return;
   await attempt("The revocation", () => post(`clients/${id}/revoke`));
-  await read();
-  again();
+  readAt = 0;
+  refresh();
 }
 
 function make() {
   const shown = (name, label, value, format) => ({ name, label, number: true, value, text: (i) => format(value(i)) });
   const since = (value) => value || null;
   return new Table(byId("clients-table"), [
-    shown("id", "ID", column("id"), count),
+    { name: "id", label: "ID", number: true, value: column("id"), node: (i) => element("a", { href: `#client/${clients.id[i]}`, "aria-label": `Client ${clients.id[i]}` }, count(clients.id[i])) },
     { name: "name", label: "Name", value: column("name"), text: (i) => clients.name[i] || "–" },
     { name: "tags", label: "Tags", value: column("tags"), text: (i) => clients.tags[i] || "–" },
     { name: "state", label: "State", value: (i) => stateOf(i), text: stateOf },
@@ -41,7 +39,7 @@ function make() {
     shown("budget", "Budget left", column("budget_left"), (v) => (v === null ? "no limit" : bytes(v))),
     shown("norm", "Error norm", column("error_norm"), (v) => real(v, 3)),
     shown("age", "Age in rounds", age, count),
-    { name: "finding", label: "Finding", value: column("error_finding"), text: (i) => findingOf(i) },
+    { name: "finding", label: "Anomaly", value: column("error_finding"), text: (i) => findingOf(i) },
     shown("version", "Version", column("version"), count),
     { name: "replica", label: "Replica", value: column("replica"), text: (i) => clients.replica[i] || "–" },
     shown("steps", "Local steps", column("local_steps"), count),
@@ -52,7 +50,7 @@ function make() {
     rowClass: (i) => (clients.revoked[i] ? "off" : null),
     choices: [["all", () => true], ["not revoked", (i) => !clients.revoked[i]], ["revoked", (i) => clients.revoked[i]],
       ["evaluators", (i) => clients.evaluator[i]], ["silent for a day", (i) => !clients.revoked[i] && now - clients.last_seen_ms[i] > DAY_MS],
-      ["budget spent", (i) => clients.budget_left[i] === 0], ["with a finding", (i) => findingOf(i) !== "–"]],
+      ["budget spent", (i) => clients.budget_left[i] === 0], ["with an anomaly", (i) => findingOf(i) !== "–"]],
   });
 }
 
@@ -65,7 +63,7 @@ const findingOf = (i) => {
 
 function button(i) {
   if (clients.revoked[i]) return "";
-  return element("button", { type: "button", class: "small", "aria-label": `Revoke client ${clients.id[i]}`, onclick: () => revoke(i) }, "Revoke…");
+  return element("button", { type: "button", class: "small", "aria-label": `Revoke client ${clients.id[i]}`, onclick: () => revoke({ id: clients.id[i], name: clients.name[i] }, again) }, "Revoke…");
 }
 
 async function read() {

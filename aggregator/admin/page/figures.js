@@ -8,6 +8,8 @@ const inOrder = (names) => [...names].sort((a, b) => rank(a) - rank(b) || (a < b
 
 export const textOf = (name) => (name === "accuracy" ? percent : real);
 export const tickOf = (name) => (name === "accuracy" ? (v) => `${+(100 * v).toFixed(1)} %` : (v) => String(+v.toPrecision(3)));
+// Whether less of it is better, by its name.
+export const isLoss = (name) => /loss|error|mae|mse|deviation/i.test(name);
 export const labelOf = (name) => name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
 
 export function evaluatedNames(rounds) {

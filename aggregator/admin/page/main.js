@@ -1,21 +1,28 @@
 // The dashboard: logs in, asks the API now and then, shows the view that the address names.
 import { append, columnsAfter, forgetSession, get, hasSession, logIn, logOut, rowsAfter, truncate } from "./api.js";
+import * as client from "./client.js";
 import * as clients from "./clients.js";
 import * as codes from "./codes.js";
 import * as overview from "./overview.js";
 import * as rounds from "./rounds.js";
+import * as system from "./system.js";
 import { byId, setText } from "./text.js";
 
 const AGAIN_MS = 5000;
 const RECENT = 3; // rounds whose held-out figures may still become more, or tell which there are
-const VIEWS = ["overview", "rounds", "clients", "codes"];
+const VIEWS = ["overview", "rounds", "clients", "client", "codes", "system"];
 
 let history = null; // rounds as columns
 let held = { rows: new Map(), whole: false }; // held-out figures by round: all of them once one is drawn
 let timer = 0;
 let busy = null;
 
-const view = () => (VIEWS.includes(location.hash.slice(1)) ? location.hash.slice(1) : "overview");
+// "#client/12": the client view, of client 12.
+function view() {
+  const [name, id] = location.hash.slice(1).split("/");
+  if (name === "client" && !/^[1-9]\d*$/.test(id)) return "clients";
+  return VIEWS.includes(name) ? name : "overview";
+}
 
 // --- Asking
 
@@ -55,6 +62,8 @@ async function showAll() {
   }
   if (name === "rounds") rounds.show(status, history);
   if (name === "clients") await clients.show(status, history, refresh);
+  if (name === "client") await client.show(status, history, Number(location.hash.split("/")[1]), refresh);
+  if (name === "system") await system.show();
   if (name === "codes") await codes.show(status, history, refresh);
   setText("updated", `as of ${new Date(status.now_ms).toLocaleTimeString()}`);
   performance.mark(`shown:${name}`);
@@ -109,7 +118,7 @@ function showView() {
   byId("header").hidden = false;
   for (const other of VIEWS) byId(`view-${other}`).hidden = other !== name;
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
+    if (link.hash === `#${name}` || (name === "client" && link.hash === "#clients")) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.title = `Tern – ${byId(`${name}-title`).textContent}`;
@@ -148,6 +157,7 @@ function skip(event) {
 
 overview.start(refresh);
 codes.start();
+system.start(refresh);
 byId("login-form").addEventListener("submit", submitToken);
 byId("logout").addEventListener("click", leave);
 for (const radio of document.querySelectorAll("input[name=axis]")) radio.addEventListener("change", refresh);

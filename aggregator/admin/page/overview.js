@@ -1,10 +1,11 @@
 // What the federation is at, and what it costs.
 import { post } from "./api.js";
 import { Chart } from "./charts.js";
+import * as compare from "./compare.js";
 import { attempt, confirm, paragraph } from "./dialogs.js";
-import { evaluated, evaluatedNames, heldOut, heldOutNames, labelOf, textOf, tickOf } from "./figures.js";
+import { evaluated, evaluatedNames, heldOut, heldOutNames, isLoss, labelOf, textOf, tickOf } from "./figures.js";
 import { small } from "./table.js";
-import { ago, byId, bytes, clock, clockTick, count, duration, element, fill, plural, real, setText } from "./text.js";
+import { ago, byId, bytes, clock, clockTick, codeIn, count, duration, element, fill, plural, real, setText } from "./text.js";
 
 const LAYERS = [["payload", "Payload", "up"], ["http", "HTTP", "third"], ["tls", "TLS", "down"], ["wire", "TCP/IP", "plain"]];
 const EVALUATED = "evaluated:"; // before the name of a figure that is chosen
@@ -14,6 +15,7 @@ let charts = null;
 let openRound = null;
 
 export function start(refresh) {
+  compare.start(refresh);
   for (const id of ["figure", "layer", "layers-round"]) byId(id).addEventListener("change", refresh);
   byId("layers-round").addEventListener("input", refresh);
   byId("close-round").addEventListener("click", () => closeRound(refresh));
@@ -31,11 +33,14 @@ async function closeRound(refresh) {
 
 // --- Now
 
+// The command that the button beside it stands for is left out.
+const adviceOf = (advice) => advice.replace("`tern-aggregator close-round`", "“Close round”");
+
 function showNow(status, waiting) {
   openRound = status.open_round || null;
   byId("now").classList.toggle("help", waiting.needs_help);
   setText("now-sentence", `${waiting.now}.`);
-  setText("now-advice", waiting.advice);
+  fill(byId("now-advice"), codeIn(adviceOf(waiting.advice)));
   byId("close-round").hidden = openRound === null || status.merging;
   byId("now-progress").hidden = openRound === null;
   if (openRound === null) {
@@ -107,6 +112,21 @@ function showFigures(status, rounds) {
   ]);
 }
 
+// Each figure that evaluators report: the last one, the best, and where that was.
+function showEvaluated(rounds) {
+  const rows = [...evaluatedNames(rounds), null].map((name) => {
+    const column = name === null ? rounds.evaluated_loss : evaluated(rounds, name);
+    const last = lastKnown(column);
+    if (last < 0) return null;
+    const better = name === null || isLoss(name) ? (a, b) => a < b : (a, b) => a > b;
+    const best = column.reduce((at, value, i) => (value !== null && (at < 0 || better(value, column[at])) ? i : at), -1);
+    const text = name === null ? real : textOf(name);
+    return [name === null ? "Loss" : labelOf(name), text(column[last]), text(column[best]), count(rounds.round[best])];
+  }).filter((row) => row !== null);
+  fill(byId("evaluated"), rows.length === 0 ? [element("p", { class: "quiet" }, "No evaluator has reported.")]
+    : [small("Figures of evaluators", [["Figure"], ["Last", true], ["Best", true], ["In round", true]], rows)]);
+}
+
 // --- Curves
 
 const chosen = () => byId("figure").value;
@@ -128,10 +148,11 @@ function showChoice(rounds, held) {
   if (select.selectedIndex < 0) select.selectedIndex = 0;
 }
 
-function drawEvaluated(chart, x, rounds, name) {
+function drawEvaluated(chart, x, kind, rounds, name) {
+  const columns = (run) => [evaluated(run, name)];
   chart.describe(EVALUATED + name, labelOf(name), "by evaluators, their median",
     [{ label: name, colour: "up", text: textOf(name) }], { tick: tickOf(name) })
-    .set(x, [evaluated(rounds, name)]);
+    .set(x, columns(rounds), otherRun(kind, columns));
 }
 
 function drawHeldOut(chart, x, rounds, held, name) {
@@ -145,20 +166,20 @@ function drawHeldOut(chart, x, rounds, held, name) {
     .set(x, [weighted, mean, away(1), away(-1), worst]);
 }
 
-function drawFigure(x, rounds, held) {
+function drawFigure(x, kind, rounds, held) {
   if (wantsHeldOut()) drawHeldOut(charts.figure, x, rounds, held, chosen().slice(HELD_OUT.length));
-  else drawEvaluated(charts.figure, x, rounds, chosen().slice(EVALUATED.length) || "accuracy");
+  else drawEvaluated(charts.figure, x, kind, rounds, chosen().slice(EVALUATED.length) || "accuracy");
 }
 
-function drawBytes(x, status, rounds) {
+function drawBytes(x, kind, status, rounds) {
   const layer = byId("layer");
   const label = layer.selectedOptions[0].textContent;
+  const columns = (run, float32) => [each(run, run[`${layer.value}_up`]), each(run, run[`${layer.value}_down`]), run.round.map(() => float32)];
   const text = bytes;
   charts.bytes.describe(layer.value, "Bytes of an update", `${label}, mean of each round`, [
     { label: "up", colour: "up", text }, { label: "down", colour: "down", text },
     { label: "float32", colour: "plain", dash: [5, 4], text }], { tick: bytes, log: true })
-    .set(x, [each(rounds, rounds[`${layer.value}_up`]), each(rounds, rounds[`${layer.value}_down`]),
-      rounds.round.map(() => status.float32_payload)]);
+    .set(x, columns(rounds, status.float32_payload), otherRun(kind, (run) => columns(run, null)));
 }
 
 function makeCharts() {
@@ -172,7 +193,8 @@ function makeCharts() {
 
 function axis(rounds, kind) {
   if (kind === "rounds") return { values: rounds.round, label: "round", text: count, tick: count, least: 1 };
-  if (kind === "time") return { values: rounds.closed_ms, label: "time", time: "clock", text: clock, tick: clockTick };
+  if (kind === "time" && compare.otherRounds() === null) return { values: rounds.closed_ms, label: "time", time: "clock", text: clock, tick: clockTick };
+  if (kind === "time") return { values: rounds.closed_ms.map((ms) => ms - rounds.opened_ms[0]), label: "since the first round", time: "elapsed", text: duration, tick: duration };
   let all = 0;
   const values = rounds.round.map((_, i) => (all += rounds.wire_up[i] + rounds.wire_down[i]));
   return { values, label: "bytes", text: bytes, tick: bytes };
@@ -180,20 +202,21 @@ function axis(rounds, kind) {
 
 const each = (rounds, column) => rounds.participants.map((n, i) => (n > 0 && column[i] > 0 ? column[i] / n : null));
 
-// An open round has the figures of some of its members only: curves end with the last round that is closed.
-function closedOf(rounds) {
-  const closed = rounds.state.findIndex((state) => state === "open");
-  return closed < 0 ? rounds : Object.fromEntries(Object.entries(rounds).map(([name, column]) => [name, column.slice(0, closed)]));
+// The columns of another run over its own axis; null where there is none to compare with.
+function otherRun(kind, columnsOf) {
+  const rounds = compare.otherRounds();
+  return rounds === null ? null : { values: axis(rounds, kind).values, columns: columnsOf(rounds) };
 }
 
-function showCharts(status, all, held) {
-  const rounds = closedOf(all);
+function showCharts(status, rounds, held) {
   showChoice(rounds, held);
   charts = charts || makeCharts();
-  const x = axis(rounds, document.querySelector("input[name=axis]:checked").value);
-  drawFigure(x, rounds, held);
-  charts.loss.set(x, [rounds.mean_loss, rounds.evaluated_loss]);
-  drawBytes(x, status, rounds);
+  const kind = document.querySelector("input[name=axis]:checked").value;
+  const x = axis(rounds, kind);
+  drawFigure(x, kind, rounds, held);
+  const losses = (run) => [run.mean_loss, run.evaluated_loss];
+  charts.loss.set(x, losses(rounds), otherRun(kind, losses));
+  drawBytes(x, kind, status, rounds);
 }
 
 // --- Layers
@@ -240,7 +263,10 @@ function showLayers(rounds) {
 export function show(status, waiting, rounds, held) {
   showNow(status, waiting);
   showMissing(status, waiting);
-  showCharts(status, rounds, held);
+  const closed = compare.closedOf(rounds);
+  showCharts(status, closed, held);
+  compare.show(status, closed);
+  showEvaluated(closed);
   showFigures(status, rounds);
   showLayers(rounds);
 }

@@ -4,7 +4,7 @@ import { count, element, fill } from "./text.js";
 const PAGE_ROWS = 50;
 
 // columns: {name, label, number, value(i), text(i), node(i)}, where i is a row; value sorts, text shows.
-// options: {caption, search(i), choices: [[label, keeps(i)]], word, rowClass(i), sort, descending}
+// options: {caption, search(i), choices: [[label, keeps(i)]], word, rowClass(i), sort, descending, wrap}
 export class Table {
   constructor(host, columns, options) {
     this.columns = columns;
@@ -29,7 +29,7 @@ export class Table {
     this.where = element("span", { class: "quiet", role: "status" });
     this.heads = this.columns.map((column) => this.head(column));
     this.body = element("tbody");
-    const table = element("table", { class: "rows" },
+    const table = element("table", { class: options.wrap ? "rows wrap" : "rows" },
       element("caption", { class: "unseen" }, options.caption),
       element("thead", {}, element("tr", {}, ...this.heads)), this.body);
     host.replaceChildren(
@@ -95,7 +95,7 @@ export class Table {
 
   row(i) {
     const cells = this.columns.map((column, at) => element(at === 0 ? "th" : "td",
-      { class: column.number ? "number" : column.name === "name" ? "name" : null, scope: at === 0 ? "row" : null },
+      { class: column.number ? "number" : column.name === "name" ? "name" : null, scope: at === 0 ? "row" : null, "data-label": column.label },
       column.node ? column.node(i) : column.text(i)));
     return element("tr", { class: this.options.rowClass ? this.options.rowClass(i) : null }, ...cells);
   }
@@ -107,12 +107,12 @@ function compare(a, b, sign) {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-// A short table that is all there: heads are [label, isNumber], rows are of texts or nodes.
-export function small(caption, heads, rows) {
+// A short table that is all there: heads are [label, isNumber], rows are of texts or nodes. style: "wrap" or absent
+export function small(caption, heads, rows, style = "") {
   return element("div", { class: "scroll tall", tabindex: "0", role: "group", "aria-label": caption },
-    element("table", { class: "rows" }, element("caption", { class: "unseen" }, caption),
+    element("table", { class: `rows ${style}` }, element("caption", { class: "unseen" }, caption),
       element("thead", {}, element("tr", {}, ...heads.map(([label, number]) =>
         element("th", { scope: "col", class: number ? "number" : null }, label)))),
       element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((cell, i) =>
-        element(i === 0 ? "th" : "td", { scope: i === 0 ? "row" : null, class: heads[i][1] ? "number" : null }, cell)))))));
+        element(i === 0 ? "th" : "td", { scope: i === 0 ? "row" : null, class: heads[i][1] ? "number" : null, "data-label": heads[i][0] }, cell)))))));
 }

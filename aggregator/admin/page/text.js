@@ -32,6 +32,8 @@ export function duration(ms) {
 
 export const clock = (ms) => (ms ? new Date(ms).toLocaleString([], { dateStyle: "medium", timeStyle: "medium" }) : "–");
 
+export const clockShort = (ms) => (ms ? new Date(ms).toLocaleString([], { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }) : "–");
+
 // A label of an axis that spans so many milliseconds.
 export function clockTick(ms, span) {
   const date = new Date(ms);
@@ -52,6 +54,15 @@ export function element(tag, attributes = {}, ...children) {
   }
   made.append(...children.filter((child) => child !== null));
   return made;
+}
+
+// Texts and elements of a sentence that has commands between backticks.
+export const codeIn = (text) => text.split("`").map((part, i) => (i % 2 === 1 ? element("code", {}, part) : document.createTextNode(part)));
+
+// A card of names and values.
+export function definitions(title, pairs) {
+  return element("section", { class: "card" }, element("h3", {}, title),
+    element("dl", { class: "facts" }, ...pairs.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])));
 }
 
 export const byId = (id) => document.getElementById(id);

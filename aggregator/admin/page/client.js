@@ -1,0 +1,90 @@
+// One client: what is known of it, its bytes, its error buffer, and its last rounds.
+import { get } from "./api.js";
+import { revoke } from "./clients.js";
+import { Chart } from "./charts.js";
+import { Table } from "./table.js";
+import { ago, byId, bytes, clock, count, definitions, duration, element, fill, real, setText } from "./text.js";
+
+const ROUNDS = 500; // the last ones, of which the client's are shown
+
+let shown = null; // id
+let rounds = [];
+let table = null;
+let chart = null;
+
+const NOTHING = "–";
+const known = (value, text) => (value === null || value === undefined || value === "" ? NOTHING : text(value));
+
+function aboutClient(client, now) {
+  const budget = Math.max(0, client.budget_left - client.budget_spent);
+  return [
+    ["Name", client.name || NOTHING], ["Platform", client.platform || NOTHING], ["Tags", client.tags || NOTHING],
+    ["Enrolled", `${clock(client.created_ms)}${client.code ? `, by code ${client.code}` : ""}`],
+    ["Last seen", ago(client.last_seen_ms, now)],
+    ["State", client.revoked ? "revoked" : client.evaluator ? "evaluator" : "trains"],
+    ["Budget left", client.budgeted ? bytes(budget) : "no limit"],
+    ["Speed", known(client.steps_per_second || null, (v) => `${v.toPrecision(3)} steps/s`)],
+    ["Version", count(client.version)],
+  ];
+}
+
+function aboutWork(client) {
+  const { totals, schedule } = client;
+  return [
+    ["Rounds selected", count(totals.invited)], ["Updates accepted", count(totals.reported)],
+    ["Up, on the wire", `${bytes(totals.up.wire)} (payload ${bytes(totals.up.payload)})`],
+    ["Down, on the wire", `${bytes(totals.down.wire)} (payload ${bytes(totals.down.payload)})`],
+    ["Local steps", known(schedule, (row) => `${count(row.local_steps)} (${row.reason})`)],
+    ["Codec", known(schedule?.codec, String)],
+  ];
+}
+
+function aboutBuffer({ ledger }) {
+  if (ledger === null) return [["Residual error", "no update yet"]];
+  return [
+    ["Residual error, norm", real(ledger.norm)], ["Largest value", real(ledger.maximum)],
+    ["Last accepted round", known(ledger.round, count)], ["Loss in it", known(ledger.round && ledger.loss, real)],
+    ["Bytes of that update", known(ledger.round && ledger.update_bytes, bytes)],
+    ["Directive", `${ledger.directive}${ledger.reason ? `: ${ledger.reason}` : ""}`],
+    ["Anomaly", ledger.finding === "none" ? "none" : `${ledger.finding}: ${ledger.sentence}`],
+  ];
+}
+
+function make() {
+  const number = (name, label, value, text) => ({ name, label, number: true, value, text: (i) => text(value(i)) });
+  const took = (i) => (rounds[i].reported_ms && rounds[i].tasked_ms ? rounds[i].reported_ms - rounds[i].tasked_ms : null);
+  return new Table(byId("client-rounds"), [
+    number("round", "Round", (i) => rounds[i].round, count),
+    { name: "state", label: "Update", value: (i) => rounds[i].state, text: (i) => rounds[i].state },
+    { name: "tasked", label: "Task at", number: true, value: (i) => rounds[i].tasked_ms || null, text: (i) => clock(rounds[i].tasked_ms) },
+    number("took", "Task to update", took, (ms) => (ms === null ? NOTHING : duration(ms))),
+    number("steps", "Local steps", (i) => rounds[i].local_steps, count),
+    number("up", "Up", (i) => rounds[i].up.wire, bytes),
+    number("down", "Down", (i) => rounds[i].down.wire, bytes),
+  ], {
+    caption: "Rounds of the client", word: "round", sort: "round", descending: true,
+    search: (i) => `${rounds[i].round} ${rounds[i].state}`,
+    choices: [["all", () => true], ["accepted", (i) => rounds[i].state === "accepted"], ["not accepted", (i) => rounds[i].state !== "accepted"]],
+  });
+}
+
+export async function show(status, history, id, refresh) {
+  const last = history.round.length > 0 ? history.round[history.round.length - 1] : 0;
+  const after = Math.max(0, last - ROUNDS);
+  const [client, found] = await Promise.all([get(`clients/${id}`), get(`clients/${id}/rounds?limit=${ROUNDS}&after=${after}`)]);
+  if (shown !== id) {
+    shown = id;
+    table = chart = null;
+    byId("client-chart").replaceChildren();
+  }
+  rounds = found;
+  setText("client-title", `Client ${id}${client.name ? `: ${client.name}` : ""}`);
+  fill(byId("client-about"), [definitions("Client", aboutClient(client, status.now_ms)), definitions("Contribution", aboutWork(client)), definitions("Error ledger", aboutBuffer(client))]);
+  fill(byId("client-actions"), client.revoked ? [] : [element("button", { type: "button", class: "danger", onclick: () => revoke(client, refresh) }, "Revoke…")]);
+  setText("client-note", after > 0 ? `Of the last ${count(ROUNDS)} rounds.` : "");
+  chart = chart || new Chart(byId("client-chart"));
+  chart.describe("bytes", "Bytes of a round", "on the wire", [{ label: "up", colour: "up", text: bytes }, { label: "down", colour: "down", text: bytes }], { tick: bytes })
+    .set({ values: rounds.map((row) => row.round), label: "round", text: count, tick: count, least: 1 }, [rounds.map((row) => row.up.wire), rounds.map((row) => row.down.wire)]);
+  table = table || make();
+  table.update(rounds.length);
+}

@@ -1,0 +1,30 @@
+// Answers requests by running a verb of this program as a child process: `doctor`, and `export` of the newest model.
+// Each opens the database by itself, so that neither its memory nor its time is the service's. One runs at a
+// time, on a thread of its own, for a minute at most. Called from the admin listener's thread.
+#ifndef TERN_ADMIN_TOOLS_H
+#define TERN_ADMIN_TOOLS_H
+
+#include "http/http.h"
+
+enum tern_tool {
+    TERN_TOOL_DOCTOR, // replies a JSON array of findings
+    TERN_TOOL_EXPORT, // replies a .safetensors file
+};
+
+struct tern_tools {
+    const char *const
+        *options; // of every verb, NULL-terminated, borrowed; NULL: no tool can be run
+    struct tern_tools_state *state;
+};
+
+TERN_MUST_USE enum tern_result tern_tools_start(struct tern_tools *tools,
+                                                const char *const *options);
+// Replies to the exchange now, where another tool is running, or later.
+void tern_tools_run(struct tern_tools *tools, enum tern_tool tool,
+                    struct tern_http_exchange *exchange);
+// Kills the child that is running, and starts none from now on. From any thread.
+void tern_tools_cancel(struct tern_tools *tools);
+// Waits for its thread, and frees everything, when tern_tools_run() is called no more.
+void tern_tools_stop(struct tern_tools *tools);
+
+#endif
