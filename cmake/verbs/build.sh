@@ -20,6 +20,12 @@ build_dir() { # VARIANT
     esac
 }
 
+# Where ccache is installed, and has a folder to write to, objects are compiled once for all build folders.
+use_ccache() {
+    [ -z "${CMAKE_C_COMPILER_LAUNCHER+set}" ] || return 0
+    ! ccache --get-config cache_dir >/dev/null 2>&1 || export CMAKE_C_COMPILER_LAUNCHER=ccache
+}
+
 configure_variant() { # VARIANT
     local variant=$1 dir generator=()
     [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
@@ -28,7 +34,7 @@ configure_variant() { # VARIANT
     if [ ! -f "$dir/CMakeCache.txt" ] && command -v ninja >/dev/null; then
         generator=(-G Ninja)
     fi
-    (cd "$TERN_ROOT" && quietly "$dir/configure.log" "configuring the $variant build" \
+    (cd "$TERN_ROOT" && use_ccache && quietly "$dir/configure.log" "configuring the $variant build" \
         cmake --preset "$variant" -B "$dir" "${generator[@]}") || exit 1
 }
 

@@ -108,8 +108,8 @@ cross_build() { # ARCH VARIANT TARGET...
     fi
     say "build ($arch, $variant)"
     mkdir -p "$dir/$variant"
-    quietly "$dir/$variant/configure.log" "configuring for $arch" cmake -G Ninja \
-        -B "$dir/$variant" -S "$TERN_ROOT" -DCMAKE_BUILD_TYPE=MinSizeRel "${options[@]}"
+    (use_ccache && quietly "$dir/$variant/configure.log" "configuring for $arch" cmake -G Ninja \
+        -B "$dir/$variant" -S "$TERN_ROOT" -DCMAKE_BUILD_TYPE=MinSizeRel "${options[@]}") || exit 1
     cmake --build "$dir/$variant" -j "$(cores)" --target "$@" || fail "the build for $arch failed"
 }
 

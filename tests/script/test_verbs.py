@@ -85,6 +85,30 @@ class Bench(unittest.TestCase):
         self.assertEqual(json.loads(alone), {"ms": 2, "n": 7})
 
 
+class Build(unittest.TestCase):
+    def configured(self, ccache):
+        """What ./tern build gives to CMake, with such a ccache."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            script(folder / "dpkg-query", 'echo "install ok installed"\n')
+            script(folder / "cmake", f'echo "launcher=$CMAKE_C_COMPILER_LAUNCHER $@" >> {folder}/calls\n')
+            script(folder / "ccache", ccache)
+            environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "TERN_BUILD_DIR": str(folder / "build")}
+            for name in ("TERN_SKIP_BUILD", "CMAKE_C_COMPILER_LAUNCHER"):
+                environment.pop(name, None)
+            done = subprocess.run([SOURCE / "tern", "build"], env=environment, text=True, capture_output=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return (folder / "calls").read_text().splitlines()
+
+    def test_it_builds_the_programs_and_no_tests(self):
+        configure, build = self.configured("exit 1\n")
+        self.assertIn("launcher= --preset release", configure)
+        self.assertTrue(build.endswith("--target tern-programs"), build)
+
+    def test_ccache_is_used_where_it_works(self):
+        self.assertIn("launcher=ccache --preset release", self.configured("echo /somewhere\n")[0])
+
+
 class Setup(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
