@@ -35,7 +35,8 @@ extern "C" {
 #if TERN_STATISTICS
 #define TERN_CLIENT_STATISTICS_EVENTS(X)                                                           \
     X(TERN_EVENT_STATISTICS, "statistics")                                                         \
-    X(TERN_EVENT_SCALED, "scaled")
+    X(TERN_EVENT_SCALED, "scaled")                                                                 \
+    X(TERN_EVENT_OTHER_COLUMNS, "other-columns")
 #else
 #define TERN_CLIENT_STATISTICS_EVENTS(X)
 #endif
@@ -76,6 +77,7 @@ const char *tern_client_event_name(enum tern_client_event_kind kind);
 //   encoded       round, version, sequence, bytes (of the whole update)
 //   statistics    num_examples, bytes (of the message): those of the columns were taken
 //   scaled        bytes (of the Scaling): the columns have the federation's scaling from now on
+//   other-columns this client's columns have other names, or another order, than those of most clients
 //   uploaded      round, sequence, bytes, result: TERN_OK applied, TERN_ERR_LATE given back, any
 //                 other code: rejected for this reason and given back; duplicate: it had been
 //                 accepted before; round_bytes: what the round cost on the wire, both directions
@@ -321,6 +323,8 @@ struct tern_client {
 
 #if TERN_STATISTICS
     uint32_t scaling;             // tag of the columns' scaling; 0 = they are as they were read
+    bool names_told;              // the tag of the columns' names, since the client was started
+    bool names_differ;            // from those of most clients, as the aggregator answered last
     bool tells;                   // the phase is to tell statistics, not to fetch the scaling
     tern_DownloadRef scaling_ref; // to be fetched
 #endif

@@ -259,6 +259,7 @@ struct tern_trainer {
 struct tern_column_port {
     void *ctx;      // both functions NULL: there are none, and such a federation has no tasks
     uint32_t count; // numbers of an example and, where the model tells a number, its target
+    uint32_t names; // tag of the columns' names (tern_column_names_tag()); 0: they have none
 
     // Writes mean and variance (of the population) of each column over the examples to train on, as
     // they were read: count pairs of float32, little-endian, the target's last.

@@ -1,4 +1,5 @@
 #include "cli/doctor_checks.h"
+#include "cli/other_columns.h"
 #include "cli/shared_settings.h"
 #include "cli/standby.h"
 #include "cli/waiting.h"
@@ -143,6 +144,18 @@ static enum tern_result say_copied(struct tern_doctor *doctor, struct tern_db *d
     return TERN_OK;
 }
 
+static enum tern_result say_other_columns(struct tern_doctor *doctor, struct tern_db *db)
+{
+    struct tern_other_columns columns;
+    char text[TERN_OTHER_COLUMNS_TEXT];
+    TERN_TRY(tern_other_columns_load(db, &columns));
+    if (tern_other_columns_say(&columns, text)) {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, "columns",
+                          TERN_OTHER_COLUMNS_ADVICE, "%s", text);
+    }
+    return TERN_OK;
+}
+
 static enum tern_result look(struct tern_doctor *doctor, struct tern_db *db)
 {
     struct tern_status *status = &doctor->status;
@@ -156,6 +169,7 @@ static enum tern_result look(struct tern_doctor *doctor, struct tern_db *db)
     check_size(doctor, &status->counts, free_bytes);
     check_clock(doctor, status);
     say_waiting(doctor, waiting);
+    TERN_TRY(say_other_columns(doctor, db));
     return say_nodes(doctor, db);
 }
 

@@ -10,7 +10,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *state_of(const struct tern_db_client *client)
+// usual: tag of most clients' column names.
+static const char *state_of(const struct tern_db_client *client, uint32_t usual)
 {
     if (client->revoked) {
         return "revoked";
@@ -18,10 +19,14 @@ static const char *state_of(const struct tern_db_client *client)
     if (client->evaluator) {
         return "evaluator";
     }
+    if (client->column_names != 0 && client->column_names != usual) {
+        return "other-columns";
+    }
     return tern_is_unreliable(client->unreported) ? "unreliable" : "active";
 }
 
-static enum tern_result add_row(struct tern_listing *listing, const struct tern_db_client *client)
+static enum tern_result add_row(struct tern_listing *listing, const struct tern_db_client *client,
+                                uint32_t usual)
 {
     struct tern_db_schedule schedule = {.local_steps = 0};
     struct tern_db_ledger ledger = {.finding = TERN_FINDING_NONE};
@@ -32,7 +37,7 @@ static enum tern_result add_row(struct tern_listing *listing, const struct tern_
     tern_text_cell(table, "%" PRIu64, client->id);
     tern_text_cell(table, "%s", tern_text_name(client->name, text));
     tern_text_cell_in(table, client->revoked ? TERN_COLOUR_BAD : TERN_COLOUR_NONE, "%s",
-                      state_of(client));
+                      state_of(client, usual));
     tern_text_cell(table, "%s", tern_text_ago(client->last_seen_ms, listing->now_ms, text));
     tern_text_cell(table, "%" PRIu32, client->version);
     tern_text_cell(table, "%" PRIu32, schedule.local_steps);
@@ -43,11 +48,11 @@ static enum tern_result add_row(struct tern_listing *listing, const struct tern_
 }
 
 static enum tern_result list_client(struct tern_listing *listing,
-                                    const struct tern_db_client *client)
+                                    const struct tern_db_client *client, uint32_t usual)
 {
     cJSON *object = NULL;
     if (listing->json == NULL) {
-        return add_row(listing, client);
+        return add_row(listing, client, usual);
     }
     TERN_TRY(tern_json_client(listing->db, client, &object));
     return tern_listing_add(listing, object);
@@ -56,9 +61,11 @@ static enum tern_result list_client(struct tern_listing *listing,
 static enum tern_result list_all(struct tern_listing *listing)
 {
     struct tern_db_client client;
+    struct tern_db_column_names names;
+    TERN_TRY(tern_db_column_names(listing->db, &names));
     struct tern_db_rows *rows = tern_db_clients(listing->db);
     while (tern_db_next(rows, &client)) {
-        tern_db_check_row(rows, list_client(listing, &client));
+        tern_db_check_row(rows, list_client(listing, &client, names.usual));
     }
     return tern_db_end(rows);
 }

@@ -1,5 +1,6 @@
 #include "cli/figures.h"
 #include "cli/gateway.h"
+#include "cli/other_columns.h"
 #include "cli/quality.h"
 #include "cli/shared_settings.h"
 #include "cli/standby.h"
@@ -24,6 +25,7 @@ struct status {
     uint64_t now_ms;
     struct tern_waiting waiting;
     struct tern_unreported unreported;
+    struct tern_other_columns other_columns;
     struct tern_db_node nodes[TERN_STANDBY_NODES];
     size_t node_count;
     char *settings[TERN_STANDBY_NODES]; // malloc'ed; NULL = not known
@@ -45,6 +47,7 @@ static enum tern_result load(const struct tern_cli *cli, struct tern_db *db, str
     }
     TERN_TRY(tern_cli_waiting_load(cli, db, &status->store, status->now_ms, &status->waiting));
     TERN_TRY(tern_unreported_load(cli, db, &status->store.counts, &status->unreported));
+    TERN_TRY(tern_other_columns_load(db, &status->other_columns));
     TERN_TRY(tern_db_nodes(db, status->nodes, TERN_STANDBY_NODES, &status->node_count));
     TERN_TRY(tern_shared_settings_load(db, status->nodes, status->node_count, status->settings));
     const struct tern_db_federation *federation = &status->federation;
@@ -244,6 +247,14 @@ static void print_nodes(const struct status *status)
     }
 }
 
+static void print_other_columns(const struct status *status)
+{
+    char text[TERN_OTHER_COLUMNS_TEXT];
+    if (tern_other_columns_say(&status->other_columns, text)) {
+        printf("            WARNING: %s\n            %s\n", text, TERN_OTHER_COLUMNS_ADVICE);
+    }
+}
+
 static int print_status(const struct tern_cli *cli, const struct status *status)
 {
     const struct tern_db_counts *counts = &status->store.counts;
@@ -264,6 +275,7 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
            counts->clients, counts->clients_revoked, counts->evaluators,
            counts->evaluators == 1 ? "" : "s", counts->code_uses_left);
     tern_unreported_print(&status->unreported);
+    print_other_columns(status);
     tern_text_bytes((double)counts->update_bytes, text);
     tern_text_bytes((double)counts->file_bytes, size);
     printf("Updates     %" PRIu64 " stored (%s), %" PRIu64 " applied; database %s\n",
@@ -329,6 +341,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     tern_json_status(object, &status->store);
     tern_cli_waiting_json(object, &status->waiting);
     tern_unreported_json(object, &status->unreported);
+    tern_other_columns_json(object, &status->other_columns);
     add_nodes(object, status);
     tern_gateway_json(cli, object);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);

@@ -28,6 +28,24 @@ static enum tern_result take_replica(struct tern_federation *federation,
     return tern_catchup_named(federation->catchup, message->replica.bytes, row->replica);
 }
 
+// Told once after each start of the client; the store keeps it.
+static void take_column_names(struct tern_federation *federation, struct client *client,
+                              uint32_t tag)
+{
+    struct tern_column_names *names = &federation->clients.column_names;
+    if (tag == 0 || tag == client->row.column_names) {
+        return;
+    }
+    tern_column_names_move(names, client->row.column_names, tag);
+    client->row.column_names = tag;
+    if (tern_column_names_differ(names, tag)) {
+        tern_log(TERN_LOG_WARN, "other-columns", "client=%llu why=%s",
+                 (unsigned long long)client->row.id,
+                 TERN_LOG_TEXT("the columns of its table have other names, or another order, than "
+                               "those of most clients: `tern-aggregator doctor` names them"));
+    }
+}
+
 // What a client is able to is stored at once: the reply to an update, whatever happens between,
 // must not bring more than that. All else may wait for the next writing of what is dirty.
 static enum tern_result take_facts(struct tern_federation *federation, uint64_t id,
@@ -49,6 +67,7 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     row->from_seed = message->from_seed;
     row->abilities = message->abilities;
     row->scaling = message->scaling;
+    take_column_names(federation, client, message->column_names);
     TERN_TRY(take_replica(federation, message, row));
     TERN_TRY(tern_epoch_hold(federation, id, message->anchor, message->anchor_step));
     return tern_abilities_equal(&before, &able) ? TERN_OK : tern_clients_store(federation, id);

@@ -67,6 +67,9 @@ enum tern_result tern_clients_remember(struct tern_federation *federation,
     } else {
         client->row = *row;
     }
+    tern_column_names_move(&federation->clients.column_names,
+                           before.revoked ? 0 : before.column_names,
+                           client->row.revoked ? 0 : client->row.column_names);
     federation->clients.revoked += client->row.revoked - before.revoked;
     federation->clients.evaluators += client->row.evaluator - before.evaluator;
     federation->clients.unreliable +=
@@ -163,6 +166,11 @@ void tern_clients_move_seen(struct client *client, uint64_t ms)
     } else {
         row->last_seen_ms = ms < row->created_ms ? ms : row->created_ms;
     }
+}
+
+bool tern_clients_differ(const struct tern_federation *federation, const struct client *client)
+{
+    return tern_column_names_differ(&federation->clients.column_names, client->row.column_names);
 }
 
 bool tern_clients_came(const struct tern_federation *federation, const struct client *client,

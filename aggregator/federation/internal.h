@@ -6,6 +6,7 @@
 #include "federation/job.h"
 #include "federation/published.h"
 #include "hosted/log.h"
+#include "rounds/column_names.h"
 #include "rounds/reliability.h"
 #include "rounds/speed.h"
 #include <string.h>
@@ -58,6 +59,7 @@ struct clients {
     uint64_t *eligible;         // scratch of `capacity` ids
     struct tern_tags_lot *lots; // likewise
     bool changed;               // one enrolled or was revoked: members may need replacing
+    struct tern_column_names column_names; // of those that are not revoked
 };
 
 // Updates since members were last drawn (refusals.c).
@@ -227,6 +229,8 @@ void tern_clients_move_seen(struct client *client, uint64_t ms);
 // Whether it has come since it enrolled, or enrolled just now.
 bool tern_clients_came(const struct tern_federation *federation, const struct client *client,
                        uint64_t now);
+// Whether the columns of its table have other names, or another order, than those of most clients.
+bool tern_clients_differ(const struct tern_federation *federation, const struct client *client);
 // Whether it should have come by now.
 bool tern_clients_is_absent(const struct client *client, uint64_t now);
 // Each fills clients.eligible, ascending: with all that may be drawn; with those that rounds count on, which are

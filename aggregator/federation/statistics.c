@@ -367,6 +367,7 @@ void tern_federation_look_at_scaling(const struct tern_federation *federation, u
 {
     const struct scaling *scaling = &federation->scaling;
     reply->come_back_ms = 1; // no answer is empty
+    reply->other_column_names = tern_clients_differ(federation, client_of(federation, id));
     if (scaling->body != NULL) {
         name_in(scaling, reply);
     } else if (tern_statistics_are_due(federation)) {

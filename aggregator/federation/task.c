@@ -190,6 +190,7 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
         return TERN_OK;
     }
     tern_CheckinReply *reply = &next->reply;
+    reply->other_column_names = tern_clients_differ(federation, client_of(federation, id));
     if (tern_statistics_ask(federation, client_of(federation, id), next)) {
         return TERN_OK;
     }

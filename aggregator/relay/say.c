@@ -120,6 +120,7 @@ void tern_relay_say(void *ctx, const struct tern_client_event *event)
     case TERN_EVENT_RESUMED:
     case TERN_EVENT_STATISTICS:
     case TERN_EVENT_SCALED:
+    case TERN_EVENT_OTHER_COLUMNS:
         break; // a gateway has no data and no conditions
     }
 }

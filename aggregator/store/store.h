@@ -284,6 +284,18 @@ struct tern_db_unreported {
 TERN_MUST_USE enum tern_result tern_db_unreported(struct tern_db *db, double least, double below,
                                                   struct tern_db_unreported *unreported);
 
+// What clients, without revoked ones, told of the names of their tables' columns.
+struct tern_db_column_names {
+    uint32_t usual;   // tag of most of them, the first of as many; 0: none has told any
+    uint64_t clients; // that have it
+    uint64_t others;  // that have another
+};
+TERN_MUST_USE enum tern_result tern_db_column_names(struct tern_db *db,
+                                                    struct tern_db_column_names *names);
+// The others, in id order.
+struct tern_db_rows *tern_db_clients_of_other_columns(struct tern_db *db, uint32_t usual,
+                                                      uint32_t limit);
+
 // The pre-shared key of a client, which the handshake needs as it is: unlike a token it cannot be
 // kept as a hash.
 struct tern_db_psk {

@@ -72,6 +72,37 @@ enum tern_result tern_db_unreported(struct tern_db *db, double least, double bel
     return tern_query_end(&query);
 }
 
+enum tern_result tern_db_column_names(struct tern_db *db, struct tern_db_column_names *names)
+{
+    struct tern_query query =
+        tern_query_read(db->sql, "SELECT column_names, count(*) FROM clients"
+                                 " WHERE column_names <> 0 AND revoked = 0"
+                                 " GROUP BY column_names ORDER BY count(*) DESC, min(id)");
+    *names = (struct tern_db_column_names){.usual = 0};
+    while (tern_query_row(&query)) {
+        const uint32_t tag = (uint32_t)tern_query_number(&query, UINT32_MAX);
+        const uint64_t clients = tern_query_u64(&query);
+        if (names->usual == 0) {
+            *names = (struct tern_db_column_names){.usual = tag, .clients = clients};
+        } else {
+            names->others += clients;
+        }
+    }
+    return tern_query_end(&query);
+}
+
+struct tern_db_rows *tern_db_clients_of_other_columns(struct tern_db *db, uint32_t usual,
+                                                      uint32_t limit)
+{
+    struct tern_query query =
+        tern_table_select(db, CLIENTS,
+                          "WHERE column_names <> 0 AND column_names <> ? AND revoked = 0"
+                          " ORDER BY id LIMIT ?");
+    tern_query_bind(&query, usual);
+    tern_query_bind(&query, limit);
+    return tern_table_rows(query, CLIENTS);
+}
+
 struct tern_db_rows *tern_db_clients_after(struct tern_db *db, uint64_t after, uint32_t limit)
 {
     struct tern_query query = tern_table_select(db, CLIENTS, "WHERE id > ? ORDER BY id LIMIT ?");

@@ -117,6 +117,7 @@ static bool read_scaling_state(const struct tern_response *response,
                          : reply.statistics != tern_StatisticsState_STATISTICS_NONE
                              ? CHECK_SCALING_DUE
                              : CHECK_SCALING_NONE;
+    federation->other_columns = reply.other_column_names;
     return true;
 }
 
@@ -312,6 +313,10 @@ static void look_at_columns(struct session *session, const struct tern_client_id
     }
     if (federation->scaling.len > 0) {
         federation->shared = CHECK_SCALING_HELD;
+    }
+    if (federation->other_columns) {
+        tern_findings_say(findings, TERN_HEALTH_WARNING, "columns", NULL, "%s",
+                          CLIENT_OTHER_COLUMNS);
     }
     tern_check_data(&tern_client_settings, federation, findings, NULL);
     free(bytes);

@@ -20,6 +20,7 @@ struct check_federation {
         CHECK_SCALING_MADE,    // it is, and this client has not fetched it yet
         CHECK_SCALING_HELD,
     } shared;
+    bool other_columns; // the aggregator found this client's column names unlike most clients'
     struct tern_span scaling; // held: pairs of the columns that its clients scale by
 };
 

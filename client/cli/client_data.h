@@ -11,6 +11,12 @@
     "and "                                                                                         \
     "scale= would scale this client's once more: remove scale=... from data.source"
 
+// What the aggregator finds of a client whose check-in named other columns.
+#define CLIENT_OTHER_COLUMNS                                                                       \
+    "the columns of this client's table have other names, or another order, than those of most "   \
+    "clients of the federation, whose model takes each by its place: give all tables the same "    \
+    "header line"
+
 #define CLIENT_DATA_WHY_MAX 512
 
 // Holds what this client works on and no more: its shard, and with `test` the test part. On error

@@ -1,4 +1,5 @@
 #include "cli/narrator.h"
+#include "cli/client_data.h"
 #include "cli/expiry.h"
 #include "hosted/cli.h"
 #include "hosted/interrupts.h"
@@ -131,6 +132,9 @@ static void log_progress(const struct narrator *narrator, const struct tern_clie
         break;
     case TERN_EVENT_SCALED:
         tern_log(TERN_LOG_INFO, name, "bytes=%" PRIu64, event->bytes);
+        break;
+    case TERN_EVENT_OTHER_COLUMNS:
+        tern_log(TERN_LOG_WARN, name, "why=%s", TERN_LOG_TEXT(CLIENT_OTHER_COLUMNS));
         break;
     case TERN_EVENT_EVALUATED:
         log_evaluated(name, event, is_global(narrator, event) ? "global" : "replica");

@@ -317,6 +317,7 @@ static struct tern_column_port columns_of(struct session *session)
     return (struct tern_column_port){
         .ctx = session,
         .count = tern_model_spec_columns(tern_client_identity(&session->client)->model_spec),
+        .names = session->data.column_names,
         .measure = measure_columns,
         .scale = scale_columns};
 }

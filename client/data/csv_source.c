@@ -3,6 +3,7 @@
 #include "data/split.h"
 #include "data/table.h"
 #include "hosted/csv_choice.h"
+#include "wire/wire.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,6 +143,7 @@ static enum tern_result make_parts(const struct tern_data_spec *spec,
     data->notes = tables->train.notes;
     tables->train.notes = NULL;
     data->scaled = tern_split_scales(&options->split);
+    data->column_names = tern_column_names_tag(tables->train.names, tables->train.names_len);
     const uint32_t features = tables->train.rows.features;
     tern_rows_give(&tables->train.rows, 1, features, 1, &data->train);
     tern_rows_give(&tables->test.rows, 1, features, 1, &data->test);

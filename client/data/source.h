@@ -49,6 +49,8 @@ struct tern_data {
     bool scaled;              // by the option scale, when they were read
     char *
         notes; // what a user should hear of the table: a sentence in each line, malloc'ed; NULL: nothing
+    uint32_t
+        column_names; // tag of the features' names (tern_column_names_tag()); 0: they have none
     struct tern_name_set groups;  // names of the groups of both, by number; none of generated data
     struct tern_name_set classes; // names of the classes, by number; none where labels are numbers
 };

@@ -98,6 +98,7 @@ static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
 #endif
 #if TERN_STATISTICS
     message.scaling = client->scaling;
+    message.column_names = client->names_told ? 0 : client->work.columns.names;
 #endif
     return message;
 }
@@ -152,5 +153,8 @@ enum tern_result tern_phase_checkin(struct tern_client *client)
                                    TERN_WHY("the answer to the check-in makes no sense"));
     }
     client->has_evaluation = false;
+#if TERN_STATISTICS
+    client->names_told = true;
+#endif
     return tern_client_follow(client, &reply, downloads);
 }

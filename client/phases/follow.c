@@ -287,6 +287,16 @@ static bool is_of_columns(const struct tern_client *client, const tern_CheckinRe
     return wanted || new_scaling;
 }
 
+// Reported once for each time that it comes to be so.
+static void note_column_names(struct tern_client *client, const tern_CheckinReply *reply)
+{
+    const struct tern_client_event event = {.kind = TERN_EVENT_OTHER_COLUMNS};
+    if (reply->other_column_names && !client->names_differ) {
+        tern_client_emit(client, &event);
+    }
+    client->names_differ = reply->other_column_names;
+}
+
 // Its columns are to be told of, or to be scaled, before it has a task.
 static enum tern_result follow_columns(struct tern_client *client, const tern_CheckinReply *reply)
 {
@@ -309,6 +319,7 @@ enum tern_result tern_client_follow(struct tern_client *client, const tern_Check
 {
     client->phase = TERN_PHASE_CHECKIN;
 #if TERN_STATISTICS
+    note_column_names(client, reply);
     if (is_of_columns(client, reply)) {
         return follow_columns(client, reply);
     }

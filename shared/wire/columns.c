@@ -23,4 +23,14 @@ uint32_t tern_scaling_tag(const uint8_t sha256[TERN_SHA256_SIZE])
     return tag != 0 ? tag : 1;
 }
 
+uint32_t tern_column_names_tag(const char *names, size_t len)
+{
+    uint8_t sha256[TERN_SHA256_SIZE];
+    if (len == 0) {
+        return 0;
+    }
+    tern_sha256(names, len, sha256);
+    return tern_scaling_tag(sha256);
+}
+
 #endif

@@ -86,6 +86,10 @@ TERN_MUST_USE enum tern_result tern_wire_decode_scaling(const uint8_t *src, size
 // The tag of a scaling: the first 4 bytes of its name, little-endian; 1 where they are 0.
 uint32_t tern_scaling_tag(const uint8_t sha256[TERN_SHA256_SIZE]);
 
+// The tag of the names of columns, in their order: names has `len` bytes, each name with a NUL behind it. 0: there are
+// none.
+uint32_t tern_column_names_tag(const char *names, size_t len);
+
 // What these carry of a column, to and from its bytes.
 struct tern_column_pair {
     float mean;

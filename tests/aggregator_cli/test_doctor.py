@@ -102,6 +102,27 @@ def keys_of_tickets():
     finds(doctor(state), "state", PROBLEM, "may be read by others")
 
 
+def clients_of_other_columns():
+    """Named by doctor, status and clients, as long as most have other names of columns."""
+    state = State(rounds=2)
+    with sqlite3.connect(state.path / "tern.db") as database:
+        ids = [row[0] for row in database.execute("SELECT id FROM clients WHERE revoked = 0 ORDER BY id")]
+        check(len(ids) >= 3, f"{len(ids)} clients")
+        database.execute("UPDATE clients SET column_names = 7")
+    database.close()
+    check(findings(doctor(state), "columns") == [], "all have the same")
+    with sqlite3.connect(state.path / "tern.db") as database:
+        database.execute("UPDATE clients SET column_names = 9 WHERE id = ?", [ids[0]])
+    database.close()
+    finds(doctor(state), "columns", WARNING, f"client {ids[0]} (", "the same header line")
+    check(state.json("status")["other_column_names"] == [ids[0]], "status")
+    said = state.run("status").out.decode()
+    check(f"WARNING: client {ids[0]} (" in said and f"than those of {len(ids) - 1} clients" in said, said)
+    listed = state.run("clients").out.decode().splitlines()
+    check(["other-columns" in line for line in listed if line.split()[0] == str(ids[0])] == [True], listed)
+    check("".join(listed).count("other-columns") == 1, listed)
+
+
 def databases():
     state = State(rounds=5)
     with sqlite3.connect(state.path / "tern.db") as database:
@@ -130,6 +151,7 @@ def test():
     a_state_that_is_not_served()
     certificates()
     keys_of_tickets()
+    clients_of_other_columns()
     databases()
     files_of_another_user()
 

@@ -294,6 +294,33 @@ static void statistics_of_scaled_columns_are_not_told(void **state)
     assert_int_equal(data.scaled, 1);
 }
 
+// The tag costs 6 bytes, so that one check-in after each start has it.
+static void names_of_columns_are_told_once_a_start(void **state)
+{
+    (void)state;
+    world.columns.names = 0x01020304;
+    boot();
+    for (int start = 0; start < 2; start++) {
+        run_until(TERN_EVENT_TASK, NULL);
+        assert_int_equal(world.server.last_checkin.column_names, 0x01020304);
+        run_until(TERN_EVENT_UPLOADED, NULL);
+        run_until(TERN_EVENT_TASK, NULL);
+        assert_int_equal(world.server.last_checkin.column_names, 0);
+        reboot();
+    }
+}
+
+static void other_names_are_reported_once(void **state)
+{
+    (void)state;
+    world.columns.names = 5;
+    world.server.other_column_names = true;
+    boot();
+    run_until(TERN_EVENT_OTHER_COLUMNS, NULL);
+    run_until(TERN_EVENT_FINISHED, NULL);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_OTHER_COLUMNS), 1);
+}
+
 static void programs_can_read_what_is_kept(void **state)
 {
     (void)state;
@@ -329,6 +356,8 @@ int main(void)
         TEST(another_scaling_needs_a_restart),
         TEST(statistics_of_scaled_columns_are_not_told),
         TEST(programs_can_read_what_is_kept),
+        TEST(names_of_columns_are_told_once_a_start),
+        TEST(other_names_are_reported_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -556,23 +556,61 @@ static void test_evaluators_wait_for_it(void **state)
     assert_true(look_in(evaluator, 0).has_scaling);
 }
 
+static tern_CheckinReply name_columns(uint64_t client, uint32_t tag)
+{
+    const tern_CheckinRequest request = {.column_names = tag};
+    return checkin_with(&harness, client, &request);
+}
+
+static void shut_out(uint64_t client)
+{
+    struct tern_db *db;
+    char why[256];
+    assert_int_equal(tern_db_open_again(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(tern_db_client_revoke(db, client), TERN_OK);
+    assert_int_equal(tern_db_commit(db), TERN_OK);
+    tern_db_close(db);
+}
+
+static void test_other_names_of_columns_are_told_to_their_client(void **state)
+{
+    (void)state;
+    unsigned lines;
+    harness.config.federation.statistics.wanted = false;
+    harness_start(&harness);
+    const uint64_t first = enroll(&harness, false);
+    const uint64_t second = enroll(&harness, false);
+    const uint64_t third = enroll(&harness, false);
+    assert_false(name_columns(first, 7).other_column_names);
+    watch_log();
+    assert_true(name_columns(second, 9).other_column_names); // the first counts among as many
+    assert_true(name_columns(second, 0).other_column_names); // told before
+    lines = lines_of("other-columns", "client=2 ");
+    leave_log();
+    assert_int_equal(lines, 1);
+    assert_false(name_columns(first, 0).other_column_names);
+    assert_false(name_columns(third, 9).other_column_names); // most decide
+    assert_true(name_columns(first, 0).other_column_names);
+    assert_true(look(first).other_column_names);
+    harness_restart(&harness);
+    assert_true(name_columns(first, 0).other_column_names);
+    assert_false(name_columns(third, 0).other_column_names);
+    assert_false(name_columns(first, 9).other_column_names); // it was mended
+    assert_false(name_columns(enroll(&harness, false), 0).other_column_names);
+}
+
 static void test_who_was_revoked_has_no_say(void **state)
 {
     (void)state;
     const struct tern_column_pair hostile[COLUMNS] = {{1e30F, 0}, {1e30F, 0}, {1e30F, 0}};
     struct tern_column_pair pairs[COLUMNS];
     tern_Scaling scaling;
-    struct tern_db *db;
-    char why[256];
     harness_start(&harness);
     const uint64_t one = enroll(&harness, false);
     const uint64_t bad = enroll(&harness, false);
     assert_int_equal(tell(bad, 1000000, hostile, COLUMNS), TERN_OK);
-    assert_int_equal(tern_db_open_again(harness.path, &db, why), TERN_OK);
-    assert_int_equal(tern_db_begin(db), TERN_OK);
-    assert_int_equal(tern_db_client_revoke(db, bad), TERN_OK);
-    assert_int_equal(tern_db_commit(db), TERN_OK);
-    tern_db_close(db);
+    shut_out(bad);
     tell_usual(one);
     expect_awaited(one); // for a second that counts
     const uint64_t two = enroll(&harness, false);
@@ -642,6 +680,7 @@ int main(void)
         TEST(test_who_looks_is_told_and_changes_nothing),
         TEST(test_who_looks_at_a_federation_without_is_told_so),
         TEST(test_evaluators_wait_for_it),
+        TEST(test_other_names_of_columns_are_told_to_their_client),
         TEST(test_who_was_revoked_has_no_say),
         TEST(test_one_of_three_moves_it_within_bounds),
         TEST(test_who_does_not_scale_comes_ever_later),

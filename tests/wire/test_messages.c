@@ -645,6 +645,19 @@ static void the_tag_of_a_scaling_is_never_zero(void **state)
     assert_int_equal(tern_scaling_tag(sha256), 1);
 }
 
+static void names_of_columns_have_a_tag_by_their_order(void **state)
+{
+    (void)state;
+    static const char names[] = "a\0b";
+    static const char turned[] = "b\0a";
+    static const char joined[] = "ab";
+    const uint32_t tag = tern_column_names_tag(names, sizeof names);
+    assert_int_equal(tag, 0xf60eb28f);
+    assert_int_not_equal(tag, tern_column_names_tag(turned, sizeof turned));
+    assert_int_not_equal(tag, tern_column_names_tag(joined, sizeof joined));
+    assert_int_equal(tern_column_names_tag(NULL, 0), 0);
+}
+
 static void text_that_is_not_terminated_is_refused(void **state)
 {
     (void)state;
@@ -679,6 +692,7 @@ int main(void)
         cmocka_unit_test(ranges_of_a_scaling),
         cmocka_unit_test(a_scaling_goes_before_tasks),
         cmocka_unit_test(the_tag_of_a_scaling_is_never_zero),
+        cmocka_unit_test(names_of_columns_have_a_tag_by_their_order),
         cmocka_unit_test(text_that_is_not_terminated_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

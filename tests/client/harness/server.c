@@ -357,6 +357,7 @@ static int answer_checkin(struct fake_server *server, const struct tern_request 
                   reply, size, len);
         return server->checkin_status;
     }
+    answer.other_column_names = server->other_column_names;
     if (server->last_checkin.has_evaluation) {
         server->evaluations[server->evaluation_count++] = server->last_checkin.evaluation;
     }

@@ -92,6 +92,7 @@ struct fake_server {
     struct fake_download manifest;   // len > 0: the model comes with it
     struct fake_download indices;    // len > 0: the indices that the tasks name
     tern_StatisticsState statistics; // of answers without a task
+    bool other_column_names;         // of all answers to check-ins
     struct fake_download scaling;    // len > 0: that clients must have before a task
     bool strips;                     // the last update came without its indices
 

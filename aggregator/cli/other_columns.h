@@ -1,0 +1,35 @@
+// Clients whose tables have other column names, or another order of them, than those of most clients, for
+// `status`, `doctor` and `clients`. The model takes a column by its place, so such a client trains on other
+// meanings. From the main thread.
+#ifndef TERN_CLI_OTHER_COLUMNS_H
+#define TERN_CLI_OTHER_COLUMNS_H
+
+#include "admin/rows.h"
+#include "cli/state.h"
+
+#define TERN_OTHER_COLUMNS_NAMED 5
+#define TERN_OTHER_COLUMNS_ADVICE                                                                  \
+    "give all tables the same header line; such a client's own log says other-columns, too"
+
+struct tern_other_columns {
+    struct tern_db_column_names names;
+    struct {
+        uint64_t id;
+        char name[TERN_DB_NAME_MAX];
+    } clients[TERN_OTHER_COLUMNS_NAMED]; // the first of names.others
+    uint32_t named;
+};
+
+// TERN_ERR_IO and the like: tern_db_error() has the reason
+TERN_MUST_USE enum tern_result tern_other_columns_load(struct tern_db *db,
+                                                       struct tern_other_columns *columns);
+
+// One sentence without a full stop; false where there is none to name.
+#define TERN_OTHER_COLUMNS_TEXT (TERN_OTHER_COLUMNS_NAMED * (TERN_TEXT + 24) + 256)
+bool tern_other_columns_say(const struct tern_other_columns *columns,
+                            char text[TERN_OTHER_COLUMNS_TEXT]);
+
+// Adds other_column_names: the first of such clients by id.
+void tern_other_columns_json(cJSON *object, const struct tern_other_columns *columns);
+
+#endif
