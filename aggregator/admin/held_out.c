@@ -31,15 +31,91 @@ static struct tern_held_out *place(struct tern_held_outs *all, const struct tern
     return fresh;
 }
 
-static enum tern_result add(struct tern_held_outs *all, const struct tern_db_metric *row)
+// What each client told of the last figure, which is not in its spread yet.
+struct told {
+    uint64_t client;
+    uint32_t num_examples;
+    double value;
+};
+struct loading {
+    struct tern_held_outs *all;
+    struct told *told;
+    size_t count;
+    size_t room;
+};
+
+static int compare_claims(const void *a, const void *b)
 {
+    const uint32_t one = *(const uint32_t *)a;
+    const uint32_t other = *(const uint32_t *)b;
+    return (one > other) - (one < other);
+}
+
+// Beyond which no claim of examples counts.
+static enum tern_result bound_claims(const struct loading *loading, uint32_t *most)
+{
+    *most = UINT32_MAX;
+    if (loading->count < TERN_HELD_OUT_LEAST) {
+        return TERN_OK;
+    }
+    uint32_t *claims = malloc(loading->count * sizeof claims[0]);
+    if (claims == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < loading->count; i++) {
+        claims[i] = loading->told[i].num_examples;
+    }
+    qsort(claims, loading->count, sizeof claims[0], compare_claims);
+    const uint64_t bound = (uint64_t)claims[(loading->count - 1) / 2] * TERN_HELD_OUT_BOUND;
+    *most = bound < UINT32_MAX ? (uint32_t)bound : UINT32_MAX;
+    free(claims);
+    return TERN_OK;
+}
+
+// All who told the last figure are known.
+static enum tern_result add_up(struct loading *loading)
+{
+    uint32_t most;
+    TERN_TRY(bound_claims(loading, &most));
+    for (size_t i = 0; i < loading->count; i++) {
+        const struct told *told = &loading->told[i];
+        struct tern_held_out *of = &loading->all->list[loading->all->count - 1];
+        tern_spread_add(&of->spread, tern_metric_is_gain(of->name), told->client,
+                        told->num_examples < most ? told->num_examples : most, told->value);
+    }
+    loading->count = 0;
+    return TERN_OK;
+}
+
+static enum tern_result make_room(struct loading *loading)
+{
+    if (loading->count < loading->room) {
+        return TERN_OK;
+    }
+    const size_t room = loading->room == 0 ? 16 : 2 * loading->room;
+    struct told *told = realloc(loading->told, room * sizeof told[0]);
+    if (told == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    loading->told = told;
+    loading->room = room;
+    return TERN_OK;
+}
+
+static enum tern_result add(struct loading *loading, const struct tern_db_metric *row)
+{
+    struct tern_held_outs *all = loading->all;
+    if (all->count > 0 && !is_of(&all->list[all->count - 1], row)) {
+        TERN_TRY(add_up(loading));
+    }
     struct tern_held_out *of = place(all, row);
     if (of == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
     of->model = row->model == TERN_EVALUATED_REPLICA ? row->model : of->model;
-    tern_spread_add(&of->spread, tern_metric_is_gain(row->name), row->client, row->num_examples,
-                    (double)row->value);
+    TERN_TRY(make_room(loading));
+    loading->told[loading->count++] =
+        (struct told){row->client, row->num_examples, (double)row->value};
     return TERN_OK;
 }
 
@@ -47,12 +123,17 @@ enum tern_result tern_held_outs_load(struct tern_db *db, uint32_t first, uint32_
                                      struct tern_held_outs *all)
 {
     struct tern_db_metric row;
+    struct loading loading = {.all = all};
     *all = (struct tern_held_outs){NULL, 0};
     struct tern_db_rows *rows = tern_db_metrics_from(db, first);
     while (tern_db_next(rows, &row) && row.version <= last) {
-        tern_db_check_row(rows, add(all, &row));
+        tern_db_check_row(rows, add(&loading, &row));
     }
-    const enum tern_result result = tern_db_end(rows);
+    enum tern_result result = tern_db_end(rows);
+    if (result == TERN_OK) {
+        result = add_up(&loading);
+    }
+    free(loading.told);
     if (result != TERN_OK) {
         tern_held_outs_free(all);
     }

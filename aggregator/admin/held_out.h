@@ -7,6 +7,11 @@
 #include "store/store.h"
 #include <cjson/cJSON.h>
 
+// Where so many clients told a figure, none counts for more examples than so many times the middle claim, of an even
+// number the lower of the middle two: what one client claims does not decide a mean.
+#define TERN_HELD_OUT_LEAST 3
+#define TERN_HELD_OUT_BOUND 16
+
 // One figure of a version, over the clients that told it.
 struct tern_held_out {
     uint32_t version;
@@ -26,7 +31,7 @@ TERN_MUST_USE enum tern_result tern_held_outs_load(struct tern_db *db, uint32_t 
                                                    uint32_t last, struct tern_held_outs *all);
 void tern_held_outs_free(struct tern_held_outs *all);
 
-// The figures of a version as one, weighted by examples, as evaluators' are. False: no client reported any.
+// The figures of a version as one, weighted by examples. False: no client reported any.
 struct tern_accuracy;
 bool tern_held_outs_accuracy(const struct tern_held_outs *all, uint32_t version,
                              struct tern_accuracy *accuracy);

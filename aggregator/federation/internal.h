@@ -398,8 +398,8 @@ TERN_MUST_USE enum tern_result tern_scaled_note(struct tern_federation *federati
 TERN_MUST_USE enum tern_result tern_held_out_take(struct tern_federation *federation,
                                                   uint64_t client, const struct tern_member *member,
                                                   const tern_Evaluation *evaluation);
-// Names of metrics that are kept of one client, over all versions.
-#define TERN_CLIENT_METRICS 16
+// Names of metrics that are kept of one client, over all versions; its worst class is part of a name.
+#define TERN_CLIENT_METRICS 64
 
 // The metrics of an evaluation of an evaluator, `found`, which is stored.
 TERN_MUST_USE enum tern_result tern_evaluation_metrics_take(struct tern_federation *federation,

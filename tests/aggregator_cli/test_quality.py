@@ -49,6 +49,15 @@ def clients_that_train_stand_in_for_evaluators():
     assert "still improving: accuracy by 0.015 a round; raise round.rounds to go on" in text, text
 
 
+def one_claim_does_not_decide():
+    """Of three clients one says that it has 10M rows, and gets every one of them wrong."""
+    state = held_out(lambda version, client: {"loss": 0.5, "accuracy": 0.9 if client < 3 else 0}, rounds=2, clients=(1, 2, 3))
+    with sqlite3.connect(state.path / "tern.db") as db:
+        db.execute("UPDATE metrics SET num_examples = CASE client WHEN 3 THEN 10000000 ELSE 100 END")
+    _, status = both(state)
+    assert abs(status["accuracy"] - 0.9 * 200 / (200 + 16 * 100)) < 1e-6, status
+
+
 def evaluators_go_before_clients():
     figures = {"loss": 0.5, "accuracy": 0.75, "f1_macro": 0.5, "largest": 0.5, "recall_4": 0.25}
     state = held_out(lambda version, client: figures, clients=(4,), of_evaluator=True)
@@ -95,5 +104,5 @@ def nobody_reported():
     assert status["accuracy"] is None and status["quality"]["improving"] is None, status
 
 
-main(clients_that_train_stand_in_for_evaluators, evaluators_go_before_clients, a_trend_is_more_than_noise,
+main(clients_that_train_stand_in_for_evaluators, one_claim_does_not_decide, evaluators_go_before_clients, a_trend_is_more_than_noise,
      a_guess_that_is_as_good_is_named, nobody_reported)

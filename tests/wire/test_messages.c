@@ -668,9 +668,36 @@ static void text_that_is_not_terminated_is_refused(void **state)
                      TERN_ERR_CORRUPT);
 }
 
+// What a reset leaves of a buffer is sent, though it is 0; what was left alone is not.
+static void a_decay_of_zero_is_sent(void **state)
+{
+    (void)state;
+    static const uint8_t container[] = {2, 0, 0, 2, 0, 0};
+    static const uint8_t field[] = {0x4d, 0, 0, 0, 0};
+    const struct tern_span span = {container, sizeof container};
+    for (int sent = 0; sent < 2; sent++) {
+        uint8_t body[256];
+        size_t len = 0;
+        bool found = false;
+        tern_Update message;
+        struct tern_span read;
+        example_update(&message);
+        message.has_decay = sent == 1;
+        message.decay = 0.0f;
+        assert_int_equal(tern_wire_encode_update(&message, span, body, sizeof body, &len), TERN_OK);
+        for (size_t at = 0; at + sizeof field <= len; at++) {
+            found = found || memcmp(body + at, field, sizeof field) == 0;
+        }
+        assert_int_equal(found, sent == 1);
+        assert_int_equal(tern_wire_decode_update(body, len, &message, &read), TERN_OK);
+        assert_int_equal(message.has_decay, sent == 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_decay_of_zero_is_sent),
         cmocka_unit_test(every_example_survives_the_trip),
         cmocka_unit_test(fields_arrive_as_they_were_set),
         cmocka_unit_test(a_container_is_borrowed_not_copied),
