@@ -113,6 +113,10 @@ enum tern_result tern_admin_close_round(struct tern_service *service, struct ter
     const struct admin_job *job = ctx;
     struct tern_status status;
     TERN_TRY(tern_status_load(db, now_ms, &status));
+    if (job->number == 0 || job->number > status.round.round) {
+        tern_admin_reply_error(reply, 404, TERN_ERR_NOT_FOUND, "There is no round of this number.");
+        return TERN_OK;
+    }
     if (!tern_status_is_open(&status) || status.round.round != job->number) {
         tern_admin_reply_error(reply, 409, TERN_ERR_STATE, "This round is not open.");
         return TERN_OK;

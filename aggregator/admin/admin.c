@@ -285,11 +285,12 @@ static bool parse_list(const char *query, struct admin_job *job)
     return true;
 }
 
-// The number in a path like /api/v1/clients/{}/revoke, or the id of a code; 0 and "" where it is none.
+// The number in a path like /api/v1/clients/{}/revoke, in decimal digits without leading zeros, or the id of a code; 0
+// and "" where it is none.
 static void take_argument(const char *argument, struct admin_job *job)
 {
     const char *end = tern_get_decimal(argument, &job->number);
-    if (*end != '\0' || job->number > UINT32_MAX) {
+    if (*end != '\0' || argument[0] == '0' || job->number > UINT32_MAX) {
         job->number = 0;
     }
     if (strlen(argument) < sizeof job->code) {

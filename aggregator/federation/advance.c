@@ -142,6 +142,23 @@ static enum tern_result invite_unreliable(struct tern_federation *federation, ui
     return TERN_OK;
 }
 
+// The round that was just opened waits for as many updates as have reliable members, and at least for its quorum, where
+// it had to draw unreliable ones as well: these count as late in advance, until they report.
+static void want_no_unreliable(struct tern_federation *federation)
+{
+    struct tern_round_machine *machine = &federation->machine;
+    uint32_t reliable = 0;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct client *client = client_of(federation, machine->members[i].client);
+        reliable += !tern_is_unreliable(client->row.unreported);
+    }
+    if (reliable < machine->member_count && !machine->buffers &&
+        tern_round_want(machine, reliable)) {
+        tern_log(TERN_LOG_INFO, "round-wants-fewer", "round=%u wanted=%u unreliable=%u",
+                 machine->round, machine->target, machine->member_count - reliable);
+    }
+}
+
 // Those who are drawn for the next round, in clients.eligible; returns how many.
 static uint32_t draw(struct tern_federation *federation, uint64_t now)
 {
@@ -192,6 +209,7 @@ static enum tern_result open_round(struct tern_federation *federation, uint64_t 
         return TERN_OK;
     }
     TERN_TRY(tern_round_open(&federation->machine, federation->clients.eligible, count, now));
+    want_no_unreliable(federation);
     TERN_TRY(invite_absent(federation, now));
     TERN_TRY(invite_unreliable(federation, now));
     return tern_advance_opened(federation, now);

@@ -3,6 +3,7 @@
 // after round, is a federation that has diverged.
 #include "federation/internal.h"
 
+#include <math.h>
 #include <stdio.h>
 
 // Ended draws of which no update was taken, from which on the operator is told.
@@ -59,11 +60,62 @@ static void note_refused(struct tern_federation *federation, const struct tern_i
     }
 }
 
-static const char *sentence_of(enum tern_result result)
+// What is wrong with a field of the update, with its value; false: it is none of those that have a range of their own.
+// The order is that of tern_check_update().
+static bool name_field(const struct tern_federation *federation, const tern_Update *message,
+                       char sentence[sizeof((struct tern_refusal){0}.sentence)])
 {
+    const size_t size = sizeof((struct tern_refusal){0}.sentence);
+    const uint32_t most = federation->config.limits.num_examples;
+    if (message->num_examples == 0 || message->num_examples > most) {
+        return snprintf(sentence, size,
+                        "num_examples is %u. It must be from 1 to %u (limits.num_examples).",
+                        message->num_examples, most) > 0;
+    }
+    if (message->local_steps == 0 || message->local_steps > TERN_WIRE_LOCAL_STEPS_MAX) {
+        return snprintf(sentence, size,
+                        "local_steps is %u. It must be from 1 to %u, and no more than the task's.",
+                        message->local_steps, TERN_WIRE_LOCAL_STEPS_MAX) > 0;
+    }
+    if (!isfinite(message->loss)) {
+        return snprintf(sentence, size, "loss is %g. It must be a finite number.",
+                        (double)message->loss) > 0;
+    }
+    if (message->has_decay && !(message->decay >= 0.0F && message->decay <= 1.0F)) {
+        return snprintf(sentence, size,
+                        "decay is %g. It must be from 0 to 1: what was left of the error buffer.",
+                        (double)message->decay) > 0;
+    }
+    if (message->has_evaluation &&
+        (message->evaluation.num_examples == 0 || !isfinite(message->evaluation.loss) ||
+         !(message->evaluation.accuracy >= 0.0F && message->evaluation.accuracy <= 1.0F))) {
+        return snprintf(sentence, size,
+                        "evaluation has num_examples %u, loss %g, accuracy %g. It must be at least "
+                        "1, finite, and from 0 to 1.",
+                        message->evaluation.num_examples, (double)message->evaluation.loss,
+                        (double)message->evaluation.accuracy) > 0;
+    }
+    if (message->has_error &&
+        !(message->error.norm >= 0.0F && isfinite(message->error.norm) &&
+          message->error.maximum >= 0.0F && isfinite(message->error.maximum))) {
+        return snprintf(sentence, size,
+                        "error has norm %g and maximum %g. Both must be finite and not negative.",
+                        (double)message->error.norm, (double)message->error.maximum) > 0;
+    }
+    return false;
+}
+
+static const char *sentence_of(const struct tern_federation *federation, const tern_Update *message,
+                               enum tern_result result,
+                               char sentence[sizeof((struct tern_refusal){0}.sentence)])
+{
+    const bool is_of_a_field = result == TERN_ERR_ARGUMENT || result == TERN_ERR_NON_FINITE;
+    if (is_of_a_field && name_field(federation, message, sentence)) {
+        return sentence;
+    }
     if (result == TERN_ERR_ARGUMENT) {
-        return "num_examples or local_steps is 0, or more than the task or the aggregator's limits "
-               "allow.";
+        return "local_steps is more than the task asked for, or another value is outside its "
+               "range.";
     }
     if (result == TERN_ERR_STATE) {
         return "The update has no indices of its own, and its round shares none.";
@@ -74,7 +126,8 @@ static const char *sentence_of(enum tern_result result)
 void tern_refusals_refuse(struct tern_federation *federation, const struct tern_incoming *update,
                           enum tern_result result, struct tern_refusal *refusal)
 {
-    tern_refuse(refusal, result, sentence_of(result));
+    char sentence[sizeof refusal->sentence];
+    tern_refuse(refusal, result, sentence_of(federation, &update->message, result, sentence));
     if (result == TERN_ERR_LATE) {
         federation->counts.updates_late++;
         return;

@@ -173,9 +173,13 @@ static enum tern_result fill_finished(struct tern_federation *federation,
     return TERN_OK;
 }
 
-static void fill_wait(struct tern_next *next, uint64_t wait)
+// Whatever is waited for, nobody stays away for longer than the policy's longest time.
+static void fill_wait(const struct tern_federation *federation, struct tern_next *next,
+                      uint64_t wait)
 {
-    next->reply.come_back_ms = wait < UINT32_MAX ? (uint32_t)wait : UINT32_MAX;
+    const uint64_t longest = federation->machine.policy.come_back_max_ms;
+    const uint64_t ms = wait < longest ? wait : longest;
+    next->reply.come_back_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
     next->idle = true;
 }
 
@@ -185,7 +189,7 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
     uint64_t wait = 0;
     memset(next, 0, sizeof *next);
     if (tern_federation_is_merging(federation)) {
-        fill_wait(next, federation->machine.policy.come_back_min_ms);
+        fill_wait(federation, next, federation->machine.policy.come_back_min_ms);
         next->merging = true;
         return TERN_OK;
     }
@@ -206,7 +210,7 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
     case TERN_CHECKIN_FINISHED:
         return fill_finished(federation, client, now, reply);
     case TERN_CHECKIN_WAIT:
-        fill_wait(next, wait);
+        fill_wait(federation, next, wait);
         reply->too_few_clients = federation->too_few && !federation->machine.open;
         reply->statistics = tern_statistics_are_due(federation)
                                 ? tern_StatisticsState_STATISTICS_AWAITED
@@ -216,12 +220,12 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
         break;
     }
     if (tern_share_waits(federation, id, now)) {
-        fill_wait(next, tern_round_leader_wait_ms(&federation->machine, now));
+        fill_wait(federation, next, tern_round_leader_wait_ms(&federation->machine, now));
         return TERN_OK;
     }
     TERN_TRY(train_task(federation, id, now, next));
     if (!reply->has_task) {
-        fill_wait(next, until_deadline(federation, now));
+        fill_wait(federation, next, until_deadline(federation, now));
     }
     return TERN_OK;
 }

@@ -21,10 +21,14 @@ enum tern_head_place {
 // All zero before the first byte.
 struct tern_head_lines {
     enum tern_head_place place;
+    bool in_headers;     // the request line has ended
+    bool behind_blank;   // within the request line
+    unsigned int blanks; // of the request line
 };
 
 // Takes the next bytes of the stream; those behind the head are not looked at. False: a bare CR or
-// LF, a folded line (RFC 9112, 5.2), or a control character other than TAB. Then the request is
+// LF, a folded line (RFC 9112, 5.2), a control character other than TAB, or a request line that has anything but single
+// blanks between its three parts (RFC 9112, 3). Then the request is
 // malformed and no more of it may be given.
 bool tern_head_lines_take(struct tern_head_lines *lines, const uint8_t *data, size_t len);
 

@@ -63,6 +63,7 @@ struct tern_request_reader {
     uint32_t head_len; // bytes taken of the request line and headers
     bool target_done;  // text holds the whole request target
     bool has_length;   // a Content-Length was read
+    bool has_coding;   // a Transfer-Encoding was read
     char *authorization;
     char *host;
     char *cookie;
@@ -209,7 +210,7 @@ static void end_value(struct tern_request_reader *reader)
         }
         break;
     case FIELD_CONTENT_LENGTH:
-        if (reader->has_length || !is_length(reader->value)) {
+        if (reader->has_length || reader->has_coding || !is_length(reader->value)) {
             object(reader, 400);
         }
         reader->has_length = true;
@@ -219,8 +220,9 @@ static void end_value(struct tern_request_reader *reader)
             object(reader, 400);
         }
         break;
-    case FIELD_TRANSFER_ENCODING: // a second way to say where the body ends
-        object(reader, 411);
+    case FIELD_TRANSFER_ENCODING: // beside a length it is a second end of the body (RFC 9112, 6.3)
+        object(reader, reader->has_length ? 400 : 411);
+        reader->has_coding = true;
         break;
     case FIELD_OTHER:
     case FIELD_AUTHORIZATION:
@@ -276,12 +278,13 @@ static void begin_value(struct tern_request_reader *reader)
 // --- The parser's events
 
 // Debian builds http_parser in its lenient mode, which lets white space into names and targets; a
-// proxy before us could understand such a request in another way. llhttp lets none in.
-static void refuse_blanks(struct tern_request_reader *reader, const char *at, size_t len)
+// proxy before us could understand such a request in another way. llhttp lets none in. Neither is anything outside of
+// ASCII in a name or a target.
+static void refuse_others(struct tern_request_reader *reader, const char *at, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         unsigned char byte = (unsigned char)at[i];
-        if (byte <= ' ' || byte == 0x7f) {
+        if (byte <= ' ' || byte >= 0x7f) {
             object(reader, 400);
         }
     }
@@ -289,7 +292,10 @@ static void refuse_blanks(struct tern_request_reader *reader, const char *at, si
 
 static void on_target(void *ctx, const char *at, size_t len)
 {
-    refuse_blanks(ctx, at, len);
+    refuse_others(ctx, at, len);
+    if (memchr(at, '#', len) != NULL) { // a fragment is never sent (RFC 9112, 3.2)
+        object(ctx, 400);
+    }
     text_append(ctx, at, len);
 }
 
@@ -298,7 +304,7 @@ static void on_name(void *ctx, const char *at, size_t len)
     struct tern_request_reader *reader = ctx;
     end_target(reader);
     end_header(reader);
-    refuse_blanks(reader, at, len);
+    refuse_others(reader, at, len);
     size_t room = sizeof reader->name - reader->name_len;
     memcpy(reader->name + reader->name_len, at, len < room ? len : room);
     reader->name_len += len < room ? len : room;
@@ -369,16 +375,14 @@ static enum tern_result refuse(struct tern_request_reader *reader, int status)
     return result_of(status);
 }
 
-// Ends the path where its query begins and returns that, without a fragment.
+// Ends the path where its query begins, and returns that.
 static const char *cut_query(char *path)
 {
-    char *end = path + strcspn(path, "?#");
-    const bool has_query = *end == '?';
-    *end = '\0';
-    if (!has_query) {
+    char *end = path + strcspn(path, "?");
+    if (*end == '\0') {
         return "";
     }
-    end[1 + strcspn(end + 1, "#")] = '\0';
+    *end = '\0';
     return end + 1;
 }
 

@@ -233,6 +233,13 @@ static void test_unknown_paths_and_methods(void **state)
     assert_int_equal(ask("POST", "/api/v1/status", TOKEN, ""), 405);
     assert_int_equal(ask("GET", "/api/v1/clients/1/revoke", TOKEN, ""), 405);
     assert_int_equal(ask("POST", "/api/v1/clients/99/revoke", TOKEN, ""), 404);
+    static const char *const no_rounds[] = {"x",  "0",   "-1",         "+1", "01",
+                                            "1x", "0x1", "4294967297", "999"};
+    for (size_t i = 0; i < sizeof no_rounds / sizeof no_rounds[0]; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/api/v1/rounds/%s/close", no_rounds[i]);
+        assert_int_equal(ask("POST", path, TOKEN, ""), 404);
+    }
     // The public side has no admin, and the admin side no clients.
     int fd = connect_to(tern_http_port(server));
     assert_int_equal(exchange(fd, "GET", "/metrics", TOKEN, NULL, 0), 404);

@@ -71,6 +71,63 @@ static void many_steps(tern_Update *update)
     update->local_steps = 6;
 }
 
+// A refusal names the field that is at fault, with its value.
+static void expect_sentence(const uint8_t *body, size_t len, const char *what)
+{
+    tern_Error error;
+    struct answer answer = put_update(&harness, 1, 1, 1, body, len);
+    assert_int_equal(answer.status, 422);
+    assert_int_equal(tern_wire_decode_error(answer.body->data, answer.body->len, &error), TERN_OK);
+    if (strstr(error.sentence, what) != error.sentence) {
+        fail_msg("'%s' does not begin with '%s'", error.sentence, what);
+    }
+    answer_free(&answer);
+}
+
+static void expect_change_named(const tern_Task *task, void (*change)(tern_Update *),
+                                const char *what)
+{
+    tern_Update update;
+    struct tern_span container;
+    uint8_t *body;
+    uint8_t changed[8192];
+    size_t len = encode_update(&harness, task, 1.0F, 10, &body);
+    assert_int_equal(tern_wire_decode_update(body, len, &update, &container), TERN_OK);
+    change(&update);
+    assert_int_equal(tern_wire_encode_update(&update, container, changed, sizeof changed, &len),
+                     TERN_OK);
+    expect_sentence(changed, len, what);
+    free(body);
+}
+
+// Our own encoder refuses these: they stand before the rest, as a field of the message.
+static void expect_raw_named(const tern_Task *task, const uint8_t *field, size_t field_len,
+                             const char *what)
+{
+    uint8_t changed[8192];
+    uint8_t *body;
+    size_t len = encode_update(&harness, task, 1.0F, 10, &body);
+    memcpy(changed, field, field_len);
+    memcpy(changed + field_len, body, len);
+    expect_sentence(changed, field_len + len, what);
+    free(body);
+}
+
+static void test_the_field_at_fault_is_named(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    const tern_CheckinReply next = task_of_one();
+    expect_change_named(&next.task, many_examples, "num_examples is 1000001.");
+    expect_change_named(&next.task, many_steps, "local_steps is more");
+    static const uint8_t two[] = {9 << 3 | 5, 0, 0, 0, 0x40};
+    static const uint8_t negative[] = {9 << 3 | 5, 0, 0, 0, 0xbf};
+    static const uint8_t not_a_number[] = {9 << 3 | 5, 0, 0, 0xc0, 0x7f};
+    expect_raw_named(&next.task, two, sizeof two, "decay is 2.");
+    expect_raw_named(&next.task, negative, sizeof negative, "decay is -0.5.");
+    expect_raw_named(&next.task, not_a_number, sizeof not_a_number, "decay is nan.");
+}
+
 static void test_bad_updates_are_named_and_change_nothing(void **state)
 {
     (void)state;
@@ -459,6 +516,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_bad_updates_are_named_and_change_nothing),
+        TEST(test_the_field_at_fault_is_named),
         TEST(test_lines_of_the_log_name_the_request),
         TEST(test_refused_clients_are_asked_to_wait_ever_longer),
         TEST(test_norm_limit),

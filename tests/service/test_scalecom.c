@@ -219,6 +219,19 @@ static void assert_replays(void)
 
 // --- Tests
 
+// The eighth of the leader's time that others stay away for is bounded, as any other time is.
+static void test_followers_come_back_within_the_longest_time(void **state)
+{
+    (void)state;
+    harness_stop(&harness);
+    harness.config.federation.round.come_back_max_ms = 1200;
+    harness_start(&harness);
+    assert_true(WINDOW / 4 / 8 > 1200);
+    tern_CheckinReply early = checkin(&harness, 1, NULL);
+    assert_false(early.has_task);
+    assert_in_range(early.come_back_ms, 1000, 1200);
+}
+
 static void test_followers_send_values_alone(void **state)
 {
     (void)state;
@@ -426,6 +439,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_followers_send_values_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_followers_come_back_within_the_longest_time, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_indices_are_put_back_for_members_only, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_held_followers_are_told_at_once, setup, teardown),

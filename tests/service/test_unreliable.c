@@ -297,6 +297,52 @@ static void test_a_record_is_rolled_back(void **state)
     assert_true(unreported(taker) == tern_unreported_missed(0.0F));
 }
 
+// Everybody is needed to begin, so rounds draw the taker as well, with nobody in its place: two of them end by their
+// deadlines, and from then on none waits for it.
+static struct device *start_without_spares(uint32_t quorum)
+{
+    harness.config.federation.round.cohort = 4;
+    harness.config.federation.round.quorum = quorum;
+    harness.config.federation.min_clients = 4;
+    harness_start(&harness);
+    for (int i = 0; i < 4; i++) {
+        (void)join(true, 5 * SECOND);
+    }
+    devices[0].reports = false;
+    devices[0].trains_ms = 5 * MINUTE;
+    return &devices[0];
+}
+
+static void test_rounds_without_spares_wait_twice(void **state)
+{
+    (void)state;
+    struct device *taker = start_without_spares(0);
+    (void)play(20 * MINUTE + 30 * SECOND);
+    assert_in_range(facts().federation.version, 2, 4);
+    assert_int_equal(facts().federation.unreliable, 1);
+    assert_true(play(10 * MINUTE) > 30);
+    assert_true(tern_is_unreliable(unreported(taker)));
+    taker->reports = true;
+    taker->trains_ms = 3 * SECOND;
+    taker->next_ms = test_now();
+    taker->has_task = false;
+    (void)play(2 * MINUTE);
+    assert_int_equal(facts().federation.unreliable, 0);
+    const uint64_t late = facts().federation.counts.updates_late;
+    assert_true(play(5 * MINUTE) > 10);
+    assert_int_equal(facts().federation.counts.updates_late,
+                     late); // each of its updates is waited for
+}
+
+// A quorum that was set is kept.
+static void test_rounds_without_spares_keep_their_quorum(void **state)
+{
+    (void)state;
+    (void)start_without_spares(4);
+    assert_int_equal(play(25 * MINUTE), 0);
+    assert_int_equal(facts().federation.unreliable, 1);
+}
+
 // --- Those that fail again and again
 
 // Two that report and one that cannot train, all of them in each round.
@@ -427,6 +473,8 @@ int main(void)
         TEST(test_slow_links_are_waited_for),
         TEST(test_one_that_reports_after_all_is_counted_on_again),
         TEST(test_a_record_is_rolled_back),
+        TEST(test_rounds_without_spares_wait_twice),
+        TEST(test_rounds_without_spares_keep_their_quorum),
         TEST(test_one_that_fails_holds_no_round_until_its_deadline),
         TEST(test_one_that_fails_is_waited_for_where_the_quorum_needs_it),
         TEST(test_another_is_asked_in_place_of_one_that_fails),
