@@ -113,7 +113,7 @@ show_progress() { # PERCENT WHAT
     local filled=$(($1 * 30 / 100)) bar
     if [ -t 1 ]; then
         printf -v bar '%*s' "$filled" ''
-        printf '\r   [%-30s] %3d %%  %-40.40s' "${bar// /#}" "$1" "$2"
+        printf '\r   [%-30s] %3d %%  %-30.30s' "${bar// /#}" "$1" "$2"
     elif [ "$1" -ge "$PROGRESS_NEXT" ]; then
         printf '   %3d %%  %s\n' "$1" "$2"
         PROGRESS_NEXT=$(($1 / 25 * 25 + 25))
@@ -146,7 +146,7 @@ run_apt() { # LOG PACKAGE...
     as_root env LC_ALL=C apt-get -q -o APT::Status-Fd=1 -o DPkg::Lock::Timeout="$LOCK_TIMEOUT" \
         -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
         install -y --no-install-recommends "$@" </dev/null 2>&1 | follow_apt "$log" || failed=yes
-    [ ! -t 1 ] || printf '\r%80s\r' ''
+    [ ! -t 1 ] || printf '\r%79s\r' ''
     [ "$failed" = no ]
 }
 
@@ -159,9 +159,9 @@ failed_of() { # LOG PACKAGE...
         -e 's/^E: Unable to locate package (\S+).*/\1/p' \
         -e "s/^E: (Version '.*' for|Package) '(\S+)' .*/\2/p" \
         -e 's/^E: Failed to fetch .*\/([a-z0-9][a-z0-9+.-]*)_[^/]*\.deb.*/\1/p' \
-        -e 's/^pmerror:([a-z0-9][a-z0-9+.-]*):.*/\1/p' \
+        -e 's/^pmerror:(\/.*\/)?([a-z0-9][a-z0-9+.-]*)(_[^:]*)?:.*/\2/p' \
         -e 's/^ ([a-z0-9][a-z0-9+.-]*)(:[a-z0-9]+)? : (Pre-?)?(Depends|Conflicts|Breaks): .*/\1/p' \
-        -e '/^Errors were encountered while processing:/,$ s/^ ([a-z0-9][a-z0-9+.-]*)(:[a-z0-9]+)?$/\1/p' \
+        -e '/^Errors were encountered while processing:/,$ s/^ (\/.*\/)?([a-z0-9][a-z0-9+.-]*)((:|_).*)?$/\2/p' \
         "$log" | sort -u)
     if [ -n "$named" ]; then
         printf '%s\n' "$named"

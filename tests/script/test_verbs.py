@@ -197,7 +197,8 @@ class Setup(unittest.TestCase):
         self.assertIn("installing 1 Debian packages", first)
         self.assertEqual(rest, [])
         self.assertIn("[########################      ]  80 %  installing cmake", bar)
-        self.assertTrue(bar.endswith("\r" + 80 * " " + "\r"), bar)
+        self.assertLess(max(map(len, bar.split("\r"))), 80) # a longer line would wrap, and stay
+        self.assertTrue(bar.endswith("\r" + 79 * " " + "\r"), bar)
 
     def test_a_failure_names_the_packages_that_failed(self):
         """As apt tells of each kind of failure; where it tells of none, those that are not there afterwards."""
@@ -209,6 +210,10 @@ class Setup(unittest.TestCase):
                  "zlib1g-dev"),
                 ("pmerror:cmake:40.0:subprocess returned error exit status 1\nErrors were encountered while processing:\n"
                  " cmake\nE: Sub-process /usr/bin/dpkg returned an error code (1)", "cmake"),
+                ("dpkg: error processing archive /var/cache/apt/archives/cmake_3.25.1-1_amd64.deb (--unpack):\n"
+                 "pmerror:/var/cache/apt/archives/cmake_3.25.1-1_amd64.deb:20.0:trying to overwrite '/usr/bin/cmake'\n"
+                 "Errors were encountered while processing:\n /var/cache/apt/archives/cmake_3.25.1-1_amd64.deb\n"
+                 "E: Sub-process /usr/bin/dpkg returned an error code (1)", "cmake"),
                 ("The following packages have unmet dependencies:\n"
                  " gcc : Depends: cpp (= 4:12.2.0-3) but it is not going to be installed\n"
                  "E: Unable to correct problems, you have held broken packages.", "gcc"),
