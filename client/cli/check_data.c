@@ -320,7 +320,7 @@ static void look_at_examples(struct looking *looking)
     const struct tern_dataset *train = &looking->data.train;
     tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "data", NULL,
                       "%.200s: %" PRIu32 " examples to train on, %" PRIu32
-                      " held out for evaluators, of %" PRIu32 " values",
+                      " held out to evaluate on, of %" PRIu32 " values",
                       looking->settings->data_source, train->count, looking->data.test.count,
                       train->feature_count);
     if (looking->unlabelled) {

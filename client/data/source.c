@@ -62,10 +62,14 @@ static enum tern_result keep_part(const struct tern_data_spec *spec, struct tern
 static enum tern_result refuse_path(const struct tern_data_spec *spec, const char *kind, bool file,
                                     const char *options)
 {
+    const bool images = strcmp(kind, "idx") == 0;
     return file ? tern_spec_refuse(spec, TERN_ERR_CONFIG,
                                    "names no file or folder: write %s:PATH%s, or set data.dir "
-                                   "(--data-dir of ./tern experiment)",
-                                   kind, options[0] != '\0' ? ",..." : "")
+                                   "(--data-dir of ./tern experiment)%s",
+                                   kind, options[0] != '\0' ? ",..." : "",
+                                   images ? "; Debian's package dataset-fashion-mnist has "
+                                            "Fashion-MNIST in /usr/share/datasets/fashion-mnist"
+                                          : "")
                 : tern_spec_refuse(spec, TERN_ERR_CONFIG,
                                    "takes options only, no file: %s:key=value", kind);
 }

@@ -293,7 +293,8 @@ verb_experiment() {
             [ $# -ge 2 ] || usage_error "experiment: $1 needs a value"
             case $1 in
             --data-dir)
-                [ -d "$2" ] || usage_error "experiment: there is no folder '$2'"
+                [ -d "$2" ] || usage_error "experiment: there is no folder '$2'. Fashion-MNIST: apt-get install" \
+                    "dataset-fashion-mnist, then --data-dir /usr/share/datasets/fashion-mnist"
                 overrides+=("data.dir=$(cd -- "$2" && pwd)")
                 ;;
             --json | --markdown | --svg)

@@ -331,6 +331,19 @@ def print_round(row: dict[str, Any]) -> None:
     print(f"round {row['round']}: {row['applied']} updates, mean loss {row['mean_loss']:.4f}", flush=True)
 
 
+def _print_end(status: Mapping[str, Any]) -> None:
+    """Prints how good the last version that was evaluated is."""
+    if status.get("accuracy_model") is None:
+        print("no accuracy: nothing was evaluated", flush=True)
+        return
+    figures = dict(status.get("metrics") or {}) | {"loss": status["evaluated_loss"]}
+    if status.get("accuracy") is not None:
+        figures = {"accuracy": status["accuracy"]} | figures
+    found = ", ".join(f"{name} {value:.4f}" for name, value in figures.items() if value is not None)
+    model = {"global": "global model"}.get(status["accuracy_model"], status["accuracy_model"])
+    print(f"{found}: {model} of version {status['accuracy_version']}", flush=True)
+
+
 def simulate(model: Any, data: Sequence[Any], trainer: Trainer | Train, *, evaluate: Evaluate | None = None,
              test: Any = None, rounds: int = 10, cohort: int | None = None,
              settings: Mapping[str, Any] | None = None, folder: str | os.PathLike[str] | None = None,
@@ -351,7 +364,8 @@ def simulate(model: Any, data: Sequence[Any], trainer: Trainer | Train, *, evalu
     "codec.codec", ...) and, as "client.KEY", of each client.
     folder: an empty one, or a new one, which keeps the aggregator's state and all logs; a temporary one by default.
     programs: the folder of tern-aggregator and tern-client; $TERN_BIN_DIR or PATH by default.
-    patience: seconds without a task or a round after which it ends. progress: is given each round that was committed.
+    patience: seconds without a task or a round after which it ends. progress: is given each round that was
+    committed; by default each is printed and, with test, how good the last version is.
 
     Raises whatever the trainer raises, at once. SimulationError: see there. ModelError: the model cannot be written."""
     made = trainer if isinstance(trainer, Trainer) else Trainer(trainer)
@@ -373,6 +387,9 @@ def simulate(model: Any, data: Sequence[Any], trainer: Trainer | Train, *, evalu
                 run.start_clients(run.serve(), of_clients)
                 began = time.monotonic()
                 run.train(tasks, patience)
-                return run.result(time.monotonic() - began)
+                done = run.result(time.monotonic() - began)
+                if test is not None and progress is print_round:
+                    _print_end(done.status)
+                return done
             finally:
                 processes.stop()

@@ -121,6 +121,14 @@ def _metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
     return {str(name): _number(f"the metric {name}", value) for name, value in metrics.items()}
 
 
+class _Tensors(dict[str, Any]):
+    """A model, which names its tensors where a trainer asks for another."""
+
+    def __missing__(self, name: str) -> Any:
+        raise TrainerError(f"the model has no tensor '{name}'; it has {', '.join(self)}. In train-check name the model "
+                           "that the trainer is for, as a .safetensors file")
+
+
 def _trained(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, numpy.ndarray[Any, Any]]:
     """The wanted tensors of what a trainer returned. What is not trained beside them (num_batches_tracked, float64)
     stays with the aggregator; another float tensor that was not asked for is a mistake."""
@@ -191,7 +199,7 @@ class Trainer:
         """Does one task: reads its model, calls the function, writes its answer. fields: the task's JSON.
         data: becomes task.data. TrainerError, ModelError, OSError, and whatever the function raises"""
         task = self._task(fields, data)
-        model = load_model(fields["model"], self.framework)
+        model = _Tensors(load_model(fields["model"], self.framework))
         if task.kind == "train":
             self._do_train(model, task)
         else:

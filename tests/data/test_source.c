@@ -65,6 +65,7 @@ static void wrong_specs_are_refused(void **state)
     expect_refused("idx,mean=0.286,std=0.353", TERN_ERR_CONFIG,
                    "data 'idx,mean=0.286,std=0.353': names no file or folder: write idx:PATH,..., "
                    "or set data.dir");
+    expect_refused("idx", TERN_ERR_CONFIG, "dataset-fashion-mnist");
     expect_refused("digits,train=9", TERN_ERR_CONFIG, "takes options only, no file: digits:");
     expect_refused("csv:label=x", TERN_ERR_CONFIG, "no file or folder");
     expect_refused("digits:train", TERN_ERR_CONFIG, "takes options only");

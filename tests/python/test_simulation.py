@@ -1,4 +1,6 @@
 """Whole federations of this process's functions, and what ends one early."""
+import contextlib
+import io
 import os
 import pathlib
 import subprocess
@@ -40,6 +42,16 @@ class Simulations(unittest.TestCase):
         self.assertTrue(all(up > 3 * 16 for up in history["wire_up"]))
         self.assertEqual(done.status["version"], 3)
         self.assertGreater(done.seconds, 0)
+
+    def test_how_good_the_model_is_ends_what_is_printed(self):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            tern.simulate(START, [1.0, 2.0], towards, evaluate=measure, test=6.0, rounds=2, settings=EXACT)
+        lines = out.getvalue().splitlines()
+        self.assertRegex(lines[-1], r"^accuracy 1\.0000, mae 2\.0000, loss \d\.\d+: global model of version 2$")
+        self.assertTrue(lines[0].startswith("round 1: 2 updates"), lines)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            tern.simulate(START, [1.0, 2.0], towards, rounds=1, settings=EXACT)
+        self.assertEqual(len(out.getvalue().splitlines()), 1)
 
     def test_cohorts_and_client_settings(self):
         clients = set()

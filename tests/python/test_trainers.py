@@ -120,6 +120,13 @@ class Answers(unittest.TestCase):
         with self.assertRaisesRegex(tern.TrainerError, "does not evaluate"):
             self.do(of(), kind="evaluate")
 
+    def test_a_tensor_of_another_name_is_named(self):
+        """As where a trainer of `weight` is tried on a built-in model."""
+        with self.assertRaisesRegex(tern.TrainerError, "no tensor 'weight'; it has w, b"):
+            self.do(lambda model, task: (model["weight"], 1, 0.0))
+        with self.assertRaisesRegex(tern.TrainerError, "no tensor 'weight'; it has w, b"):
+            self.do(unused, lambda model, task: (1, float(model["weight"].sum())), kind="evaluate")
+
     def test_batches_follow_from_the_seed(self):
         seen = {}
 
