@@ -141,7 +141,7 @@ void tern_proposal_settings_choose(const struct tern_cli *cli, struct tern_propo
     propose_rate(cli, rounds, proposal);
     propose(proposal,
             "Clients report with each update how good the model is on the held-out rows of their "
-            "data (test in data.source, a fifth): `status` shows it. Costs 30 to 70 bytes an "
+            "data (test in data.source, a fifth): `status` shows it. Costs 35 to 95 bytes an "
             "update.",
             "train.evaluate=yes");
 }

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RECALL "recall_"
+// Metrics of built-in trainers: the recall of the worst class, and its number.
+#define RECALL "recall_worst"
+#define CLASS "class_worst"
 
 // A difference of the windows' means below this, or below twice its standard error, is none.
 #define LEAST 0.001
@@ -119,14 +121,23 @@ static enum tern_result load_evaluations(struct tern_db *db, struct tern_quality
 // Their worst class is that of one client; the mean of several would hide it.
 static void take_worst(struct tern_quality *quality, const struct tern_held_out *of)
 {
-    const size_t prefix = sizeof RECALL - 1;
-    if (strncmp(of->name, RECALL, prefix) == 0 &&
-        (!quality->has_worst_class || of->spread.worst < quality->worst_recall)) {
-        quality->has_worst_class = true;
-        quality->worst_class = (uint32_t)strtoul(of->name + prefix, NULL, 10);
+    if (strcmp(of->name, RECALL) == 0) {
         quality->worst_recall = of->spread.worst;
         quality->worst_client = of->spread.worst_client;
     }
+}
+
+static enum tern_result find_class(struct tern_db *db, struct tern_quality *quality)
+{
+    struct tern_db_metric row;
+    struct tern_db_rows *rows = tern_db_metrics_from(db, quality->newest.version);
+    while (tern_db_next(rows, &row) && row.version == quality->newest.version) {
+        if (row.client == quality->worst_client && strcmp(row.name, CLASS) == 0) {
+            quality->has_worst_class = true;
+            quality->worst_class = (uint32_t)row.value;
+        }
+    }
+    return tern_db_end(rows);
 }
 
 // The newest version that a whole round began with: of the newest of all some clients may still report.
@@ -174,7 +185,7 @@ static enum tern_result load_held_out(struct tern_db *db, uint32_t version,
         take_held_out(&all, version, quality);
     }
     tern_held_outs_free(&all);
-    return TERN_OK;
+    return quality->worst_client != 0 ? find_class(db, quality) : TERN_OK;
 }
 
 // --- Guesses
@@ -215,19 +226,24 @@ static void judge_guess(enum tern_loss loss, struct tern_quality *quality)
     }
 }
 
-// Of evaluators, whose figures stand together already.
-static void find_worst(struct tern_quality *quality)
+// Of evaluators: where all name the same class.
+static enum tern_result find_worst(struct tern_db *db, struct tern_quality *quality)
 {
-    const size_t prefix = sizeof RECALL - 1;
-    for (uint32_t i = 0; i < quality->newest.metric_count; i++) {
-        const struct tern_figure *of = &quality->newest.metrics[i];
-        if (strncmp(of->name, RECALL, prefix) == 0 &&
-            (!quality->has_worst_class || of->value < quality->worst_recall)) {
+    const struct tern_figure *recall = figure(&quality->newest, RECALL);
+    struct tern_db_metric row;
+    bool agree = recall != NULL;
+    struct tern_db_rows *rows = tern_db_evaluation_metrics_newest(db);
+    while (tern_db_next(rows, &row)) {
+        if (strcmp(row.name, CLASS) == 0) {
+            const uint32_t class = (uint32_t)row.value;
+            agree = agree && (!quality->has_worst_class || class == quality->worst_class);
             quality->has_worst_class = true;
-            quality->worst_class = (uint32_t)strtoul(of->name + prefix, NULL, 10);
-            quality->worst_recall = of->value;
+            quality->worst_class = class;
         }
     }
+    quality->has_worst_class = quality->has_worst_class && agree;
+    quality->worst_recall = recall != NULL ? recall->value : 0;
+    return tern_db_end(rows);
 }
 
 enum tern_result tern_quality_load(struct tern_db *db, const char *model_spec, uint32_t version,
@@ -236,7 +252,7 @@ enum tern_result tern_quality_load(struct tern_db *db, const char *model_spec, u
 {
     *quality = (struct tern_quality){.newest = *evaluated};
     if (evaluated->num_examples > 0) {
-        find_worst(quality);
+        TERN_TRY(find_worst(db, quality));
         TERN_TRY(load_evaluations(db, quality));
     } else if (version != UINT32_MAX) {
         TERN_TRY(load_held_out(db, version, quality));

@@ -101,8 +101,7 @@ static enum tern_result load_named(struct shares *shares, bool usual)
     while (tern_db_next(rows, &metric)) {
         const bool is_usual =
             strcmp(metric.name, "loss") == 0 || strcmp(metric.name, "accuracy") == 0;
-        // Each client reports the recall of its own worst class: no figure that clients have in common.
-        if (is_usual == usual && strncmp(metric.name, "recall_", 7) != 0) {
+        if (is_usual == usual) {
             add_figure(shares, &metric);
         }
     }

@@ -281,28 +281,12 @@ static void add_macro_f1(const struct tern_builtin_trainer *trainer,
     result->metric_count = 1;
 }
 
-static void add_metric(struct tern_evaluate_result *result, const char *name, size_t len,
-                       double value)
+static void add_metric(struct tern_evaluate_result *result, const char *name, double value)
 {
     struct tern_metric *metric = &result->metrics[result->metric_count++];
     memset(metric, 0, sizeof *metric);
-    memcpy(metric->name, name, len);
+    memcpy(metric->name, name, strlen(name));
     metric->value = (float)value;
-}
-
-// Writes "recall_" and the class. Returns the length.
-static size_t name_recall(uint32_t class, char name[TERN_METRIC_NAME_MAX])
-{
-    size_t len = sizeof "recall_" - 1;
-    uint32_t unit = 1;
-    memcpy(name, "recall_", len);
-    while (class / unit >= 10) {
-        unit *= 10;
-    }
-    for (; unit > 0; unit /= 10) {
-        name[len++] = (char)('0' + class / unit % 10);
-    }
-    return len;
 }
 
 static double recall_of(const struct tern_told *class)
@@ -319,7 +303,6 @@ static void add_extremes(const struct tern_builtin_trainer *trainer,
     const uint32_t none = trainer->network.class_count;
     uint32_t largest = 0;
     uint32_t worst = none;
-    char name[TERN_METRIC_NAME_MAX];
     for (uint32_t i = 0; i < none; i++) {
         largest = told[i].labelled > told[largest].labelled ? i : largest;
         if (told[i].labelled >= TERN_RECALL_EXAMPLES &&
@@ -327,10 +310,10 @@ static void add_extremes(const struct tern_builtin_trainer *trainer,
             worst = i;
         }
     }
-    add_metric(result, "largest", 7, (double)told[largest].labelled / trainer->test.count);
+    add_metric(result, "largest", (double)told[largest].labelled / trainer->test.count);
     if (worst != none) {
-        const size_t len = name_recall(worst, name);
-        add_metric(result, name, len, recall_of(&told[worst]));
+        add_metric(result, "recall_worst", recall_of(&told[worst]));
+        add_metric(result, "class_worst", worst);
     }
 }
 #else

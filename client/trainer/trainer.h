@@ -103,8 +103,8 @@ TERN_MUST_USE enum tern_result tern_builtin_trainer_init(struct tern_builtin_tra
 //   step      a batch is batch_size examples drawn without replacement from a shuffled epoch, never
 //             more than there are; TERN_ERR_STATE without a begin, or after the last step.
 //   evaluate  may be called between steps. Metrics beside the loss: of classes f1_macro, largest, the share of the
-//             largest class, and recall_N, the share of its examples that the worst class N has right (of those with
-//             TERN_RECALL_EXAMPLES); of one number r2,
+//             largest class, and, of the worst class of those with TERN_RECALL_EXAMPLES and more, recall_worst, the share
+//             of its examples that are right, and class_worst, its number; of one number r2,
 //             mae and mse, in the units of the targets as they came; of an autoencoder auc and f1, where
 //             there are examples of both kinds, threshold (see anomaly_quantile) and flagged, the share
 //             of examples above it. Its loss is that of the normal examples, where there are any.

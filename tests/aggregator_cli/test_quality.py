@@ -36,7 +36,8 @@ def both(state, *settings):
 
 def clients_that_train_stand_in_for_evaluators():
     state = held_out(lambda version, client: {"loss": 1 / (version + 1), "accuracy": 0.5 + 0.015 * version + 0.03 * client,
-                                              "f1_macro": 0.25 * client, "largest": 0.5, f"recall_{client + 1}": 0.375 * client})
+                                              "f1_macro": 0.25 * client, "largest": 0.5, "recall_worst": 0.375 * client,
+                                              "class_worst": client + 1})
     text, status = both(state)
     want = 0.5 + 0.015 * 23 + 0.03 * (50 * 1 + 100 * 2) / 150
     assert abs(status["accuracy"] - want) < 1e-4 and status["accuracy_version"] == 23, status
@@ -59,7 +60,7 @@ def one_claim_does_not_decide():
 
 
 def evaluators_go_before_clients():
-    figures = {"loss": 0.5, "accuracy": 0.75, "f1_macro": 0.5, "largest": 0.5, "recall_4": 0.25}
+    figures = {"loss": 0.5, "accuracy": 0.75, "f1_macro": 0.5, "largest": 0.5, "recall_worst": 0.25, "class_worst": 4}
     state = held_out(lambda version, client: figures, clients=(4,), of_evaluator=True)
     with sqlite3.connect(state.path / "tern.db") as db:
         insert(db, "metrics", version=23, name="loss", client=1, num_examples=9, value=7)

@@ -1,0 +1,78 @@
+// What an evaluation reports of classes beside the accuracy.
+#include "trainer/support.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define EXAMPLES 51
+
+static struct tern_evaluate_result found;
+
+static void expect(const char *name, double value)
+{
+    for (uint32_t i = 0; i < found.metric_count; i++) {
+        if (strcmp(found.metrics[i].name, name) == 0) {
+            assert_float_equal(found.metrics[i].value, value, 1e-6F);
+            return;
+        }
+    }
+    fail_msg("no metric %s", name);
+}
+
+// Evaluates a model that names class 0 whatever it sees, on so many examples of each of four classes.
+static void evaluate(const uint32_t counts[4])
+{
+    struct tern_dataset data = random_images(EXAMPLES, 1, 2, 1, 4);
+    uint16_t *labels = (uint16_t *)(uintptr_t)data.labels;
+    struct setup setup;
+    for (uint32_t class = 0, next = 0; class < 4; class ++) {
+        for (uint32_t i = 0; i < counts[class]; i++) {
+            labels[next++] = (uint16_t) class;
+        }
+    }
+    setup_make(&setup, "softmax:2-4", tern_view_all(&data), tern_view_all(&data), 8);
+    memset(setup.base, 0, setup.model.count * sizeof setup.base[0]);
+    setup.base[setup.model.tensors[1].offset] = 1;
+    assert_int_equal(
+        setup.trainer.evaluate(setup.trainer.ctx, setup.base, setup.model.count, &found), TERN_OK);
+    setup_free(&setup);
+    free_images(&data);
+}
+
+static void the_largest_and_the_worst_class_are_named(void **state)
+{
+    (void)state;
+    evaluate((const uint32_t[]){30, 9, 12, 0});
+    assert_int_equal(found.metric_count, 4);
+    expect("f1_macro", 2.0 * 30 / (EXAMPLES + 30) / 3);
+    expect("largest", 30.0 / EXAMPLES);
+    expect("recall_worst", 0);
+    expect("class_worst", 2); // of class 1 there are 9 examples, and one would decide
+    evaluate((const uint32_t[]){49, 1, 1, 0});
+    expect("recall_worst", 1);
+    expect("class_worst", 0);
+}
+
+static void classes_of_few_examples_have_no_recall(void **state)
+{
+    (void)state;
+    struct tern_dataset data = random_images(9, 1, 2, 1, 3);
+    struct setup setup;
+    setup_make(&setup, "softmax:2-3", tern_view_all(&data), tern_view_all(&data), 8);
+    assert_int_equal(
+        setup.trainer.evaluate(setup.trainer.ctx, setup.base, setup.model.count, &found), TERN_OK);
+    assert_int_equal(found.metric_count, 2);
+    setup_free(&setup);
+    free_images(&data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_largest_and_the_worst_class_are_named),
+        cmocka_unit_test(classes_of_few_examples_have_no_recall),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
