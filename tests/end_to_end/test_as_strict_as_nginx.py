@@ -27,7 +27,8 @@ STRICTER = {
     "control": "in values of headers; nginx refuses NUL only",
     "name": "no token of RFC 9110; nginx ignores the header, or the line",
     "host": "other characters than of names and addresses; no Host in HTTP/1.0",
-    "request-line": "absolute form, escapes in the path, unknown methods, what stands behind the version",
+    "request-line": "absolute form, fragments, escapes and other bytes than of ASCII in the target, unknown methods, more than one "
+                    "blank between two parts, what stands behind the version",
 }
 
 NGINX_CONF = """daemon off;
