@@ -119,12 +119,17 @@ static int list_classes(const struct tern_cli *cli, struct tern_proposal *propos
     proposal->class_count = profile->labels.count;
     if (profile->many_labels || proposal->class_count < least ||
         proposal->class_count > CLASSES_MAX) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "column '%s' of %s has %" PRIu32
-                             "%s different values, and classes are 2 to %d: name the column of the "
-                             "class with --label, or that of a number with --task regression",
-                             label, proposal->data, proposal->class_count,
-                             profile->many_labels ? " and more" : "", CLASSES_MAX);
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "column '%s' of %s has %" PRIu32
+            "%s different values%s, and classes are 2 to %d: name the column of the "
+            "class with --label, or that of a number with --task regression%s",
+            label, proposal->data, proposal->class_count, profile->many_labels ? " and more" : "",
+            proposal->class_count > 0 ? ""
+            : label[0] == '\0'        ? " and no name (do lines end with a comma?)"
+                                      : ", since it is empty",
+            CLASSES_MAX,
+            proposal->class_count == 1 ? ", or learn what is normal with --task anomaly" : "");
     }
     TERN_CLI_TRY(refuse_unique(cli, proposal));
     if (!are_numbers(profile) &&
@@ -181,12 +186,13 @@ static int check_target(const struct tern_cli *cli, const struct tern_proposal *
 {
     const struct tern_csv_column *label = label_of(proposal);
     if (label->numbers <= label->bad.count + label->huge.count || !(label->deviation > 0)) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "column '%s' of %s has no numbers that differ%s%s: name the column of "
-                             "the number that the model is to tell with --label",
-                             label->name, proposal->data,
-                             label->bad.count > 0 ? ", but texts such as " : "",
-                             label->bad.count > 0 ? label->bad.text : "");
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "column '%s' of %s has no numbers that differ%s%s%s: name the column of "
+            "the number that the model is to tell with --label",
+            label->name, proposal->data, label->bad.count > 0 ? ", but texts such as " : "",
+            label->bad.count > 0 ? label->bad.text : "",
+            label->like.count > 0 ? " (write 1234.5 alone)" : "");
     }
     return TERN_EXIT_OK;
 }

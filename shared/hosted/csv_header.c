@@ -9,6 +9,7 @@
 // What the first line shows.
 struct evidence {
     const char *text;   // a text in a column of numbers; NULL: there is none
+    uint32_t texts;     // how many there are
     const char *number; // a number
     uint32_t counted;   // numbers that count the columns, from 0 or 1
     bool counts;        // all its numbers do
@@ -38,6 +39,7 @@ static void look_at_field(struct evidence *found, const struct tern_csv_column *
         look_at_number(found, text);
     } else if (!tern_csv_is_missing(text) && tern_csv_is_numeric(column)) {
         found->text = text;
+        found->texts++;
     }
 }
 
@@ -96,7 +98,7 @@ enum tern_result tern_csv_header_decide(const struct tern_input *input,
     }
     if (found.number == NULL) {
         profile->columns.header = !(found.text == NULL && found.seen_label);
-        return found.text != NULL && found.seen_label ? ask(input, found.text, label) : TERN_OK;
+        return found.texts == 1 && found.seen_label ? ask(input, found.text, label) : TERN_OK;
     }
     if (found.counts && found.counted >= NAMES) {
         profile->columns.header = true;

@@ -3,6 +3,7 @@
 #include "hosted/csv_text.h"
 #include "util/utf8.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,9 @@ const char *tern_csv_why_useless(const struct tern_csv_profile *profile,
     }
     if (tern_csv_is_left_out(column->suspect)) {
         return tern_csv_suspect_text(column->suspect);
+    }
+    if (!tern_csv_is_numeric(column) && 2 * column->like.count > column->bad.count) {
+        return "most of its values are numbers with commas, units or marks (write 1234.5 alone)";
     }
     if (!tern_csv_is_numeric(column)) {
         return "most of its values are texts";
@@ -125,10 +129,68 @@ static void say_drop(const struct tern_csv_judging *judging, uint32_t column)
     }
 }
 
+// Columns of one name go by their numbers in settings.
+static void say_twins(const struct tern_csv_judging *judging)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    const uint32_t count = profile->columns.count <= COMPARED ? profile->columns.count : 0;
+    for (uint32_t a = 0; profile->columns.header && a < count; a++) {
+        for (uint32_t b = a + 1; b < count; b++) {
+            if (strcmp(profile->column[a].name, profile->column[b].name) == 0 &&
+                (profile->column[a].feature || profile->column[b].feature)) {
+                say(judging, TERN_OK, "columns",
+                    "columns %" PRIu32 " and %" PRIu32 " (from 0) are both named '%.60s': settings "
+                    "give them by number",
+                    a, b, profile->column[a].name);
+                return;
+            }
+        }
+    }
+}
+
+// A few numbers that loggers write for a value that is missing, far beyond all others.
+static bool is_mark(double value)
+{
+    static const double marks[] = {-9999, -999, -99, 999, 9999, 99999, -99999, -999.9, 999.9};
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+        if (value == marks[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The others lie between the number beside the mark and the other end.
+static void say_mark(const struct tern_csv_judging *judging, const struct tern_csv_column *column,
+                     const struct tern_csv_edge *edge, double other_end)
+{
+    if (edge->count > 1 && is_mark(edge->value) &&
+        fabs(edge->value - edge->next) > 2 * fabs(edge->next - other_end)) {
+        say(judging, TERN_OK, "data",
+            "column '%.60s': %.6g, in %" PRIu64 " rows, is far from all other values: if it marks "
+            "missing ones, leave the fields empty",
+            column->name, edge->value, edge->count);
+    }
+}
+
+static void say_marks(const struct tern_csv_judging *judging)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        const struct tern_csv_column *column = &profile->column[c];
+        if ((column->feature || (c == profile->columns.label && judging->choice->numeric)) &&
+            column->distinct != 2) {
+            say_mark(judging, column, &column->bottom, column->high);
+            say_mark(judging, column, &column->top, column->low);
+        }
+    }
+}
+
 static void say_columns(const struct tern_csv_judging *judging)
 {
     const struct tern_csv_profile *profile = judging->profile;
     uint32_t count = 0;
+    say_twins(judging);
     say_constants(judging);
     for (uint32_t c = 0; c < profile->columns.count; c++) {
         const struct tern_csv_column *column = &profile->column[c];
@@ -442,5 +504,6 @@ void tern_csv_judge(const struct tern_csv_judging *judging)
     say_features(judging);
     say_labels(judging);
     say_groups(judging);
+    say_marks(judging);
     say_columns(judging);
 }

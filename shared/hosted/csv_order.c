@@ -102,9 +102,10 @@ static bool is_one_of(const char *name, const char *const *list, size_t count)
 
 static bool names_a_time(const char *name)
 {
-    static const char *const names[] = {"time",     "timestamp", "date",    "datetime",
-                                        "ts",       "epoch",     "seconds", "elapsed",
-                                        "unixtime", "sample",    "record",  "cycle"};
+    static const char *const names[] = {"time",   "timestamp", "date",    "datetime", "ts",
+                                        "epoch",  "seconds",   "elapsed", "unixtime", "sample",
+                                        "record", "cycle",     "sec",     "secs",     "uptime",
+                                        "frame",  "tick"};
     return is_one_of(name, names, sizeof names / sizeof names[0]);
 }
 
@@ -175,8 +176,8 @@ static enum tern_csv_suspect judge_order(const struct tern_csv_order *order,
     // Values that come again and again, but for those of every site, are hours, months, counts.
     const uint64_t each = spread->distinct * (back + 1);
     const bool few = spread->distinct > 0 && 10 * each < 3 * spread->numbers;
-    if ((few && !order->whole) ||
-        ((few || back > 0) && spread->distinct > 0 && spread->distinct <= CALENDAR)) {
+    const bool calendar = order->whole && spread->distinct > 0 && spread->distinct <= CALENDAR;
+    if ((few && !order->whole) || ((few || back > 0) && calendar)) {
         return TERN_CSV_MEASURES;
     }
     return !few && is_even(order, steps) ? TERN_CSV_COUNTS : TERN_CSV_SORTED;
@@ -188,7 +189,7 @@ static bool is_sparse(const struct tern_csv_spread *spread)
 {
     const double n = (double)spread->numbers;
     const double range = spread->high - spread->low;
-    return n * n / 2 >= range || range >= 1000 * n;
+    return n * n / 2 >= 5 * range || range >= 1000 * n;
 }
 
 static enum tern_csv_suspect judge_id(const struct tern_csv_order *order,

@@ -210,12 +210,28 @@ enum place {
     BEFORE,
 };
 
+// sign: 1 of the highest, -1 of the lowest.
+static void add_edge(struct tern_csv_edge *edge, double value, double sign)
+{
+    if (edge->count == 0 || sign * value > sign * edge->value) {
+        edge->next = edge->count == 0 ? value : edge->value;
+        edge->value = value;
+        edge->count = 1;
+    } else if (value == edge->value) {
+        edge->count++;
+    } else if (edge->next == edge->value || sign * value > sign * edge->next) {
+        edge->next = value;
+    }
+}
+
 // Welford's update: mean and sum of squares in one pass, without cancellation. Until the end,
 // `deviation` holds the sum.
 static void add_number(struct tern_csv_column *column, double value)
 {
-    column->low = column->numbers == 0 || value < column->low ? value : column->low;
-    column->high = column->numbers == 0 || value > column->high ? value : column->high;
+    add_edge(&column->bottom, value, -1.0);
+    add_edge(&column->top, value, 1.0);
+    column->low = column->bottom.value;
+    column->high = column->top.value;
     column->numbers++;
     const double off = value - column->mean;
     column->mean += off / (double)column->numbers;

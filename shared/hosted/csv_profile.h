@@ -23,6 +23,13 @@ struct tern_csv_found {
     char text[32]; // of the first, cut
 };
 
+// The lowest or highest of a column's numbers.
+struct tern_csv_edge {
+    double value;
+    double next;    // the number beside it; value: there is none
+    uint64_t count; // rows that have it
+};
+
 struct tern_csv_distinct; // private
 
 struct tern_csv_column {
@@ -33,6 +40,8 @@ struct tern_csv_column {
     double deviation; // of all of them, not of a sample
     double low;
     double high;
+    struct tern_csv_edge bottom;
+    struct tern_csv_edge top;
     uint64_t distinct; // different ones; 0: too many to count
     struct tern_csv_order order;
     enum tern_csv_suspect suspect;
