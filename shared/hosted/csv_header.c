@@ -10,7 +10,8 @@
 struct evidence {
     const char *text;   // a text in a column of numbers; NULL: there is none
     uint32_t texts;     // how many there are
-    const char *number; // a number
+    const char *number; // a number in such a column
+    double last;        // the number before
     uint32_t counted;   // numbers that count the columns, from 0 or 1
     bool counts;        // all its numbers do
     bool seen_label;    // its label is a text that other lines have
@@ -22,21 +23,24 @@ bool tern_csv_is_numeric(const struct tern_csv_column *column)
     return column->numbers + column->huge.count > column->bad.count + column->doubtful.count;
 }
 
+// Of any column: whether the line's numbers count the columns.
 static void look_at_number(struct evidence *found, const char *text)
 {
     const double value = strtod(text, NULL);
-    found->counts = found->counts && (found->counted > 0 ? value == strtod(found->number, NULL) + 1
-                                                         : value == 0 || value == 1);
+    found->counts =
+        found->counts && (found->counted > 0 ? value == found->last + 1 : value == 0 || value == 1);
     found->counted++;
-    found->number = text;
+    found->last = value;
 }
 
 static void look_at_field(struct evidence *found, const struct tern_csv_column *column,
                           const char *text)
 {
     float value;
+    const bool numeric = tern_csv_is_numeric(column) || column->bad.count == 0;
     if (tern_csv_number(text, &value)) {
         look_at_number(found, text);
+        found->number = numeric ? text : found->number; // above texts it may be a name
     } else if (!tern_csv_is_missing(text) && tern_csv_is_numeric(column)) {
         found->text = text;
         found->texts++;

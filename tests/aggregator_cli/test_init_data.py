@@ -279,6 +279,78 @@ def data_of_the_clients_is_named():
         assert len(lines) == 2 and all(f"--set data.source={data}" in line for line in lines), (model, said)
 
 
+def write(kind, rows, names="temp,vib,rpm,state", end="\n", encoding="utf-8"):
+    """A table of the kind: its text may differ in one way from what init reads without a word."""
+    folder = Folder("")
+    lines = [names] if names else []
+    lines += [kind(i, f"{i * 7 % 11 / 4:.2f}", f"{i * 5 % 13 / 8:.3f}", f"{40 + i * 3 % 17}") for i in range(rows)]
+    (folder.root / "pumps.csv").write_bytes((end.join(lines) + end).encode(encoding))
+    return folder
+
+
+def ordinary_files_are_read_as_they_are_meant():
+    state = ("ok", "worn")
+    cases = (
+        (lambda i, a, b, c: f"{a}, {b}, {c}, {state[i % 2]}", {}, "ok|worn"),
+        (lambda i, a, b, c: f"{a:>8},{b:>9}, {c}\t,{state[i % 2]} ", {"names": "temp , vib,rpm, state"}, "ok|worn"),
+        (lambda i, a, b, c: f"{a},{b},{c},{state[i % 2]}", {"end": "\r"}, "ok|worn"),
+        (lambda i, a, b, c: f"{a},{b},{c},{state[i % 2]}", {"end": "\r\n"}, "ok|worn"),
+        (lambda i, a, b, c: f'"{a}","{b}","{c}","{state[i % 2]}"', {}, "ok|worn"),
+        (lambda i, a, b, c: f"{a},{b},{c},{'' if i % 9 == 4 else state[i % 2]}", {}, "ok|worn"),
+        (lambda i, a, b, c: f"{a},{b},{c},{('NA', '?', 'null', 'NaN')[i % 4] if i % 9 == 4 else state[i % 2]}", {}, "ok|worn"),
+        (lambda i, a, b, c: f"{a},{b},{c},{'' if i % 9 == 4 else i % 2}", {}, ""),
+    )
+    for kind, options, classes in cases:
+        folder = write(kind, 60, **options)
+        done = folder.run("init", *OPTIONS, "--json")
+        made = done.json["data"]
+        assert made["features"] == 3 and made["classes"] == 2 and made["rows"] == 60, made
+        assert (f"classes={classes}" in made["source"]) == (classes != ""), made
+        text = (folder.root / "pumps.csv").read_text(encoding="utf-8")
+        gaps = len(re.findall(r",(NA|\?|null|NaN|)$", text, re.MULTILINE))
+        assert (f"line 6, column 'state': the label is missing" in done.error) == (gaps > 0), done.error
+        assert gaps == 0 or f"({gaps} of 60 rows)" in done.error, (gaps, done.error)
+
+
+def what_cannot_be_read_leaves_nothing_behind():
+    cases = (
+        (lambda i, a, b, c: f"{a},{b},{c},{('grün', 'weiß')[i % 2]}", {"encoding": "cp1252"}, "iconv -f cp1252 -t utf-8"),
+        (lambda i, a, b, c: f"{a},{b},{c},{i % 2}", {"encoding": "utf-16"}, "iconv -f utf-16"),
+        (lambda i, a, b, c: f'"{i}",{a},{b},{c},{i % 2}', {}, "R's write.table leaves it out"),
+        (lambda i, a, b, c: f"{a},{b},{c},{i % 2},", {}, "lines end with a comma"),
+        (lambda i, a, b, c: f"{a},{b},{c},{i % 2}", {"names": "sep=,\ntemp,vib,rpm,state"}, "a hint for spreadsheets"),
+        (lambda i, a, b, c: f"{a},{b},{c},{i % 2}".replace(".", ","), {}, "are decimals written with commas"),
+        (lambda i, a, b, c: f"{a},{b},{c},{'<0.5' if i == 7 else a}", {}, "line 9, column 'state': the target '<0.5' is no finite number"),
+        (lambda i, a, b, c: f"{a},{b},{c},note {i}", {}, "has 60 different values in 60 rows, which are hardly classes"),
+        (lambda i, a, b, c: f"{a},{b},{c},{('rare', 'ok', 'worn')[i and 1 + i % 2]}", {"names": ""}, "add header=no or header=yes"),
+    )
+    for kind, options, says in cases:
+        folder = write(kind, 60, **options)
+        done = subprocess.run([BIN / "tern-aggregator", "init", *OPTIONS], cwd=folder.root, capture_output=True, text=True, timeout=60,
+                              check=False)
+        assert done.returncode in (FAILED, USAGE) and says in done.stderr, (says, done.stderr)
+        assert folder.written() == [], folder.written()
+
+
+def names_that_no_setting_can_hold_go_by_number_and_are_read_back():
+    for name in ('"dev\tname"', '" padded"', '"a ;b"', '"a|b"', "7", '"a, ""b"""'):
+        folder = write(lambda i, a, b, c: f"{a},{b},{'xy'[i % 2]},{('ok', 'worn')[i // 2 % 2]}", 60, names=f"temp,vib,{name},state")
+        drop = folder.run("init", *OPTIONS, "--json").json["data"]["drop"]
+        assert drop == ('a, "b"' if '""b' in name else "2"), (name, drop)
+        done = subprocess.run([BIN / "tern-client", "check", "--offline", "--config", "client.ini"], cwd=folder.root, capture_output=True,
+                              text=True, timeout=60, check=False)
+        assert "48 examples to train on" in done.stdout and "PROBLEM" not in done.stdout, (name, done.stdout + done.stderr)
+
+
+def all_rows_may_be_normal():
+    folder = write(lambda i, a, b, c: f"{a},{b},{c},ok", 60)
+    folder.run("init", *OPTIONS, code=USAGE, says="or learn what is normal with --task anomaly")
+    made = folder.run("init", *OPTIONS, "--task", "anomaly", "--label", "state", "--json").json
+    assert made["model"] == "mlp:3-32-2-32-3,loss=reconstruction" and "label=state,classes=ok" in made["data"]["source"], made
+    folder = write(lambda i, a, b, c: f"{a},{b},{c},{i % 2}", 60)
+    assert folder.run("init", *OPTIONS, "--drop", "temp,vib", "--json").json["data"]["drop"] == "temp|vib"
+
+
 def what_is_missing_is_counted_and_what_is_no_number_is_refused():
     folder = Folder(re.sub(r"(?m)^(1700000007,.),2950", r"\1,nan", table()))
     folder.run("init", *OPTIONS, says="1 value in 1 column is missing, the first in line 9, column 'rpm'")
@@ -292,6 +364,7 @@ main(a_sample_becomes_a_model_and_settings, clients_read_what_was_written, the_l
      groups_and_dropped_columns_are_no_features, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
      files_and_states_that_are_there_stay, clients_that_share_statistics_scale_nothing_themselves,
      statistics_are_not_for_models_that_come_as_files, anomalies_need_no_label, a_port_that_is_chosen_later_is_not_made_up,
-     data_of_the_clients_is_named, what_is_missing_is_counted_and_what_is_no_number_is_refused, what_was_set_is_written,
+     data_of_the_clients_is_named, ordinary_files_are_read_as_they_are_meant,
+     what_cannot_be_read_leaves_nothing_behind, names_that_no_setting_can_hold_go_by_number_and_are_read_back, all_rows_may_be_normal, what_is_missing_is_counted_and_what_is_no_number_is_refused, what_was_set_is_written,
      a_value_that_the_file_cannot_hold_is_refused, rounds_follow_from_rows_and_steps,
      the_middle_of_an_autoencoder_is_its_narrowest_layer)

@@ -515,11 +515,94 @@ static void targets_that_are_no_numbers_are_named(void **state)
     expect_refused("csv:@/table.csv,target=level", TERN_ERR_NOT_FOUND, "no column 'level'");
 }
 
+// The feature `column` of the row whose target or first feature is `key`.
+static float value_of(uint32_t column, float key)
+{
+    for (uint32_t i = 0; i < data.train.count; i++) {
+        const float *row = data.train.values + (size_t)i * data.train.feature_count;
+        if (row[0] == key) {
+            return row[column];
+        }
+    }
+    return NAN;
+}
+
+static void missing_values_are_their_columns_means(void **state)
+{
+    (void)state;
+    write_text("x,v,y\n1,10,0\n2,,1\n3,30,0\n4,?,1\n5,80,0\n");
+    assert_int_equal(open_spec("csv:@/table.csv,test=0"), TERN_OK);
+    assert_int_equal(data.train.count, 5);
+    assert_true(value_of(1, 2.0f) == 40.0f && value_of(1, 4.0f) == 40.0f &&
+                value_of(1, 3.0f) == 30.0f);
+    assert_non_null(strstr(data.notes, "2 values in 1 column are missing, the first in line 3"));
+    // The file's mean, which all clients have, in the place of this file's own.
+    write_file("scaling.csv", "column,mean,deviation\nx,0,1\nv,20,10\n", 36);
+    assert_int_equal(open_spec("csv:@/table.csv,test=0,scale=@/scaling.csv"), TERN_OK);
+    assert_true(value_of(1, 2.0f) == 0.0f && value_of(1, 1.0f) == -1.0f);
+    assert_int_equal(open_spec("csv:@/table.csv,test=0.2,scale=standard"), TERN_OK);
+    assert_true(isfinite(data.test.values[1]));
+    assert_int_equal(open_spec("csv:@/table.csv,test=0,missing=skip"), TERN_OK);
+    assert_int_equal(data.train.count, 3);
+    assert_null(data.train.filled);
+    expect_refused("csv:@/table.csv,missing=refuse", TERN_ERR_CORRUPT,
+                   "line 3, column 'v': the value is missing");
+    expect_refused("csv:@/table.csv,missing=zero", TERN_ERR_CONFIG,
+                   "missing=zero is none of mean, skip and refuse");
+    expect_refused("csv:@/table.csv,header=maybe", TERN_ERR_CONFIG,
+                   "header=maybe is none of yes and no");
+    write_text("x,v,y\n1,,0\n2,,1\n");
+    expect_refused("csv:@/table.csv", TERN_ERR_CORRUPT,
+                   "column 'v' has no value in any of the 2 rows");
+    assert_int_equal(open_spec("csv:@/table.csv,test=0,scale=@/scaling.csv"), TERN_OK);
+}
+
+static void rows_without_a_label_are_no_class(void **state)
+{
+    (void)state;
+    write_text("x,y\n1,a\n2,\n3,b\n4,NA\n");
+    expect_refused("csv:@/table.csv,classes=a|b", TERN_ERR_CORRUPT,
+                   "line 3, column 'y': the label is missing (2 of 4 rows)");
+    assert_int_equal(open_spec("csv:@/table.csv,classes=a|b,missing=skip,test=0"), TERN_OK);
+    assert_int_equal(data.train.count, 2);
+    assert_int_equal(class_of(3.0f), 1);
+    assert_int_equal(open_spec("csv:@/table.csv,classes=NA|a|b,missing=skip,test=0"), TERN_OK);
+    assert_int_equal(data.train.count, 3);
+    assert_int_equal(class_of(4.0f), 0);
+    // New data, which predict asks about, needs none.
+    char spec[SPEC_SIZE];
+    const struct tern_data_part whole = {.test = true, .whole = true};
+    name_spec("csv:@/table.csv,label=y,classes=a|b", spec);
+    tern_data_close(&data);
+    assert_int_equal(tern_dataset_open_part(spec, NULL, &whole, &data, why), TERN_OK);
+    assert_int_equal(data.train.count, 4);
+    assert_false(data.unlabelled);
+    write_text("x,y\n1,\n2,\n");
+    tern_data_close(&data);
+    assert_int_equal(tern_dataset_open_part(spec, NULL, &whole, &data, why), TERN_OK);
+    assert_true(data.unlabelled);
+}
+
+static void lines_that_are_no_rows_are_not_read(void **state)
+{
+    (void)state;
+    write_text("x,v,y\nmm,bar,-\n1, 2.5 ,0\n,,\nx,v,y\n 3 ,4,1\n5,6,\" 1\"\n7,8,1\n");
+    expect_refused("csv:@/table.csv", TERN_ERR_CONFIG,
+                   "line 7, column 'y': the label ' 1' is no class number");
+    write_text("x,v,y\nmm,bar,-\n1, 2.5 ,0\n,,\nx,v,y\n 3 ,4,1\n7,\" 8 \",1\n");
+    assert_int_equal(open_spec("csv:@/table.csv,test=0"), TERN_OK);
+    assert_int_equal(data.train.count, 3);
+    assert_true(value_of(1, 1.0f) == 2.5f && value_of(1, 7.0f) == 8.0f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_make, folder_remove)
         IN_FOLDER(a_header_names_the_columns),
+        IN_FOLDER(missing_values_are_their_columns_means),
+        IN_FOLDER(rows_without_a_label_are_no_class),
+        IN_FOLDER(lines_that_are_no_rows_are_not_read),
         IN_FOLDER(a_file_scales_every_client_alike),
         IN_FOLDER(a_file_of_other_columns_is_refused),
         IN_FOLDER(a_target_is_a_number),

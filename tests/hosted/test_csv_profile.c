@@ -1,0 +1,291 @@
+#include "hosted/csv_judge.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ROWS 40
+
+static struct tern_csv_profile profile;
+static struct tern_csv_choice choice;
+static char why[TERN_INPUT_WHY_MAX];
+static char text[16384];
+static char said
+    [8192]; // sentences of the judgement, each behind '!' (a problem) or '?' and with a line end
+static uint32_t problems;
+
+static void say(void *ctx, enum tern_csv_level level, enum tern_result result, const char *area,
+                const char *sentence)
+{
+    (void)ctx;
+    (void)area;
+    assert_true((level == TERN_CSV_PROBLEM) == (result != TERN_OK));
+    problems += level == TERN_CSV_PROBLEM;
+    const size_t used = strlen(said);
+    snprintf(said + used, sizeof said - used, "%c%s\n", level == TERN_CSV_PROBLEM ? '!' : '?',
+             sentence);
+}
+
+static enum tern_result read_text(void)
+{
+    struct tern_input input;
+    tern_csv_profile_free(&profile);
+    said[0] = '\0';
+    problems = 0;
+    tern_input_from_memory(&input, (const uint8_t *)text, strlen(text), 1u << 20, why);
+    const enum tern_result result = tern_csv_profile_read(&input, &choice, &profile);
+    const struct tern_csv_judging judging = {.profile = &profile, .choice = &choice, .say = say};
+    if (result == TERN_OK) {
+        tern_csv_judge(&judging);
+    }
+    return result;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    choice = (struct tern_csv_choice){.classes = "ok|worn"};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tern_csv_profile_free(&profile);
+    return 0;
+}
+
+// `head`, and rows of two numbers and a label, of which that of line `line` is replaced.
+static void write_rows(const char *head, uint32_t line, const char *instead)
+{
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", head);
+    uint32_t next = 1;
+    for (const char *c = head; *c != '\0'; c++) {
+        next += *c == '\n';
+    }
+    for (uint32_t i = 0; i < ROWS; i++, next++) {
+        used += next == line
+                    ? (size_t)snprintf(text + used, sizeof text - used, "%s\n", instead)
+                    : (size_t)snprintf(text + used, sizeof text - used, "%u.%u,%u,%s\n", i * 7 % 5,
+                                       i % 9, 30 + i * 11 % 7, i % 2 == 0 ? "ok" : "worn");
+    }
+}
+
+static void expect_header(const char *head, bool header, uint64_t rows)
+{
+    write_rows(head, 0, "");
+    const enum tern_result result = read_text();
+    if (result != TERN_OK || profile.columns.header != header || profile.rows != rows) {
+        fail_msg("'%s': %s, header %d, %u rows, %s", head, tern_result_name(result),
+                 (int)profile.columns.header, (unsigned)profile.rows, why);
+    }
+    assert_int_equal(profile.labels.count, 2);
+}
+
+static void expect_refused(const char *head, const char *part)
+{
+    write_rows(head, 0, "");
+    if (read_text() == TERN_OK || strstr(why, part) == NULL) {
+        fail_msg("'%s': %s, not %s", head, why, part);
+    }
+}
+
+static void the_first_line_is_recognised_or_asked_about(void **state)
+{
+    (void)state;
+    expect_header("", false, ROWS);
+    expect_header("1.5,31,worn\n", false, ROWS + 1);
+    expect_header("1.5,NA,worn\n", false, ROWS + 1);
+    expect_header("a,b,state\n", true, ROWS);
+    expect_header(",b,state\n", true, ROWS);
+    expect_header("a,b,\n", true, ROWS);
+    expect_header("a,b,ok\n", true, ROWS); // two names of columns of numbers are no chance
+    expect_header("a,b,state\n[V],[A],-\n", true, ROWS);
+    expect_header("a,b,state\ns,m,\n", true, ROWS);
+    choice.classes = NULL;
+    expect_refused("1.5,31,broken\n",
+                   "line 1 can be a row ('31') or the columns' names ('broken')");
+    expect_refused("400,410,state\n", "('410') or the columns' names ('state')");
+    expect_refused("a,31,state\n", "('31') or the columns' names ('a')");
+    choice.header = TERN_CSV_HEADER_NO;
+    write_rows("1.5,31,broken\n", 0, "");
+    assert_int_equal(read_text(), TERN_OK);
+    assert_int_equal(profile.labels.count, 3);
+    choice.header = TERN_CSV_HEADER_YES;
+    assert_int_equal(read_text(), TERN_OK);
+    assert_int_equal(profile.labels.count, 2);
+}
+
+static void numbers_that_count_the_columns_are_names(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {"0,1,2,3,4", "1,2,3,4,5", "0,1,2,3,state", "y,0,1,2,3"};
+    for (size_t h = 0; h < sizeof heads / sizeof heads[0]; h++) {
+        size_t used = (size_t)snprintf(text, sizeof text, "%s\n", heads[h]);
+        for (int i = 0; i < ROWS; i++) {
+            used += (size_t)snprintf(text + used, sizeof text - used, "%d.5,%d,%d,%d,%d\n",
+                                     i * 7 % 5, i % 9, i % 4, 30 + i % 7, i % 2);
+        }
+        choice.classes = NULL;
+        assert_int_equal(read_text(), TERN_OK);
+        assert_true(profile.columns.header);
+        assert_int_equal(profile.rows, ROWS);
+    }
+}
+
+static void other_layouts_are_refused_by_name(void **state)
+{
+    (void)state;
+    expect_refused("sep=,\na,b,state\n", "line 1 is 'sep=', a hint for spreadsheets");
+    expect_refused("Readings\na,b,state\n", "line 1 ('Readings') has 1 field, line 2 3");
+    expect_refused("# 7,x,y,z\n", "line 2 has 3 fields, the first line 4");
+    expect_refused("a;b;state\n", "has semicolons between its fields");
+    expect_refused("a\tb\tstate\n", "has tabs between its fields");
+    expect_refused("1,5;2,5;ok\n", "has semicolons between its fields");
+    expect_refused("a,state\n", "R's write.table");
+    expect_refused("\"a\";\"b\"\n", "semicolons separate the fields");
+    expect_refused("a,b\xe4,state\n", "line 1, field 2, byte 2: 0xE4 is not UTF-8 text");
+    expect_refused("a,\xed\xa0\x80,state\n", "is not UTF-8 text");
+    expect_refused("\xff\xfe", "is UTF-16 text; convert it: iconv -f utf-16");
+    snprintf(text, sizeof text, "a,b,state\n1,2,ok,\n2,3,worn,\n");
+    assert_int_not_equal(read_text(), TERN_OK);
+    assert_non_null(strstr(why, "lines end with a comma"));
+    snprintf(text, sizeof text, "a,b,state\n1,2,3,4,ok\n2,3,5,6,worn\n");
+    assert_int_not_equal(read_text(), TERN_OK);
+    assert_non_null(strstr(why, "decimals written with commas"));
+}
+
+// A row of line 7, behind a header.
+static void expect_said(const char *row, bool problem, const char *part)
+{
+    write_rows("a,b,state\n", 7, row);
+    assert_int_equal(read_text(), TERN_OK);
+    if ((problems > 0) != problem ||
+        (part[0] == '\0' ? said[0] != '\0' : strstr(said, part) == NULL)) {
+        fail_msg("'%s': %s, not %s", row, said, part);
+    }
+}
+
+static void missing_values_are_counted_in_every_spelling(void **state)
+{
+    (void)state;
+    static const char *const spellings[] = {"",    "NA",  "n/a",  "N/A",  "#N/A",
+                                            "NaN", "nan", "null", "NULL", "?",
+                                            " ",   "\t",  "<NA>", "\"\"", "\"NA\""};
+    char row[64];
+    for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++) {
+        snprintf(row, sizeof row, "1.5,31,%s", spellings[i]);
+        expect_said(row, true, "!line 7, column 'state': the label is missing");
+        assert_int_equal(profile.labels.count, 2);
+        snprintf(row, sizeof row, "1.5,%s,ok", spellings[i]);
+        expect_said(row, false, "?1 value in 1 column is missing, the first in line 7, column 'b'");
+        choice.missing = TERN_CSV_MISSING_REFUSE;
+        expect_said(row, true, "!line 7, column 'b': the value is missing");
+        choice.missing = TERN_CSV_MISSING_SKIP;
+        expect_said(row, false, "?1 of 40 rows lack a value, the first in line 7");
+        choice.missing = TERN_CSV_MISSING_MEAN;
+    }
+    choice.classes = "NA|ok|worn"; // which says that it is a class, of countries say
+    expect_said("1.5,31,NA", false, "");
+    choice.classes = "none|ok|worn";
+    expect_said("1.5,31,none", false,
+                "?column 'state': the label 'none' (1 rows, the first in line 7)");
+    choice.classes = "ok|worn";
+    expect_said("1.5,none,ok", false, "?1 value in 1 column is missing");
+}
+
+static void what_is_no_number_is_named_with_its_place(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"<0.5", "err", "inf", "1e99", "0x10", "12 ms"};
+    char row[64];
+    char part[96];
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        snprintf(row, sizeof row, "1.5,%s,ok", texts[i]);
+        snprintf(part, sizeof part, "!line 7, column 'b': '%s' is no finite number (1 of its 40",
+                 texts[i]);
+        expect_said(row, true, part);
+    }
+    expect_said("1.5,\"1,5\",ok", true, "'1,5' is no finite number (decimals have points)");
+    expect_said("1.5,1e30,ok", true, "is no measurement but a mark");
+    expect_said(" 1.5 ,\t31 , ok ", false, "");
+    expect_said("1.5,31,\"ok \"", true, "the label 'ok ' (1 rows) is not one of those in classes=");
+    choice = (struct tern_csv_choice){.label = "b", .numeric = true, .drop = "state"};
+    expect_said(
+        "1.5,<0.5,ok", true,
+        "the target '<0.5' is no finite number (1 of its 40 values): mend the lines, or leave");
+    assert_null(strstr(said, "drop="));
+    expect_said("1.5,?,ok", true, "the target is missing ('?') (1 of 40 rows)");
+}
+
+static void labels_that_differ_by_case_or_blanks_are_named(void **state)
+{
+    (void)state;
+    choice.classes = "ok|worn|OK|o k|1|1.0";
+    expect_said("1.5,31,OK", false,
+                "?column 'state': the labels 'ok' (20 rows) and 'OK' (1 rows) differ by");
+    expect_said("1.5,31,o k", false, "differ by");
+    expect_said("1.5,31,ok ", false, "");
+}
+
+static void lines_that_are_no_rows_are_left_out(void **state)
+{
+    (void)state;
+    expect_said("a,b,state", false, "?line 7 is the header line again");
+    assert_int_equal(profile.rows, ROWS - 1);
+    expect_said(",,", false, "?line 7 is without any value");
+    assert_int_equal(profile.rows, ROWS - 1);
+    expect_said("", false, "");
+    expect_said("1,2", true, "!line 7 has 2 fields, the first line 3");
+}
+
+static void columns_are_given_by_lists_and_once(void **state)
+{
+    (void)state;
+    choice.drop = "a,b";
+    write_rows("a,b,state\n", 0, "");
+    assert_int_equal(read_text(), TERN_ERR_CORRUPT); // none is left
+    choice.drop = "a,c";
+    assert_int_equal(read_text(), TERN_ERR_NOT_FOUND);
+    choice = (struct tern_csv_choice){.label = "b", .numeric = true};
+    write_rows("b,b,state\n", 0, "");
+    assert_int_equal(read_text(), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "has two columns 'b', number 0 and 1"));
+    choice = (struct tern_csv_choice){.label = "state", .header = TERN_CSV_HEADER_NO};
+    assert_int_equal(read_text(), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "header=no"));
+}
+
+static void marks_of_missing_values_are_named(void **state)
+{
+    (void)state;
+    size_t used = (size_t)snprintf(text, sizeof text, "a,b,state\n");
+    for (int i = 0; i < ROWS; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%d.%d,%d,%s\n",
+                                 i % 9 == 0 ? -999 : i * 7 % 5, i % 9 == 0 ? 0 : i % 8,
+                                 30 + i * 11 % 7, i % 2 == 0 ? "ok" : "worn");
+    }
+    assert_int_equal(read_text(), TERN_OK);
+    assert_non_null(strstr(said, "?column 'a': -999, in 5 rows, is far from all other values"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TABLE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+        TABLE(the_first_line_is_recognised_or_asked_about),
+        TABLE(numbers_that_count_the_columns_are_names),
+        TABLE(other_layouts_are_refused_by_name),
+        TABLE(missing_values_are_counted_in_every_spelling),
+        TABLE(what_is_no_number_is_named_with_its_place),
+        TABLE(labels_that_differ_by_case_or_blanks_are_named),
+        TABLE(lines_that_are_no_rows_are_left_out),
+        TABLE(columns_are_given_by_lists_and_once),
+        TABLE(marks_of_missing_values_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
