@@ -11,7 +11,7 @@ import tempfile
 
 from cli import BIN, main
 
-TABLES = int(os.environ.get("TERN_TABLES", "60"))
+TABLES = int(os.environ.get("TERN_TABLES", "40"))
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "?", "<NA>", " ", "  ")
 CLASSES = (("ok", "worn"), ("good", "bad one", "dry"), ("0", "1"), ("0", "1", "2"), ("A", "B", "C", "D"), ("1.0", "2.0"),
            ("grün", "weiß"), ("yes", "no"), ("a,b", "c"), ("class 1", "class 2"))
