@@ -1,4 +1,6 @@
 #include "cli/client_data.h"
+#include "hosted/csv_choice.h"
+#include "hosted/csv_profile.h"
 #include "hosted/log.h"
 
 #include <inttypes.h>
@@ -6,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define TABLE_MAX (1ull << 32) // bytes, as the readers of tables take
 
 static enum tern_result explain(char why[CLIENT_DATA_WHY_MAX], enum tern_result result,
                                 const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -101,15 +105,47 @@ void tern_client_data_spec(const struct tern_client_settings *settings, const ch
     }
 }
 
+// The names of the columns of data.source, the table that the model is trained on; none where it is no table, has no
+// header line, or cannot be read: then columns go by their places.
+static enum tern_result read_names(const struct tern_client_settings *settings,
+                                   struct tern_csv_names *names)
+{
+    char text[TERN_DATA_SPEC_MAX];
+    char why[TERN_DATA_WHY_MAX];
+    struct tern_data_spec spec;
+    struct tern_csv_choice choice;
+    struct tern_csv_profile profile;
+    struct tern_input input;
+    *names = (struct tern_csv_names){.label = NULL};
+    tern_data_spec_join(settings->data_source, settings->data_dir, text);
+    if (tern_spec_parse(&spec, text, why) != TERN_OK || strcmp(spec.kind, "csv") != 0 ||
+        tern_csv_choose(&spec, &choice) != TERN_OK ||
+        tern_input_open(&input, spec.path, TABLE_MAX, why) != TERN_OK) {
+        return TERN_OK;
+    }
+    enum tern_result result = tern_csv_profile_read(&input, &choice, &profile);
+    result = result == TERN_OK ? tern_csv_names_take(&profile, names) : TERN_OK;
+    tern_csv_profile_free(&profile);
+    tern_input_close(&input);
+    return result;
+}
+
 enum tern_result tern_client_data_open_new(const struct tern_client_settings *settings,
                                            const char *place, struct tern_data *data,
                                            char why[CLIENT_DATA_WHY_MAX])
 {
     char spec[TERN_DATA_SPEC_MAX];
     char problem[TERN_DATA_WHY_MAX];
-    const struct tern_data_part part = {.test = true, .whole = true};
-    tern_client_data_spec(settings, place, spec);
-    const enum tern_result result = tern_dataset_open_part(spec, NULL, &part, data, problem);
+    struct tern_csv_names names;
+    const struct tern_data_part part = {.test = true, .whole = true, .trained = &names};
+    enum tern_result result = read_names(settings, &names);
+    if (result == TERN_OK) {
+        tern_client_data_spec(settings, place, spec);
+        result = tern_dataset_open_part(spec, NULL, &part, data, problem);
+    } else {
+        snprintf(problem, sizeof problem, "no memory for the names of the columns");
+    }
+    tern_csv_names_free(&names);
     return result == TERN_OK ? TERN_OK : explain(why, result, "%s", problem);
 }
 

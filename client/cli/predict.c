@@ -17,8 +17,9 @@ struct prediction_job {
     struct session *session;
     struct tern_data data;
     struct tern_view rows; // those that are asked about
-    bool labelled;
+    uint32_t labelled;     // rows that have a label or target
     void *arena;
+    size_t arena_size;
     struct tern_prediction *found; // [rows.count], of a model that tells classes
     uint32_t right;
     float *numbers;  // [rows.count], of one that tells numbers, or finds anomalies by these errors
@@ -30,6 +31,12 @@ struct prediction_job {
 
 // --- Asking
 
+// Whether a row came with its label or target.
+static bool has_label(const struct prediction_job *job, uint32_t row)
+{
+    return !job->data.unlabelled && (job->data.labelled == NULL || job->data.labelled[row] != 0);
+}
+
 // Without an argument, what evaluators would be asked about: the rows that are held out of training.
 static enum tern_result open_rows(struct prediction_job *job, const char *place)
 {
@@ -38,7 +45,10 @@ static enum tern_result open_rows(struct prediction_job *job, const char *place)
                            : tern_client_data_open_new(settings, place, &job->data, job->why));
     const bool apart = place == NULL || job->data.test.count > 0;
     job->rows = tern_view_all(apart ? &job->data.test : &job->data.train);
-    job->labelled = !job->data.unlabelled;
+    job->labelled = 0;
+    for (uint32_t i = 0; i < job->rows.count; i++) {
+        job->labelled += has_label(job, i);
+    }
     if (job->rows.count == 0) {
         snprintf(job->why, sizeof job->why,
                  "data.source holds out no rows: name a file to look at");
@@ -48,33 +58,78 @@ static enum tern_result open_rows(struct prediction_job *job, const char *place)
 }
 
 static enum tern_result ask_for_classes(struct prediction_job *job,
-                                        struct tern_builtin_trainer *trainer)
+                                        const struct tern_builtin_config *config)
 {
+    struct tern_builtin_trainer trainer;
     const struct session *session = job->session;
     job->found = calloc(job->rows.count, sizeof *job->found);
     if (job->found == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    TERN_TRY(tern_builtin_trainer_predict(trainer, tern_client_weights(&session->client),
+    TERN_TRY(tern_builtin_trainer_init(&trainer, config, job->arena, job->arena_size));
+    TERN_TRY(tern_builtin_trainer_predict(&trainer, tern_client_weights(&session->client),
                                           session->model.count, job->found));
     for (uint32_t i = 0; i < job->rows.count; i++) {
-        job->right += job->found[i].label == job->rows.dataset->labels[i];
+        job->right += has_label(job, i) && job->found[i].label == job->rows.dataset->labels[i];
     }
     return TERN_OK;
 }
 
-static enum tern_result ask_for_numbers(struct prediction_job *job,
-                                        struct tern_builtin_trainer *trainer)
+static bool finds_anomalies(const struct prediction_job *job)
 {
-    const struct tern_trainer port = tern_builtin_trainer_port(trainer);
+    return job->session->model.loss == TERN_LOSS_RECONSTRUCTION;
+}
+
+// Whether metrics say anything: of numbers they need targets.
+static bool has_figures(const struct prediction_job *job)
+{
+    return job->session->model.loss != TERN_LOSS_CROSS_ENTROPY &&
+           (finds_anomalies(job) || job->labelled > 0);
+}
+
+// Figures are of the rows that have a label or target; an autoencoder's are of all where none has.
+static enum tern_result evaluate_labelled(struct prediction_job *job,
+                                          const struct tern_builtin_config *all)
+{
+    const struct session *session = job->session;
+    struct tern_builtin_config config = *all;
+    struct tern_builtin_trainer trainer;
+    uint32_t *indices = malloc(job->rows.count * sizeof *indices);
+    if (indices == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < job->rows.count; i++) {
+        indices[count] = i;
+        count += job->labelled == 0 || has_label(job, i);
+    }
+    config.test = (struct tern_view){job->rows.dataset, indices, count};
+    enum tern_result result =
+        tern_builtin_trainer_init(&trainer, &config, job->arena, job->arena_size);
+    if (result == TERN_OK) {
+        const struct tern_trainer port = tern_builtin_trainer_port(&trainer);
+        result = port.evaluate(port.ctx, tern_client_weights(&session->client),
+                               session->model.count, &job->figures);
+    }
+    free(indices);
+    return result;
+}
+
+static enum tern_result ask_for_numbers(struct prediction_job *job,
+                                        const struct tern_builtin_config *config)
+{
+    struct tern_builtin_trainer trainer;
     const float *weights = tern_client_weights(&job->session->client);
     const uint32_t count = job->session->model.count;
     job->numbers = calloc(job->rows.count, sizeof *job->numbers);
     if (job->numbers == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    TERN_TRY(port.evaluate(port.ctx, weights, count, &job->figures));
-    return tern_builtin_trainer_numbers(trainer, weights, count, job->numbers, &job->threshold);
+    if (has_figures(job)) {
+        TERN_TRY(evaluate_labelled(job, config));
+    }
+    TERN_TRY(tern_builtin_trainer_init(&trainer, config, job->arena, job->arena_size));
+    return tern_builtin_trainer_numbers(&trainer, weights, count, job->numbers, &job->threshold);
 }
 
 // An autoencoder's threshold comes from this client's training examples, where it has any.
@@ -89,7 +144,6 @@ static void open_own(struct prediction_job *job)
 static enum tern_result ask(struct prediction_job *job)
 {
     const struct session *session = job->session;
-    struct tern_builtin_trainer trainer;
     const struct tern_builtin_config config = {.model = &session->model,
                                                .train = tern_view_all(&job->own.train),
                                                .test = job->rows,
@@ -102,13 +156,13 @@ static enum tern_result ask(struct prediction_job *job)
     }
     const size_t size = tern_builtin_trainer_bound(&config);
     job->arena = malloc(size);
+    job->arena_size = size;
     if (job->arena == NULL) {
         snprintf(job->why, sizeof job->why, "needs %zu bytes of memory", size);
         return TERN_ERR_NO_MEMORY;
     }
-    TERN_TRY(tern_builtin_trainer_init(&trainer, &config, job->arena, size));
-    return session->model.loss == TERN_LOSS_CROSS_ENTROPY ? ask_for_classes(job, &trainer)
-                                                          : ask_for_numbers(job, &trainer);
+    return session->model.loss == TERN_LOSS_CROSS_ENTROPY ? ask_for_classes(job, &config)
+                                                          : ask_for_numbers(job, &config);
 }
 
 static enum tern_result refuse_scaled(struct prediction_job *job)
@@ -168,11 +222,6 @@ static const char *class_name(const struct prediction_job *job, uint16_t class, 
     return class < job->data.classes.count ? job->data.classes.names[class] : text;
 }
 
-static bool finds_anomalies(const struct prediction_job *job)
-{
-    return job->session->model.loss == TERN_LOSS_RECONSTRUCTION;
-}
-
 // The target of a row in its units.
 static double target_of(const struct prediction_job *job, uint32_t row)
 {
@@ -180,20 +229,14 @@ static double target_of(const struct prediction_job *job, uint32_t row)
     return (double)(data->targets[row] * data->target_deviation + data->target_mean);
 }
 
-// Whether metrics say anything: of numbers they need targets.
-static bool has_figures(const struct prediction_job *job)
-{
-    return job->numbers != NULL && (finds_anomalies(job) || job->labelled);
-}
-
 static double accuracy_of(const struct prediction_job *job)
 {
-    return (double)job->right / (double)job->rows.count;
+    return (double)job->right / (double)job->labelled;
 }
 
 static void add_figures(cJSON *root, const struct prediction_job *job)
 {
-    if (job->labelled && job->numbers == NULL) {
+    if (job->labelled > 0 && job->numbers == NULL) {
         cJSON_AddNumberToObject(root, "accuracy", accuracy_of(job));
     } else {
         cJSON_AddNullToObject(root, "accuracy");
@@ -224,7 +267,7 @@ static void add_number(cJSON *row, const struct prediction_job *job, uint32_t i)
         return;
     }
     cJSON_AddNumberToObject(row, "value", (double)job->numbers[i]);
-    if (job->labelled) {
+    if (has_label(job, i)) {
         cJSON_AddNumberToObject(row, "target", target_of(job, i));
     }
 }
@@ -236,12 +279,13 @@ static int print_json(const struct tern_cli *cli, const struct prediction_job *j
     cJSON_AddStringToObject(root, "model", tern_held_name(job->session));
     cJSON_AddNumberToObject(root, "version", tern_client_version(&job->session->client));
     cJSON_AddNumberToObject(root, "num_examples", job->rows.count);
+    cJSON_AddNumberToObject(root, "num_labelled", job->labelled);
     add_figures(root, job);
     cJSON *rows = cJSON_AddArrayToObject(root, "rows");
     for (uint32_t i = 0; i < job->rows.count; i++) {
         cJSON *row = cJSON_CreateObject();
         (job->numbers != NULL ? add_number : add_class)(row, job, i);
-        if (job->labelled && job->rows.dataset->targets == NULL) {
+        if (has_label(job, i) && job->rows.dataset->targets == NULL) {
             cJSON_AddStringToObject(row, "label",
                                     class_name(job, job->rows.dataset->labels[i], text));
         }
@@ -257,6 +301,15 @@ static void print_held(const struct prediction_job *job)
            tern_client_version(&job->session->client));
 }
 
+// Where some rows have a label or target, and some have none.
+static void print_unlabelled(const struct prediction_job *job)
+{
+    if (job->labelled > 0 && job->labelled < job->rows.count) {
+        printf("; %" PRIu32 " of the %" PRIu32 " rows have no label",
+               job->rows.count - job->labelled, job->rows.count);
+    }
+}
+
 static void add_number_cells(struct tern_text_table *table, const struct prediction_job *job,
                              uint32_t i)
 {
@@ -266,10 +319,12 @@ static void add_number_cells(struct tern_text_table *table, const struct predict
     if (finds_anomalies(job)) {
         tern_text_cell(table, "%s", job->numbers[i] > job->threshold ? "anomaly" : "-");
     }
-    if (!job->labelled) {
+    if (job->labelled == 0) {
         return;
     }
-    if (finds_anomalies(job)) {
+    if (!has_label(job, i)) {
+        tern_text_cell(table, "-");
+    } else if (finds_anomalies(job)) {
         tern_text_cell(table, "%s", class_name(job, job->rows.dataset->labels[i], text));
     } else {
         tern_text_cell(table, "%.6g", target_of(job, i));
@@ -285,8 +340,8 @@ static int print_numbers(struct tern_cli *cli, const struct prediction_job *job)
                                                      {"IS", TERN_TEXT_WORD},
                                                      {"LABEL", TERN_TEXT_LONG}};
     const bool anomalies = finds_anomalies(job);
-    struct tern_text_table table =
-        TERN_TEXT_TABLE_OF(anomalies ? errors : values, (anomalies ? 3u : 2u) + job->labelled);
+    struct tern_text_table table = TERN_TEXT_TABLE_OF(anomalies ? errors : values,
+                                                      (anomalies ? 3u : 2u) + (job->labelled > 0));
     for (uint32_t i = 0; i < job->rows.count; i++) {
         add_number_cells(&table, job, i);
     }
@@ -296,6 +351,7 @@ static int print_numbers(struct tern_cli *cli, const struct prediction_job *job)
         printf("%s %s %.6g", i == 0 ? ":" : ",", job->figures.metrics[i].name,
                (double)job->figures.metrics[i].value);
     }
+    print_unlabelled(job);
     printf("\n");
     return TERN_EXIT_OK;
 }
@@ -306,22 +362,25 @@ static int print_rows(struct tern_cli *cli, const struct prediction_job *job)
                                                       {"CLASS", TERN_TEXT_LONG},
                                                       {"SCORE", TERN_TEXT_NUMBER},
                                                       {"LABEL", TERN_TEXT_LONG}};
-    struct tern_text_table table = TERN_TEXT_TABLE_OF(columns, job->labelled ? 4 : 3);
+    struct tern_text_table table = TERN_TEXT_TABLE_OF(columns, job->labelled > 0 ? 4 : 3);
     char text[16];
     for (uint32_t i = 0; i < job->rows.count; i++) {
         tern_text_cell(&table, "%" PRIu32, i + 1);
         tern_text_cell(&table, "%s", class_name(job, job->found[i].label, text));
         tern_text_cell(&table, "%.4f", (double)job->found[i].score);
-        if (job->labelled) {
-            tern_text_cell(&table, "%s", class_name(job, job->rows.dataset->labels[i], text));
+        if (job->labelled > 0) {
+            tern_text_cell(&table, "%s",
+                           has_label(job, i) ? class_name(job, job->rows.dataset->labels[i], text)
+                                             : "-");
         }
     }
     TERN_CLI_TRY(tern_cli_check(cli, tern_text_table_print(&table, stdout), "no memory"));
     print_held(job);
-    if (job->labelled) {
+    if (job->labelled > 0) {
         printf(": accuracy %.4f, %" PRIu32 " of %" PRIu32 " right", accuracy_of(job), job->right,
-               job->rows.count);
+               job->labelled);
     }
+    print_unlabelled(job);
     printf("\n");
     return TERN_EXIT_OK;
 }

@@ -24,6 +24,7 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct csv_opt
 {
     TERN_TRY(tern_csv_choose(spec, &options->table.choice));
     options->table.choice.features_only = spec->part->whole;
+    options->table.choice.trained = spec->part->trained;
     options->test_file = tern_spec_option(spec, "test_file");
     TERN_TRY(tern_split_read(spec, options->test_file, &options->split));
     if (options->split.only != NULL && options->table.choice.group == NULL) {
@@ -88,7 +89,7 @@ static enum tern_result keep_only(const struct tern_data_spec *spec,
                                   const struct csv_options *options, struct tables *tables)
 {
     uint32_t group;
-    if (options->split.only == NULL) {
+    if (options->split.only == NULL || spec->part->whole) {
         return TERN_OK;
     }
     if (tern_name_set_find(tables->groups, options->split.only, false, &group) != TERN_OK) {
@@ -140,6 +141,8 @@ static enum tern_result make_parts(const struct tern_data_spec *spec,
     }
     TERN_TRY(fill_missing(spec, &options->split, tables));
     data->unlabelled = tables->train.unlabelled;
+    data->labelled = tables->train.labelled;
+    tables->train.labelled = NULL;
     data->notes = tables->train.notes;
     tables->train.notes = NULL;
     data->scaled = tern_split_scales(&options->split);

@@ -149,6 +149,8 @@ void tern_data_close(struct tern_data *data)
     tern_dataset_release(&data->test);
     tern_name_set_free(&data->groups);
     tern_name_set_free(&data->classes);
+    free(data->labelled);
+    data->labelled = NULL;
     free(data->notes);
     data->notes = NULL;
 }

@@ -25,6 +25,7 @@
 #define TERN_SOURCE_H
 
 #include "data/partition.h"
+#include "hosted/csv_names.h"
 #include "hosted/data_spec.h"
 #include "hosted/input.h"
 #include "hosted/name_set.h"
@@ -46,7 +47,9 @@ struct tern_data {
     struct tern_dataset train;
     struct tern_dataset test; // bytes, values and labels are malloc'ed and its own, as are train's
     bool unlabelled;          // labels were missing (part->whole), and are 0
-    bool scaled;              // by the option scale, when they were read
+    uint8_t *
+        labelled; // of the rows of train, with part->whole: whether each has its label or target; NULL: all are alike
+    bool scaled; // by the option scale, when they were read
     char *
         notes; // what a user should hear of the table: a sentence in each line, malloc'ed; NULL: nothing
     uint32_t
@@ -85,6 +88,8 @@ struct tern_data_part {
     // New data, to be looked at as it comes: rows keep their order, none of them is held out, and labels
     // may be missing. Sources with a test part of their own have it as ever.
     bool whole;
+    struct tern_csv_names
+        *trained; // with whole: columns of a table are found by these names; NULL: by their places
 };
 
 // As tern_dataset_open(), but keeps the shard's training examples only, in the partition's order,

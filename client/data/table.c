@@ -28,9 +28,16 @@ void tern_table_free(struct tern_table *table)
     tern_rows_free(&table->rows);
     tern_name_set_free(&table->classes);
     free(table->names);
+    free(table->labelled);
     free(table->target);
     free(table->notes);
     memset(table, 0, sizeof *table);
+}
+
+static void add_name(struct tern_table *table, const char *name)
+{
+    memcpy(table->names + table->names_len, name, strlen(name) + 1);
+    table->names_len += strlen(name) + 1;
 }
 
 static enum tern_result keep_names(struct reading *reading)
@@ -43,11 +50,12 @@ static enum tern_result keep_names(struct reading *reading)
                                  "no memory for its columns' names");
     }
     for (uint32_t c = 0; c < reading->columns->count; c++) {
-        const char *name = profile->column[c].name;
-        if (profile->column[c].feature) {
-            memcpy(table->names + table->names_len, name, strlen(name) + 1);
-            table->names_len += strlen(name) + 1;
+        if (profile->column[c].feature && reading->columns->place == NULL) {
+            add_name(table, profile->column[c].name);
         }
+    }
+    for (uint32_t f = 0; reading->columns->place != NULL && f < reading->columns->features; f++) {
+        add_name(table, reading->choice->trained->features.names[f]);
     }
     if (reading->numbers && reading->columns->label != TERN_CSV_NO_COLUMN) {
         table->target = strdup(profile->column[reading->columns->label].name);
@@ -158,6 +166,17 @@ static bool resize(struct tern_rows *rows, size_t room, bool groups, bool target
     return true;
 }
 
+// Of new data, where some rows may be without a label or target.
+static bool resize_labelled(struct reading *reading, size_t room)
+{
+    if (!reading->choice->features_only) {
+        return true;
+    }
+    uint8_t *labelled = realloc(reading->table->labelled, room);
+    reading->table->labelled = labelled != NULL ? labelled : reading->table->labelled;
+    return labelled != NULL;
+}
+
 // Makes room for one more row.
 static enum tern_result grow(struct reading *reading)
 {
@@ -176,7 +195,8 @@ static enum tern_result grow(struct reading *reading)
         return tern_input_refuse(reading->csv.input, TERN_ERR_TOO_LARGE,
                                  "has more rows than the limits allow (%u)", rows->count);
     }
-    if (!resize(rows, (size_t)room, groups, reading->numbers)) {
+    if (!resize(rows, (size_t)room, groups, reading->numbers) ||
+        !resize_labelled(reading, (size_t)room)) {
         return tern_input_refuse(reading->csv.input, TERN_ERR_NO_MEMORY,
                                  "needs memory for %llu rows", (unsigned long long)room);
     }
@@ -244,8 +264,9 @@ static void read_values(struct reading *reading, float *values)
         if (reading->columns->skipped[c]) {
             continue;
         }
-        if (!tern_csv_number(tern_csv_field(&reading->csv, c), &values[feature])) {
-            values[feature] = NAN;
+        const uint32_t at = reading->columns->place != NULL ? reading->columns->place[c] : feature;
+        if (!tern_csv_number(tern_csv_field(&reading->csv, c), &values[at])) {
+            values[at] = NAN;
             reading->table->missing++;
         }
         feature++;
@@ -259,10 +280,10 @@ static bool lacks_label(const struct reading *reading)
            tern_csv_lacks_label(reading->choice, tern_csv_field(&reading->csv, label));
 }
 
-// Whether a row lacks a feature, the label or the target.
+// Whether a row lacks a feature, the label or the target, of which new data need have none.
 static bool is_incomplete(const struct reading *reading)
 {
-    bool lacks = lacks_label(reading);
+    bool lacks = !reading->choice->features_only && lacks_label(reading);
     for (uint32_t c = 0; !lacks && c < reading->columns->count; c++) {
         float value;
         lacks = !reading->columns->skipped[c] &&
@@ -276,6 +297,9 @@ static enum tern_result read_row(struct reading *reading, const struct tern_tabl
     struct tern_rows *rows = &reading->table->rows;
     const bool labelled = !lacks_label(reading);
     TERN_TRY(grow(reading));
+    if (reading->table->labelled != NULL) {
+        reading->table->labelled[rows->count] = labelled;
+    }
     read_values(reading, rows->values + (size_t)rows->count * rows->features);
     rows->labels[rows->count] = 0;
     if (reading->numbers) {

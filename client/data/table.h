@@ -19,6 +19,8 @@ struct tern_table {
     struct tern_rows rows; // of values
     char *names;           // the features', each with a NUL, malloc'ed; NULL: no header line
     size_t names_len;
+    uint8_t
+        *labelled; // [rows.count] whether a row has its label or target, malloc\'ed; NULL: all have
     bool unlabelled;  // the label's or target's column, or all its values, are missing: they are 0
     uint64_t missing; // values that are NAN in rows.values
     char *notes;  // what a user should hear of, a sentence in each line, malloc'ed; NULL: nothing

@@ -158,7 +158,8 @@ static enum tern_result read_plain(struct tern_csv *csv)
         }
         if (byte == '"' || byte == '\0') {
             const size_t first = csv->starts[csv->field_count - 1];
-            const bool parted = memchr(csv->text + first, ';', csv->text_len - first) != NULL;
+            const bool parted = csv->text_len > first &&
+                                memchr(csv->text + first, ';', csv->text_len - first) != NULL;
             return refuse_byte(csv, byte == '\0' ? ZERO_BYTE
                                     : parted     ? SEMICOLONS
                                                  : "a quote inside a field without quotes");

@@ -7,7 +7,9 @@
 void tern_csv_columns_free(struct tern_csv_columns *columns)
 {
     free(columns->skipped);
+    free(columns->place);
     columns->skipped = NULL;
+    columns->place = NULL;
 }
 
 // Reads a column number from 0, or from -1 backwards.
@@ -236,6 +238,27 @@ static enum tern_result check_separator(const struct tern_csv *csv)
                                    found, line);
 }
 
+// Of new data, whose header line has names. What is no feature of the model is left out.
+static enum tern_result learn_by_name(const struct tern_csv *csv, struct tern_csv_names *trained,
+                                      struct tern_csv_columns *columns)
+{
+    columns->header = true;
+    columns->label = TERN_CSV_NO_COLUMN;
+    columns->features = trained->features.count;
+    columns->place = malloc(columns->count * sizeof *columns->place);
+    if (columns->place == NULL) {
+        return tern_input_refuse(csv->input, TERN_ERR_NO_MEMORY, "no memory for its columns");
+    }
+    TERN_TRY(tern_csv_names_place(trained, csv, columns->place));
+    for (uint32_t c = 0; c < columns->count; c++) {
+        const bool is_label =
+            trained->label != NULL && strcmp(tern_csv_field(csv, c), trained->label) == 0;
+        columns->skipped[c] = columns->place[c] == TERN_CSV_NO_COLUMN;
+        columns->label = is_label && columns->skipped[c] ? c : columns->label;
+    }
+    return TERN_OK;
+}
+
 enum tern_result tern_csv_columns_learn(const struct tern_csv *csv,
                                         const struct tern_csv_choice *choice,
                                         struct tern_csv_columns *columns)
@@ -248,6 +271,10 @@ enum tern_result tern_csv_columns_learn(const struct tern_csv *csv,
     columns->skipped = calloc(columns->count, sizeof *columns->skipped);
     if (columns->skipped == NULL) {
         return tern_input_refuse(csv->input, TERN_ERR_NO_MEMORY, "no memory for its columns");
+    }
+    if (choice->trained != NULL && choice->header != TERN_CSV_HEADER_NO &&
+        tern_csv_names_head(choice->trained, csv)) {
+        return learn_by_name(csv, choice->trained, columns);
     }
     if (choice->label != NULL) {
         TERN_TRY(find_column(csv, choice, columns, choice->label, &columns->label));

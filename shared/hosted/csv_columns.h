@@ -4,6 +4,7 @@
 #define TERN_CSV_COLUMNS_H
 
 #include "hosted/csv.h"
+#include "hosted/csv_names.h"
 
 #define TERN_CSV_NO_COLUMN UINT32_MAX
 #define TERN_CSV_NAME_MAX 256 // bytes of a name in a list, with the NUL
@@ -33,10 +34,15 @@ struct tern_csv_choice {
     enum tern_csv_missing missing;
     const char *classes; // the labels that may occur, between '|'; NULL: class numbers
     bool scaled;         // a file has each column's mean and deviation
+    // Of the table that a model is trained on: a header line's columns are found by these, and `label`, `drop` and
+    // `group` count only where there is none. NULL: columns go by their places.
+    struct tern_csv_names *trained;
 };
 
 struct tern_csv_columns {
-    bool *skipped;     // [count] no feature; malloc'ed
+    bool *skipped; // [count] no feature; malloc'ed
+    uint32_t *
+        place; // [count] which feature each is, by choice->trained, malloc'ed; NULL: they stand in order
     uint32_t count;    // of every line
     uint32_t features; // columns that are not skipped
     uint32_t label;    // TERN_CSV_NO_COLUMN: none

@@ -38,7 +38,7 @@ PURE_SHARED = ["shared/codec/", "shared/tensor/", "shared/error_feedback/", "sha
                "shared/meter/", "shared/util/", "shared/build.h", "shared/result.h",
                "shared/version.h"]
 # Bytes of data files, and the CSV tables that init looks at, too.
-TABLES = ["shared/hosted/input.h", "shared/hosted/csv.h", "shared/hosted/csv_columns.h",
+TABLES = ["shared/hosted/input.h", "shared/hosted/csv.h", "shared/hosted/csv_columns.h", "shared/hosted/csv_names.h",
           "shared/hosted/csv_text.h", "shared/hosted/csv_choice.h", "shared/hosted/csv_profile.h",
           "shared/hosted/csv_judge.h", "shared/hosted/data_spec.h",
           "shared/hosted/name_set.h"]

@@ -115,6 +115,25 @@ def status_and_the_model_on_the_device_are_one(workspace):
     return aggregator, trainer
 
 
+def columns_go_by_their_names(workspace, trainer, labelled, found):
+    """The same answers of a file whose columns stand in another order, beside others, and where some labels are missing."""
+    turned = workspace.path / "turned.csv"
+    rows = [line.split(",")[::-1] for line in labelled.read_text().splitlines()]
+    label = rows[0].index("state")
+    for i, row in enumerate(rows):
+        row.insert(1, "note" if i == 0 else f"text {i}")
+    for row in rows[1:11]:
+        row[label + (label > 0)] = ""
+    turned.write_text("\n".join(",".join(row) for row in rows) + "\n")
+    said = trainer.json("predict", turned)
+    check([row["class"] for row in said["rows"]] == [row["class"] for row in found["rows"]], "another order, other answers")
+    check(["label" in row for row in said["rows"]] == [i >= 10 for i in range(len(rows) - 1)], "labels where there are")
+    right = sum(row["class"] == row["label"] for row in found["rows"][10:])
+    check(abs(said["accuracy"] - right / said["num_labelled"]) < 1e-9 and said["num_labelled"] == len(rows) - 11, f"{right}")
+    text = trainer.run("predict", turned)
+    check("10 of the 50 rows have no label" in text, text)
+
+
 def predict_reads_what_training_reads(workspace, trainer):
     labelled, bare = workspace.path / "new.csv", workspace.path / "bare.csv"
     write_table(labelled, "new", 50)
@@ -134,10 +153,11 @@ def predict_reads_what_training_reads(workspace, trainer):
     spec = f"csv:{bare},label=state,scale={workspace.path}/scaling.csv"
     check([row["class"] for row in trainer.json("predict", spec)["rows"]] ==
           [str(CLASSES.index(row["class"])) for row in blind["rows"]], "a spec of its own is read alike")
+    columns_go_by_their_names(workspace, trainer, labelled, found)
     wrong = workspace.path / "wrong.csv"
     wrong.write_text("rpm0,torque,state\n1,2,low\n")
     said = trainer.run("predict", wrong, code=1)
-    check("torque" in said or "24" in said, said)
+    check("has no column '" in said and "data.source" in said, said)
     said = trainer.run("predict", f"csv:{labelled},label=state,scale=standard", code=2)
     check("scale=FILE" in said, said)
 

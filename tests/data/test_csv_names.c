@@ -1,0 +1,138 @@
+// Tables that a model is asked about: columns are found by the names of the table that it was trained on.
+#include "data/files.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct tern_csv_names names;
+
+static int set_up(void **state)
+{
+    static const char *const features[] = {"a", "b", "c"};
+    uint32_t number;
+    tern_name_set_init(&names.features, 8);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(tern_name_set_find(&names.features, features[i], true, &number), TERN_OK);
+    }
+    names.label = strdup("y");
+    return folder_make(state);
+}
+
+static int tear_down(void **state)
+{
+    tern_csv_names_free(&names);
+    return folder_remove(state);
+}
+
+static enum tern_result open_new(const char *table, const char *options)
+{
+    char spec[SPEC_SIZE];
+    char text[256];
+    const struct tern_data_part part = {.test = true, .whole = true, .trained = &names};
+    write_file("new.csv", table, strlen(table));
+    snprintf(text, sizeof text, "csv:@/new.csv%s", options);
+    name_spec(text, spec);
+    tern_data_close(&data);
+    return tern_dataset_open_part(spec, NULL, &part, &data, why);
+}
+
+// Opens a table whose first row must be the features 1, 2, 3.
+static void assert_in_order(const char *table, const char *options)
+{
+    static const float order[] = {1, 2, 3};
+    if (open_new(table, options) != TERN_OK) {
+        fail_msg("%s", why);
+    }
+    assert_int_equal(data.train.feature_count, 3);
+    assert_memory_equal(data.train.values, order, sizeof order);
+}
+
+static void columns_stand_in_the_order_of_the_model(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {
+        "a,b,c,y\n1,2,3,1\n4,5,6,0\n",           "c,b,a,y\n3,2,1,1\n6,5,4,0\n",
+        "y,b,c,a\n1,2,3,1\n0,5,6,4\n",           "b,c,a\n2,3,1\n5,6,4\n",
+        "b,id,c,a,text\n2,7,3,1,x\n5,8,6,4,y\n", "\"b\", c ,a,y\n2,3,1,\n5,6,4,\n",
+    };
+    static const char *const options[] = {"",         ",label=y", ",label=-1",
+                                          ",label=3", ",drop=id", ",group=who,label=y"};
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        for (size_t k = 0; k < sizeof options / sizeof options[0]; k++) {
+            assert_in_order(tables[i], options[k]);
+        }
+    }
+}
+
+static void targets_are_found_by_name_as_labels_are(void **state)
+{
+    (void)state;
+    assert_in_order("y,c,b,a\n2.5,3,2,1\n,6,5,4\n", ",target=-1");
+    assert_true(data.train.targets[0] == 2.5F);
+    assert_true(data.labelled[0] == 1 && data.labelled[1] == 0);
+    assert_false(data.unlabelled);
+}
+
+static void columns_that_lack_or_are_doubled_are_named(void **state)
+{
+    (void)state;
+    assert_int_equal(open_new("a,c,y\n1,3,0\n", ""), TERN_ERR_NOT_FOUND);
+    assert_non_null(strstr(why, "has no column 'b', which the table of data.source has"));
+    assert_int_equal(open_new("x,z,w,y\n1,2,3,0\n", ""), TERN_ERR_NOT_FOUND);
+    assert_non_null(strstr(why, "has no column 'a'"));
+    assert_int_equal(open_new("a,b,c,b\n1,2,3,4\n", ""), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "has two columns 'b'"));
+}
+
+static void a_table_without_names_goes_by_its_places(void **state)
+{
+    (void)state;
+    assert_in_order("1,2,3,1\n4,5,6,0\n", "");
+    assert_in_order("1,2,3\n4,5,6\n", ",label=none,header=no");
+    assert_in_order("1,2,3,0\n4,5,6,1\n", ",label=-1,header=no");
+}
+
+// A table without a header line, or with two columns of one name, gives none to go by.
+static void a_model_without_names_goes_by_places(void **state)
+{
+    (void)state;
+    tern_name_set_free(&names.features);
+    tern_name_set_init(&names.features, 8);
+    assert_in_order("x,z,w,y\n1,2,3,1\n4,5,6,0\n", "");
+}
+
+static void some_rows_may_lack_their_label(void **state)
+{
+    (void)state;
+    static const char *const lacking[] = {"", "NA", "?", " ", "null"};
+    for (size_t i = 0; i < sizeof lacking / sizeof lacking[0]; i++) {
+        char table[96];
+        snprintf(table, sizeof table, "y,c,b,a\n1,3,2,1\n%s,6,5,4\n0,9,8,7\n", lacking[i]);
+        assert_in_order(table, ",missing=skip");
+        assert_int_equal(data.train.count, 3);
+        assert_true(data.labelled[0] && !data.labelled[1] && data.labelled[2]);
+        assert_false(data.unlabelled);
+        snprintf(table, sizeof table, "y,c,b,a\n%s,3,2,1\n%s,6,5,4\n", lacking[i], lacking[i]);
+        assert_in_order(table, "");
+        assert_true(data.unlabelled);
+    }
+}
+
+int main(void)
+{
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(columns_stand_in_the_order_of_the_model),
+        TEST(targets_are_found_by_name_as_labels_are),
+        TEST(columns_that_lack_or_are_doubled_are_named),
+        TEST(a_table_without_names_goes_by_its_places),
+        TEST(a_model_without_names_goes_by_places),
+        TEST(some_rows_may_lack_their_label),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
