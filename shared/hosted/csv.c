@@ -60,7 +60,8 @@ static enum tern_result read_mark(struct tern_csv *csv)
     return TERN_OK;
 }
 
-static enum tern_result add_byte(struct tern_csv *csv, int byte)
+// For one more byte.
+static enum tern_result make_room(struct tern_csv *csv)
 {
     if (csv->text_len == csv->text_room) {
         size_t room = csv->text_room == 0 ? 1024 : csv->text_room * 2;
@@ -76,6 +77,12 @@ static enum tern_result add_byte(struct tern_csv *csv, int byte)
         csv->text = text;
         csv->text_room = room;
     }
+    return TERN_OK;
+}
+
+static enum tern_result add_byte(struct tern_csv *csv, int byte)
+{
+    TERN_TRY(make_room(csv));
     csv->text[csv->text_len++] = (char)byte;
     return TERN_OK;
 }
@@ -96,6 +103,7 @@ static enum tern_result start_field(struct tern_csv *csv)
         csv->starts = starts;
         csv->starts_room = room;
     }
+    TERN_TRY(make_room(csv)); // a field has a place, also while it is empty
     csv->starts[csv->field_count++] = (uint32_t)csv->text_len;
     return TERN_OK;
 }
@@ -158,8 +166,7 @@ static enum tern_result read_plain(struct tern_csv *csv)
         }
         if (byte == '"' || byte == '\0') {
             const size_t first = csv->starts[csv->field_count - 1];
-            const bool parted = csv->text_len > first &&
-                                memchr(csv->text + first, ';', csv->text_len - first) != NULL;
+            const bool parted = memchr(csv->text + first, ';', csv->text_len - first) != NULL;
             return refuse_byte(csv, byte == '\0' ? ZERO_BYTE
                                     : parted     ? SEMICOLONS
                                                  : "a quote inside a field without quotes");
