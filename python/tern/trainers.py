@@ -21,6 +21,7 @@ import functools
 import json
 import math
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,12 @@ import numpy
 from tern.models import FRAMEWORKS, load_model, save_model, state_dict_of, to_array
 
 INTERFACE = 1  # of docs/TRAINERS.md
+# Of an evaluation's metrics beside loss and accuracy, what the client sends and the aggregator keeps (docs/PROTOCOL.md,
+# "Metric").
+METRICS_MAX = 4
+METRIC_NAME_MAX = 15  # bytes
+METRIC_NAME = re.compile("[a-z0-9_]+")
+METRIC_NAMES_TAKEN = ("client", "clients", "invited", "model", "reported")
 ANSWERS = 3  # the file descriptor that a persistent trainer answers on
 
 
@@ -54,7 +61,7 @@ class Evaluation(NamedTuple):
 
     num_examples: int  # evaluated, from 1
     loss: float  # mean over the examples
-    metrics: Mapping[str, float] = {}  # "accuracy" (0 to 1), and up to four others of at most 15 bytes of name
+    metrics: Mapping[str, float] = {}  # "accuracy" (0 to 1), and up to four others: see _sent()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +134,22 @@ class _Tensors(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         raise TrainerError(f"the model has no tensor '{name}'; it has {', '.join(self)}. In train-check name the model "
                            "that the trainer is for, as a .safetensors file")
+
+
+def _sent(metrics: Mapping[str, float]) -> Mapping[str, float]:
+    """The metrics of an evaluation, which all reach the aggregator. TrainerError: one would not"""
+    others = [name for name in metrics if name not in ("accuracy", "loss")]
+    for name in others:
+        size = len(name.encode())
+        if size > METRIC_NAME_MAX:
+            raise TrainerError(f"the metric '{name}' has a name of {size} bytes, and {METRIC_NAME_MAX} are sent at most: shorten the name")
+        if not METRIC_NAME.fullmatch(name) or name in METRIC_NAMES_TAKEN:
+            raise TrainerError(f"the metric '{name}' would not be kept: a name has only a to z, 0 to 9 and _, and is none of "
+                               f"{', '.join(METRIC_NAMES_TAKEN)}")
+    if len(others) > METRICS_MAX:
+        raise TrainerError(f"the evaluation has {len(others)} metrics beside loss and accuracy ({', '.join(others)}), and "
+                           f"{METRICS_MAX} are sent at most: leave some out")
+    return metrics
 
 
 def _trained(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, numpy.ndarray[Any, Any]]:
@@ -220,7 +243,7 @@ class Trainer:
             raise TrainerError("this trainer does not evaluate: decorate a function with @NAME.evaluation, NAME being "
                                "the trainer's")
         done = Evaluation(*self._evaluate(model, task))
-        metrics = _metrics(done.metrics)
+        metrics = dict(_sent(_metrics(done.metrics)))
         answer: dict[str, Any] = {"num_examples": _count(done.num_examples), "loss": _number("the loss", done.loss)}
         if "accuracy" in metrics:
             answer["accuracy"] = metrics.pop("accuracy")

@@ -99,6 +99,24 @@ class Answers(unittest.TestCase):
         self.assertEqual(done, {"num_examples": 8, "loss": 1.5, "accuracy": 0.5, "metrics": {"mae": 2.0}})
         self.assertEqual(self.do(unused, lambda model, task: (8, 1.5), kind="evaluate")["metrics"], {})
 
+    def test_metrics_that_would_not_arrive_are_refused(self):
+        """Those that the client does not send, or the aggregator does not keep: they would be missing in history()."""
+        def evaluated(metrics):
+            return self.do(unused, lambda model, task: (8, 1.5, metrics), kind="evaluate")
+
+        cases = (({"balanced_accuracy": 1}, "'balanced_accuracy' has a name of 17 bytes, and 15 are sent at most"),
+                 ({"\u00e4" * 8: 1}, "a name of 16 bytes"), ({"F1": 1}, "'F1' would not be kept"),
+                 ({"top 5": 1}, "'top 5' would not"), ({"": 1}, "'' would not"), ({"model": 1}, "'model' would not"),
+                 ({f"m{i}": i for i in range(5)}, r"5 metrics beside loss and accuracy \(m0, m1, m2, m3, m4\), and 4 are"))
+        for metrics, says in cases:
+            with self.subTest(says=says), self.assertRaisesRegex(tern.TrainerError, says):
+                evaluated(metrics)
+            self.assertFalse((self.folder / "result.json").exists())
+        most = {"a_name_of_15_by": 1.0} | {f"m{i}": 1.0 for i in range(3)}
+        self.assertEqual(evaluated(most | {"accuracy": 1, "loss": 2})["metrics"], most | {"loss": 2.0})
+        trained = self.do(lambda model, task: (model, 1, 0.0, {"balanced_accuracy": 1, "F1": 2}))
+        self.assertEqual(trained["metrics"], {"balanced_accuracy": 1.0, "F1": 2.0})  # for the client's log
+
     def test_answers_that_do_not_fit_are_refused_and_nothing_is_written(self):
         def of(model=None, count=5, loss=0.5, metrics=()):
             return lambda given, task: (given | (model or {}), count, loss, dict(metrics))
