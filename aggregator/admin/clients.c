@@ -3,6 +3,8 @@
 
 #include "admin/rows.h"
 
+#define HELD_OUT_VERSIONS 16 // that are looked through
+
 static void add_bytes(cJSON *object, const char *name, const struct tern_bytes *bytes)
 {
     cJSON *part = cJSON_AddObjectToObject(object, name);
@@ -32,6 +34,36 @@ static enum tern_result add_total(struct tern_db *db, uint64_t client, cJSON *ro
     return TERN_OK;
 }
 
+// Of the newest of the last versions of which the client reported figures on held-out data of its own.
+static enum tern_result add_held_out(struct tern_db *db, uint64_t client, cJSON *row)
+{
+    struct tern_db_version newest = {.version = 0};
+    struct tern_db_metric metric;
+    cJSON *found = NULL;
+    cJSON *metrics = NULL;
+    uint32_t version = 0;
+    TERN_TRY(tern_db_may_miss(tern_db_version_last(db, &newest)));
+    const uint32_t first =
+        newest.version > HELD_OUT_VERSIONS ? newest.version - HELD_OUT_VERSIONS : 0;
+    struct tern_db_rows *rows = tern_db_metrics_from(db, first);
+    while (tern_db_next(rows, &metric)) {
+        if (metric.client != client) {
+            continue;
+        }
+        if (found == NULL || metric.version != version) {
+            cJSON_Delete(found);
+            found = cJSON_CreateObject();
+            version = metric.version;
+            tern_json_u64(found, "version", version);
+            tern_json_u64(found, "num_examples", metric.num_examples);
+            metrics = cJSON_AddObjectToObject(found, "metrics");
+        }
+        tern_json_float(metrics, metric.name, (float)metric.value);
+    }
+    cJSON_AddItemToObject(row, "held_out", found != NULL ? found : cJSON_CreateNull());
+    return tern_db_end(rows);
+}
+
 enum tern_result tern_admin_client(struct tern_service *service, struct tern_db *db,
                                    uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
@@ -49,6 +81,9 @@ enum tern_result tern_admin_client(struct tern_service *service, struct tern_db 
     }
     if (result == TERN_OK) {
         result = add_total(db, client.id, row);
+    }
+    if (result == TERN_OK) {
+        result = add_held_out(db, client.id, row);
     }
     return tern_admin_reply_read(reply, row, result);
 }

@@ -225,6 +225,9 @@ def test_one_client(browser, aggregator):
     listed = browser.json("GET", "/api/v1/clients")[1]
     client = browser.json("GET", "/api/v1/clients/2")
     totals = client.pop("totals")
+    held_out = client.pop("held_out")
+    check(held_out == {"version": ROUNDS - 1, "num_examples": 100, "metrics": {"loss": 2, "f1_macro": 0.25}}, f"{held_out}")
+    check(browser.json("GET", "/api/v1/clients/4")["held_out"] is None, "an evaluator's figures are no client's own")
     check(client == listed and client["ledger"]["round"] == ROUNDS, f"{client}")
     rounds = browser.json("GET", "/api/v1/clients/2/rounds")
     check([(row["round"], row["state"]) for row in rounds] == [(i, "accepted") for i in range(1, ROUNDS + 1)] + [(ROUNDS + 1, "selected")], f"{rounds}")
@@ -306,7 +309,8 @@ def test_errors_are_json(browser, aggregator):
         (404, "not-found", "GET", "/api/v1/nothing", None, {}),
         (404, "not-found", "POST", "/api/v1/clients/99/revoke", {}, {}),
         (405, "http", "DELETE", "/api/v1/status", None, {}),
-        (409, "bad-state", "POST", "/api/v1/rounds/77/close", {}, {}),
+        (404, "not-found", "POST", "/api/v1/rounds/77/close", {}, {}),
+        (409, "bad-state", "POST", f"/api/v1/rounds/{ROUNDS}/close", {}, {}),
         (413, "too-large", "POST", "/api/v1/enroll-codes", {"label": "x" * 5000}, {}),
         (421, "http", "GET", "/api/v1/status", None, {"Host": "evil.example"}),
         (422, "bad-argument", "GET", "/api/v1/rounds?limit=0", None, {}),
@@ -344,7 +348,7 @@ def test_actions(browser, aggregator):
     check(browser.json("POST", "/api/v1/clients/1/revoke", {})["was_revoked"] is False, "revoked")
     check(aggregator.json("clients")[0]["revoked"] is True, "the client is not revoked")
     check(browser.status("POST", f"/api/v1/rounds/{ROUNDS}/close", {}) == 409, "a round that is not open")
-    check(browser.status("POST", "/api/v1/rounds/x/close", {}) == 409, "no round at all")
+    check(browser.status("POST", "/api/v1/rounds/x/close", {}) == 404, "no round at all")
     closed = browser.json("POST", f"/api/v1/rounds/{ROUNDS + 1}/close", {})
     check(closed == {"round": ROUNDS + 1, "reported": 0}, f"{closed}")
     aggregator.log_line("round-ended-by-hand")

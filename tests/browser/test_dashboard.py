@@ -109,7 +109,7 @@ def test_what_is_shown(board):
           browser.run("return document.getElementById('now').textContent"))
     check(browser.run(has_text("#missing", "gateway-00005")), "who is missing")
     check(browser.run(has_text("#figures", "5,000")), "the number of rounds")
-    check(browser.run(has_text("#evaluated", "120.00 %client 1240.00 %client 2")), "the worst classes")
+    check(browser.run(has_text("#evaluated", "Right of the worst class (3)25.00 %")), "the worst class")
     drawn = browser.run("return document.querySelectorAll('#charts svg.chart').length")
     check(drawn == 3, f"{drawn} charts")
     check(browser.run(has_text("#charts .legend", f"last: round {ROUNDS:,}")), "the legend has no values without a pointer, or those of the open round")
@@ -138,7 +138,7 @@ def test_curves_are_chosen(board):
     browser = board.browser
     board.go("overview")
     options = browser.run("return [...document.getElementById('figure').options].map(o => o.value)")
-    check(options == ["evaluated:accuracy", "evaluated:f1_macro", "held-out:loss", "held-out:worst_class"], f"{options}")
+    check(options == ["evaluated:accuracy", "evaluated:f1_macro", "evaluated:recall_worst", "held-out:loss"], f"{options}")
     board.choose("#figure", "evaluated:f1_macro")
     browser.wait(has_text("#figures", "F1 macro"), "the figure that was chosen")
     board.choose("#figure", "held-out:loss")

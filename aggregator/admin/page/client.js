@@ -2,6 +2,7 @@
 import { get } from "./api.js";
 import { revoke } from "./clients.js";
 import { Chart } from "./charts.js";
+import { isFigure, labelOf, textOf, worstClass } from "./figures.js";
 import { Table } from "./table.js";
 import { ago, byId, bytes, clock, count, definitions, duration, element, fill, real, setText } from "./text.js";
 
@@ -50,6 +51,14 @@ function aboutBuffer({ ledger }) {
   ];
 }
 
+function aboutFigures({ held_out: held }) {
+  if (held === null) return [["Figures", "none of the last versions"]];
+  const worst = worstClass(held.metrics);
+  return [["Version", count(held.version)], ["Examples", count(held.num_examples)],
+    ...Object.entries(held.metrics).filter(([name]) => isFigure(name))
+      .map(([name, value]) => [`${labelOf(name)}${name === "recall_worst" && worst !== null ? ` (${worst})` : ""}`, textOf(name)(value)])];
+}
+
 function make() {
   const number = (name, label, value, text) => ({ name, label, number: true, value, text: (i) => text(value(i)) });
   const took = (i) => (rounds[i].reported_ms && rounds[i].tasked_ms ? rounds[i].reported_ms - rounds[i].tasked_ms : null);
@@ -79,7 +88,7 @@ export async function show(status, history, id, refresh) {
   }
   rounds = found;
   setText("client-title", `Client ${id}${client.name ? `: ${client.name}` : ""}`);
-  fill(byId("client-about"), [definitions("Client", aboutClient(client, status.now_ms)), definitions("Contribution", aboutWork(client)), definitions("Error ledger", aboutBuffer(client))]);
+  fill(byId("client-about"), [definitions("Client", aboutClient(client, status.now_ms)), definitions("Contribution", aboutWork(client)), definitions("Error ledger", aboutBuffer(client)), definitions("Held-out data", aboutFigures(client))]);
   fill(byId("client-actions"), client.revoked ? [] : [element("button", { type: "button", class: "danger", onclick: () => revoke(client, refresh) }, "Revoke…")]);
   setText("client-note", after > 0 ? `Of the last ${count(ROUNDS)} rounds.` : "");
   chart = chart || new Chart(byId("client-chart"));

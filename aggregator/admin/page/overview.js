@@ -3,9 +3,9 @@ import { post } from "./api.js";
 import { Chart } from "./charts.js";
 import * as compare from "./compare.js";
 import { attempt, confirm, paragraph } from "./dialogs.js";
-import { evaluated, evaluatedNames, heldOut, heldOutNames, isLoss, labelOf, textOf, tickOf, worstClasses } from "./figures.js";
+import { evaluated, evaluatedNames, heldOut, heldOutNames, isLoss, labelOf, textOf, tickOf, worstClass } from "./figures.js";
 import { small } from "./table.js";
-import { ago, byId, bytes, clock, clockTick, codeIn, count, duration, element, fill, percent, plural, real, setText } from "./text.js";
+import { ago, byId, bytes, clock, clockTick, codeIn, count, duration, element, fill, plural, real, setText } from "./text.js";
 
 const LAYERS = [["payload", "Payload", "up"], ["http", "HTTP", "third"], ["tls", "TLS", "down"], ["wire", "TCP/IP", "plain"]];
 const EVALUATED = "evaluated:"; // before the name of a figure that is chosen
@@ -113,7 +113,7 @@ function showFigures(status, rounds) {
 }
 
 // Each figure that evaluators report: the last one, the best, and where that was.
-function showEvaluated(rounds, held) {
+function showEvaluated(status, rounds) {
   const rows = [...evaluatedNames(rounds), null].map((name) => {
     const column = name === null ? rounds.evaluated_loss : evaluated(rounds, name);
     const last = lastKnown(column);
@@ -121,13 +121,11 @@ function showEvaluated(rounds, held) {
     const better = name === null || isLoss(name) ? (a, b) => a < b : (a, b) => a > b;
     const best = column.reduce((at, value, i) => (value !== null && (at < 0 || better(value, column[at])) ? i : at), -1);
     const text = name === null ? real : textOf(name);
-    return [name === null ? "Loss" : labelOf(name), text(column[last]), text(column[best]), count(rounds.round[best])];
+    const worst = name === "recall_worst" && status.evaluators === 1 ? worstClass(rounds.metrics[last]) : null;
+    return [name === null ? "Loss" : `${labelOf(name)}${worst === null ? "" : ` (${worst})`}`, text(column[last]), text(column[best]), count(rounds.round[best])];
   }).filter((row) => row !== null);
-  const worst = worstClasses(rounds, held);
-  fill(byId("evaluated"), [rows.length === 0 ? element("p", { class: "quiet" }, "No evaluator has reported.")
-    : small("Figures of evaluators", [["Figure"], ["Last", true], ["Best", true], ["In round", true]], rows),
-  ...(worst === null ? [] : [element("h3", { class: "part" }, `Worst classes, round ${count(worst.round)}`),
-    small("Classes that somebody reports as the worst", [["Class"], ["Right", true], ["Found by"]], worst.classes.map((one) => [one.name, percent(one.recall), one.by]))])]);
+  fill(byId("evaluated"), rows.length === 0 ? [element("p", { class: "quiet" }, "No evaluator has reported.")]
+    : [small("Figures of evaluators", [["Figure"], ["Last", true], ["Best", true], ["In round", true]], rows)]);
 }
 
 // --- Curves
@@ -269,7 +267,7 @@ export function show(status, waiting, rounds, held) {
   const closed = compare.closedOf(rounds);
   showCharts(status, closed, held);
   compare.show(status, closed);
-  showEvaluated(closed, held);
+  showEvaluated(status, closed);
   showFigures(status, rounds);
   showLayers(rounds);
 }
