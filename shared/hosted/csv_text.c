@@ -67,7 +67,8 @@ static size_t amount_len(const char *text)
         !((text[len] == '.' || text[len] == ',') && is_digit(text[len + 1]))) {
         return 0;
     }
-    while (is_digit(text[len]) || (strchr("., '", text[len]) != NULL && is_digit(text[len + 1]))) {
+    while (is_digit(text[len]) ||
+           (text[len] != '\0' && strchr("., '", text[len]) != NULL && is_digit(text[len + 1]))) {
         len++;
     }
     return len;
