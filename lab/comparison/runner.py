@@ -248,7 +248,8 @@ def lacking(plan, wanted):
     absent = sorted({planned.run.cell for planned in wanted
                      if planned.run.cell is not None and plan.lacks_folder(planned.run)})
     for cell in absent:
-        say("== left out, as its data is in no folder that was named (--data-dir DIR): " + cell)
+        say("== left out, as its data is in no folder that was named (--data-dir DIR; docs/EXPERIMENTS.md says where "
+            "Fashion-MNIST is): " + cell)
     return [planned for planned in wanted if planned.run.cell not in absent]
 
 
