@@ -12,6 +12,7 @@ struct tern_doctor {
     uint64_t now_ms;
     struct tern_status status;   // of the store; zeros where it cannot be read
     struct tern_waiting waiting; // likewise
+    bool has_settings;           // that go together
     struct tern_findings findings;
 };
 

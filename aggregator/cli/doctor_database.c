@@ -1,13 +1,17 @@
+#include "cli/disk_need.h"
 #include "cli/doctor_checks.h"
 #include "cli/other_columns.h"
+#include "cli/serving.h"
 #include "cli/shared_settings.h"
 #include "cli/standby.h"
 #include "cli/waiting.h"
 
+#include "tensor/manifest.h"
 #include <inttypes.h>
 #include <string.h>
 
 #define DATABASE "database"
+#define DISK "disk"
 #define CLOCK "clock"
 #define ROUNDS "rounds"
 
@@ -58,6 +62,37 @@ static void check_size(struct tern_doctor *doctor, const struct tern_db_counts *
                           "%s; updates are kept up to %s", size,
                           tern_text_bytes((double)doctor->settings->limits_history_bytes, part));
     }
+}
+
+static void keep_quiet(const char *sentence)
+{
+    (void)sentence; // `serve --check` prints advice on settings
+}
+
+// Whether the disk has what the federation will need.
+static enum tern_result check_need(struct tern_doctor *doctor, struct tern_db *db)
+{
+    static struct tern_cli_serving serving;
+    static struct tern_model model;
+    struct tern_db_federation federation;
+    struct tern_disk_need need;
+    char text[TERN_DISK_NEED_MAX];
+    struct tern_cli cli = *doctor->cli;
+    TERN_TRY(tern_db_federation(db, &federation));
+    if (!doctor->has_settings ||
+        tern_model_build(&model, federation.model_spec, federation.manifest,
+                         federation.manifest_len, federation.model_hash) != TERN_OK ||
+        tern_cli_read_serving(&cli, &serving) != TERN_EXIT_OK ||
+        tern_cli_fit_serving(&cli, &model, federation.model_spec, keep_quiet, &serving) !=
+            TERN_EXIT_OK) {
+        return TERN_OK; // it is named elsewhere
+    }
+    TERN_TRY(tern_disk_need_of(doctor->settings, &serving.service.federation, &model, db, &need));
+    if (tern_disk_need_is_short(&need, text)) {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, DISK, TERN_DISK_NEED_ADVICE, "%s",
+                          text);
+    }
+    return TERN_OK;
 }
 
 #define NAMED 5 // of those that a round waits for
@@ -167,6 +202,7 @@ static enum tern_result look(struct tern_doctor *doctor, struct tern_db *db)
     TERN_TRY(say_copied(doctor, db));
     TERN_TRY(tern_cli_waiting_load(doctor->cli, db, status, doctor->now_ms, waiting));
     check_size(doctor, &status->counts, free_bytes);
+    TERN_TRY(check_need(doctor, db));
     check_clock(doctor, status);
     say_waiting(doctor, waiting);
     TERN_TRY(say_other_columns(doctor, db));

@@ -52,8 +52,9 @@ static bool is_right_user(struct tern_doctor *doctor, const char *path, const st
 
 // --- Room
 
+// Of the file system, and of a large one.
+#define FREE_SHARE 16
 #define FREE_PROBLEM (UINT64_C(64) << 20)
-#define FREE_WARNING (UINT64_C(1) << 30)
 #define FILES_WARNING 1000
 
 static void check_disk(struct tern_doctor *doctor)
@@ -64,18 +65,14 @@ static void check_disk(struct tern_doctor *doctor)
         return; // the folder was just found
     }
     const uint64_t bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+    const uint64_t share = (uint64_t)disk.f_blocks * disk.f_frsize / FREE_SHARE;
     tern_text_bytes((double)bytes, text);
-    if (bytes < FREE_PROBLEM) {
+    if (bytes < (share < FREE_PROBLEM ? share : FREE_PROBLEM)) {
         tern_findings_say(
             &doctor->findings, TERN_HEALTH_PROBLEM, DISK,
-            "make room; `tern-aggregator prune --keep 10` and `compact` give some back",
+            "make room; `tern-aggregator prune --keep 10`, then `compact`, give some back, also on "
+            "a full disk",
             "%s are free where the state is: nothing can be stored once it is full", text);
-    } else if (bytes < FREE_WARNING) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, DISK,
-                          "make room, or lower limits.history_bytes and limits.body_disk",
-                          "%s are free where the state is, and the updates of a round take their "
-                          "bytes twice",
-                          text);
     } else if (disk.f_files != 0 && disk.f_favail < FILES_WARNING) {
         tern_findings_say(
             &doctor->findings, TERN_HEALTH_WARNING, DISK, "remove files from that file system",
@@ -86,8 +83,19 @@ static void check_disk(struct tern_doctor *doctor)
     }
 }
 
-// The service lets it grow to 64 MiB and what a transaction takes.
+// The service lets it grow to 64 MiB, or an eighth of what is free, twice at most, and by what a transaction takes.
 #define LOG_WARNING (UINT64_C(512) << 20)
+
+// Half of what is free without it.
+static uint64_t log_warning(const struct tern_doctor *doctor, uint64_t bytes)
+{
+    struct statvfs disk;
+    if (statvfs(doctor->settings->federation_state, &disk) != 0) {
+        return LOG_WARNING;
+    }
+    const uint64_t half = ((uint64_t)disk.f_bavail * disk.f_frsize + bytes) / 2;
+    return half < LOG_WARNING ? half : LOG_WARNING;
+}
 
 static void check_log(struct tern_doctor *doctor)
 {
@@ -95,7 +103,8 @@ static void check_log(struct tern_doctor *doctor)
     char text[TERN_TEXT];
     struct stat status;
     tern_state_path(doctor->cli, TERN_STATE_DATABASE "-wal", path);
-    if (stat(path, &status) != 0 || (uint64_t)status.st_size < LOG_WARNING) {
+    if (stat(path, &status) != 0 || status.st_size == 0 ||
+        (uint64_t)status.st_size < log_warning(doctor, (uint64_t)status.st_size)) {
         return;
     }
     tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, DISK,

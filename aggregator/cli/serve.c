@@ -3,6 +3,7 @@
 #include "cli/verbs.h"
 
 #include "admin/admin.h"
+#include "cli/disk_need.h"
 #include "cli/file_limit.h"
 #include "cli/gateway.h"
 #include "cli/leader_watch.h"
@@ -116,6 +117,18 @@ static void log_codecs(const struct tern_federation_config *config)
              config->downloads.residual);
 }
 
+static void log_need(const struct serving *serving, const struct tern_model *model)
+{
+    struct tern_disk_need need;
+    char text[TERN_DISK_NEED_MAX];
+    if (tern_disk_need_of(serving->settings, &serving->made.service.federation, model, serving->db,
+                          &need) == TERN_OK &&
+        tern_disk_need_is_short(&need, text)) {
+        tern_log(TERN_LOG_WARN, "disk-small", "what=%s advice=%s", TERN_LOG_TEXT(text),
+                 TERN_LOG_TEXT(TERN_DISK_NEED_ADVICE));
+    }
+}
+
 static int read_model(struct serving *serving)
 {
     const struct tern_db_federation *federation = &serving->federation;
@@ -135,6 +148,7 @@ static int read_model(struct serving *serving)
         tern_relay_adapt(serving->relay, &serving->made.service);
     }
     log_codecs(&serving->made.service.federation);
+    log_need(serving, &model);
     const struct tern_spending spending =
         tern_spending_of(serving->settings, &serving->made.service.federation, &model);
     tern_spending_log(&spending);

@@ -2,6 +2,7 @@
 #include "cli/state.h"
 #include "cli/verbs.h"
 #include "store/retention.h"
+#include "store/room.h"
 
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -33,7 +34,7 @@ int tern_cli_backup(struct tern_cli *cli)
 
 // --- Retention
 
-// Work of one transaction, between which the service has its turn.
+// Work of one transaction, at most, between which the service has its turn.
 #define STEP_BYTES (UINT64_C(16) << 20)
 
 // SQLite's lock has no queue: who waits for it looks again after 100 ms at the latest.
@@ -45,8 +46,10 @@ static enum tern_result in_steps(const struct tern_cli *cli, struct tern_db *db,
 {
     bool more = true;
     while (more) {
+        uint64_t bytes = 0;
+        TERN_TRY(tern_db_step_bytes(db, STEP_BYTES, &bytes));
         TERN_TRY(tern_db_begin(db));
-        TERN_TRY(tern_db_conclude(db, some(db, STEP_BYTES, &more)));
+        TERN_TRY(tern_db_conclude(db, some(db, bytes, &more)));
         if (more && tern_state_is_served(cli)) {
             nanosleep(&(struct timespec){.tv_nsec = TURN_MS * 1000000L}, NULL);
         }
@@ -69,6 +72,7 @@ static enum tern_result mark(struct tern_db *db, uint32_t last)
 static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, uint64_t keep,
                               uint64_t *dropped)
 {
+    (void)tern_db_make_room(db); // to drop rows is to write, too
     struct tern_db_counts before;
     struct tern_db_counts after;
     struct tern_db_round newest = {.round = 0};
@@ -113,6 +117,7 @@ int tern_cli_prune(struct tern_cli *cli)
 static enum tern_result compact(const struct tern_cli *cli, struct tern_db *db, uint64_t *before,
                                 uint64_t *after)
 {
+    (void)tern_db_make_room(db); // pages move before the file gets shorter
     struct tern_db_counts counts;
     TERN_TRY(tern_db_counts(db, 0, &counts));
     *before = counts.file_bytes;

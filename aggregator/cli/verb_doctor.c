@@ -19,6 +19,7 @@ static void check_settings(struct tern_doctor *doctor, struct tern_cli *cli)
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, "settings", advice,
                           "they do not go together, as was just said");
     } else {
+        doctor->has_settings = true;
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, "settings", NULL, "%s",
                           cli->config != NULL ? cli->config : "the defaults");
     }

@@ -6,6 +6,8 @@
 #include "federation/internal.h"
 #include "merge/strategy_rule.h"
 #include "store/retention.h"
+#include "store/room.h"
+#include <inttypes.h>
 
 // Versions from one checkpoint to the next, at most: a start merges so many rounds again.
 #define CHECKPOINT_VERSIONS 16
@@ -21,6 +23,11 @@
 
 // Dropping 16 MiB takes some 20 ms.
 #define DROP_BYTES (UINT64_C(16) << 20)
+
+// A disk is low once less than this part of it is left, or less than so much of a large one: then half of the updates
+// that are kept for replays go.
+#define LOW_SHARE 8
+#define LOW_MOST (UINT64_C(64) << 20)
 
 // The rows of so many of the newest rounds stay, whatever else goes: of an update that comes late they tell
 // what its task was, and so how fast its client is.
@@ -50,7 +57,9 @@ static enum tern_result is_due(struct tern_federation *federation, bool *due)
 static enum tern_result write_piece(struct tern_federation *federation)
 {
     struct tern_merge *merge = &federation->merge;
-    TERN_TRY(tern_merge_checkpoint(merge, federation->db, PIECE_BYTES));
+    uint64_t bytes = 0;
+    TERN_TRY(tern_db_step_bytes(federation->db, PIECE_BYTES, &bytes));
+    TERN_TRY(tern_merge_checkpoint(merge, federation->db, bytes));
     federation->checkpoint_due = merge->checkpoint != merge->version;
     return TERN_OK;
 }
@@ -82,13 +91,47 @@ static enum tern_result received_bytes(struct tern_federation *federation, uint6
     return TERN_OK;
 }
 
+static enum tern_result is_disk_low(struct tern_federation *federation, bool *low)
+{
+    struct tern_db_room room;
+    uint64_t empty = 0; // of the file
+    TERN_TRY(tern_db_room(federation->db, &room));
+    TERN_TRY(tern_db_free_bytes(federation->db, &empty));
+    const uint64_t share = room.disk / LOW_SHARE;
+    *low = room.free != UINT64_MAX && room.free + empty < (share < LOW_MOST ? share : LOW_MOST);
+    return TERN_OK;
+}
+
+// Bytes of updates that may be kept, of those received until now; 0 = all.
+static enum tern_result most_kept(struct tern_federation *federation, uint64_t received,
+                                  uint64_t *most)
+{
+    struct tern_db_round pruned = {.received_bytes = 0};
+    uint32_t last = 0;
+    bool low = false;
+    *most = federation->config.limits.history;
+    TERN_TRY(*most > 0 ? is_disk_low(federation, &low) : TERN_OK);
+    if (!low) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_prune_goal(federation->db, 0, &last));
+    TERN_TRY(tern_db_may_miss(tern_db_round_get(federation->db, last, &pruned)));
+    const uint64_t half = (received - pruned.received_bytes) / 2;
+    if (half < *most && half > 0) {
+        *most = half;
+        tern_log(TERN_LOG_WARN, "disk-low", "history_bytes=%" PRIu64, half);
+    }
+    return TERN_OK;
+}
+
 enum tern_result tern_history_decide(struct tern_federation *federation)
 {
-    const uint64_t most = federation->config.limits.history;
+    uint64_t most = 0;
     uint64_t received = 0;
     uint32_t last = 0;
     federation->prune_due = true; // rows of what a verb has pruned, if nothing else
     TERN_TRY(received_bytes(federation, &received));
+    TERN_TRY(most_kept(federation, received, &most));
     if (most == 0 || received <= most) {
         return TERN_OK;
     }
@@ -117,7 +160,11 @@ enum tern_result tern_history_drop(struct tern_federation *federation)
         return TERN_OK;
     }
     TERN_TRY(tern_db_checkpoint_drop_some(federation->db, &more));
-    return more ? TERN_OK
-                : tern_db_prune_some(federation->db, DROP_BYTES, late_rounds(federation),
-                                     &federation->prune_due);
+    if (more) {
+        return TERN_OK;
+    }
+    uint64_t bytes = 0;
+    TERN_TRY(tern_db_step_bytes(federation->db, DROP_BYTES, &bytes));
+    return tern_db_prune_some(federation->db, bytes, late_rounds(federation),
+                              &federation->prune_due);
 }

@@ -131,6 +131,17 @@ enum tern_result tern_sql_free_bytes(struct tern_sql *sql, uint64_t *bytes)
     return sql->driver->free_bytes(sql, bytes);
 }
 
+enum tern_result tern_sql_room(struct tern_sql *sql, struct tern_db_room *room)
+{
+    *room = (struct tern_db_room){.disk = UINT64_MAX, .free = UINT64_MAX};
+    return sql->driver->room != NULL ? sql->driver->room(sql, room) : TERN_OK;
+}
+
+bool tern_sql_make_room(struct tern_sql *sql)
+{
+    return sql->driver->make_room != NULL && sql->driver->make_room(sql);
+}
+
 enum tern_result tern_sql_run(struct tern_sql *sql, const char *text)
 {
     return sql->driver->run(sql, text);
@@ -225,6 +236,9 @@ void tern_sql_rollback(struct tern_sql *sql)
 {
     if (sql->driver->is_open(sql)) {
         sql->driver->rollback(sql);
+    }
+    if (sql->driver->recover != NULL) { // SQLite may have rolled back by itself
+        sql->driver->recover(sql);
     }
     sql->in_transaction = false;
     sql->doomed = false;

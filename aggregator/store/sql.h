@@ -9,6 +9,7 @@
 #define TERN_STORE_SQL_H
 
 #include "result.h"
+#include "store/room.h"
 #include "util/sha256.h"
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -104,6 +105,10 @@ TERN_MUST_USE enum tern_result tern_sql_shrink(struct tern_sql *sql, uint64_t by
 TERN_MUST_USE enum tern_result tern_sql_bytes(struct tern_sql *sql, uint64_t *bytes);
 
 TERN_MUST_USE enum tern_result tern_sql_free_bytes(struct tern_sql *sql, uint64_t *bytes);
+
+// As tern_db_room() and tern_db_make_room() of room.h say.
+TERN_MUST_USE enum tern_result tern_sql_room(struct tern_sql *sql, struct tern_db_room *room);
+bool tern_sql_make_room(struct tern_sql *sql);
 
 // Runs statements without parameters and rows, which are not kept.
 TERN_MUST_USE enum tern_result tern_sql_run(struct tern_sql *sql, const char *text);

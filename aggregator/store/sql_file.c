@@ -259,6 +259,7 @@ static enum tern_result remove_logs(const char *path, char why[256])
     for (size_t i = 0; i < LOGS; i++) {
         TERN_TRY(remove_beside(path, logs[i], why));
     }
+    TERN_TRY(remove_beside(path, TERN_SQL_FILE_RESERVE, why));
     return remove_beside(path, "-shm", why);
 }
 

@@ -1,12 +1,13 @@
 // Files around a database in one file: which may be opened, and how a new one appears whole or not
-// at all. Only sql_sqlite.c and store.c include this.
+// at all. Only sql_sqlite.c, sql_sqlite_disk.c and store.c include this.
 #ifndef TERN_STORE_SQL_FILE_H
 #define TERN_STORE_SQL_FILE_H
 
 #include "result.h"
 #include <stdbool.h>
 
-#define TERN_SQL_FILE_ID 0x5465726e // "Tern": SQLite's application_id
+#define TERN_SQL_FILE_RESERVE "-reserve" // beside a database, of nothing but room
+#define TERN_SQL_FILE_ID 0x5465726e      // "Tern": SQLite's application_id
 
 // Looks at the first bytes of a file without SQLite, so that a foreign file is never touched.
 // TERN_ERR_NOT_FOUND, TERN_ERR_IO

@@ -8,18 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BUSY_TIMEOUT_MS 5000
-#define PAGE_BYTES 8192
-
-// Pages of the log after which SQLite moves them into the file: 64 MiB of 8 KiB pages. Each move
-// costs two more syncs, so under load it must not come with every few commits.
 #define SETTINGS                                                                                   \
     "PRAGMA journal_mode = WAL;"                                                                   \
     "PRAGMA synchronous = FULL;"                                                                   \
     "PRAGMA foreign_keys = ON;"                                                                    \
-    "PRAGMA secure_delete = FAST;"                                                                 \
-    "PRAGMA wal_autocheckpoint = 8192;"                                                            \
-    "PRAGMA journal_size_limit = 67108864;" SETTINGS_OF_READING
+    "PRAGMA secure_delete = FAST;" SETTINGS_OF_READING
 #define SETTINGS_OF_READING                                                                        \
     "PRAGMA trusted_schema = OFF;"                                                                 \
     "PRAGMA cell_size_check = ON;"
@@ -49,7 +42,7 @@ static struct tern_sql *connect(const char *name, int flags, char why[256])
         return NULL;
     }
     sqlite3_extended_result_codes(made->handle, 1);
-    sqlite3_busy_timeout(made->handle, BUSY_TIMEOUT_MS);
+    sqlite3_busy_timeout(made->handle, TERN_SQLITE_BUSY_TIMEOUT_MS);
     sqlite3_db_config(made->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     return sql;
 }
@@ -75,7 +68,11 @@ static struct tern_sql *connect_writing(const char *path, char why[256])
 // A copy made by tern_sql_backup() comes without a log; from here on it has one.
 static enum tern_result take(struct tern_sql *sql)
 {
-    TERN_TRY(tern_sqlite_run(sql, is_only_read(sql) ? SETTINGS_OF_READING : SETTINGS));
+    const bool writes = !is_only_read(sql);
+    TERN_TRY(tern_sqlite_run(sql, writes ? SETTINGS : SETTINGS_OF_READING));
+    if (writes) {
+        tern_sqlite_take_disk(sql);
+    }
     return tern_sqlite_number(sql, "PRAGMA data_version", NULL,
                               &((struct sqlite *)sql)->data_version);
 }
@@ -85,7 +82,7 @@ static enum tern_result fill_new(struct tern_sql *sql, tern_sql_filler fill, voi
     char identity[128];
     snprintf(identity, sizeof identity,
              "PRAGMA page_size = %d; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA application_id = %d",
-             PAGE_BYTES, TERN_SQL_FILE_ID);
+             TERN_SQLITE_PAGE_BYTES, TERN_SQL_FILE_ID);
     TERN_TRY(tern_sqlite_run(sql, identity));
     TERN_TRY(take(sql));
     TERN_TRY(tern_sql_begin(sql));
@@ -135,7 +132,11 @@ static enum tern_result create(const char *path, tern_sql_filler fill, void *ctx
 static enum tern_result open_again(const char *path, struct tern_sql **out, char why[256])
 {
     *out = connect_writing(path, why);
-    return *out == NULL ? TERN_ERR_IO : TERN_OK;
+    if (*out == NULL) {
+        return TERN_ERR_IO;
+    }
+    tern_sqlite_wake(*out);
+    return TERN_OK;
 }
 
 static enum tern_result open_checked(const char *path, struct tern_sql **out, char why[256])
@@ -189,8 +190,12 @@ static enum tern_result open_reading(const char *path, struct tern_sql **out, ch
 {
     TERN_TRY(tern_sql_file_check(path, why));
     *out = connect(path, SQLITE_OPEN_READWRITE, why);
-    if (*out == NULL || !is_only_read(*out)) {
-        return *out == NULL ? TERN_ERR_IO : TERN_OK;
+    if (*out == NULL) {
+        return TERN_ERR_IO;
+    }
+    if (!is_only_read(*out)) {
+        tern_sqlite_wake(*out);
+        return TERN_OK;
     }
     tern_sql_close(*out);
     *out = NULL;
@@ -205,7 +210,8 @@ static const char *path_of(const struct tern_sql *sql)
 // Services keep each other away by a lock in the state directory, which is where the file is.
 static enum tern_result hold(struct tern_sql *sql)
 {
-    (void)sql;
+    ((struct sqlite *)sql)->holds = true;
+    tern_sqlite_make_reserve(sql, true);
     return TERN_OK;
 }
 
@@ -239,19 +245,17 @@ static enum tern_result count_bytes(struct tern_sql *sql, uint64_t *bytes)
     return TERN_OK;
 }
 
-static enum tern_result count_free_bytes(struct tern_sql *sql, uint64_t *bytes)
-{
-    int64_t number = 0;
-    TERN_TRY(tern_sqlite_number(
-        sql, "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size", NULL,
-        &number));
-    *bytes = (uint64_t)number;
-    return TERN_OK;
-}
-
 static enum tern_result free_pages(struct tern_sql *sql, int64_t *pages)
 {
     return tern_sqlite_number(sql, "PRAGMA freelist_count", NULL, pages);
+}
+
+static enum tern_result count_free_bytes(struct tern_sql *sql, uint64_t *bytes)
+{
+    int64_t pages = 0;
+    TERN_TRY(free_pages(sql, &pages));
+    *bytes = (uint64_t)pages * TERN_SQLITE_PAGE_BYTES;
+    return TERN_OK;
 }
 
 // One transaction, unless there is one.
@@ -261,7 +265,7 @@ static enum tern_result shrink(struct tern_sql *sql, uint64_t bytes, bool *more)
     int64_t pages = 0;
     char pragma[64];
     snprintf(pragma, sizeof pragma, "PRAGMA incremental_vacuum(%llu)",
-             (unsigned long long)(bytes / PAGE_BYTES + 1));
+             (unsigned long long)(bytes / TERN_SQLITE_PAGE_BYTES + 1));
     TERN_TRY(free_pages(sql, &before));
     TERN_TRY(tern_sqlite_run(sql, pragma));
     TERN_TRY(free_pages(sql, &pages));
@@ -312,9 +316,19 @@ static enum tern_result run_kept(struct tern_sql *sql, const char *text)
     return tern_query_run(&query);
 }
 
+static void rollback(struct tern_sql *sql)
+{
+    sqlite3_exec(tern_sqlite_handle(sql), "ROLLBACK", NULL, NULL, NULL);
+}
+
 static enum tern_result begin(struct tern_sql *sql)
 {
-    return run_kept(sql, "BEGIN IMMEDIATE");
+    TERN_TRY(run_kept(sql, "BEGIN IMMEDIATE"));
+    const enum tern_result result = tern_sqlite_note_pages(sql);
+    if (result != TERN_OK) {
+        rollback(sql);
+    }
+    return result;
 }
 
 static enum tern_result begin_reading(struct tern_sql *sql)
@@ -324,12 +338,10 @@ static enum tern_result begin_reading(struct tern_sql *sql)
 
 static enum tern_result commit(struct tern_sql *sql)
 {
-    return run_kept(sql, "COMMIT");
-}
-
-static void rollback(struct tern_sql *sql)
-{
-    sqlite3_exec(tern_sqlite_handle(sql), "ROLLBACK", NULL, NULL, NULL);
+    TERN_TRY(tern_sqlite_check_room(sql));
+    TERN_TRY(run_kept(sql, "COMMIT"));
+    tern_sqlite_tend_log(sql);
+    return TERN_OK;
 }
 
 static bool is_open(const struct tern_sql *sql)
@@ -374,11 +386,14 @@ const struct tern_sql_driver tern_sqlite_driver = {
     .shrink = shrink,
     .bytes = count_bytes,
     .free_bytes = count_free_bytes,
+    .room = tern_sqlite_room,
+    .make_room = tern_sqlite_make_room,
     .run = tern_sqlite_run,
     .begin = begin,
     .begin_reading = begin_reading,
     .commit = commit,
     .rollback = rollback,
+    .recover = tern_sqlite_recover,
     .is_open = is_open,
     .may_commit = is_open,
     .changed_by_others = changed_by_others,

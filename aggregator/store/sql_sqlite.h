@@ -1,11 +1,15 @@
 // What the files of SQLite's driver share: sql_sqlite_calls.c, what a call of SQLite's came to; above it
-// sql_sqlite_query.c, statements, rows and values in pieces; sql_sqlite_damage.c, whether the file is sound; and
-// sql_sqlite.c, its life, transactions and the driver. Only they include this.
+// sql_sqlite_query.c, statements, rows and values in pieces; sql_sqlite_damage.c, whether the file is sound;
+// sql_sqlite_disk.c, what it takes of its disk; and sql_sqlite.c, its life, transactions and the driver. Only they include this.
 #ifndef TERN_STORE_SQL_SQLITE_H
 #define TERN_STORE_SQL_SQLITE_H
 
+#include "store/room.h"
 #include "store/sql_driver.h"
 #include <sqlite3.h>
+
+#define TERN_SQLITE_PAGE_BYTES 8192
+#define TERN_SQLITE_BUSY_TIMEOUT_MS 5000
 
 struct sqlite {
     struct tern_sql base;
@@ -13,6 +17,12 @@ struct sqlite {
     bool
         suspect; // SQLite has said that it is damaged, which it also does when the disk gives no answer
     int64_t data_version;
+    uint64_t
+        log_frames; // pages in the log since it was begun anew, as of this connection's last commit
+    uint64_t grown; // bytes that the file grows by when the log is written back; likewise
+    uint64_t pages; // of the database when the transaction began
+    bool holds;     // a service has it, which also makes the reserve
+    bool full;      // something failed because the disk is full
 };
 
 static inline sqlite3 *tern_sqlite_handle(const struct tern_sql *sql)
@@ -28,6 +38,30 @@ TERN_MUST_USE enum tern_result tern_sqlite_run(struct tern_sql *sql, const char 
 // The number that a statement which is run once returns, with at most one text as its parameter.
 TERN_MUST_USE enum tern_result tern_sqlite_number(struct tern_sql *sql, const char *text,
                                                   const char *parameter, int64_t *number);
+
+// --- What it takes of its disk
+
+// Whether the disk has not even room for a transaction of a few rows.
+bool tern_sqlite_lacks_room(const struct tern_sql *sql);
+enum tern_result tern_sqlite_room(struct tern_sql *sql, struct tern_db_room *room);
+// Once for a connection that writes.
+void tern_sqlite_take_disk(struct tern_sql *sql);
+// Makes the reserve file where there is plenty of room for it. at_once: also where there is little, as far as it goes.
+void tern_sqlite_make_reserve(const struct tern_sql *sql, bool at_once);
+// At the beginning of a transaction: how long the file is by then.
+TERN_MUST_USE enum tern_result tern_sqlite_note_pages(struct tern_sql *sql);
+// Before its commit: whether what it makes the file grow by can be written back to it on a full disk.
+// TERN_ERR_IO  it cannot
+TERN_MUST_USE enum tern_result tern_sqlite_check_room(struct tern_sql *sql);
+// After a commit: writes the log back once it has its share of the free bytes, or once the file is to grow by half of the
+// reserve; truncates it where it has far more.
+void tern_sqlite_tend_log(struct tern_sql *sql);
+// After a rollback: where the disk was full, writes the log back and truncates it, by means of the reserve if need be.
+void tern_sqlite_recover(struct tern_sql *sql);
+// As tern_db_make_room() says.
+bool tern_sqlite_make_room(struct tern_sql *sql);
+// After opening: gives up the reserve where SQLite has no room for its index of the log.
+void tern_sqlite_wake(struct tern_sql *sql);
 
 // --- Whether it is sound, as struct tern_sql_driver says
 

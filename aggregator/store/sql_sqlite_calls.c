@@ -19,6 +19,9 @@ static enum tern_result broken_constraint(struct tern_sql *sql, int code)
 enum tern_result tern_sqlite_failed(struct tern_sql *sql, int code)
 {
     const char *sentence = sqlite3_errmsg(tern_sqlite_handle(sql));
+    if (code == SQLITE_IOERR_SHMSIZE && tern_sqlite_lacks_room(sql)) {
+        code = SQLITE_FULL;
+    }
     switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
@@ -34,6 +37,7 @@ enum tern_result tern_sqlite_failed(struct tern_sql *sql, int code)
     case SQLITE_CONSTRAINT:
         return broken_constraint(sql, code);
     case SQLITE_FULL:
+        ((struct sqlite *)sql)->full = true;
         return tern_sql_fail(sql, TERN_ERR_IO, "the disk is full; nothing of this was stored");
     case SQLITE_NOMEM:
         return tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "memory could not be had");

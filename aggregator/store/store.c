@@ -1,5 +1,6 @@
 // Life of a database: making, opening, transactions; the federation, and files that came with its
 // model.
+#include "store/room.h"
 #include "store/schema.h"
 
 #include "store/sql_file.h"
@@ -433,4 +434,30 @@ enum tern_result tern_db_bytes(struct tern_db *db, uint64_t *bytes)
 enum tern_result tern_db_free_bytes(struct tern_db *db, uint64_t *bytes)
 {
     return tern_sql_free_bytes(db->sql, bytes);
+}
+
+// --- Room
+
+#define STEP_SHARE                                                                                 \
+    4 // of what is free: the log has the pages of a step, and the file those that are new
+#define STEP_LEAST (UINT64_C(64) << 10)
+
+enum tern_result tern_db_room(struct tern_db *db, struct tern_db_room *room)
+{
+    return tern_sql_room(db->sql, room);
+}
+
+enum tern_result tern_db_step_bytes(struct tern_db *db, uint64_t most, uint64_t *bytes)
+{
+    struct tern_db_room room;
+    TERN_TRY(tern_db_room(db, &room));
+    const uint64_t share = room.free / STEP_SHARE;
+    const uint64_t step = share < most ? share : most;
+    *bytes = step > STEP_LEAST ? step : STEP_LEAST;
+    return TERN_OK;
+}
+
+bool tern_db_make_room(struct tern_db *db)
+{
+    return tern_sql_make_room(db->sql);
 }

@@ -53,6 +53,8 @@ def a_service_that_is_well():
         finds(out, "rounds", WARNING, "waiting for 2 more clients that train: round.min_clients = 2", "enroll-code --uses 2")
         finds(out, "certificate", GOOD, "localhost, 127.0.0.1")
         finds(out, "certificate", WARNING, "expires in", "SIGHUP")  # within two days
+        log = (workspace.path / "aggregator.log").read_text()
+        check("event=disk-small" not in log, "serve warns of a large disk")
         text = aggregator.verb("doctor")
         check("What to do: " in text and "0 problems, " in text, text)
 
@@ -65,6 +67,9 @@ def a_state_that_is_not_served():
     finds(out, "certificate", PROBLEM, "cannot be read", "server.certificate")
     finds(doctor(state, prefix=("prlimit", "--nofile=100:100")), "limits", WARNING, "may have 100 files open", "LimitNOFILE")
     finds(doctor(state, "--set", "limits.history_bytes=0"), "database", WARNING, "it grows by", "limits.history_bytes")
+    check(findings(out, "disk", WARNING) == [], f"a warning of a large disk: {out}")
+    small = doctor(state, "--set", "limits.history_bytes=900T", "--set", "round.rounds=0")
+    finds(small, "disk", WARNING, "this federation needs about", "limits.history_bytes")
     finds(doctor(state, "--set", "log.format=xml"), "settings", PROBLEM, "log.format = xml; allowed: text, json")
     finds(doctor(state, "--set", "train.schedule=odd"), "settings", PROBLEM, "do not go together")
     (state.path / "admin.token").chmod(0o644)
@@ -72,6 +77,16 @@ def a_state_that_is_not_served():
     check((state.path / "tern.db").read_bytes() == database, "the database was changed")
     shutil.rmtree(state.path)
     finds(doctor(state), "state", PROBLEM, "there is no federation in", "tern-aggregator init")
+
+
+def a_disk_that_is_small_for_its_federation():
+    with harness.Workspace() as workspace:
+        aggregator = harness.Aggregator(workspace, {
+            "federation": {"model": "softmax:8-2"},
+            "limits": {"connections": 100, "unfinished": 1, "history_bytes": "900T"}}).start()
+        log = (workspace.path / "aggregator.log").read_text()
+        check("event=disk-small" in log and "this federation needs about" in log, f"serve gives no warning: {log}")
+        finds(aggregator.verb("doctor", "--json"), "disk", WARNING, "this federation needs about", "limits.history_bytes")
 
 
 def certificates():
@@ -149,6 +164,7 @@ def files_of_another_user():
 def test():
     a_service_that_is_well()
     a_state_that_is_not_served()
+    a_disk_that_is_small_for_its_federation()
     certificates()
     keys_of_tickets()
     clients_of_other_columns()

@@ -45,7 +45,8 @@ TABLES = ["shared/hosted/input.h", "shared/hosted/csv.h", "shared/hosted/csv_col
 CLIENT_CORE = ["client/phases/", "client/client.h", "client/ports.h", "client/core.h",
                "client/defaults.h"]
 ROUNDS = ["aggregator/rounds/", "aggregator/strategies/", "aggregator/downloads/",
-          "aggregator/store/store.h", "aggregator/store/parts.h", "aggregator/store/retention.h"]
+          "aggregator/store/store.h", "aggregator/store/parts.h", "aggregator/store/retention.h",
+          "aggregator/store/room.h"]
 # Each knows those before it.
 MERGE = PURE_SHARED + ["shared/hosted/"] + ROUNDS
 CATCHUP = MERGE + ["aggregator/merge/"]

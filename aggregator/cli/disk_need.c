@@ -1,0 +1,105 @@
+#include "cli/disk_need.h"
+
+#include "cli/spending.h"
+#include "cli/state.h"
+#include "store/room.h"
+#include <stdio.h>
+
+// A database without rows, and what each round adds that nobody drops: its row, its sums, its version.
+#define EMPTY_BYTES (512.0 * 1024)
+#define ROUND_BYTES 600.0
+// Of an update and its task beside the update's tensors, and of how many rounds these rows are kept.
+#define ROW_BYTES 400.0
+#define ROW_ROUNDS 16.0
+// Replicas of clients' own are kept as differences, and downloads beside them (docs/OPERATIONS.md, "Sizing").
+#define REPLICA_SHARE 1.25
+// The log and the reserve take at most a fifth of it all together.
+#define LOG_FACTOR 1.25
+// Where nothing says how many rounds there will be.
+#define ENDLESS_ROUNDS 1000.0
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double most(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+// The checkpoint of the model and the next one beside it: weights, replica and states.
+static double of_weights(const struct tern_federation_config *config, double model_bytes)
+{
+    double vectors = 2;
+    for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
+        vectors += config->strategy->states[i].name != NULL;
+    }
+    return 2 * vectors * model_bytes;
+}
+
+static double of_updates(const struct tern_aggregator_settings *s,
+                         const struct tern_federation_config *config, double update_bytes,
+                         double clients)
+{
+    const double cohort = most(config->round.cohort, config->round.fraction * clients);
+    const double round = least(cohort * (1 + config->round.over_selection), clients) * update_bytes;
+    const double limit = (double)s->limits_history_bytes;
+    double history = s->round_rounds > 0 ? s->round_rounds * round : limit;
+    if (limit > 0) {
+        history = least(history, limit);
+    } else if (s->round_rounds == 0) {
+        history = ENDLESS_ROUNDS * round;
+    }
+    return 2 * round + history;
+}
+
+static double of_downloads(const struct tern_aggregator_settings *s, double rounds, double clients,
+                           double download_bytes, double model_bytes)
+{
+    const double trunk = least(rounds, s->limits_keep_versions) * download_bytes;
+    const double own = clients * REPLICA_SHARE * model_bytes;
+    return s->limits_replica_bytes > 0 ? least(trunk + own, (double)s->limits_replica_bytes)
+                                       : trunk + own;
+}
+
+static enum tern_result measure(struct tern_db *db, uint64_t *has)
+{
+    struct tern_db_room room;
+    uint64_t file = 0;
+    TERN_TRY(tern_db_room(db, &room));
+    TERN_TRY(tern_db_bytes(db, &file));
+    *has = room.free == UINT64_MAX ? UINT64_MAX : room.free + room.reserve + file;
+    return TERN_OK;
+}
+
+enum tern_result tern_disk_need_of(const struct tern_aggregator_settings *s,
+                                   const struct tern_federation_config *config,
+                                   const struct tern_model *model, struct tern_db *db,
+                                   struct tern_disk_need *need)
+{
+    const struct tern_spending spending = tern_spending_of(s, config, model);
+    struct tern_db_counts counts;
+    TERN_TRY(tern_db_counts(db, 0, &counts));
+    const double clients = most((double)counts.clients, config->min_clients);
+    const double rounds = s->round_rounds > 0 ? s->round_rounds : ENDLESS_ROUNDS;
+    const double model_bytes = 4.0 * model->count;
+    const double cohort = least(clients, most(config->round.cohort, 1));
+    const double bytes = EMPTY_BYTES + rounds * ROUND_BYTES + ROW_ROUNDS * cohort * ROW_BYTES +
+                         of_weights(config, model_bytes) +
+                         of_updates(s, config, spending.up + ROW_BYTES, clients) +
+                         of_downloads(s, rounds, clients, spending.down, model_bytes);
+    need->need = (uint64_t)least(bytes * LOG_FACTOR, 9e18);
+    return measure(db, &need->has);
+}
+
+bool tern_disk_need_is_short(const struct tern_disk_need *need, char text[TERN_DISK_NEED_MAX])
+{
+    char has[TERN_TEXT];
+    char needs[TERN_TEXT];
+    snprintf(text, TERN_DISK_NEED_MAX,
+             "the disk has %s for the database, and this federation needs about %s by its model, "
+             "clients, codecs and limits",
+             tern_text_bytes((double)need->has, has), tern_text_bytes((double)need->need, needs));
+    return need->need > need->has;
+}

@@ -1,0 +1,30 @@
+// How much of its disk a federation needs, by its model, clients, codecs and limits, beside how much there is for it: for
+// the warnings of `serve` and `doctor`. From the main thread.
+#ifndef TERN_CLI_DISK_NEED_H
+#define TERN_CLI_DISK_NEED_H
+
+#include "cli/settings.h"
+#include "federation/federation.h"
+#include "store/store.h"
+#include "tensor/model.h"
+
+#define TERN_DISK_NEED_MAX 200 // bytes of a sentence
+#define TERN_DISK_NEED_ADVICE                                                                      \
+    "give it a larger disk, or lower limits.history_bytes and limits.replica_bytes; until then "   \
+    "fewer rounds are kept for replays"
+
+struct tern_disk_need {
+    uint64_t need; // bytes, an estimate
+    uint64_t has;  // bytes of the database now, and of what is free; UINT64_MAX: not known
+};
+
+// config: what tern_cli_fill_service() and tern_cli_fill_for_model() made of the settings.
+TERN_MUST_USE enum tern_result tern_disk_need_of(const struct tern_aggregator_settings *s,
+                                                 const struct tern_federation_config *config,
+                                                 const struct tern_model *model, struct tern_db *db,
+                                                 struct tern_disk_need *need);
+
+// True: it needs more than there is; the sentence says so.
+bool tern_disk_need_is_short(const struct tern_disk_need *need, char text[TERN_DISK_NEED_MAX]);
+
+#endif

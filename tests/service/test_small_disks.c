@@ -1,0 +1,379 @@
+// Rounds on disks of 8, 16 and 32 MiB, alone on them and beside another program that fills them: the log of the
+// database never fills a disk, nothing that was acknowledged is lost, and from a full disk the service comes back by
+// itself. Each disk is a tmpfs in a mount namespace of this process.
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include "merge/replay.h"
+#include "store/retention.h"
+#include "store/room.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define ROUNDS 500
+#define CLIENTS 2
+#define MIB (UINT64_C(1) << 20)
+
+static struct harness harness;
+static char disk[64] = "/tmp/tern-disk-XXXXXX";
+static uint8_t replicas[CLIENTS + 1][TERN_WIRE_REPLICA_BYTES];
+static bool holds[CLIENTS + 1];
+static uint32_t accepted[CLIENTS + 1][ROUNDS + 2];
+static uint32_t refused; // requests that were answered by 503
+
+// --- The disk
+
+static uint64_t free_bytes(void)
+{
+    struct statvfs room;
+    assert_int_equal(statvfs(disk, &room), 0);
+    return (uint64_t)room.f_bavail * room.f_frsize;
+}
+
+static uint64_t size_of(const char *suffix)
+{
+    char path[256];
+    struct stat status;
+    snprintf(path, sizeof path, "%s%s", harness.path, suffix);
+    return stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
+}
+
+static void make(uint64_t mib)
+{
+    char options[32];
+    snprintf(options, sizeof options, "size=%um", (unsigned)mib);
+    assert_int_equal(mount("tern-test", disk, "tmpfs", 0, options), 0);
+    setenv("TMPDIR", disk, 1);
+    harness_make(&harness);
+    harness.config.federation.round.rounds = ROUNDS;
+    memset(holds, 0, sizeof holds);
+    memset(accepted, 0, sizeof accepted);
+    refused = 0;
+    assert_int_equal(tern_db_hold(harness.db), TERN_OK);
+    harness_start(&harness);
+    for (uint64_t client = 1; client <= CLIENTS; client++) {
+        assert_int_equal(enroll(&harness, false), client);
+    }
+}
+
+static void end(void)
+{
+    harness_free(&harness);
+    assert_int_equal(umount(disk), 0);
+}
+
+static const char *other_file(void)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/other", disk);
+    return path;
+}
+
+// Another program takes all that is free but `left` bytes.
+static void fill(uint64_t left)
+{
+    static const char piece[4096];
+    const int fd = open(other_file(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    while (free_bytes() > left && write(fd, piece, sizeof piece) > 0) {
+    }
+    close(fd);
+}
+
+static void make_room(void)
+{
+    assert_int_equal(unlink(other_file()), 0);
+}
+
+// --- Clients, which come again after a 503
+
+// False: 503.
+static bool try_update(uint64_t client, const tern_Task *task)
+{
+    uint8_t *body;
+    tern_UpdateReply reply;
+    const size_t len =
+        encode_update(&harness, task, 0.01F * (float)client + (float)task->round, 10, &body);
+    struct answer answer = put_update(&harness, client, task->round, 1, body, len);
+    free(body);
+    const int status = answer.status;
+    if (status == 200) {
+        assert_int_equal(tern_wire_decode_update_reply(answer.body->data, answer.body->len, &reply),
+                         TERN_OK);
+        assert_true(reply.status == tern_UpdateStatus_UPDATE_ACCEPTED ||
+                    reply.status == tern_UpdateStatus_UPDATE_DUPLICATE);
+        accepted[client][task->round] = 1;
+    } else {
+        assert_int_equal(status, 503);
+    }
+    answer_free(&answer);
+    return status == 200;
+}
+
+// False: 503. *task: what it is asked for, if that is anything.
+static bool try_checkin(uint64_t client, bool *has_task, tern_Task *task)
+{
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    static tern_CheckinReply reply;
+    if (holds[client]) {
+        request.replica.size = TERN_WIRE_REPLICA_BYTES;
+        memcpy(request.replica.bytes, replicas[client], TERN_WIRE_REPLICA_BYTES);
+    }
+    struct answer answer = put_checkin(&harness, client, &request);
+    const int status = answer.status;
+    if (status == 200) {
+        assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
+                                                        &(struct tern_span){0}),
+                         TERN_OK);
+        *has_task = reply.has_task;
+        *task = reply.task;
+    } else {
+        assert_int_equal(status, 503);
+    }
+    answer_free(&answer);
+    return status == 200;
+}
+
+// One request of a client, for its task or with its update. False: 503.
+static bool step(uint64_t client)
+{
+    tern_Task task;
+    bool has_task = false;
+    bool stored = try_checkin(client, &has_task, &task);
+    if (stored && has_task) {
+        memcpy(replicas[client], task.base.bytes, TERN_WIRE_REPLICA_BYTES);
+        holds[client] = true;
+        stored = try_update(client, &task);
+    }
+    test_advance(1100);
+    refused += !stored;
+    return stored;
+}
+
+static uint32_t newest(void)
+{
+    struct tern_service_facts facts;
+    tern_service_facts(harness.service, &facts);
+    return facts.federation.version;
+}
+
+// Until so many versions more are made, or clients were refused so often.
+static void work(uint32_t rounds, uint32_t refusals)
+{
+    const uint32_t until = newest() + rounds;
+    const uint32_t before = refused;
+    for (uint32_t i = 0; i < 40 * rounds && newest() < until && refused - before < refusals; i++) {
+        for (uint64_t client = 1; client <= CLIENTS; client++) {
+            (void)step(client);
+        }
+    }
+}
+
+static void expect_progress(uint32_t rounds)
+{
+    const uint32_t before = newest();
+    work(rounds, UINT32_MAX);
+    assert_true(newest() >= before + rounds);
+}
+
+// --- What is stored in the end
+
+static void expect_all_stored(void)
+{
+    struct tern_replay_report report;
+    struct tern_db_update row;
+    char why[256] = "";
+    harness_stop(&harness);
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_check(harness.db), TERN_OK);
+    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    for (uint64_t client = 1; client <= CLIENTS; client++) {
+        for (uint32_t round = 1; round <= ROUNDS; round++) {
+            const enum tern_result found = tern_db_update_find(harness.db, round, client, &row);
+            assert_true(found == TERN_OK || accepted[client][round] == 0);
+        }
+    }
+}
+
+// --- Tests
+
+static const uint64_t sizes[] = {8, 16, 32};
+#define SIZES (sizeof sizes / sizeof sizes[0])
+
+static void test_the_log_fills_no_disk(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        uint64_t largest = 0;
+        make(sizes[i]);
+        for (uint32_t round = 0; round < ROUNDS; round += 10) {
+            work(10, UINT32_MAX);
+            largest = size_of("-wal") > largest ? size_of("-wal") : largest;
+        }
+        printf("%u MiB: %u rounds, %u refused, log %.2f MiB at most, database %.2f MiB\n",
+               (unsigned)sizes[i], newest(), refused, (double)largest / MIB,
+               (double)size_of("") / MIB);
+        assert_int_equal(newest(), ROUNDS);
+        assert_int_equal(refused, 0);
+        assert_true(largest <= sizes[i] * MIB / 4);
+        expect_all_stored();
+        end();
+    }
+}
+
+// Another program takes what is free again and again. Rounds go on while they can, and again once there is room; now and
+// then the service is started anew while there is none.
+static void test_beside_another_writer(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        uint32_t restarts = 0;
+        uint32_t fills = 0;
+        make(sizes[i]);
+        while (newest() < ROUNDS) {
+            const uint32_t before = refused;
+            expect_progress(newest() + 40 < ROUNDS ? 40 : ROUNDS - newest());
+            for (uint32_t round = 0; round < 20 && refused - before < 2; round++) {
+                fill(newest() % 3 * 20000);
+                work(1, 2);
+            }
+            if (fills++ % 3 == 0) {
+                harness_restart(&harness);
+                assert_int_equal(tern_db_hold(harness.db), TERN_OK);
+                restarts++;
+                work(5, 2);
+            }
+            make_room();
+        }
+        printf("%u MiB: %u rounds, %u refused, %u restarts on a full disk\n", (unsigned)sizes[i],
+               newest(), refused, restarts);
+        assert_true(refused > 0 && restarts > 0);
+        expect_all_stored();
+        end();
+    }
+}
+
+// One that reads for long keeps the log from being written back until it fills the disk: once it has ended, the service
+// goes on, although nobody has made room.
+static void test_a_log_that_filled_the_disk(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        struct tern_db_round row;
+        make(sizes[i]);
+        expect_progress(20);
+        fill(2 * MIB);
+        struct tern_db *reader = harness_look(&harness);
+        assert_int_equal(tern_db_begin_reading(reader), TERN_OK);
+        assert_int_equal(tern_db_round_last(reader, &row), TERN_OK);
+        work(ROUNDS - 40, 5);
+        const uint64_t log = size_of("-wal");
+        assert_true(newest() < ROUNDS - 40 && free_bytes() < MIB / 4 && log > MIB);
+        tern_db_close(reader);
+        expect_progress(20);
+        assert_true(size_of("-wal") < log);
+        harness_restart(&harness);
+        expect_progress(20);
+        make_room();
+        expect_all_stored();
+        end();
+    }
+}
+
+// What gives bytes back needs some itself.
+static void test_prune_and_compact_on_a_full_disk(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        uint64_t before;
+        uint64_t after;
+        bool more = true;
+        char why[256];
+        make(sizes[i]);
+        expect_progress(200);
+        fill(0);
+        work(40, 3);
+        fill(0);
+        struct tern_db *db = NULL;
+        assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+        assert_int_equal(tern_db_bytes(db, &before), TERN_OK);
+        (void)tern_db_make_room(db);
+        assert_int_equal(tern_db_begin(db), TERN_OK);
+        assert_int_equal(tern_db_conclude(db, tern_db_prune(db, newest() - 20)), TERN_OK);
+        while (more) {
+            assert_int_equal(tern_db_begin(db), TERN_OK);
+            assert_int_equal(
+                tern_db_conclude(db, tern_db_prune_some(db, 64 << 10, UINT32_MAX, &more)), TERN_OK);
+        }
+        for (more = true; more;) {
+            assert_int_equal(tern_db_begin(db), TERN_OK);
+            assert_int_equal(tern_db_conclude(db, tern_db_shrink_some(db, 64 << 10, &more)),
+                             TERN_OK);
+        }
+        assert_int_equal(tern_db_bytes(db, &after), TERN_OK);
+        tern_db_close(db);
+        printf("%u MiB: %.2f MiB, compact %.2f\n", (unsigned)sizes[i], (double)before / MIB,
+               (double)after / MIB);
+        assert_true(after < before - MIB / 2);
+        expect_progress(20); // in what was given back
+        make_room();
+        end();
+    }
+}
+
+// Updates that are kept for replays give way before the disk is full.
+static void test_history_gives_way(void **state)
+{
+    (void)state;
+    struct tern_db_round row;
+    uint32_t pruned = 0;
+    make(8);
+    harness_stop(&harness);
+    harness.config.federation.limits.history = 256 * MIB;
+    harness_start(&harness);
+    fill(5 * MIB / 2);
+    work(ROUNDS, UINT32_MAX);
+    printf("8 MiB: database %.2f MiB, %.2f MiB free\n", (double)size_of("") / MIB,
+           (double)free_bytes() / MIB);
+    assert_int_equal(newest(), ROUNDS);
+    assert_int_equal(refused, 0);
+    struct tern_db *db = harness_look(&harness);
+    assert_int_equal(tern_db_prune_goal(db, 0, &pruned), TERN_OK);
+    assert_int_equal(tern_db_round_last(db, &row), TERN_OK);
+    tern_db_close(db);
+    assert_true(pruned > ROUNDS / 4 && pruned < ROUNDS - 16);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_log_fills_no_disk),
+        cmocka_unit_test(test_beside_another_writer),
+        cmocka_unit_test(test_a_log_that_filled_the_disk),
+        cmocka_unit_test(test_prune_and_compact_on_a_full_disk),
+        cmocka_unit_test(test_history_gives_way),
+    };
+    const int spaces = geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS;
+    if (mkdtemp(disk) == NULL || unshare(spaces) != 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
+        rmdir(disk);
+        printf("skipped: no mount namespace can be made here: %s\n", strerror(errno));
+        return 77;
+    }
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    rmdir(disk);
+    return failed;
+}
