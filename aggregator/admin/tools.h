@@ -1,6 +1,6 @@
 // Answers requests by running a verb of this program as a child process: `doctor`, and `export` of the newest model.
-// Each opens the database by itself, so that neither its memory nor its time is the service's. One runs at a
-// time, on a thread of its own, for a minute at most. Called from the admin listener's thread.
+// Each opens the database by itself, so that its work takes no time of the service; what it writes is held in memory
+// until it is sent. One runs at a time, on a thread of its own, for a minute at most. Called from the admin listener's thread.
 #ifndef TERN_ADMIN_TOOLS_H
 #define TERN_ADMIN_TOOLS_H
 

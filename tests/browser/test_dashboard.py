@@ -107,6 +107,8 @@ def test_what_is_shown(board):
     board.go("overview")
     check(browser.run(has_text("#now-sentence", f"round {ROUNDS + 1} waits for 40 of its members")),
           browser.run("return document.getElementById('now').textContent"))
+    advice = browser.run("return document.getElementById('now-advice').textContent")
+    check("“Close round” ends it now" in advice and "`" not in advice, advice)
     check(browser.run(has_text("#missing", "gateway-00005")), "who is missing")
     check(browser.run(has_text("#figures", "5,000")), "the number of rounds")
     check(browser.run(has_text("#evaluated", "Right of the worst class (3)25.00 %")), "the worst class")

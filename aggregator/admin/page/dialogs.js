@@ -1,5 +1,5 @@
 // Questions before what cannot be taken back, and what comes of it.
-import { byId, element } from "./text.js";
+import { byId, codeIn, element } from "./text.js";
 
 // True when the person confirms. body: elements or texts.
 export function confirm(title, body, action) {
@@ -40,7 +40,7 @@ export async function attempt(what, run) {
   try {
     return await run();
   } catch (error) {
-    await tell(`${what} failed`, [paragraph(error.message)]);
+    await tell(`${what} failed`, [paragraph(...codeIn(error.message))]);
     return undefined;
   }
 }

@@ -33,8 +33,10 @@ async function closeRound(refresh) {
 
 // --- Now
 
-// The command that the button beside it stands for is left out.
-const adviceOf = (advice) => advice.replace("`tern-aggregator close-round`", "“Close round”");
+// Commands of this aggregator that the page has a button or a view for; what is to be done "there" is done at another one.
+const ON_THIS_PAGE = [["close-round", "“Close round”"], ["export", "“Download the model” under System"], ["enroll-code", "Join codes"], ["clients", "Clients"]];
+const adviceOf = (advice) => ON_THIS_PAGE.reduce((text, [verb, here]) =>
+  text.replace(new RegExp(`\`(?:tern-aggregator )?${verb}(?: [^\`]*)?\`(?! there)`, "g"), here), advice);
 
 function showNow(status, waiting) {
   openRound = status.open_round || null;
