@@ -265,6 +265,8 @@ static enum tern_result read_record(struct tern_csv *csv)
     csv->line = csv->next_line;
     csv->field_count = 0;
     csv->text_len = 0;
+    TERN_TRY(add_byte(csv, '\0')); // so that there is memory for an empty field to point into
+    csv->text_len = 0;
     for (bool last = false; !last;) {
         TERN_TRY(read_field(csv));
         TERN_TRY(read_separator(csv, &last));

@@ -77,6 +77,27 @@ class Check(unittest.TestCase):
         self.assertEqual(len(found["classes", "good"]), 1)
         self.assertIn("no label: every row counts as normal", found["classes", "good"][0])
 
+    def test_one_file_is_shown_column_by_column(self):
+        path = os.path.join(self.folder, "pumps.csv")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(table(l3="1700000001,,1,3,worn"))
+        code, out, error = run("check", "--data", path, "--set", "data.source=csv:other.csv,label=state,classes=good|worn,drop=fixed")
+        self.assertEqual((code, error), (0, ""))
+        rows = {line.split()[0]: line for line in out.splitlines() if line}
+        self.assertRegex(rows["seconds"], r"time +0 .* a feature of no use: its values are times or dates")
+        self.assertRegex(rows["rpm"], r"number +1 +2950 +2952\.\d+ +2956 +7 +a feature, 1 filled with the mean")
+        self.assertRegex(rows["fixed"], r"left out \(drop\)")
+        self.assertRegex(rows["state"], r"text +0 +- +- +- +2 +the label")
+        code, out, _ = run("check", "--json", "--data", "csv:" + path + ",label=state")
+        self.assertEqual(code, 1)
+        found = json.loads(out)
+        self.assertEqual([column["missing"] for column in found["columns"]], [0, 1, 0, 0, 0])
+        self.assertTrue(any("add classes=good|worn" in line["finding"] for line in found["findings"]), found)
+
+    def test_a_column_of_a_model_that_is_fixed_needs_another_init(self):
+        found = self.check(table(), ",label=state,classes=good|worn", "--model", "mlp:4-8-2")
+        self.assertTrue(any("run `tern-aggregator init --data FILE --drop seconds`" in line for line in found["columns", "warning"]), found)
+
     def test_scaled_columns_and_a_model_that_fits_pass(self):
         options = ",label=state,classes=good|worn,drop=seconds|fixed,scale=standard"
         self.assertEqual([key for key in self.check(table(), options, "--model", "mlp:2-8-2")

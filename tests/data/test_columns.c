@@ -157,12 +157,46 @@ static void a_target_that_overflows_changes_nothing(void **state)
     assert_true(data.train.target_deviation == 1);
 }
 
+static void filled_values_are_in_no_statistics_and_become_the_mean(void **state)
+{
+    (void)state;
+    static const uint8_t filled[ROWS] = {0, 0, 1, 2}; // row 2 lacks column 0, row 3 column 1
+    const struct tern_view view = {.dataset = &data.train, .count = ROWS};
+    uint32_t num_examples = 0;
+    data.train.filled = filled;
+    train_values[3 * COLUMNS] = 2952; // and what fills the others would move every figure
+    train_values[2 * COLUMNS] = 9999;
+    train_values[3 * COLUMNS + 1] = 9999;
+    assert_int_equal(tern_columns_measure(&view, columns, &num_examples), TERN_OK);
+    assert_int_equal(num_examples, ROWS);
+    assert_true(pair(0).mean == 2950 && pair(1).mean == 0.5F && pair(1).spread == 0);
+    tern_column_put(columns, 0, (struct tern_column_pair){2900, 10});
+    tern_column_put(columns, 1, (struct tern_column_pair){1, 2});
+    assert_int_equal(tern_columns_scale(&data, columns, COLUMNS), TERN_OK);
+    assert_true(train_values[2 * COLUMNS] == 0 && train_values[3 * COLUMNS + 1] == 0);
+    assert_true(train_values[0] == 4.8F);
+}
+
+static void columns_that_are_too_large_to_train_on_are_counted(void **state)
+{
+    (void)state;
+    char text[TERN_COLUMNS_TEXT_MAX];
+    assert_true(tern_columns_are_unscaled(&data.train, text));
+    assert_non_null(strstr(text, "1 of 2 columns are unscaled"));
+    for (int i = 0; i < ROWS; i++) {
+        train_values[i * COLUMNS] = 1;
+    }
+    assert_false(tern_columns_are_unscaled(&data.train, text));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
     const struct CMUnitTest tests[] = {
         TEST(statistics_are_of_the_view_alone),
         TEST(what_cannot_be_told_is_named),
+        TEST(filled_values_are_in_no_statistics_and_become_the_mean),
+        TEST(columns_that_are_too_large_to_train_on_are_counted),
         TEST(both_parts_are_scaled),
         TEST(scaling_that_overflows_changes_nothing),
         TEST(the_target_is_the_last_column),
