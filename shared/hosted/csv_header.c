@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAMES 4u       // so many numbers that count the columns are names
+#define NAMES 4u       // so many numbers that count the columns from 0 or 1 are names
+#define ROWS 10        // fewer show little of a column's range
 #define MANY_LABELS 20 // different numbers of which more are no classes
 
 // What the first line shows.
@@ -12,8 +13,10 @@ struct evidence {
     uint32_t texts;     // how many there are
     const char *number; // a number in such a column
     double last;        // the number before
-    uint32_t counted;   // numbers that count the columns, from 0 or 1
-    bool counts;        // all its numbers do
+    uint32_t counted;   // numbers
+    bool counts;        // they are whole numbers, each one more than the one before
+    bool outside;       // they are whole, and none is in the range of its column's other numbers
+    bool fractions;     // one of their columns has numbers with fractions
     bool seen_label;    // its label is a text that other lines have
     bool new_label;     // no other line has its label, and labels do come again
 };
@@ -23,12 +26,19 @@ bool tern_csv_is_numeric(const struct tern_csv_column *column)
     return column->numbers + column->huge.count > column->bad.count + column->doubtful.count;
 }
 
-// Of any column: whether the line's numbers count the columns.
-static void look_at_number(struct evidence *found, const char *text)
+static void look_at_number(struct evidence *found, const struct tern_csv_column *column,
+                           const char *text)
 {
     const double value = strtod(text, NULL);
-    found->counts =
-        found->counts && (found->counted > 0 ? value == found->last + 1 : value == 0 || value == 1);
+    const bool numeric = tern_csv_is_numeric(column) || column->bad.count == 0;
+    const bool whole = text[strspn(text, "0123456789")] == '\0';
+    found->counts = found->counts && whole && (found->counted == 0 || value == found->last + 1);
+    if (numeric) {
+        found->outside = found->outside && whole && column->numbers >= ROWS &&
+                         (value < column->low || value > column->high);
+        found->fractions = found->fractions || (column->numbers >= ROWS && !column->order.whole);
+        found->number = text; // above texts it may be a name
+    }
     found->counted++;
     found->last = value;
 }
@@ -37,10 +47,8 @@ static void look_at_field(struct evidence *found, const struct tern_csv_column *
                           const char *text)
 {
     float value;
-    const bool numeric = tern_csv_is_numeric(column) || column->bad.count == 0;
     if (tern_csv_number(text, &value)) {
-        look_at_number(found, text);
-        found->number = numeric ? text : found->number; // above texts it may be a name
+        look_at_number(found, column, text);
     } else if (!tern_csv_is_missing(text) && tern_csv_is_numeric(column)) {
         found->text = text;
         found->texts++;
@@ -82,13 +90,20 @@ static enum tern_result ask(const struct tern_input *input, const char *name, co
                              value, name);
 }
 
+// Whether numbers look more like names ("2019,2020,2021" above measurements) than like a row.
+static bool is_odd_row(const struct evidence *found)
+{
+    return (found->counts && found->counted >= NAMES - 1) ||
+           ((found->counts || found->outside) && found->fractions && found->counted > 1);
+}
+
 enum tern_result tern_csv_header_decide(const struct tern_input *input,
                                         struct tern_csv_profile *profile,
                                         const struct tern_csv_choice *choice,
                                         const char *const *first)
 {
     const struct tern_csv_columns *columns = &profile->columns;
-    struct evidence found = {.counts = true};
+    struct evidence found = {.counts = true, .outside = true};
     for (uint32_t c = 0; c < columns->count; c++) {
         if (!columns->skipped[c] || c == columns->label) {
             look_at_field(&found, &profile->column[c], first[c]);
@@ -104,11 +119,11 @@ enum tern_result tern_csv_header_decide(const struct tern_input *input,
         profile->columns.header = !(found.text == NULL && found.seen_label);
         return found.texts == 1 && found.seen_label ? ask(input, found.text, label) : TERN_OK;
     }
-    if (found.counts && found.counted >= NAMES) {
+    if (found.counts && found.counted >= NAMES && found.last <= found.counted) {
         profile->columns.header = true;
         return TERN_OK;
     }
-    if (found.text != NULL || found.new_label || (found.counts && found.counted == NAMES - 1)) {
+    if (found.text != NULL || found.new_label || is_odd_row(&found)) {
         return ask(input,
                    found.text != NULL ? found.text
                    : found.new_label  ? label

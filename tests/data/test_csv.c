@@ -67,6 +67,28 @@ static void a_header_is_seen_by_itself(void **state)
     assert_int_equal(data.train.count, 2);
 }
 
+// Writes a line of numbers above 12 rows of measurements, of which only the header option changes the count.
+static void numbers_that_may_be_names_are_asked_about(void **state)
+{
+    (void)state;
+    static const char *const firsts[] = {"2019,2020", "1,2", "0,1", "410,420"};
+    static const char row[] = "20.5,-3.25\n21.75,4.5\n";
+    char text[512];
+    for (size_t i = 0; i < sizeof firsts / sizeof firsts[0]; i++) {
+        snprintf(text, sizeof text, "%s\n%s%s%s%s%s%s", firsts[i], row, row, row, row, row, row);
+        write_text(text);
+        expect_refused("csv:@/table.csv,target=1,test=0", TERN_ERR_CONFIG, "line 1 can be a row");
+        assert_int_equal(open_spec("csv:@/table.csv,target=1,test=0,header=yes"), TERN_OK);
+        assert_int_equal(data.train.count, 12);
+        assert_int_equal(open_spec("csv:@/table.csv,target=1,test=0,header=no"), TERN_OK);
+        assert_int_equal(data.train.count, 13);
+    }
+    snprintf(text, sizeof text, "21,4\n%s%s%s%s%s%s", row, row, row, row, row, row);
+    write_text(text);
+    assert_int_equal(open_spec("csv:@/table.csv,target=1,test=0"), TERN_OK);
+    assert_int_equal(data.train.count, 13);
+}
+
 static void quotes_and_line_ends_are_those_of_rfc_4180(void **state)
 {
     (void)state;
@@ -611,6 +633,7 @@ int main(void)
         IN_FOLDER(targets_that_are_no_numbers_are_named),
         IN_FOLDER(columns_may_be_numbered),
         IN_FOLDER(a_header_is_seen_by_itself),
+        IN_FOLDER(numbers_that_may_be_names_are_asked_about),
         IN_FOLDER(quotes_and_line_ends_are_those_of_rfc_4180),
         IN_FOLDER(text_labels_need_classes),
         IN_FOLDER(a_share_is_kept_for_testing),
