@@ -85,30 +85,20 @@ enum tern_result tern_drift_measure(struct tern_federation *federation,
     return measure_loss(federation);
 }
 
-// As if it had just arrived: it is taken into the round's sums again, and its drift noted, for which it is
-// read but once.
+// As if it had just arrived. Its values are left to the close (tern_merge_resume()), where another node's part may cover
+// them.
 static enum tern_result remeasure(void *ctx, const struct tern_db_update *update)
 {
     struct tern_federation *federation = ctx;
     struct client *client = client_of(federation, update->client);
     struct tern_codec_info info;
-    struct tern_reading *reading = NULL;
     struct tern_span container;
     tern_Update message;
     if (client == NULL || update->body == NULL || update->round != federation->machine.round) {
         return TERN_OK;
     }
     TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
-    TERN_TRY(tern_reading_make(&federation->readings, &federation->merge.model, container.data,
-                               container.len, &info, &reading));
-    const struct tern_arrival arrival = {.client = update->client,
-                                         .round = update->round,
-                                         .contribution = tern_contribution_of(&message),
-                                         .container = container,
-                                         .reading = reading,
-                                         .sum_square = info.sum_square};
-    tern_merge_arrive(&federation->merge, &arrival);
-    tern_reading_free(reading);
+    TERN_TRY(tern_container_inspect(&federation->merge.model, container.data, container.len, &info));
     tern_drift_note(client, &message, info.sum_square);
     return TERN_OK;
 }
