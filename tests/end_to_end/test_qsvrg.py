@@ -188,7 +188,7 @@ def rounds_say_what_they_are(aggregator):
     check(len(rounds) == ROUNDS, f"{len(rounds)} rounds")
     for row in rounds:
         step = (row["round"] - 1) % (STEPS - 1)
-        check(row["strategy_parameters"] == f"epoch_steps={STEPS},epoch_step={step}", f"{row}")
+        check(row["strategy_parameters"] == f"examples_bound=16,epoch_steps={STEPS},epoch_step={step}", f"{row}")
         check((row["codec_up"] == "float32") == (step == 0), f"{row}")
 
 
