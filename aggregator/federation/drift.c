@@ -98,7 +98,8 @@ static enum tern_result remeasure(void *ctx, const struct tern_db_update *update
         return TERN_OK;
     }
     TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
-    TERN_TRY(tern_container_inspect(&federation->merge.model, container.data, container.len, &info));
+    TERN_TRY(
+        tern_container_inspect(&federation->merge.model, container.data, container.len, &info));
     tern_drift_note(client, &message, info.sum_square);
     return TERN_OK;
 }
