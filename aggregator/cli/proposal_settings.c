@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,10 @@
 #define EPOCHS 150
 #define ROUNDS_MIN 60
 #define ROUNDS_MAX 200
+#define ROUNDS_OF_NUMBERS 300 // at half the rate of classes
 #define WARMUP_ROUNDS_MAX 10
 #define WARMUP_SHARE 6 // of the rounds
+#define FAR_OFF 12.0   // deviations: among 20,000 normal values the furthest is at 4.5
 
 static const struct tern_setting *named(const char *assignment)
 {
@@ -56,21 +59,37 @@ struct training {
     const char *why;
 };
 
-static struct training training_for(enum tern_proposal_task task)
+static const struct training trainings[] = {
+    [TERN_TASK_CLASSIFICATION] = {0.02, 0.9, "Steps grow tenfold by momentum."},
+    [TERN_TASK_REGRESSION] =
+        {0.01, 0.9,
+         "Steps grow tenfold by momentum. A squared error pulls the harder the further "
+         "off a row is: where training diverges, halve the rate."},
+    [TERN_TASK_ANOMALY] = {0.1, 0,
+                           "An autoencoder learns slowly at first: without the warm-up this rate "
+                           "would silence its narrow layer."},
+};
+
+// How far the furthest value of what is learnt from, or of the target, is from its column's mean, in deviations.
+static double reach_of(const struct tern_proposal *proposal)
 {
-    return task == TERN_TASK_ANOMALY
-               ? (struct training){0.1, 0,
-                                   "An autoencoder learns slowly at first: without the warm-up "
-                                   "this rate would silence its narrow layer."}
-               : (struct training){0.02, 0.9,
-                                   "Steps grow tenfold by momentum. Where training diverges (a "
-                                   "target with rows far off), halve the rate."};
+    const struct tern_csv_profile *profile = &proposal->profile;
+    double reach = 0;
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        const struct tern_csv_column *column = &profile->column[c];
+        const bool target = proposal->task == TERN_TASK_REGRESSION && c == profile->columns.label;
+        if ((column->feature || target) && column->deviation > 0) {
+            reach = fmax(reach, (column->high - column->mean) / column->deviation);
+            reach = fmax(reach, (column->mean - column->low) / column->deviation);
+        }
+    }
+    return reach;
 }
 
-uint32_t tern_proposal_rounds(uint64_t rows, uint64_t rows_a_round)
+uint32_t tern_proposal_rounds(uint64_t rows, uint64_t rows_a_round, uint32_t most)
 {
     const uint64_t rounds = (EPOCHS * rows + rows_a_round - 1) / rows_a_round;
-    return rounds < ROUNDS_MIN ? ROUNDS_MIN : rounds > ROUNDS_MAX ? ROUNDS_MAX : (uint32_t)rounds;
+    return rounds < ROUNDS_MIN ? ROUNDS_MIN : rounds > most ? most : (uint32_t)rounds;
 }
 
 static void propose(struct tern_proposal *proposal, const char *why, const char *format, ...)
@@ -102,12 +121,15 @@ static void propose_statistics(const struct tern_aggregator_settings *settings,
 static void propose_rate(const struct tern_cli *cli, uint32_t rounds,
                          struct tern_proposal *proposal)
 {
-    const struct training training = training_for(proposal->task);
+    const struct training *training = &trainings[proposal->task];
+    const bool far = reach_of(proposal) > FAR_OFF;
     const uint32_t share = rounds / WARMUP_SHARE;
     if (!is_set(cli, named("train.learning_rate="))) {
-        propose(proposal, training.why, "train.learning_rate=%g", training.learning_rate);
-        if (training.momentum > 0) {
-            propose(proposal, NULL, "train.momentum=%g", training.momentum);
+        propose(proposal,
+                far ? "Half the usual rate: some values of the sample are far off." : training->why,
+                "train.learning_rate=%g", training->learning_rate / (far ? 2 : 1));
+        if (training->momentum > 0) {
+            propose(proposal, NULL, "train.momentum=%g", training->momentum);
         }
     }
     if (rounds > 0) { // without an end there is none to fall to
@@ -123,9 +145,10 @@ void tern_proposal_settings_choose(const struct tern_cli *cli, struct tern_propo
     const struct tern_aggregator_settings *settings = tern_state_settings(cli);
     const uint64_t rows_a_round =
         (uint64_t)settings->train_local_steps * settings->train_batch_size;
+    const uint32_t most = proposal->task == TERN_TASK_REGRESSION ? ROUNDS_OF_NUMBERS : ROUNDS_MAX;
     const uint32_t rounds = is_set(cli, named("round.rounds="))
                                 ? settings->round_rounds
-                                : tern_proposal_rounds(proposal->rows, rows_a_round);
+                                : tern_proposal_rounds(proposal->rows, rows_a_round, most);
     propose(proposal,
             "Rounds begin with the first client, so that one device shows whether all works. A "
             "model of one client is that client's alone: raise this before others' data is at "

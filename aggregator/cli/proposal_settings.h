@@ -8,9 +8,9 @@
 // Fills proposal->settings: how many rounds, how clients train, and that they report figures.
 void tern_proposal_settings_choose(const struct tern_cli *cli, struct tern_proposal *proposal);
 
-// Rounds that train enough: `epochs` passes of one client over `rows` rows, in steps of so many rows a round, within
+// Rounds that train enough, `most` at the most: `epochs` passes of one client over `rows` rows, in steps of so many rows a round, within
 // bounds. A federation of one more round costs every client about 1 KB.
-uint32_t tern_proposal_rounds(uint64_t rows, uint64_t rows_a_round);
+uint32_t tern_proposal_rounds(uint64_t rows, uint64_t rows_a_round, uint32_t most);
 
 // Takes the proposal into the settings, under those of --set and of init's options, writes the file and reads it
 // again: it then holds every setting that the command line changed, so that no --set

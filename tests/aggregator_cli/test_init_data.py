@@ -76,8 +76,8 @@ def the_labels_say_what_is_learnt():
         made = folder.run("init", *OPTIONS, *options, "--json").json
         assert made["model"] == model and f",{key}," in made["data"]["source"], (values, options, made)
         settings = (folder.root / "aggregator.ini").read_text()
-        rate = "learning_rate = 0.1\n" if "reconstruction" in model else "learning_rate = 0.02\n"
-        assert rate in settings and ("momentum = 0.9" in settings) == ("reconstruction" not in model), settings
+        rate = 0.1 if "reconstruction" in model else 0.01 if "mse" in model else 0.02
+        assert f"learning_rate = {rate}\n" in settings and ("momentum = 0.9" in settings) == ("reconstruction" not in model), settings
         names = [line.split(",")[0] for line in (folder.root / "scaling.csv").read_text().splitlines()[1:]]
         assert names == ['"rpm"', '"flow"'] + ['"state"'] * ("state" in key and "mse" in model or "none" in key), names
 
@@ -175,6 +175,16 @@ def rounds_follow_from_rows_and_steps():
     folder = Folder(table())
     folder.run("init", *OPTIONS, "--set", "round.rounds=5")
     assert settings(folder)["train.warmup_rounds"] == "0", settings(folder)
+
+
+def values_that_are_far_off_halve_the_rate():
+    text = table(rows=400).replace(",2951,", ",9999999,", 1)
+    folder = Folder(text)
+    folder.run("init", *OPTIONS)
+    assert settings(folder)["train.learning_rate"] == "0.01", settings(folder)
+    folder = Folder(text)
+    folder.run("init", *OPTIONS, "--set", "train.learning_rate=0.02")
+    assert settings(folder)["train.learning_rate"] == "0.02", settings(folder)
 
 
 def the_middle_of_an_autoencoder_is_its_narrowest_layer():
@@ -366,5 +376,5 @@ main(a_sample_becomes_a_model_and_settings, clients_read_what_was_written, the_l
      statistics_are_not_for_models_that_come_as_files, anomalies_need_no_label, a_port_that_is_chosen_later_is_not_made_up,
      data_of_the_clients_is_named, ordinary_files_are_read_as_they_are_meant,
      what_cannot_be_read_leaves_nothing_behind, names_that_no_setting_can_hold_go_by_number_and_are_read_back, all_rows_may_be_normal, what_is_missing_is_counted_and_what_is_no_number_is_refused, what_was_set_is_written,
-     a_value_that_the_file_cannot_hold_is_refused, rounds_follow_from_rows_and_steps,
+     a_value_that_the_file_cannot_hold_is_refused, rounds_follow_from_rows_and_steps, values_that_are_far_off_halve_the_rate,
      the_middle_of_an_autoencoder_is_its_narrowest_layer)
