@@ -85,8 +85,9 @@ static void check_disk(struct tern_doctor *doctor)
 
 // The service lets it grow to 64 MiB, or an eighth of what is free, twice at most, and by what a transaction takes.
 #define LOG_WARNING (UINT64_C(512) << 20)
+#define LOG_FEW (UINT64_C(1) << 20)
 
-// Half of what is free without it.
+// Half of what is free without it, but what needs nobody's care.
 static uint64_t log_warning(const struct tern_doctor *doctor, uint64_t bytes)
 {
     struct statvfs disk;
@@ -94,7 +95,8 @@ static uint64_t log_warning(const struct tern_doctor *doctor, uint64_t bytes)
         return LOG_WARNING;
     }
     const uint64_t half = ((uint64_t)disk.f_bavail * disk.f_frsize + bytes) / 2;
-    return half < LOG_WARNING ? half : LOG_WARNING;
+    const uint64_t most = half < LOG_WARNING ? half : LOG_WARNING;
+    return most > LOG_FEW ? most : LOG_FEW;
 }
 
 static void check_log(struct tern_doctor *doctor)
@@ -103,7 +105,7 @@ static void check_log(struct tern_doctor *doctor)
     char text[TERN_TEXT];
     struct stat status;
     tern_state_path(doctor->cli, TERN_STATE_DATABASE "-wal", path);
-    if (stat(path, &status) != 0 || status.st_size == 0 ||
+    if (stat(path, &status) != 0 ||
         (uint64_t)status.st_size < log_warning(doctor, (uint64_t)status.st_size)) {
         return;
     }
