@@ -310,6 +310,17 @@ static void print_unlabelled(const struct prediction_job *job)
     }
 }
 
+// Whoever compares these answers with those of an exported model learns that they are of two models.
+static void print_advice(const struct prediction_job *job)
+{
+    if (strcmp(tern_held_name(job->session), "replica") == 0) {
+        printf("The replica is this device's copy by compressed downloads, also of an earlier "
+               "version. "
+               "`tern-aggregator export` writes the\nglobal model, whose answers may differ; with "
+               "downloads.final_model = all each device ends with that model itself.\n");
+    }
+}
+
 static void add_number_cells(struct tern_text_table *table, const struct prediction_job *job,
                              uint32_t i)
 {
@@ -353,6 +364,7 @@ static int print_numbers(struct tern_cli *cli, const struct prediction_job *job)
     }
     print_unlabelled(job);
     printf("\n");
+    print_advice(job);
     return TERN_EXIT_OK;
 }
 
@@ -382,6 +394,7 @@ static int print_rows(struct tern_cli *cli, const struct prediction_job *job)
     }
     print_unlabelled(job);
     printf("\n");
+    print_advice(job);
     return TERN_EXIT_OK;
 }
 
