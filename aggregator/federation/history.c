@@ -111,6 +111,8 @@ static enum tern_result most_kept(struct tern_federation *federation, uint64_t r
     bool low = false;
     *most = federation->config.limits.history;
     TERN_TRY(*most > 0 ? is_disk_low(federation, &low) : TERN_OK);
+    const bool is_new = low && !federation->disk_is_low;
+    federation->disk_is_low = low;
     if (!low) {
         return TERN_OK;
     }
@@ -119,6 +121,8 @@ static enum tern_result most_kept(struct tern_federation *federation, uint64_t r
     const uint64_t half = (received - pruned.received_bytes) / 2;
     if (half < *most && half > 0) {
         *most = half;
+    }
+    if (is_new) {
         tern_log(TERN_LOG_WARN, "disk-low", "history_bytes=%" PRIu64, half);
     }
     return TERN_OK;

@@ -173,6 +173,7 @@ struct tern_federation {
     struct kept kept;
     struct tern_db_ledger ledgers[LEDGERS_KEPT]; // client 0 = none
 
+    bool disk_is_low;       // as it was found last, so that the log has it once
     bool checkpoint_due;    // of the newest version; a part of it may be stored
     bool prune_due;         // bodies of pruned rounds, or older checkpoints, may be left
     bool moved;             // see tern_federation_moved()

@@ -303,15 +303,15 @@ static void test_prune_and_compact_on_a_full_disk(void **state)
         char why[256];
         make(sizes[i]);
         expect_progress(200);
-        fill(0);
-        work(40, 3);
+        harness_stop(
+            &harness); // which may give up the reserve at any time, for the other program to take
         fill(0);
         struct tern_db *db = NULL;
         assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
         assert_int_equal(tern_db_bytes(db, &before), TERN_OK);
         (void)tern_db_make_room(db);
         assert_int_equal(tern_db_begin(db), TERN_OK);
-        assert_int_equal(tern_db_conclude(db, tern_db_prune(db, newest() - 20)), TERN_OK);
+        assert_int_equal(tern_db_conclude(db, tern_db_prune(db, 180)), TERN_OK);
         while (more) {
             assert_int_equal(tern_db_begin(db), TERN_OK);
             assert_int_equal(
@@ -324,6 +324,7 @@ static void test_prune_and_compact_on_a_full_disk(void **state)
         }
         assert_int_equal(tern_db_bytes(db, &after), TERN_OK);
         tern_db_close(db);
+        harness_start(&harness);
         printf("%u MiB: %.2f MiB, compact %.2f\n", (unsigned)sizes[i], (double)before / MIB,
                (double)after / MIB);
         assert_true(after < before - MIB / 2);
