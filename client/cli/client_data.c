@@ -106,7 +106,7 @@ void tern_client_data_spec(const struct tern_client_settings *settings, const ch
 }
 
 // The names of the columns of data.source, the table that the model is trained on; none where it is no table, has no
-// header line, or cannot be read: then columns go by their places.
+// header line, or cannot be read, which is logged: then columns go by their places.
 static enum tern_result read_names(const struct tern_client_settings *settings,
                                    struct tern_csv_names *names)
 {
@@ -119,8 +119,15 @@ static enum tern_result read_names(const struct tern_client_settings *settings,
     *names = (struct tern_csv_names){.label = NULL};
     tern_data_spec_join(settings->data_source, settings->data_dir, text);
     if (tern_spec_parse(&spec, text, why) != TERN_OK || strcmp(spec.kind, "csv") != 0 ||
-        tern_csv_choose(&spec, &choice) != TERN_OK ||
-        tern_input_open(&input, spec.path, TABLE_MAX, why) != TERN_OK) {
+        tern_csv_choose(&spec, &choice) != TERN_OK) {
+        return TERN_OK;
+    }
+    if (tern_input_open(&input, spec.path, TABLE_MAX, why) != TERN_OK) {
+        tern_log(
+            TERN_LOG_WARN, "data", "note=%s why=%s",
+            TERN_LOG_TEXT("data.source cannot be read for the names of its columns: columns are "
+                          "taken by their places"),
+            TERN_LOG_TEXT(why));
         return TERN_OK;
     }
     enum tern_result result = tern_csv_profile_read(&input, &choice, &profile);

@@ -43,6 +43,7 @@ static enum tern_result open_rows(struct prediction_job *job, const char *place)
     const struct tern_client_settings *settings = job->session->settings;
     TERN_TRY(place == NULL ? tern_client_data_open(settings, true, &job->data, job->why)
                            : tern_client_data_open_new(settings, place, &job->data, job->why));
+    tern_client_data_notes(&job->data);
     const bool apart = place == NULL || job->data.test.count > 0;
     job->rows = tern_view_all(apart ? &job->data.test : &job->data.train);
     job->labelled = 0;

@@ -82,6 +82,12 @@ def predict(workspace, number, *arguments):
                           "--json"))
 
 
+def warnings_of_predict(workspace, new):
+    done = subprocess.run([BIN / "tern-client", "predict", new, "--config", workspace.path / "0.ini"], capture_output=True,
+                          text=True, timeout=PATIENCE, check=True)
+    return done.stderr
+
+
 def check_client(workspace, number, model, ok=0):
     done = subprocess.run([BIN / "tern-client", "check", "--offline", "--model", model, "--config",
                            workspace.path / f"{number}.ini"], capture_output=True, text=True, timeout=PATIENCE,
@@ -129,6 +135,10 @@ def regression():
         new.write_text("rpm,pressure,temperature\n2950,300000,40\n")
         row = predict(workspace, 0, new)["rows"][0]
         check(set(row) == {"value"} and abs(row["value"] - 500) < 15, f"{row}")
+        new.write_text("rpm,pressure,temperature\n2950,,40\n")
+        check("1 value in 1 column is missing, the first in line 2" in warnings_of_predict(workspace, new), "a gap")
+        (workspace.path / "0.csv").rename(workspace.path / "elsewhere.csv")
+        check("taken by their places" in warnings_of_predict(workspace, new), "no names to compare with")
         made = json.loads(run(BIN / "tern-aggregator", "init", "--state", workspace.path / "again", "--model", path,
                               "--json"))
         check(made["model"].endswith(",loss=mse"), f"what was exported has lost its loss: {made}")
