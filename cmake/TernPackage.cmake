@@ -113,7 +113,7 @@ function(tern_package_shared component target file)
           COMPONENT ${component} EXCLUDE_FROM_ALL)
 endfunction()
 
-# The text of a file of cmake/package and what must be added to it: for the static client.
+# Reads a file of cmake/package, and adds the text that the static client needs.
 function(tern_package_text output component file)
   file(READ ${TERN_PACKAGE_SOURCE}/${file} text)
   if(TERN_STATIC AND component STREQUAL "client")

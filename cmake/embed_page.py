@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Puts the files of the dashboard into a C source: embed_page.py OUTPUT PAGE_FOLDER.
 
-index.html becomes "/"; where it names "page/NAME", that becomes "/page/HASH/NAME", whose hash is of all
-files, so that browsers may keep those for good.
+index.html becomes "/"; where it names "page/NAME", the name becomes "/page/HASH/NAME", with a hash of
+all files, so that browsers may cache them for good.
 """
 import hashlib
 import pathlib

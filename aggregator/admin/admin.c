@@ -98,7 +98,7 @@ static void reply_settings(struct tern_admin *admin, const struct tern_http_requ
 static void reply_log(struct tern_admin *admin, const struct tern_http_request *request,
                       struct tern_http_reply *reply)
 {
-    static char lines[TERN_LOG_RECENT_MAX]; // there is one thread
+    static char lines[TERN_LOG_RECENT_MAX]; // the admin listener has one thread
     cJSON *object = cJSON_CreateObject();
     cJSON *list = cJSON_AddArrayToObject(object, "lines");
     (void)admin;
@@ -114,7 +114,7 @@ static void reply_log(struct tern_admin *admin, const struct tern_http_request *
     (void)tern_admin_reply_json(reply, 200, object);
 }
 
-// --- Answers that another process makes
+// --- Answers from a child process
 
 static void answer_doctor(struct tern_admin *admin, struct tern_http_exchange *exchange)
 {
@@ -285,8 +285,8 @@ static bool parse_list(const char *query, struct admin_job *job)
     return true;
 }
 
-// The number in a path like /api/v1/clients/{}/revoke, in decimal digits without leading zeros, or the id of a code; 0
-// and "" where it is none.
+// Parses the number in a path like /api/v1/clients/{}/revoke (decimal, no leading zeros), or the id of a code. Yields
+// 0 and "" where the path has neither.
 static void take_argument(const char *argument, struct admin_job *job)
 {
     const char *end = tern_get_decimal(argument, &job->number);

@@ -19,8 +19,8 @@ struct tern_admin_config {
     struct tern_service *service;           // outlives the admin listener
     const struct tern_http_server *clients; // the public listener, for its counters
     uint64_t (*monotonic_ms)(void);         // of sessions; NULL = the machine's
-    // What every verb of this program needs to find the federation, NULL-terminated, outlives the listener;
-    // NULL: the listener runs no verb.
+    // Options by which every verb of this program finds the federation. NULL-terminated; outlives the
+    // listener. NULL: the listener runs no verb.
     const char *const *tool_options;
 };
 
@@ -31,7 +31,7 @@ bool tern_admin_may_listen_on(const char *address);
 // TERN_ERR_NETWORK  the address cannot be bound
 TERN_MUST_USE enum tern_result tern_admin_start(const struct tern_admin_config *config,
                                                 struct tern_admin **admin, char why[256]);
-// The settings in force from now on, an array, taken over. From any one thread.
+// Replaces the settings in force by an array, which this call takes over. From any one thread.
 void tern_admin_set_settings(struct tern_admin *admin, cJSON *settings);
 uint16_t tern_admin_port(const struct tern_admin *admin);
 void tern_admin_stop(struct tern_admin *admin, uint32_t grace_ms);

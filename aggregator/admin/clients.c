@@ -3,7 +3,7 @@
 
 #include "admin/rows.h"
 
-#define HELD_OUT_VERSIONS 16 // that are looked through
+#define HELD_OUT_VERSIONS 16 // versions searched for held-out figures
 
 static void add_bytes(cJSON *object, const char *name, const struct tern_bytes *bytes)
 {
@@ -34,7 +34,7 @@ static enum tern_result add_total(struct tern_db *db, uint64_t client, cJSON *ro
     return TERN_OK;
 }
 
-// Of the newest of the last versions of which the client reported figures on held-out data of its own.
+// Adds the client's newest figures on its own held-out data, from the last HELD_OUT_VERSIONS versions.
 static enum tern_result add_held_out(struct tern_db *db, uint64_t client, cJSON *row)
 {
     struct tern_db_version newest = {.version = 0};
@@ -121,7 +121,7 @@ static enum tern_result add_round(struct tern_db *db, uint32_t round, uint64_t c
     return cJSON_AddItemToArray(list, row) ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
-// By the keys of rounds: there is no index of assignments by client, which each round would have to keep up.
+// Searches by the keys of rounds: an index of assignments by client would cost a write in each round.
 enum tern_result tern_admin_client_rounds(struct tern_service *service, struct tern_db *db,
                                           uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {

@@ -31,15 +31,15 @@ static struct tern_held_out *place(struct tern_held_outs *all, const struct tern
     return fresh;
 }
 
-// What each client told of the last figure, which is not in its spread yet.
-struct told {
+// A client's value of the last figure, not yet added to the figure's spread.
+struct reported {
     uint64_t client;
     uint32_t num_examples;
     double value;
 };
 struct loading {
     struct tern_held_outs *all;
-    struct told *told;
+    struct reported *reported;
     size_t count;
     size_t room;
 };
@@ -51,7 +51,7 @@ static int compare_claims(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-// Beyond which no claim of examples counts.
+// The most examples that count for one client.
 static enum tern_result bound_claims(const struct loading *loading, uint32_t *most)
 {
     *most = UINT32_MAX;
@@ -63,7 +63,7 @@ static enum tern_result bound_claims(const struct loading *loading, uint32_t *mo
         return TERN_ERR_NO_MEMORY;
     }
     for (size_t i = 0; i < loading->count; i++) {
-        claims[i] = loading->told[i].num_examples;
+        claims[i] = loading->reported[i].num_examples;
     }
     qsort(claims, loading->count, sizeof claims[0], compare_claims);
     const uint64_t bound = (uint64_t)claims[(loading->count - 1) / 2] * TERN_HELD_OUT_BOUND;
@@ -72,16 +72,17 @@ static enum tern_result bound_claims(const struct loading *loading, uint32_t *mo
     return TERN_OK;
 }
 
-// All who told the last figure are known.
+// Requires that every client's value of the last figure has been read.
 static enum tern_result add_up(struct loading *loading)
 {
     uint32_t most;
     TERN_TRY(bound_claims(loading, &most));
     for (size_t i = 0; i < loading->count; i++) {
-        const struct told *told = &loading->told[i];
+        const struct reported *reported = &loading->reported[i];
         struct tern_held_out *of = &loading->all->list[loading->all->count - 1];
-        tern_spread_add(&of->spread, tern_metric_is_gain(of->name), told->client,
-                        told->num_examples < most ? told->num_examples : most, told->value);
+        tern_spread_add(&of->spread, tern_metric_is_gain(of->name), reported->client,
+                        reported->num_examples < most ? reported->num_examples : most,
+                        reported->value);
     }
     loading->count = 0;
     return TERN_OK;
@@ -93,11 +94,11 @@ static enum tern_result make_room(struct loading *loading)
         return TERN_OK;
     }
     const size_t room = loading->room == 0 ? 16 : 2 * loading->room;
-    struct told *told = realloc(loading->told, room * sizeof told[0]);
-    if (told == NULL) {
+    struct reported *reported = realloc(loading->reported, room * sizeof reported[0]);
+    if (reported == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    loading->told = told;
+    loading->reported = reported;
     loading->room = room;
     return TERN_OK;
 }
@@ -114,8 +115,8 @@ static enum tern_result add(struct loading *loading, const struct tern_db_metric
     }
     of->model = row->model == TERN_EVALUATED_REPLICA ? row->model : of->model;
     TERN_TRY(make_room(loading));
-    loading->told[loading->count++] =
-        (struct told){row->client, row->num_examples, (double)row->value};
+    loading->reported[loading->count++] =
+        (struct reported){row->client, row->num_examples, (double)row->value};
     return TERN_OK;
 }
 
@@ -133,7 +134,7 @@ enum tern_result tern_held_outs_load(struct tern_db *db, uint32_t first, uint32_
     if (result == TERN_OK) {
         result = add_up(&loading);
     }
-    free(loading.told);
+    free(loading.reported);
     if (result != TERN_OK) {
         tern_held_outs_free(all);
     }
@@ -223,7 +224,7 @@ void tern_held_outs_json(cJSON *row, const struct tern_held_outs *all, uint32_t 
 {
     size_t count;
     const struct tern_held_out *of = tern_held_outs_of(all, version, &count);
-    const struct tern_held_out *most = of; // that which most of the clients reported
+    const struct tern_held_out *most = of; // the figure that most clients reported
     for (size_t i = 0; i < count; i++) {
         most = of[i].spread.clients > most->spread.clients ? &of[i] : most;
         add_one(row, &of[i]);

@@ -7,8 +7,8 @@
 #include "store/store.h"
 #include <cjson/cJSON.h>
 
-// Where so many clients told a figure, none counts for more examples than so many times the middle claim, of an even
-// number the lower of the middle two: what one client claims does not decide a mean.
+// Where at least this many clients report a figure, no client counts for more examples than TERN_HELD_OUT_BOUND
+// times the median claim (lower median). One client's claim then cannot decide a mean.
 #define TERN_HELD_OUT_LEAST 3
 #define TERN_HELD_OUT_BOUND 16
 
@@ -31,12 +31,12 @@ TERN_MUST_USE enum tern_result tern_held_outs_load(struct tern_db *db, uint32_t 
                                                    uint32_t last, struct tern_held_outs *all);
 void tern_held_outs_free(struct tern_held_outs *all);
 
-// The figures of a version as one, weighted by examples. False: no client reported any.
+// Combines the figures of a version, weighted by examples. False: no client reported any.
 struct tern_accuracy;
 bool tern_held_outs_accuracy(const struct tern_held_outs *all, uint32_t version,
                              struct tern_accuracy *accuracy);
 
-// The figures of a version, `count` of them; NULL: none.
+// Returns the `count` figures of a version; NULL: none.
 const struct tern_held_out *tern_held_outs_of(const struct tern_held_outs *all, uint32_t version,
                                               size_t *count);
 

@@ -23,7 +23,7 @@ struct tern_admin {
     struct tern_sessions sessions;
     struct tern_tools tools;
     pthread_mutex_t settings_lock;
-    cJSON *settings; // in force; NULL = not known
+    cJSON *settings; // in force; NULL = unknown
     struct tern_http_server *server;
 };
 
@@ -56,7 +56,7 @@ struct admin_job {
     uint64_t expires_ms; // from now
     char label[TERN_DB_NAME_MAX];
     char tags[TERN_TAGS_MAX];     // likewise
-    bool evaluator;               // likewise
+    bool evaluator;               // with has_ as above
     char code[TERN_JOIN_CODE_ID]; // in the path
 };
 

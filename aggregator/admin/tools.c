@@ -18,7 +18,7 @@
 
 #define PATIENCE_MS 60000
 #define OUTPUT_MAX (UINT64_C(1) << 30)
-#define ARGUMENTS_MAX 8 // before the options
+#define ARGUMENTS_MAX 8 // arguments of a verb, before the options
 
 extern char **environ;
 
@@ -26,7 +26,7 @@ struct tern_tools_state {
     pthread_mutex_t lock;
     pthread_t thread;
     bool joinable; // a thread was started and not joined
-    bool busy;     // it has not replied
+    bool busy;     // the running tool has not replied
     bool stopping;
     pid_t child; // 0 = none
 };
@@ -37,12 +37,12 @@ struct task {
     struct tern_http_exchange *exchange;
 };
 
-// What a child wrote to one descriptor.
+// Output of a child on one descriptor.
 struct output {
     uint8_t *data;
     size_t len;
     size_t room;
-    bool failed; // too long, or no memory
+    bool failed; // too long, or out of memory
 };
 
 static const char *const verbs[][ARGUMENTS_MAX] = {
@@ -74,7 +74,8 @@ static char **make_arguments(const struct task *task)
     return arguments;
 }
 
-// Starts it with the two ends to write to as its output and its errors. An errno, or 0
+// Starts the verb with `out` and `err` as its standard output and standard error. Returns an errno,
+// or 0.
 static int spawn(const struct task *task, int out, int err, pid_t *child)
 {
     posix_spawn_file_actions_t files;
@@ -120,7 +121,7 @@ static void append(struct output *output, const uint8_t *data, size_t len)
     output->data[output->len] = '\0';
 }
 
-// Reads what is there; false at the end.
+// Reads the available bytes; false at the end.
 static bool take(int fd, struct output *output)
 {
     uint8_t buffer[16384];
@@ -131,7 +132,7 @@ static bool take(int fd, struct output *output)
     return len > 0 || (len < 0 && errno == EINTR);
 }
 
-// Reads both to their ends. False: the child took too long.
+// Reads both descriptors to their ends. False: the child took too long.
 static bool collect(int fds[2], struct output outputs[2])
 {
     const uint64_t end_ms = tern_monotonic_ms() + PATIENCE_MS;
@@ -146,14 +147,14 @@ static bool collect(int fds[2], struct output outputs[2])
         }
         for (int i = 0; i < 2; i++) {
             if (polled[i].revents != 0 && !take(polled[i].fd, &outputs[i])) {
-                polled[i].fd = -1; // poll() leaves it out
+                polled[i].fd = -1; // poll() skips negative descriptors
             }
         }
     }
     return true;
 }
 
-// Under the lock, so that the process is not another one's by the time it is killed.
+// Reaps the child under the lock, so that its process id is not reused before the kill.
 static void forget_child(struct tern_tools_state *state, bool kills, int *status)
 {
     pthread_mutex_lock(&state->lock);
@@ -183,7 +184,8 @@ static int start_child(const struct task *task, int out, int err)
     return error;
 }
 
-// Runs the verb to its end. Its exit code; -1: it could not be run, or did not end, as `why` says.
+// Runs the verb to its end. Returns its exit code; -1: the verb could not start or was ended, for
+// the reason in `why`.
 static int run_verb(const struct task *task, struct output outputs[2], const char **why)
 {
     int out[2];
@@ -213,7 +215,7 @@ static int run_verb(const struct task *task, struct output outputs[2], const cha
 
 // --- The reply
 
-// The first line that the verb wrote to its standard error, without the program's name.
+// Returns the first line on the verb's standard error, without the program's name.
 static const char *reason_of(const struct output *errors, const char *otherwise)
 {
     static const char prefix[] = "tern-aggregator: ";
@@ -230,7 +232,7 @@ static void reply_failed(const struct task *task, const struct output *errors, c
 {
     char message[512];
     snprintf(message, sizeof message,
-             "`tern-aggregator %s` gave no answer: %.300s. Run it in a shell on the aggregator.",
+             "`tern-aggregator %s` failed: %.300s. Run it in a shell on the aggregator.",
              verbs[task->tool][0], reason_of(errors, why));
     tern_admin_reply_error(reply, 503, TERN_ERR_STATE, message);
 }
@@ -256,7 +258,7 @@ static bool make_reply(const struct task *task, const struct output *output,
     return true;
 }
 
-// `doctor` ends with 1 where it has found a problem: the answer is whole all the same.
+// `doctor` exits with 1 where it has found a problem: its output is complete in this case, too.
 static bool is_answer(const struct task *task, int code, const struct output *output)
 {
     const int most = task->tool == TERN_TOOL_DOCTOR ? 1 : 0;
@@ -305,7 +307,7 @@ static bool begin(struct tern_tools *tools, enum tern_tool tool,
         return false;
     }
     *task = (struct task){tools, tool, exchange};
-    state->busy = true; // there is no other thread
+    state->busy = true; // this is the only thread
     state->joinable = pthread_create(&state->thread, NULL, work, task) == 0;
     if (!state->joinable) {
         state->busy = false;
@@ -322,7 +324,7 @@ void tern_tools_run(struct tern_tools *tools, enum tern_tool tool,
         return;
     }
     tern_admin_reply_error(&reply, 503, TERN_ERR_BUSY,
-                           "`doctor` or `export` runs for somebody else; ask again.");
+                           "`doctor` or `export` is running for another request. Try again later.");
     tern_http_reply(exchange, &reply);
 }
 

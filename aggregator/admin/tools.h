@@ -1,6 +1,6 @@
-// Answers requests by running a verb of this program as a child process: `doctor`, and `export` of the newest model.
-// Each opens the database by itself, so that its work takes no time of the service; what it writes is held in memory
-// until it is sent. One runs at a time, on a thread of its own, for a minute at most. Called from the admin listener's thread.
+// Answers requests by running a verb of this program as a child process: `doctor`, and `export` of the newest model. A
+// child opens the database by itself and takes no time of the service; its output is held in memory until it is sent.
+// One child runs at a time, on a thread of its own, for a minute at most. Called from the admin listener's thread.
 #ifndef TERN_ADMIN_TOOLS_H
 #define TERN_ADMIN_TOOLS_H
 
@@ -13,18 +13,18 @@ enum tern_tool {
 
 struct tern_tools {
     const char *const
-        *options; // of every verb, NULL-terminated, borrowed; NULL: no tool can be run
+        *options; // options for every verb, NULL-terminated, borrowed; NULL: no tool can run
     struct tern_tools_state *state;
 };
 
 TERN_MUST_USE enum tern_result tern_tools_start(struct tern_tools *tools,
                                                 const char *const *options);
-// Replies to the exchange now, where another tool is running, or later.
+// Replies to the exchange: at once where another tool is running, else when the tool ends.
 void tern_tools_run(struct tern_tools *tools, enum tern_tool tool,
                     struct tern_http_exchange *exchange);
-// Kills the child that is running, and starts none from now on. From any thread.
+// Kills the running child, and prevents new ones. From any thread.
 void tern_tools_cancel(struct tern_tools *tools);
-// Waits for its thread, and frees everything, when tern_tools_run() is called no more.
+// Waits for the thread and frees everything. Requires that no tern_tools_run() follows.
 void tern_tools_stop(struct tern_tools *tools);
 
 #endif

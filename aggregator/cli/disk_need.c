@@ -5,17 +5,18 @@
 #include "store/room.h"
 #include <stdio.h>
 
-// A database without rows, and what each round adds that nobody drops: its row, its sums, its version.
+// An empty database, and the rows of each round that pruning keeps: the round, its sums, its version.
 #define EMPTY_BYTES (512.0 * 1024)
 #define ROUND_BYTES 600.0
-// Of an update and its task beside the update's tensors, and of how many rounds these rows are kept.
+// Database row of an update and its task, without tensors; number of rounds for which these rows are
+// kept.
 #define ROW_BYTES 400.0
 #define ROW_ROUNDS 16.0
-// Replicas of clients' own are kept as differences, and downloads beside them (docs/OPERATIONS.md, "Sizing").
+// Clients' own replicas are kept as differences, with their downloads (docs/OPERATIONS.md, "Sizing").
 #define REPLICA_SHARE 1.25
-// The log and the reserve take at most a fifth of it all together.
+// The log and the reserve take at most a fifth of the total.
 #define LOG_FACTOR 1.25
-// Where nothing says how many rounds there will be.
+// Assumed number of rounds where no setting limits them.
 #define ENDLESS_ROUNDS 1000.0
 
 static double least(double a, double b)
@@ -28,7 +29,7 @@ static double most(double a, double b)
     return a > b ? a : b;
 }
 
-// The checkpoint of the model and the next one beside it: weights, replica and states.
+// Two checkpoints of the model, the current one and the next: weights, replica and states.
 static double of_weights(const struct tern_federation_config *config, double model_bytes)
 {
     double vectors = 2;

@@ -1,5 +1,5 @@
-// How much of its disk a federation needs, by its model, clients, codecs and limits, beside how much there is for it: for
-// the warnings of `serve` and `doctor`. From the main thread.
+// Estimates the disk space that a federation needs, from its model, clients, codecs and limits, and the space that it
+// has. `serve` and `doctor` warn with the result. From the main thread.
 #ifndef TERN_CLI_DISK_NEED_H
 #define TERN_CLI_DISK_NEED_H
 
@@ -14,17 +14,17 @@
     "fewer rounds are kept for replays"
 
 struct tern_disk_need {
-    uint64_t need; // bytes, an estimate
-    uint64_t has;  // bytes of the database now, and of what is free; UINT64_MAX: not known
+    uint64_t need; // estimate in bytes
+    uint64_t has;  // bytes of the database file and of free space; UINT64_MAX: unknown
 };
 
-// config: what tern_cli_fill_service() and tern_cli_fill_for_model() made of the settings.
+// config: the result of tern_cli_fill_service() and tern_cli_fill_for_model() for the settings.
 TERN_MUST_USE enum tern_result tern_disk_need_of(const struct tern_aggregator_settings *s,
                                                  const struct tern_federation_config *config,
                                                  const struct tern_model *model, struct tern_db *db,
                                                  struct tern_disk_need *need);
 
-// True: it needs more than there is; the sentence says so.
+// True: the federation needs more than the disk has; `text` is a sentence with both figures.
 bool tern_disk_need_is_short(const struct tern_disk_need *need, char text[TERN_DISK_NEED_MAX]);
 
 #endif

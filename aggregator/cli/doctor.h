@@ -10,9 +10,9 @@ struct tern_doctor {
     const struct tern_cli *cli;
     const struct tern_aggregator_settings *settings;
     uint64_t now_ms;
-    struct tern_status status;   // of the store; zeros where it cannot be read
-    struct tern_waiting waiting; // likewise
-    bool has_settings;           // that go together
+    struct tern_status status;   // of the store; zeros where the store cannot be read
+    struct tern_waiting waiting; // of the store; zeros where the store cannot be read
+    bool has_settings;           // the settings are consistent with one another
     struct tern_findings findings;
 };
 

@@ -8,10 +8,11 @@
 // or looking at it as this user would do harm.
 bool tern_doctor_state(struct tern_doctor *doctor);
 void tern_doctor_certificate(struct tern_doctor *doctor);
-// The database, and whom the round waits for (doctor_database.c). Fills doctor->status and doctor->waiting.
+// Checks the database, and what the round waits for (doctor_database.c). Fills doctor->status and
+// doctor->waiting.
 void tern_doctor_database(struct tern_doctor *doctor);
-// Whether a service runs where one is needed, and what the system lets it have (doctor_service.c). After the
-// database.
+// Checks whether a required service runs, and the system's limits for it (doctor_service.c). Call after the
+// check of the database.
 void tern_doctor_service(struct tern_doctor *doctor);
 
 #endif

@@ -69,7 +69,7 @@ static void keep_quiet(const char *sentence)
     (void)sentence; // `serve --check` prints advice on settings
 }
 
-// Whether the disk has what the federation will need.
+// Checks whether the disk has the space that the federation will need.
 static enum tern_result check_need(struct tern_doctor *doctor, struct tern_db *db)
 {
     static struct tern_cli_serving serving;
@@ -85,7 +85,7 @@ static enum tern_result check_need(struct tern_doctor *doctor, struct tern_db *d
         tern_cli_read_serving(&cli, &serving) != TERN_EXIT_OK ||
         tern_cli_fit_serving(&cli, &model, federation.model_spec, keep_quiet, &serving) !=
             TERN_EXIT_OK) {
-        return TERN_OK; // it is named elsewhere
+        return TERN_OK; // another check reports the failure
     }
     TERN_TRY(tern_disk_need_of(doctor->settings, &serving.service.federation, &model, db, &need));
     if (tern_disk_need_is_short(&need, text)) {
@@ -179,12 +179,12 @@ static enum tern_result say_copied(struct tern_doctor *doctor, struct tern_db *d
     return TERN_OK;
 }
 
-static enum tern_result say_other_columns(struct tern_doctor *doctor, struct tern_db *db)
+static enum tern_result report_other_columns(struct tern_doctor *doctor, struct tern_db *db)
 {
     struct tern_other_columns columns;
     char text[TERN_OTHER_COLUMNS_TEXT];
     TERN_TRY(tern_other_columns_load(db, &columns));
-    if (tern_other_columns_say(&columns, text)) {
+    if (tern_other_columns_describe(&columns, text)) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, "columns",
                           TERN_OTHER_COLUMNS_ADVICE, "%s", text);
     }
@@ -205,7 +205,7 @@ static enum tern_result look(struct tern_doctor *doctor, struct tern_db *db)
     TERN_TRY(check_need(doctor, db));
     check_clock(doctor, status);
     say_waiting(doctor, waiting);
-    TERN_TRY(say_other_columns(doctor, db));
+    TERN_TRY(report_other_columns(doctor, db));
     return say_nodes(doctor, db);
 }
 

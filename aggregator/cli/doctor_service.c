@@ -100,7 +100,8 @@ static void check_files(struct tern_doctor *doctor, long process)
     }
 }
 
-// Its rounds are done, or its losses have ended it: nothing but a client that comes late needs the service.
+// The rounds are done, or losses have ended the federation: only a client that arrives late needs the
+// service.
 static bool is_over(const struct tern_doctor *doctor)
 {
     return doctor->waiting.wait == TERN_WAIT_FINISHED || doctor->waiting.wait == TERN_WAIT_ENDED;

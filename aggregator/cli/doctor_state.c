@@ -52,7 +52,8 @@ static bool is_right_user(struct tern_doctor *doctor, const char *path, const st
 
 // --- Room
 
-// Of the file system, and of a large one.
+// A problem: less than 1/FREE_SHARE of the file system is free, or, on a large one, less than
+// FREE_PROBLEM.
 #define FREE_SHARE 16
 #define FREE_PROBLEM (UINT64_C(64) << 20)
 #define FILES_WARNING 1000
@@ -83,11 +84,11 @@ static void check_disk(struct tern_doctor *doctor)
     }
 }
 
-// The service lets it grow to 64 MiB, or an eighth of what is free, twice at most, and by what a transaction takes.
+// The service limits the log to 64 MiB or an eighth of the free bytes, at most twice this, plus one transaction.
 #define LOG_WARNING (UINT64_C(512) << 20)
 #define LOG_FEW (UINT64_C(1) << 20)
 
-// Half of what is free without it, but what needs nobody's care.
+// Returns half of the bytes that are free without the log, between LOG_FEW and LOG_WARNING.
 static uint64_t log_warning(const struct tern_doctor *doctor, uint64_t bytes)
 {
     struct statvfs disk;

@@ -5,9 +5,9 @@
 
 // The database, listeners, loops, key files and the log.
 #define OTHER_FILES 64u
-// Connections that a client has open: its own, and one that broke and is not closed yet.
+// Connections that a client has open: its own, and a broken one that is not closed yet.
 #define OF_CLIENT 2u
-// Of strangers, newcomers and operators.
+// Connections of strangers, newcomers and operators.
 #define OTHER_CONNECTIONS 200u
 
 static uint64_t least_of(uint64_t a, uint64_t b)

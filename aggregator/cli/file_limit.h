@@ -4,11 +4,13 @@
 
 #include "cli/state.h"
 
-// Files that a service of so many clients has open at once, as far as its limits let it.
+// Returns the number of files that a service with `clients` clients has open at once, within its
+// limits.
 uint64_t tern_cli_files_needed(const struct tern_aggregator_settings *settings, uint64_t clients);
 
-// Raises the soft limit of open files to what the settings allow, as far as the hard limit goes, and logs a
-// warning with what to do where that is too little for the enrolled clients. Before the listener starts.
+// Raises the soft limit of open files to the number that the settings allow, at most to the hard limit.
+// Logs a warning with advice where the limit is too low for the enrolled clients. Call before the listener
+// starts.
 void tern_cli_raise_file_limit(const struct tern_cli *cli, uint64_t clients);
 
 #endif

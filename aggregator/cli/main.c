@@ -12,8 +12,8 @@ static const struct tern_cli_option init_options[] = {
     {"label", "COLUMN", "of the sample: the class's or target's, by name or number (the last); or none"},
     {"task", "TASK", "classification, regression or anomaly (by the label's values)"},
     {"group", "COLUMN", "of the sample: says whose row it is, no feature"},
-    {"drop", "A|B", "of the sample: columns to leave out (A,B does, too)"},
-    {"header", "yes|no", "of the sample: whether its first line names the columns (by its lines)"},
+    {"drop", "A|B", "columns of the sample to leave out (A,B works, too)"},
+    {"header", "yes|no", "whether the sample's first line names the columns (detected)"},
     {"seed", "N", "seed of initial weights, cohorts and batches (federation.seed)"},
     {0}};
 static const struct tern_cli_option state_options[] = {TERN_OPTION_STATE, {0}};

@@ -21,8 +21,8 @@ enum tern_result tern_other_columns_load(struct tern_db *db, struct tern_other_c
     return tern_db_end(rows);
 }
 
-bool tern_other_columns_say(const struct tern_other_columns *columns,
-                            char text[TERN_OTHER_COLUMNS_TEXT])
+bool tern_other_columns_describe(const struct tern_other_columns *columns,
+                                 char text[TERN_OTHER_COLUMNS_TEXT])
 {
     char name[TERN_TEXT];
     size_t len = 0;

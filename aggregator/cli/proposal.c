@@ -81,7 +81,7 @@ static int read_sample(const struct tern_cli *cli, struct tern_proposal *proposa
     return profile(cli, &choice, proposal);
 }
 
-// Why a column is of no use as a feature; NULL: it is.
+// Returns why a column is useless as a feature; NULL: it is useful.
 static const char *useless(const struct tern_proposal *proposal, uint32_t column)
 {
     return tern_csv_why_useless(&proposal->profile, &proposal->profile.column[column]);
@@ -103,7 +103,7 @@ static int refuse_long_list(const struct tern_cli *cli, const struct tern_propos
                          proposal->data);
 }
 
-// Those that --drop names.
+// Marks the columns that --drop names.
 static int list_dropped(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     const struct tern_csv_columns *columns = &proposal->profile.columns;
@@ -165,7 +165,7 @@ static int compose(const struct tern_cli *cli, struct tern_proposal *proposal)
     const char *label = proposal->unlabelled
                             ? "none"
                             : tern_csv_setting_name(profile, profile->columns.label, text);
-    // Every client reads the first line alike.
+    // Every client must read the first line in the same manner.
     const char *reading = !header                                 ? ",header=no"
                           : proposal->unlabelled || label == text ? ",header=yes"
                                                                   : "";
@@ -225,7 +225,7 @@ static void take_judgement(void *ctx, enum tern_csv_level level, enum tern_resul
     }
 }
 
-// Reads the sample as clients will, by the text that their settings will have, and judges it.
+// Reads the sample with the data.source that clients will get, and judges the columns.
 static int read_back(const struct tern_cli *cli, const char *source, struct tern_proposal *proposal)
 {
     char why[TERN_INPUT_WHY_MAX] = "";
@@ -336,9 +336,9 @@ static int write_client(const struct tern_cli *cli, const struct tern_proposal *
                  "server = https://localhost:%s\n"
                  "ca = %.300s\n"
                  "state_dir = tern-client-state\n"
-                 "; Its name in `tern-aggregator clients`. Without one: the host's and six digits, "
-                 "which tell\n"
-                 "; clones of one image apart.\n"
+                 "; Its name in `tern-aggregator clients`. Without one: the host's and six digits "
+                 "that\n"
+                 "; distinguish clones of one image.\n"
                  "; name = pump-17\n"
                  "\n"
                  "[data]\n"
@@ -364,7 +364,7 @@ struct written {
     char source[TERN_PROPOSAL_LIST_MAX];
 };
 
-// Whether a client gets the same data.source from the file as was proposed.
+// Whether a client parses the written data.source to the proposed value.
 static int read_client(const struct tern_cli *cli, const struct tern_proposal *proposal)
 {
     static const struct tern_setting source = {.section = "data",
@@ -381,7 +381,7 @@ static int read_client(const struct tern_cli *cli, const struct tern_proposal *p
     char why[512] = "";
     tern_settings_defaults(&settings, &written);
     TERN_CLI_TRY(tern_cli_check(cli, tern_settings_load(&settings, &written, CLIENT_INI, why),
-                                "a client cannot read what would be written: %s", why));
+                                "a client cannot read the proposed settings: %s", why));
     return strcmp(written.source, proposal->source) == 0
                ? TERN_EXIT_OK
                : tern_cli_fail(cli, TERN_ERR_CONFIG,

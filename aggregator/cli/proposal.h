@@ -17,10 +17,10 @@ enum tern_proposal_task {
     TERN_TASK_ANOMALY, // every row's values again; the label's column, if any, says which are anomalies
 };
 
-// A setting of the aggregator that is proposed.
+// A proposed setting of the aggregator.
 struct tern_proposed_setting {
     char assignment[400]; // "section.key=value"
-    const char *why;      // static, the comment in front of it; NULL: none
+    const char *why;      // static, printed before the setting as a comment; NULL: none
 };
 
 #define TERN_PROPOSAL_SETTINGS_MAX 12
@@ -38,7 +38,7 @@ struct tern_proposal {
     uint32_t class_count;
     uint64_t rows;
     struct tern_csv_profile profile;
-    struct tern_proposed_setting settings[TERN_PROPOSAL_SETTINGS_MAX]; // none where a file has them
+    struct tern_proposed_setting settings[TERN_PROPOSAL_SETTINGS_MAX]; // empty if a file has them
     size_t setting_count;
     bool shares;        // statistics.columns = clients: they scale, and no scaling.csv is written
     bool writes_server; // the settings come from no file: aggregator.ini is written, too

@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLUMNS 100 // of a comment
+#define COLUMNS 100 // width of a comment
 
 #define EPOCHS 150
 #define ROUNDS_MIN 60
 #define ROUNDS_MAX 200
-#define ROUNDS_OF_NUMBERS 300 // at half the rate of classes
+#define ROUNDS_OF_NUMBERS 300 // for regression, at half the rate of classification
 #define WARMUP_ROUNDS_MAX 10
-#define WARMUP_SHARE 6 // of the rounds
+#define WARMUP_SHARE 6 // one in so many rounds warms up
 #define FAR_OFF 12.0   // deviations: among 20,000 normal values the furthest is at 4.5
 
 static const struct tern_setting *named(const char *assignment)
@@ -48,11 +48,10 @@ static bool is_set(const struct tern_cli *cli, const struct tern_setting *settin
     return false;
 }
 
-// --- What is proposed
+// --- Proposing
 
 // How clients train for a task. Measured on tables of 300 to 20,000 rows (docs/BENCHMARKS.md, "Rounds and rates of
-// init"). Momentum stops the narrow layers of autoencoders from learning; a higher rate does not, where it rises
-// slowly.
+// init"). Momentum stops the narrow layers of autoencoders from learning; a higher rate with a warm-up does not.
 struct training {
     double learning_rate;
     double momentum;
@@ -63,14 +62,14 @@ static const struct training trainings[] = {
     [TERN_TASK_CLASSIFICATION] = {0.02, 0.9, "Steps grow tenfold by momentum."},
     [TERN_TASK_REGRESSION] =
         {0.01, 0.9,
-         "Steps grow tenfold by momentum. A squared error pulls the harder the further "
-         "off a row is: where training diverges, halve the rate."},
+         "Steps grow tenfold by momentum. Outliers weigh heavily in a squared error: "
+         "where training diverges, halve the rate."},
     [TERN_TASK_ANOMALY] = {0.1, 0,
                            "An autoencoder learns slowly at first: without the warm-up this rate "
                            "would silence its narrow layer."},
 };
 
-// How far the furthest value of what is learnt from, or of the target, is from its column's mean, in deviations.
+// Returns the largest distance of a feature or target value from its column's mean, in deviations.
 static double reach_of(const struct tern_proposal *proposal)
 {
     const struct tern_csv_profile *profile = &proposal->profile;
@@ -105,19 +104,20 @@ static void propose(struct tern_proposal *proposal, const char *why, const char 
     setting->why = why;
 }
 
-// Whose statistics make a scaling that is for all time is decided before the first round.
+// The first round fixes the scaling for good, so the number of clients that contribute statistics
+// is set before it.
 static void propose_statistics(const struct tern_aggregator_settings *settings,
                                struct tern_proposal *proposal)
 {
     propose(proposal,
-            "Clients agree on one scaling before the first round, and keep it: of the statistics "
-            "of so many (0: of as many as rounds begin with). That of one client fits its data "
-            "alone.",
+            "Clients agree on one scaling before the first round, and keep it. min_clients clients "
+            "contribute statistics to it (0: as many as rounds begin with). The scaling of one "
+            "client fits only its own data.",
             "statistics.columns=clients");
     propose(proposal, NULL, "statistics.min_clients=%" PRIu32, settings->statistics_min_clients);
 }
 
-// A rate that was set goes without the proposal's momentum: together they might diverge.
+// A rate set by the user omits the proposed momentum: training could diverge with both.
 static void propose_rate(const struct tern_cli *cli, uint32_t rounds,
                          struct tern_proposal *proposal)
 {
@@ -125,14 +125,13 @@ static void propose_rate(const struct tern_cli *cli, uint32_t rounds,
     const bool far = reach_of(proposal) > FAR_OFF;
     const uint32_t share = rounds / WARMUP_SHARE;
     if (!is_set(cli, named("train.learning_rate="))) {
-        propose(proposal,
-                far ? "Half the usual rate: some values of the sample are far off." : training->why,
+        propose(proposal, far ? "Half the usual rate: the sample has outliers." : training->why,
                 "train.learning_rate=%g", training->learning_rate / (far ? 2 : 1));
         if (training->momentum > 0) {
             propose(proposal, NULL, "train.momentum=%g", training->momentum);
         }
     }
-    if (rounds > 0) { // without an end there is none to fall to
+    if (rounds > 0) { // without a last round the rate has no end to fall to
         propose(proposal, "The rate rises at first, and falls to 0 by the last round.",
                 "train.schedule=cosine");
         propose(proposal, NULL, "train.warmup_rounds=%" PRIu32,
@@ -169,7 +168,7 @@ void tern_proposal_settings_choose(const struct tern_cli *cli, struct tern_propo
             "train.evaluate=yes");
 }
 
-// --- Taking it
+// --- Applying the proposal
 
 static int set(const struct tern_cli *cli, const char *assignment)
 {
@@ -179,11 +178,11 @@ static int set(const struct tern_cli *cli, const char *assignment)
         why);
 }
 
-// An option of init stands over the setting of that name.
+// An option of init overrides the setting of the same name.
 static int set_option(const struct tern_cli *cli, const char *option, const char *key,
                       const char *fallback)
 {
-    char assignment[2 * TERN_SETTING_TEXT_MAX]; // what is too long is refused, not cut
+    char assignment[2 * TERN_SETTING_TEXT_MAX]; // a longer text is refused, not cut
     const char *value = tern_cli_option(cli, option, fallback);
     if (value == NULL) {
         return TERN_EXIT_OK;
@@ -244,7 +243,7 @@ static void print_file(const struct tern_cli *cli, const struct tern_proposal *p
     }
 }
 
-// The file alone must say what the command line said.
+// Checks that the file alone yields the settings of the command line.
 static int read_back(struct tern_cli *cli, const char *path)
 {
     static struct tern_aggregator_settings wanted; // --state included

@@ -11,7 +11,8 @@
 
 // Small: bytes follow the number of weights.
 #define HIDDEN 32
-#define MIDDLE_MAX 16 // of an autoencoder: half its features, and its narrowest layer
+#define MIDDLE_MAX                                                                                 \
+    16 // of an autoencoder: its narrowest layer has half as many units as features, up to this
 
 static const char *const names[] = {"classification", "regression", "anomaly"};
 
@@ -54,8 +55,8 @@ static const struct tern_csv_column *label_of(const struct tern_proposal *propos
     return &proposal->profile.column[proposal->profile.columns.label];
 }
 
-// Numbers, or texts that were written for some ("<0.5", "1,5"), with fractions or of many different values. No
-// class has a number with a fraction, of whatever few values a small sample shows.
+// Accepts numbers, and texts meant as numbers ("<0.5", "1,5"), with fractions or many different values. A
+// number with a fraction is never a class, even where a small sample has few values.
 static bool is_target(const struct tern_proposal *proposal)
 {
     const struct tern_csv_profile *profile = &proposal->profile;
@@ -96,7 +97,7 @@ static bool are_numbers(const struct tern_csv_profile *profile)
     return numbers;
 }
 
-// Texts of which most are there once: notes, ids, times.
+// Accepts texts that mostly occur once: notes, ids, times.
 static int refuse_unique(const struct tern_cli *cli, const struct tern_proposal *proposal)
 {
     const struct tern_csv_column *label = label_of(proposal);
@@ -115,7 +116,7 @@ static int list_classes(const struct tern_cli *cli, struct tern_proposal *propos
 {
     const struct tern_csv_profile *profile = &proposal->profile;
     const char *label = profile->column[profile->columns.label].name;
-    const uint32_t least = proposal->task == TERN_TASK_ANOMALY ? 1 : 2; // all may be normal
+    const uint32_t least = proposal->task == TERN_TASK_ANOMALY ? 1 : 2; // normal rows suffice
     proposal->class_count = profile->labels.count;
     if (profile->many_labels || proposal->class_count < least ||
         proposal->class_count > CLASSES_MAX) {
@@ -189,7 +190,7 @@ static int check_target(const struct tern_cli *cli, const struct tern_proposal *
         return tern_cli_fail(
             cli, TERN_ERR_CONFIG,
             "column '%s' of %s has no numbers that differ%s%s%s: name the column of "
-            "the number that the model is to tell with --label",
+            "the number to predict with --label",
             label->name, proposal->data, label->bad.count > 0 ? ", but texts such as " : "",
             label->bad.count > 0 ? label->bad.text : "",
             label->like.count > 0 ? " (write 1234.5 alone)" : "");

@@ -9,22 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Metrics of built-in trainers: the recall of the worst class, and its number.
+// Metrics of built-in trainers: the recall of the worst class, and the class number.
 #define RECALL "recall_worst"
 #define CLASS "class_worst"
 
-// A difference of the windows' means below this, or below twice its standard error, is none.
+// The trend is flat where the windows' means differ by less than this, or by less than twice the
+// standard error.
 #define LEAST 0.001
 
 #define NO_BETTER 0.01      // R2, or AUC above 0.5
-#define NO_BETTER_LOSS 0.95 // of an autoencoder: 1 is what the means of scaled columns have
+#define NO_BETTER_LOSS 0.95 // of an autoencoder: predicting the means of scaled columns has loss 1
 
 // --- Trend
 
-// What versions were found to be, the last 2 * TERN_QUALITY_WINDOW of them; later ones displace earlier ones.
+// Figures of the last 2 * TERN_QUALITY_WINDOW versions, in a ring.
 struct series {
     double values[2 * TERN_QUALITY_WINDOW];
-    uint32_t count; // in all
+    uint32_t count; // added in total, overwritten ones included
 };
 
 static void add(struct series *series, double value)
@@ -45,7 +46,7 @@ static void window(const struct series *series, uint32_t first, double *mean, do
     *variance = fmax(0, squares / TERN_QUALITY_WINDOW - *mean * *mean);
 }
 
-// series: more is better.
+// series: higher is better.
 static void judge_trend(const struct series *series, struct tern_quality *quality)
 {
     double before;
@@ -76,7 +77,8 @@ static uint32_t first_of_trend(uint32_t version)
     return version >= most ? version + 1 - most : 0;
 }
 
-// Rows come by version and model; one version's replica and global model are two figures, of which the last counts.
+// Rows are ordered by version, then model. A version's replica and global model are two figures; the last one
+// counts.
 static enum tern_result add_evaluations(struct tern_db *db, struct tern_quality *quality,
                                         struct tern_votes *votes, struct series *series)
 {
@@ -118,7 +120,7 @@ static enum tern_result load_evaluations(struct tern_db *db, struct tern_quality
 
 // --- Clients that train
 
-// Their worst class is that of one client; the mean of several would hide it.
+// Reports the worst class of one client; a mean over clients would hide it.
 static void take_worst(struct tern_quality *quality, const struct tern_held_out *of)
 {
     if (strcmp(of->name, RECALL) == 0) {
@@ -140,7 +142,8 @@ static enum tern_result find_class(struct tern_db *db, struct tern_quality *qual
     return tern_db_end(rows);
 }
 
-// The newest version that a whole round began with: of the newest of all some clients may still report.
+// Returns the newest version from which a whole round began: clients may still report on the newest of
+// all.
 static uint32_t choose_version(const struct tern_held_outs *all, uint32_t newest)
 {
     uint32_t chosen = newest;
@@ -188,7 +191,7 @@ static enum tern_result load_held_out(struct tern_db *db, uint32_t version,
     return quality->worst_client != 0 ? find_class(db, quality) : TERN_OK;
 }
 
-// --- Guesses
+// --- Comparison with guessing
 
 static const struct tern_figure *figure(const struct tern_accuracy *accuracy, const char *name)
 {
@@ -226,7 +229,7 @@ static void judge_guess(enum tern_loss loss, struct tern_quality *quality)
     }
 }
 
-// Of evaluators: where all name the same class.
+// Sets the worst class where all evaluators name the same class.
 static enum tern_result find_worst(struct tern_db *db, struct tern_quality *quality)
 {
     const struct tern_figure *recall = figure(&quality->newest, RECALL);
@@ -264,7 +267,7 @@ enum tern_result tern_quality_load(struct tern_db *db, const char *model_spec, u
     return TERN_OK;
 }
 
-// --- How it is shown
+// --- Output
 
 static void print_classes(const struct tern_quality *quality)
 {

@@ -60,7 +60,7 @@ struct serving {
     struct tern_shared_tickets *tickets; // NULL: nobody else has this database
     struct tern_leader_watch *watch;     // likewise
     struct tern_admin *admin;
-    const char **tool_options; // of verbs that the admin listener runs
+    const char **tool_options; // for the verbs that the admin listener runs
 };
 
 // --- Starting, in order

@@ -155,7 +155,7 @@ static int check_entry(const struct tern_cli *cli, const char *path,
     return TERN_EXIT_OK;
 }
 
-// What is no float, or holds no value, is kept for export.
+// Keeps tensors without values or of other types than float for export.
 static bool is_trained(const struct tern_safetensors_entry *entry)
 {
     return entry->kind != TERN_SAFETENSORS_OTHER && entry->count > 0;

@@ -34,7 +34,7 @@ int tern_cli_backup(struct tern_cli *cli)
 
 // --- Retention
 
-// Work of one transaction, at most, between which the service has its turn.
+// Maximum work of one transaction; the service can write between two transactions.
 #define STEP_BYTES (UINT64_C(16) << 20)
 
 // SQLite's lock has no queue: who waits for it looks again after 100 ms at the latest.
@@ -72,7 +72,7 @@ static enum tern_result mark(struct tern_db *db, uint32_t last)
 static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, uint64_t keep,
                               uint64_t *dropped)
 {
-    (void)tern_db_make_room(db); // to drop rows is to write, too
+    (void)tern_db_make_room(db); // dropping rows needs room for a write
     struct tern_db_counts before;
     struct tern_db_counts after;
     struct tern_db_round newest = {.round = 0};
@@ -117,7 +117,7 @@ int tern_cli_prune(struct tern_cli *cli)
 static enum tern_result compact(const struct tern_cli *cli, struct tern_db *db, uint64_t *before,
                                 uint64_t *after)
 {
-    (void)tern_db_make_room(db); // pages move before the file gets shorter
+    (void)tern_db_make_room(db); // compacting moves pages before the file gets shorter
     struct tern_db_counts counts;
     TERN_TRY(tern_db_counts(db, 0, &counts));
     *before = counts.file_bytes;

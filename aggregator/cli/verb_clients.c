@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-// usual: tag of most clients' column names.
+// usual: the tag of most clients' column names.
 static const char *state_of(const struct tern_db_client *client, uint32_t usual)
 {
     if (client->revoked) {

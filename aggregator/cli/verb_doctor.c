@@ -37,7 +37,7 @@ int tern_cli_doctor(struct tern_cli *cli)
     const bool can_look = tern_doctor_state(&doctor);
     tern_doctor_certificate(&doctor);
     if (can_look) {
-        tern_doctor_database(&doctor); // first: what a service needs follows from it
+        tern_doctor_database(&doctor); // first: the checks of the service use its results
         tern_doctor_service(&doctor);
     }
     return tern_doctor_conclude(&doctor);

@@ -46,7 +46,7 @@ static void add_row(struct tern_text_table *table, const struct rounds *rounds,
     const bool is_open = round->state == TERN_ROUND_OPEN;
     const uint32_t updates = !is_open        ? round->applied
                              : bytes != NULL ? bytes->participants
-                                             : 0; // that it has so far
+                                             : 0; // rounds so far
     if (round->state == TERN_ROUND_COMMITTED && round->applied > 0) {
         snprintf(loss, sizeof loss, "%.4f", (double)round->mean_loss);
     }

@@ -76,7 +76,7 @@ static const struct tern_accuracy *newest_accuracy(const struct status *status)
 
 // --- For people
 
-// " of 4 clients that train"; "" where evaluators reported.
+// Writes " of 4 clients that train"; "" where evaluators reported.
 static const char *whose(const struct status *status, char text[TERN_TEXT])
 {
     const uint32_t clients = status->quality.clients;
@@ -250,7 +250,7 @@ static void print_nodes(const struct status *status)
 static void print_other_columns(const struct status *status)
 {
     char text[TERN_OTHER_COLUMNS_TEXT];
-    if (tern_other_columns_say(&status->other_columns, text)) {
+    if (tern_other_columns_describe(&status->other_columns, text)) {
         printf("            WARNING: %s\n            %s\n", text, TERN_OTHER_COLUMNS_ADVICE);
     }
 }

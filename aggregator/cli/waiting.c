@@ -72,7 +72,7 @@ static void say_not_running(const struct tern_cli *cli, struct tern_waiting *wai
         return;
     }
     if (waiting->wait == TERN_WAIT_FINISHED || waiting->wait == TERN_WAIT_ENDED) {
-        return; // and needs no service
+        return; // the federation needs no service
     }
     tern_waiting_put_before(waiting, "the service is not running (`tern-aggregator serve`)");
     if (!waiting->needs_help) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Figures that are voted on: the first three, then the metrics in their order.
+// Votes have the first three figures first, then the metrics in their order.
 enum { ACCURACY, LOSS, NO_ACCURACY, METRICS };
 
 struct tern_vote {
@@ -30,7 +30,7 @@ static enum tern_result vote(struct tern_votes *votes, uint32_t figure, double v
     return TERN_OK;
 }
 
-// Those that are late come after the others.
+// Sorts late votes last.
 enum tern_result tern_votes_add(struct tern_votes *votes, struct tern_accuracy *of,
                                 const struct tern_db_evaluation *evaluation)
 {
@@ -99,7 +99,7 @@ static void set(struct tern_accuracy *of, uint32_t figure, double median)
         of->loss = median;
         break;
     case NO_ACCURACY:
-        of->no_accuracy = median > 0.5; // as many for as against: it has one
+        of->no_accuracy = median > 0.5; // a tie counts as having accuracy
         break;
     default:
         of->metrics[figure - METRICS].value = median;

@@ -11,26 +11,26 @@ struct tern_figure {
     char name[TERN_DB_METRIC_MAX];
     double value;
     uint64_t num_examples;
-    bool late; // of evaluators that enrolled after the version was made
+    bool late; // from evaluators that enrolled after the version was made
 };
 
-// All evaluators of a version's replica, or of its global model, together. Each figure is the median of theirs, of an even
-// number the mean of the middle two. Each evaluator has one vote, whatever it claims of its examples, so that fewer than
-// half of them cannot move a figure beyond the others'. Only those vote that had enrolled when the version was made, so
-// that one that comes later does not change it; where there was none, those that evaluated it all the same.
+// Figures of all evaluators of a version's replica, or of its global model. Each figure is the median of theirs; with
+// an even number of votes, the mean of the middle two. Each evaluator has one vote, whatever its examples, so fewer
+// than half cannot move a figure beyond the others' values. Only evaluators that enrolled before the version was made
+// vote; a later one cannot change the figure. Without any such evaluator, the late ones vote.
 struct tern_accuracy {
     uint32_t version;
     enum tern_db_evaluated model;
-    bool late;             // as of a figure
-    uint64_t num_examples; // of all
+    bool late;             // as in struct tern_figure
+    uint64_t num_examples; // sum over evaluators
     double accuracy;
     double loss;
-    bool no_accuracy; // most say that the model tells no classes: metrics say how good it is
+    bool no_accuracy; // most report that the model predicts no classes: metrics rate the model
     struct tern_figure metrics[TERN_FIGURES_METRICS];
     uint32_t metric_count;
 };
 
-// What evaluators found of one version and model, before it is counted. All zero: nothing.
+// Evaluators' reports for one version and model, before the vote is counted. All zero: none.
 struct tern_vote;
 struct tern_votes {
     struct tern_vote *list;
@@ -38,18 +38,18 @@ struct tern_votes {
     uint32_t room;
 };
 
-// Notes the next of rows that come as the store has them, all of one version and model, and adds its examples to `of`.
+// Adds the next evaluation row, in the store's order, all of one version and model, and adds its examples to `of`.
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_votes_add(struct tern_votes *votes, struct tern_accuracy *of,
                                               const struct tern_db_evaluation *evaluation);
 
-// Notes the next of the evaluators' metrics, which come in the same order, where it is of the version and model of `of`.
+// Adds the next evaluator's metric, in the same order, if its version and model are those of `of`.
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_votes_add_metric(struct tern_votes *votes,
                                                      struct tern_accuracy *of,
                                                      const struct tern_db_metric *metric);
 
-// Sets the figures of `of` that were voted on, and begins with none.
+// Sets the figures of `of` to the result of the votes, and clears the votes.
 void tern_votes_decide(struct tern_votes *votes, struct tern_accuracy *of);
 
 void tern_votes_free(struct tern_votes *votes);

@@ -142,8 +142,8 @@ static enum tern_result invite_unreliable(struct tern_federation *federation, ui
     return TERN_OK;
 }
 
-// The round that was just opened waits for as many updates as have reliable members, and at least for its quorum, where
-// it had to draw unreliable ones as well: these count as late in advance, until they report.
+// Waits for as many updates as the new round has reliable members, and at least for the quorum. Unreliable members were
+// drawn only of necessity: each counts as late until it reports.
 static void want_no_unreliable(struct tern_federation *federation)
 {
     struct tern_round_machine *machine = &federation->machine;

@@ -28,7 +28,7 @@ static enum tern_result take_replica(struct tern_federation *federation,
     return tern_catchup_named(federation->catchup, message->replica.bytes, row->replica);
 }
 
-// Told once after each start of the client; the store keeps it.
+// Logs once after each start of the client; the store keeps the column names.
 static void take_column_names(struct tern_federation *federation, struct client *client,
                               uint32_t tag)
 {

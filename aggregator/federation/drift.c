@@ -85,8 +85,8 @@ enum tern_result tern_drift_measure(struct tern_federation *federation,
     return measure_loss(federation);
 }
 
-// As if it had just arrived. Its values are left to the close (tern_merge_resume()), where another node's part may cover
-// them.
+// Measures the update as if it had just arrived. The close reads its values (tern_merge_resume()), where another node's
+// part may cover them.
 static enum tern_result remeasure(void *ctx, const struct tern_db_update *update)
 {
     struct tern_federation *federation = ctx;

@@ -36,8 +36,8 @@ static void fill_reply(const struct tern_federation *federation, uint64_t id,
     reply->model.manifest = (uint32_t)about->manifest_len;
 }
 
-// An evaluator's figures are the federation's accuracy, so the operator appoints it. Whoever has no valid code gets the
-// same answer whatever it asks to be.
+// An evaluator's figures are the federation's accuracy, so the operator appoints it. A client without a valid code gets
+// the same answer for either role.
 static enum tern_result check_evaluator(struct tern_federation *federation,
                                         const uint8_t code_hash[TERN_SHA256_SIZE], uint64_t now,
                                         struct tern_refusal *refusal)

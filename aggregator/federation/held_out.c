@@ -27,7 +27,7 @@ static bool is_plain(const char *name)
     return name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
 }
 
-// --- Names of a client, of which it has no more than so many
+// --- A client's metric names, limited in number
 
 struct names {
     char list[TERN_CLIENT_METRICS][TERN_DB_METRIC_MAX];
@@ -66,8 +66,8 @@ static void note_dropped(struct client *client, const char *name)
     }
 }
 
-// A client sends the same names again and again, so that they are looked up but once. No client finds other names of the
-// same digest.
+// A client repeats the same names, so a digest saves the lookups. The digest is SHA-256: no client finds other names
+// with the same digest.
 static uint64_t digest_of(const tern_Evaluation *evaluation)
 {
     struct tern_sha256 hash;
@@ -81,7 +81,7 @@ static uint64_t digest_of(const tern_Evaluation *evaluation)
     return tern_get_le64(digest);
 }
 
-// Takes the names of an evaluation that are new. *names: those that may be put.
+// Selects the new names of an evaluation. *names: the names that fit in the limit.
 static enum tern_result take_names(struct tern_federation *federation, struct client *client,
                                    const tern_Evaluation *evaluation, struct names *names)
 {
@@ -103,7 +103,7 @@ static enum tern_result take_names(struct tern_federation *federation, struct cl
     return TERN_OK;
 }
 
-// Replaces what the client has of the version.
+// Replaces the client's metrics of the version.
 static enum tern_result put_metrics(struct tern_federation *federation, struct tern_db_metric *row,
                                     const tern_Evaluation *evaluation)
 {
@@ -119,7 +119,7 @@ static enum tern_result put_metrics(struct tern_federation *federation, struct t
     return TERN_OK;
 }
 
-// --- Taking them
+// --- Storing
 
 enum tern_result tern_evaluation_metrics_take(struct tern_federation *federation,
                                               const struct tern_db_evaluation *found,

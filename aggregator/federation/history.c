@@ -24,8 +24,8 @@
 // Dropping 16 MiB takes some 20 ms.
 #define DROP_BYTES (UINT64_C(16) << 20)
 
-// A disk is low once less than this part of it is left, or less than so much of a large one: then half of the updates
-// that are kept for replays go.
+// A disk is low once less than 1/LOW_SHARE of it is free, or, on a large disk, less than LOW_MOST. The service then
+// drops half of the updates that are kept for replays.
 #define LOW_SHARE 8
 #define LOW_MOST (UINT64_C(64) << 20)
 
@@ -94,7 +94,7 @@ static enum tern_result received_bytes(struct tern_federation *federation, uint6
 static enum tern_result is_disk_low(struct tern_federation *federation, bool *low)
 {
     struct tern_db_room room;
-    uint64_t empty = 0; // of the file
+    uint64_t empty = 0; // within the database file
     TERN_TRY(tern_db_room(federation->db, &room));
     TERN_TRY(tern_db_free_bytes(federation->db, &empty));
     const uint64_t share = room.disk / LOW_SHARE;
@@ -102,7 +102,7 @@ static enum tern_result is_disk_low(struct tern_federation *federation, bool *lo
     return TERN_OK;
 }
 
-// Bytes of updates that may be kept, of those received until now; 0 = all.
+// Limits the bytes of kept updates, given the bytes received until now; 0 = no limit.
 static enum tern_result most_kept(struct tern_federation *federation, uint64_t received,
                                   uint64_t *most)
 {

@@ -40,13 +40,13 @@ struct client {
     struct tern_error_doubt doubt; // about its error buffer
     uint64_t
         absent_ms; // it should have come by then: rounds do not count on it until it does; 0 = never
-    bool has_statistics;   // they are stored
-    uint32_t unscaled;     // times that it was told of a scaling, and came again without it
-    uint64_t metric_names; // of SHA-256 of the last set of names, all of which were kept; 0 = none
-    uint32_t metrics_dropped; // since the start, beyond its names
+    bool has_statistics;      // statistics are stored
+    uint32_t unscaled;        // tasks with a scaling that the client answered unscaled
+    uint64_t metric_names;    // from SHA-256 of the last set of names, if all were kept; 0 = none
+    uint32_t metrics_dropped; // since the start, beyond the limit of names
     uint32_t refusals;        // of its requests, since its last accepted update
     uint32_t refused;         // of its updates, since the start
-    uint32_t refused_in;      // the draw in which one was last for its values, + 1; 0 = none
+    uint32_t refused_in; // the draw in which one was last refused for its values, + 1; 0 = none
 };
 
 struct clients {
@@ -59,7 +59,7 @@ struct clients {
     uint64_t *eligible;         // scratch of `capacity` ids
     struct tern_tags_lot *lots; // likewise
     bool changed;               // one enrolled or was revoked: members may need replacing
-    struct tern_column_names column_names; // of those that are not revoked
+    struct tern_column_names column_names; // of clients that are not revoked
 };
 
 // Updates since members were last drawn (refusals.c).
@@ -173,7 +173,7 @@ struct tern_federation {
     struct kept kept;
     struct tern_db_ledger ledgers[LEDGERS_KEPT]; // client 0 = none
 
-    bool disk_is_low;       // as it was found last, so that the log has it once
+    bool disk_is_low;       // result of the last check, so that the log reports a change once
     bool checkpoint_due;    // of the newest version; a part of it may be stored
     bool prune_due;         // bodies of pruned rounds, or older checkpoints, may be left
     bool moved;             // see tern_federation_moved()
@@ -230,7 +230,7 @@ void tern_clients_move_seen(struct client *client, uint64_t ms);
 // Whether it has come since it enrolled, or enrolled just now.
 bool tern_clients_came(const struct tern_federation *federation, const struct client *client,
                        uint64_t now);
-// Whether the columns of its table have other names, or another order, than those of most clients.
+// Whether the columns of the client's table differ from most clients' columns in names or order.
 bool tern_clients_differ(const struct tern_federation *federation, const struct client *client);
 // Whether it should have come by now.
 bool tern_clients_is_absent(const struct client *client, uint64_t now);
@@ -399,7 +399,8 @@ TERN_MUST_USE enum tern_result tern_scaled_note(struct tern_federation *federati
 TERN_MUST_USE enum tern_result tern_held_out_take(struct tern_federation *federation,
                                                   uint64_t client, const struct tern_member *member,
                                                   const tern_Evaluation *evaluation);
-// Names of metrics that are kept of one client, over all versions; its worst class is part of a name.
+// Most metric names that are kept of one client, over all versions; the number of its worst class is
+// one of them.
 #define TERN_CLIENT_METRICS 64
 
 // The metrics of an evaluation of an evaluator, `found`, which is stored.

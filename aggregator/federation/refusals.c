@@ -60,8 +60,8 @@ static void note_refused(struct tern_federation *federation, const struct tern_i
     }
 }
 
-// What is wrong with a field of the update, with its value; false: it is none of those that have a range of their own.
-// The order is that of tern_check_update().
+// Describes the invalid field of the update, with its value; false: the field has no range of its own. The order of
+// checks is that of tern_check_update().
 static bool name_field(const struct tern_federation *federation, const tern_Update *message,
                        char sentence[sizeof((struct tern_refusal){0}.sentence)])
 {
@@ -83,7 +83,8 @@ static bool name_field(const struct tern_federation *federation, const tern_Upda
     }
     if (message->has_decay && !(message->decay >= 0.0F && message->decay <= 1.0F)) {
         return snprintf(sentence, size,
-                        "decay is %g. It must be from 0 to 1: what was left of the error buffer.",
+                        "decay is %g. It must be from 0 to 1: the part of the error buffer that "
+                        "was kept.",
                         (double)message->decay) > 0;
     }
     if (message->has_evaluation &&

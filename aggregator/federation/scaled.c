@@ -1,4 +1,4 @@
-// Updates of a merged round that count for less than they claim, for their norm or their examples: counts and logs them.
+// Counts and logs the updates of a merged round that were scaled down, for their norm or for their number of examples.
 #include "federation/internal.h"
 
 static void log_bound(const struct tern_federation *federation,
@@ -28,7 +28,7 @@ static enum tern_result note(struct tern_federation *federation,
     }
     const uint32_t examples =
         tern_strategy_examples(&federation->totals, bound->contribution.num_examples);
-    client->drift.square *= bound->scale * bound->scale; // as the mean took it
+    client->drift.square *= bound->scale * bound->scale; // the mean applied the same scale
     client->drift.num_examples = examples;
     client->row.scaled_down++;
     federation->row.scaled_down++;

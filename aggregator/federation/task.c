@@ -173,7 +173,7 @@ static enum tern_result fill_finished(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// Whatever is waited for, nobody stays away for longer than the policy's longest time.
+// Limits every wait to the longest time of the policy.
 static void fill_wait(const struct tern_federation *federation, struct tern_next *next,
                       uint64_t wait)
 {

@@ -1,25 +1,25 @@
-// One mutex, two balanced trees, because peers choose their addresses, and two orders in which strangers are
-// displaced: one of all of them, and one of each address. A displaced place counts as open, and as leaving, until
-// its loop has ended it; its address can fill it at once.
+// One mutex and two balanced trees, because peers choose their addresses. Strangers are displaced in two orders:
+// one over all addresses, and one within each address. A displaced place counts as open, and as leaving, until
+// its loop has ended it; another connection of its address can take its place at once.
 #include "http/admission.h"
 #include <pthread.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-// An address that has places of connections which have not shown who they are.
+// An address with connections that have shown no credentials.
 struct tern_origin {
-    struct tern_address address;  // what the tree compares
+    struct tern_address address;  // key of the tree
     uint32_t open;                // strangers, busy ones included
-    uint32_t newcomer_count;      // of them
-    struct tern_places newcomers; // that have begun nothing; the oldest first
-    struct tern_places strangers; // the others; the longest idle first
+    uint32_t newcomer_count;      // length of `newcomers`
+    struct tern_places newcomers; // have sent nothing; the oldest first
+    struct tern_places strangers; // other strangers; the longest idle first
 };
 
 struct client {
-    uint64_t id; // what the tree compares
+    uint64_t id; // key of the tree
     uint32_t open;
-    uint32_t arriving;           // recognised, not proven
+    uint32_t arriving;           // recognised by a ticket, not authenticated
     struct tern_places places;   // the oldest first
     struct tern_places arrivals; // the oldest first
 };
@@ -163,7 +163,7 @@ static struct client *client_of(struct tern_admission *admission, uint64_t id)
     return find(&admission->clients, &(struct client){.id = id}, compare_ids);
 }
 
-// NULL: memory is short, or id is 0.
+// NULL: out of memory, or id is 0.
 static struct client *make_client(struct tern_admission *admission, uint64_t id)
 {
     const struct client like = {.id = id};
@@ -191,7 +191,7 @@ static struct tern_places *list_at(struct tern_origin *origin, const struct tern
     return place->is_newcomer ? &origin->newcomers : &origin->strangers;
 }
 
-// Takes it off the lists that its state has it on.
+// Removes the place from the lists that match its state.
 static void unlist(struct tern_admission *admission, struct tern_place *place)
 {
     struct client *client = NULL;
@@ -247,7 +247,7 @@ static void displace(struct tern_admission *admission, struct tern_place *place)
     place->group->wake(place->group->ctx);
 }
 
-// True also while it waits to be ended: then it is spared.
+// True also for a displaced place that its loop has not ended: it can still be spared.
 static bool is_strangers(const struct tern_place *place)
 {
     return place->state == TERN_PLACE_STRANGER || place->state == TERN_PLACE_BUSY ||
@@ -266,8 +266,8 @@ static bool make_room(struct tern_admission *admission)
     return true;
 }
 
-// Connections that only come, which costs their peer nothing, displace each other alone where they hold half of the
-// share. NULL = none.
+// Newcomers cost their peer nothing, so they displace only one another once they hold half of the address's share.
+// NULL = none.
 static struct tern_place *first_to_go(const struct tern_admission *admission,
                                       const struct tern_origin *origin)
 {
@@ -277,8 +277,8 @@ static struct tern_place *first_to_go(const struct tern_admission *admission,
     return stranger == NULL || (are_many && newcomer != NULL) ? newcomer : stranger;
 }
 
-// Displaces the address's own strangers, so that nobody can hold all places of a network's address against the
-// other devices in it. False: its share is taken by requests that are being handled.
+// Displaces strangers of the same address only: one device cannot exclude the other devices behind the same
+// NAT for good. False: requests that are being handled fill the address's share.
 static bool make_room_at(struct tern_admission *admission, const struct tern_address *address)
 {
     const struct tern_origin *origin = origin_of(admission, address);
@@ -287,7 +287,7 @@ static bool make_room_at(struct tern_admission *admission, const struct tern_add
         if (place == NULL) {
             return false;
         }
-        displace(admission, place); // frees an origin that has no other
+        displace(admission, place); // frees an origin without other places
         origin = origin_of(admission, address);
     }
     return true;
@@ -305,7 +305,7 @@ static bool enter(struct tern_admission *admission, struct tern_place *place)
     return true;
 }
 
-// place: a stranger.
+// Requires that `place` is a stranger.
 static bool move(struct tern_admission *admission, struct tern_place *place,
                  const struct tern_address *address)
 {
@@ -351,12 +351,12 @@ static void recognise(struct tern_admission *admission, struct tern_place *place
     }
 }
 
-// Counts it for its address again, beyond the share if need be: it is inside.
+// Counts the connection for its address again, beyond the share if necessary: it is already open.
 static void lose_name(struct tern_admission *admission, struct tern_place *place)
 {
     unlist(admission, place);
     if (place->origin == NULL) {
-        const bool ignored = count_in(admission, place); // where memory is short it is not counted
+        const bool ignored = count_in(admission, place); // out of memory: the place stays uncounted
         (void)ignored;
     }
 }
@@ -378,7 +378,7 @@ bool tern_admission_move(struct tern_admission *admission, struct tern_place *pl
 {
     pthread_mutex_lock(&admission->lock);
     const bool moves = place->state == TERN_PLACE_STRANGER &&
-                       move(admission, place, address); // or it is displaced
+                       move(admission, place, address); // else it is displaced already
     pthread_mutex_unlock(&admission->lock);
     return moves;
 }

@@ -8,7 +8,7 @@
 #define PRE_SHARED_KEY 41u
 #define TICKET_AGE 4u
 
-// What has not been read yet. Reading beyond the end makes it bad and empty; what is read of a bad one is zeros.
+// The unread bytes. Reading beyond the end sets `bad` and empties the view; a bad view yields zeros.
 struct view {
     const uint8_t *at;
     size_t len;
@@ -27,7 +27,7 @@ static const uint8_t *take(struct view *view, size_t len)
     return at;
 }
 
-// A number of so many bytes, the highest first.
+// Reads a big-endian number of `bytes` bytes.
 static size_t number(struct view *view, size_t bytes)
 {
     size_t value = 0;
@@ -38,7 +38,7 @@ static size_t number(struct view *view, size_t bytes)
     return value;
 }
 
-// What follows a length of so many bytes.
+// Reads a vector: a length in `bytes` bytes, then as many bytes.
 static struct view vector(struct view *view, size_t bytes)
 {
     const size_t len = number(view, bytes);

@@ -1,15 +1,15 @@
-// Finds the session tickets that a ClientHello offers, before any TLS library has read it. Pure; any thread.
+// Finds the session tickets that a ClientHello offers, before the TLS library reads it. Pure; any thread.
 #ifndef TERN_HTTP_CLIENT_HELLO_H
 #define TERN_HTTP_CLIENT_HELLO_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define TERN_CLIENT_HELLO_MAX 4096u // bytes of the connection that are read for it
+#define TERN_CLIENT_HELLO_MAX 4096u // bytes of the connection that the parser reads
 #define TERN_OFFERED_TICKETS 3u
 
 struct tern_offered_ticket {
-    const uint8_t *bytes; // in the caller's
+    const uint8_t *bytes; // borrowed from the caller
     size_t len;
 };
 

@@ -39,7 +39,7 @@ static enum step handshake_done(struct tern_connection *connection)
     tern_connection_meter_handshake(&connection->metering, &connection->stream);
     const uint64_t client = tern_stream_client(&connection->stream);
     if (client != 0) {
-        tern_connection_know(connection, client);
+        tern_connection_identify(connection, client);
     } else if (!tern_tls_resumed(connection->stream.tls)) {
         tern_admission_doubt(connection->group->shared->admission, &connection->place);
     }

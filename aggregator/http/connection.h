@@ -39,7 +39,7 @@ struct tern_server_shared {
     uint32_t sweep_ms;
     struct tern_admission *admission;
     struct tern_ticket_keys *ticket_keys;     // NULL = none
-    struct tern_known_tickets *known_tickets; // NULL = there are no tickets
+    struct tern_known_tickets *known_tickets; // NULL = no tickets
     struct tern_body_room *bodies;
     struct tern_uploads *uploads;
     struct tern_server_counters counters;

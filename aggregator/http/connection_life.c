@@ -55,7 +55,7 @@ void tern_connection_begin_reading(struct tern_connection *connection)
 
 // --- Turns of handshakes
 
-// Peeks at the ClientHello, where it has arrived in full.
+// Peeks at the ClientHello, if all of it has arrived.
 static void recognise(struct tern_connection *connection)
 {
     const struct tern_server_shared *shared = connection->group->shared;
@@ -70,7 +70,8 @@ static void recognise(struct tern_connection *connection)
     }
 }
 
-// A client's turns, under an address that no peer has: of IPv6 eight bytes count, and IPv4 is mapped.
+// Encodes a client's turns as an address that no peer has: IPv4 peers are mapped, IPv6 ones count by
+// eight bytes.
 static struct tern_address turns_of_client(uint64_t client)
 {
     struct tern_address address = {{0}};
@@ -86,7 +87,7 @@ static bool takes_turn_of(struct tern_connection *connection, const struct tern_
     return tern_handshakes_begin(group->handshakes, turn, tern_connection_now(group));
 }
 
-// A known client has turns of its own, which no stranger of the same address can take all of.
+// A known client has its own turns, so strangers of the same address cannot take all of them.
 static bool takes_turn(struct tern_connection *connection)
 {
     recognise(connection);
@@ -106,7 +107,7 @@ static void begin(struct tern_connection *connection)
     tern_connection_watch(connection, UV_READABLE);
 }
 
-// The newest waits the shortest: in a flood the oldest are the next to be displaced.
+// The newest connection goes first: in a flood the oldest are displaced next.
 enum step tern_connection_begin_handshake(struct tern_connection *connection)
 {
     struct tern_connection_group *group = connection->group;
@@ -153,7 +154,7 @@ void tern_connection_hold_back_less(struct tern_connection_group *group)
     }
 }
 
-// A handshake that ends without an answer of ours has cost nothing, and gives its turn back.
+// A handshake that ends before our first answer has cost nothing, and returns its turn.
 static void leave_handshake(struct tern_connection *connection)
 {
     if (connection->state == STATE_HANDSHAKE && tern_stream_progress(&connection->stream) == 0) {
@@ -163,7 +164,7 @@ static void leave_handshake(struct tern_connection *connection)
     }
 }
 
-void tern_connection_know(struct tern_connection *connection, uint64_t client)
+void tern_connection_identify(struct tern_connection *connection, uint64_t client)
 {
     const struct tern_server_shared *shared = connection->group->shared;
     const uint64_t ticket = tern_stream_ticket(&connection->stream);

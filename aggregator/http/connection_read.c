@@ -21,7 +21,7 @@ static int admit(void *ctx, const struct tern_http_request *request, uint64_t co
                            ? handler->on_headers(handler->ctx, request, content_length, permit)
                            : 0;
     if (permit->known) {
-        tern_connection_know(connection, permit->client);
+        tern_connection_identify(connection, permit->client);
     }
     return status;
 }

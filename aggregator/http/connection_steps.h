@@ -16,7 +16,7 @@
 enum state {
     STATE_PROXIED,   // a proxy is to say whose it is; deadline: handshake_ms from accept
     STATE_ARRIVING,  // no byte of a handshake yet; deadline: handshake_ms
-    STATE_HELD_BACK, // its address has taken all its turns to shake hands; deadline: handshake_ms
+    STATE_HELD_BACK, // its address has no free turn for a handshake; deadline: handshake_ms
     STATE_HANDSHAKE, // deadline: handshake_ms from its turn
     STATE_IDLE,      // between requests; deadline: idle_ms
     STATE_READING,   // in a request; deadline: request_ms from its first byte, and min_rate on top
@@ -38,7 +38,7 @@ struct tern_connection {
     struct tern_connection **link; // the pointer that points here
     TAILQ_ENTRY(tern_connection) held_back;
     uint64_t recognised;             // the client whose ticket its handshake begins with; 0 = none
-    struct tern_address turn;        // whose turn its handshake has taken
+    struct tern_address turn;        // the address whose turn its handshake has taken
     struct tern_proxy_header *proxy; // what came of it; NULL unless proxied
     uv_poll_t poll;
     uv_poll_cb on_poll;
@@ -77,7 +77,8 @@ void tern_connection_set_state(struct tern_connection *connection, enum state st
 void tern_connection_begin_reading(struct tern_connection *connection);
 // Its handshake begins, when its socket is readable, or waits for its turn.
 enum step tern_connection_begin_handshake(struct tern_connection *connection);
-// Its handshake has succeeded; the next of those that wait for the same turns may begin.
+// Returns the turn of a successful handshake; the next connection that waits for the same turns may
+// begin.
 void tern_connection_finish_handshake(struct tern_connection *connection);
 // Those whose turn has come by the time that passed begin.
 void tern_connection_hold_back_less(struct tern_connection_group *group);
@@ -93,8 +94,9 @@ void tern_connection_name_peer(struct tern_connection *connection,
 // It is known whose it is: the handshake may come, or in the clear the first request.
 enum step tern_connection_begin(struct tern_connection *connection);
 
-// It has shown who it is, as struct tern_http_permit has it; so its ticket is recognised from now on.
-void tern_connection_know(struct tern_connection *connection, uint64_t client);
+// Marks the connection as authenticated (struct tern_http_permit); its ticket is recognised from now
+// on.
+void tern_connection_identify(struct tern_connection *connection, uint64_t client);
 
 // --- Behind a proxy (connection_proxy.c)
 

@@ -1,5 +1,5 @@
-// A tree of the addresses that have taken turns. Peers choose the addresses: a balanced tree has no worst case for
-// them to aim at.
+// A balanced tree of the addresses that have taken turns. Peers choose their addresses: a balanced tree has no
+// worst case to exploit.
 #include "http/handshakes.h"
 #include <search.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 struct peer {
     struct tern_address address; // first: what the tree compares
     LIST_ENTRY(peer) link;
-    uint64_t debt; // turns taken, as of at_ms
+    uint64_t debt; // turns taken, at at_ms
     uint64_t at_ms;
 };
 
@@ -107,7 +107,7 @@ void tern_handshakes_succeed(struct tern_handshakes *handshakes, const struct te
                              uint64_t now_ms)
 {
     struct peer *peer = find(handshakes, address);
-    if (peer == NULL) { // time has freed its turn
+    if (peer == NULL) { // the turn was freed by time
         return;
     }
     drain(handshakes, peer, now_ms);

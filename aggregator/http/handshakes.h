@@ -1,6 +1,6 @@
-// How many TLS handshakes an address may begin, on one loop. Each costs the loop a millisecond or two, which all of
-// its connections wait for. An address begins `per_address` of them at once; each frees its turn when it succeeds, and
-// otherwise, failed or stalled, by time: per_address turns a second. For the loop's thread alone.
+// Limits the TLS handshakes that an address begins on one loop. Each takes the loop a millisecond or two, which delays
+// all its connections. An address begins `per_address` handshakes at once. A successful one frees its turn at once;
+// failed and stalled ones free per_address turns a second. For the loop's thread alone.
 #ifndef TERN_HTTP_HANDSHAKES_H
 #define TERN_HTTP_HANDSHAKES_H
 
@@ -13,14 +13,14 @@ struct tern_handshakes *tern_handshakes_new(uint32_t per_address);
 void tern_handshakes_limit(struct tern_handshakes *handshakes, uint32_t per_address); // from now on
 void tern_handshakes_free(struct tern_handshakes *handshakes); // NULL is nothing
 
-// Whether another of the address may begin, which takes a turn. False also when memory is short.
+// Takes a turn of the address. False: no turn is free, or out of memory.
 bool tern_handshakes_begin(struct tern_handshakes *handshakes, const struct tern_address *address,
                            uint64_t now_ms);
-// One that has begun has succeeded: its turn is free at once.
+// A handshake has succeeded: frees its turn at once.
 void tern_handshakes_succeed(struct tern_handshakes *handshakes, const struct tern_address *address,
                              uint64_t now_ms);
 
-// Forgets the addresses whose turns are all free. Now and then.
+// Drops the addresses whose turns are all free. Call it now and then.
 void tern_handshakes_sweep(struct tern_handshakes *handshakes, uint64_t now_ms);
 
 #endif

@@ -5,7 +5,7 @@ static bool is_control(uint8_t byte)
     return (byte < ' ' && byte != '\t') || byte == 0x7f;
 }
 
-// Method, target and version have one blank between them, and none around them.
+// One blank separates method, target and version; none surrounds them.
 static bool take_in_request_line(struct tern_head_lines *lines, uint8_t byte)
 {
     const bool begins = lines->place != TERN_HEAD_LINE;

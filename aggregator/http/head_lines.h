@@ -27,9 +27,8 @@ struct tern_head_lines {
 };
 
 // Takes the next bytes of the stream; those behind the head are not looked at. False: a bare CR or
-// LF, a folded line (RFC 9112, 5.2), a control character other than TAB, or a request line that has anything but single
-// blanks between its three parts (RFC 9112, 3). Then the request is
-// malformed and no more of it may be given.
+// LF, a folded line (RFC 9112, 5.2), a control character other than TAB, or a request line without exactly one blank
+// between its three parts (RFC 9112, 3). Then the request is malformed and no more of it may be given.
 bool tern_head_lines_take(struct tern_head_lines *lines, const uint8_t *data, size_t len);
 
 #endif

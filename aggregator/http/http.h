@@ -21,8 +21,8 @@ struct tern_http_limits {
     // connection which has never shown who it is (tern_http_permit.known) and has been without a
     // whole request the longest; it is refused where there is none.
     uint32_t connections;
-    // Of one address, of those that have not shown who they are (256): the next takes the place of that one which has
-    // been without a whole request the longest.
+    // Open connections of one address that have shown no credentials (256). The next one displaces the one with the
+    // longest time since its last whole request.
     uint32_t connections_per_address;
     // Of one client (8), once it has shown who it is: the next takes the place of its oldest.
     uint32_t connections_per_client;
@@ -36,9 +36,9 @@ struct tern_http_limits {
     uint32_t unfinished;    // bodies that are kept after their connection broke (1000),
     uint32_t unfinished_ms; // for so long (86400000) while others do not need their room
     uint32_t handshake_ms;  // for the TLS handshake, and before it for its first byte (10000)
-    // TLS handshakes that one address begins at once on one loop (8); others of it wait for their turn, for
-    // handshake_ms at most. One that succeeds gives its turn to the next; of those that fail or stall as many turns
-    // are free again each second. A client whose ticket is recognised has turns of its own.
+    // TLS handshakes that one address begins at once on one loop (8); others wait for a turn, for handshake_ms at
+    // most. A successful handshake passes its turn to the next; failed and stalled ones free as many turns each
+    // second. A client whose ticket is recognised has turns of its own.
     uint32_t handshakes_per_address;
     uint32_t request_ms; // from its first byte to its last (60000), and on top
     uint32_t min_rate;   // of its body in bytes per second: what came extends it (500)

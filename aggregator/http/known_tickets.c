@@ -1,5 +1,5 @@
-// A table of sets of four entries, in each of which a new entry replaces the one that was used the longest ago. Which
-// set a ticket falls into is up to a hash of bytes that the listener has sealed, so nobody can choose it.
+// A table of sets of four entries. A new entry replaces the least recently used one of its set. The set is chosen by
+// a hash of bytes that the listener has sealed, so no peer can choose it.
 #include "http/known_tickets.h"
 #include "http/client_hello.h"
 #include "util/bytes.h"
@@ -18,7 +18,7 @@ struct entry {
 
 struct tern_known_tickets {
     pthread_mutex_t lock;
-    struct entry sets[SETS][WAYS]; // the one that was used last first
+    struct entry sets[SETS][WAYS]; // the most recently used first
 };
 
 struct tern_known_tickets *tern_known_tickets_new(void)
@@ -46,7 +46,7 @@ uint64_t tern_ticket_tag(const uint8_t *ticket, size_t len)
     return tag != 0 ? tag : 1;
 }
 
-// The entry's place in the set; WAYS = it is not there.
+// Returns the index of the entry in the set; WAYS = absent.
 static size_t find(const struct entry set[WAYS], uint64_t tag)
 {
     size_t at = 0;

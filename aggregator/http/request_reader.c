@@ -220,7 +220,7 @@ static void end_value(struct tern_request_reader *reader)
             object(reader, 400);
         }
         break;
-    case FIELD_TRANSFER_ENCODING: // beside a length it is a second end of the body (RFC 9112, 6.3)
+    case FIELD_TRANSFER_ENCODING: // with a length, the body would have two ends (RFC 9112, 6.3)
         object(reader, reader->has_length ? 400 : 411);
         reader->has_coding = true;
         break;
@@ -278,8 +278,8 @@ static void begin_value(struct tern_request_reader *reader)
 // --- The parser's events
 
 // Debian builds http_parser in its lenient mode, which lets white space into names and targets; a
-// proxy before us could understand such a request in another way. llhttp lets none in. Neither is anything outside of
-// ASCII in a name or a target.
+// proxy before us could understand such a request in another way. llhttp rejects it. Bytes outside of ASCII are
+// refused in names and targets, too.
 static void refuse_others(struct tern_request_reader *reader, const char *at, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -293,7 +293,7 @@ static void refuse_others(struct tern_request_reader *reader, const char *at, si
 static void on_target(void *ctx, const char *at, size_t len)
 {
     refuse_others(ctx, at, len);
-    if (memchr(at, '#', len) != NULL) { // a fragment is never sent (RFC 9112, 3.2)
+    if (memchr(at, '#', len) != NULL) { // clients never send a fragment (RFC 9112, 3.2)
         object(ctx, 400);
     }
     text_append(ctx, at, len);
@@ -375,7 +375,7 @@ static enum tern_result refuse(struct tern_request_reader *reader, int status)
     return result_of(status);
 }
 
-// Ends the path where its query begins, and returns that.
+// Ends the path where its query begins, and returns the query.
 static const char *cut_query(char *path)
 {
     char *end = path + strcspn(path, "?");

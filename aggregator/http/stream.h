@@ -34,10 +34,10 @@ void tern_stream_close(struct tern_stream *stream);
 // The client that the TLS handshake proved by a pre-shared key; 0 = none.
 uint64_t tern_stream_client(const struct tern_stream *stream);
 
-// What stands for the ticket of the TLS session (known_tickets.h); 0 = none.
+// Returns the key of the TLS session's ticket (known_tickets.h); 0 = none.
 uint64_t tern_stream_ticket(const struct tern_stream *stream);
 
-// The bytes that have arrived and were not read, at most `size` of them, which stay unread. Returns how many.
+// Copies the bytes that have arrived, at most `size`, and leaves them unread. Returns their number.
 size_t tern_stream_peek(const struct tern_stream *stream, uint8_t *dst, size_t size);
 
 // The common name of the certificate that the peer has shown, while the stream is open; "" = none.

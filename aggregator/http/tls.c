@@ -49,7 +49,7 @@ struct tern_tls_session {
     mbedtls_ssl_context ssl;
     int fd;
     bool resumed;
-    uint64_t ticket; // its tag; 0 = none
+    uint64_t ticket; // key of the ticket; 0 = none
     struct owner owner;
     struct tern_client_certificate certificate;
     const char *refusal; // NULL = the client's certificate is not why the handshake failed

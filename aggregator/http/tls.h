@@ -62,7 +62,7 @@ bool tern_tls_resumed(const struct tern_tls_session *session);
 // is from; 0 = none.
 uint64_t tern_tls_client(const struct tern_tls_session *session);
 
-// After the handshake: what stands for the ticket that it began with or was given (known_tickets.h); 0 = none.
+// After the handshake: returns the key of the ticket that it used or was given (known_tickets.h); 0 = none.
 uint64_t tern_tls_ticket(const struct tern_tls_session *session);
 
 // After the handshake: the common name of the certificate that the client has shown, in it or in the one

@@ -1,7 +1,7 @@
 // Dense tensors are statistics, not parameters: whatever a strategy makes of the others, these move
-// by the mean of the updates, weighted by their examples and their age, as they are but for
-// strategy's bounds on norms and examples; or under one that takes medians, by those, or else one client's claims would
-// move them where they want. Who calls: the merge, before and after its strategy. Pure; reentrant.
+// by the mean of the updates, weighted by their examples and their age, with only the
+// strategy's bounds on norms and examples applied. Under a strategy of medians they move by medians, so that one
+// client's claims cannot move them at will. Who calls: the merge, before and after its strategy. Pure; reentrant.
 #ifndef TERN_DENSE_H
 #define TERN_DENSE_H
 

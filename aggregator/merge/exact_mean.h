@@ -31,7 +31,7 @@ struct tern_exact_held {
     struct tern_exact_held *next; // of its group
     uint64_t client;
     uint32_t round;
-    double weight; // num_examples, or less where it is bounded
+    double weight; // num_examples, or less where bounded
     struct tern_reading *reading;
     size_t at; // of the reading
 };
@@ -102,12 +102,12 @@ TERN_MUST_USE enum tern_result tern_exact_mean_hold(struct tern_exact_mean *mean
 TERN_MUST_USE enum tern_result tern_exact_mean_arrive(struct tern_exact_mean *mean,
                                                       const struct tern_arrival *arrival);
 
-// An update that is held counts with this weight in place of its num_examples. False: it is not held.
+// Counts a held update with this weight in place of its num_examples. False: the update is not held.
 bool tern_exact_mean_reweigh_held(struct tern_exact_mean *mean, uint64_t client, uint32_t round,
                                   double weight);
 
-// An update that was added, and whose group was not folded, counts with this weight, at most its num_examples, in
-// place of these: exactly as if it had been added so. Errors of tern_exact_mean_add()
+// Counts an added update, whose group was not folded, with this weight (at most its num_examples), exactly as if
+// it had been added with the weight. Errors of tern_exact_mean_add()
 TERN_MUST_USE enum tern_result tern_exact_mean_reweigh(struct tern_exact_mean *mean,
                                                        const struct tern_contribution *contribution,
                                                        const uint8_t *container, size_t len,

@@ -39,7 +39,7 @@ uint32_t tern_gather_missing(const struct tern_gather *gather)
     return missing;
 }
 
-// It is in the sums by now.
+// The sums already contain the update.
 static void note_norm(const struct tern_gather *gather, struct tern_deferred *deferred,
                       double sum_square)
 {

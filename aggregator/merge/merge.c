@@ -197,7 +197,7 @@ static enum tern_result note_update(struct tern_update_bounds *bounds, uint64_t 
 }
 
 struct counting {
-    struct tern_strategy_totals *totals; // NULL: they are counted already
+    struct tern_strategy_totals *totals; // NULL: the totals are already counted
     struct tern_update_bounds *bounds;
 };
 
@@ -224,7 +224,8 @@ enum tern_result tern_merge_count(struct tern_db *db, const struct tern_db_round
     return tern_db_update_each(db, round->round, count_update, &counting);
 }
 
-// What was noted as updates came need not be all: memory was short, or a restart came between.
+// The bounds noted on arrival may be incomplete: memory was short, or the aggregator restarted
+// meanwhile.
 static enum tern_result bound_claims(struct tern_merge *merge, struct tern_db *db,
                                      const struct tern_db_round *round,
                                      struct tern_strategy_totals *totals)
@@ -271,7 +272,7 @@ void tern_merge_stop(struct tern_merge *merge)
     merge->arrives = false;
 }
 
-// Without memory for it all is left to the close. Late updates are noted as well.
+// Out of memory: the close computes all bounds. Late updates are noted as well.
 static void note_arrival(struct tern_merge *merge, const struct tern_arrival *arrival)
 {
     if (note_update(&merge->bounds, arrival->client, arrival->round, &arrival->contribution,

@@ -31,7 +31,7 @@ struct tern_deferred {
     uint32_t local_steps;
     double sum_square;                // of its values; -1 = they were not read since the start
     uint8_t sha256[TERN_SHA256_SIZE]; // of its stored body
-    uint32_t at;                      // of the merge's bounds
+    uint32_t at;                      // index in the merge's bounds
     bool is_in;                       // they are in the sums by now
 };
 
@@ -64,8 +64,8 @@ struct tern_merge {
     uint32_t deferred_count;
     uint32_t deferred_room;
     struct tern_update_bounds
-        bounds;      // of those and late ones; once a round is merged, of its updates
-    bool noted;      // the bounds are of a round that is yet to be merged
+        bounds; // of arrived updates, late ones included; after a merge, of the round's updates
+    bool noted; // the bounds belong to a round that is not merged yet
     uint64_t memory; // bytes of sums, or for the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_download_buffers buffers;
     struct tern_vectors vectors; // whose the weights, acc, the states and the average are
@@ -130,8 +130,8 @@ void tern_merge_defer(struct tern_merge *merge, const struct tern_arrival *arriv
 // The round is merged, or what arrived is to be forgotten.
 void tern_merge_stop(struct tern_merge *merge);
 
-// The totals of a round's stored updates, as they claim, and what there is to bound, which replaces what is in bounds.
-// The service counts each update as it comes. Errors: those of tern_merge_round() that concern the row and updates.
+// Computes the totals of a round's stored updates from their claims, and replaces `bounds` by the values to bound. The
+// service counts each update on arrival. Errors: those of tern_merge_round() that concern the row and updates.
 TERN_MUST_USE enum tern_result tern_merge_count(struct tern_db *db,
                                                 const struct tern_db_round *round,
                                                 struct tern_strategy_totals *totals,
@@ -153,14 +153,14 @@ TERN_MUST_USE enum tern_result tern_merge_round(struct tern_merge *merge, struct
                                                 struct tern_download_made *made,
                                                 struct tern_strategy_report *report);
 
-// The same in two steps, of a round whose totals are known already, as updates claim. The first takes long and may be done
+// Merges a round in two steps, from totals that count updates as claimed. The first takes long and may be done
 // by another thread, with a tern_db of its own: until it has ended nobody else uses the weights, what
 // goes with them, or the buffers; of the model, the seed, the version and its two hashes it only reads.
 // What arrived is merged then, and forgotten.
 struct tern_merge_next {
     struct tern_download_made made;
     struct tern_strategy_report report;
-    struct tern_strategy_totals totals; // with claims bounded
+    struct tern_strategy_totals totals; // with bounded claims
     uint8_t model_sha256[TERN_SHA256_SIZE];
 };
 TERN_MUST_USE enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,

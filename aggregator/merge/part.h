@@ -30,9 +30,9 @@ TERN_MUST_USE enum tern_result tern_part_round_of(struct tern_db *db,
                                                   const struct tern_db_round *row,
                                                   struct tern_part_round *round);
 
-// Whether rounds of the rule take parts: those that are merged by the weighted mean of their own updates. What
-// is known at the close alone does not stand against it: factors for local steps are put to one sum for each number
-// of steps, and updates beyond a bound on norms or claims are taken out of the sums again. Medians, trimmed means and Krum
+// Whether rounds of the rule take parts: those that are merged by the weighted mean of their own updates. Factors
+// that only the close determines are compatible with parts: a sum per number of local steps is scaled at the close,
+// and updates beyond a bound on norms or claims are taken out of the sums again. Medians, trimmed means and Krum
 // see the values of all updates, and a buffered round (fedbuff) takes updates whose age the leader alone tells.
 bool tern_part_suits(const struct tern_strategy_rule *rule);
 

@@ -20,7 +20,7 @@ struct place {
     struct tern_exact_key key;
     uint32_t round;
     uint64_t client;
-    double weight; // of the update; below 0: as it claims
+    double weight; // of the update; below 0: its claimed examples
 };
 
 struct summing {
@@ -64,7 +64,7 @@ static enum tern_result add_update(struct summing *summing, const struct tern_db
                                info);
 }
 
-// --- Those that count for less than they claim
+// --- Bounded updates
 
 static enum tern_result note_bound(struct summing *summing, const struct tern_db_update *update,
                                    const struct tern_contribution *contribution, double sum_square)
@@ -201,7 +201,7 @@ static enum tern_result note_places(struct summing *summing)
         return TERN_ERR_STATE;
     }
     TERN_TRY(tern_update_bounds_set(summing->bounds, summing->totals));
-    for (uint32_t i = 0; i < summing->bounds->count; i++) { // in the order of the places, so far
+    for (uint32_t i = 0; i < summing->bounds->count; i++) { // in the order of the places
         const struct tern_update_bound *bound = &summing->bounds->list[i];
         summing->places[i].weight = tern_update_is_bounded(bound) ? bound->weight : -1.0;
     }

@@ -15,8 +15,8 @@ TERN_MUST_USE enum tern_result tern_stored_read(const struct tern_db_update *upd
                                                 struct tern_contribution *contribution,
                                                 struct tern_span *container);
 
-// Of the updates that count in the round, and were taken in by the mean: those that are bounded count with their
-// weights. Errors of tern_stored_read() and tern_exact_mean_reweigh()
+// Counts the bounded updates among those that the mean has taken in with their bounded weights. Errors of
+// tern_stored_read() and tern_exact_mean_reweigh()
 TERN_MUST_USE enum tern_result tern_stored_reweigh(struct tern_exact_mean *mean, struct tern_db *db,
                                                    const struct tern_db_round *round,
                                                    const struct tern_update_bounds *bounds);
@@ -25,8 +25,8 @@ TERN_MUST_USE enum tern_result tern_stored_reweigh(struct tern_exact_mean *mean,
 // groups are within `memory` bytes, the updates are read once. Else they are visited in the order of
 // their groups, for which only one group's sums are held: all coordinates at once where these and 8
 // bytes for each are within `memory`, else some after the others. The bits are the same.
-// totals: their claims are bounded (tern_update_bounds_claims()). bounds: become those of these updates where the rule has
-// any; what was there is forgotten.
+// totals: with bounded claims (tern_update_bounds_claims()). bounds: replaced by the bounds of these updates where the
+// rule has any.
 // TERN_ERR_STATE  the updates are not as many as were counted; errors of tern_stored_read() and of
 // tern_exact_mean_add() but TERN_ERR_NO_SPACE
 TERN_MUST_USE enum tern_result tern_stored_mean(const struct tern_model *model, struct tern_db *db,

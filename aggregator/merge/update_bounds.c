@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of fewer, the middle one is no more than one of them.
+// With fewer updates the median is only one of them, and no majority.
 #define LEAST 3
 
 static bool bounds_claims(const struct tern_strategy_rule *rule)
@@ -100,7 +100,7 @@ enum tern_result tern_update_bounds_claims(struct tern_update_bounds *bounds,
     return TERN_OK;
 }
 
-// --- Norms, and what both come to
+// --- Norms, and the resulting weights
 
 static enum tern_result bound_norms(struct tern_update_bounds *bounds,
                                     const struct tern_strategy_totals *totals)

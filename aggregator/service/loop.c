@@ -10,8 +10,8 @@
 // not wait long for the last.
 #define BATCH_MAX 1024
 
-// Where clients were last seen, and the meter, are written this often at least: a second after a round
-// `report bytes` has what the clients' own meters have.
+// Maximum time between writes of the meter and of the times clients were last seen: a second after a
+// round `report bytes` equals the clients' own meters.
 #define FLUSH_MS 500
 
 #define SLEEP_MAX_MS 1000

@@ -17,8 +17,8 @@ TERN_MUST_USE enum tern_result tern_db_prune_goal(struct tern_db *db, uint64_t r
 TERN_MUST_USE enum tern_result tern_db_prune(struct tern_db *db, uint32_t last);
 // Drops bodies of updates that count in pruned rounds, the oldest first, until they had `bytes` or
 // were 1,000. When none are left: of one pruned round, unless it is among the `newest` rounds, up to
-// 1,000 each of metrics, updates, assignments and rows of the meter, but those of a client whose last update was
-// for that round, by the error ledger. *more: there may be others.
+// 1,000 each of metrics, updates, assignments and rows of the meter, except those of a client whose last update in
+// the error ledger was for the round. *more: there may be others.
 TERN_MUST_USE enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes,
                                                   uint32_t newest, bool *more);
 // Drops what is still kept of a client's update for `round`, if the other rows of that round were

@@ -1,6 +1,5 @@
-// Room on the disk: how much a database may yet take there, and how work that writes much is cut into transactions that
-// fit. For retention, checkpoints of the model, the verbs that give bytes back, and advice. Thread rule and errors: as
-// store.h.
+// Room on the disk: how much space the database may still use, and how large work is cut into transactions that fit.
+// For retention, checkpoints of the model, the verbs that free space, and advice. Thread rule and errors: as store.h.
 #ifndef TERN_STORE_ROOM_H
 #define TERN_STORE_ROOM_H
 
@@ -10,23 +9,24 @@
 
 struct tern_db;
 
-// UINT64_MAX, and a log and a reserve of 0: a server has the database, or the disk does not tell.
+// `disk` and `free` are UINT64_MAX, `log` and `reserve` 0, for a database server or where the disk
+// reports no size.
 struct tern_db_room {
-    uint64_t disk; // bytes of the file system
-    uint64_t free; // bytes that the database may take beside its file, those of its log among them
-    uint64_t log;  // bytes of the log beside the file
-    uint64_t reserve; // of the reserve file
+    uint64_t disk;    // bytes of the file system
+    uint64_t free;    // bytes that the database may take besides its file, including its log
+    uint64_t log;     // bytes of the log beside the file
+    uint64_t reserve; // bytes of the reserve file
 };
 
 TERN_MUST_USE enum tern_result tern_db_room(struct tern_db *db, struct tern_db_room *room);
 
-// Bytes that one transaction should write at most: `most`, and less where the disk has little room.
+// Limits the bytes that one transaction writes: `most`, or less where the disk has little room.
 TERN_MUST_USE enum tern_result tern_db_step_bytes(struct tern_db *db, uint64_t most,
                                                   uint64_t *bytes);
 
-// Outside of transactions, on a disk that is full: writes the log back and gives up the reserve file, so that a few
-// transactions that drop rows can be written. The service makes the reserve again once there is room. False: there was
-// room already, or no reserve.
+// For a full disk, outside of transactions: writes the log back and removes the reserve file, so that a few
+// transactions can drop rows. The service makes the reserve again once there is room. False: there was already room,
+// or no reserve.
 bool tern_db_make_room(struct tern_db *db);
 
 #endif

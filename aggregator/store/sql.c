@@ -237,7 +237,7 @@ void tern_sql_rollback(struct tern_sql *sql)
     if (sql->driver->is_open(sql)) {
         sql->driver->rollback(sql);
     }
-    if (sql->driver->recover != NULL) { // SQLite may have rolled back by itself
+    if (sql->driver->recover != NULL) { // SQLite may already have rolled back
         sql->driver->recover(sql);
     }
     sql->in_transaction = false;

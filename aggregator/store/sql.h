@@ -106,7 +106,7 @@ TERN_MUST_USE enum tern_result tern_sql_bytes(struct tern_sql *sql, uint64_t *by
 
 TERN_MUST_USE enum tern_result tern_sql_free_bytes(struct tern_sql *sql, uint64_t *bytes);
 
-// As tern_db_room() and tern_db_make_room() of room.h say.
+// As tern_db_room() and tern_db_make_room() in room.h.
 TERN_MUST_USE enum tern_result tern_sql_room(struct tern_sql *sql, struct tern_db_room *room);
 bool tern_sql_make_room(struct tern_sql *sql);
 

@@ -37,8 +37,8 @@ struct tern_sql_driver {
     enum tern_result (*shrink)(struct tern_sql *sql, uint64_t bytes, bool *more);
     enum tern_result (*bytes)(struct tern_sql *sql, uint64_t *bytes);
     enum tern_result (*free_bytes)(struct tern_sql *sql, uint64_t *bytes);
-    enum tern_result (*room)(struct tern_sql *sql, struct tern_db_room *room); // NULL: a server's
-    bool (*make_room)(struct tern_sql *sql);                                   // likewise
+    enum tern_result (*room)(struct tern_sql *sql, struct tern_db_room *room); // NULL: a server
+    bool (*make_room)(struct tern_sql *sql);                                   // NULL: a server
     enum tern_result (*run)(struct tern_sql *sql, const char *text);
 
     // Between those that have it open; NULL: a database of one machine
@@ -55,7 +55,7 @@ struct tern_sql_driver {
     enum tern_result (*commit)(struct tern_sql *sql);
     void (*rollback)(struct tern_sql *sql);
     void (*recover)(
-        struct tern_sql *sql); // after a rollback, from what made it fail; NULL: nothing to do
+        struct tern_sql *sql); // called after a rollback, to remove its cause; NULL: nothing to do
     bool (*is_open)(const struct tern_sql *sql);
     bool (*may_commit)(const struct tern_sql *sql);
     bool (*changed_by_others)(struct tern_sql *sql);

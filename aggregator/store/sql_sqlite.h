@@ -1,6 +1,6 @@
 // What the files of SQLite's driver share: sql_sqlite_calls.c, what a call of SQLite's came to; above it
 // sql_sqlite_query.c, statements, rows and values in pieces; sql_sqlite_damage.c, whether the file is sound;
-// sql_sqlite_disk.c, what it takes of its disk; and sql_sqlite.c, its life, transactions and the driver. Only they include this.
+// sql_sqlite_disk.c, its use of the disk; and sql_sqlite.c, its life, transactions and the driver. Only they include this.
 #ifndef TERN_STORE_SQL_SQLITE_H
 #define TERN_STORE_SQL_SQLITE_H
 
@@ -19,9 +19,9 @@ struct sqlite {
     int64_t data_version;
     uint64_t
         log_frames; // pages in the log since it was begun anew, as of this connection's last commit
-    uint64_t grown; // bytes that the file grows by when the log is written back; likewise
+    uint64_t grown; // bytes by which writing the log back extends the file, as of the same commit
     uint64_t pages; // of the database when the transaction began
-    bool holds;     // a service has it, which also makes the reserve
+    bool holds;     // a service holds the database, and makes the reserve
     bool full;      // something failed because the disk is full
 };
 
@@ -39,28 +39,28 @@ TERN_MUST_USE enum tern_result tern_sqlite_run(struct tern_sql *sql, const char 
 TERN_MUST_USE enum tern_result tern_sqlite_number(struct tern_sql *sql, const char *text,
                                                   const char *parameter, int64_t *number);
 
-// --- What it takes of its disk
+// --- Use of the disk
 
-// Whether the disk has not even room for a transaction of a few rows.
+// Whether the disk lacks room for a transaction of a few rows.
 bool tern_sqlite_lacks_room(const struct tern_sql *sql);
 enum tern_result tern_sqlite_room(struct tern_sql *sql, struct tern_db_room *room);
-// Once for a connection that writes.
+// Call once on a connection that writes.
 void tern_sqlite_take_disk(struct tern_sql *sql);
-// Makes the reserve file where there is plenty of room for it. at_once: also where there is little, as far as it goes.
+// Makes the reserve file where the disk has plenty of room. at_once: even with little room, as large as fits.
 void tern_sqlite_make_reserve(const struct tern_sql *sql, bool at_once);
-// At the beginning of a transaction: how long the file is by then.
+// At the beginning of a transaction: notes the length of the file.
 TERN_MUST_USE enum tern_result tern_sqlite_note_pages(struct tern_sql *sql);
-// Before its commit: whether what it makes the file grow by can be written back to it on a full disk.
-// TERN_ERR_IO  it cannot
+// Before a commit: checks that the growth of the file can be written back on a full disk.
+// TERN_ERR_IO  the growth does not fit
 TERN_MUST_USE enum tern_result tern_sqlite_check_room(struct tern_sql *sql);
-// After a commit: writes the log back once it has its share of the free bytes, or once the file is to grow by half of the
-// reserve; truncates it where it has far more.
+// After a commit: writes the log back once it has its share of the free bytes, or once the file must grow by half of
+// the reserve. Truncates a log that is far larger.
 void tern_sqlite_tend_log(struct tern_sql *sql);
-// After a rollback: where the disk was full, writes the log back and truncates it, by means of the reserve if need be.
+// After a rollback because of a full disk: writes the log back and truncates it, with the reserve if necessary.
 void tern_sqlite_recover(struct tern_sql *sql);
-// As tern_db_make_room() says.
+// As tern_db_make_room().
 bool tern_sqlite_make_room(struct tern_sql *sql);
-// After opening: gives up the reserve where SQLite has no room for its index of the log.
+// After opening: removes the reserve where SQLite has no room for its index of the log.
 void tern_sqlite_wake(struct tern_sql *sql);
 
 // --- Whether it is sound, as struct tern_sql_driver says

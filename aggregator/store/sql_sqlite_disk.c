@@ -1,12 +1,12 @@
-// What the database takes of its disk, so that its log never fills it, and what is done once it is full.
+// Limits the database's use of its disk, so that its log never fills the disk, and recovers on a full disk.
 //
-// Three rules hold. The log takes a share of what is free. By how much the file will grow when the log is written back
-// stays below the size of a reserve file, which is given up for that on a full disk, and for whatever else needs a few more
-// bytes than there are: SQLite's index of the log at a start, a prune. And a transaction that makes the file grow by more
-// is only committed while the disk has room for its pages twice, in the log and in the file.
+// Three rules hold. (1) The log takes at most a share of the free bytes. (2) Writing the log back extends the file by
+// less than the size of a reserve file. On a full disk the reserve is removed for this purpose, and for other small
+// needs: SQLite's index of the log at a start, a prune. (3) A transaction that extends the file by more commits only
+// while the disk has room for its pages twice, in the log and in the file.
 //
-// The file itself is never made longer ahead of that: whoever writes the log back may be at it at the same time, and
-// SQLite's way to make a file longer (SQLITE_FCNTL_SIZE_HINT) writes bytes there.
+// The file is never extended in advance: another connection may be writing the log back, and SQLite extends a file
+// (SQLITE_FCNTL_SIZE_HINT) by writing bytes to it.
 #include "store/sql_file.h"
 #include "store/sql_sqlite.h"
 
@@ -17,14 +17,14 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-// Each time the log is written back costs two syncs, so under load this must not come with every few commits.
+// Each write-back of the log costs two syncs: under load it must not happen every few commits.
 #define LOG_MOST (UINT64_C(64) << 20)
 #define LOG_LEAST (UINT64_C(16) * TERN_SQLITE_PAGE_BYTES)
-#define LOG_SHARE 8 // of what is free
+#define LOG_SHARE 8 // of the free bytes
 
 #define RESERVE_MOST (UINT64_C(8) << 20)
 #define RESERVE_SHARE 16 // of the disk
-// It is made where this many times its size is free.
+// The reserve is made where this many times its size is free.
 #define RESERVE_ROOM 5
 
 // SQLite's index of the log and a transaction of a few rows need this much.
@@ -35,8 +35,8 @@ static const char *path_of(const struct tern_sql *sql)
     return sqlite3_db_filename(tern_sqlite_handle(sql), "main");
 }
 
-// False: the disk does not say, or there is no file.
-static bool look_at_disk(const struct tern_sql *sql, struct statvfs *disk)
+// False: the disk reports no size, or there is no file.
+static bool read_disk(const struct tern_sql *sql, struct statvfs *disk)
 {
     const char *path = path_of(sql);
     return path != NULL && path[0] != '\0' && statvfs(path, disk) == 0;
@@ -47,7 +47,7 @@ static uint64_t free_of(const struct statvfs *disk)
     return (uint64_t)disk->f_bavail * disk->f_frsize;
 }
 
-// Not opened: to close it would drop SQLite's locks.
+// Uses stat(), not open(): closing the file would drop SQLite's locks.
 static uint64_t size_of(const char *path)
 {
     struct stat status;
@@ -70,7 +70,7 @@ static bool reserve_path(const struct tern_sql *sql, char path[PATH_MAX])
 bool tern_sqlite_lacks_room(const struct tern_sql *sql)
 {
     struct statvfs disk;
-    return look_at_disk(sql, &disk) && free_of(&disk) < FEW_BYTES;
+    return read_disk(sql, &disk) && free_of(&disk) < FEW_BYTES;
 }
 
 enum tern_result tern_sqlite_room(struct tern_sql *sql, struct tern_db_room *room)
@@ -81,7 +81,7 @@ enum tern_result tern_sqlite_room(struct tern_sql *sql, struct tern_db_room *roo
                                   .free = UINT64_MAX,
                                   .log = log_bytes(sql),
                                   .reserve = reserve_path(sql, reserve) ? size_of(reserve) : 0};
-    if (look_at_disk(sql, &disk)) {
+    if (read_disk(sql, &disk)) {
         room->disk = (uint64_t)disk.f_blocks * disk.f_frsize;
         room->free = free_of(&disk) + room->log;
     }
@@ -118,7 +118,7 @@ void tern_sqlite_make_reserve(const struct tern_sql *sql, bool at_once)
 {
     char path[PATH_MAX];
     struct statvfs disk;
-    if (!reserve_path(sql, path) || !look_at_disk(sql, &disk)) {
+    if (!reserve_path(sql, path) || !read_disk(sql, &disk)) {
         return;
     }
     const uint64_t whole = reserve_of(&disk);
@@ -142,15 +142,15 @@ static int note_frames(void *ctx, sqlite3 *handle, const char *name, int frames)
     (void)handle;
     (void)name;
     lite->log_frames = (uint64_t)frames;
-    return SQLITE_OK; // another code would report the commit, which is done, as failed
+    return SQLITE_OK; // the commit is done: another code would report it as failed
 }
 
 void tern_sqlite_take_disk(struct tern_sql *sql)
 {
-    sqlite3_wal_hook(tern_sqlite_handle(sql), note_frames, sql); // in place of SQLite's own
+    sqlite3_wal_hook(tern_sqlite_handle(sql), note_frames, sql); // replaces SQLite's own hook
 }
 
-// Never waits for readers: what they still need is written back later.
+// Never waits for readers: pages that they still need are written back later.
 static int write_back(struct tern_sql *sql, int mode)
 {
     sqlite3 *handle = tern_sqlite_handle(sql);
@@ -171,7 +171,7 @@ void tern_sqlite_tend_log(struct tern_sql *sql)
 {
     struct sqlite *lite = (struct sqlite *)sql;
     struct statvfs disk;
-    if (!look_at_disk(sql, &disk)) {
+    if (!read_disk(sql, &disk)) {
         return;
     }
     const uint64_t bytes = log_bytes(sql);
@@ -182,7 +182,7 @@ void tern_sqlite_tend_log(struct tern_sql *sql)
         (void)write_back(sql, SQLITE_CHECKPOINT_TRUNCATE);
     } else if (low || grown >= reserve_of(&disk) / 2 ||
                lite->log_frames * TERN_SQLITE_PAGE_BYTES >= most) {
-        (void)write_back(sql, SQLITE_CHECKPOINT_PASSIVE); // the next commit begins it anew
+        (void)write_back(sql, SQLITE_CHECKPOINT_PASSIVE); // the next commit restarts the log
     }
     if (lite->holds) {
         tern_sqlite_make_reserve(sql, false);
@@ -201,7 +201,7 @@ enum tern_result tern_sqlite_note_pages(struct tern_sql *sql)
     return count_pages(sql, &((struct sqlite *)sql)->pages);
 }
 
-// What was committed before may wait for room; only what adds to it is refused.
+// Refuses only a transaction that adds pages; earlier commits may wait for room.
 enum tern_result tern_sqlite_check_room(struct tern_sql *sql)
 {
     struct sqlite *lite = (struct sqlite *)sql;
@@ -213,7 +213,7 @@ enum tern_result tern_sqlite_check_room(struct tern_sql *sql)
     const uint64_t bytes = pages * TERN_SQLITE_PAGE_BYTES;
     const uint64_t reserve = reserve_path(sql, path) ? size_of(path) : 0;
     lite->grown = bytes > file ? bytes - file : 0;
-    if (pages <= lite->pages || lite->grown <= reserve || !look_at_disk(sql, &disk) ||
+    if (pages <= lite->pages || lite->grown <= reserve || !read_disk(sql, &disk) ||
         2 * lite->grown <= free_of(&disk) + reserve) {
         return TERN_OK;
     }
@@ -222,7 +222,7 @@ enum tern_result tern_sqlite_check_room(struct tern_sql *sql)
 
 // --- A full disk
 
-// SQLite makes the index by the first read.
+// SQLite makes the index at the first read.
 void tern_sqlite_wake(struct tern_sql *sql)
 {
     const int code = sqlite3_exec(tern_sqlite_handle(sql), "SELECT 1 FROM sqlite_schema LIMIT 1",
@@ -242,14 +242,14 @@ void tern_sqlite_recover(struct tern_sql *sql)
     const int code = write_back(sql, SQLITE_CHECKPOINT_TRUNCATE) & 0xff;
     if (code != SQLITE_OK && code != SQLITE_BUSY && code != SQLITE_LOCKED && give_up_reserve(sql)) {
         (void)write_back(sql, SQLITE_CHECKPOINT_TRUNCATE);
-        tern_sqlite_make_reserve(sql, true); // in what the log had
+        tern_sqlite_make_reserve(sql, true); // uses the bytes that the log had
     }
 }
 
 bool tern_sqlite_make_room(struct tern_sql *sql)
 {
     struct statvfs disk;
-    if (!look_at_disk(sql, &disk) || free_of(&disk) >= reserve_of(&disk)) {
+    if (!read_disk(sql, &disk) || free_of(&disk) >= reserve_of(&disk)) {
         return false;
     }
     (void)write_back(sql, SQLITE_CHECKPOINT_TRUNCATE);

@@ -284,15 +284,15 @@ struct tern_db_unreported {
 TERN_MUST_USE enum tern_result tern_db_unreported(struct tern_db *db, double least, double below,
                                                   struct tern_db_unreported *unreported);
 
-// What clients, without revoked ones, told of the names of their tables' columns.
+// Counts clients, without revoked ones, by the names of their tables' columns.
 struct tern_db_column_names {
-    uint32_t usual;   // tag of most of them, the first of as many; 0: none has told any
-    uint64_t clients; // that have it
-    uint64_t others;  // that have another
+    uint32_t usual;   // tag of most clients, in a tie the first; 0: no client has reported one
+    uint64_t clients; // clients with the usual tag
+    uint64_t others;  // clients with another tag
 };
 TERN_MUST_USE enum tern_result tern_db_column_names(struct tern_db *db,
                                                     struct tern_db_column_names *names);
-// The others, in id order.
+// Lists the clients with another tag, by id.
 struct tern_db_rows *tern_db_clients_of_other_columns(struct tern_db *db, uint32_t usual,
                                                       uint32_t limit);
 
@@ -646,10 +646,10 @@ struct tern_db_metric {
 };
 TERN_MUST_USE enum tern_result tern_db_metric_put(struct tern_db *db,
                                                   const struct tern_db_metric *metric);
-// Drops what the client has of that version: the next set replaces it.
+// Drops the client's metrics of the version: the next set replaces them.
 TERN_MUST_USE enum tern_result tern_db_metrics_drop(struct tern_db *db, uint32_t version,
                                                     uint64_t client);
-// Names of all metrics that are kept of the client, in their order, `most` at most. *count: how many.
+// Lists the names of all kept metrics of the client, sorted, `most` at most. *count: their number.
 TERN_MUST_USE enum tern_result tern_db_metric_names(struct tern_db *db, uint64_t client,
                                                     char names[][TERN_DB_METRIC_MAX], uint32_t most,
                                                     uint32_t *count);

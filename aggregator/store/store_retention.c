@@ -117,7 +117,8 @@ static enum tern_result drop_bodies(struct tern_db *db, uint64_t bytes, bool *mo
     " AND ledger.round = " table ".round)"
 
 // Of one round, as many as one transaction drops. An update goes with the round that it counts in.
-// Metrics are of the version that the round began from; those of versions before it came after these were dropped.
+// Metrics belong to the version from which the round began; metrics of earlier versions were dropped with earlier
+// rounds.
 static const char *const drops_of_round[] = {
     "DELETE FROM metrics WHERE (version, name, client) IN (SELECT version, name, client FROM "
     "metrics"

@@ -268,7 +268,7 @@ static void recount_norm(struct tern_strategy_totals *totals, uint32_t steps, ui
     octave->norm_part -= less * norm.part;
 }
 
-// Each term is of whole numbers, so that what is taken away leaves no trace.
+// Each term is a sum of whole numbers, so subtraction is exact.
 void tern_strategy_recount(struct tern_strategy_totals *totals,
                            const struct tern_contribution *contribution)
 {

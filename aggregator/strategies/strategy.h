@@ -104,7 +104,7 @@ struct tern_strategy_totals {
     struct tern_strategy_octave octaves[TERN_STRATEGY_OCTAVES];
     uint32_t steps_min; // 0: no update yet
     uint32_t steps_max;
-    uint32_t examples_max; // that an update counts for, whatever it claims; 0: as claimed
+    uint32_t examples_max; // most examples that an update counts for; 0: as claimed
 };
 
 #define TERN_STRATEGY_STATES 2
@@ -234,11 +234,11 @@ void tern_strategy_count_none(struct tern_strategy_totals *totals,
 TERN_MUST_USE enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
                                                    const struct tern_contribution *contribution);
 
-// Examples that an update counts for which claims so many.
+// Returns the examples that an update with `claimed` examples counts for.
 uint32_t tern_strategy_examples(const struct tern_strategy_totals *totals, uint32_t claimed);
 
-// Once all are counted, and examples_max is set: counts an update anew that was counted with the examples that it
-// claims. One that claims no more than examples_max leaves no trace.
+// After all updates are counted and examples_max is set: replaces an update's claimed examples in the totals by
+// examples_max. Changes nothing for a claim within examples_max.
 void tern_strategy_recount(struct tern_strategy_totals *totals,
                            const struct tern_contribution *contribution);
 

@@ -11,8 +11,8 @@ chromium, chromium-driver and npm.
 END
 }
 
-# Fetches what a package-lock.json lists, by its hashes, once, into FOLDER/node_modules, from the registry that this
-# machine's npm uses. Fails, with a reason, where that is not possible.
+# Installs the packages of a package-lock.json, checked by their hashes, into FOLDER/node_modules, once, from the
+# registry that npm is configured with. Fails, with a reason, where the installation is not possible.
 npm_fetch() { # FOLDER-OF-LOCK FOLDER
     local lock=$1 folder=$2 new=$2.new
     ! cmp -s "$lock/package-lock.json" "$folder/.complete" || return 0

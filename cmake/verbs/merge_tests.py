@@ -20,7 +20,8 @@ SANITIZED_TIMES = 3
 DEFAULT_TIMEOUT = 600  # seconds, of tests that have no limit of their own
 
 MEASURED = pathlib.Path(__file__).parents[2] / "tests/seconds.txt"
-# Tests too short for that file take less. A new test may take longer: it begins before those.
+# Short tests take less. A new test has no recorded time: it begins before tests with less than
+# this.
 UNMEASURED_SECONDS = 2
 
 
@@ -62,8 +63,8 @@ def tests_of(build_dir, options):
 def properties_of(test, times, seconds):
     properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
     properties["TIMEOUT"] = times * properties.get("TIMEOUT", DEFAULT_TIMEOUT)
-    # The longest test begins first, so that no long test is left alone at the end. Tests that wait have places of
-    # their own: they neither keep a core idle nor begin last.
+    # The longest test begins first, so that no long test runs alone at the end. Tests that mostly wait run in
+    # separate slots: they neither keep a core idle nor begin last.
     properties["COST"] = seconds
     properties["RESOURCE_GROUPS"] = "waits:1" if "waits" in properties.get("LABELS", []) else "computes:1"
     return properties

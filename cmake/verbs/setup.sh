@@ -150,8 +150,8 @@ run_apt() { # LOG PACKAGE...
     [ "$failed" = no ]
 }
 
-# The packages that apt reports as failed: of no archive, not downloaded, not installable, or not configured. Where apt
-# names none, those that are still not installed.
+# Lists the packages that apt reports as failed: not found, not downloaded, not installable, or not configured. Where
+# apt names none, lists the packages that are still missing.
 failed_of() { # LOG PACKAGE...
     local log=$1 named
     shift

@@ -116,7 +116,7 @@ verb_test() {
         test_everything "${options[@]}"
         return 0
     fi
-    # Whatever the extent: real input only takes longer, and the rest has no code that a sanitizer watches.
+    # Runs on every extent: larger inputs only take longer, and no sanitizer-relevant code is left out.
     local without='lint|release|fuzz|real-input|firmware' sanitized="-L '^(compiled|sanitized)$'"
     if [ "$extent" = long ]; then
         unwatched=none sanitized=

@@ -1,4 +1,4 @@
-"""Rounds and rates that `tern-aggregator init --data` proposes, on tables of unlike sites that are drawn here, beside the
+"""Rounds and rates that `tern-aggregator init --data` proposes, on generated tables of different sites, compared with the
 same model trained on the rows of all sites at once:
 
   /usr/bin/python3 -B lab/bench/proposals.py build/bin [TABLE...]
@@ -19,11 +19,11 @@ STATES = numpy.array(["good", "worn", "leak", "block", "hot", "dry", "wet", "ben
 SEEDS = (1, 2, 3)
 
 
-# --- Tables: features of unlike scale, the site of each row, and what is learnt
+# --- Tables: features of different scale, the site of each row, and the label
 
 
 def classes(draw, site, features, share, spread):
-    """Each class is two clouds of a bent space of four dimensions; sites are offset."""
+    """Each class is two clusters in a curved space of four dimensions; sites are offset."""
     labels = draw.choice(len(share), len(site), p=numpy.array(share) / sum(share))
     centres = draw.normal(0, 1.5, (len(share), 2, 4))
     flat, bent = draw.normal(0, 1, (2, 4, features))
@@ -33,7 +33,7 @@ def classes(draw, site, features, share, spread):
 
 
 def flow(draw, site, features):
-    """A number that bends with the features, whose means differ by site."""
+    """A number that depends on the features nonlinearly; feature means differ by site."""
     rows = draw.normal(0, 1.2, (4, features))[site] + draw.normal(0, 1, (len(site), features))
     bends = numpy.sin(rows @ draw.normal(0, 1, (features, 6)) / numpy.sqrt(features) * 1.2) @ draw.normal(0, 1.5, 6)
     number = bends + rows @ draw.normal(0, 0.5, features) + 0.4 * rows[:, 0] * rows[:, 1]
@@ -41,7 +41,7 @@ def flow(draw, site, features):
 
 
 def heavy_flow(draw, site, features):
-    """Features and a target of which a few are far off."""
+    """Features and a target, with a few outliers."""
     place = draw.normal(0, 1, (len(site), 3))
     rows = numpy.exp(place @ draw.normal(0, 0.7, (3, features)) + draw.normal(0, 0.3, (len(site), features)))
     rows *= numpy.exp(draw.normal(0, 0.4, (4, features)))[site]
@@ -49,7 +49,7 @@ def heavy_flow(draw, site, features):
 
 
 def anomalies(draw, site, features):
-    """Rows of a bent space of three dimensions; one in twenty has faults."""
+    """Rows of a curved space of three dimensions; one in twenty has faults."""
     place = draw.normal(0, 1, (len(site), 3))
     flat, bent = draw.normal(0, 1, (2, 3, features))
     rows = place @ flat + 0.7 * (place ** 2 - 1) @ bent + draw.normal(0, 0.35, (len(site), features))
@@ -75,20 +75,20 @@ TABLES = {
 def write(path, number, rows, make):
     draw = numpy.random.default_rng(number)
     site = draw.choice(4, rows, p=[0.4, 0.3, 0.2, 0.1])
-    values, told = make(draw, site)
+    values, labels = make(draw, site)
     values = values * 10 ** draw.uniform(-2, 4, values.shape[1])
     with open(path, "w", encoding="utf-8", newline="") as file:
         out = csv.writer(file)
         out.writerow([f"x{i}" for i in range(values.shape[1])] + ["site", "label"])
         out.writerows([f"{value:.5g}" for value in row] + [f"s{where}", label]
-                      for row, where, label in zip(values, site, told))
+                      for row, where, label in zip(values, site, labels))
 
 
-# --- A federation and a pooled model by the proposal
+# --- A federation and a pooled model with the proposed settings
 
 
 def experiment(folder, made, settings, clients, seed):
-    """The figures of a federation of so many clients; of one, which has all rows: the pooled model."""
+    """Returns the figures of a federation of `clients` clients; one client has all rows: the pooled model."""
     source = made["data"]["source"].replace("csv:sample.csv", f"csv:{folder}/sample.csv")
     source = source.replace("scale=scaling.csv", f"scale={folder}/scaling.csv")
     path, result = folder / "run.ini", folder / "run.json"
@@ -105,11 +105,11 @@ def experiment(folder, made, settings, clients, seed):
     found = json.loads(result.read_text("utf-8"))
     kilobytes = (found["wire_up"] + found["wire_down"]) * found["rounds"] / 1000
     names = {"macro_f1": "macro F1", "global_r2": "R2", "global_auc": "AUC", "global_accuracy": "accuracy"}
-    return kilobytes, {told: found[name] for name, told in names.items() if isinstance(found.get(name), float)}
+    return kilobytes, {title: found[name] for name, title in names.items() if isinstance(found.get(name), float)}
 
 
 def proposal(folder, programs, options):
-    """What init proposes, and its settings."""
+    """Returns the proposal of init, and its settings."""
     done = subprocess.run([programs / "tern-aggregator", "init", "--data", "sample.csv", "--label", "label", "--group", "site",
                            *options, "--json"], cwd=folder, check=True, capture_output=True, text=True)
     settings, section = {}, ""
@@ -134,7 +134,7 @@ def main(programs, *only):
                 made, settings = proposal(folder, pathlib.Path(programs).resolve(), options)
                 kilobytes, figures = experiment(folder, made, settings, 4, seed)
                 _, pooled = experiment(folder, made, settings, 1, seed)
-            shown = ", ".join(f"{told} {value:.3f} (pooled {pooled[told]:.3f})" for told, value in figures.items())
+            shown = ", ".join(f"{title} {value:.3f} (pooled {pooled[title]:.3f})" for title, value in figures.items())
             print(f"{name}: {settings['round.rounds']} rounds, {kilobytes:.0f} KB, seed {seed}: {shown}", flush=True)
 
 

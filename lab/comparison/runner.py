@@ -248,7 +248,7 @@ def lacking(plan, wanted):
     absent = sorted({planned.run.cell for planned in wanted
                      if planned.run.cell is not None and plan.lacks_folder(planned.run)})
     for cell in absent:
-        say("== left out, as its data is in no folder that was named (--data-dir DIR; docs/EXPERIMENTS.md says where "
+        say("== left out, as its data is in no given folder (--data-dir DIR; docs/EXPERIMENTS.md lists where "
             "Fashion-MNIST is): " + cell)
     return [planned for planned in wanted if planned.run.cell not in absent]
 

@@ -18,7 +18,7 @@ struct tern_shares {
     pthread_mutex_t mutex; // of what follows, and of the values while they are measured or scaled
     uint32_t scaling;      // tag of the scaling that they have; 0: as they were read
     uint8_t *columns;      // of that
-    bool warned;           // of unscaled columns, or found them scaled
+    bool warned;           // logged unscaled columns, or found them scaled
 };
 
 // clients: those that train. On error *shares is empty and why says in one sentence what is wrong.
@@ -27,7 +27,7 @@ TERN_MUST_USE enum tern_result tern_shares_open(const struct tern_fleet_settings
                                                 uint32_t clients, struct tern_shares *shares,
                                                 char why[512]);
 
-// Logs once, when training begins, that columns are too large to train on, unless they are scaled.
+// Logs once, when training begins, that columns are too large to train on without scaling.
 void tern_shares_warn_of_scales(struct tern_shares *shares);
 
 // The training examples of a client, from 0.

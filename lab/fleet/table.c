@@ -123,7 +123,7 @@ static const char *after_folder(const char *name)
     return last != NULL ? last + 1 : name;
 }
 
-// The length of a file's name without ".json".
+// Returns the length of a file's name without ".json".
 static size_t length_of_title(const char *name)
 {
     static const char ending[] = ".json";
@@ -132,8 +132,8 @@ static size_t length_of_title(const char *name)
     return len > sizeof ending - 1 && strcmp(name + rest, ending) == 0 ? rest : len;
 }
 
-// Prints a run as the heading of its column: the name of its file without ".json", and without the folder unless both
-// files have one name. Of a long name it prints the end.
+// Prints the heading of a run's column: the file's name without ".json", and without its folder unless both files
+// have one name. Of a long name, prints the end.
 static void print_title(const char *name, const char *other, int width, FILE *out)
 {
     const char *text =

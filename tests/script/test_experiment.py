@@ -288,7 +288,7 @@ cell = one | round.rounds=1
 cell = images | data.source=idx
 """)
         out = self.run_to_end(config, "--keep", "runs", "--json", "all.json")
-        self.assertIn("left out, as its data is in no folder that was named (--data-dir DIR; ",
+        self.assertIn("left out, as its data is in no given folder (--data-dir DIR; ",
                       out)
         self.assertIn("6 runs done, 3 were there before or not asked for", out)
         found = json.loads((self.folder / "all.json").read_text())

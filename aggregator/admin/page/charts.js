@@ -2,13 +2,13 @@
 import { element, fill } from "./text.js";
 
 const HEIGHT = 210;
-const LEFT = 62; // room for the labels of the y axis
+const LEFT = 62; // pixels for the labels of the y axis
 const RIGHT = 10;
 const TOP = 8;
 const BOTTOM = 24;
 const TICK_WIDTH = 76; // pixels that a label of the x axis needs
 const TICK_HEIGHT = 34;
-const DOTS = 40; // a curve of fewer points shows each of them
+const DOTS = 40; // a curve with fewer points shows each point
 const TABLE_ROWS = 60;
 const SVG = "http://www.w3.org/2000/svg";
 const NOTHING = "–";
@@ -36,7 +36,7 @@ function ticksEvery(step, low, high, offset = 0) {
   return ticks;
 }
 
-// Midnight and full hours are those of the reader's time zone.
+// Midnight and full hours follow the reader's time zone.
 function timeTicks(low, high, most, isClock) {
   const span = (high - low) / 1000;
   const step = STEPS_S.find((s) => span / s <= most) || DAY_S * Math.max(1, roundStep(span / DAY_S, most));
@@ -67,7 +67,7 @@ function extent(columns, keeps) {
   return low <= high ? [low, high] : null;
 }
 
-// Where all values are one, the axis reaches a little to both sides.
+// Where all values are equal, the axis extends a little to both sides.
 function widened([low, high], isLog) {
   if (isLog) return low === high ? [low / 2, high * 2] : [low / 1.15, high * 1.15];
   const margin = low === high ? Math.abs(low) * 0.1 || 1 : (high - low) * 0.05;
@@ -99,7 +99,7 @@ export class Chart {
   constructor(host) {
     this.kind = null;
     this.runs = null; // [{values, columns}]: this run, and another one
-    this.at = null; // point of this run under the pointer
+    this.at = null; // index of the point under the pointer, in this run
     this.heard = element("p", { class: "unseen", "aria-live": "polite" });
     this.caption = element("figcaption");
     this.place = element("div", { class: "plot", role: "img", tabindex: "0" });
@@ -115,7 +115,8 @@ export class Chart {
     new ResizeObserver(() => this.resize()).observe(this.place);
   }
 
-  // Sets what the chart shows; nothing changes where it shows that kind already. options: {tick(value), log}
+  // Sets what the chart shows; does nothing where the chart already shows the kind. options: {tick(value),
+  // log}
   describe(kind, title, note, series, options) {
     if (this.kind === kind) return this;
     Object.assign(this, { kind, title, series, options, runs: null, at: null });
@@ -191,13 +192,13 @@ export class Chart {
     for (const tick of level) {
       const x = this.toX(tick);
       drawing.append(svg("line", { class: "grid", x1: x, x2: x, y1: TOP, y2: bottom }));
-      // A label that would reach beyond the edge ends there.
+      // A label that would pass the edge of the chart ends at the edge.
       drawing.append(svg("text", { class: x > right - TICK_WIDTH / 3 ? "end" : "middle", x: Math.min(x, right + 4), y: HEIGHT - 8 }, this.x.tick(tick, x1 - x0)));
     }
     drawing.append(svg("line", { class: "axis", x1: LEFT, x2: right, y1: bottom, y2: bottom }));
   }
 
-  // Within one pixel only the lowest and the highest point are drawn.
+  // Draws only the lowest and the highest point within each pixel.
   drawCurve(drawing, values, column, series, isOther, keeps) {
     const points = [];
     let [pixel, low, high] = [-1, null, null];
@@ -223,7 +224,7 @@ export class Chart {
     if (few < DOTS) for (const point of points) drawing.append(svg("circle", { class: style, cx: point.x, cy: point.y, r: 2 }));
   }
 
-  // --- The point that is read
+  // --- The selected point
 
   point(event) {
     if (this.toX === null || this.runs[0].values.length === 0) return;
@@ -246,7 +247,8 @@ export class Chart {
     this.showLegend();
   }
 
-  // The value of a series at the chosen point; the last known one where none is chosen.
+  // Returns the value of a series at the selected point, or the last known value where no point is
+  // selected.
   valueOf(run, i) {
     const column = run.columns[i];
     if (this.at === null) return column[lastKnown(column)] ?? null;

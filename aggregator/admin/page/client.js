@@ -1,4 +1,4 @@
-// One client: what is known of it, its bytes, its error buffer, and its last rounds.
+// One client: identity, bytes, error buffer, and its last rounds.
 import { get } from "./api.js";
 import { revoke } from "./clients.js";
 import { Chart } from "./charts.js";
@@ -6,7 +6,7 @@ import { isFigure, labelOf, textOf, worstClass } from "./figures.js";
 import { Table } from "./table.js";
 import { ago, byId, bytes, clock, count, definitions, duration, element, fill, real, setText } from "./text.js";
 
-const ROUNDS = 500; // the last ones, of which the client's are shown
+const ROUNDS = 500; // rounds to search for the client
 
 let shown = null; // id
 let rounds = [];
@@ -90,7 +90,7 @@ export async function show(status, history, id, refresh) {
   setText("client-title", `Client ${id}${client.name ? `: ${client.name}` : ""}`);
   fill(byId("client-about"), [definitions("Client", aboutClient(client, status.now_ms)), definitions("Contribution", aboutWork(client)), definitions("Error ledger", aboutBuffer(client)), definitions("Held-out data", aboutFigures(client))]);
   fill(byId("client-actions"), client.revoked ? [] : [element("button", { type: "button", class: "danger", onclick: () => revoke(client, refresh) }, "Revoke…")]);
-  setText("client-note", after > 0 ? `Of the last ${count(ROUNDS)} rounds.` : "");
+  setText("client-note", after > 0 ? `From the last ${count(ROUNDS)} rounds.` : "");
   chart = chart || new Chart(byId("client-chart"));
   chart.describe("bytes", "Bytes of a round", "on the wire", [{ label: "up", colour: "up", text: bytes }, { label: "down", colour: "down", text: bytes }], { tick: bytes })
     .set({ values: rounds.map((row) => row.round), label: "round", text: count, tick: count, least: 1 }, [rounds.map((row) => row.up.wire), rounds.map((row) => row.down.wire)]);

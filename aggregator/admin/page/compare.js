@@ -1,4 +1,5 @@
-// Another run beside this one: a file that "Save run" wrote, or the columns of rounds that the API gives.
+// Compares this run with another run: a file written by "Save run", or the columns of rounds from the
+// API.
 import { attempt } from "./dialogs.js";
 import { evaluated, evaluatedNames, labelOf, textOf } from "./figures.js";
 import { small } from "./table.js";
@@ -13,7 +14,7 @@ let own = null; // {model, rounds}
 // The rounds of the other run; null where there is none.
 export const otherRounds = () => (other === null ? null : other.rounds);
 
-// An open round has the figures of some of its members only: curves and comparisons end with the last closed one.
+// An open round has figures of only some members: curves and comparisons end with the last closed round.
 export function closedOf(rounds) {
   const closed = rounds.state.findIndex((state) => state === "open");
   return closed < 0 ? rounds : Object.fromEntries(Object.entries(rounds).map(([name, column]) => [name, column.slice(0, closed)]));

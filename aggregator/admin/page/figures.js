@@ -9,12 +9,12 @@ const inOrder = (names) => [...names].sort((a, b) => rank(a) - rank(b) || (a < b
 const isShare = (name) => name === "accuracy" || name.startsWith("recall") || name === "largest";
 export const textOf = (name) => (isShare(name) ? percent : real);
 export const tickOf = (name) => (isShare(name) ? (v) => `${+(100 * v).toFixed(1)} %` : (v) => String(+v.toPrecision(3)));
-// Whether less of it is better, by its name.
+// Whether lower values are better, judged by the figure's name.
 export const isLoss = (name) => /loss|error|mae|mse|deviation/i.test(name);
 const LABELS = { recall_worst: "Right of the worst class", largest: "Share of the largest class" };
 export const labelOf = (name) => LABELS[name] ?? name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
 
-const CLASS = "class_worst"; // the number of the class that "recall_worst" is of: a name, and no figure
+const CLASS = "class_worst"; // holds the number of the class that "recall_worst" describes: an identifier, not a figure
 export const isFigure = (name) => name !== CLASS;
 
 export function evaluatedNames(rounds) {
@@ -27,7 +27,7 @@ export function evaluatedNames(rounds) {
 export const evaluated = (rounds, name) =>
   rounds.metrics.map((metrics, i) => (name === "accuracy" ? rounds.accuracy[i] : null) ?? metrics?.[name] ?? null);
 
-// The class that the only evaluator found worst; of several there may be several.
+// Returns the class that a single evaluator found worst; several evaluators can disagree.
 export const worstClass = (metrics) => metrics?.[CLASS] ?? null;
 
 // rows: of the API's held-out figures, by round.

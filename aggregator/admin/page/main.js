@@ -17,7 +17,7 @@ let held = { rows: new Map(), whole: false }; // held-out figures by round: all 
 let timer = 0;
 let busy = null;
 
-// "#client/12": the client view, of client 12.
+// "#client/12" opens the view of client 12.
 function view() {
   const [name, id] = location.hash.slice(1).split("/");
   if (name === "client" && !/^[1-9]\d*$/.test(id)) return "clients";

@@ -33,7 +33,7 @@ async function closeRound(refresh) {
 
 // --- Now
 
-// Commands of this aggregator that the page has a button or a view for; what is to be done "there" is done at another one.
+// Commands for which this page has a button or a view. Advice with "there" concerns another aggregator.
 const ON_THIS_PAGE = [["close-round", "“Close round”"], ["export", "“Download the model” under System"], ["enroll-code", "Join codes"], ["clients", "Clients"]];
 const adviceOf = (advice) => ON_THIS_PAGE.reduce((text, [verb, here]) =>
   text.replace(new RegExp(`\`(?:tern-aggregator )?${verb}(?: [^\`]*)?\`(?! there)`, "g"), here), advice);
@@ -114,7 +114,8 @@ function showFigures(status, rounds) {
   ]);
 }
 
-// Each figure that evaluators report: the last one, the best, and where that was.
+// Lists each figure that evaluators report: the last value, the best value, and the version of the
+// best.
 function showEvaluated(status, rounds) {
   const rows = [...evaluatedNames(rounds), null].map((name) => {
     const column = name === null ? rounds.evaluated_loss : evaluated(rounds, name);
@@ -205,7 +206,7 @@ function axis(rounds, kind) {
 
 const each = (rounds, column) => rounds.participants.map((n, i) => (n > 0 && column[i] > 0 ? column[i] / n : null));
 
-// The columns of another run over its own axis; null where there is none to compare with.
+// Returns the columns of the other run over its own axis; null where no run is compared.
 function otherRun(kind, columnsOf) {
   const rounds = compare.otherRounds();
   return rounds === null ? null : { values: axis(rounds, kind).values, columns: columnsOf(rounds) };

@@ -14,7 +14,7 @@ let table = null;
 
 async function runDoctor() {
   byId("doctor-run").disabled = true;
-  setText("doctor-note", "It looks at files, disk, certificate, service and database…");
+  setText("doctor-note", "Checking files, disk, certificate, service and database…");
   const findings = await attempt("doctor", () => get("doctor"));
   byId("doctor-run").disabled = false;
   setText("doctor-note", findings === undefined ? "" : `As of ${new Date().toLocaleTimeString()}.`);

@@ -107,7 +107,7 @@ function compare(a, b, sign) {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-// A short table that is all there: heads are [label, isNumber], rows are of texts or nodes. style: "wrap" or absent
+// A short table without paging: heads are [label, isNumber], rows are of texts or nodes. style: "wrap" or absent
 export function small(caption, heads, rows, style = "") {
   return element("div", { class: "scroll tall", tabindex: "0", role: "group", "aria-label": caption },
     element("table", { class: `rows ${style}` }, element("caption", { class: "unseen" }, caption),

@@ -34,7 +34,7 @@ export const clock = (ms) => (ms ? new Date(ms).toLocaleString([], { dateStyle: 
 
 export const clockShort = (ms) => (ms ? new Date(ms).toLocaleString([], { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }) : "–");
 
-// A label of an axis that spans so many milliseconds.
+// Formats a label of an axis that spans `span` milliseconds.
 export function clockTick(ms, span) {
   const date = new Date(ms);
   if (span > 3 * 86400000) return date.toLocaleDateString([], { month: "short", day: "numeric" });
@@ -56,7 +56,7 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// Texts and elements of a sentence that has commands between backticks.
+// Splits a sentence with commands between backticks into texts and elements.
 export const codeIn = (text) => text.split("`").map((part, i) => (i % 2 === 1 ? element("code", {}, part) : document.createTextNode(part)));
 
 // A card of names and values.
