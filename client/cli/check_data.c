@@ -18,6 +18,8 @@
 #define NAMED 5 // columns or classes of one line; the others are counted
 
 #define TOO_LARGE 100.0 // root mean square of a column that does not learn
+#define FEW 10          // different values of a column that one client may have one of
+#define TOO_FLAT 1e-3   // standard deviation that statistics of something else leave
 
 struct looking {
     const struct tern_client_settings *settings;
@@ -189,10 +191,32 @@ static const char *unless(const struct looking *looking)
                : "";
 }
 
+// Whether scaling has made a column almost constant whose values differ: a value far beyond all others was in the rows
+// that the statistics are of, or they are of another table. A column of few values may be constant in a client's rows.
+static bool is_flat(const struct looking *looking, uint32_t column, double *deviation)
+{
+    const struct tern_dataset *train = &looking->data.train;
+    const struct tern_csv_profile *profile = &looking->profile;
+    bool varies = false;
+    for (uint32_t c = 0, f = 0; profile->rows > 0 && c < profile->columns.count; c++) {
+        const bool target = c == profile->columns.label && column == train->feature_count;
+        if (target || (profile->column[c].feature && f++ == column)) {
+            varies = profile->column[c].distinct == 0 || profile->column[c].distinct > FEW;
+        }
+    }
+    *deviation = tern_columns_deviation(train, column);
+    return (looking->data.scaled || looking->federation->shared == CHECK_SCALING_HELD) &&
+           *deviation < TOO_FLAT && (*deviation > 0 || varies);
+}
+
 static void say_targets(struct looking *looking)
 {
     const struct tern_dataset *train = &looking->data.train;
     const double size = tern_columns_size(train, train->feature_count); // the targets stand behind
+    double deviation;
+    if (is_flat(looking, train->feature_count, &deviation)) {
+        return; // say_flat() names it
+    }
     if (size <= TERN_COLUMN_LARGE) {
         tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "target", NULL,
                           "targets are of the size that training expects (%.4g)", size);
@@ -204,6 +228,32 @@ static void say_targets(struct looking *looking)
                       "`tern-aggregator init --data` writes; or statistics.columns = clients at "
                       "the aggregator does, with the columns",
                       size, unless(looking));
+}
+
+static bool say_flat(struct looking *looking)
+{
+    const struct tern_dataset *train = &looking->data.train;
+    const bool target = train->targets != NULL;
+    char flat[CHECK_SENTENCE_MAX] = "";
+    char name[64];
+    uint32_t count = 0;
+    for (uint32_t f = 0; train->values != NULL && f < train->feature_count + target; f++) {
+        double deviation;
+        if (is_flat(looking, f, &deviation) && count++ < NAMED) {
+            append(flat, "%s%s (%.2g)", count > 1 ? ", " : "",
+                   f == train->feature_count ? "the target" : feature_name(looking, f, name),
+                   deviation);
+        }
+    }
+    if (count > 0) {
+        tern_findings_say(looking->findings, TERN_HEALTH_WARNING, "scale", NULL,
+                          "%" PRIu32 " of %" PRIu32 " columns are almost constant once scaled "
+                          "(standard deviation; training expects about 1): %s%s. The statistics "
+                          "are of other values than these, or of a table with a value far beyond "
+                          "all others: mend it and run `tern-aggregator init --data` again",
+                          count, train->feature_count + target, flat, count > NAMED ? ", ..." : "");
+    }
+    return count > 0;
 }
 
 static void say_scales(struct looking *looking)
@@ -221,9 +271,12 @@ static void say_scales(struct looking *looking)
                    size);
         }
     }
-    if (count == 0) {
+    const bool flat = say_flat(looking);
+    if (count == 0 && !flat) {
         tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "scale", NULL,
                           "every column's values are of the size that training expects");
+    }
+    if (count == 0) {
         return;
     }
     tern_findings_say(

@@ -105,6 +105,18 @@ double tern_columns_size(const struct tern_dataset *data, uint32_t column)
     return data->count > 0 ? tern_sqrt(sum / (double)data->count) : 0.0;
 }
 
+double tern_columns_deviation(const struct tern_dataset *data, uint32_t column)
+{
+    double mean = 0.0;
+    double squares = 0.0;
+    for (uint32_t i = 0; i < data->count; i++) {
+        const double off = value_of(data, i, column) - mean;
+        mean += off / (double)(i + 1);
+        squares += off * (value_of(data, i, column) - mean);
+    }
+    return data->count > 0 ? tern_sqrt(squares / (double)data->count) : 0.0;
+}
+
 bool tern_columns_are_unscaled(const struct tern_dataset *data, char text[TERN_COLUMNS_TEXT_MAX])
 {
     double most = 0.0;

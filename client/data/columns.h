@@ -21,6 +21,9 @@ TERN_MUST_USE enum tern_result tern_columns_measure(const struct tern_view *view
 #define TERN_COLUMN_LARGE 10.0
 double tern_columns_size(const struct tern_dataset *data, uint32_t column);
 
+// Standard deviation of a column's values.
+double tern_columns_deviation(const struct tern_dataset *data, uint32_t column);
+
 // Writes what is known of columns and targets that are too large to train on; false where none is.
 #define TERN_COLUMNS_TEXT_MAX 320
 bool tern_columns_are_unscaled(const struct tern_dataset *data, char text[TERN_COLUMNS_TEXT_MAX]);

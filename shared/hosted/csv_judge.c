@@ -11,6 +11,7 @@
 
 #define NAMED 5      // columns or labels of one kind; the others are counted
 #define COMPARED 512 // labels of which any two are compared
+#define FEW 10       // different values of a column that has a scale of its own
 
 static void say(const struct tern_csv_judging *judging, enum tern_result result, const char *area,
                 const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -160,28 +161,47 @@ static bool is_mark(double value)
     return false;
 }
 
-// The others lie between the number beside the mark and the other end.
-static void say_mark(const struct tern_csv_judging *judging, const struct tern_csv_column *column,
-                     const struct tern_csv_edge *edge, double other_end)
+// Whether the number at this end spoils the column's scale. A mark's others lie between the number beside it and the
+// other end.
+static bool is_far(const struct tern_csv_profile *profile, const struct tern_csv_column *column,
+                   const struct tern_csv_edge *edge, double other_end)
 {
     if (edge->count > 1 && is_mark(edge->value) &&
         fabs(edge->value - edge->next) > 2 * fabs(edge->next - other_end)) {
-        say(judging, TERN_OK, "data",
-            "column '%.60s': %.6g, in %" PRIu64 " rows, is far from all other values: if it marks "
-            "missing ones, leave the fields empty",
-            column->name, edge->value, edge->count);
+        return true;
     }
+    // A value of many rows beside a few others is one of a scale, as 0 of a machine that is off is among many.
+    const bool usual = edge->value == 0 || (column->distinct > 0 && column->distinct < FEW);
+    return edge->far > 0 && edge->count <= (usual ? 1 + profile->rows / 50 : profile->rows / 2);
 }
 
-static void say_marks(const struct tern_csv_judging *judging)
+static void say_far(const struct tern_csv_judging *judging, const struct tern_csv_column *column,
+                    const struct tern_csv_edge *edge, double other_end)
+{
+    char more[64] = "";
+    if (!is_far(judging->profile, column, edge, other_end)) {
+        return;
+    }
+    if (edge->far > 1) {
+        snprintf(more, sizeof more, ", and so %s %" PRIu32 " more", edge->far == 2 ? "is" : "are",
+                 edge->far - 1);
+    }
+    say(judging, TERN_OK, "data",
+        "line %" PRIu64 ", column '%.60s': %.9g, in %" PRIu64 " row%s, is far from all other "
+        "values%s, which spoils the column's scale: mend the value or leave out the line; where it "
+        "marks a missing value, leave the field empty",
+        edge->line, column->name, edge->value, edge->count, edge->count == 1 ? "" : "s", more);
+}
+
+static void say_outliers(const struct tern_csv_judging *judging)
 {
     const struct tern_csv_profile *profile = judging->profile;
     for (uint32_t c = 0; c < profile->columns.count; c++) {
         const struct tern_csv_column *column = &profile->column[c];
         if ((column->feature || (c == profile->columns.label && judging->choice->numeric)) &&
-            column->distinct != 2) {
-            say_mark(judging, column, &column->bottom, column->high);
-            say_mark(judging, column, &column->top, column->low);
+            column->distinct != 2 && !tern_csv_is_left_out(column->suspect)) {
+            say_far(judging, column, &column->bottom, column->high);
+            say_far(judging, column, &column->top, column->low);
         }
     }
 }
@@ -504,6 +524,6 @@ void tern_csv_judge(const struct tern_csv_judging *judging)
     say_features(judging);
     say_labels(judging);
     say_groups(judging);
-    say_marks(judging);
+    say_outliers(judging);
     say_columns(judging);
 }

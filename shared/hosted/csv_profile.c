@@ -1,4 +1,5 @@
 #include "hosted/csv_profile.h"
+#include "hosted/csv_far.h"
 #include "hosted/csv_header.h"
 #include "hosted/csv_text.h"
 #include "util/sqrt.h"
@@ -15,13 +16,13 @@
 
 // --- Different numbers of a column
 
-// A hash table of open addressing, half full at most. Without slots there are too many to count.
+// A hash table of open addressing, half full at most.
 struct tern_csv_distinct {
     double *slots;
     uint32_t room; // 0: none yet
     uint32_t count;
     bool has_zero; // which marks a free slot
-    bool full;
+    bool full;     // there are more than the slots hold, which stay as a sample
 };
 
 static void free_distinct(struct tern_csv_distinct *seen)
@@ -72,12 +73,37 @@ static void add_distinct(struct tern_csv_distinct *seen, uint32_t most, double v
     }
     if (2 * seen->count >= seen->room && !grow_distinct(seen, most)) {
         seen->full = true;
-        free_distinct(seen);
         return;
     }
     double *slot = find_slot(seen->slots, seen->room, value);
     seen->count += *slot == 0;
     *slot = value;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const double first = *(const double *)a;
+    const double second = *(const double *)b;
+    return (first > second) - (first < second);
+}
+
+// Replaces the table by its measurements in ascending order, and returns how many there are.
+static uint32_t sort_distinct(struct tern_csv_distinct *seen)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < seen->room; i++) {
+        if (seen->slots[i] != 0 && seen->slots[i] < TERN_CSV_HUGE &&
+            seen->slots[i] > -TERN_CSV_HUGE) {
+            seen->slots[count++] = seen->slots[i];
+        }
+    }
+    if (seen->has_zero && count < seen->room) {
+        seen->slots[count++] = 0;
+    }
+    if (count > 0) {
+        qsort(seen->slots, count, sizeof *seen->slots, compare_numbers);
+    }
+    return count;
 }
 
 // --- Columns
@@ -211,14 +237,16 @@ enum place {
 };
 
 // sign: 1 of the highest, -1 of the lowest.
-static void add_edge(struct tern_csv_edge *edge, double value, double sign)
+static void add_edge(struct tern_csv_edge *edge, double value, uint64_t line, double sign)
 {
     if (edge->count == 0 || sign * value > sign * edge->value) {
         edge->next = edge->count == 0 ? value : edge->value;
         edge->value = value;
         edge->count = 1;
+        edge->line = line;
     } else if (value == edge->value) {
         edge->count++;
+        edge->line = line < edge->line ? line : edge->line;
     } else if (edge->next == edge->value || sign * value > sign * edge->next) {
         edge->next = value;
     }
@@ -226,10 +254,10 @@ static void add_edge(struct tern_csv_edge *edge, double value, double sign)
 
 // Welford's update: mean and sum of squares in one pass, without cancellation. Until the end,
 // `deviation` holds the sum.
-static void add_number(struct tern_csv_column *column, double value)
+static void add_number(struct tern_csv_column *column, double value, uint64_t line)
 {
-    add_edge(&column->bottom, value, -1.0);
-    add_edge(&column->top, value, 1.0);
+    add_edge(&column->bottom, value, line, -1.0);
+    add_edge(&column->top, value, line, 1.0);
     column->low = column->bottom.value;
     column->high = column->top.value;
     column->numbers++;
@@ -247,7 +275,7 @@ static void add_text(struct tern_csv_column *column, uint64_t line, const char *
 }
 
 static void add_value(const struct profiling *profiling, struct tern_csv_column *column,
-                      const char *text, enum place place)
+                      uint64_t line, const char *text, enum place place)
 {
     const double value = strtod(text, NULL); // finer than float32, of a time say
     if (place == BEHIND) {
@@ -257,7 +285,7 @@ static void add_value(const struct profiling *profiling, struct tern_csv_column 
     }
     add_distinct(column->seen, profiling->most_distinct, value);
     if (value < TERN_CSV_HUGE && value > -TERN_CSV_HUGE) {
-        add_number(column, value);
+        add_number(column, value, line);
     }
 }
 
@@ -278,7 +306,7 @@ static bool add_field(const struct profiling *profiling, uint32_t c, uint64_t li
     } else if (!tern_csv_number(text, &value)) {
         add_text(column, line, text);
     } else {
-        add_value(profiling, column, text, place);
+        add_value(profiling, column, line, text, place);
         if ((double)value >= TERN_CSV_HUGE || (double)value <= -TERN_CSV_HUGE) {
             note(&column->huge, line, text);
         }
@@ -495,6 +523,10 @@ static void finish_column(const struct tern_csv_profile *profile, struct tern_cs
                                            .distinct = column->distinct};
     column->suspect = tern_csv_order_judge(&column->order, &spread,
                                            profile->columns.header ? column->name : NULL);
+    const uint32_t count = sort_distinct(column->seen);
+    column->bottom.far = tern_csv_count_far(column->seen->slots, count, false);
+    column->top.far = tern_csv_count_far(column->seen->slots, count, true);
+    free_distinct(column->seen);
 }
 
 static enum tern_result finish(struct profiling *profiling)

@@ -28,6 +28,8 @@ struct tern_csv_edge {
     double value;
     double next;    // the number beside it; value: there is none
     uint64_t count; // rows that have it
+    uint64_t line;  // of the first of them
+    uint32_t far;   // different numbers at this end that are far beyond all others (csv_far.h)
 };
 
 struct tern_csv_distinct; // private

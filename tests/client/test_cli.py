@@ -106,6 +106,25 @@ class Check(unittest.TestCase):
         self.assertIn("mlp:784-8-10: the examples are 2 values, the model takes 784 values: change",
                       found["model", "problem"][0])
 
+    def test_columns_that_their_statistics_make_almost_constant_are_named(self):
+        """The statistics are those of a sample that one value spoiled."""
+        rows = "a,b,c,y\n" + "".join(f"{20 + i % 23 / 7},{i % 5},3,{i % 37}\n" for i in range(40))
+        scaling = os.path.join(self.folder, "scaling.csv")
+
+        def scale(a, target):
+            with open(scaling, "w", encoding="utf-8") as file:
+                file.write(f"column,mean,deviation\na,{a}\nb,2,1.4\nc,3,1\ny,{target}\n")
+            found = self.check(rows, f",target=y,scale={scaling}")
+            return found.get(("scale", "warning"), []), ("scale", "good") in found, ("target", "good") in found
+
+        self.assertEqual(scale("21.5,1", "18,10"), ([], True, True))
+        (flat,), scales, targets = scale("2.5e6,5e7", "18,10")
+        self.assertIn("1 of 4 columns are almost constant once scaled (standard deviation; training expects about 1): 'a' (", flat)
+        self.assertEqual((scales, targets), (False, True))
+        (flat,), _, targets = scale("2.5e13,5e14", "18,1e6")
+        self.assertRegex(flat, r"^2 of 4 .*: 'a' \(0\), the target \(1\.\de-05\)\. ")
+        self.assertFalse(targets)
+
     def test_a_state_folder_that_cannot_be_made_is_a_problem(self):
         """By whom it is asked makes no difference for a file, a link to nowhere and /proc."""
         file = os.path.join(self.folder, "file")

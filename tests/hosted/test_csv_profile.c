@@ -1,4 +1,5 @@
 #include "hosted/csv_judge.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 static struct tern_csv_profile profile;
 static struct tern_csv_choice choice;
 static char why[TERN_INPUT_WHY_MAX];
-static char text[16384];
+static char text[131072];
 static char said
     [8192]; // sentences of the judgement, each behind '!' (a problem) or '?' and with a line end
 static uint32_t problems;
@@ -270,7 +271,136 @@ static void marks_of_missing_values_are_named(void **state)
                                  30 + i * 11 % 7, i % 2 == 0 ? "ok" : "worn");
     }
     assert_int_equal(read_text(), TERN_OK);
-    assert_non_null(strstr(said, "?column 'a': -999, in 5 rows, is far from all other values"));
+    assert_non_null(
+        strstr(said, "?line 2, column 'a': -999, in 5 rows, is far from all other values"));
+}
+
+// --- Values far beyond all others
+
+static double uniform(void)
+{
+    static uint64_t random = 88172645463325252u;
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    return ((double)(random >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double normal(void)
+{
+    return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
+}
+
+static double around_20(void)
+{
+    return 20 + 5 * normal();
+}
+
+static double exponential(void)
+{
+    return -log(uniform());
+}
+
+static double lognormal(void)
+{
+    return exp(1.5 * normal());
+}
+
+static double below_0(void)
+{
+    return -lognormal();
+}
+
+static double counted(void)
+{
+    return floor(20 * exponential());
+}
+
+static double two_peaks(void)
+{
+    return (uniform() < 0.5 ? 0 : 1000) + normal();
+}
+
+static double seldom_high(void)
+{
+    return (uniform() < 0.2 ? 1000 : 0) + normal();
+}
+
+static double often_off(void)
+{
+    return uniform() < 0.2 ? 0 : 1000 + normal();
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double first = *(const double *)a;
+    const double second = *(const double *)b;
+    return (first > second) - (first < second);
+}
+
+// A column x of such values, some of them replaced, and another.
+static void write_column(double (*draw)(void), uint32_t rows, bool sorted,
+                         const char *const *instead)
+{
+    static double values[5000];
+    size_t used = (size_t)snprintf(text, sizeof text, "x,y\n");
+    for (uint32_t i = 0; i < rows; i++) {
+        values[i] = draw();
+    }
+    if (sorted) {
+        qsort(values, rows, sizeof values[0], compare);
+    }
+    for (uint32_t i = 0; i < rows; i++) {
+        used +=
+            instead != NULL && i >= 15 && *instead != NULL
+                ? (size_t)snprintf(text + used, sizeof text - used, "%s,%u\n", *instead++, i % 2)
+                : (size_t)snprintf(text + used, sizeof text - used, "%.7g,%u\n", values[i], i % 2);
+    }
+}
+
+static void skewed_and_split_columns_have_no_value_far_beyond_the_others(void **state)
+{
+    (void)state;
+    double (*const draws[])(void) = {uniform, around_20, exponential, lognormal, below_0,
+                                     counted, two_peaks, seldom_high, often_off};
+    static const uint32_t rows[] = {40, 400, 400, 400, 5000};
+    choice.classes = NULL;
+    for (size_t d = 0; d < sizeof draws / sizeof draws[0]; d++) {
+        for (size_t r = 0; r < 2 * sizeof rows / sizeof rows[0]; r++) {
+            write_column(draws[d], rows[r / 2], r % 2 == 1, NULL);
+            assert_int_equal(read_text(), TERN_OK);
+            if (strstr(said, "is far from") != NULL) {
+                fail_msg("draw %zu, %u rows: %s", d, (unsigned)rows[r / 2], said);
+            }
+        }
+    }
+}
+
+static void values_far_beyond_the_others_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *instead[4];
+        const char *says;
+    } cases[] = {
+        {{"1e9"}, "?line 17, column 'x': 1e+09, in 1 row, is far from all other values, which"},
+        {{"9999"}, "?line 17, column 'x': 9999, in 1 row, is far"},
+        {{"-1e7"}, "?line 17, column 'x': -10000000, in 1 row, is far"},
+        {{"65535", "65535", "65535"}, "?line 17, column 'x': 65535, in 3 rows, is far"},
+        {{"1e6", "3e6"},
+         "?line 18, column 'x': 3000000, in 1 row, is far from all other values, and so is 1 more"},
+    };
+    double (*const draws[])(void) = {uniform, around_20, counted};
+    for (size_t i = 0; i < 2 * 3 * sizeof cases / sizeof cases[0]; i++) {
+        const bool target = i % 2 == 1;
+        choice = (struct tern_csv_choice){.label = target ? "x" : NULL, .numeric = target};
+        write_column(draws[i / 2 % 3], 400, false, cases[i / 6].instead);
+        assert_int_equal(read_text(), TERN_OK);
+        if (strstr(said, cases[i / 6].says) == NULL) {
+            fail_msg("draw %zu, not '%s': %s", i / 2 % 3, cases[i / 6].says, said);
+        }
+        assert_int_equal(problems, 0);
+    }
 }
 
 int main(void)
@@ -286,6 +416,8 @@ int main(void)
         TABLE(lines_that_are_no_rows_are_left_out),
         TABLE(columns_are_given_by_lists_and_once),
         TABLE(marks_of_missing_values_are_named),
+        TABLE(skewed_and_split_columns_have_no_value_far_beyond_the_others),
+        TABLE(values_far_beyond_the_others_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
