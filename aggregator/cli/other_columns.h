@@ -9,7 +9,8 @@
 
 #define TERN_OTHER_COLUMNS_NAMED 5
 #define TERN_OTHER_COLUMNS_ADVICE                                                                  \
-    "give all tables the same header line; such a client logs other-columns, too"
+    "bring the columns of all tables into one order, under the same names; such a client logs "    \
+    "other-columns, too"
 
 struct tern_other_columns {
     struct tern_db_column_names names;

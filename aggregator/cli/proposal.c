@@ -146,7 +146,7 @@ static bool append_value(char source[TERN_PROPOSAL_LIST_MAX], const char *key, c
 {
     const size_t len = strlen(value);
     const bool padded = len > 0 && (value[0] == ' ' || value[len - 1] == ' ');
-    const bool plain = strpbrk(value, ",\"") == NULL && !padded;
+    const bool plain = strpbrk(value, ",\"=") == NULL && !padded;
     bool fits = append(source, "%s%s", key, plain ? "" : "\"");
     for (const char *c = value; *c != '\0'; c++) {
         fits = append(source, "%s%c", *c == '"' ? "\"" : "", *c) && fits;
@@ -190,7 +190,7 @@ static int compose(const struct tern_cli *cli, struct tern_proposal *proposal)
 static int check_model(const struct tern_cli *cli, const struct tern_proposal *proposal)
 {
     static struct tern_model model;
-    const char *spec = tern_cli_option(cli, "model", proposal->model);
+    const char *spec = tern_proposal_model(cli, proposal);
     if (tern_model_from_spec(&model, spec) != TERN_OK ||
         (tern_model_spec_inputs(spec) == proposal->features &&
          tern_proposal_suits(proposal, &model))) {
@@ -199,7 +199,7 @@ static int check_model(const struct tern_cli *cli, const struct tern_proposal *p
     char found[TERN_TEXT];
     return tern_cli_fail(
         cli, TERN_ERR_CONFIG,
-        "--model %s does not fit %s, which has %" PRIu32 " features and %s, e.g. %s", spec,
+        "the model %s does not fit %s, which has %" PRIu32 " features and %s, e.g. %s", spec,
         proposal->data, proposal->features, tern_proposal_told(proposal, found), proposal->model);
 }
 

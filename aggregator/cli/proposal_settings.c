@@ -48,6 +48,14 @@ static bool is_set(const struct tern_cli *cli, const struct tern_setting *settin
     return false;
 }
 
+const char *tern_proposal_model(const struct tern_cli *cli, const struct tern_proposal *proposal)
+{
+    const struct tern_aggregator_settings *settings = cli->program->values;
+    const char *usual =
+        is_set(cli, named("federation.model=")) ? settings->federation_model : proposal->model;
+    return tern_cli_option(cli, "model", usual);
+}
+
 // --- Proposing
 
 // How clients train for a task. Measured on tables of 300 to 20,000 rows (docs/BENCHMARKS.md, "Rounds and rates of
@@ -199,7 +207,7 @@ static int take(const struct tern_cli *cli, const struct tern_proposal *proposal
             TERN_CLI_TRY(set(cli, assignment));
         }
     }
-    TERN_CLI_TRY(set_option(cli, "model", "federation.model", proposal->model));
+    TERN_CLI_TRY(set_option(cli, "model", "federation.model", tern_proposal_model(cli, proposal)));
     TERN_CLI_TRY(set_option(cli, "seed", "federation.seed", NULL));
     return set_option(cli, "rules", "tensors.rules", NULL);
 }

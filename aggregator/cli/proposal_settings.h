@@ -8,6 +8,9 @@
 // Fills proposal->settings: number of rounds, training, and the reporting of figures.
 void tern_proposal_settings_choose(const struct tern_cli *cli, struct tern_proposal *proposal);
 
+// Returns the model that init makes: of --model, else of --set federation.model, else the proposed one.
+const char *tern_proposal_model(const struct tern_cli *cli, const struct tern_proposal *proposal);
+
 // Returns the rounds in which one client passes over its `rows` rows often enough, `rows_a_round` in each round; within
 // bounds, at most `most`. One more round costs every client about 1 KB.
 uint32_t tern_proposal_rounds(uint64_t rows, uint64_t rows_a_round, uint32_t most);

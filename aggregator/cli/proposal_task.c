@@ -112,6 +112,23 @@ static int refuse_unique(const struct tern_cli *cli, const struct tern_proposal 
                                label->name, proposal->data, proposal->class_count, rows);
 }
 
+// Numbers with a text among them ("<0.5", "err"), which would be a class.
+static int refuse_mixed(const struct tern_cli *cli, const struct tern_proposal *proposal)
+{
+    const struct tern_csv_column *label = label_of(proposal);
+    const bool chosen = tern_cli_flag(cli, "task") && proposal->task == TERN_TASK_CLASSIFICATION;
+    return chosen || label->bad.count == 0 ||
+                   label->numbers <= label->bad.count + label->doubtful.count
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_CONFIG,
+                               "%s: line %" PRIu64
+                               ", column '%s': '%s' is a text among numbers (%" PRIu64
+                               " of %" PRIu64 " rows): mend or leave out such lines, or make each "
+                               "value a class with --task classification",
+                               proposal->data, label->bad.line, label->name, label->bad.text,
+                               label->bad.count, proposal->profile.rows);
+}
+
 static int list_classes(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     const struct tern_csv_profile *profile = &proposal->profile;
@@ -132,6 +149,7 @@ static int list_classes(const struct tern_cli *cli, struct tern_proposal *propos
             CLASSES_MAX,
             proposal->class_count == 1 ? ", or learn what is normal with --task anomaly" : "");
     }
+    TERN_CLI_TRY(refuse_mixed(cli, proposal));
     TERN_CLI_TRY(refuse_unique(cli, proposal));
     if (!are_numbers(profile) &&
         !tern_csv_profile_classes(profile, proposal->classes, sizeof proposal->classes / 2)) {

@@ -1,6 +1,7 @@
 #include "cli/body_limit.h"
 #include "cli/next_steps.h"
 #include "cli/proposal.h"
+#include "cli/proposal_settings.h"
 #include "cli/service_advice.h"
 #include "cli/service_config.h"
 #include "cli/spending.h"
@@ -15,13 +16,14 @@
 #include <string.h>
 #include <unistd.h>
 
-// The options of init stand over the settings, and a proposal's model over both but --model.
+// The options of init override the settings; a proposal's model overrides a file's, but no option or --set.
 static int take_model(struct tern_cli *cli, const struct tern_proposal *proposal,
                       struct tern_starting_model *start, struct tern_db_federation *federation)
 {
     const struct tern_aggregator_settings *settings = tern_state_settings(cli);
-    const char *proposed = proposal->data != NULL ? proposal->model : settings->federation_model;
-    const char *model = tern_cli_option(cli, "model", proposed);
+    const bool in_file = proposal->data == NULL || proposal->writes_server;
+    const char *model = in_file ? tern_cli_option(cli, "model", settings->federation_model)
+                                : tern_proposal_model(cli, proposal);
     const char *rules = tern_cli_option(cli, "rules", settings->tensors_rules);
     enum tern_result result = tern_cli_number(cli, "seed", settings->federation_seed, 0,
                                               1000000000000000, &federation->seed);

@@ -24,6 +24,9 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct csv_opt
 {
     TERN_TRY(tern_csv_choose(spec, &options->table.choice));
     options->table.choice.features_only = spec->part->whole;
+    if (spec->part->whole && options->table.choice.missing == TERN_CSV_MISSING_SKIP) {
+        options->table.choice.missing = TERN_CSV_MISSING_MEAN; // new data keeps all its rows
+    }
     options->table.choice.trained = spec->part->trained;
     options->test_file = tern_spec_option(spec, "test_file");
     TERN_TRY(tern_split_read(spec, options->test_file, &options->split));

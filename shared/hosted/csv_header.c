@@ -84,6 +84,13 @@ static void look_at_label(struct evidence *found, struct tern_csv_profile *profi
 
 static enum tern_result ask(const struct tern_input *input, const char *name, const char *value)
 {
+    if (strcmp(name, value) == 0) {
+        return tern_input_refuse(
+            input, TERN_ERR_CONFIG,
+            "line 1 can be a row or the columns' names ('%.20s', ...): add "
+            "header=no or header=yes to data.source (init: --header no or yes)",
+            name);
+    }
     return tern_input_refuse(input, TERN_ERR_CONFIG,
                              "line 1 can be a row ('%.20s') or the columns' names ('%.20s'): add "
                              "header=no or header=yes to data.source (init: --header no or yes)",

@@ -129,7 +129,7 @@ def clients_of_other_columns():
     with sqlite3.connect(state.path / "tern.db") as database:
         database.execute("UPDATE clients SET column_names = 9 WHERE id = ?", [ids[0]])
     database.close()
-    finds(doctor(state), "columns", WARNING, f"client {ids[0]} (", "the same header line")
+    finds(doctor(state), "columns", WARNING, f"client {ids[0]} (", "into one order, under the same names")
     check(state.json("status")["other_column_names"] == [ids[0]], "status")
     said = state.run("status").out.decode()
     check(f"WARNING: client {ids[0]} (" in said and f"than those of {len(ids) - 1} clients" in said, said)

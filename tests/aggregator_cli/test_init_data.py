@@ -196,6 +196,21 @@ def the_middle_of_an_autoencoder_is_its_narrowest_layer():
         assert made["model"] == model + ",loss=reconstruction", made["model"]
 
 
+def a_model_of_set_is_made():
+    folder = Folder(table())
+    assert folder.run("init", *OPTIONS, "--set", "federation.model=mlp:2-8-3", "--json").json["model"] == "mlp:2-8-3"
+    Folder(table()).run("init", *OPTIONS, "--set", "federation.model=mlp:9-8-3", code=USAGE, says="does not fit pumps.csv")
+
+
+def a_name_with_an_equals_sign_is_read_back():
+    folder = Folder("")
+    (folder.root / "a=b.csv").write_text(table())
+    folder.run("init", "--data", "a=b.csv")
+    done = subprocess.run([BIN / "tern-client", "check", "--offline", "--config", "client.ini"], cwd=folder.root,
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and "PROBLEM" not in done.stdout, done.stdout
+
+
 def nothing_is_left_of_what_is_refused():
     cases = (
         (table(), ("--label", "sate"), USAGE, "has no column 'sate'"),
@@ -206,6 +221,8 @@ def nothing_is_left_of_what_is_refused():
         (table(), ("--task", "anomaly", "--model", "mlp:2-32-3"), USAGE, "does not fit pumps.csv"),
         (table(rows=90, label=lambda i: i), ("--model", "mlp:2-32-90"), USAGE, "a number in column 'state', e.g. mlp:2-32-1"),
         (table(label=lambda i: "one"), (), USAGE, "has 1 different values"),
+        (table(label=lambda i: "err" if i in (7, 9) else i % 3), (), USAGE, "line 9, column 'state': 'err' is a text among numbers (2 of"),
+        (table(label=lambda i: "<0.5" if i == 7 else i % 2), (), USAGE, "line 9, column 'state': '<0.5' is a text among numbers (1 of"),
         (table(), ("--drop", "rpm|flow"), USAGE, "no column of numbers that differ"),
         (table(), ("--model", "mlp:784-32-10"), USAGE, "does not fit pumps.csv, which has 2 features and 3 classes"),
         (table(), ("--set", "codec.codec=4lc"), USAGE, "codec.codec = 4lc"),
@@ -371,7 +388,7 @@ def what_is_missing_is_counted_and_what_is_no_number_is_refused():
 
 main(a_sample_becomes_a_model_and_settings, clients_read_what_was_written, the_labels_say_what_is_learnt, a_table_without_names,
      columns_that_no_setting_can_name_go_by_their_number,
-     groups_and_dropped_columns_are_no_features, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
+     groups_and_dropped_columns_are_no_features, a_model_of_set_is_made, a_name_with_an_equals_sign_is_read_back, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
      files_and_states_that_are_there_stay, clients_that_share_statistics_scale_nothing_themselves,
      statistics_are_not_for_models_that_come_as_files, anomalies_need_no_label, a_port_that_is_chosen_later_is_not_made_up,
      data_of_the_clients_is_named, ordinary_files_are_read_as_they_are_meant,

@@ -1,4 +1,5 @@
 """What a service says of its files at its start, and what it takes anew on SIGHUP."""
+import contextlib
 import pathlib
 import shutil
 import signal
@@ -147,18 +148,28 @@ def is_let_in(aggregator):
         return False
 
 
+def is_ended(tls):
+    try:
+        return tls.recv(1) == b""
+    except (ConnectionError, ssl.SSLError):
+        return True
+
+
 def test_limits():
     """Those of the door hold for what begins from then on; connections stay."""
     long = f"X-Long: {'x' * 1000}\r\n"
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, {"federation": {"model": "softmax:8-2"}}).start()
-        with connect(aggregator) as first, connect(aggregator) as second:
+        with contextlib.ExitStack() as connections:
+            first, second = (connections.enter_context(connect(aggregator)) for _ in range(2))
             check(ask(first) == ask(second) == ask(second, long) == 200, "it is not served")
             aggregator.settings["limits"] = {"connections_per_address": 2, "header_bytes": 512}
             aggregator.write_config()
             reload(aggregator, "event=reloaded")
-            check(not is_let_in(aggregator), "a third connection is let in")
-            check(ask(first) == 200, "a connection that was open is not served any more")
+            check(is_let_in(aggregator), "a third connection is shut out")
+            check(is_ended(first), "the longest-idle stranger kept its place")
+            first = connections.enter_context(connect(aggregator))
+            check(ask(first) == 200, "a connection within the limit is not served")
             check(ask(second, long) == 431, "a long header is taken")
             aggregator.settings["limits"] = {"connections_per_address": 3, "enrollments_per_minute": 1, "queue": 17}
             aggregator.write_config()

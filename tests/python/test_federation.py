@@ -180,9 +180,9 @@ class Elsewhere(unittest.TestCase):
             attempts = federation.rounds()["attempts"][0]
             self.assertEqual(federation.close_round(), {"round": 1, "reported": 0})
             self.wait_for(lambda: federation.rounds()["attempts"][0] > attempts)
-            with self.assertRaisesRegex(tern.FederationError, "not open") as caught:
+            with self.assertRaisesRegex(tern.FederationError, "no round of this number") as caught:
                 federation.close_round(7)
-            self.assertEqual(caught.exception.status, 409)
+            self.assertEqual(caught.exception.status, 404)
             self.assertEqual(federation.waiting()["waits_for"], 2)
 
     def wait_for(self, condition):
