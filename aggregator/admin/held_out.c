@@ -128,7 +128,9 @@ enum tern_result tern_held_outs_load(struct tern_db *db, uint32_t first, uint32_
     *all = (struct tern_held_outs){NULL, 0};
     struct tern_db_rows *rows = tern_db_metrics_from(db, first);
     while (tern_db_next(rows, &row) && row.version <= last) {
-        tern_db_check_row(rows, add(&loading, &row));
+        if (!tern_metric_is_of_worst_class(row.name)) {
+            tern_db_check_row(rows, add(&loading, &row));
+        }
     }
     enum tern_result result = tern_db_end(rows);
     if (result == TERN_OK) {

@@ -25,7 +25,7 @@ struct tern_held_outs {
     size_t count;
 };
 
-// Those of the versions first to last.
+// Those of the versions first to last, without the worst classes, which have no mean (rounds/spread.h).
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO; nothing is held then.
 TERN_MUST_USE enum tern_result tern_held_outs_load(struct tern_db *db, uint32_t first,
                                                    uint32_t last, struct tern_held_outs *all);

@@ -9,10 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Metrics of built-in trainers: the recall of the worst class, and the class number.
-#define RECALL "recall_worst"
-#define CLASS "class_worst"
-
 // The trend is flat where the windows' means differ by less than this, or by less than twice the
 // standard error.
 #define LEAST 0.001
@@ -120,28 +116,6 @@ static enum tern_result load_evaluations(struct tern_db *db, struct tern_quality
 
 // --- Clients that train
 
-// Reports the worst class of one client; a mean over clients would hide it.
-static void take_worst(struct tern_quality *quality, const struct tern_held_out *of)
-{
-    if (strcmp(of->name, RECALL) == 0) {
-        quality->worst_recall = of->spread.worst;
-        quality->worst_client = of->spread.worst_client;
-    }
-}
-
-static enum tern_result find_class(struct tern_db *db, struct tern_quality *quality)
-{
-    struct tern_db_metric row;
-    struct tern_db_rows *rows = tern_db_metrics_from(db, quality->newest.version);
-    while (tern_db_next(rows, &row) && row.version == quality->newest.version) {
-        if (row.client == quality->worst_client && strcmp(row.name, CLASS) == 0) {
-            quality->has_worst_class = true;
-            quality->worst_class = (uint32_t)row.value;
-        }
-    }
-    return tern_db_end(rows);
-}
-
 // Returns the newest version from which a whole round began: clients may still report on the newest of
 // all.
 static uint32_t choose_version(const struct tern_held_outs *all, uint32_t newest)
@@ -173,7 +147,6 @@ static void take_held_out(const struct tern_held_outs *all, uint32_t newest,
     for (size_t i = 0; i < count; i++) {
         quality->clients =
             of[i].spread.clients > quality->clients ? of[i].spread.clients : quality->clients;
-        take_worst(quality, &of[i]);
     }
     judge_trend(&series, quality);
 }
@@ -188,7 +161,7 @@ static enum tern_result load_held_out(struct tern_db *db, uint32_t version,
         take_held_out(&all, version, quality);
     }
     tern_held_outs_free(&all);
-    return quality->worst_client != 0 ? find_class(db, quality) : TERN_OK;
+    return tern_worst_class_of_clients(db, quality->newest.version, &quality->worst);
 }
 
 // --- Comparison with guessing
@@ -229,33 +202,13 @@ static void judge_guess(enum tern_loss loss, struct tern_quality *quality)
     }
 }
 
-// Sets the worst class where all evaluators name the same class.
-static enum tern_result find_worst(struct tern_db *db, struct tern_quality *quality)
-{
-    const struct tern_figure *recall = figure(&quality->newest, RECALL);
-    struct tern_db_metric row;
-    bool agree = recall != NULL;
-    struct tern_db_rows *rows = tern_db_evaluation_metrics_newest(db);
-    while (tern_db_next(rows, &row)) {
-        if (strcmp(row.name, CLASS) == 0) {
-            const uint32_t class = (uint32_t)row.value;
-            agree = agree && (!quality->has_worst_class || class == quality->worst_class);
-            quality->has_worst_class = true;
-            quality->worst_class = class;
-        }
-    }
-    quality->has_worst_class = quality->has_worst_class && agree;
-    quality->worst_recall = recall != NULL ? recall->value : 0;
-    return tern_db_end(rows);
-}
-
 enum tern_result tern_quality_load(struct tern_db *db, const char *model_spec, uint32_t version,
                                    const struct tern_accuracy *evaluated,
                                    struct tern_quality *quality)
 {
     *quality = (struct tern_quality){.newest = *evaluated};
     if (evaluated->num_examples > 0) {
-        TERN_TRY(find_worst(db, quality));
+        TERN_TRY(tern_worst_class_of_evaluators(db, evaluated, &quality->worst));
         TERN_TRY(load_evaluations(db, quality));
     } else if (version != UINT32_MAX) {
         TERN_TRY(load_held_out(db, version, quality));
@@ -276,12 +229,14 @@ static void print_classes(const struct tern_quality *quality)
         return;
     }
     printf("            macro F1 %.4f", f1->value);
-    if (quality->has_worst_class) {
+    const struct tern_worst_class *worst = &quality->worst;
+    if (worst->clients > 0) {
         printf("; worst class: %" PRIu32 " (from 0), %.4f of its examples are right",
-               quality->worst_class, quality->worst_recall);
+               worst->class_number, worst->recall);
     }
-    if (quality->has_worst_class && quality->worst_client != 0 && quality->clients > 1) {
-        printf(" at client %" PRIu64, quality->worst_client);
+    if (worst->of_clients > 1) {
+        printf(" at %" PRIu32 " of %" PRIu32 " %s", worst->clients, worst->of_clients,
+               quality->clients > 0 ? "clients" : "evaluators");
     }
     printf("\n");
 }
@@ -331,11 +286,12 @@ void tern_quality_json(cJSON *object, const struct tern_quality *quality)
     } else {
         cJSON_AddNullToObject(json, "no_better_than");
     }
-    if (quality->has_worst_class) {
-        tern_json_u64(json, "worst_class", quality->worst_class);
-        cJSON_AddNumberToObject(json, "worst_recall", quality->worst_recall);
+    if (quality->worst.clients > 0) {
+        tern_json_u64(json, "worst_class", quality->worst.class_number);
+        cJSON_AddNumberToObject(json, "worst_recall", quality->worst.recall);
     } else {
         cJSON_AddNullToObject(json, "worst_class");
         cJSON_AddNullToObject(json, "worst_recall");
     }
+    tern_json_u64(json, "worst_class_clients", quality->worst.clients);
 }

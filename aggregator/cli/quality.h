@@ -3,6 +3,7 @@
 #ifndef TERN_CLI_QUALITY_H
 #define TERN_CLI_QUALITY_H
 
+#include "cli/worst_class.h"
 #include "federation/accuracy.h"
 #include "store/store.h"
 #include <cjson/cJSON.h>
@@ -23,10 +24,7 @@ struct tern_quality {
     double a_round;       // improvement per round, above 0
     const char *guess;  // static: the guess that is as good as the model; NULL: the model is better
     double guess_right; // the share of examples that the guess gets right, where it names a class
-    bool has_worst_class;
-    uint32_t worst_class;
-    double worst_recall;
-    uint64_t worst_client; // reported it; 0: an evaluator
+    struct tern_worst_class worst;
 };
 
 // evaluated: the evaluators' figures from tern_accuracy_newest(). version: the newest.

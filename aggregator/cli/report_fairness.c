@@ -101,7 +101,7 @@ static enum tern_result load_named(struct shares *shares, bool usual)
     while (tern_db_next(rows, &metric)) {
         const bool is_usual =
             strcmp(metric.name, "loss") == 0 || strcmp(metric.name, "accuracy") == 0;
-        if (is_usual == usual) {
+        if (is_usual == usual && !tern_metric_is_of_worst_class(metric.name)) {
             add_figure(shares, &metric);
         }
     }

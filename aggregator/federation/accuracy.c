@@ -1,5 +1,6 @@
 #include "federation/accuracy.h"
 
+#include "rounds/spread.h"
 #include "tensor/model.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +66,8 @@ static struct tern_figure *figure_of(struct tern_accuracy *of, const char *name)
 enum tern_result tern_votes_add_metric(struct tern_votes *votes, struct tern_accuracy *of,
                                        const struct tern_db_metric *metric)
 {
-    if (metric->version != of->version || metric->model != of->model) {
+    if (metric->version != of->version || metric->model != of->model ||
+        tern_metric_is_of_worst_class(metric->name)) {
         return TERN_OK;
     }
     struct tern_figure *figure = figure_of(of, metric->name);

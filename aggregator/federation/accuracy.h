@@ -44,6 +44,7 @@ TERN_MUST_USE enum tern_result tern_votes_add(struct tern_votes *votes, struct t
                                               const struct tern_db_evaluation *evaluation);
 
 // Adds the next evaluator's metric, in the same order, if its version and model are those of `of`.
+// Leaves out worst classes, whose numbers have no median (rounds/spread.h).
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_votes_add_metric(struct tern_votes *votes,
                                                      struct tern_accuracy *of,

@@ -37,3 +37,9 @@ bool tern_metric_is_gain(const char *name)
     }
     return false;
 }
+
+bool tern_metric_is_of_worst_class(const char *name)
+{
+    return strcmp(name, TERN_METRIC_WORST_CLASS) == 0 ||
+           strcmp(name, TERN_METRIC_WORST_RECALL) == 0;
+}

@@ -28,4 +28,10 @@ double tern_spread_deviation(const struct tern_spread *spread);
 // r2. Of all others, as losses and errors, less is.
 bool tern_metric_is_gain(const char *name);
 
+// The worst class of one client, as two metrics: the number of the class, and the share of its examples that are
+// right. Clients report different classes, so neither metric has a mean: cli/worst_class.h combines them.
+#define TERN_METRIC_WORST_CLASS "class_worst"
+#define TERN_METRIC_WORST_RECALL "recall_worst"
+bool tern_metric_is_of_worst_class(const char *name);
+
 #endif

@@ -36,7 +36,7 @@ struct tern_builtin_config {
 #define TERN_ANOMALY_QUANTILE 0.99f
 
 // Examples that a class must have in an evaluation for its recall to be reported.
-#define TERN_RECALL_EXAMPLES 10u
+#define TERN_RECALL_EXAMPLES 3u
 
 #if TERN_HELD_OUT
 // How often a class was told, and had to be.
@@ -104,7 +104,8 @@ TERN_MUST_USE enum tern_result tern_builtin_trainer_init(struct tern_builtin_tra
 //             more than there are; TERN_ERR_STATE without a begin, or after the last step.
 //   evaluate  may be called between steps. Metrics beside the loss: of classes f1_macro, largest, the share of the
 //             largest class, and, of the worst class of those with TERN_RECALL_EXAMPLES and more, recall_worst, the share
-//             of its examples that are right, and class_worst, its number; of one number r2,
+//             of its examples that are right, and class_worst, its number. The worst class has the lowest
+//             (right + 1) / (examples + 2); of one number r2,
 //             mae and mse, in the units of the targets as they came; of an autoencoder auc and f1, where
 //             there are examples of both kinds, threshold (see anomaly_quantile) and flagged, the share
 //             of examples above it. Its loss is that of the normal examples, where there are any.

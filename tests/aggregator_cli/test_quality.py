@@ -1,5 +1,6 @@
 """What status reports of the model's quality: figures of evaluators or of the clients that train, whether they still
 improve, and whether a guess would be as good."""
+import json
 import sqlite3
 
 from cli import State, insert, main
@@ -43,11 +44,29 @@ def clients_that_train_stand_in_for_evaluators():
     assert abs(status["accuracy"] - want) < 1e-4 and status["accuracy_version"] == 23, status
     assert status["quality"]["by"] == "clients" and status["quality"]["clients"] == 2, status
     assert "of version 23 (150 held-out examples of 2 clients that train, loss 0.0417)" in text, text
-    assert "macro F1 0.4167; worst class: 2 (from 0), 0.3750 of its examples are right at client 1\n" in text, text
+    assert "macro F1 0.4167; worst class: 2 (from 0), 0.3750 of its examples are right at 1 of 2 clients\n" in text, text
     assert "still improving: accuracy by 0.015 a round\n" in text, text
     assert "WARNING: the model" not in text, text
     text, _ = both(state, f"round.rounds={ROUNDS}")
     assert "still improving: accuracy by 0.015 a round; raise round.rounds to go on" in text, text
+
+
+def the_class_that_most_clients_report_is_the_worst():
+    """Of class 6 clients 1 to 3 report recalls of 0, .25 and .5, of class 2 client 4 one of 0, and client 5 no number of a class."""
+    def figures(version, client):
+        return {"loss": 0.5, "accuracy": 0.9, "f1_macro": 0.5, "recall_worst": 0.25 * (client - 1) if client < 4 else 0,
+                "class_worst": 6 if client < 4 else 2 if client == 4 else -1e9}
+
+    for by in ("clients", "evaluators"):
+        state = held_out(figures, rounds=3, clients=(1, 2, 3, 4, 5), of_evaluator=by == "evaluators")
+        text, status = both(state)
+        quality = status["quality"]
+        assert [quality[f"worst_{name}"] for name in ("class", "recall", "class_clients")] == [6, 0.25, 3], quality
+        assert f"worst class: 6 (from 0), 0.2500 of its examples are right at 3 of 4 {by}\n" in text, text
+        rows = json.dumps([status.get("metrics"), state.json("rounds"), state.json("report", "fairness")])
+        assert "f1_macro" in rows and "class_worst" not in rows and "recall_worst" not in rows, rows
+        fairness = state.run("report", "fairness").text
+        assert "class_worst" not in fairness and "recall_worst" not in fairness, fairness
 
 
 def one_claim_does_not_decide():
@@ -105,5 +124,5 @@ def nobody_reported():
     assert status["accuracy"] is None and status["quality"]["improving"] is None, status
 
 
-main(clients_that_train_stand_in_for_evaluators, one_claim_does_not_decide, evaluators_go_before_clients, a_trend_is_more_than_noise,
+main(clients_that_train_stand_in_for_evaluators, the_class_that_most_clients_report_is_the_worst, one_claim_does_not_decide, evaluators_go_before_clients, a_trend_is_more_than_noise,
      a_guess_that_is_as_good_is_named, nobody_reported)

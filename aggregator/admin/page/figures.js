@@ -14,26 +14,26 @@ export const isLoss = (name) => /loss|error|mae|mse|deviation/i.test(name);
 const LABELS = { recall_worst: "Right of the worst class", largest: "Share of the largest class" };
 export const labelOf = (name) => LABELS[name] ?? name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
 
-const CLASS = "class_worst"; // holds the number of the class that "recall_worst" describes: an identifier, not a figure
+const CLASS = "class_worst"; // one client's: the number of the class that its "recall_worst" is of, not a figure
 export const isFigure = (name) => name !== CLASS;
 
 export function evaluatedNames(rounds) {
   const names = new Set();
   if (rounds.accuracy.some((value) => value !== null)) names.add("accuracy");
-  for (const metrics of rounds.metrics) for (const name in metrics) if (isFigure(name)) names.add(name);
+  for (const metrics of rounds.metrics) for (const name in metrics) names.add(name);
   return inOrder(names);
 }
 
 export const evaluated = (rounds, name) =>
   rounds.metrics.map((metrics, i) => (name === "accuracy" ? rounds.accuracy[i] : null) ?? metrics?.[name] ?? null);
 
-// Returns the class that a single evaluator found worst; several evaluators can disagree.
+// Returns the class that one client reports as its worst.
 export const worstClass = (metrics) => metrics?.[CLASS] ?? null;
 
 // rows: of the API's held-out figures, by round.
 export function heldOutNames(rows) {
   const names = new Set();
-  for (const row of rows.values()) for (const name in row.metrics) if (isFigure(name)) names.add(name);
+  for (const row of rows.values()) for (const name in row.metrics) names.add(name);
   return inOrder(names);
 }
 

@@ -3,7 +3,7 @@ import { post } from "./api.js";
 import { Chart } from "./charts.js";
 import * as compare from "./compare.js";
 import { attempt, confirm, paragraph } from "./dialogs.js";
-import { evaluated, evaluatedNames, heldOut, heldOutNames, isLoss, labelOf, textOf, tickOf, worstClass } from "./figures.js";
+import { evaluated, evaluatedNames, heldOut, heldOutNames, isLoss, labelOf, textOf, tickOf } from "./figures.js";
 import { small } from "./table.js";
 import { ago, byId, bytes, clock, clockTick, codeIn, count, duration, element, fill, plural, real, setText } from "./text.js";
 
@@ -116,7 +116,7 @@ function showFigures(status, rounds) {
 
 // Lists each figure that evaluators report: the last value, the best value, and the version of the
 // best.
-function showEvaluated(status, rounds) {
+function showEvaluated(rounds) {
   const rows = [...evaluatedNames(rounds), null].map((name) => {
     const column = name === null ? rounds.evaluated_loss : evaluated(rounds, name);
     const last = lastKnown(column);
@@ -124,8 +124,7 @@ function showEvaluated(status, rounds) {
     const better = name === null || isLoss(name) ? (a, b) => a < b : (a, b) => a > b;
     const best = column.reduce((at, value, i) => (value !== null && (at < 0 || better(value, column[at])) ? i : at), -1);
     const text = name === null ? real : textOf(name);
-    const worst = name === "recall_worst" && status.evaluators === 1 ? worstClass(rounds.metrics[last]) : null;
-    return [name === null ? "Loss" : `${labelOf(name)}${worst === null ? "" : ` (${worst})`}`, text(column[last]), text(column[best]), count(rounds.round[best])];
+    return [name === null ? "Loss" : labelOf(name), text(column[last]), text(column[best]), count(rounds.round[best])];
   }).filter((row) => row !== null);
   fill(byId("evaluated"), rows.length === 0 ? [element("p", { class: "quiet" }, "No evaluator has reported.")]
     : [small("Figures of evaluators", [["Figure"], ["Last", true], ["Best", true], ["In round", true]], rows)]);
@@ -270,7 +269,7 @@ export function show(status, waiting, rounds, held) {
   const closed = compare.closedOf(rounds);
   showCharts(status, closed, held);
   compare.show(status, closed);
-  showEvaluated(status, closed);
+  showEvaluated(closed);
   showFigures(status, rounds);
   showLayers(rounds);
 }
