@@ -1,13 +1,13 @@
 #include "cli/proposal_task.h"
+#include "hosted/csv_task.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CLASSES_MAX 256 // more are no classes
-#define VALUES_MAX 20   // numbers of more different values are a target
-#define VALUES_TEXT "20"
+#define TEXT_OF(number) #number
+#define DIGITS_OF(number) TEXT_OF(number)
 
 // Small: bytes follow the number of weights.
 #define HIDDEN 32
@@ -55,19 +55,6 @@ static const struct tern_csv_column *label_of(const struct tern_proposal *propos
     return &proposal->profile.column[proposal->profile.columns.label];
 }
 
-// Accepts numbers, and texts meant as numbers ("<0.5", "1,5"), with fractions or many different values. A
-// number with a fraction is never a class, even where a small sample has few values.
-static bool is_target(const struct tern_proposal *proposal)
-{
-    const struct tern_csv_profile *profile = &proposal->profile;
-    const struct tern_csv_column *label = label_of(proposal);
-    const uint64_t numbers = label->numbers + label->huge.count + label->like.count;
-    const uint64_t texts = label->bad.count - label->like.count + label->doubtful.count;
-    const bool many = profile->many_labels || profile->labels.count > VALUES_MAX;
-    const bool fractions = label->numbers > 0 && !label->order.whole;
-    return numbers > texts && (many || fractions);
-}
-
 const char *tern_proposal_task_why(const struct tern_proposal *proposal)
 {
     if (proposal->unlabelled) {
@@ -76,89 +63,29 @@ const char *tern_proposal_task_why(const struct tern_proposal *proposal)
                "the threshold (flagged); AUC and F1 need --label COLUMN.\n";
     }
     return proposal->task == TERN_TASK_REGRESSION && proposal->decided
-               ? "The labels are numbers with fractions, or of more than " VALUES_TEXT
-                 " different values, so that the model is to\n"
-                 "tell a number (regression); "
-                 "--task classification makes each value a class.\n"
+               ? "The labels are numbers with fractions, or of more than " DIGITS_OF(
+                     TERN_CSV_VALUES_MAX) " different values, so that the model is to\n"
+                                          "tell a number (regression); "
+                                          "--task classification makes each value a class.\n"
                : "";
 }
 
 // --- Classes
 
-// Whether the labels are the numbers below their count, which need no list.
-static bool are_numbers(const struct tern_csv_profile *profile)
-{
-    uint32_t class;
-    bool numbers = true;
-    for (uint32_t i = 0; i < profile->labels.count; i++) {
-        numbers =
-            numbers && tern_name_is_class(profile->labels.names[i], profile->labels.count, &class);
-    }
-    return numbers;
-}
-
-// Accepts texts that mostly occur once: notes, ids, times.
-static int refuse_unique(const struct tern_cli *cli, const struct tern_proposal *proposal)
-{
-    const struct tern_csv_column *label = label_of(proposal);
-    const uint64_t rows = proposal->profile.rows - label->missing.count;
-    return tern_cli_flag(cli, "task") || proposal->class_count <= VALUES_MAX ||
-                   2ull * proposal->class_count <= rows
-               ? TERN_EXIT_OK
-               : tern_cli_fail(cli, TERN_ERR_CONFIG,
-                               "column '%s' of %s has %" PRIu32 " different values in %" PRIu64
-                               " rows, which are hardly classes: name the column of the class with "
-                               "--label, or add --task classification",
-                               label->name, proposal->data, proposal->class_count, rows);
-}
-
-// Numbers with a text among them ("<0.5", "err"), which would be a class.
-static int refuse_mixed(const struct tern_cli *cli, const struct tern_proposal *proposal)
-{
-    const struct tern_csv_column *label = label_of(proposal);
-    const bool chosen = tern_cli_flag(cli, "task") && proposal->task == TERN_TASK_CLASSIFICATION;
-    return chosen || label->bad.count == 0 ||
-                   label->numbers <= label->bad.count + label->doubtful.count
-               ? TERN_EXIT_OK
-               : tern_cli_fail(cli, TERN_ERR_CONFIG,
-                               "%s: line %" PRIu64
-                               ", column '%s': '%s' is a text among numbers (%" PRIu64
-                               " of %" PRIu64 " rows): mend or leave out such lines, or make each "
-                               "value a class with --task classification",
-                               proposal->data, label->bad.line, label->name, label->bad.text,
-                               label->bad.count, proposal->profile.rows);
-}
-
 static int list_classes(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
-    const struct tern_csv_profile *profile = &proposal->profile;
-    const char *label = profile->column[profile->columns.label].name;
-    const uint32_t least = proposal->task == TERN_TASK_ANOMALY ? 1 : 2; // normal rows suffice
-    proposal->class_count = profile->labels.count;
-    if (profile->many_labels || proposal->class_count < least ||
-        proposal->class_count > CLASSES_MAX) {
-        return tern_cli_fail(
-            cli, TERN_ERR_CONFIG,
-            "column '%s' of %s has %" PRIu32
-            "%s different values%s, and classes are 2 to %d: name the column of the "
-            "class with --label, or that of a number with --task regression%s",
-            label, proposal->data, proposal->class_count, profile->many_labels ? " and more" : "",
-            proposal->class_count > 0 ? ""
-            : label[0] == '\0'        ? " and no name (do lines end with a comma?)"
-                                      : ", since it is empty",
-            CLASSES_MAX,
-            proposal->class_count == 1 ? ", or learn what is normal with --task anomaly" : "");
-    }
-    TERN_CLI_TRY(refuse_mixed(cli, proposal));
-    TERN_CLI_TRY(refuse_unique(cli, proposal));
-    if (!are_numbers(profile) &&
-        !tern_csv_profile_classes(profile, proposal->classes, sizeof proposal->classes / 2)) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "the labels in column '%s' of %s are too long for a setting, or hold "
-                             "'|' or quotes: write the file with class numbers from 0",
-                             label, proposal->data);
-    }
-    return TERN_EXIT_OK;
+    char why[TERN_CSV_TASK_WHY_MAX];
+    const bool chosen = tern_cli_flag(cli, "task");
+    const bool anomalies = proposal->task == TERN_TASK_ANOMALY;
+    const struct tern_csv_task task = {.profile = &proposal->profile,
+                                       .data = proposal->data,
+                                       .least = anomalies ? 1 : 2, // normal rows suffice
+                                       .unique = chosen,
+                                       .mixed = chosen && !anomalies};
+    proposal->class_count = proposal->profile.labels.count;
+    return tern_csv_list_classes(&task, proposal->classes, why)
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_CONFIG, "%s", why);
 }
 
 // --- Normal, and not
@@ -203,22 +130,15 @@ static int list_anomalies(const struct tern_cli *cli, struct tern_proposal *prop
 
 static int check_target(const struct tern_cli *cli, const struct tern_proposal *proposal)
 {
-    const struct tern_csv_column *label = label_of(proposal);
-    if (label->numbers <= label->bad.count + label->huge.count || !(label->deviation > 0)) {
-        return tern_cli_fail(
-            cli, TERN_ERR_CONFIG,
-            "column '%s' of %s has no numbers that differ%s%s%s: name the column of "
-            "the number to predict with --label",
-            label->name, proposal->data, label->bad.count > 0 ? ", but texts such as " : "",
-            label->bad.count > 0 ? label->bad.text : "",
-            label->like.count > 0 ? " (write 1234.5 alone)" : "");
-    }
-    return TERN_EXIT_OK;
+    char why[TERN_CSV_TASK_WHY_MAX];
+    const struct tern_csv_task task = {.profile = &proposal->profile, .data = proposal->data};
+    return tern_csv_check_target(&task, why) ? TERN_EXIT_OK
+                                             : tern_cli_fail(cli, TERN_ERR_CONFIG, "%s", why);
 }
 
 int tern_proposal_choose_task(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
-    if (!tern_cli_flag(cli, "task") && is_target(proposal)) {
+    if (!tern_cli_flag(cli, "task") && tern_csv_is_target(&proposal->profile)) {
         proposal->task = TERN_TASK_REGRESSION;
         proposal->decided = true;
     }

@@ -7,6 +7,7 @@
 #include "data/readers.h"
 #include "hosted/csv_choice.h"
 #include "hosted/csv_judge.h"
+#include "hosted/csv_task.h"
 #include "tensor/model.h"
 
 #include <inttypes.h>
@@ -30,6 +31,8 @@ struct looking {
     struct tern_csv_profile profile; // rows == 0: not of a CSV file
     struct tern_data data;
     bool unlabelled; // no column has a label
+    bool open;       // a file alone: what its labels are is decided as init decides it
+    char classes[TERN_CSV_CLASSES_MAX]; // of an open one, as init lists them
 };
 
 static void append(char text[CHECK_SENTENCE_MAX], const char *format, ...)
@@ -305,11 +308,10 @@ static void say_sizes(struct looking *looking)
 
 // --- The model
 
-static void say_model(struct looking *looking, const char *spec)
+static void say_model(struct looking *looking, const char *spec, const struct tern_dataset *train)
 {
     static struct tern_model model;
     char why[MODEL_FIT_WHY_MAX];
-    const struct tern_dataset *train = &looking->data.train;
     if (spec == NULL || tern_model_from_spec(&model, spec) != TERN_OK) {
         return;
     }
@@ -324,26 +326,145 @@ static void say_model(struct looking *looking, const char *spec)
     }
 }
 
+// --- A file alone
+
+// Whether only a file was given, with nothing that chooses its labels.
+static bool is_open(const struct tern_data_spec *spec)
+{
+    static const char *const others[] = {"drop", "group", "header", "missing"};
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < spec->option_count; i++) {
+        for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
+            known += strcmp(spec->options[i].key, others[k]) == 0;
+        }
+    }
+    return known == spec->option_count;
+}
+
+static uint64_t count_of(const struct tern_csv_profile *profile, const char *label)
+{
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        if (strcmp(profile->labels.names[i], label) == 0) {
+            return profile->label[i].count;
+        }
+    }
+    return 0;
+}
+
+static void say_proposed_classes(const struct looking *looking)
+{
+    const struct tern_csv_profile *profile = &looking->profile;
+    const char *rest = looking->classes;
+    const bool listed = rest[0] != '\0';
+    char name[TERN_CSV_NAME_MAX];
+    char seen[CHECK_SENTENCE_MAX] = "";
+    for (uint32_t i = 0; i < profile->labels.count && i < 2 * NAMED; i++) {
+        snprintf(name, sizeof name, "%" PRIu32, i);
+        if (listed) {
+            (void)tern_csv_next_name(&rest, name);
+        }
+        append(seen, "%s%.40s %" PRIu64, i > 0 ? ", " : "", name, count_of(profile, name));
+    }
+    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "classes",
+                      "tern-aggregator init --data FILE proposes a federation that learns them",
+                      "%" PRIu32 " in column '%.60s', with their rows: %s%s", profile->labels.count,
+                      profile->column[profile->columns.label].name, seen,
+                      profile->labels.count > 2 * NAMED ? ", ..." : "");
+}
+
+// Leaves out what init leaves out, and returns the number of features that stay.
+static uint32_t leave_out(struct tern_csv_profile *profile)
+{
+    uint32_t features = 0;
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        struct tern_csv_column *column = &profile->column[c];
+        column->feature = column->feature && tern_csv_why_useless(profile, column) == NULL;
+        features += column->feature;
+    }
+    return features;
+}
+
+static void say_proposal(struct looking *looking, const struct tern_csv_choice *choice)
+{
+    char why[TERN_CSV_TASK_WHY_MAX];
+    float number = 0;
+    const struct tern_csv_profile *profile = &looking->profile;
+    const struct tern_csv_task task = {.profile = profile, .data = looking->spec.path, .least = 2};
+    const uint32_t features = leave_out(&looking->profile);
+    if (choice->numeric ? !tern_csv_check_target(&task, why)
+                        : !tern_csv_list_classes(&task, looking->classes, why)) {
+        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM,
+                          choice->numeric ? "target" : "classes", NULL, "%s", why);
+        looking->profile.columns.label = TERN_CSV_NO_COLUMN; // nothing else to judge of it
+        return;
+    }
+    if (features == 0) {
+        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "data", NULL,
+                          "%.200s has no column of numbers that differ, beside the label's",
+                          looking->spec.path);
+        return;
+    }
+    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "data", NULL,
+                      "%.200s: %" PRIu64 " rows of %" PRIu32 " features", looking->spec.path,
+                      profile->rows, features);
+    if (choice->numeric) {
+        tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "target",
+                          "tern-aggregator init --data FILE proposes a federation that predicts it",
+                          "a number, column '%.60s': its values have fractions, or more than %d "
+                          "are different",
+                          profile->column[profile->columns.label].name, TERN_CSV_VALUES_MAX);
+    } else {
+        say_proposed_classes(looking);
+    }
+    const struct tern_dataset shape = {.height = 1,
+                                       .width = features,
+                                       .channels = 1,
+                                       .feature_count = features,
+                                       .class_count = profile->labels.count,
+                                       .targets = choice->numeric ? &number : NULL};
+    say_model(looking, looking->federation->spec, &shape);
+}
+
 // --- All together
 
-// Reads every line of a CSV file. false when what is wrong was named.
+static enum tern_result read_profile(struct looking *looking, const struct tern_csv_choice *choice)
+{
+    char why[TERN_DATA_WHY_MAX];
+    struct tern_input input;
+    tern_csv_profile_free(&looking->profile);
+    TERN_TRY(tern_input_open(&input, looking->spec.path, 1ull << 32, why));
+    const enum tern_result result = tern_csv_profile_read(&input, choice, &looking->profile);
+    tern_input_close(&input);
+    return result;
+}
+
+// Reads an open file once more where its labels are numbers to predict.
+static enum tern_result read_table(struct looking *looking, struct tern_csv_choice *choice)
+{
+    TERN_TRY(read_profile(looking, choice));
+    choice->numeric = choice->numeric || (looking->open && tern_csv_is_target(&looking->profile));
+    if (!looking->open || !choice->numeric) {
+        return TERN_OK;
+    }
+    choice->header = looking->profile.columns.header ? TERN_CSV_HEADER_YES : TERN_CSV_HEADER_NO;
+    return read_profile(looking, choice);
+}
+
+// Reads every line of a CSV file. false when nothing is left to say.
 static bool look_at_file(struct looking *looking)
 {
     char text[TERN_DATA_SPEC_MAX];
     char why[TERN_DATA_WHY_MAX] = "";
-    struct tern_input input;
     struct tern_csv_choice choice;
     const struct tern_client_settings *settings = looking->settings;
     tern_data_spec_join(settings->data_source, settings->data_dir, text);
     if (tern_spec_parse(&looking->spec, text, why) != TERN_OK ||
         strcmp(looking->spec.kind, "csv") != 0 ||
-        tern_csv_choose(&looking->spec, &choice) != TERN_OK ||
-        tern_input_open(&input, looking->spec.path, 1ull << 32, why) != TERN_OK) {
+        tern_csv_choose(&looking->spec, &choice) != TERN_OK) {
         return true; // the reader of examples names it
     }
-    const enum tern_result result = tern_csv_profile_read(&input, &choice, &looking->profile);
-    tern_input_close(&input);
-    if (result != TERN_OK) {
+    looking->open = looking->table != NULL && is_open(&looking->spec);
+    if (read_table(looking, &choice) != TERN_OK) {
         looking->profile.rows = 0;
         return true;
     }
@@ -352,13 +473,19 @@ static bool look_at_file(struct looking *looking)
     }
     looking->unlabelled = choice.unlabelled;
     const uint32_t problems = looking->findings->count[TERN_HEALTH_PROBLEM];
+    if (looking->open) {
+        say_proposal(looking, &choice);
+        choice.classes = looking->classes[0] != '\0' ? looking->classes : NULL;
+    }
     const struct tern_csv_judging judging = {.profile = &looking->profile,
                                              .choice = &choice,
-                                             .fixed = looking->federation->spec != NULL,
+                                             .sample = looking->open,
+                                             .fixed = looking->federation->spec != NULL &&
+                                                      !looking->open,
                                              .say = take_judgement,
                                              .ctx = looking};
     tern_csv_judge(&judging);
-    return looking->findings->count[TERN_HEALTH_PROBLEM] == problems;
+    return looking->findings->count[TERN_HEALTH_PROBLEM] == problems && !looking->open;
 }
 
 static void look_at_examples(struct looking *looking)
@@ -385,7 +512,7 @@ static void look_at_examples(struct looking *looking)
     if (scales_itself(looking)) {
         say_sizes(looking);
     }
-    say_model(looking, looking->federation->spec);
+    say_model(looking, looking->federation->spec, train);
 }
 
 void tern_check_data(const struct tern_client_settings *settings,

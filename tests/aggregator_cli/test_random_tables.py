@@ -135,6 +135,29 @@ def check_reading(table, said, reader):
     return "read"
 
 
+def compare_check(path, warnings):
+    """`check --data FILE` of a file that init took without options: the same task, classes, features, and warnings."""
+    code, said, error = program("tern-client", "check", "--json", "--data", str(path))
+    demand(code == OK, f"init takes a file that check --data refuses: {said}{error}")
+    said = json.loads(said)
+    source = re.search(r"^source = (.*)$", pathlib.Path("client.ini").read_text(encoding="utf-8", errors="replace"), re.M).group(1)
+    becomes = {column["column"]: column["becomes"] for column in said["columns"]}
+    demand((",target=" in source) == ("the target" in becomes.values()), f"other tasks: {source} and {becomes}")
+    with open("scaling.csv", encoding="utf-8", errors="replace") as file:
+        names = [line[0] for line in csv.reader(file)][1:]
+    features = [column["column"] for column in said["columns"]
+                if column["becomes"].startswith("a feature") and "of no use" not in column["becomes"]]
+    demand(names[:len(features)] == features, f"init's features {names}, check's {features}")
+    classes = re.search(r',classes=("[^"]*"|[^,]*)', source)
+    found = [line["finding"] for line in said["findings"] if (line["area"], line["health"]) == ("classes", "good")]
+    if classes:
+        listed = classes.group(1).strip('"').split("|")
+        demand(found[0].startswith(f"{len(listed)} in ") and all(f"{name} " in found[0] for name in listed[:10]),
+               f"other classes: {listed} and {found}")
+    warned = [line["finding"] for line in said["findings"] if line["health"] == "warning"]
+    demand(warned == warnings, f"init warns of {warnings}, check of {warned}")
+
+
 def try_table(seed, reader):
     table = Table(seed)
     path = pathlib.Path(f"t{seed}.csv")
@@ -146,6 +169,8 @@ def try_table(seed, reader):
     if code != OK:
         check_refusal(table, error, path)
         return table, "refused"
+    if not options and seed % 8 == 0:
+        compare_check(path, re.findall(r"^tern-aggregator: warning: [^:]*: (.*)$", error, re.M))
     return table, check_reading(table, said, reader)
 
 

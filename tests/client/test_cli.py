@@ -94,6 +94,38 @@ class Check(unittest.TestCase):
         self.assertEqual([column["missing"] for column in found["columns"]], [0, 1, 0, 0, 0])
         self.assertTrue(any("add classes=good|worn" in line["finding"] for line in found["findings"]), found)
 
+    def check_file(self, text, *arguments):
+        """Exit code, the table's columns, and the sentences by area and health of `check --data FILE` alone."""
+        path = os.path.join(self.folder, "pumps.csv")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        code, out, error = run("check", "--json", "--data", path, *arguments)
+        self.assertEqual(error, "")
+        said = json.loads(out)
+        found = {}
+        for line in said["findings"]:
+            found.setdefault((line["area"], line["health"]), []).append(line["finding"])
+        return code, {column["column"]: column for column in said["columns"]}, found
+
+    def test_one_file_alone_is_judged_as_init_judges_it(self):
+        code, _, found = self.check_file(table(), "--model", "mlp:3-8-2")
+        self.assertEqual((code, found["classes", "good"]), (1, ["2 in column 'state', with their rows: good 20, worn 20"]))
+        self.assertIn("40 rows of 2 features", found["data", "good"][0])
+        self.assertIn("the examples are 2 values, the model takes 3", found["model", "problem"][0])
+
+    def test_numbers_of_one_file_alone_are_a_target_where_init_predicts_them(self):
+        for value in (lambda i: i / 2, lambda i: 3 * i % 61):
+            lines = [f"{i % 7},{i % 5},{value(i)}" for i in range(60)] + ["1,2,-"]
+            code, columns, found = self.check_file("a,b,y\n" + "\n".join(lines) + "\n")
+            self.assertEqual((code, columns["y"]["becomes"], columns["y"]["missing"]), (0, "the target", 1))
+            self.assertIn("the target is missing ('-') (1 of 61 rows)", found["target", "warning"][0])
+            self.assertEqual([area for area, _ in found if area == "classes"], [])
+
+    def test_labels_of_one_file_alone_that_are_no_classes_are_one_problem(self):
+        code, _, found = self.check_file("a,y\n" + "".join(f"{i % 7},note {i}\n" for i in range(60)))
+        self.assertEqual((code, len(found["classes", "problem"])), (1, 1))
+        self.assertIn("60 different values in 60 rows, which are hardly classes", found["classes", "problem"][0])
+
     def test_a_column_of_a_model_that_is_fixed_needs_another_init(self):
         found = self.check(table(), ",label=state,classes=good|worn", "--model", "mlp:4-8-2")
         self.assertTrue(any("run `tern-aggregator init --data FILE --drop seconds`" in line for line in found["columns", "warning"]), found)
