@@ -32,7 +32,7 @@ struct check_table {
 void tern_check_table_show(const struct tern_csv_profile *profile,
                            const struct tern_csv_choice *choice, struct check_table *table);
 
-// Looks at [data] as a client would read it, and at every line of a CSV file. table: where its columns are shown; NULL:
+// Checks [data] as a client would read it, and every line of a CSV file. table: where its columns are shown; NULL:
 // nowhere.
 void tern_check_data(const struct tern_client_settings *settings,
                      const struct check_federation *federation, struct tern_findings *findings,

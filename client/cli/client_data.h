@@ -11,7 +11,7 @@
     "and "                                                                                         \
     "scale= would scale this client's once more: remove scale=... from data.source"
 
-// What the aggregator finds of a client whose check-in named other columns.
+// The warning for a client whose column names differ from those of most clients.
 #define CLIENT_OTHER_COLUMNS                                                                       \
     "the columns of this client's table have other names, or another order, than those of most "   \
     "clients of the federation, whose model takes each by its place: give all tables the same "    \
@@ -37,7 +37,7 @@ TERN_MUST_USE enum tern_result
 tern_client_data_open_new(const struct tern_client_settings *settings, const char *place,
                           struct tern_data *data, char why[CLIENT_DATA_WHY_MAX]);
 
-// Logs what was noted of a table when it was read, a warning each.
+// Logs each note that reading a table left, as a warning.
 void tern_client_data_notes(const struct tern_data *data);
 
 // Whether data.source has examples to evaluate on without another file: a share of one file of this client's own, or

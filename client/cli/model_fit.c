@@ -40,10 +40,10 @@ static const char *shape_text(const struct shape *shape, char text[SHAPE_MAX])
     return text;
 }
 
-// How NumPy turns the axes of the data into those of the model; false where no order of them does.
+// Writes the NumPy call that reorders the data's axes as the model needs; false where no order fits.
 static bool turn_axes(const struct shape *have, const struct shape *want, char text[64])
 {
-    // Channels first is what most such arrays are.
+    // Most such arrays have their channels first.
     static const uint8_t orders[][3] = {{1, 2, 0}, {1, 0, 2}, {2, 1, 0}, {0, 2, 1}, {2, 0, 1}};
     for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
         const uint8_t *order = orders[i];
@@ -136,7 +136,7 @@ bool tern_model_takes(const char *spec, const struct tern_model *model,
     }
     const struct tern_builtin_config config = {
         .model = model, .train = tern_view_all(data), .max_batch = 1};
-    // The trainer has the last word.
+    // The trainer's own check decides.
     if (data->count > 0 && tern_builtin_trainer_bound(&config) == 0) {
         snprintf(why, MODEL_FIT_WHY_MAX, "%.120s does not take examples of this kind: " OTHER_DATA,
                  spec);

@@ -81,14 +81,14 @@ static bool finds_anomalies(const struct prediction_job *job)
     return job->session->model.loss == TERN_LOSS_RECONSTRUCTION;
 }
 
-// Whether metrics say anything: of numbers they need targets.
+// Whether there are metrics: models of numbers need targets.
 static bool has_figures(const struct prediction_job *job)
 {
     return job->session->model.loss != TERN_LOSS_CROSS_ENTROPY &&
            (finds_anomalies(job) || job->labelled > 0);
 }
 
-// Figures are of the rows that have a label or target; an autoencoder's are of all where none has.
+// Metrics cover the rows with a label or target; an autoencoder without labels covers all rows.
 static enum tern_result evaluate_labelled(struct prediction_job *job,
                                           const struct tern_builtin_config *all)
 {
@@ -302,7 +302,7 @@ static void print_held(const struct prediction_job *job)
            tern_client_version(&job->session->client));
 }
 
-// Where some rows have a label or target, and some have none.
+// Printed when only some rows have a label or target.
 static void print_unlabelled(const struct prediction_job *job)
 {
     if (job->labelled > 0 && job->labelled < job->rows.count) {
@@ -311,7 +311,7 @@ static void print_unlabelled(const struct prediction_job *job)
     }
 }
 
-// Whoever compares these answers with those of an exported model learns that they are of two models.
+// Explains why answers may differ from those of an exported model.
 static void print_advice(const struct prediction_job *job)
 {
     if (strcmp(tern_held_name(job->session), "replica") == 0) {

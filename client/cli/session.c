@@ -322,7 +322,7 @@ static struct tern_column_port columns_of(struct session *session)
         .scale = scale_columns};
 }
 
-// Whether clients share a scaling is known once training begins.
+// Runs before the first training: only then is it settled whether clients share a scaling.
 static void warn_of_scales(void *ctx)
 {
     const struct session *session = ctx;

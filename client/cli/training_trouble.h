@@ -24,7 +24,7 @@ struct watched_trainer {
     const struct external_trainer *external;    // whichever is not NULL
     void (*on_first)(void *ctx); // before training begins for the first time; NULL: nothing is due
     void *ctx;
-    bool failed; // since whoever tells of it set it back to false
+    bool failed; // since the reporter last reset it
     struct training_trouble trouble;
 };
 

@@ -24,7 +24,7 @@ double tern_columns_size(const struct tern_dataset *data, uint32_t column);
 // Standard deviation of a column's values.
 double tern_columns_deviation(const struct tern_dataset *data, uint32_t column);
 
-// Writes what is known of columns and targets that are too large to train on; false where none is.
+// Describes columns and targets that are too large to train on; false where there are none.
 #define TERN_COLUMNS_TEXT_MAX 320
 bool tern_columns_are_unscaled(const struct tern_dataset *data, char text[TERN_COLUMNS_TEXT_MAX]);
 

@@ -1,4 +1,4 @@
-// What source.c and the readers share: scaling by a spec's options, and one function per kind of data.
+// Shared by source.c and the readers: scaling by a spec's options, and one function per kind of data.
 // Hosted; reentrant.
 #ifndef TERN_READERS_H
 #define TERN_READERS_H

@@ -139,7 +139,7 @@ struct statistics {
     double deviation; // 1 of a constant
 };
 
-// Of every step-th of the values, but for missing ones.
+// Takes every step-th value and skips missing ones.
 static struct statistics measure(const float *values, size_t step, uint32_t count)
 {
     double mean = 0.0;

@@ -50,8 +50,8 @@ struct tern_data {
     uint8_t *
         labelled; // of the rows of train, with part->whole: whether each has its label or target; NULL: all are alike
     bool scaled; // by the option scale, when they were read
-    char *
-        notes; // what a user should hear of the table: a sentence in each line, malloc'ed; NULL: nothing
+    char
+        *notes; // warnings for the user about the table, one sentence a line, malloc'ed; NULL: none
     uint32_t
         column_names; // tag of the features' names (tern_column_names_tag()); 0: they have none
     struct tern_name_set groups;  // names of the groups of both, by number; none of generated data
@@ -89,7 +89,7 @@ struct tern_data_part {
     // may be missing. Sources with a test part of their own have it as ever.
     bool whole;
     struct tern_csv_names
-        *trained; // with whole: columns of a table are found by these names; NULL: by their places
+        *trained; // with whole: selects a table's columns by these names; NULL: by index
 };
 
 // As tern_dataset_open(), but keeps the shard's training examples only, in the partition's order,

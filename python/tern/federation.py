@@ -138,7 +138,7 @@ class Federation:
         """All rounds, the open one too, with what the API has of each: settings, losses, accuracy, bytes. Times are
         milliseconds since 1970. after: only later ones.
 
-        Of the version that the round made, accuracy and evaluated_NAME of every other figure, each the evaluators' median.
+        The version that the round made has accuracy and evaluated_NAME for other figures: the evaluators' medians.
         Of the version that it began with, what clients found on held-out data of their own, where
         train.evaluate asks for it: held_out_NAME, the mean weighted by examples, held_out_NAME_mean, each client alike,
         _deviation, _worst and _worst_client; held_out_clients and held_out_model."""

@@ -32,8 +32,7 @@ import numpy
 from tern.models import FRAMEWORKS, load_model, save_model, state_dict_of, to_array
 
 INTERFACE = 1  # of docs/TRAINERS.md
-# Of an evaluation's metrics beside loss and accuracy, what the client sends and the aggregator keeps (docs/PROTOCOL.md,
-# "Metric").
+# Limits of the metrics, beside loss and accuracy, that an evaluation sends (docs/PROTOCOL.md, "Metric").
 METRICS_MAX = 4
 METRIC_NAME_MAX = 15  # bytes
 METRIC_NAME = re.compile("[a-z0-9_]+")

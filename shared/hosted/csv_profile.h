@@ -77,7 +77,7 @@ struct tern_csv_profile {
     struct tern_csv_distinct *distinct; // [columns.count]; private
 };
 
-// What a line is.
+// Kinds of line.
 enum tern_csv_line {
     TERN_CSV_ROW,
     TERN_CSV_REPEATED, // the header line again, as where files were put together
@@ -94,7 +94,7 @@ TERN_MUST_USE enum tern_result tern_csv_profile_read(struct tern_input *input,
                                                      struct tern_csv_profile *profile);
 void tern_csv_profile_free(struct tern_csv_profile *profile);
 
-// What the current record, of the table that was profiled, is. The header line itself is not asked about.
+// Returns the kind of the current record of the profiled table. Not for the header line itself.
 enum tern_csv_line tern_csv_profile_line(const struct tern_csv_profile *profile,
                                          const struct tern_csv *csv);
 

@@ -42,7 +42,7 @@ static bool is_listed(const char *text, const char *const *list, size_t count)
 
 bool tern_csv_is_missing(const char *text)
 {
-    // Of R, pandas, spreadsheets, SQL, MATLAB, C libraries and UCI's files.
+    // As R, pandas, spreadsheets, SQL, MATLAB, C libraries and UCI's files write them.
     static const char *const spellings[] = {
         "",         "na",      "n/a",     "#n/a",   "#na",       "<na>",    "nan",
         "-nan",     "+nan",    "null",    "#null",  "#null!",    "<null>",  "\\n",

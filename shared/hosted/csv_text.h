@@ -8,17 +8,17 @@
 // Reads one finite decimal number that is all of `text`, but for blanks around it.
 bool tern_csv_number(const char *text, float *value);
 
-// Whether it spells that there is no value: "", NA, N/A, NaN, null, ? and their kin, in any case.
+// Whether the text marks a missing value: "", NA, N/A, NaN, null, ? and their kin, in any case.
 bool tern_csv_is_missing(const char *text);
 
-// Whether it is a word or mark that may stand for a missing value, and may be a class: none, -, unknown.
+// Whether the text is a word or mark that may stand for a missing value, and may be a class: none, -, unknown.
 // In a column of numbers it is a missing value.
 bool tern_csv_is_doubtful(const char *text);
 
-// Whether it is no number, but was written for one: "<0.5", "1,5", "1 234", "12 %", "-3.5 ms".
+// Whether the text is no number but was meant as one: "<0.5", "1,5", "1 234", "12 %", "-3.5 ms".
 bool tern_csv_is_like_number(const char *text);
 
-// Whether it has a decimal comma and is a number but for that: "1,5".
+// Whether the text would be a number but for its decimal comma: "1,5".
 bool tern_csv_has_decimal_comma(const char *text);
 
 // Whether two texts are the same but for case and blanks, or two spellings of one number.

@@ -67,7 +67,7 @@ static enum tern_result next_part(const struct tern_data_spec *spec, bool first,
                                 "\"\" stands for a quote within");
     }
     *rest = *end == ',' ? end + 1 : NULL;
-    // The text that lost its quotes already ends before.
+    // An unquoted text already ends earlier.
     *end = '\0';
     return TERN_OK;
 }

@@ -26,7 +26,7 @@ static void add_file(struct tern_sha256 *hash, const char *path)
     }
 }
 
-// Those that a driver has made: of a bridge, a container or a tunnel the address may be another at each start.
+// Only devices with a driver: the address of a bridge, container or tunnel may change at each start.
 static int is_device(const struct dirent *entry)
 {
     return entry->d_name[0] != '.' && strcmp(entry->d_name, "lo") != 0;

@@ -1,4 +1,4 @@
-// The name of a device that nobody gave one: "HOST-1f3a5c". The digits tell clones of one image apart, and several
+// The name of a device without a configured one: "HOST-1f3a5c". The digits tell clones of one image apart, and several
 // clients of one machine. Hosted: reads files of the system; reentrant.
 #ifndef TERN_DEVICE_NAME_H
 #define TERN_DEVICE_NAME_H

@@ -322,7 +322,7 @@ enum tern_result tern_file_can_make_folders(const char *path, char *parent)
         errno = ENAMETOOLONG;
         return TERN_ERR_IO;
     }
-    // A link that leads nowhere is there, and is no folder.
+    // A dangling link exists and is no folder.
     while (lstat(parent, &facts) != 0) {
         if ((errno != ENOENT && errno != ENOTDIR) || strcmp(parent, "/") == 0 ||
             strcmp(parent, ".") == 0) {
@@ -334,7 +334,7 @@ enum tern_result tern_file_can_make_folders(const char *path, char *parent)
         errno = ENOTDIR;
         return TERN_ERR_IO;
     }
-    // Permissions alone do not tell: not of a read-only mount, a quota, or a folder such as /proc.
+    // Permissions alone do not show a read-only mount, a quota, or a folder such as /proc.
     if (snprintf(probe, sizeof probe, "%s/.tern-XXXXXX", parent) >= (int)sizeof probe) {
         errno = ENAMETOOLONG;
         return TERN_ERR_IO;

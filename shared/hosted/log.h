@@ -41,11 +41,11 @@ uint64_t tern_log_request(void);
 // It is cut to the terminal's width. Elsewhere there is none. From one thread.
 void tern_log_progress(const char *text);
 
-// From now on the last lines are kept in memory, 64 KiB of them, for tern_log_recent(). Once, at start.
+// Keeps the last 64 KiB of log lines in memory for tern_log_recent(). Call once, at start.
 void tern_log_keep(void);
 
 #define TERN_LOG_RECENT_MAX 65536
-// Copies the lines that are kept, oldest first, each with its newline, and a NUL. Returns their bytes.
+// Copies the kept lines, oldest first, each with its newline, and a NUL. Returns their bytes.
 size_t tern_log_recent(char lines[TERN_LOG_RECENT_MAX]);
 
 #define TERN_LOG_TEXT_MAX 256 // bytes of one quoted text, with the terminating NUL

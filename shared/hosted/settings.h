@@ -40,7 +40,7 @@
 enum tern_setting_type {
     TERN_SETTING_TEXT,  // char[size]; UTF-8 without control characters
     TERN_SETTING_U32,   // uint32_t; "10k" = 10000, "4Ki" = 4096
-    TERN_SETTING_U64,   // uint64_t; likewise
+    TERN_SETTING_U64,   // uint64_t; same units as U32
     TERN_SETTING_REAL,  // double
     TERN_SETTING_BOOL,  // bool; true/false/yes/no/on/off/1/0
     TERN_SETTING_MS,    // uint64_t milliseconds; "500ms", "30s", "5m", "2h", "1d"; bare: ms

@@ -158,7 +158,7 @@ class Check(unittest.TestCase):
         self.assertFalse(targets)
 
     def test_a_state_folder_that_cannot_be_made_is_a_problem(self):
-        """By whom it is asked makes no difference for a file, a link to nowhere and /proc."""
+        """A file, a dangling link and /proc fail for every user, root included."""
         file = os.path.join(self.folder, "file")
         open(file, "w", encoding="utf-8").close()
         os.symlink("nowhere", os.path.join(self.folder, "link"))

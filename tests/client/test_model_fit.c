@@ -1,4 +1,4 @@
-// Which examples a built-in model takes, and what is said of those that it does not.
+// Which examples a built-in model takes, and the message for those that it refuses.
 #include "cli/model_fit.h"
 
 #include <setjmp.h>
@@ -68,7 +68,7 @@ static void shapes_are_named_and_how_to_turn_one_into_the_other(void **state)
         {"cnn:8x8x1-4-4-2", 8, 8, 1, NULL},
         {"cnn:8x8x1-4-4-2", 1, 8, 8, "numpy.moveaxis(x, 1, -1)"},
         {"cnn:8x8x1-4-4-2", 1, 64, 1, "save them in an npz file as x.reshape(-1, 8, 8, 1)"},
-        // What the trainer alone would take: its pooling rounds down.
+        // The trainer alone would accept this: its pooling rounds down.
         {"cnn:8x8x1-4-4-2", 9, 9, 1, "9x9x1, the model takes 8x8x1"},
         {"mlp:144-4-2", 8, 6, 3, NULL},
         {"mlp:144-4-2", 1, 144, 1, NULL},

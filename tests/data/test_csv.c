@@ -102,7 +102,7 @@ static void quotes_and_line_ends_are_those_of_rfc_4180(void **state)
     assert_int_equal(class_of(4.0f), 1);
     assert_int_equal(class_of(2.0f), 2);
     assert_int_equal(open_spec("csv:@/table.csv,label=y,test=0,classes=|a\nb|say \"no\""), TERN_OK);
-    // As of a file that was converted twice, and of old Macs.
+    // Such line ends come from files that were converted twice, and from old Macs.
     static const char *const ends[] = {"1,0\r\r\n2,1\r\r\n", "1,0\r2,1\r", "1,0\r2,1"};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         write_text(ends[i]);
@@ -591,7 +591,7 @@ static void rows_without_a_label_are_no_class(void **state)
     assert_int_equal(open_spec("csv:@/table.csv,classes=NA|a|b,missing=skip,test=0"), TERN_OK);
     assert_int_equal(data.train.count, 3);
     assert_int_equal(class_of(4.0f), 0);
-    // New data, which predict asks about, needs none.
+    // New rows for predict need no label.
     char spec[SPEC_SIZE];
     const struct tern_data_part whole = {.test = true, .whole = true};
     name_spec("csv:@/table.csv,label=y,classes=a|b", spec);

@@ -1,4 +1,4 @@
-// Tables that a model is asked about: columns are found by the names of the table that it was trained on.
+// Tables for predict: columns are found by the names of the table that the model was trained on.
 #include "data/files.h"
 #include <math.h>
 #include <setjmp.h>

@@ -139,7 +139,7 @@ class Answers(unittest.TestCase):
             self.do(of(), kind="evaluate")
 
     def test_a_tensor_of_another_name_is_named(self):
-        """As where a trainer of `weight` is tried on a built-in model."""
+        """For example, a trainer of `weight` on a built-in model."""
         with self.assertRaisesRegex(tern.TrainerError, "no tensor 'weight'; it has w, b"):
             self.do(lambda model, task: (model["weight"], 1, 0.0))
         with self.assertRaisesRegex(tern.TrainerError, "no tensor 'weight'; it has w, b"):

@@ -201,7 +201,7 @@ class Setup(unittest.TestCase):
         self.assertTrue(bar.endswith("\r" + 79 * " " + "\r"), bar)
 
     def test_a_failure_names_the_packages_that_failed(self):
-        """As apt tells of each kind of failure; where it tells of none, those that are not there afterwards."""
+        """Apt names the package in each kind of failure; otherwise, missing packages are named afterwards."""
         missing = 'case "$4" in cmake|zlib1g-dev|gcc) exit 1;; esac; echo "install ok installed"\n'
         for printed, failed in (
                 ("E: Unable to locate package cmake", "cmake"),

@@ -1,5 +1,5 @@
-// Evaluators, whose figures are the federation's accuracy: who may be one, and what one that lies, or that never tires of
-// new names, can do beside honest ones.
+// Evaluators, whose figures are the federation's accuracy: who may be one, and the harm that a lying evaluator, or one
+// that always sends new names, can do beside honest ones.
 #include "federation/accuracy.h"
 
 #include <math.h>
@@ -82,7 +82,7 @@ static void test_a_code_says_whether_it_makes_evaluators(void **state)
     expect_enrolment("plain", false, 200);
     expect_enrolment("judges", true, 200);
     expect_enrolment("judges", false, 200);
-    // One that is used up is as one that nobody made, whatever its holder asks for.
+    // A used-up code is refused as an unknown code is, for clients and evaluators.
     struct answer used = enroll_by("plain", true);
     struct answer none = enroll_by("nothing", false);
     assert_int_equal(used.status, 401);
@@ -139,7 +139,7 @@ static struct tern_accuracy newest(void)
     return of;
 }
 
-// As clients that joined before the version was made.
+// The clients join before the version is made.
 static void start_with(uint64_t *clients, uint32_t count, bool evaluator)
 {
     harness_start(&harness);

@@ -92,7 +92,7 @@ static const char *const bounded[] = {
     "SEARCH replicas USING PRIMARY KEY (id>?)",
     "SEARCH downloads USING INDEX downloads_snapshots (to_version<?)",
     "SEARCH weights USING INDEX sqlite_autoindex_weights_1 (kind=? AND name=? AND part>?)",
-    // What came late of versions whose metrics were dropped.
+    // Late metrics of versions whose metrics were dropped.
     "SEARCH metrics USING PRIMARY KEY (version<?)",
     // The open round's, one of each node.
     "SEARCH parts USING INDEX sqlite_autoindex_parts_1 (round<?)",

@@ -1,5 +1,5 @@
 // Rows that one token can make: two clients send every kind of request again and again, each time with something new, while
-// a federation of honest ones goes on. Of every table in the schema there is a line here that says how many rows it may have
+// a federation of honest ones goes on. Every table in the schema has a line here that limits how many rows it may have
 // then; a table without one fails. docs/SECURITY.md has the same numbers.
 #include <math.h>
 #include <setjmp.h>
@@ -29,21 +29,21 @@ struct most {
 };
 
 static const struct most limits[] = {
-    // What a client is.
+    // Rows that describe a client.
     {"clients", CLIENTS, 0},
     {"psk_keys", 1, 0},
     {"ledger", 1, 0},
     {"schedule", 1, 0},
     {"statistics", 1, 0},
     {"client_totals", 1, 0},
-    // What it does in a round.
+    // Rows that a client's requests of a round make.
     {"assignments", 0, 1},
     {"updates", 0, 1},
     {"update_bodies", 0, 2}, // of both that train
     {"evaluations", 0, 2},
     {"metrics", 0, 6},
     {"meter", TERN_PURPOSE_COUNT, TERN_PURPOSE_COUNT},
-    // What all share.
+    // Rows that all clients share.
     {"rounds", 0, 1},
     {"versions", 0, 1},
     {"downloads", 2, 2}, // the delta, and one for each that holds another replica
@@ -53,7 +53,7 @@ static const struct most limits[] = {
     {"round_totals", 2, 2}, // outside of any round, too; of who trains and others
     {"purpose_totals", 4 * TERN_PURPOSE_COUNT, 0},
     {"totals", 1, 0},
-    // What operators and other aggregators write.
+    // Rows that operators and other aggregators write.
     {"federation", 1, 0},
     {"files", 2, 0},
     {"codes", 1, 0},

@@ -219,7 +219,7 @@ static void assert_replays(void)
 
 // --- Tests
 
-// The eighth of the leader's time that others stay away for is bounded, as any other time is.
+// Followers check in after an eighth of the leader's time, bounded by come_back_max.
 static void test_followers_come_back_within_the_longest_time(void **state)
 {
     (void)state;

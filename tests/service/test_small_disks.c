@@ -265,7 +265,7 @@ static void test_beside_another_writer(void **state)
     }
 }
 
-// One that reads for long keeps the log from being written back until it fills the disk: once it has ended, the service
+// A long-running reader keeps the log from being written back until it fills the disk: once it has ended, the service
 // goes on, although nobody has made room.
 static void test_a_log_that_filled_the_disk(void **state)
 {
@@ -292,7 +292,7 @@ static void test_a_log_that_filled_the_disk(void **state)
     }
 }
 
-// What gives bytes back needs some itself.
+// prune and compact need free bytes themselves.
 static void test_prune_and_compact_on_a_full_disk(void **state)
 {
     (void)state;

@@ -668,7 +668,7 @@ static void claim(uint64_t client, uint32_t num_examples, float value)
     free(body);
 }
 
-// Of four clients, which send 1 each; the last one claims 10M examples and sends -1.
+// Four clients: three send 1 each; the last one claims 10M examples and sends -1.
 static void send_a_large_claim(float bound)
 {
     use(&tern_strategy_fedavg);

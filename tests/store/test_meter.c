@@ -303,7 +303,7 @@ static void a_commit_and_retention_are_counted_once(void **state)
     assert_int_equal(sums.row[0].up.wire, 4);
 }
 
-// Those of the version that the round began with, and what came of older ones since.
+// Metrics of the version that the round began with, and late metrics of older versions.
 static void metrics_go_with_their_round(void **state)
 {
     struct fixture *f = *state;

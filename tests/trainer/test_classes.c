@@ -1,4 +1,4 @@
-// What an evaluation reports of classes beside the accuracy.
+// The figures for classes that an evaluation reports beside the accuracy.
 #include "trainer/support.h"
 #include <setjmp.h>
 #include <stdarg.h>

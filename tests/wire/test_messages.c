@@ -668,7 +668,7 @@ static void text_that_is_not_terminated_is_refused(void **state)
                      TERN_ERR_CORRUPT);
 }
 
-// What a reset leaves of a buffer is sent, though it is 0; what was left alone is not.
+// A decay of 0, which a reset sets, is sent; an unset decay is not.
 static void a_decay_of_zero_is_sent(void **state)
 {
     (void)state;
