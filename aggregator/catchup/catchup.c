@@ -88,6 +88,13 @@ enum tern_result tern_catchup_collect(struct tern_catchup *catchup)
     return tern_own_collect(catchup);
 }
 
+// Ways that were found may lead over what is forgotten.
+enum tern_result tern_catchup_give_way(struct tern_catchup *catchup, uint64_t most)
+{
+    catchup->own->ways_version = UINT32_MAX;
+    return tern_replica_give_way(&catchup->own->book, catchup->merge->version, most);
+}
+
 enum tern_result tern_catchup_named(struct tern_catchup *catchup,
                                     const uint8_t name[TERN_WIRE_REPLICA_BYTES],
                                     uint8_t id[TERN_SHA256_SIZE])

@@ -75,6 +75,10 @@ TERN_MUST_USE enum tern_result tern_catchup_version(struct tern_catchup *catchup
 // was made.
 TERN_MUST_USE enum tern_result tern_catchup_collect(struct tern_catchup *catchup);
 
+// Where the disk is low: forgets half of the bytes of downloads and replicas, at most `most` at a time, the least recently
+// used first; what leads clients on from the newest versions stays.
+TERN_MUST_USE enum tern_result tern_catchup_give_way(struct tern_catchup *catchup, uint64_t most);
+
 // The id of the replica that a client says to hold by its name, the id's first bytes. id: what the
 // client held before; on return the whole id or, where nobody knows it any more, the name with zeros
 // behind it.

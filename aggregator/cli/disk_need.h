@@ -10,8 +10,9 @@
 
 #define TERN_DISK_NEED_MAX 200 // bytes of a sentence
 #define TERN_DISK_NEED_ADVICE                                                                      \
-    "give it a larger disk, or lower limits.history_bytes and limits.replica_bytes; until then "   \
-    "fewer rounds are kept for replays"
+    "give it a larger disk, or lower limits.history_bytes, limits.keep_versions and "              \
+    "limits.replica_bytes; until then fewer rounds are kept for replays, and fewer downloads for " \
+    "late clients"
 
 struct tern_disk_need {
     uint64_t need; // estimate in bytes

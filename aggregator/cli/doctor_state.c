@@ -72,7 +72,7 @@ static void check_disk(struct tern_doctor *doctor)
         tern_findings_say(
             &doctor->findings, TERN_HEALTH_PROBLEM, DISK,
             "make room; `tern-aggregator prune --keep 10`, then `compact`, give some back, also on "
-            "a full disk",
+            "a full disk; lower limits.history_bytes and limits.keep_versions",
             "%s are free where the state is: nothing can be stored once it is full", text);
     } else if (disk.f_files != 0 && disk.f_favail < FILES_WARNING) {
         tern_findings_say(

@@ -324,13 +324,15 @@ enum tern_result tern_replica_collect(struct tern_replica_book *book, uint32_t v
     return tern_replica_evict(book, version);
 }
 
-static enum tern_result evict_some(struct tern_replica_book *book, uint32_t version, bool *any)
+// Of versions before this one, until there are `most` bytes.
+static enum tern_result evict_some(struct tern_replica_book *book, uint32_t before, uint64_t most,
+                                   bool *any)
 {
     uint8_t ids[EVICT_MAX][TERN_SHA256_SIZE];
     uint32_t count = 0;
     *any = false;
-    TERN_TRY(tern_db_replica_unused(book->db, version, ids, EVICT_MAX, &count));
-    for (uint32_t i = 0; i < count && book->bytes > book->bytes_max; i++) {
+    TERN_TRY(tern_db_replica_unused(book->db, before, ids, EVICT_MAX, &count));
+    for (uint32_t i = 0; i < count && book->bytes > most; i++) {
         struct tern_db_replica row;
         TERN_TRY(tern_db_replica_get(book->db, ids[i], &row));
         if (row.form != TERN_REPLICA_SEED) {
@@ -341,12 +343,25 @@ static enum tern_result evict_some(struct tern_replica_book *book, uint32_t vers
     return TERN_OK;
 }
 
-enum tern_result tern_replica_evict(struct tern_replica_book *book, uint32_t version)
+static enum tern_result evict(struct tern_replica_book *book, uint32_t before, uint64_t most)
 {
     bool any = true;
-    for (int i = 0; i < EVICT_TIMES && any && book->bytes_max > 0 && book->bytes > book->bytes_max;
-         i++) {
-        TERN_TRY(evict_some(book, version, &any));
+    for (int i = 0; i < EVICT_TIMES && any && book->bytes > most; i++) {
+        TERN_TRY(evict_some(book, before, most, &any));
     }
     return TERN_OK;
+}
+
+enum tern_result tern_replica_evict(struct tern_replica_book *book, uint32_t version)
+{
+    return book->bytes_max > 0 ? evict(book, version, book->bytes_max) : TERN_OK;
+}
+
+enum tern_result tern_replica_give_way(struct tern_replica_book *book, uint32_t version,
+                                       uint64_t most)
+{
+    const uint64_t half = book->bytes / 2;
+    return version > TERN_REPLICA_GRACE ? evict(book, version - TERN_REPLICA_GRACE,
+                                                book->bytes - (half < most ? half : most))
+                                        : TERN_OK;
 }

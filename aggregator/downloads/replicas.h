@@ -90,4 +90,9 @@ TERN_MUST_USE enum tern_result tern_replica_collect(struct tern_replica_book *bo
 // commits until it is kept.
 TERN_MUST_USE enum tern_result tern_replica_evict(struct tern_replica_book *book, uint32_t version);
 
+// Where the disk is low: forgets half of the bytes that there are, at most `most` at a time, in the same order. Those of
+// the newest TERN_REPLICA_GRACE versions, and what they were made from, stay.
+TERN_MUST_USE enum tern_result tern_replica_give_way(struct tern_replica_book *book,
+                                                     uint32_t version, uint64_t most);
+
 #endif

@@ -115,6 +115,7 @@ static enum tern_result store_version(struct tern_federation *federation,
         .version = merge->version, .round = federation->machine.round, .created_ms = now};
     memcpy(version.replica, merge->replica_id, TERN_SHA256_SIZE);
     memcpy(version.model_sha256, merge->model_sha256, TERN_SHA256_SIZE);
+    TERN_TRY(tern_history_make_room(federation));
     TERN_TRY(tern_db_version_put(db, &version));
     TERN_TRY(tern_catchup_version(federation->catchup, made, before.replica, now));
     return tern_history_checkpoint(federation);

@@ -25,7 +25,8 @@
 #define DROP_BYTES (UINT64_C(16) << 20)
 
 // A disk is low once less than 1/LOW_SHARE of it is free, or, on a large disk, less than LOW_MOST. The service then
-// drops half of the updates that are kept for replays.
+// drops half of the updates that are kept for replays, drops some downloads and replicas with each version, and stores
+// the model as soon as that makes more room than it takes.
 #define LOW_SHARE 8
 #define LOW_MOST (UINT64_C(64) << 20)
 
@@ -41,16 +42,39 @@ static uint64_t most_updates(uint64_t whole)
                                                                         : CHECKPOINT_UPDATE_BYTES;
 }
 
+static enum tern_result look_at_disk(struct tern_federation *federation)
+{
+    struct tern_db_room room;
+    uint64_t empty = 0; // within the database file
+    TERN_TRY(tern_db_room(federation->db, &room));
+    TERN_TRY(tern_db_free_bytes(federation->db, &empty));
+    const uint64_t share = room.disk / LOW_SHARE;
+    const bool was_low = federation->disk_is_low;
+    federation->disk_room = room.free == UINT64_MAX ? UINT64_MAX : room.free + empty;
+    federation->disk_is_low = federation->disk_room < (share < LOW_MOST ? share : LOW_MOST);
+    if (federation->disk_is_low && !was_low) {
+        tern_log(TERN_LOG_WARN, "disk-low", "bytes=%" PRIu64, federation->disk_room);
+    }
+    return TERN_OK;
+}
+
 static enum tern_result is_due(struct tern_federation *federation, bool *due)
 {
     const struct tern_merge *merge = &federation->merge;
     const uint64_t whole = (uint64_t)merge->model.count * 2 * sizeof(float);
     struct tern_db_version version;
     struct tern_db_round round = {.received_bytes = 0};
+    uint64_t received = 0;
     TERN_TRY(tern_db_version_get(federation->db, merge->checkpoint, &version));
     TERN_TRY(tern_db_may_miss(tern_db_round_get(federation->db, version.round, &round)));
-    *due = merge->version >= merge->checkpoint + CHECKPOINT_VERSIONS ||
-           federation->row.received_bytes - round.received_bytes >= most_updates(whole);
+    TERN_TRY(tern_db_received_bytes(federation->db, &received));
+    const uint64_t updates = received - round.received_bytes;
+    const bool gives_room = federation->disk_is_low && federation->config.limits.history > 0 &&
+                            updates >= whole &&
+                            federation->disk_room > whole; // until the last one is dropped
+    *due = merge->version > merge->checkpoint &&
+           (merge->version >= merge->checkpoint + CHECKPOINT_VERSIONS ||
+            updates >= most_updates(whole) || gives_room);
     return TERN_OK;
 }
 
@@ -69,6 +93,14 @@ enum tern_result tern_history_checkpoint(struct tern_federation *federation)
     bool due = false;
     TERN_TRY(is_due(federation, &due));
     return due ? write_piece(federation) : TERN_OK;
+}
+
+enum tern_result tern_history_make_room(struct tern_federation *federation)
+{
+    uint64_t bytes = 0;
+    TERN_TRY(look_at_disk(federation));
+    TERN_TRY(tern_db_step_bytes(federation->db, DROP_BYTES, &bytes));
+    return federation->disk_is_low ? tern_catchup_give_way(federation->catchup, bytes) : TERN_OK;
 }
 
 enum tern_result tern_history_go_on(struct tern_federation *federation)
@@ -91,29 +123,15 @@ static enum tern_result received_bytes(struct tern_federation *federation, uint6
     return TERN_OK;
 }
 
-static enum tern_result is_disk_low(struct tern_federation *federation, bool *low)
-{
-    struct tern_db_room room;
-    uint64_t empty = 0; // within the database file
-    TERN_TRY(tern_db_room(federation->db, &room));
-    TERN_TRY(tern_db_free_bytes(federation->db, &empty));
-    const uint64_t share = room.disk / LOW_SHARE;
-    *low = room.free != UINT64_MAX && room.free + empty < (share < LOW_MOST ? share : LOW_MOST);
-    return TERN_OK;
-}
-
 // Limits the bytes of kept updates, given the bytes received until now; 0 = no limit.
 static enum tern_result most_kept(struct tern_federation *federation, uint64_t received,
                                   uint64_t *most)
 {
     struct tern_db_round pruned = {.received_bytes = 0};
     uint32_t last = 0;
-    bool low = false;
     *most = federation->config.limits.history;
-    TERN_TRY(*most > 0 ? is_disk_low(federation, &low) : TERN_OK);
-    const bool is_new = low && !federation->disk_is_low;
-    federation->disk_is_low = low;
-    if (!low) {
+    TERN_TRY(look_at_disk(federation));
+    if (*most == 0 || !federation->disk_is_low) {
         return TERN_OK;
     }
     TERN_TRY(tern_db_prune_goal(federation->db, 0, &last));
@@ -121,9 +139,6 @@ static enum tern_result most_kept(struct tern_federation *federation, uint64_t r
     const uint64_t half = (received - pruned.received_bytes) / 2;
     if (half < *most && half > 0) {
         *most = half;
-    }
-    if (is_new) {
-        tern_log(TERN_LOG_WARN, "disk-low", "history_bytes=%" PRIu64, half);
     }
     return TERN_OK;
 }
@@ -157,10 +172,30 @@ static uint32_t late_rounds(const struct tern_federation *federation)
     return counts > LATE_ROUNDS ? counts : LATE_ROUNDS;
 }
 
+// Once after a start, and after a transaction that failed, which may be because the disk is full: the next version may
+// have no room before something gave way.
+static enum tern_result look_again(struct tern_federation *federation)
+{
+    if (!federation->room_due || tern_federation_is_merging(federation)) {
+        return TERN_OK;
+    }
+    federation->room_due = false;
+    TERN_TRY(tern_history_make_room(federation));
+    if (!federation->disk_is_low) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_history_checkpoint(federation));
+    return federation->checkpoint_due ? TERN_OK : tern_history_decide(federation);
+}
+
 enum tern_result tern_history_drop(struct tern_federation *federation)
 {
     bool more = false;
     if (!federation->prune_due || federation->checkpoint_due) {
+        return TERN_OK;
+    }
+    TERN_TRY(look_again(federation));
+    if (federation->checkpoint_due) {
         return TERN_OK;
     }
     TERN_TRY(tern_db_checkpoint_drop_some(federation->db, &more));

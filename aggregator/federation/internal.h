@@ -174,6 +174,8 @@ struct tern_federation {
     struct tern_db_ledger ledgers[LEDGERS_KEPT]; // client 0 = none
 
     bool disk_is_low;       // result of the last check, so that the log reports a change once
+    bool room_due;          // loaded: on a low disk, rows are dropped before the next version
+    uint64_t disk_room;     // result of the last check: bytes that the database may still take
     bool checkpoint_due;    // of the newest version; a part of it may be stored
     bool prune_due;         // bodies of pruned rounds, or older checkpoints, may be left
     bool moved;             // see tern_federation_moved()
@@ -309,7 +311,9 @@ TERN_MUST_USE enum tern_result tern_advance_opened(struct tern_federation *feder
 
 // A version was made: begins to store it as the checkpoint where that is due.
 TERN_MUST_USE enum tern_result tern_history_checkpoint(struct tern_federation *federation);
-// Goes on with that, as far as no request waits long for.
+// A version is to be stored, in the same transaction: on a disk that is low, downloads and replicas give way.
+TERN_MUST_USE enum tern_result tern_history_make_room(struct tern_federation *federation);
+// Goes on with the checkpoint, as far as no request waits long for.
 TERN_MUST_USE enum tern_result tern_history_go_on(struct tern_federation *federation);
 // A round was committed: decides which rounds' updates are not kept any more.
 TERN_MUST_USE enum tern_result tern_history_decide(struct tern_federation *federation);

@@ -62,6 +62,7 @@ enum tern_result tern_restore_rounds(struct tern_federation *federation, uint64_
     struct tern_round_policy policy = federation->config.round;
     policy.seed = federation->about.seed;
     federation->prune_due = true; // what was begun before
+    federation->room_due = true;
     tern_steps_course_init(&federation->course, &federation->config.steps);
     tern_round_init(&federation->machine, &policy, federation->machine.members,
                     federation->machine.member_capacity);

@@ -50,13 +50,13 @@ static uint64_t size_of(const char *suffix)
     return stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
 }
 
-static void make(uint64_t mib)
+static void make_of(uint64_t mib, const char *model)
 {
     char options[32];
     snprintf(options, sizeof options, "size=%um", (unsigned)mib);
     assert_int_equal(mount("tern-test", disk, "tmpfs", 0, options), 0);
     setenv("TMPDIR", disk, 1);
-    harness_make(&harness);
+    harness_make_model(&harness, model);
     harness.config.federation.round.rounds = ROUNDS;
     memset(holds, 0, sizeof holds);
     memset(accepted, 0, sizeof accepted);
@@ -66,6 +66,11 @@ static void make(uint64_t mib)
     for (uint64_t client = 1; client <= CLIENTS; client++) {
         assert_int_equal(enroll(&harness, false), client);
     }
+}
+
+static void make(uint64_t mib)
+{
+    make_of(mib, MODEL);
 }
 
 static void end(void)
@@ -358,6 +363,26 @@ static void test_history_gives_way(void **state)
     end();
 }
 
+// Of a larger model the downloads of 1,000 versions and the updates since a checkpoint would fill it, too. One that was
+// full of them, with its log, comes back by itself.
+static void test_downloads_give_way(void **state)
+{
+    (void)state;
+    make_of(8, "softmax:1000-10");
+    harness_stop(&harness);
+    harness.config.federation.limits.history = 256 * MIB;
+    harness.config.federation.downloads.keep_versions = 1000;
+    harness_start(&harness);
+    work(300, 5);
+    printf("8 MiB, 10,010 values: %u rounds, %u refused, database %.2f MiB, %.2f MiB free\n",
+           newest(), refused, (double)size_of("") / MIB, (double)free_bytes() / MIB);
+    assert_int_equal(newest(), 300);
+    assert_int_equal(refused, 0);
+    harness_restart(&harness);
+    expect_progress(20);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_a_log_that_filled_the_disk),
         cmocka_unit_test(test_prune_and_compact_on_a_full_disk),
         cmocka_unit_test(test_history_gives_way),
+        cmocka_unit_test(test_downloads_give_way),
     };
     const int spaces = geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS;
     if (mkdtemp(disk) == NULL || unshare(spaces) != 0 ||
