@@ -15,12 +15,12 @@ struct tern_worst_class {
     uint32_t of_clients;   // that report any class
 };
 
-// Of the clients that train, about that version.
+// Finds the worst class by the reports of the clients that train on that version.
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_worst_class_of_clients(struct tern_db *db, uint32_t version,
                                                            struct tern_worst_class *worst);
 
-// Of the evaluators that `newest` is of (tern_accuracy_newest()).
+// Finds the worst class by the evaluators whose figures `newest` holds (tern_accuracy_newest()).
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_worst_class_of_evaluators(struct tern_db *db,
                                                               const struct tern_accuracy *newest,

@@ -324,7 +324,7 @@ enum tern_result tern_replica_collect(struct tern_replica_book *book, uint32_t v
     return tern_replica_evict(book, version);
 }
 
-// Of versions before this one, until there are `most` bytes.
+// Drops downloads of versions before this one, until there are `most` bytes.
 static enum tern_result evict_some(struct tern_replica_book *book, uint32_t before, uint64_t most,
                                    bool *any)
 {

@@ -166,7 +166,7 @@ static bool resize(struct tern_rows *rows, size_t room, bool groups, bool target
     return true;
 }
 
-// Of new data, where some rows may be without a label or target.
+// Makes room to note which rows of new data have a label or target.
 static bool resize_labelled(struct reading *reading, size_t room)
 {
     if (!reading->choice->features_only) {
@@ -256,7 +256,7 @@ static void read_target(struct reading *reading, float *target)
     }
 }
 
-// What is neither missing nor a number was refused with the profile.
+// The profile has refused a text that is neither missing nor a number.
 static void read_values(struct reading *reading, float *values)
 {
     uint32_t feature = 0;
