@@ -573,6 +573,13 @@ static void missing_values_are_their_columns_means(void **state)
                    "missing=zero is none of mean, skip and refuse");
     expect_refused("csv:@/table.csv,header=maybe", TERN_ERR_CONFIG,
                    "header=maybe is none of yes and no");
+    // New rows for predict are all kept, in their order.
+    char spec[SPEC_SIZE];
+    const struct tern_data_part whole = {.test = true, .whole = true};
+    name_spec("csv:@/table.csv,missing=skip", spec);
+    tern_data_close(&data);
+    assert_int_equal(tern_dataset_open_part(spec, NULL, &whole, &data, why), TERN_OK);
+    assert_int_equal(data.train.count, 5);
     write_text("x,v,y\n1,,0\n2,,1\n");
     expect_refused("csv:@/table.csv", TERN_ERR_CORRUPT,
                    "column 'v' has no value in any of the 2 rows");
