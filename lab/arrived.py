@@ -3,13 +3,16 @@
     arrived.py RESULTS AGGREGATOR [OPTION]... -- FLEET [OPTION]...
 
 No client holds a global model, so when a run has ended the aggregator makes those versions again from
-the stored updates, and tern-fleet measures them. Adds the list arrival_global_accuracy to the results."""
+the stored updates, and tern-fleet measures them. Adds the list arrival_global_accuracy to the results: R2 or AUC of
+models that tell no classes."""
 import hashlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
+
+from comparison import scores
 
 
 def run(*command):
@@ -31,7 +34,7 @@ def accuracy_of_version(version, result, folder, aggregator, fleet):
                    "model_hash": digest}, file)
     run(fleet[0], "evaluate", *fleet[1:], measured, weights)
     with open(measured, encoding="utf-8") as file:
-        return json.load(file)["global_accuracy"]
+        return scores.of_global(json.load(file))
 
 
 def add_accuracies(path, aggregator, fleet):

@@ -43,8 +43,10 @@ A cell whose data is in a folder that nobody named is left out, and said to be. 
 do not do:
 
     columns = accuracy points bits speedup    ; of comparison/plan.py COLUMNS
-    measure = global       ; which accuracy: of the trunk replica that the evaluator holds, of the
-                           ; global model, or the mean of the clients' own replicas
+    measure = global       ; which accuracy: trunk, of the replica that the evaluator holds; global, of
+                           ; the global model; clients, the mean of the clients' own replicas; both,
+                           ; trunk and global and the points between them. Of a model that tells
+                           ; numbers it is R2, of one that finds anomalies AUC.
     last = 4               ; of the trunk, the mean of the last versions that were measured
     reference = float32    ; a run that those of all groups are held against too
     front = yes            ; the Pareto front of all groups, and one picture
@@ -91,14 +93,22 @@ def name_of(row):
     return row["label"] if row["cell"] is None else "%s: %s" % (row["cell"], row["label"])
 
 
+def lacking(rows):
+    """"RUN has no global_r2" of each figure that a dash stands for."""
+    return ["%s has no %s" % (name_of(row), key) for row in rows
+            for figures in row["measures"].values() for key in figures["lacking"]]
+
+
 def show_table(plan, options):
     groups, missing = load(plan, options.directory)
     summary = summaries(plan, groups)
     write_files(plan, options, groups, summary)  # before what a reader may have turned away from
     print(text_table(plan, groups, summary))
-    bare = [name_of(row) for _, rows in groups for row in rows if row["points"] is None]
+    rows = [row for _, group in groups for row in group]
+    bare = [name_of(row) for row in rows if not row["baseline_ran"]]
     for what, names in (("not run with these settings and every seed", missing),
-                        ("without points, as what they are held against has not run", bare)):
+                        ("without points, as what they are held against has not run", bare),
+                        ("a dash stands for what a run's results lack", lacking(rows))):
         if names:
             print("\n%s: %s" % (what, "; ".join(names)))
 

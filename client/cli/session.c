@@ -328,7 +328,11 @@ static void warn_of_scales(void *ctx)
     const struct session *session = ctx;
     char text[TERN_COLUMNS_TEXT_MAX];
     if (!session->data.scaled && session->scaling == 0 &&
-        tern_columns_are_unscaled(&session->data.train, text)) {
+        tern_columns_are_unscaled(
+            &session->data.train,
+            "scale=scaling.csv, which `tern-aggregator init --data` writes, in data.source, or "
+            "statistics.columns = clients at the aggregator",
+            text)) {
         tern_log(TERN_LOG_WARN, "unscaled", "why=%s", TERN_LOG_TEXT(text));
     }
 }

@@ -117,7 +117,8 @@ double tern_columns_deviation(const struct tern_dataset *data, uint32_t column)
     return data->count > 0 ? tern_sqrt(squares / (double)data->count) : 0.0;
 }
 
-bool tern_columns_are_unscaled(const struct tern_dataset *data, char text[TERN_COLUMNS_TEXT_MAX])
+bool tern_columns_are_unscaled(const struct tern_dataset *data, const char *remedy,
+                               char text[TERN_COLUMNS_TEXT_MAX])
 {
     double most = 0.0;
     uint32_t count = 0;
@@ -129,10 +130,8 @@ bool tern_columns_are_unscaled(const struct tern_dataset *data, char text[TERN_C
     }
     snprintf(text, TERN_COLUMNS_TEXT_MAX,
              "%" PRIu32 " of %" PRIu32 " columns are unscaled, by up to %.4g (root mean square; "
-             "training expects about 1), so that training learns little or nothing: set "
-             "scale=scaling.csv, which `tern-aggregator init --data` writes, in data.source, or "
-             "statistics.columns = clients at the aggregator",
-             count, columns, most);
+             "training expects about 1), so that training learns little or nothing: set %s",
+             count, columns, most, remedy);
     return count > 0;
 }
 

@@ -24,9 +24,10 @@ double tern_columns_size(const struct tern_dataset *data, uint32_t column);
 // Standard deviation of a column's values.
 double tern_columns_deviation(const struct tern_dataset *data, uint32_t column);
 
-// Describes columns and targets that are too large to train on; false where there are none.
+// Describes columns and targets that are too large to train on; false where there are none. remedy: what to set.
 #define TERN_COLUMNS_TEXT_MAX 320
-bool tern_columns_are_unscaled(const struct tern_dataset *data, char text[TERN_COLUMNS_TEXT_MAX]);
+bool tern_columns_are_unscaled(const struct tern_dataset *data, const char *remedy,
+                               char text[TERN_COLUMNS_TEXT_MAX]);
 
 // As tern_column_port.scale, of both parts of a data set that has columns: `count` pairs, as many as there are. What a
 // target was before is noted in target_mean and target_deviation of both parts.

@@ -8,6 +8,7 @@ import statistics
 import matplotlib
 from matplotlib import figure, ticker
 
+from comparison import scores
 from comparison.picture import COLOURS, FIRST_COLOUR, INCH, STYLE
 from comparison.tables import size
 
@@ -21,7 +22,7 @@ def series(result):
     spent = itertools.accumulate(up + down for up, down in zip(result["round_wire_up"],
                                                                result["round_wire_down"]))
     return [(version, so_far / result["clients"], accuracy) for version, (so_far, accuracy)
-            in enumerate(zip(spent, result["accuracy"]), 1) if accuracy is not None]
+            in enumerate(zip(spent, scores.series(result)), 1) if accuracy is not None]
 
 
 def over_seeds(results):

@@ -80,6 +80,13 @@ def scales(axes, axis, values):
     axes.set_axisbelow(True)
 
 
+def with_accuracy(groups):
+    """The groups without rows that have no place on the axis of accuracies."""
+    known = [(name, [row for row in rows if row["accuracy"] is not None and row["score"] != "loss"])
+             for name, rows in groups]
+    return [(name, rows) for name, rows in known if rows]
+
+
 def separate(plan, groups):
     return [Panel(rows, [FIRST_COLOUR] + [COLOURS[0]] * (len(rows) - 1),
                   "".join(part + "; " for part in plan.overrides_of_group(name)))
@@ -97,7 +104,7 @@ def together(axis, groups):
 
 def picture(plan, groups):
     """The SVG as text."""
-    axis = Axis(plan)
+    axis, groups = Axis(plan), with_accuracy(groups)
     panels = together(axis, groups) if plan.front else separate(plan, groups)
     width, height = LEFT + WIDTH + LEGEND, sum(panel.height for panel in panels)
     file, top = io.StringIO(), height

@@ -5,7 +5,7 @@ import sys
 
 from comparison.settings import effective, is_override, section
 
-MEASURES = ("trunk", "global", "clients")
+MEASURES = ("trunk", "global", "clients", "both")
 AXES = ("bytes", "time")
 COLUMNS = ("accuracy", "averaged", "replicas", "scores", "points", "bits", "payload", "http", "tls",
            "wire", "total", "ratio", "reach", "rounds", "time", "speedup", "steps", "arrivals", "encode")
@@ -81,7 +81,7 @@ class Plan:
                 sys.exit("%s: groups names '%s', which is no list" % (self.path, name))
         if self.reference is not None and self.reference not in [run.label for run in self.runs]:
             sys.exit("%s: reference names '%s', which is no run" % (self.path, self.reference))
-        if self.last > 1 and self.measure != "trunk":
+        if self.last > 1 and "trunk" not in self.measures:
             sys.exit("%s: last says nothing with measure = %s, which is of the end of a run"
                      % (self.path, self.measure))
         ids = [run.id("") for run in self.runs]
@@ -182,6 +182,11 @@ class Plan:
             return self.candidates
         return [Run(run.label, cell, overrides + run.overrides, run.against, cell)
                 for cell, overrides in self.cells for run in self.candidates]
+
+    @property
+    def measures(self):
+        """The first is the one that points, pictures and the front go by."""
+        return ("trunk", "global") if self.measure == "both" else (self.measure,)
 
     def groups(self):
         order = []

@@ -1,11 +1,12 @@
-"""The rows of a comparison: means over the seeds of what the runs' results say."""
+"""The rows of a comparison: means over the seeds of what the runs' results hold."""
 import json
 import statistics
 import sys
 
-from comparison import modelled
+from comparison import modelled, scores
 from comparison.plan import seconds
 from comparison.planned import Planned
+from comparison.scores import points
 
 CLIENT_BYTES = ("payload_up", "payload_down", "http_up", "http_down", "tls_up", "tls_down", "wire_up",
                 "wire_down", "encode_ms")
@@ -20,29 +21,21 @@ def read_result(path):
 
 
 def mean_or_none(values):
-    return None if None in values else statistics.fmean(values)
+    values = list(values)
+    return None if not values or None in values else statistics.fmean(values)
+
+
+def ratio(one, other):
+    """None where either is not known, or there is nothing to divide by."""
+    return one / other if one is not None and other else None
 
 
 # --- Of one run
 
 
-def took_part(result):
-    """Accuracy of the clients' replicas that are not too old to have been measured."""
-    return [accuracy for accuracy in result["replica_accuracy"] if accuracy is not None]
-
-
-def accuracy_of(plan, result):
-    if plan.measure == "global":
-        return result["global_accuracy"]
-    if plan.measure == "clients":
-        return statistics.fmean(took_part(result))
-    measured = [accuracy for accuracy in result["accuracy"] if accuracy is not None]
-    return statistics.fmean(measured[-plan.last:]) if measured else result["final_accuracy"]
-
-
 def rounds_to_reach(result, target):
     """The version that first reached the accuracy, of those that were measured."""
-    for version, accuracy in enumerate(result["accuracy"], 1):
+    for version, accuracy in enumerate(scores.series(result), 1):
         if accuracy is not None and accuracy >= target:
             return version
     return None
@@ -66,10 +59,6 @@ def payload(result):
     return result["payload_up"] + result["payload_down"]
 
 
-def points(accuracy, reference):
-    return None if reference is None else 100 * (accuracy - reference)
-
-
 def arrivals(result):
     """(joined, came back): lists of what each cost and is worth, beside the trunk's replica and beside
     the global model of the version at which it came."""
@@ -77,8 +66,9 @@ def arrivals(result):
     names = ("version", "missed", "payload_down", "accuracy")
     rows = list(zip(*(result.get("arrival_" + name, []) for name in names)))
     of_global = result.get("arrival_global_accuracy", [None] * len(rows))
+    trunks = scores.series(result)
     for (version, missed, payload, accuracy), newest in zip(rows, of_global):
-        trunk = result["accuracy"][version - 1] if version > 0 else None
+        trunk = trunks[version - 1] if version > 0 else None
         chain = sum(result["round_trunk_down"][version - missed:version])
         (joined if missed == version else back).append({
             "payload": payload, "chain_share": payload / chain if chain > 0 else None,
@@ -137,29 +127,47 @@ def arrival_row(results):
 
 
 def spread(values):
-    """The sample's standard deviation; None of one value."""
-    return statistics.stdev(values) if len(values) > 1 else None
+    """The sample's standard deviation; None of one value, and where one is not known."""
+    return statistics.stdev(values) if len(values) > 1 and None not in values else None
+
+
+def by_measure(measure, last, results, baseline):
+    """The figures of a measure: of each seed, their mean, and points against the baseline's run of the same seed.
+    A loss has no points, nor have figures of two kinds."""
+    kinds = {scores.name_of(result) for result in results + (baseline or [])}
+    comparable = baseline is not None and len(kinds) == 1 and kinds != {"loss"}
+    values = [scores.measured(result, measure, last) for result in results]
+    gaps = [points(mine, scores.measured(other, measure, last)) for mine, other in zip(
+        values, baseline)] if comparable else None
+    if gaps is not None and None in gaps:
+        gaps = None
+    return {"values": values, "mean": mean_or_none(values), "spread": spread(values),
+            "points": gaps, "points_mean": gaps and statistics.fmean(gaps),
+            "points_spread": None if baseline == results or gaps is None else spread(gaps),
+            "lacking": sorted({scores.lacking(result, measure) for result, value in zip(results, values)
+                               if value is None})}
 
 
 def summarise(plan, run, results, baseline, step):
     """One row of the table: means over the seeds, and how far these lie apart. baseline: None while what it
-    is held against has not run."""
-    accuracies = [accuracy_of(plan, result) for result in results]
-    gaps = baseline and [100 * (accuracy_of(plan, mine) - accuracy_of(plan, theirs))
-                         for mine, theirs in zip(results, baseline)]
+    is held against has not run. A figure that a result lacks is None."""
+    figures = {measure: by_measure(measure, plan.last, results, baseline) for measure in plan.measures}
+    first = figures[plan.measures[0]]
+    known = [value for value in first["values"] if value is not None]
     row = {"label": run.label, "group": run.group, "cell": run.cell,
            "against": plan.baseline(run).label, "overrides": run.overrides,
-           "codec": results[0]["codec"], "seeds": len(results),
-           "accuracy": statistics.fmean(accuracies), "accuracies": accuracies,
-           "accuracy_spread": spread(accuracies),
-           "accuracy_least": min(accuracies), "accuracy_most": max(accuracies),
-           "points_to_float32": gaps and statistics.fmean(gaps), "points": gaps,
-           "points_spread": None if baseline in (None, results) else spread(gaps)}
+           "codec": results[0].get("codec"), "seeds": len(results),
+           "score": scores.name_of(results[0]), "measures": figures, "baseline_ran": baseline is not None,
+           "accuracy": first["mean"], "accuracies": first["values"], "accuracy_spread": first["spread"],
+           "accuracy_least": min(known, default=None), "accuracy_most": max(known, default=None),
+           "points_to_float32": first["points_mean"], "points": first["points"],
+           "points_spread": first["points_spread"],
+           "gap": mean_or_none(scores.gap(result) for result in results)}
     for key in CLIENT_BYTES:
-        row[key] = statistics.fmean(result[key] for result in results)
+        row[key] = mean_or_none(result.get(key) for result in results)
     row["total_wire"] = statistics.fmean(total_wire(result) for result in results)
-    row["times_fewer_payload"] = baseline and statistics.fmean(
-        payload(result) for result in baseline) / max(row["payload_up"] + row["payload_down"], 1)
+    row["times_fewer_payload"] = baseline and ratio(
+        statistics.fmean(payload(result) for result in baseline), row["payload_up"] + row["payload_down"])
     row["to_reach"] = {"%g" % target: mean_or_none(
         [bytes_to_reach(result, target) for result in results]) for target in plan.targets}
     row["rounds_to_reach"] = {"%g" % target: mean_or_none(
@@ -187,9 +195,9 @@ def add_measured(plan, run, results, step, row):
     if step is None:
         return
     time = Time(plan, run, results, step)
-    row["global_accuracy"] = mean_or_none([result.get("global_accuracy") for result in results])
+    row["global_accuracy"] = mean_or_none([scores.of_global(result) for result in results])
     row["averaged_accuracy"] = mean_or_none([result.get("averaged_accuracy") for result in results])
-    replicas = [took_part(result) for result in results]
+    replicas = [scores.of_replicas(result) for result in results]
     row["clients_mean"] = mean_or_none([statistics.fmean(each) if each else None
                                         for each in replicas])
     row["clients_least"] = min((min(each) for each in replicas if each), default=None)
@@ -266,14 +274,14 @@ def add_reference(plan, groups):
         by_label = {row["label"]: row for row in group}
         for row in group:
             other = by_label.get(row["against"])
-            row["times_fewer"] = other and other["total_wire"] / row["total_wire"]
+            row["times_fewer"] = other and ratio(other["total_wire"], row["total_wire"])
             row["times_faster"] = times_faster(row, other)
             if reference is not None:
-                row["points_to_reference"] = 100 * (row["accuracy"] - reference["accuracy"])
-                row["times_fewer_than_reference"] = reference["total_wire"] / row["total_wire"]
-            row["on_front"] = not any(
+                row["points_to_reference"] = points(row["accuracy"], reference["accuracy"])
+                row["times_fewer_than_reference"] = ratio(reference["total_wire"], row["total_wire"])
+            row["on_front"] = row["accuracy"] is not None and not any(
                 other["total_wire"] < row["total_wire"] and other["accuracy"] >= row["accuracy"]
-                for other in rows)
+                for other in rows if other["accuracy"] is not None)
 
 
 # --- Over the cells
@@ -292,18 +300,42 @@ def summaries(plan, groups):
     return [summary_of(label, rows) for label, rows in rows_of.items()]
 
 
+def worst_of(rows, measure):
+    """(points, cell) of the cell that loses most by a measure."""
+    row = min(rows, key=lambda row: row["measures"][measure]["points_mean"])
+    return row["measures"][measure]["points_mean"], row["cell"]
+
+
+def widest_gap(rows):
+    """(points, cell) where the global model and the replica are farthest apart."""
+    known = [(row["gap"], row["cell"]) for row in rows if row["gap"] is not None]
+    return max(known, key=lambda each: abs(each[0]), default=(None, None))
+
+
 def summary_of(label, rows):
     """rows: those that stand beside what they are held against."""
-    gaps = [row["points_to_float32"] for row in rows]
-    worst = min(rows, key=lambda row: row["points_to_float32"])
+    measures = {measure: [row for row in rows if row["measures"][measure]["points"] is not None]
+                for measure in rows[0]["measures"]}
+    worst, cell = worst_of(rows, next(iter(measures)))
     spreads = [row["points_spread"] for row in rows if row["points_spread"] is not None]
+    gap, gap_cell = widest_gap(rows)
     return {"label": label, "against": rows[0]["against"], "cells": len(rows),
             "accuracy": statistics.fmean(row["accuracy"] for row in rows),
-            "points": statistics.fmean(gaps), "points_worst": worst["points_to_float32"],
-            "cell_worst": worst["cell"],
+            "points": statistics.fmean(row["points_to_float32"] for row in rows),
+            "points_worst": worst, "cell_worst": cell,
+            "measures": {measure: {"points": statistics.fmean(row["measures"][measure]["points_mean"]
+                                                              for row in some),
+                                   "worst": worst_of(some, measure)[0], "cell": worst_of(some, measure)[1]}
+                         for measure, some in measures.items() if some},
+            "gap": gap, "gap_cell": gap_cell,
             "points_spread": statistics.fmean(spreads) if spreads else None,
             "payload_up": statistics.fmean(row["payload_up"] for row in rows),
             "payload_down": statistics.fmean(row["payload_down"] for row in rows),
-            "times_fewer_payload": statistics.geometric_mean(
-                row["times_fewer_payload"] for row in rows),
-            "times_fewer": statistics.geometric_mean(row["times_fewer"] for row in rows)}
+            "times_fewer_payload": geometric(row["times_fewer_payload"] for row in rows),
+            "times_fewer": geometric(row["times_fewer"] for row in rows)}
+
+
+def geometric(values):
+    """Geometric mean; None where a value is not known."""
+    values = list(values)
+    return None if None in values else statistics.geometric_mean(values)

@@ -13,6 +13,7 @@ import tempfile
 import time
 from concurrent import futures
 
+from comparison import scores
 from comparison.advice import advice, refusals, said_by
 from comparison.pace import Pace, sentence
 from comparison.planned import Planned
@@ -222,9 +223,10 @@ class Runner:
         os.replace(planned.part, planned.results)
         self.ended += 1
         self.pace.ended(planned.settings, process.seconds())
-        accuracy = result["final_accuracy"]  # None: the run ended before a version that is measured
-        say("   %s: accuracy %s (replica), payload %s up %s down, in %.0f s%s" % (
-            planned.name, "not measured" if accuracy is None else "%.4f" % accuracy, size(result["payload_up"]),
+        figure = scores.last_of(result)  # None: the run ended before a version that is measured
+        say("   %s: %s %s (replica), payload %s up %s down, in %.0f s%s" % (
+            planned.name, scores.TITLES[scores.name_of(result)],
+            "not measured" if figure is None else "%.4f" % figure, size(result["payload_up"]),
             size(result["payload_down"]), process.seconds(), self.to_go(waiting)))
 
     # --- What was there before

@@ -1,4 +1,9 @@
-"""A comparison as text and as markdown. Each of the plan's `columns` is one or more columns."""
+"""A comparison as text and as markdown. Each of the plan's `columns` is one or more columns. A figure that is not
+known is a dash."""
+from comparison.scores import TITLES
+
+# Which model a measure is of.
+MODELS = {"trunk": "replica", "global": "global", "clients": "clients' replicas"}
 
 
 def size(value):
@@ -44,18 +49,34 @@ def bandwidth(mbit):
 
 # Each: the headings for a plan, and the cell of a row.
 
+def score_cell(row, measure):
+    """A figure other than the accuracy is named in the cell: "R2 0.9012"."""
+    figures = row["measures"][measure]
+    text = with_spread(figures["mean"], figures["spread"], "%.4f")
+    return text if row["score"] == "accuracy" or text == "-" else "%s %s" % (TITLES[row["score"]], text)
+
+
 def accuracy_columns(plan):
-    yield "accuracy (%s)" % ("global" if plan.measure == "global" else "replica"), lambda row: with_spread(row["accuracy"], row.get("accuracy_spread"),
-                                                     "%.4f")
+    for measure in plan.measures:
+        yield ("accuracy (%s)" % MODELS[measure],
+               lambda row, measure=measure: score_cell(row, measure))
+    if plan.measure == "both":
+        yield "global - replica", lambda row: number(row["gap"], "%+.2f")
 
 
 def averaged_columns(plan):
     yield "averaged model", lambda row: number(row.get("averaged_accuracy"), "%.4f")
 
 
+def points_cell(row, measure):
+    figures = row["measures"][measure]
+    return with_spread(figures["points_mean"], figures["points_spread"], "%+.2f")
+
+
 def points_columns(plan):
-    yield "points", lambda row: with_spread(row["points_to_float32"],
-                                                   row.get("points_spread"), "%+.2f")
+    for measure in plan.measures:
+        yield ("points (%s)" % MODELS[measure] if plan.measure == "both" else "points",
+               lambda row, measure=measure: points_cell(row, measure))
 
 
 def replicas_columns(plan):
@@ -155,7 +176,7 @@ def arrivals_columns(plan):
 
 
 def encode_columns(plan):
-    yield "encode", lambda row: "%.2f ms" % row["encode_ms"]
+    yield "encode", lambda row: number(row["encode_ms"], "%.2f ms")
 
 
 MAKERS = {name[:-len("_columns")]: maker for name, maker in list(globals().items())
@@ -215,16 +236,32 @@ def matrix(summary, groups, cell):
     return table
 
 
-def summary_table(summary):
-    table = [["run", "cells", "points, mean", "worst", "in the cell", "± over seeds", "payload up",
-              "payload down", "fewer payload bytes", "fewer wire bytes"]]
-    for place, each in enumerate(summary, 1):
-        table.append(["[%d] %s" % (place, each["label"]), str(each["cells"]),
-                      "%+.2f" % each["points"], "%+.2f" % each["points_worst"],
-                      each["cell_worst"], number(each["points_spread"], "%.2f"),
-                      size(each["payload_up"]), size(each["payload_down"]),
-                      times(each["times_fewer_payload"]), times(each["times_fewer"])])
-    return table
+def summary_columns(plan):
+    """Heading and cell of each column behind the candidate's name."""
+    yield "cells", lambda each: str(each["cells"])
+    for measure in plan.measures:
+        of = " (%s)" % MODELS[measure] if plan.measure == "both" else ""
+
+        def told(each, key, form, measure=measure):
+            return number(each["measures"].get(measure, {}).get(key), form)
+        yield "points, mean" + of, lambda each, told=told: told(each, "points", "%+.2f")
+        yield "worst" + of, lambda each, told=told: told(each, "worst", "%+.2f")
+        yield "in the cell" + of, lambda each, told=told: told(each, "cell", "%s")
+    if plan.measure == "both":
+        yield "widest global - replica", lambda each: number(each["gap"], "%+.2f")
+        yield "in the cell (gap)", lambda each: number(each["gap_cell"], "%s")
+    yield "± over seeds", lambda each: number(each["points_spread"], "%.2f")
+    yield "payload up", lambda each: size(each["payload_up"])
+    yield "payload down", lambda each: size(each["payload_down"])
+    yield "fewer payload bytes", lambda each: times(each["times_fewer_payload"])
+    yield "fewer wire bytes", lambda each: times(each["times_fewer"])
+
+
+def summary_table(plan, summary):
+    columns = list(summary_columns(plan))
+    return [["run"] + [heading for heading, _ in columns]] + [
+        ["[%d] %s" % (place, each["label"])] + [cell(each) for _, cell in columns]
+        for place, each in enumerate(summary, 1)]
 
 
 def sections_of_cells(plan, groups, summary):
@@ -233,12 +270,16 @@ def sections_of_cells(plan, groups, summary):
         yield label, table_of(plan, rows, "cell", "cell", columns)
     if not summary:  # nothing stands beside what it is held against
         return
-    yield "Points against float32 or what a run is held against", matrix(
-        summary, groups, lambda row: with_spread(row["points_to_float32"], row["points_spread"],
-                                                 "%+.2f"))
+    for measure in plan.measures:
+        yield ("Points against float32 or what a run is held against%s"
+               % (", " + MODELS[measure] if plan.measure == "both" else "")), matrix(
+            summary, groups, lambda row, measure=measure: points_cell(row, measure))
+    if plan.measure == "both":
+        yield "Points from the replica to the global model, at the end", matrix(
+            summary, groups, lambda row: number(row["gap"], "%+.2f"))
     yield "Payload per client and round, up + down", matrix(
         summary, groups, lambda row: size(row["payload_up"] + row["payload_down"]))
-    yield "Over the cells", summary_table(summary)
+    yield "Over the cells", summary_table(plan, summary)
 
 
 # --- All of it

@@ -1,32 +1,68 @@
 #include "fleet/alarm.h"
+#include "fleet/figure.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LOSSES_OF_GUESSING 10.0 // beyond, a loss has exploded
 #define NOTHING_LEARNT 0.03     // skill up to which it is that of guessing
 #define LEARNT 0.25             // skill from which it can be lost again
 #define COLLAPSE 0.45           // of the best skill
-#define FEW_ROUNDS 20u          // with fewer, half of them may not be enough to learn anything
+#define FEW_ROUNDS 5u           // after which a model may still have learnt nothing
+#define UNPLANNED_ROUNDS 20u // after which that is reported where the number of rounds is not known
 
-double tern_alarm_chance(const struct tern_dataset *test)
+// --- What guessing has
+
+static void take_guess(struct tern_alarm *alarm, const uint32_t *counts,
+                       const struct tern_dataset *test, const struct tern_name_set *names)
+{
+    uint32_t most = 0;
+    for (uint32_t c = 1; c < test->class_count; c++) {
+        most = counts[c] > counts[most] ? c : most;
+    }
+    alarm->chance = test->count > 0 ? (double)counts[most] / test->count : 0;
+    if (most < names->count) {
+        snprintf(alarm->guess, sizeof alarm->guess, "always answering '%.60s'", names->names[most]);
+    } else {
+        snprintf(alarm->guess, sizeof alarm->guess, "always answering class %u", most);
+    }
+}
+
+void tern_alarm_of_classes(struct tern_alarm *alarm, const struct tern_dataset *test,
+                           const struct tern_name_set *names, uint32_t planned_rounds)
 {
     uint32_t *counts = calloc((size_t)test->class_count + 1, sizeof *counts);
-    uint32_t most = 0;
+    *alarm = (struct tern_alarm){
+        .figure = "accuracy", .classes = test->class_count, .planned_rounds = planned_rounds};
     for (uint32_t i = 0; counts != NULL && i < test->count; i++) {
-        const uint32_t count = ++counts[test->labels[i]];
-        most = count > most ? count : most;
+        counts[test->labels[i]]++;
+    }
+    if (counts != NULL) {
+        take_guess(alarm, counts, test, names);
     }
     free(counts);
-    return test->count > 0 ? (double)most / test->count : 0;
 }
 
-// How far an accuracy is from guessing (0) to perfection (1): what can be compared where one class of two
-// is 95 % of the examples, and where there are a hundred classes.
-static double skill(const struct tern_alarm *alarm, double accuracy)
+// Of a model that tells no classes. R2 of the mean is 0, AUC of an order by chance .5.
+static void judge_by(struct tern_alarm *alarm, const char *figure)
 {
-    return alarm->chance < 1 ? (accuracy - alarm->chance) / (1 - alarm->chance) : 1;
+    const bool r2 = strcmp(figure, "r2") == 0;
+    alarm->figure = r2 ? "R2" : "AUC";
+    alarm->chance = r2 ? 0 : 0.5;
+    alarm->classes = 0;
+    snprintf(alarm->guess, sizeof alarm->guess, "%s",
+             r2 ? "always answering the mean" : "an order by chance");
 }
+
+// How far a figure is from guessing (0) to perfection (1): what can be compared where one class of two
+// is 95 % of the examples, and where there are a hundred classes.
+static double skill(const struct tern_alarm *alarm, double figure)
+{
+    return alarm->chance < 1 ? (figure - alarm->chance) / (1 - alarm->chance) : 1;
+}
+
+// --- What there is to report
 
 static bool explodes(const struct tern_alarm *alarm, double loss, char text[TERN_ALARM_MAX])
 {
@@ -38,7 +74,7 @@ static bool explodes(const struct tern_alarm *alarm, double loss, char text[TERN
     snprintf(text, TERN_ALARM_MAX,
              "the loss, %.3g, is %.0f times that of guessing: training diverges", loss,
              loss / guessing);
-    return loss > LOSSES_OF_GUESSING * guessing;
+    return alarm->classes > 0 && loss > LOSSES_OF_GUESSING * guessing;
 }
 
 static bool is_moot(const struct tern_alarm *alarm, char text[TERN_ALARM_MAX])
@@ -48,42 +84,67 @@ static bool is_moot(const struct tern_alarm *alarm, char text[TERN_ALARM_MAX])
     return alarm->chance >= 1;
 }
 
-static bool falls(const struct tern_alarm *alarm, double accuracy, char text[TERN_ALARM_MAX])
+static bool falls(const struct tern_alarm *alarm, double figure, char text[TERN_ALARM_MAX])
 {
     snprintf(text, TERN_ALARM_MAX,
-             "the accuracy has fallen to %.4f from %.4f (guessing has %.4f): training collapses",
-             accuracy, alarm->best, alarm->chance);
+             "the %s has fallen to %.4f from %.4f (guessing has %.4f): training collapses",
+             alarm->figure, figure, alarm->best, alarm->chance);
     const double best = skill(alarm, alarm->best);
-    return best >= LEARNT && skill(alarm, accuracy) < COLLAPSE * best;
+    return alarm->measured && best >= LEARNT && skill(alarm, figure) < COLLAPSE * best;
 }
 
-static bool idles(const struct tern_alarm *alarm, uint32_t version, char text[TERN_ALARM_MAX])
+// How many reports are due that nothing is learnt: after a tenth of the rounds, half of them, and all.
+static uint32_t idle_due(const struct tern_alarm *alarm, uint32_t version)
 {
-    snprintf(text, TERN_ALARM_MAX,
-             "after %u of %u rounds the accuracy, %.4f at best, is that of guessing (%.4f)",
-             version, alarm->planned_rounds, alarm->best, alarm->chance);
-    return alarm->planned_rounds >= FEW_ROUNDS && version >= alarm->planned_rounds / 2 &&
-           skill(alarm, alarm->best) <= NOTHING_LEARNT;
+    const uint32_t planned = alarm->planned_rounds;
+    const uint32_t tenth = planned > 0 ? planned / 10 : UNPLANNED_ROUNDS;
+    const uint32_t first = tenth > FEW_ROUNDS ? tenth : FEW_ROUNDS;
+    if (planned > 0 && version >= planned) {
+        return 3;
+    }
+    if (planned > 0 && version >= planned / 2 && version >= 2 * FEW_ROUNDS) {
+        return 2;
+    }
+    return version >= first ? 1 : 0;
 }
 
-bool tern_alarm_rings(struct tern_alarm *alarm, uint32_t version, double accuracy, double loss,
-                      char text[TERN_ALARM_MAX])
+static bool idles(struct tern_alarm *alarm, uint32_t version, char text[TERN_ALARM_MAX])
 {
-    if (isnan(accuracy)) {
+    const uint32_t due = idle_due(alarm, version);
+    char of[24] = "";
+    if (due <= alarm->idle || skill(alarm, alarm->best) > NOTHING_LEARNT) {
         return false;
+    }
+    alarm->idle = due;
+    if (alarm->planned_rounds > 0) {
+        snprintf(of, sizeof of, " of %u", alarm->planned_rounds);
+    }
+    snprintf(text, TERN_ALARM_MAX,
+             "after %u%s rounds the %s, %.4f at best, is no better than %s (%.4f)", version, of,
+             alarm->figure, alarm->best, alarm->guess, alarm->chance);
+    return true;
+}
+
+bool tern_alarm_rings(struct tern_alarm *alarm, uint32_t version,
+                      const struct tern_evaluate_result *found, char text[TERN_ALARM_MAX])
+{
+    const double figure = tern_figure_value(found);
+    if (found->num_examples == 0 || isnan(figure)) {
+        return false;
+    }
+    if (found->no_accuracy) {
+        judge_by(alarm, tern_figure_name(found));
     }
     if (!alarm->moot && is_moot(alarm, text)) {
         return alarm->moot = true;
     }
-    if (!alarm->exploded && explodes(alarm, loss, text)) {
+    if (!alarm->exploded && explodes(alarm, (double)found->loss, text)) {
         return alarm->exploded = true;
     }
-    if (!alarm->fell && falls(alarm, accuracy, text)) {
+    if (!alarm->fell && falls(alarm, figure, text)) {
         return alarm->fell = true;
     }
-    alarm->best = accuracy > alarm->best ? accuracy : alarm->best;
-    if (!alarm->idle && idles(alarm, version, text)) {
-        return alarm->idle = true;
-    }
-    return false;
+    alarm->best = alarm->measured && alarm->best > figure ? alarm->best : figure;
+    alarm->measured = true;
+    return !alarm->moot && idles(alarm, version, text);
 }

@@ -211,8 +211,22 @@ static void print_round(const struct fleet *fleet, uint32_t version,
 static void warn(struct fleet *fleet, uint32_t version, const struct tern_progress_version *round)
 {
     char text[TERN_ALARM_MAX];
-    if (tern_alarm_rings(&fleet->alarm, version, round->accuracy, round->loss, text)) {
+    const struct tern_evaluate_result of_classes = {.num_examples =
+                                                        isnan(round->accuracy) ? 0u : 1u,
+                                                    .loss = (float)round->loss,
+                                                    .accuracy = (float)round->accuracy};
+    const bool told = round->found.num_examples > 0; // of a model that tells no classes
+    if (tern_alarm_rings(&fleet->alarm, version, told ? &round->found : &of_classes, text)) {
         fprintf(fleet->run->out, "warning: %s (round %u)\n", text, version);
+        fflush(fleet->run->out);
+    }
+}
+
+static void warn_of_scales(struct fleet *fleet)
+{
+    char text[TERN_COLUMNS_TEXT_MAX];
+    if (tern_shares_are_unscaled(&fleet->shares, text)) {
+        fprintf(fleet->run->out, "warning: %s\n", text);
         fflush(fleet->run->out);
     }
 }
@@ -236,6 +250,7 @@ static enum tern_result watch(struct fleet *fleet)
         uint32_t version;
         struct tern_progress_version round;
         enum tern_result result = tern_progress_next(&fleet->progress, &version, &round);
+        warn_of_scales(fleet);
         if (result == TERN_OK) {
             print_round(fleet, version, &round);
             warn(fleet, version, &round);
@@ -319,11 +334,11 @@ static enum tern_result take_memory(struct tern_fleet_results *results, size_t v
     results->round_up = calloc(versions, sizeof *results->round_up);
     results->round_down = calloc(versions, sizeof *results->round_down);
     results->round_trunk = calloc(versions, sizeof *results->round_trunk);
-    results->replica_accuracy = calloc(clients, sizeof *results->replica_accuracy);
+    results->replica_figure = calloc(clients, sizeof *results->replica_figure);
     results->replica_version = calloc(clients, sizeof *results->replica_version);
     const bool taken = results->accuracy != NULL && results->found != NULL &&
                        results->round_up != NULL && results->round_down != NULL &&
-                       results->round_trunk != NULL && results->replica_accuracy != NULL &&
+                       results->round_trunk != NULL && results->replica_figure != NULL &&
                        results->replica_version != NULL;
     return taken ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
@@ -388,7 +403,7 @@ static enum tern_result collect(struct fleet *fleet, struct tern_fleet_results *
     if (result == TERN_OK) {
         result = tern_replicas_measure(fleet->members, results->clients,
                                        fleet->settings->fleet_measure_replicas,
-                                       results->replica_accuracy, results->replica_version);
+                                       results->replica_figure, results->replica_version);
     }
     if (result == TERN_OK) {
         result = add_personal(fleet, results);
@@ -425,9 +440,8 @@ enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
     snprintf(why, 512, "%s", tern_result_sentence(TERN_ERR_NO_MEMORY));
     tern_progress_init(&fleet.progress);
     TERN_TRY(tern_shares_open(run->settings, run->settings->fleet_clients, &fleet.shares, why));
-    fleet.alarm = (struct tern_alarm){.chance = tern_alarm_chance(&fleet.shares.data.test),
-                                      .classes = fleet.shares.data.test.class_count,
-                                      .planned_rounds = run->planned_rounds};
+    tern_alarm_of_classes(&fleet.alarm, &fleet.shares.data.test, &fleet.shares.data.classes,
+                          run->planned_rounds);
     TERN_TRY(enroll_all(&fleet));
     TERN_TRY(make_trainers(&fleet));
     double start = tern_monotonic_seconds();

@@ -96,7 +96,7 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         }
         break;
     case TERN_EVENT_TRAINED:
-        tern_shares_warn_of_scales(member->columns.shares);
+        tern_shares_train(member->columns.shares);
         member->work.local_steps = event->local_steps;
         member->work.device_ms = (double)member->client.train_ms;
         break;

@@ -1,5 +1,6 @@
 // What a member's thread does: steps its client until the federation is finished, and does to it
 // what happens to its device, which joins late, misses rounds, or takes its own time.
+#include "fleet/figure.h"
 #include "fleet/member.h"
 #include "hosted/log.h"
 #include <stdio.h>
@@ -144,7 +145,7 @@ static enum tern_result arrive(struct tern_member *member)
         .version = newest,
         .missed = newest - member->last_version,
         .down = tern_meter_total(tern_client_meter_round(client), TERN_DOWN),
-        .accuracy = (double)found.accuracy,
+        .accuracy = tern_figure_value(&found),
     };
     tern_progress_arrival(member->progress, &arrival);
     member->arriving = false;

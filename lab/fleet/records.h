@@ -23,7 +23,7 @@ struct tern_arrival {
     uint32_t version; // the newest then
     uint32_t missed;  // versions since it was last here; of one that joins, all
     struct tern_bytes down;
-    double accuracy; // of its replica on the test set
+    double accuracy; // figure of its replica on the test set
 };
 
 // Zeroed = empty.

@@ -1,4 +1,5 @@
 #include "fleet/replicas.h"
+#include "fleet/figure.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@ struct survey {
     const struct tern_member *members;
     uint32_t count;
     uint32_t most; // the first so many are measured
-    double *accuracy;
+    double *figure;
     pthread_mutex_t mutex;
     uint32_t newest; // version held by a member
     uint32_t next;
@@ -59,7 +60,7 @@ static void *measure(void *argument)
         const enum tern_result result =
             port.evaluate(port.ctx, tern_client_weights(&member->client),
                           member->client.work.model->count, &found);
-        survey->accuracy[i] = (double)found.accuracy;
+        survey->figure[i] = tern_figure_value(&found);
         if (result != TERN_OK) {
             pthread_mutex_lock(&survey->mutex);
             survey->result = result;
@@ -90,10 +91,10 @@ static enum tern_result run(struct survey *survey, uint32_t workers)
 }
 
 enum tern_result tern_replicas_measure(const struct tern_member *members, uint32_t count,
-                                       uint32_t most, double *accuracy, double *version)
+                                       uint32_t most, double *figure, double *version)
 {
     struct survey survey = {
-        .members = members, .count = count, .most = most, .accuracy = accuracy, .result = TERN_OK};
+        .members = members, .count = count, .most = most, .figure = figure, .result = TERN_OK};
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t held = tern_client_version(&members[i].client);
         survey.newest = held > survey.newest ? held : survey.newest;
@@ -103,7 +104,7 @@ enum tern_result tern_replicas_measure(const struct tern_member *members, uint32
     pthread_mutex_destroy(&survey.mutex);
     TERN_TRY(result);
     for (uint32_t i = 0; i < count; i++) {
-        accuracy[i] = is_passed_over(&survey, i) ? NAN : accuracy[first_with(&survey, i)];
+        figure[i] = is_passed_over(&survey, i) ? NAN : figure[first_with(&survey, i)];
         version[i] = (double)tern_client_version(&members[i].client);
     }
     return TERN_OK;

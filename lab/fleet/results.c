@@ -15,7 +15,7 @@ void tern_fleet_results_clear(struct tern_fleet_results *results)
     free(results->round_up);
     free(results->round_down);
     free(results->round_trunk);
-    free(results->replica_accuracy);
+    free(results->replica_figure);
     free(results->replica_version);
     free(results->personal_accuracy);
     free(results->manifest);

@@ -43,9 +43,9 @@ struct tern_fleet_results {
     double *round_down;
     double *round_trunk;
 
-    // What the clients hold at the end, `clients` values each: accuracy on the test set (NaN: too
+    // What the clients hold at the end, `clients` values each: its figure (fleet/figure.h) on the test set (NaN: too
     // old to be measured), and the version that it came from. NULL in results read from a file.
-    double *replica_accuracy;
+    double *replica_figure;
     double *replica_version;
 
     // Where tensors are local: of each client, what it holds at the end on data like its own; NaN where it has

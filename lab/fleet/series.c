@@ -1,4 +1,5 @@
 #include "fleet/series.h"
+#include "fleet/figure.h"
 #include <math.h>
 #include <string.h>
 
@@ -122,6 +123,18 @@ static void add_figures(cJSON *json, const struct tern_fleet_results *results)
     }
 }
 
+// "replica_accuracy", "replica_r2" or "replica_auc".
+static void add_replicas(cJSON *json, const struct tern_fleet_results *results)
+{
+    const struct tern_evaluate_result *last = tern_fleet_final_figures(results);
+    const char *name = last != NULL ? tern_figure_name(last) : "accuracy";
+    char key[TERN_METRIC_NAME_MAX + 16];
+    if (name != NULL) {
+        snprintf(key, sizeof key, "replica_%s", name);
+        add_list(json, key, results->replica_figure, results->clients);
+    }
+}
+
 void tern_fleet_series_add(cJSON *json, const struct tern_fleet_results *results)
 {
     const struct tern_records *records = &results->records;
@@ -130,7 +143,7 @@ void tern_fleet_series_add(cJSON *json, const struct tern_fleet_results *results
     add_list(json, "round_wire_up", results->round_up, results->rounds);
     add_list(json, "round_wire_down", results->round_down, results->rounds);
     add_list(json, "round_trunk_down", results->round_trunk, results->rounds);
-    add_list(json, "replica_accuracy", results->replica_accuracy, results->clients);
+    add_replicas(json, results);
     if (results->personal_accuracy != NULL) {
         add_list(json, "personal_accuracy", results->personal_accuracy, results->clients);
     }

@@ -98,6 +98,8 @@ void tern_shares_owners(const struct tern_shares *shares, uint32_t *owners)
 
 // --- Columns
 
+#define REMEDY "scale=standard in data.source, or statistics.columns = clients"
+
 static enum tern_result refuse_scaled(const struct tern_shares *shares)
 {
     if (!shares->data.scaled) {
@@ -109,16 +111,22 @@ static enum tern_result refuse_scaled(const struct tern_shares *shares)
     return TERN_ERR_CONFIG;
 }
 
-void tern_shares_warn_of_scales(struct tern_shares *shares)
+void tern_shares_train(struct tern_shares *shares)
 {
-    char text[TERN_COLUMNS_TEXT_MAX];
     pthread_mutex_lock(&shares->mutex);
-    if (!shares->warned && !shares->data.scaled && shares->scaling == 0 &&
-        tern_columns_are_unscaled(&shares->data.train, text)) {
-        tern_log(TERN_LOG_WARN, "unscaled", "why=%s", TERN_LOG_TEXT(text));
-    }
-    shares->warned = true;
+    shares->trains = true;
     pthread_mutex_unlock(&shares->mutex);
+}
+
+bool tern_shares_are_unscaled(struct tern_shares *shares, char text[TERN_COLUMNS_TEXT_MAX])
+{
+    pthread_mutex_lock(&shares->mutex);
+    const bool warns = shares->trains && !shares->warned && !shares->data.scaled &&
+                       shares->scaling == 0 &&
+                       tern_columns_are_unscaled(&shares->data.train, REMEDY, text);
+    shares->warned = shares->warned || shares->trains;
+    pthread_mutex_unlock(&shares->mutex);
+    return warns;
 }
 
 static enum tern_result measure(void *ctx, uint8_t *columns, uint32_t *num_examples)

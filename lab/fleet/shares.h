@@ -3,6 +3,7 @@
 #ifndef TERN_FLEET_SHARES_H
 #define TERN_FLEET_SHARES_H
 
+#include "data/columns.h"
 #include "data/partition.h"
 #include "data/source.h"
 #include "fleet/settings.h"
@@ -18,7 +19,8 @@ struct tern_shares {
     pthread_mutex_t mutex; // of what follows, and of the values while they are measured or scaled
     uint32_t scaling;      // tag of the scaling that they have; 0: as they were read
     uint8_t *columns;      // of that
-    bool warned;           // logged unscaled columns, or found them scaled
+    bool trains; // a client has begun to train: whether clients share a scaling is settled
+    bool warned; // of unscaled columns, or found them scaled
 };
 
 // clients: those that train. On error *shares is empty and why says in one sentence what is wrong.
@@ -27,8 +29,11 @@ TERN_MUST_USE enum tern_result tern_shares_open(const struct tern_fleet_settings
                                                 uint32_t clients, struct tern_shares *shares,
                                                 char why[512]);
 
-// Logs once, when training begins, that columns are too large to train on without scaling.
-void tern_shares_warn_of_scales(struct tern_shares *shares);
+// A client trains. Any thread.
+void tern_shares_train(struct tern_shares *shares);
+
+// True once, after training has begun, where columns are too large to train on without scaling; text describes them.
+bool tern_shares_are_unscaled(struct tern_shares *shares, char text[TERN_COLUMNS_TEXT_MAX]);
 
 // The training examples of a client, from 0.
 struct tern_view tern_shares_of(const struct tern_shares *shares, uint32_t client);

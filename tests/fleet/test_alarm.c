@@ -1,5 +1,6 @@
 // What a version's measurement tells of a run in vain, once, and of a sound one nothing.
 #include "fleet/alarm.h"
+#include "fleet/shares.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,22 +10,35 @@
 
 static struct tern_alarm of_ten_classes(void)
 {
-    return (struct tern_alarm){.chance = 0.1, .classes = 10, .planned_rounds = 100};
+    return (struct tern_alarm){.chance = 0.1,
+                               .guess = "always answering class 3",
+                               .figure = "accuracy",
+                               .classes = 10,
+                               .planned_rounds = 100};
+}
+
+static bool rings(struct tern_alarm *alarm, uint32_t version, double accuracy, double loss,
+                  char text[TERN_ALARM_MAX])
+{
+    const struct tern_evaluate_result found = {.num_examples = isnan(accuracy) ? 0u : 1u,
+                                               .loss = (float)loss,
+                                               .accuracy = (float)accuracy};
+    return tern_alarm_rings(alarm, version, &found, text);
 }
 
 static void expect(struct tern_alarm *alarm, uint32_t version, double accuracy, double loss,
                    const char *words)
 {
     char text[TERN_ALARM_MAX];
-    assert_true(tern_alarm_rings(alarm, version, accuracy, loss, text));
+    assert_true(rings(alarm, version, accuracy, loss, text));
     assert_non_null(strstr(text, words));
-    assert_false(tern_alarm_rings(alarm, version, accuracy, loss, text)); // told once
+    assert_false(rings(alarm, version, accuracy, loss, text)); // told once
 }
 
 static void expect_quiet(struct tern_alarm *alarm, uint32_t version, double accuracy, double loss)
 {
     char text[TERN_ALARM_MAX];
-    assert_false(tern_alarm_rings(alarm, version, accuracy, loss, text));
+    assert_false(rings(alarm, version, accuracy, loss, text));
 }
 
 static void a_sound_run_is_left_alone(void **state)
@@ -64,37 +78,68 @@ static void a_collapse_is_told(void **state)
 static void an_unbalanced_task_is_measured_against_guessing(void **state)
 {
     (void)state;
-    struct tern_alarm alarm = {.chance = 0.8, .classes = 2, .planned_rounds = 20};
+    struct tern_alarm alarm = of_ten_classes();
+    alarm.chance = 0.8;
+    struct tern_alarm other = alarm;
     expect_quiet(&alarm, 9, 0.8, 0.5);
-    expect(&alarm, 10, 0.8, 0.5, "is that of guessing (0.8000)");
-    struct tern_alarm other = {.chance = 0.8, .classes = 2, .planned_rounds = 20};
+    expect(&alarm, 10, 0.8, 0.5, "is no better than always answering class 3 (0.8000)");
     expect_quiet(&other, 10, 0.95, 0.2);
     expect_quiet(&other, 11, 0.9, 0.3);
     expect(&other, 12, 0.7, 0.9, "has fallen to 0.7000 from 0.9500 (guessing has 0.8000)");
 }
 
-static void a_run_that_learns_nothing_is_told_halfway(void **state)
+static void a_run_that_learns_nothing_is_reported_early_halfway_and_at_the_end(void **state)
 {
     (void)state;
     struct tern_alarm alarm = of_ten_classes();
+    expect_quiet(&alarm, 9, 0.12, 2.3);
+    expect(
+        &alarm, 10, 0.11, 2.3,
+        "after 10 of 100 rounds the accuracy, 0.1200 at best, is no better than always answering");
     expect_quiet(&alarm, 49, 0.12, 2.3);
     expect(&alarm, 50, 0.11, 2.3, "after 50 of 100 rounds");
+    expect(&alarm, 100, 0.11, 2.3, "after 100 of 100 rounds");
+    struct tern_alarm late = of_ten_classes();
+    expect(&late, 10, 0.1, 2.3, "after 10 of");
+    expect_quiet(&late, 50, 0.4, 2.3);
+    expect_quiet(&late, 100, 0.4, 2.3);
+}
+
+static void a_run_of_few_rounds_is_reported_too(void **state)
+{
+    (void)state;
+    struct tern_alarm pilot = of_ten_classes();
+    pilot.planned_rounds = 10;
+    expect_quiet(&pilot, 4, 0.1, 2.3);
+    expect(&pilot, 5, 0.1, 2.3, "after 5 of 10 rounds");
+    expect_quiet(&pilot, 9, 0.1, 2.3);
+    expect(&pilot, 10, 0.1, 2.3, "after 10 of 10 rounds");
+    struct tern_alarm four = of_ten_classes();
+    four.planned_rounds = 4;
+    expect(&four, 4, 0.1, 2.3, "after 4 of 4 rounds");
     struct tern_alarm endless = of_ten_classes();
     endless.planned_rounds = 0;
-    expect_quiet(&endless, 1000, 0.1, 2.3);
-    struct tern_alarm brief = of_ten_classes();
-    brief.planned_rounds = 19;
-    expect_quiet(&brief, 19, 0.1, 2.3);
+    expect_quiet(&endless, 19, 0.1, 2.3);
+    expect(&endless, 20, 0.1, 2.3, "after 20 rounds the");
 }
 
 static void guessing_takes_the_most_frequent_class(void **state)
 {
     (void)state;
+    struct tern_alarm alarm;
+    char worn[] = "worn", leak[] = "leak", ok[] = "ok";
+    char *names[] = {worn, leak, ok};
     const uint16_t labels[] = {0, 2, 2, 1, 2};
     const struct tern_dataset test = {.class_count = 3, .count = 5, .labels = labels};
-    assert_true(fabs(tern_alarm_chance(&test) - 0.6) < 1e-9);
+    const struct tern_name_set named = {.names = names, .count = 3};
+    tern_alarm_of_classes(&alarm, &test, &named, 40);
+    assert_true(fabs(alarm.chance - 0.6) < 1e-9);
+    expect(&alarm, 5, 0.6, 1, "no better than always answering 'ok' (0.6000)");
+    tern_alarm_of_classes(&alarm, &test, &(struct tern_name_set){0}, 40);
+    expect(&alarm, 5, 0.6, 1, "no better than always answering class 2 (0.6000)");
     const struct tern_dataset none = {.class_count = 3};
-    assert_true(tern_alarm_chance(&none) == 0);
+    tern_alarm_of_classes(&alarm, &none, &named, 40);
+    assert_true(alarm.chance == 0);
 }
 
 static void an_accuracy_on_one_class_says_nothing(void **state)
@@ -107,6 +152,50 @@ static void an_accuracy_on_one_class_says_nothing(void **state)
     expect(&two, 20, 1, 0.1, "of one class");
 }
 
+static void a_model_that_tells_no_classes_is_judged_by_its_figure(void **state)
+{
+    (void)state;
+    char text[TERN_ALARM_MAX];
+    struct tern_alarm alarm = of_ten_classes();
+    struct tern_evaluate_result found = {.num_examples = 9,
+                                         .loss = 1e9f, // in the target's units
+                                         .no_accuracy = true,
+                                         .metric_count = 1,
+                                         .metrics = {{.name = "r2", .value = -0.4f}}};
+    assert_false(tern_alarm_rings(&alarm, 9, &found, text));
+    assert_true(tern_alarm_rings(&alarm, 10, &found, text));
+    assert_non_null(
+        strstr(text, "the R2, -0.4000 at best, is no better than always answering the mean"));
+    struct tern_alarm other = of_ten_classes();
+    found.metrics[0] = (struct tern_metric){.name = "auc", .value = 0.49f};
+    assert_true(tern_alarm_rings(&other, 10, &found, text));
+    assert_non_null(strstr(text, "the AUC, 0.4900 at best, is no better than an order by chance"));
+    found.metrics[0].value = 0.9f;
+    assert_false(tern_alarm_rings(&other, 50, &found, text));
+    found.metric_count = 0; // a loss alone
+    assert_false(tern_alarm_rings(&other, 100, &found, text));
+}
+
+// Clients may share a scaling until the first of them trains.
+static void unscaled_columns_are_named_once_when_training_has_begun(void **state)
+{
+    (void)state;
+    char text[TERN_COLUMNS_TEXT_MAX];
+    static const float values[] = {2950, 1, 2940, -1};
+    struct tern_shares shares = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                                 .data.train = {.count = 2, .feature_count = 2, .values = values}};
+    assert_false(tern_shares_are_unscaled(&shares, text));
+    tern_shares_train(&shares);
+    assert_true(tern_shares_are_unscaled(&shares, text));
+    assert_non_null(strstr(text, "1 of 2 columns are unscaled"));
+    assert_non_null(strstr(text, ": set scale=standard in data.source"));
+    assert_false(tern_shares_are_unscaled(&shares, text));
+    struct tern_shares scaled = {
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .data.train = shares.data.train, .scaling = 7};
+    tern_shares_train(&scaled);
+    assert_false(tern_shares_are_unscaled(&scaled, text));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,7 +204,10 @@ int main(void)
         cmocka_unit_test(a_collapse_is_told),
         cmocka_unit_test(an_accuracy_on_one_class_says_nothing),
         cmocka_unit_test(an_unbalanced_task_is_measured_against_guessing),
-        cmocka_unit_test(a_run_that_learns_nothing_is_told_halfway),
+        cmocka_unit_test(a_run_that_learns_nothing_is_reported_early_halfway_and_at_the_end),
+        cmocka_unit_test(a_run_of_few_rounds_is_reported_too),
+        cmocka_unit_test(a_model_that_tells_no_classes_is_judged_by_its_figure),
+        cmocka_unit_test(unscaled_columns_are_named_once_when_training_has_begun),
         cmocka_unit_test(guessing_takes_the_most_frequent_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,9 +33,9 @@ static struct tern_fleet_results sample(void)
     run.encode_ms = 1.25;
     run.round_up = calloc(2, sizeof *run.round_up);
     run.round_down = calloc(2, sizeof *run.round_down);
-    run.replica_accuracy = calloc(50, sizeof *run.replica_accuracy);
+    run.replica_figure = calloc(50, sizeof *run.replica_figure);
     run.replica_version = calloc(50, sizeof *run.replica_version);
-    run.replica_accuracy[49] = 0.7;
+    run.replica_figure[49] = 0.7;
     run.replica_version[49] = 2;
     const struct tern_participation participation = {.version = 2,
                                                      .client = 3,

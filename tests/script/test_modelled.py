@@ -9,6 +9,7 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "lab"))
+import compare  # noqa: E402
 from comparison import (advice, curves, modelled, pace, picture, plan, planned, rows,  # noqa: E402
                         settings, tables)
 
@@ -69,6 +70,23 @@ def result_of(train_ms=(1, 1, 1, 1), steps=(1, 1, 1, 1), accuracy=(0.5, None, 0.
             "record_codec_ms": [0] * 4, "record_device_ms": [2000] * 4, **more}
 
 
+def told_by(name, replica, global_, **more):
+    """A result of a model that tells no classes, as tern-fleet writes it."""
+    result = result_of(accuracy=(None, None, None))
+    for key in ("global_accuracy", "replica_accuracy"):
+        del result[key]
+    return result | {"final_accuracy": None, name: [None, 0.1, replica], "final_" + name: replica,
+                     "global_" + name: global_, "replica_" + name: [replica, None],
+                     "evaluated_loss": [None, 0.9, 0.5], "final_evaluated_loss": 0.5, "global_loss": 0.6} | more
+
+
+def loss_alone(**more):
+    """Of rows among which no anomaly is known."""
+    result = told_by("threshold", 17.5, 17.6) | more
+    del result["replica_threshold"]
+    return result
+
+
 class Rows(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -112,6 +130,79 @@ class Rows(unittest.TestCase):
         for measure, expected in (("trunk", 0.9), ("global", 0.85), ("clients", 0.8)):
             groups, _ = self.load(self.plan(f"measure = {measure}", "run = a"), a=result_of())
             self.assertAlmostEqual(groups[0][1][0]["accuracy"], expected)
+
+    def test_each_loss_has_a_table_under_each_measure(self):
+        """Points are of figures of one kind; what a result lacks is a dash, and named."""
+        for measure in plan.MEASURES:
+            for one, other, title in ((result_of(), result_of(accuracy=(0.5, None, 0.8)), ""),
+                                      (told_by("r2", 0.9, 0.85), told_by("r2", 0.8, 0.7), "R2 "),
+                                      (told_by("auc", 0.9, 0.85), told_by("auc", 0.8, 0.7), "AUC "),
+                                      (loss_alone(), loss_alone(), "loss ")):
+                for lines in (("run = a", "run = b"), ("run = a", "run = b", "cell = c | data.alpha=1")):
+                    plan_ = self.plan("measure = " + measure, "targets = 0.85", "bandwidths = 10",
+                                      "columns = " + " ".join(plan.COLUMNS), *lines)
+                    groups, _ = self.load(plan_, a=one, b=other)
+                    summary = rows.summaries(plan_, groups)
+                    text = tables.text_table(plan_, groups, summary)
+                    tables.markdown_table(plan_, groups, summary)
+                    picture.picture(plan_, groups)
+                    head, line = tables.table_of(plan_, groups[0][1][1:])
+                    cells = dict(zip(head, line))
+                    models = [tables.MODELS[each] for each in plan_.measures]
+                    for model in models:
+                        self.assertRegex(cells["accuracy (%s)" % model], "^%s0|^-$" % title, text)
+                    lacking = compare.lacking([row for _, rows_ in groups for row in rows_])
+                    bare = title == "loss " and measure == "clients"
+                    self.assertEqual(bool(lacking), bare, (title, measure))
+                    self.assertEqual(groups[0][1][1]["points"] is None, title == "loss ")
+                    curves.series(other)
+
+    def test_a_figure_that_a_run_lacks_is_a_dash_and_is_named(self):
+        bare = result_of(accuracy=(None, None, None))
+        del bare["global_accuracy"]
+        for measure, key in (("trunk", "accuracy"), ("global", "global_accuracy")):
+            plan_ = self.plan("measure = " + measure, "front = yes", "reference = a", "run = a", "run = b",
+                              "run = c")
+            groups, _ = self.load(plan_, a=result_of(), b=bare, c=told_by("r2", 0.9, 0.8))
+            self.assertEqual(compare.lacking(groups[0][1]), ["b has no " + key])
+            text = tables.text_table(plan_, groups)
+            self.assertRegex(text, r"\nb +- +- ")
+            self.assertRegex(text, r"\nc +R2 0\.[89]000 +- ")  # no points between R2 and an accuracy
+            picture.picture(plan_, groups)
+        older = result_of()
+        for key in ("encode_ms", "tls_up"):
+            del older[key]
+        plan_ = self.plan("run = a")
+        groups, _ = self.load(plan_, a=older)
+        self.assertIn("-", tables.table_of(plan_, groups[0][1])[1])
+
+    def test_both_models_stand_side_by_side(self):
+        """Replica: the mean of the last two versions measured; between the two models: of the end."""
+        plan_ = self.plan("measure = both", "last = 2", "columns = accuracy points", "run = a", "run = b",
+                          "cell = one | data.alpha=1", "cell = two | data.alpha=2")
+        results = {"one: a": (0.8, 0.82), "one: b": (0.8, 0.79), "two: a": (0.8, 0.82), "two: b": (0.7, 0.83)}
+        for run in plan_.runs:
+            made = planned.Planned(plan_, run, "1", str(self.folder))
+            made.write(made.ini)
+            replica, global_ = results[run.name]
+            pathlib.Path(made.results).write_text(json.dumps(result_of(
+                accuracy=(replica - 0.1, None, replica), global_accuracy=global_)))
+        groups, _ = rows.load(plan_, str(self.folder))
+        summary = rows.summaries(plan_, groups)
+        found = dict(tables.sections(plan_, groups, summary, ""))
+        self.assertEqual(found["b"], [
+            ["cell", "accuracy (replica)", "accuracy (global)", "global - replica", "points (replica)",
+             "points (global)"],
+            ["one", "0.7500", "0.7900", "-1.00", "+0.00", "-3.00"],
+            ["two", "0.6500", "0.8300", "+13.00", "-10.00", "+1.00"]])
+        told = dict(zip(*(found["Over the cells"][line] for line in (0, 2))))
+        for heading, cell in (("points, mean (replica)", "-5.00"), ("worst (replica)", "-10.00"),
+                              ("in the cell (replica)", "two"), ("points, mean (global)", "-1.00"),
+                              ("worst (global)", "-3.00"), ("in the cell (global)", "one"),
+                              ("widest global - replica", "+13.00"), ("in the cell (gap)", "two")):
+            self.assertEqual(told[heading], cell, heading)
+        self.assertEqual(found["Points from the replica to the global model, at the end"][2],
+                         ["two", "+2.00", "+13.00"])
 
     def arrived(self, **more):
         """Two join at version 2, two come back at version 3."""
@@ -230,7 +321,7 @@ class Rows(unittest.TestCase):
             "targets = 0.5", "run = a"), groups))
 
     def test_what_makes_no_sense_is_refused(self):
-        for line, why in (("measure = best", "measure is of trunk, global, clients, not 'best'"),
+        for line, why in (("measure = best", "measure is of trunk, global, clients, both, not 'best'"),
                           ("columns = accuracy speed", "columns is of"),
                           ("axis = bytes time", "axis is of"),
                           ("bandwidths = 0", "bandwidths are Mbit/s"),
