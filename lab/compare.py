@@ -39,7 +39,9 @@ cell; a cell is a table as a group is, and a summary has each run's mean and wor
     run = float32 | codec.codec=float32
     run = 3lc | codec.codec=3lc:s=1
 
-A cell whose data is in a folder that nobody named is left out, and said to be. And where the defaults
+    cell = digits, pilot | data.source=digits | tag=daily
+
+has a tag: --only tag=daily takes the runs and cells that have it. A cell whose data is in a folder that nobody named is left out, and said to be. And where the defaults
 do not do:
 
     columns = accuracy points bits speedup    ; of comparison/plan.py COLUMNS

@@ -30,8 +30,8 @@ are checked before the first. A run that fails is named, and the others go on. l
 the section may hold.
 
   --jobs N             so many runs at once, each with one worker; as many as there are cores
-  --only TEXT          only the runs whose name contains TEXT, "CELL: RUN" where there are cells; of
-                       several --only, all (the table shows all there are)
+  --only TEXT          only the runs whose name contains TEXT, "CELL: RUN" where there are cells, or with
+                       tag=NAME those that have this tag; of several --only, all (the table shows all there are)
   --again              runs also what is there, as after a change of code
   --set experiment.k=v a key of the section: experiment.seeds=1, and experiment.run='LABEL | ...' is one
                        run more

@@ -13,6 +13,7 @@ USUAL = ["accuracy", "points", "payload", "http", "tls", "wire", "reach", "encod
 USUAL_OF_CELLS = ["accuracy", "points", "payload", "http", "tls", "wire", "ratio"]
 DURATIONS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 REPEATING = ("run", "cell")
+TAG = re.compile(r"tag=[a-z0-9_-]+")
 BAR = r'\|(?=[^"]*(?:"[^"]*"[^"]*)*$)'  # outside double quotes, which a data source may have
 WHAT_KEYS = "seeds, vary_partition, targets, groups, cell and run"
 # Sources that are read from a folder, and from data.dir where they do not name it.
@@ -21,15 +22,20 @@ FROM_FOLDER = ("idx", "cifar10")
 
 class Run:
     """One federation but for its seed. group: the table that it stands in, the name of a cell or of
-    lists; against: the label of the run of that table which it is held against, None = the first."""
+    lists; against: the label of the run of that table which it is held against, None = the first; tags: "tag=daily",
+    of the run and its cell, for --only."""
 
-    def __init__(self, label, group, overrides, against=None, cell=None):
+    def __init__(self, label, group, overrides, against=None, cell=None, tags=()):
         self.label, self.group, self.overrides = label, group, overrides
-        self.against, self.cell = against, cell
+        self.against, self.cell, self.tags = against, cell, tags
 
     @property
     def name(self):
         return self.label if self.cell is None else "%s: %s" % (self.cell, self.label)
+
+    def is_meant(self, only):
+        """Whether its name contains, or a tag is, each of these texts."""
+        return all(text in self.tags if TAG.fullmatch(text) else text in self.name for text in only)
 
     def id(self, seed):
         return "%s.seed%s" % (re.sub(r"[^A-Za-z0-9.=]+", "-", self.name).strip("-"), seed)
@@ -106,8 +112,9 @@ class Plan:
         elif key == "run":
             self.candidates.append(self.run(where, parts))
         elif key == "cell":
+            parts, tags = without_tags(parts)
             overrides, _ = self.expand(where, "cell", parts)
-            self.cells.append((parts[0], overrides))
+            self.cells.append((parts[0], overrides, tags))
         else:
             self.lists[key] = parts
             self.check_overrides(where, parts, "'%s' is none of %s, and as a list: "
@@ -169,19 +176,20 @@ class Plan:
         return overrides, names
 
     def run(self, where, parts):
+        parts, tags = without_tags(parts)
         against = [part for part in parts[1:] if re.match(r"against\s*=", part)]
         overrides, names = self.expand(where, "run",
                                        [part for part in parts if part not in against])
         group = " ".join(name for name in names if name in self.group_lists)
         return Run(parts[0], group, overrides,
-                   against[-1].partition("=")[2].strip() if against else None)
+                   against[-1].partition("=")[2].strip() if against else None, tags=tags)
 
     def all_runs(self):
         """Each run as it is, or in each cell."""
         if not self.cells:
             return self.candidates
-        return [Run(run.label, cell, overrides + run.overrides, run.against, cell)
-                for cell, overrides in self.cells for run in self.candidates]
+        return [Run(run.label, cell, overrides + run.overrides, run.against, cell, tags + run.tags)
+                for cell, overrides, tags in self.cells for run in self.candidates]
 
     @property
     def measures(self):
@@ -226,6 +234,11 @@ class Plan:
         """Whether its data is in a folder that neither the file nor the command line names."""
         name = self.setting(run, "data.source", "").partition(",")[0]
         return name in FROM_FOLDER and not self.setting(run, "data.dir", "")
+
+
+def without_tags(parts):
+    """The parts of a run or a cell, and its tags."""
+    return [part for part in parts if not TAG.fullmatch(part)], [part for part in parts if TAG.fullmatch(part)]
 
 
 def seconds(text):

@@ -269,9 +269,9 @@ def run_plan(plan, directory, tern, programs, jobs, only, again):
     """Whether all that was asked for is there now."""
     runner = Runner(tern, programs, jobs)
     every = [Planned(plan, run, seed, directory) for run in plan.runs for seed in plan.seeds]
-    wanted = [planned for planned in every if all(text in planned.run.name for text in only)]
+    wanted = [planned for planned in every if planned.run.is_meant(only)]
     if not wanted:
-        sys.stderr.write("tern: no run of %s has '%s' in its label\n" % (plan.path, "', '".join(only)))
+        sys.stderr.write("tern: no run of %s has '%s' in its label or as its tag\n" % (plan.path, "', '".join(only)))
         sys.exit(4)
     wanted = lacking(plan, wanted)
     there = [] if again else [planned for planned in wanted if planned.is_there()]

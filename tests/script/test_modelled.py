@@ -350,6 +350,15 @@ class Planned(unittest.TestCase):
             self.plan(text, "experiment.seeds=x")
         self.assertIn("--set experiment.seeds: seeds are different", str(refused.exception))
 
+    def test_only_takes_names_and_tags(self):
+        plan_ = self.plan("[experiment]\nseeds = 1\ncell = a, daily | data.alpha=1 | tag=often\n"
+                          "cell = b | data.alpha=2 | tag=daily\nrun = x | tag=often\nrun = y\n")
+        for only, names in ((["tag=daily"], ["b: x", "b: y"]), (["tag=often"], ["a, daily: x", "a, daily: y", "b: x"]),
+                            (["tag=daily", "tag=often"], ["b: x"]), (["daily"], ["a, daily: x", "a, daily: y"]),
+                            (["tag=rare"], [])):
+            self.assertEqual([run.name for run in plan_.runs if run.is_meant(only)], names, only)
+        self.assertEqual(plan_.runs[0].overrides, ["data.alpha=1"])
+
     def test_a_bar_in_quotes_belongs_to_a_data_source(self):
         source = 'data.source=csv:a.csv,classes="on|off",drop="x|y"'
         plan_ = self.plan("[experiment]\nseeds = 1\ncell = c | %s | data.alpha=1\nrun = a\n" % source)
