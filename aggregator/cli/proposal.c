@@ -134,10 +134,16 @@ static int choose_columns(const struct tern_cli *cli, struct tern_proposal *prop
             return refuse_long_list(cli, proposal);
         }
     }
-    return proposal->features > 0
+    if (proposal->features == 0) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "%s has no column of numbers that differ, beside the label's",
+                             proposal->data);
+    }
+    return proposal->task != TERN_TASK_ANOMALY || proposal->features > 1
                ? TERN_EXIT_OK
                : tern_cli_fail(cli, TERN_ERR_CONFIG,
-                               "%s has no column of numbers that differ, beside the label's",
+                               "%s has one column to learn from. An autoencoder finds anomalies by "
+                               "how columns go together: --task anomaly needs two or more",
                                proposal->data);
 }
 

@@ -11,8 +11,9 @@
 
 // Small: bytes follow the number of weights.
 #define HIDDEN 32
-#define MIDDLE_MAX                                                                                 \
-    16 // of an autoencoder: its narrowest layer has half as many units as features, up to this
+// An autoencoder's middle layer has half as many units as there are features, up to this. It must stay below HIDDEN:
+// a middle that is not the narrowest layer lets anomalies through.
+#define MIDDLE_MAX 16
 
 static const char *const names[] = {"classification", "regression", "anomaly"};
 
