@@ -294,6 +294,7 @@ static void take_down(struct tern_service *service, enum tern_result why,
                       const struct tern_service_facts *counted)
 {
     tern_db_rollback(service->db);
+    tern_log_release(false);
     service->counters = *counted;
     service->counters.batches_failed++;
     let_waiting_go(service);
@@ -315,8 +316,9 @@ static void take_down(struct tern_service *service, enum tern_result why,
         service->config.sharing->give_back(service);
     }
     lead_elsewhere(service);
-    send_batch(service);
+    // Before the answers: whoever gets one may send the next request at once.
     atomic_store(&service->turn_ms, tern_service_machine_ms());
+    send_batch(service);
     if (!service->broken) { // else it was that which has failed
         reload(service);
     }
@@ -359,6 +361,7 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
         result = tern_db_begin(service->db);
     }
     if (result == TERN_OK) {
+        tern_log_hold();
         result = run_transaction(service, taken, &clock, flush);
     } else {
         for (struct request *next; taken != NULL; taken = next) {
@@ -369,6 +372,7 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
     if (result != TERN_OK) {
         take_down(service, result, &counted);
     } else {
+        tern_log_release(true);
         if (!clock_is_followed(service, &clock)) {
             service->clock = clock;
             service->clock_is_stored = true;

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -214,7 +215,59 @@ void tern_log_progress(const char *text)
     pthread_mutex_unlock(&progress_lock);
 }
 
+// --- Lines that wait for a commit
+
+#define HELD_FIRST 4096u // bytes that are allocated for the first line
+
+static _Thread_local struct {
+    bool on;
+    char *lines; // each with its newline
+    size_t len;
+    size_t room;
+} held;
+
+void tern_log_hold(void)
+{
+    held.on = true;
+}
+
+static bool hold_line(const char *line, size_t len)
+{
+    size_t room = held.room == 0 ? HELD_FIRST : held.room;
+    while (room - held.len < len) {
+        room *= 2;
+    }
+    char *lines = room == held.room ? held.lines : realloc(held.lines, room);
+    if (lines == NULL) {
+        return false;
+    }
+    memcpy(lines + held.len, line, len);
+    held.lines = lines;
+    held.len += len;
+    held.room = room;
+    return true;
+}
+
+void tern_log_release(bool happened)
+{
+    size_t end = 0;
+    for (size_t at = 0; happened && at < held.len; at = end) {
+        const char *newline = memchr(held.lines + at, '\n', held.len - at);
+        end = (size_t)(newline - held.lines) + 1;
+        write_event(held.lines + at, end - at);
+    }
+    free(held.lines);
+    memset(&held, 0, sizeof held);
+}
+
 // --- Events
+
+static void write_or_hold(enum tern_log_level level, const char *line, size_t len)
+{
+    if (level == TERN_LOG_ERROR || !held.on || !hold_line(line, len)) {
+        write_event(line, len);
+    }
+}
 
 void tern_log(enum tern_log_level level, const char *event, const char *format, ...)
 {
@@ -235,10 +288,10 @@ void tern_log(enum tern_log_level level, const char *event, const char *format, 
     }
     tern_utf8_show(line, len);
     if (atomic_load_explicit(&chosen_format, memory_order_relaxed) == TERN_LOG_AS_JSON) {
-        write_event(object, tern_log_json(format, line, len, object));
+        write_or_hold(level, object, tern_log_json(format, line, len, object));
     } else {
         line[len++] = '\n';
-        write_event(line, len);
+        write_or_hold(level, line, len);
     }
     errno = saved_errno;
 }

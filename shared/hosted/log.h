@@ -37,6 +37,12 @@ bool tern_log_format_parse(const char *text, enum tern_log_format *format);
 void tern_log_set_request(uint64_t request);
 uint64_t tern_log_request(void);
 
+// Holds the lines that this thread logs from now on until tern_log_release(), so that the log reports nothing that a
+// rollback undoes. Errors are written at once, since they report why a transaction fails.
+void tern_log_hold(void);
+// Writes the held lines in their order, or drops them where the transaction was rolled back.
+void tern_log_release(bool happened);
+
 // A line that stays below the log where stderr is a terminal, and is written anew behind each event; "" = none.
 // It is cut to the terminal's width. Elsewhere there is none. From one thread.
 void tern_log_progress(const char *text);

@@ -64,6 +64,48 @@ static void an_event_is_one_line(void **state)
                         "level=debug event=shown text=a???b???c????d???\u00e4?\n");
 }
 
+// Held lines keep their order and their requests. An error is written at once.
+static int write_held(void *ctx)
+{
+    (void)ctx;
+    static const char text[] = "0123456789012345678901234567890123456789";
+    tern_log_hold();
+    tern_log(TERN_LOG_INFO, "undone", NULL);
+    tern_log(TERN_LOG_ERROR, "failed", NULL);
+    tern_log_release(false);
+    tern_log_hold();
+    tern_log_set_request(5);
+    for (unsigned i = 0; i < 100; i++) {
+        tern_log(TERN_LOG_WARN, "done", "i=%u text=%s", i, text);
+    }
+    tern_log_set_request(0);
+    tern_log(TERN_LOG_ERROR, "first", NULL);
+    tern_log_release(true);
+    tern_log(TERN_LOG_INFO, "at-once", NULL);
+    return 0;
+}
+
+static void held_lines_appear_once_they_are_true(void **state)
+{
+    (void)state;
+    static struct capture got;
+    char expected[128];
+    capture_run(&got, write_held, NULL);
+    (void)without_times(got.err);
+    const char *line = strtok(got.err, "\n");
+    assert_string_equal(line, "level=error event=failed");
+    assert_string_equal(strtok(NULL, "\n"), "level=error event=first");
+    for (unsigned i = 0; i < 100; i++) {
+        snprintf(expected, sizeof expected,
+                 "level=warn event=done request=5 i=%u "
+                 "text=0123456789012345678901234567890123456789",
+                 i);
+        assert_string_equal(strtok(NULL, "\n"), expected);
+    }
+    assert_string_equal(strtok(NULL, "\n"), "level=info event=at-once");
+    assert_null(strtok(NULL, "\n"));
+}
+
 static int write_objects(void *ctx)
 {
     (void)ctx;
@@ -231,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_event_is_one_line),
+        cmocka_unit_test(held_lines_appear_once_they_are_true),
         cmocka_unit_test(an_event_is_one_object),
         cmocka_unit_test(a_line_that_was_cut_is_an_object),
         cmocka_unit_test(long_text_is_cut_and_the_line_still_ends),

@@ -308,6 +308,17 @@ void harness_free(struct harness *harness)
     assert_int_equal(system(command), 0);
 }
 
+// A request makes the service try at once; by itself it tries every second.
+void harness_await_store(struct harness *harness)
+{
+    char why[256];
+    while (!tern_service_stores(harness->service, why)) {
+        struct answer answer =
+            call(harness, "GET", TERN_PATH_UPDATES "1/1", harness->tokens[1], NULL, 0);
+        answer_free(&answer);
+    }
+}
+
 // --- What clients do
 
 uint64_t enroll(struct harness *harness, bool evaluator)

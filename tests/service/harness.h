@@ -56,6 +56,8 @@ void harness_start(struct harness *harness);
 void harness_stop(struct harness *harness);
 void harness_restart(struct harness *harness);
 void harness_free(struct harness *harness);
+// Waits until the service stores again, after what kept it from storing is gone: until then it may answer 503.
+void harness_await_store(struct harness *harness);
 // A connection of the test's own, since the service's thread uses harness->db; tern_db_close() ends it.
 struct tern_db *harness_look(const struct harness *harness);
 

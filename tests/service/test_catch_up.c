@@ -695,6 +695,7 @@ static void test_what_a_failing_store_took_back_does_not_count(void **state)
         assert_int_equal(status_of_checkin(one, seed_id), 503);
     }
     take_writes(harness.path);
+    harness_await_store(&harness);
     assert_true(ask_plainly(one, seed_id).has_task);
 }
 

@@ -19,6 +19,7 @@
 
 #include "one_harness.h"
 #include "store/run_sql.h"
+#include "watched_log.h"
 
 static bool is_stored(uint32_t round, uint64_t client)
 {
@@ -145,6 +146,7 @@ static void test_batch_that_fails_is_taken_back(void **state)
     tern_db_rollback(other);
     tern_db_close(other);
     assert_false(is_stored(1, 1));
+    harness_await_store(&harness);
     // The client sends the same bytes again, and they count once.
     answer = put_update(&harness, 1, 1, 1, body, len);
     assert_int_equal(answer.status, 200);
@@ -193,8 +195,7 @@ static void test_not_ready_until_something_is_written(void **state)
     assert_int_equal(alive, 200);
     assert_false(stores);
     assert_non_null(strstr(why, "nothing can be stored: io: "));
-    (void)status_of(TERN_PATH_UPDATES "1/1");
-    assert_true(tern_service_stores(harness.service, why));
+    harness_await_store(&harness);
     assert_int_equal(status_of("/readyz"), 200);
 }
 
@@ -260,6 +261,31 @@ static void test_commit_of_a_round_that_fails(void **state)
     assert_int_equal(report.updates, 2);
 }
 
+// The transaction that commits a round also opens the next one. Where that fails, the log reports neither.
+static void test_a_round_is_logged_once_it_is_committed(void **state)
+{
+    (void)state;
+    uint8_t *body;
+    harness_start(&harness);
+    watch_log();
+    tern_log_set_level(TERN_LOG_INFO);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    do_round(&harness, 1, NULL, 1.0F);
+    tern_CheckinReply next = checkin(&harness, 2, NULL);
+    size_t len = encode_update(&harness, &next.task, 3.0F, 10, &body);
+    refuse_writes(harness.path, "BEFORE INSERT ON rounds", "WHEN (NEW.round = 2)");
+    (void)send_update(2, body, len);
+    assert_true(lines_with(" event=batch-failed ") > 0);
+    assert_int_equal(lines_with(" event=round "), 0);
+    take_writes(harness.path);
+    harness_await_store(&harness);
+    assert_int_equal(lines_of("round", "round=1 "), 1);
+    assert_int_equal(lines_of("round-opened", "round=2 "), 1);
+    leave_log();
+    free(body);
+}
+
 static int checkin_status(uint64_t client, uint64_t budget_left)
 {
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
@@ -284,6 +310,7 @@ static void test_a_row_that_cannot_be_stored_is_given_up(void **state)
     checkin_status(1, 7); // its batch fails, or the next
     test_advance(2000);
     checkin_status(2, 6);
+    harness_await_store(&harness);
     for (uint64_t i = 0; i < 5; i++) {
         assert_int_equal(checkin_status(2, 6), 200);
         assert_int_equal(checkin_status(1, 6), 200);
@@ -442,6 +469,7 @@ int main(void)
         TEST(test_batch_that_fails_is_taken_back),
         TEST(test_a_thread_that_hangs_is_noticed),
         TEST(test_commit_of_a_round_that_fails),
+        TEST(test_a_round_is_logged_once_it_is_committed),
         TEST(test_many_clients_at_once),
         TEST(test_a_row_that_cannot_be_stored_is_given_up),
         TEST(test_a_budget_beyond_the_stores_numbers_is_refused),

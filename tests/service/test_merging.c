@@ -333,6 +333,7 @@ static void test_a_batch_that_fails(void **state)
     answer_free(&answer);
     assert_int_equal(end_update(last).status, tern_UpdateStatus_UPDATE_ACCEPTED);
     take_writes(harness.path);
+    harness_await_store(&harness);
     assert_int_equal(end_update(begin_update(2, &updates[1])).status,
                      tern_UpdateStatus_UPDATE_DUPLICATE);
     expect_round(TERN_ROUND_COMMITTED, 1);
@@ -356,6 +357,7 @@ static void test_a_version_that_cannot_be_stored(void **state)
         tern_service_facts(harness.service, &facts);
     }
     take_writes(harness.path);
+    harness_await_store(&harness);
     assert_int_equal(end_update(begin_update(2, &updates[1])).status,
                      tern_UpdateStatus_UPDATE_DUPLICATE);
     assert_true(tern_service_stores(harness.service, why));

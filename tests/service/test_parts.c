@@ -172,6 +172,7 @@ static void put_last(const tern_Task *task)
         assert_int_equal(put_drawn(&harness, CLIENTS, task), 200);
         wait_for_failures();
         take_writes(harness.path);
+        harness_await_store(&harness);
     }
     assert_int_equal(put_drawn(&harness, CLIENTS, task), 200);
 }

@@ -98,6 +98,7 @@ static void test_what_was_rolled_back_does_not_count(void **state)
         assert_int_equal(failed.status, 503);
         answer_free(&failed);
         take_writes(harness.path);
+        harness_await_store(&harness);
         assert_int_equal(report(1, &task, &what), 200);
     }
 }

@@ -209,6 +209,7 @@ static void test_late_update_in_a_batch_that_fails(void **state)
     store_digest(&harness, after);
     assert_memory_equal(before, after, TERN_SHA256_SIZE);
     take_writes(harness.path);
+    harness_await_store(&harness);
     expect_status(&late, tern_UpdateStatus_UPDATE_ACCEPTED);
     assert_float_equal(moved(), 1.0F + (2.0F / sqrtf(2.0F) + 3.0F) / 2.0F, 1e-5F);
     expect_replayed(2, 4);

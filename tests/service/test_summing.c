@@ -58,6 +58,7 @@ static void play(const struct course *course, uint8_t model_sha256[TERN_SHA256_S
             refuse_writes(harness.path, "AFTER INSERT ON updates", "");
             assert_int_equal(put_drawn(&harness, client, &tasks[client].task), 503);
             take_writes(harness.path);
+            harness_await_store(&harness);
         }
         assert_int_equal(put_drawn(&harness, client, &tasks[client].task), 200);
         if (course->restart_after == i + 1) {

@@ -77,6 +77,7 @@ static void report_twice(uint64_t client, const tern_Task *task, const struct re
     assert_int_equal(failed.status, 503);
     answer_free(&failed);
     take_writes(harness.path);
+    harness_await_store(&harness);
     assert_int_equal(report(client, task, what), 200);
 }
 

@@ -292,6 +292,7 @@ static void test_a_record_is_rolled_back(void **state)
     assert_int_equal(facts().federation.unreliable, 0);
     assert_true(unreported(taker) == 0.0F);
     take_writes(harness.path);
+    harness_await_store(&harness);
     (void)play(10 * SECOND);
     assert_int_equal(facts().federation.counts.tasks_missed, 1); // once
     assert_true(unreported(taker) == tern_unreported_missed(0.0F));
