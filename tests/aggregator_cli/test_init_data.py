@@ -363,10 +363,10 @@ def names_that_no_setting_can_hold_go_by_number_and_are_read_back():
 def all_rows_may_be_normal():
     folder = write(lambda i, a, b, c: f"{a},{b},{c},ok", 60)
     folder.run("init", *OPTIONS, code=USAGE, says="or learn what is normal with --task anomaly")
+    folder.run("init", *OPTIONS, "--task", "anomaly", "--drop", "temp,vib,state", code=USAGE,
+               says="has one column to learn from. An autoencoder")
     made = folder.run("init", *OPTIONS, "--task", "anomaly", "--label", "state", "--json").json
     assert made["model"] == "mlp:3-32-2-32-3,loss=reconstruction" and "label=state,classes=ok" in made["data"]["source"], made
-    folder.run("init", *OPTIONS, "--task", "anomaly", "--label", "state", "--drop", "temp,vib", code=USAGE,
-               says="has one column to learn from. An autoencoder")
     folder = write(lambda i, a, b, c: f"{a},{b},{c},{i % 2}", 60)
     assert folder.run("init", *OPTIONS, "--drop", "temp,vib", "--json").json["data"]["drop"] == "temp|vib"
 
