@@ -44,10 +44,19 @@ struct owner {
     uint8_t key_tag[KEY_TAG_SIZE];
 };
 
+// What a ticket contains that the client has offered. It proves nothing before the client's Finished: anyone who
+// has seen the ticket can offer it.
+struct offer {
+    uint64_t ticket; // key of the ticket; 0 = none was opened
+    struct owner owner;
+    struct tern_client_certificate certificate;
+};
+
 struct tern_tls_session {
     struct tern_tls_context *context;
     mbedtls_ssl_context ssl;
     int fd;
+    struct offer offer;
     bool resumed;
     uint64_t ticket; // key of the ticket; 0 = none
     struct owner owner;
@@ -408,34 +417,22 @@ static int write_ticket(void *ctx, const mbedtls_ssl_session *session, unsigned 
     return result == TERN_OK ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
-// Takes over what an opened ticket says, if it still holds. One of TLS 1.3 is good as often as it
-// is shown, like one of 1.2, so that a connection that began with it is not sent another.
+// Reads an opened ticket, if it still holds.
 static int take_ticket(struct tern_tls_context *context, uint8_t *plain, size_t len,
-                       mbedtls_ssl_session *session)
+                       mbedtls_ssl_session *session, struct offer *offer)
 {
-    struct owner owner = {0};
-    struct tern_client_certificate certificate;
-    if (!cut_certificate(context, plain, &len, &certificate)) {
+    if (!cut_certificate(context, plain, &len, &offer->certificate)) {
         return MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
     }
-    if (tern_mbedtls_is_tls13(&context->current->ssl)) {
-        if (!has_what_is_asked_for(context, &owner, &certificate) ||
-            !unpack_tls13(plain, len, session)) {
-            return MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
-        }
-        context->current->certificate = certificate;
-        context->current->resumed = true;
-        tern_mbedtls_give_tickets(&context->config, false);
-        return 0;
-    }
-    if (!unpack_owner(plain, len, &owner) || (owner.client != 0 && !is_current(context, &owner)) ||
-        !has_what_is_asked_for(context, &owner, &certificate) || !unpack_session(plain, session)) {
-        return MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
-    }
-    context->current->owner = owner;
-    context->current->certificate = certificate;
-    context->current->resumed = true;
-    return 0;
+    struct owner *owner = &offer->owner;
+    const bool is_tls13 = tern_mbedtls_is_tls13(&context->current->ssl);
+    const bool is_its_owners =
+        is_tls13 || (unpack_owner(plain, len, owner) &&
+                     (owner->client == 0 || is_current(context, owner)));
+    const bool holds = is_its_owners &&
+                       has_what_is_asked_for(context, owner, &offer->certificate) &&
+                       (is_tls13 ? unpack_tls13(plain, len, session) : unpack_session(plain, session));
+    return holds ? 0 : MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
 }
 
 // A ticket that does not open is no error: the handshake goes on in full.
@@ -447,8 +444,11 @@ static int parse_ticket(void *ctx, mbedtls_ssl_session *session, unsigned char *
         tern_ticket_open(context->ticket_keys, ticket, len, plain) != TERN_OK) {
         return MBEDTLS_ERR_SSL_INVALID_MAC;
     }
-    int result = take_ticket(context, plain, len - TERN_TICKET_OVERHEAD, session);
-    context->current->ticket = result == 0 ? tern_ticket_tag(ticket, len) : 0;
+    struct offer offer = {.ticket = tern_ticket_tag(ticket, len)};
+    int result = take_ticket(context, plain, len - TERN_TICKET_OVERHEAD, session, &offer);
+    if (result == 0) {
+        context->current->offer = offer;
+    }
     mbedtls_platform_zeroize(plain, sizeof plain);
     return result;
 }
@@ -663,11 +663,36 @@ static enum tern_stream_status status_of(int result)
     }
 }
 
+// In a full handshake the server shows its certificate, or skips it for a pre-shared key, whatever ticket was offered:
+// mbedTLS opens a ticket of TLS 1.3 before it verifies the binder, and does without both if the ticket's
+// age is wrong. A ticket is good as often as it is shown, so a resumed connection is given no other.
+static int step_handshake(struct tern_tls_session *session)
+{
+    if (session->ssl.state == MBEDTLS_SSL_SERVER_CERTIFICATE) {
+        session->offer = (struct offer){.ticket = 0};
+    }
+    tern_mbedtls_give_tickets(&session->context->config, session->offer.ticket == 0);
+    return mbedtls_ssl_handshake_step(&session->ssl);
+}
+
+// The client's Finished has proved that the offered ticket is its own.
+static void accept_offer(struct tern_tls_session *session)
+{
+    if (session->offer.ticket != 0) {
+        session->resumed = true;
+        session->ticket = session->offer.ticket;
+        session->owner = session->offer.owner;
+        session->certificate = session->offer.certificate;
+    }
+}
+
 enum tern_stream_status tern_tls_handshake(struct tern_tls_session *session)
 {
+    int result = 0;
     session->context->current = session;
-    tern_mbedtls_give_tickets(&session->context->config, !session->resumed);
-    int result = mbedtls_ssl_handshake(&session->ssl);
+    while (result == 0 && session->ssl.state != MBEDTLS_SSL_HANDSHAKE_OVER) {
+        result = step_handshake(session);
+    }
     session->context->current = NULL;
     if (result == MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE) {
         note_missing(session);
@@ -675,6 +700,7 @@ enum tern_stream_status tern_tls_handshake(struct tern_tls_session *session)
     if (result != 0) {
         return status_of(result);
     }
+    accept_offer(session);
     return is_consistent(session) ? TERN_STREAM_DONE : TERN_STREAM_FAILED;
 }
 

@@ -96,6 +96,12 @@ static void reply_who(struct tern_http_exchange *exchange, const struct tern_htt
     reply_bytes(exchange, text, (size_t)len);
 }
 
+static void reply_certificate(struct tern_http_exchange *exchange,
+                              const struct tern_http_request *request)
+{
+    reply_bytes(exchange, request->certificate, strlen(request->certificate));
+}
+
 static void reply_of_cache(struct tern_http_exchange *exchange,
                            const struct tern_http_request *request)
 {
@@ -187,6 +193,8 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
         reply_facts(exchange, request);
     } else if (strcmp(request->path, "/who") == 0) {
         reply_who(exchange, request);
+    } else if (strcmp(request->path, "/certificate") == 0) {
+        reply_certificate(exchange, request);
     } else if (strcmp(request->path, "/of-cache") == 0) {
         reply_of_cache(exchange, request);
     } else if (strcmp(request->path, "/told") == 0) {

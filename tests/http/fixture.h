@@ -18,6 +18,7 @@
 //   PUT      /upload/N as /client/N; client N owns the body, unless fixture->disowned
 //   GET      /upload/N 200 with "BYTES SHA256" of what is kept of that body, or 404
 //   any      /who      200 with the client that a pre-shared key proved, as a number
+//   any      /certificate  200 with the common name of the client's certificate
 //   anything else      404 with an empty body
 // on_headers refuses "Authorization: Bearer bad" with 401, and knows "Bearer good" to be client 7's.
 #define BLOB_SIZE 100000u

@@ -107,6 +107,53 @@ static void test_ticket_under_lost_keys_falls_back_to_a_full_handshake(void **st
     mbedtls_ssl_session_free(&session);
 }
 
+// Asks for the certificate's name that the listener has of the client. False: the handshake fails.
+static bool ask_name(const struct tls_client_settings *settings, const char *expected)
+{
+    struct client client;
+    const bool opened = client_open(&client, fixture.port, settings);
+    if (opened) {
+        assert_int_equal(
+            client_ask(&client, "GET /certificate HTTP/1.1\r\nHost: h\r\n\r\n", expected), 200);
+        client_close(&client);
+    }
+    return opened;
+}
+
+// A ticket is in the clear in the ClientHello, so that anyone can show it. One whose age is wrong is refused before
+// its binder is verified, and a full handshake follows.
+static void test_a_strangers_ticket_gives_no_name(void **state)
+{
+    (void)state;
+    mbedtls_ssl_session session;
+    int alert = 0;
+    config.files.client_ca = fixture.root;
+    config.files.client_certificate_optional = true;
+    fixture_restart(&fixture, &config);
+    mbedtls_ssl_session_init(&session);
+    struct tls_client_settings settings = {.root = fixture.root,
+                                           .tls13 = true,
+                                           .session = &session,
+                                           .certificate = fixture.certificate,
+                                           .private_key = fixture.private_key};
+    assert_true(ask_name(&settings, "localhost"));
+    assert_true(ask_name(&settings, "localhost"));
+    assert_int_equal(fixture_counters(&fixture).handshakes_resumed, 1);
+    settings.certificate = NULL;
+    settings.alert = &alert;
+    session.resumption_key[0] ^= 1;
+    assert_false(ask_name(&settings, NULL));
+    assert_int_equal(alert, MBEDTLS_SSL_ALERT_MSG_DECRYPT_ERROR);
+    session.ticket_age_add += 3600000;
+    assert_true(ask_name(&settings, ""));
+    assert_int_equal(fixture_counters(&fixture).handshakes_resumed, 1);
+    assert_int_equal(fixture_counters(&fixture).handshakes_full, 2);
+    assert_true(ask_name(&settings, "")); // with a ticket of its own
+    assert_int_equal(fixture_counters(&fixture).handshakes_resumed, 2);
+    mbedtls_ssl_session_free(&session);
+    config.files.client_ca = NULL;
+}
+
 static int shell(const char *format, const char *argument)
 {
     char command[600];
@@ -142,6 +189,7 @@ int main(void)
                                         stop),
         cmocka_unit_test_setup_teardown(test_ticket_under_lost_keys_falls_back_to_a_full_handshake,
                                         start, stop),
+        cmocka_unit_test_setup_teardown(test_a_strangers_ticket_gives_no_name, start, stop),
         cmocka_unit_test_setup_teardown(test_other_clients_are_understood, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

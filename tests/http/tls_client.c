@@ -15,6 +15,8 @@ struct tls_client {
     mbedtls_entropy_context entropy;
     mbedtls_ctr_drbg_context random;
     mbedtls_x509_crt root;
+    mbedtls_x509_crt certificate;
+    mbedtls_pk_context private_key;
     mbedtls_ssl_config config;
     mbedtls_ssl_context ssl;
     mbedtls_ssl_session *session;
@@ -69,6 +71,20 @@ static int socket_receive(void *ctx, unsigned char *dst, size_t size)
     return received >= 0 ? (int)received : -1;
 }
 
+static bool take_certificate(struct tls_client *client, const struct tls_client_settings *settings)
+{
+    uint8_t pem[4000] = {0};
+    FILE *file = fopen(settings->private_key, "r");
+    const size_t len = file != NULL ? fread(pem, 1, sizeof pem - 1, file) : 0;
+    if (file != NULL) {
+        fclose(file);
+    }
+    return tern_mbedtls_parse_key(&client->private_key, pem, len + 1, &client->random) == 0 &&
+           mbedtls_x509_crt_parse_file(&client->certificate, settings->certificate) == 0 &&
+           mbedtls_ssl_conf_own_cert(&client->config, &client->certificate,
+                                     &client->private_key) == 0;
+}
+
 static bool set_up(struct tls_client *client, const struct tls_client_settings *settings)
 {
     mbedtls_ssl_config *config = &client->config;
@@ -89,7 +105,8 @@ static bool set_up(struct tls_client *client, const struct tls_client_settings *
                                                                          : LEAN_SUITES);
     tern_mbedtls_set_curves(config);
     tern_mbedtls_set_sha256(config);
-    if ((settings->identity != NULL &&
+    if ((settings->certificate != NULL && !take_certificate(client, settings)) ||
+        (settings->identity != NULL &&
          mbedtls_ssl_conf_psk(config, settings->key, 32, (const uint8_t *)settings->identity,
                               strlen(settings->identity)) != 0) ||
         (settings->max_fragment != 0 &&
@@ -113,6 +130,8 @@ struct tls_client *tls_client_open(int fd, const struct tls_client_settings *set
     mbedtls_entropy_init(&client->entropy);
     mbedtls_ctr_drbg_init(&client->random);
     mbedtls_x509_crt_init(&client->root);
+    mbedtls_x509_crt_init(&client->certificate);
+    mbedtls_pk_init(&client->private_key);
     mbedtls_ssl_config_init(&client->config);
     mbedtls_ssl_init(&client->ssl);
     int error = set_up(client, settings) ? mbedtls_ssl_handshake(&client->ssl) : -1;
@@ -140,6 +159,8 @@ void tls_client_close(struct tls_client *client)
     mbedtls_ssl_free(&client->ssl);
     mbedtls_ssl_config_free(&client->config);
     mbedtls_x509_crt_free(&client->root);
+    mbedtls_x509_crt_free(&client->certificate);
+    mbedtls_pk_free(&client->private_key);
     mbedtls_ctr_drbg_free(&client->random);
     mbedtls_entropy_free(&client->entropy);
     free(client);

@@ -14,6 +14,8 @@ struct tls_client_settings {
     mbedtls_ssl_session *session; // to resume from, and saved to on close; NULL = none
     const char *identity;         // of the pre-shared key; NULL = none
     const uint8_t *key;           // 32 bytes
+    const char *certificate;      // PEM file that the server is shown if it asks; NULL = none
+    const char *private_key;      // PEM file of the certificate's key
     unsigned char max_fragment;   // MBEDTLS_SSL_MAX_FRAG_LEN_*; 0 = not asked for
     int *alert;                   // set to the alert that a failing handshake ends with; or NULL
 };
