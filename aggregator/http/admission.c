@@ -334,6 +334,16 @@ static void know(struct tern_admission *admission, struct tern_place *place, uin
     }
 }
 
+// Counts the connection for its address again, beyond the share if necessary: it is already open.
+static void lose_name(struct tern_admission *admission, struct tern_place *place)
+{
+    unlist(admission, place);
+    if (place->origin == NULL) {
+        const bool ignored = count_in(admission, place); // out of memory: the place stays uncounted
+        (void)ignored;
+    }
+}
+
 static void recognise(struct tern_admission *admission, struct tern_place *place, uint64_t id)
 {
     struct client *client = make_client(admission, id);
@@ -347,17 +357,9 @@ static void recognise(struct tern_admission *admission, struct tern_place *place
     client->arriving++;
     TAILQ_INSERT_TAIL(&client->arrivals, place, link);
     if (client->arriving > admission->per_client) {
-        displace(admission, TAILQ_FIRST(&client->arrivals));
-    }
-}
-
-// Counts the connection for its address again, beyond the share if necessary: it is already open.
-static void lose_name(struct tern_admission *admission, struct tern_place *place)
-{
-    unlist(admission, place);
-    if (place->origin == NULL) {
-        const bool ignored = count_in(admission, place); // out of memory: the place stays uncounted
-        (void)ignored;
+        struct tern_place *oldest = TAILQ_FIRST(&client->arrivals);
+        lose_name(admission, oldest);
+        set_stranger(admission, oldest);
     }
 }
 
@@ -399,6 +401,8 @@ void tern_admission_touch(struct tern_admission *admission, struct tern_place *p
         unlist(admission, place);
         place->is_newcomer = false;
         set_stranger(admission, place);
+    } else if (place->state == TERN_PLACE_RECOGNISED) {
+        place->is_newcomer = false;
     }
     pthread_mutex_unlock(&admission->lock);
 }

@@ -66,12 +66,12 @@ void tern_admission_touch(struct tern_admission *admission, struct tern_place *p
 void tern_admission_busy(struct tern_admission *admission, struct tern_place *place);
 // A stranger's handshake begins with a ticket that `client` has used: it is not displaced for strangers, and counts
 // for no address. Anyone who has seen the ticket can replay it, so a client has at most as many recognised places
-// as connections: the next one displaces the oldest that has not authenticated.
+// as connections: with the next one the oldest of them is a stranger again, which its own address alone can displace.
 void tern_admission_recognise(struct tern_admission *admission, struct tern_place *place,
                               uint64_t client);
 // The ticket of a recognised place was invalid: the place is a stranger again.
 void tern_admission_doubt(struct tern_admission *admission, struct tern_place *place);
-// The peer has authenticated, and is never displaced for a stranger. If the client then exceeds its share, its
+// The peer has authenticated, or has finished a handshake with its ticket, and is never displaced for a stranger. If the client then exceeds its share, its
 // oldest connection is displaced. client: 0 = not counted per client.
 void tern_admission_know(struct tern_admission *admission, struct tern_place *place,
                          uint64_t client);

@@ -5,6 +5,7 @@
 #include "http/proxy_header.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 // How much a peer may still send after we said goodbye.
@@ -27,6 +28,18 @@ static enum step step_drain(struct tern_connection *connection)
 
 // --- Handshake
 
+// Returns the client of the pre-shared key, or of the ticket: who finishes a handshake with a ticket has the session
+// that a token was shown in. 0 = none.
+static uint64_t proven_client(const struct tern_connection *connection)
+{
+    const uint64_t client = tern_stream_client(&connection->stream);
+    struct tern_known_tickets *tickets = connection->group->shared->known_tickets;
+    const bool has_ticket = tickets != NULL && tern_tls_resumed(connection->stream.tls);
+    return client == 0 && has_ticket
+               ? tern_known_tickets_of(tickets, tern_stream_ticket(&connection->stream))
+               : client;
+}
+
 static enum step handshake_done(struct tern_connection *connection)
 {
     struct tern_server_counters *counters = &connection->group->shared->counters;
@@ -37,10 +50,10 @@ static enum step handshake_done(struct tern_connection *connection)
     }
     tern_connection_finish_handshake(connection);
     tern_connection_meter_handshake(&connection->metering, &connection->stream);
-    const uint64_t client = tern_stream_client(&connection->stream);
+    const uint64_t client = proven_client(connection);
     if (client != 0) {
         tern_connection_identify(connection, client);
-    } else if (!tern_tls_resumed(connection->stream.tls)) {
+    } else {
         tern_admission_doubt(connection->group->shared->admission, &connection->place);
     }
     return tern_connection_next_request(connection);
@@ -58,9 +71,19 @@ static void count_failed(const struct tern_connection *connection)
     }
 }
 
+// Processor time, so that a busy machine does not make handshakes look expensive.
+static uint64_t thread_time_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 static enum step step_handshake(struct tern_connection *connection)
 {
+    const uint64_t begin = thread_time_ns();
     const enum tern_stream_status status = tern_tls_handshake(connection->stream.tls);
+    tern_connection_charge(connection, thread_time_ns() - begin);
     if (status == TERN_STREAM_DONE) {
         return handshake_done(connection);
     }

@@ -64,7 +64,10 @@ struct tern_connection_group {
     struct tern_place_group places;
     struct tern_handshakes *handshakes;                    // under way
     TAILQ_HEAD(tern_held_back, tern_connection) held_back; // until one of their turns is free
-    void (*on_gone)(struct tern_connection_group *group);  // one has left the list
+    uint32_t held_back_count;
+    uv_timer_t spare;       // runs while connections are held back
+    uint64_t spare_from_us; // when the loop may begin a handshake without a turn
+    void (*on_gone)(struct tern_connection_group *group); // one has left the list
     uint8_t read_buffer[TERN_TLS_RECORD_MAX];
     uint8_t write_buffer[TERN_TLS_RECORD_MAX];
 };
@@ -72,6 +75,9 @@ struct tern_connection_group {
 // Takes over an accepted socket, whose peer has that name. Closes it when it is not admitted, or cannot be served.
 void tern_connection_open(struct tern_connection_group *group, int fd,
                           const struct sockaddr_storage *name);
+
+// For the timer of the group: begins a handshake that is held back, if the loop has time to spare.
+void tern_connection_use_spare_time(uv_timer_t *timer);
 
 // The next connection of the group's list.
 struct tern_connection *tern_connection_next(const struct tern_connection *connection);

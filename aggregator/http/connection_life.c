@@ -1,4 +1,5 @@
 // What every step may do to its connection: watch its socket, change its state, end it.
+#include "hosted/random.h"
 #include "http/client_hello.h"
 #include "http/connection_steps.h"
 #include "util/bytes.h"
@@ -8,6 +9,11 @@
 // How long a peer may still send after we said goodbye. Closing at once would make the kernel reset
 // the connection and the reply with it.
 #define DRAIN_MS 5000u
+
+// Handshakes without a turn take at most one part in so many of a loop's time: a flood of hellos from the address of
+// a device must then outnumber what the machine can do, not `handshakes_per_address`.
+#define SPARE_PARTS 8u
+#define MS UINT64_C(1000) // in microseconds
 
 // --- Watching
 
@@ -107,6 +113,39 @@ static void begin(struct tern_connection *connection)
     tern_connection_watch(connection, UV_READABLE);
 }
 
+static uint64_t now_us(const struct tern_connection_group *group)
+{
+    return tern_connection_now(group) * MS;
+}
+
+static void await_spare_time(struct tern_connection_group *group)
+{
+    if (group->held_back_count == 0 || uv_is_active((const uv_handle_t *)&group->spare)) {
+        return;
+    }
+    const uint64_t now = now_us(group);
+    const uint64_t wait_ms = group->spare_from_us > now ? (group->spare_from_us - now) / MS : 0;
+    (void)uv_timer_start(&group->spare, tern_connection_use_spare_time, wait_ms + 1, 0);
+}
+
+static void hold_back(struct tern_connection *connection)
+{
+    struct tern_connection_group *group = connection->group;
+    const uint64_t soon = now_us(group) + MS;
+    if (group->held_back_count++ == 0 && group->spare_from_us < soon) {
+        group->spare_from_us = soon; // time that passed unused is gone
+    }
+    TAILQ_INSERT_HEAD(&group->held_back, connection, held_back);
+    group->shared->counters.handshakes_held_back++;
+    await_spare_time(group);
+}
+
+static void leave_held_back(struct tern_connection *connection)
+{
+    TAILQ_REMOVE(&connection->group->held_back, connection, held_back);
+    connection->group->held_back_count--;
+}
+
 // The newest connection goes first: in a flood the oldest are displaced next.
 enum step tern_connection_begin_handshake(struct tern_connection *connection)
 {
@@ -117,21 +156,56 @@ enum step tern_connection_begin_handshake(struct tern_connection *connection)
     }
     tern_connection_set_state(connection, STATE_HELD_BACK, group->limits.handshake_ms);
     tern_connection_watch(connection, UV_DISCONNECT);
-    TAILQ_INSERT_HEAD(&group->held_back, connection, held_back);
-    group->shared->counters.handshakes_held_back++;
+    hold_back(connection);
     return STEP_WAIT;
 }
 
 // Its hello is there already: the loop's next turn goes on with it.
 static void let_begin(struct tern_connection *connection)
 {
-    TAILQ_REMOVE(&connection->group->held_back, connection, held_back);
+    leave_held_back(connection);
     begin(connection);
+}
+
+// A random one: nobody can time its hellos so that those of others are always passed over.
+static struct tern_connection *any_held_back(const struct tern_connection_group *group)
+{
+    uint32_t number = 0;
+    const enum tern_result ignored = tern_random_fill(&number, sizeof number);
+    (void)ignored;
+    struct tern_connection *connection = TAILQ_FIRST(&group->held_back);
+    for (number %= group->held_back_count; number > 0; number--) {
+        connection = TAILQ_NEXT(connection, held_back);
+    }
+    return connection;
+}
+
+void tern_connection_use_spare_time(uv_timer_t *timer)
+{
+    struct tern_connection_group *group = timer->data;
+    const uint64_t now = now_us(group);
+    if (group->held_back_count > 0 && now >= group->spare_from_us) {
+        struct tern_connection *connection = any_held_back(group);
+        group->spare_from_us = now;
+        connection->is_spare = true;
+        let_begin(connection);
+    }
+    await_spare_time(group);
+}
+
+void tern_connection_charge(const struct tern_connection *connection, uint64_t nanoseconds)
+{
+    if (connection->is_spare) {
+        connection->group->spare_from_us += nanoseconds / 1000 * SPARE_PARTS;
+    }
 }
 
 void tern_connection_finish_handshake(struct tern_connection *connection)
 {
     struct tern_connection_group *group = connection->group;
+    if (connection->is_spare) {
+        return;
+    }
     tern_handshakes_succeed(group->handshakes, &connection->turn, tern_connection_now(group));
     struct tern_connection *next = TAILQ_FIRST(&group->held_back);
     while (next != NULL && memcmp(&next->turn, &connection->turn, sizeof next->turn) != 0) {
@@ -160,7 +234,7 @@ static void leave_handshake(struct tern_connection *connection)
     if (connection->state == STATE_HANDSHAKE && tern_stream_progress(&connection->stream) == 0) {
         tern_connection_finish_handshake(connection);
     } else if (connection->state == STATE_HELD_BACK) {
-        TAILQ_REMOVE(&connection->group->held_back, connection, held_back);
+        leave_held_back(connection);
     }
 }
 
@@ -171,6 +245,15 @@ void tern_connection_identify(struct tern_connection *connection, uint64_t clien
     tern_admission_know(shared->admission, &connection->place, client);
     if (ticket != 0 && client != 0) {
         tern_known_tickets_note(shared->known_tickets, ticket, client);
+    }
+}
+
+void tern_connection_forget_ticket(struct tern_connection *connection)
+{
+    struct tern_known_tickets *tickets = connection->group->shared->known_tickets;
+    const uint64_t ticket = tern_stream_ticket(&connection->stream);
+    if (ticket != 0 && tern_known_tickets_of(tickets, ticket) != 0) {
+        tern_known_tickets_note(tickets, ticket, 0);
     }
 }
 
@@ -276,6 +359,7 @@ enum step tern_connection_begin(struct tern_connection *connection)
         tern_connection_meter_handshake(&connection->metering, &connection->stream);
         return tern_connection_next_request(connection);
     }
+    recognise(connection); // before newcomers of the same address take its place
     tern_connection_set_state(connection, STATE_ARRIVING, group->limits.handshake_ms);
     tern_connection_watch(connection, UV_READABLE);
     return STEP_WAIT;

@@ -22,6 +22,8 @@ static int admit(void *ctx, const struct tern_http_request *request, uint64_t co
                            : 0;
     if (permit->known) {
         tern_connection_identify(connection, permit->client);
+    } else if (status == 401) {
+        tern_connection_forget_ticket(connection);
     }
     return status;
 }

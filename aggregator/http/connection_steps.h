@@ -35,10 +35,11 @@ struct tern_connection {
     struct tern_place place; // first: who has it, has the connection
     struct tern_connection_group *group;
     struct tern_connection *next;
-    struct tern_connection **link; // the pointer that points here
-    TAILQ_ENTRY(tern_connection) held_back;
+    struct tern_connection **link;          // the pointer that points here
+    TAILQ_ENTRY(tern_connection) held_back; // in STATE_HELD_BACK
     uint64_t recognised;             // the client whose ticket its handshake begins with; 0 = none
     struct tern_address turn;        // the address whose turn its handshake has taken
+    bool is_spare;                   // its handshake has begun without a turn, in spare time
     struct tern_proxy_header *proxy; // what came of it; NULL unless proxied
     uv_poll_t poll;
     uv_poll_cb on_poll;
@@ -80,6 +81,8 @@ enum step tern_connection_begin_handshake(struct tern_connection *connection);
 // Returns the turn of a successful handshake; the next connection that waits for the same turns may
 // begin.
 void tern_connection_finish_handshake(struct tern_connection *connection);
+// Takes the time of a handshake that has begun without a turn from the loop's spare time.
+void tern_connection_charge(const struct tern_connection *connection, uint64_t nanoseconds);
 // Those whose turn has come by the time that passed begin.
 void tern_connection_hold_back_less(struct tern_connection_group *group);
 // The next request may come on the same connection.
@@ -97,6 +100,9 @@ enum step tern_connection_begin(struct tern_connection *connection);
 // Marks the connection as authenticated (struct tern_http_permit); its ticket is recognised from now
 // on.
 void tern_connection_identify(struct tern_connection *connection, uint64_t client);
+
+// The credentials shown were refused, as those of a revoked client are: connections with this ticket are strangers.
+void tern_connection_forget_ticket(struct tern_connection *connection);
 
 // --- Behind a proxy (connection_proxy.c)
 

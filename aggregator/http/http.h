@@ -38,7 +38,8 @@ struct tern_http_limits {
     uint32_t handshake_ms;  // for the TLS handshake, and before it for its first byte (10000)
     // TLS handshakes that one address begins at once on one loop (8); others wait for a turn, for handshake_ms at
     // most. A successful handshake passes its turn to the next; failed and stalled ones free as many turns each
-    // second. A client whose ticket is recognised has turns of its own.
+    // second. Those that wait also begin without a turn, in an eighth of the loop's time. A client whose ticket is
+    // recognised has turns of its own.
     uint32_t handshakes_per_address;
     uint32_t request_ms; // from its first byte to its last (60000), and on top
     uint32_t min_rate;   // of its body in bytes per second: what came extends it (500)

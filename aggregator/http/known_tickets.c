@@ -66,7 +66,7 @@ void tern_known_tickets_note(struct tern_known_tickets *tickets, uint64_t tag, u
     pthread_mutex_unlock(&tickets->lock);
 }
 
-static uint64_t client_of(struct tern_known_tickets *tickets, uint64_t tag)
+uint64_t tern_known_tickets_of(struct tern_known_tickets *tickets, uint64_t tag)
 {
     pthread_mutex_lock(&tickets->lock);
     const struct entry *set = tickets->sets[tag % SETS];
@@ -83,7 +83,7 @@ uint64_t tern_known_tickets_client(struct tern_known_tickets *tickets, const uin
     const size_t count = tern_client_hello_tickets(bytes, len, offered);
     uint64_t client = 0;
     for (size_t i = 0; i < count && client == 0; i++) {
-        client = client_of(tickets, tern_ticket_tag(offered[i].bytes, offered[i].len));
+        client = tern_known_tickets_of(tickets, tern_ticket_tag(offered[i].bytes, offered[i].len));
     }
     return client;
 }

@@ -17,8 +17,11 @@ void tern_known_tickets_free(struct tern_known_tickets *tickets); // accepts NUL
 uint64_t tern_ticket_tag(const uint8_t *ticket, size_t len);
 
 // Records that the client has authenticated on a connection that was given this ticket, or began
-// with it.
+// with it. client 0: the ticket's client was refused, and is a stranger from now on.
 void tern_known_tickets_note(struct tern_known_tickets *tickets, uint64_t tag, uint64_t client);
+
+// Returns the client that authenticated last on the ticket; 0 = none. Call it for a ticket that a handshake has proved.
+uint64_t tern_known_tickets_of(struct tern_known_tickets *tickets, uint64_t tag);
 
 // Returns the client that has used a ticket which this beginning of a TLS connection offers; 0 = none. Other
 // bytes, and an incomplete ClientHello, offer none.

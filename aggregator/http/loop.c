@@ -117,6 +117,7 @@ static void close_handles(struct tern_loop *loop)
     uv_close((uv_handle_t *)&loop->wake, NULL);
     uv_close((uv_handle_t *)&loop->sweep, NULL);
     uv_close((uv_handle_t *)&loop->grace, NULL);
+    uv_close((uv_handle_t *)&loop->connections.spare, NULL);
     uv_close((uv_handle_t *)&loop->turn_end, NULL);
 }
 
@@ -210,6 +211,7 @@ static bool init_handles(struct tern_loop *loop)
     if (uv_async_init(&loop->uv, &loop->wake, on_wake) != 0 ||
         uv_timer_init(&loop->uv, &loop->sweep) != 0 ||
         uv_timer_init(&loop->uv, &loop->grace) != 0 ||
+        uv_timer_init(&loop->uv, &loop->connections.spare) != 0 ||
         uv_check_init(&loop->uv, &loop->turn_end) != 0 ||
         uv_poll_init(&loop->uv, &loop->listener, loop->listen_fd) != 0) {
         return false;
@@ -222,6 +224,7 @@ static bool init_handles(struct tern_loop *loop)
     loop->wake.data = loop;
     loop->sweep.data = loop;
     loop->grace.data = loop;
+    loop->connections.spare.data = &loop->connections;
     loop->turn_end.data = loop;
     loop->listener.data = loop;
     loop->connections.mailbox = tern_mailbox_new(&loop->wake);

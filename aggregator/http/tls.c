@@ -426,12 +426,11 @@ static int take_ticket(struct tern_tls_context *context, uint8_t *plain, size_t 
     }
     struct owner *owner = &offer->owner;
     const bool is_tls13 = tern_mbedtls_is_tls13(&context->current->ssl);
-    const bool is_its_owners =
-        is_tls13 || (unpack_owner(plain, len, owner) &&
-                     (owner->client == 0 || is_current(context, owner)));
-    const bool holds = is_its_owners &&
-                       has_what_is_asked_for(context, owner, &offer->certificate) &&
-                       (is_tls13 ? unpack_tls13(plain, len, session) : unpack_session(plain, session));
+    const bool is_its_owners = is_tls13 || (unpack_owner(plain, len, owner) &&
+                                            (owner->client == 0 || is_current(context, owner)));
+    const bool holds =
+        is_its_owners && has_what_is_asked_for(context, owner, &offer->certificate) &&
+        (is_tls13 ? unpack_tls13(plain, len, session) : unpack_session(plain, session));
     return holds ? 0 : MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
 }
 

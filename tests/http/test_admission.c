@@ -221,8 +221,11 @@ static void test_one_with_a_known_ticket_is_not_displaced_for_strangers(void **s
     assert_true(enter(0, 1, &places[1]));
     tern_admission_recognise(admission, &places[1],
                              7); // more than a client may have: its ticket is no secret
+    assert_null(displaced(0));
+    assert_true(enter(0, 2, &places[3])); // all are taken, and the oldest is a stranger again
     assert_ptr_equal(displaced(0), &places[0]);
     tern_admission_leave(admission, &places[0]);
+    tern_admission_leave(admission, &places[3]);
     tern_admission_doubt(admission, &places[2]); // its ticket did not hold
     tern_admission_doubt(admission, &places[1]);
     assert_true(enter(0, 1, &places[0]));
@@ -237,6 +240,43 @@ static void test_one_with_a_known_ticket_is_not_displaced_for_strangers(void **s
     assert_ptr_equal(displaced(0), &places[0]);
     tern_admission_leave(admission, &places[0]);
     tern_admission_leave(admission, &places[1]);
+    assert_int_equal(tern_admission_open(admission), 0);
+    tern_admission_free(admission);
+}
+
+// Replays of a device's hello cost the device's connection the name that they share, and no more: from another
+// address they do not displace it, whether its handshake has finished or not.
+static void test_replays_do_not_displace_a_device(void **state)
+{
+    (void)state;
+    struct tern_place finished;
+    struct tern_place replays[100];
+    begin(1000, 4, 2);
+    assert_true(enter(0, 1, &places[0]));
+    assert_true(enter(0, 1, &finished));
+    tern_admission_recognise(admission, &places[0], 7);
+    tern_admission_recognise(admission, &finished, 7);
+    tern_admission_know(admission, &finished, 7);
+    for (size_t i = 0; i < 100; i++) {
+        assert_true(enter(0, 2, &replays[i]));
+        tern_admission_recognise(admission, &replays[i], 7);
+        struct tern_place *gone = displaced(0);
+        while (gone != NULL) {
+            assert_true(gone >= replays && gone < replays + 100);
+            tern_admission_leave(admission, gone);
+            gone->group = NULL;
+            gone = displaced(0);
+        }
+    }
+    assert_in_range(tern_admission_open(admission), 2 + 2, 2 + 2 + 5);
+    tern_admission_know(admission, &places[0], 7); // its handshake has finished, too
+    for (size_t i = 0; i < 100; i++) {
+        if (replays[i].group != NULL) {
+            tern_admission_leave(admission, &replays[i]);
+        }
+    }
+    tern_admission_leave(admission, &places[0]);
+    tern_admission_leave(admission, &finished);
     assert_int_equal(tern_admission_open(admission), 0);
     tern_admission_free(admission);
 }
@@ -422,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_an_address_gives_up_its_own_idlest),
         cmocka_unit_test(test_newcomers_displace_each_other_where_they_are_many),
         cmocka_unit_test(test_one_with_a_known_ticket_is_not_displaced_for_strangers),
+        cmocka_unit_test(test_replays_do_not_displace_a_device),
         cmocka_unit_test(test_a_client_has_its_share),
         cmocka_unit_test(test_a_flood_of_newcomers_does_not_shut_others_out),
         cmocka_unit_test(test_one_address_does_not_shut_others_out),

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 
 #define LIMIT 2
-#define PEERS 5
+#define PEERS 7
 
 // A ClientHello of TLS 1.2 with one suite (ECDHE, ECDSA, ChaCha20-Poly1305), X25519 and P-256, and
 // ECDSA with SHA-256.
@@ -215,13 +215,15 @@ static void test_a_listener_holds_the_others_back(void **state)
     client_close(&peers[0]);
     assert_true(wait_failed(2));
     assert_int_equal(answered(peers + 1, PEERS - 2, LIMIT - 1), LIMIT - 1);
-    pass_time(1000 / LIMIT); // the place of the one that failed
-    assert_int_equal(answered(peers + 1, PEERS - 2, LIMIT), LIMIT);
-    assert_false(is_answered(&peers[LIMIT], 0));
+    pass_time(1000 /
+              LIMIT); // the turn of the one that failed, and spare time for one without a turn
+    assert_int_equal(answered(peers + 1, PEERS - 2, LIMIT + 1), LIMIT + 1);
+    assert_true(is_answered(&peers[PEERS - 2], 0)); // of turns the newest takes the first
     client_close(&peers[1]);
     assert_true(wait_failed(3));
+    assert_int_equal(answered(peers + 2, PEERS - 3, LIMIT), LIMIT);
     pass_time(1000 / LIMIT);
-    assert_true(is_answered(&peers[LIMIT], 5000)); // the newest went before
+    assert_int_equal(answered(peers + 2, PEERS - 3, PEERS - 3), PEERS - 3);
     for (int i = LIMIT; i < PEERS - 1; i++) {
         client_close(&peers[i]);
     }
@@ -234,6 +236,37 @@ static void test_a_listener_holds_the_others_back(void **state)
     fixture_stop(&fixture);
 }
 
+// Those that are held back begin in time that the loop has to spare, long before their address has a turn.
+static void test_spare_time_is_used(void **state)
+{
+    (void)state;
+    struct tern_http_config config = {.threads = 1,
+                                      .sweep_ms = 5,
+                                      .monotonic_ms = read_clock,
+                                      .limits = {.handshakes_per_address = 1}};
+    struct client peers[3];
+    fixture_start(&fixture, &config, false);
+    for (int i = 0; i < 3; i++) {
+        peers[i] = begin_one(fixture.port);
+        assert_true(i > 0 || is_answered(&peers[0], 5000));
+    }
+    while (counters().handshakes_held_back < 2) {
+        sleep_ms(1);
+    }
+    assert_int_equal(answered(peers, 3, 1), 1);
+    int passed = 0;
+    while (!is_answered(&peers[1], 0) || !is_answered(&peers[2], 0)) {
+        sleep_ms(1);
+        pass_time(1);
+        assert_true(++passed < 900); // a turn is free after 1,000
+    }
+    for (int i = 0; i < 3; i++) {
+        client_close(&peers[i]);
+    }
+    assert_true(fixture_wait_idle(&fixture));
+    fixture_stop(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_failures_count_for_a_while),
         cmocka_unit_test(test_many_addresses_come_and_go),
         cmocka_unit_test(test_a_listener_holds_the_others_back),
+        cmocka_unit_test(test_spare_time_is_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define ANONYMOUS "GET /echo HTTP/1.1\r\nHost: h\r\n\r\n"
+#define WRONG_TOKEN "GET /echo HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer bad\r\n\r\n"
 #define WITH_TOKEN "GET /echo HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer good\r\n\r\n"
 
 // --- What a hello offers
@@ -222,6 +223,92 @@ static void test_a_known_device_has_turns_of_its_own(void **state)
     fixture_stop(&fixture);
 }
 
+// A hello of TLS 1.2 with the ticket of the session, as anyone can send who has seen it.
+static struct client open_replay(const mbedtls_ssl_session *session)
+{
+    static const uint8_t HEAD[] = {22, 3,  1,  0,  0,  1,  0,  0,    0,    3,  3,  1,  2,
+                                   3,  4,  5,  6,  7,  8,  9,  10,   11,   12, 13, 14, 15,
+                                   16, 17, 18, 19, 20, 21, 22, 23,   24,   25, 26, 27, 28,
+                                   29, 30, 31, 32, 0,  0,  2,  0xcc, 0xa9, 1,  0};
+    uint8_t hello[1000];
+    const size_t ticket = session->ticket_len;
+    size_t len = sizeof HEAD + 2;
+    memcpy(hello, HEAD, sizeof HEAD);
+    hello[len++] = 0;
+    hello[len++] = 35;
+    hello[len++] = (uint8_t)(ticket >> 8);
+    hello[len++] = (uint8_t)ticket;
+    memcpy(hello + len, session->ticket, ticket);
+    len += ticket;
+    hello[sizeof HEAD] = (uint8_t)((ticket + 4) >> 8);
+    hello[sizeof HEAD + 1] = (uint8_t)(ticket + 4);
+    hello[3] = (uint8_t)((len - 5) >> 8);
+    hello[4] = (uint8_t)(len - 5);
+    hello[7] = (uint8_t)((len - 9) >> 8);
+    hello[8] = (uint8_t)(len - 9);
+    struct client client;
+    assert_true(client_open(&client, fixture.port, NULL));
+    assert_true(client_send(&client, hello, len));
+    return client;
+}
+
+// Opens a connection that resumes the session, and returns when its handshake is over.
+static struct client open_resumed(mbedtls_ssl_session *session)
+{
+    const struct tls_client_settings settings = settings_of(session);
+    struct client client;
+    const uint64_t before = fixture_counters(&fixture).handshakes_resumed;
+    assert_true(client_open(&client, fixture.port, &settings));
+    while (fixture_counters(&fixture).handshakes_resumed == before) {
+        sleep_ms(1);
+    }
+    return client;
+}
+
+static void test_a_finished_resumption_is_not_displaced_by_replays(void **state)
+{
+    (void)state;
+    mbedtls_ssl_session known;
+    struct client replays[3];
+    begin((struct tern_http_limits){.connections = 3, .connections_per_client = 1});
+    visit(&known, WITH_TOKEN);
+    struct client device = open_resumed(&known);
+    for (size_t i = 0; i < 3; i++) {
+        const uint64_t before = fixture_counters(&fixture).connections_accepted;
+        replays[i] = open_replay(&known);
+        while (fixture_counters(&fixture).connections_accepted == before) {
+            sleep_ms(1);
+        }
+    }
+    assert_true(client_sees_end(&replays[0], 5000)); // for the third
+    assert_int_equal(client_ask(&device, WITH_TOKEN, NULL), 200);
+    for (size_t i = 0; i < 3; i++) {
+        client_close(&replays[i]);
+    }
+    client_close(&device);
+    mbedtls_ssl_session_free(&known);
+    fixture_stop(&fixture);
+}
+
+static void test_a_refused_client_is_a_stranger_again(void **state)
+{
+    (void)state;
+    mbedtls_ssl_session known;
+    begin((struct tern_http_limits){.connections_per_address = 1});
+    visit(&known, WITH_TOKEN);
+    struct client refused = open_resumed(&known);
+    assert_int_equal(client_ask(&refused, WRONG_TOKEN, NULL), 401);
+    client_close(&refused);
+    assert_true(fixture_wait_idle(&fixture));
+    struct client stranger = open_resumed(&known);
+    struct client silent = open_silent();
+    assert_true(client_sees_end(&stranger, 5000));
+    client_close(&stranger);
+    client_close(&silent);
+    mbedtls_ssl_session_free(&known);
+    fixture_stop(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +317,8 @@ int main(void)
         cmocka_unit_test(test_the_last_use_counts),
         cmocka_unit_test(test_a_known_device_keeps_its_place_from_the_hello_on),
         cmocka_unit_test(test_a_known_device_has_turns_of_its_own),
+        cmocka_unit_test(test_a_finished_resumption_is_not_displaced_by_replays),
+        cmocka_unit_test(test_a_refused_client_is_a_stranger_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

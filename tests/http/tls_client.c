@@ -81,8 +81,8 @@ static bool take_certificate(struct tls_client *client, const struct tls_client_
     }
     return tern_mbedtls_parse_key(&client->private_key, pem, len + 1, &client->random) == 0 &&
            mbedtls_x509_crt_parse_file(&client->certificate, settings->certificate) == 0 &&
-           mbedtls_ssl_conf_own_cert(&client->config, &client->certificate,
-                                     &client->private_key) == 0;
+           mbedtls_ssl_conf_own_cert(&client->config, &client->certificate, &client->private_key) ==
+               0;
 }
 
 static bool set_up(struct tls_client *client, const struct tls_client_settings *settings)
