@@ -342,10 +342,11 @@ static int write_client(const struct tern_cli *cli, const struct tern_proposal *
                  "server = https://localhost:%s\n"
                  "ca = %.300s\n"
                  "state_dir = tern-client-state\n"
-                 "; Its name in `tern-aggregator clients`. Without one: the host's and six digits "
-                 "that\n"
-                 "; distinguish clones of one image.\n"
-                 "; name = pump-17\n"
+                 "; The device's name in `tern-aggregator clients`. auto: the host's name and six "
+                 "digits that\n"
+                 "; differ for clones of one image and for clients of one machine. Or its own: "
+                 "pump-17\n"
+                 "name = auto\n"
                  "\n"
                  "[data]\n"
                  "source = %s\n",
@@ -381,8 +382,10 @@ static int read_client(const struct tern_cli *cli, const struct tern_proposal *p
                                                .min = 1,
                                                .max = TERN_PROPOSAL_LIST_MAX - 1,
                                                .doc = "The data."};
-    static const struct tern_settings settings = {"tern-client", &source, 1,
-                                                  tern_settings_sections};
+    static const struct tern_settings settings = {.program = "tern-client",
+                                                  .table = &source,
+                                                  .count = 1,
+                                                  .foreign_sections = tern_settings_sections};
     static struct written written;
     char why[512] = "";
     tern_settings_defaults(&settings, &written);

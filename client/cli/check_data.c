@@ -31,7 +31,8 @@ struct looking {
     struct tern_csv_profile profile; // rows == 0: not of a CSV file
     struct tern_data data;
     bool unlabelled; // no column has a label
-    bool open;       // a file alone: what its labels are is decided as init decides it
+    bool open;       // a file whose labels nobody chose: they are judged as init judges them
+    bool as_init;    // what an open file's labels were found to be is added to the settings
     char classes[TERN_CSV_CLASSES_MAX]; // of an open one, as init lists them
 };
 
@@ -328,17 +329,24 @@ static void say_model(struct looking *looking, const char *spec, const struct te
 
 // --- A file alone
 
-// Whether only a file was given, with nothing that chooses its labels.
-static bool is_open(const struct tern_data_spec *spec)
+// Whether an option of the spec is one of `keys`, up to NULL.
+static bool has_option(const struct tern_data_spec *spec, const char *const *keys)
 {
-    static const char *const others[] = {"drop", "group", "header", "missing"};
-    uint32_t known = 0;
     for (uint32_t i = 0; i < spec->option_count; i++) {
-        for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
-            known += strcmp(spec->options[i].key, others[k]) == 0;
+        for (const char *const *key = keys; *key != NULL; key++) {
+            if (strcmp(spec->options[i].key, *key) == 0) {
+                return true;
+            }
         }
     }
-    return known == spec->option_count;
+    return false;
+}
+
+// Whether nothing chooses the file's labels.
+static bool is_open(const struct tern_data_spec *spec)
+{
+    static const char *const choices[] = {"label", "target", "classes", NULL};
+    return !has_option(spec, choices);
 }
 
 static uint64_t count_of(const struct tern_csv_profile *profile, const char *label)
@@ -425,6 +433,77 @@ static void say_proposal(struct looking *looking, const struct tern_csv_choice *
     say_model(looking, looking->federation->spec, &shape);
 }
 
+// Appends a text in quotes to data.source. false where it does not fit.
+static bool append_quoted(char *source, size_t size, const char *before, const char *text)
+{
+    size_t used = strlen(source);
+    used += (size_t)snprintf(source + used, size - used, "%s\"", before);
+    for (const char *c = text; used < size && *c != '\0'; c++) {
+        used += (size_t)snprintf(source + used, size - used, "%s%c", *c == '"' ? "\"" : "", *c);
+    }
+    used += used < size ? (size_t)snprintf(source + used, size - used, "\"") : 0;
+    return used < size;
+}
+
+static bool append_option(char *source, size_t size, const char *key, const char *value)
+{
+    char before[64];
+    snprintf(before, sizeof before, ",%.60s=", key);
+    return append_quoted(source, size, before, value);
+}
+
+// Lists the columns that are no features, be it by drop or since they are of no use.
+static void list_dropped(const struct looking *looking, char list[CHECK_SENTENCE_MAX])
+{
+    const struct tern_csv_profile *profile = &looking->profile;
+    char number[16];
+    list[0] = '\0';
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        if (!profile->column[c].feature && c != profile->columns.label &&
+            c != profile->columns.group) {
+            append(list, "%s%s", list[0] != '\0' ? "|" : "",
+                   tern_csv_setting_name(profile, c, number));
+        }
+    }
+}
+
+// Makes *source what init would write for the file, with the other options that were given.
+static bool compose(struct looking *looking, const struct tern_csv_choice *choice, char *source,
+                    size_t size)
+{
+    char dropped[CHECK_SENTENCE_MAX];
+    char number[16];
+    const struct tern_csv_profile *profile = &looking->profile;
+    source[0] = '\0';
+    list_dropped(looking, dropped);
+    bool fits = append_quoted(source, size, "csv:", looking->spec.path);
+    for (uint32_t i = 0; i < looking->spec.option_count; i++) {
+        const char *key = looking->spec.options[i].key;
+        fits = fits && (strcmp(key, "drop") == 0 ||
+                        append_option(source, size, key, looking->spec.options[i].value));
+    }
+    fits =
+        fits && (dropped[0] == '\0' || append_option(source, size, "drop", dropped)) &&
+        (looking->classes[0] == '\0' || append_option(source, size, "classes", looking->classes));
+    return fits && (!choice->numeric ||
+                    append_option(source, size, "target",
+                                  tern_csv_setting_name(profile, profile->columns.label, number)));
+}
+
+// Options that only reading the examples can judge are judged with the labels and features that init would choose.
+static bool read_as_init(struct looking *looking, const struct tern_csv_choice *choice)
+{
+    static const char *const judged[] = {"scale", "only", "test", "test_file", "seed", NULL};
+    static struct tern_client_settings settings;
+    if (!has_option(&looking->spec, judged)) {
+        return false;
+    }
+    settings = *looking->settings;
+    looking->as_init = compose(looking, choice, settings.data_source, sizeof settings.data_source);
+    looking->settings = &settings;
+    return looking->as_init;
+}
+
 // --- All together
 
 static enum tern_result read_profile(struct looking *looking, const struct tern_csv_choice *choice)
@@ -485,7 +564,8 @@ static bool look_at_file(struct looking *looking)
                                              .say = take_judgement,
                                              .ctx = looking};
     tern_csv_judge(&judging);
-    return looking->findings->count[TERN_HEALTH_PROBLEM] == problems && !looking->open;
+    const bool sound = looking->findings->count[TERN_HEALTH_PROBLEM] == problems;
+    return sound && (!looking->open || read_as_init(looking, &choice));
 }
 
 static void look_at_examples(struct looking *looking)
@@ -498,6 +578,12 @@ static void look_at_examples(struct looking *looking)
         return;
     }
     const struct tern_dataset *train = &looking->data.train;
+    if (looking->as_init) {
+        if (looking->data.scaled) { // the rest is said
+            say_sizes(looking);
+        }
+        return;
+    }
     tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "data", NULL,
                       "%.200s: %" PRIu32 " examples to train on, %" PRIu32
                       " held out to evaluate on, of %" PRIu32 " values",

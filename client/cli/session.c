@@ -35,7 +35,7 @@ static enum tern_result explain(struct session *session, enum tern_result result
 
 static const char *name_of(struct session *session)
 {
-    if (session->settings->name[0] != '\0') {
+    if (strcmp(session->settings->name, "auto") != 0) {
         return session->settings->name;
     }
     tern_device_name(session->settings->root, session->settings->state_dir, session->device);

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define FIRST_ROOM 256
+#define NAMED 5 // columns of one note; the others are counted
+#define NAMED_BYTES 240
 
 struct reading {
     struct tern_csv csv;
@@ -64,6 +66,47 @@ static enum tern_result keep_names(struct reading *reading)
     return TERN_OK;
 }
 
+// A note less without memory, which the rows need more.
+static void add_note(struct tern_table *table, const char *sentence)
+{
+    const size_t used = table->notes != NULL ? strlen(table->notes) : 0;
+    char *notes = realloc(table->notes, used + strlen(sentence) + 2);
+    if (notes != NULL) {
+        sprintf(notes + used, "%s\n", sentence);
+        table->notes = notes;
+    }
+}
+
+// Names the columns of new data that the model was not trained on.
+static void note_extra_columns(struct reading *reading)
+{
+    const struct tern_csv_columns *columns = reading->columns;
+    const struct tern_csv_choice *choice = reading->choice;
+    char names[NAMED_BYTES] = "";
+    char sentence[NAMED_BYTES + 120];
+    uint32_t extra = 0;
+    size_t used = 0;
+    for (uint32_t c = 0; columns->place != NULL && c < columns->count; c++) {
+        const char *name = reading->profile.column[c].name;
+        if (columns->place[c] != TERN_CSV_NO_COLUMN || c == columns->label ||
+            (choice->group != NULL && strcmp(choice->group, name) == 0) ||
+            (choice->drop != NULL && tern_csv_lists(choice->drop, name))) {
+            continue;
+        }
+        if (extra++ < NAMED && used < sizeof names) {
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s'%.40s'",
+                                     extra > 1 ? ", " : "", name);
+        }
+    }
+    if (extra > 0) {
+        snprintf(sentence, sizeof sentence,
+                 "%u column%s not among those that the model learns from: %s%s %s left out", extra,
+                 extra == 1 ? " is" : "s are", names, extra > NAMED ? ", ..." : "",
+                 extra == 1 ? "is" : "are");
+        add_note(reading->table, sentence);
+    }
+}
+
 // Keeps the first problem as the reason, and warnings as notes.
 static void take_judgement(void *ctx, enum tern_csv_level level, enum tern_result result,
                            const char *area, const char *sentence)
@@ -77,12 +120,7 @@ static void take_judgement(void *ctx, enum tern_csv_level level, enum tern_resul
         }
         return;
     }
-    const size_t used = table->notes != NULL ? strlen(table->notes) : 0;
-    char *notes = realloc(table->notes, used + strlen(sentence) + 2);
-    if (notes != NULL) { // a note less without memory, which the rows need more
-        sprintf(notes + used, "%s\n", sentence);
-        table->notes = notes;
-    }
+    add_note(table, sentence);
 }
 
 static enum tern_result profile_table(struct reading *reading, struct tern_input *input)
@@ -95,6 +133,7 @@ static enum tern_result profile_table(struct reading *reading, struct tern_input
                                              .ctx = reading};
     tern_csv_judge(&judging);
     TERN_TRY(reading->problem);
+    note_extra_columns(reading);
     return tern_input_rewind(input);
 }
 

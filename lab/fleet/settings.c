@@ -7,5 +7,13 @@ static const struct tern_setting table[] = {
 #include "fleet/settings.def"
 };
 
-const struct tern_settings tern_fleet_settings_table =
-    TERN_SETTINGS("tern-fleet", table, tern_settings_sections);
+// tern_fleet_planned() reads them from the command line, too.
+static const char *const planned[] = {"round.rounds", "federation.model", NULL};
+
+const struct tern_settings tern_fleet_settings_table = {
+    .program = "tern-fleet",
+    .table = table,
+    .count = sizeof table / sizeof table[0],
+    .foreign_sections = tern_settings_sections,
+    .foreign_keys = planned,
+};

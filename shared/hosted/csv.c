@@ -1,4 +1,5 @@
 #include "hosted/csv.h"
+#include "hosted/other_format.h"
 #include "util/utf8.h"
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,9 @@
 #define SEMICOLONS                                                                                 \
     "semicolons separate the fields, as it seems: write commas, and decimals with points"
 #define END (-1) // of the input, in place of a byte
-#define ZERO_BYTE "a zero byte: the file is no UTF-8 text (of UTF-16: iconv -f utf-16 -t utf-8)"
+#define ZERO_BYTE                                                                                  \
+    "a zero byte, which CSV text has not: save the table as CSV (UTF-16 text: iconv -f utf-16 -t " \
+    "utf-8)"
 
 void tern_csv_begin(struct tern_csv *csv, struct tern_input *input, uint32_t max_fields)
 {
@@ -56,6 +59,10 @@ static enum tern_result read_mark(struct tern_csv *csv)
         (memcmp(csv->buffer, "\xFF\xFE", 2) == 0 || memcmp(csv->buffer, "\xFE\xFF", 2) == 0)) {
         return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
                                  "is UTF-16 text; convert it: iconv -f utf-16 -t utf-8 FILE > NEW");
+    }
+    const char *other = tern_other_format(csv->buffer, csv->have);
+    if (other != NULL) {
+        return tern_input_refuse(csv->input, TERN_ERR_CORRUPT, "%s", other);
     }
     return TERN_OK;
 }

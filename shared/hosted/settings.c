@@ -72,22 +72,43 @@ static bool is_section(const struct tern_settings *settings, const char *section
     return false;
 }
 
-const char *const tern_settings_sections[] = {
-    "admin",          "budget",     "client",     "codec",  "data",       "downloads",
-    "error_feedback", "experiment", "federation", "fleet",  "limits",     "log",
-    "ring",           "round",      "schedule",   "server", "statistics", "strategy",
-    "tensors",        "tls",        "train",      NULL};
+#define AGGREGATOR "tern-aggregator"
+#define CLIENT "tern-client"
 
-// A section of Tern's other programs that is not also one of this program's.
-static bool is_foreign(const struct tern_settings *settings, const char *section)
+const struct tern_settings_section tern_settings_sections[] = {{"admin", AGGREGATOR},
+                                                               {"budget", CLIENT},
+                                                               {"client", CLIENT},
+                                                               {"codec", AGGREGATOR},
+                                                               {"data", CLIENT},
+                                                               {"downloads", AGGREGATOR},
+                                                               {"error_feedback", AGGREGATOR},
+                                                               {"experiment", "./tern experiment"},
+                                                               {"federation", AGGREGATOR},
+                                                               {"fleet", "tern-fleet"},
+                                                               {"limits", AGGREGATOR},
+                                                               {"log", AGGREGATOR},
+                                                               {"ring", "tern-ring"},
+                                                               {"round", AGGREGATOR},
+                                                               {"schedule", AGGREGATOR},
+                                                               {"server", AGGREGATOR},
+                                                               {"statistics", AGGREGATOR},
+                                                               {"strategy", AGGREGATOR},
+                                                               {"tensors", AGGREGATOR},
+                                                               {"tls", AGGREGATOR},
+                                                               {"train", AGGREGATOR},
+                                                               {NULL, NULL}};
+
+// The row of a section that is not one of this program's; NULL: it is, or no program has it.
+static const struct tern_settings_section *foreign(const struct tern_settings *settings,
+                                                   const char *section)
 {
-    const char *const *name = settings->foreign_sections;
-    for (; name != NULL && *name != NULL; name++) {
-        if (strcmp(*name, section) == 0) {
-            return !is_section(settings, section);
+    const struct tern_settings_section *row = settings->foreign_sections;
+    for (; row != NULL && row->name != NULL; row++) {
+        if (strcmp(row->name, section) == 0) {
+            return is_section(settings, section) ? NULL : row;
         }
     }
-    return false;
+    return NULL;
 }
 
 // The section, of this program or another, that a wrong name may have meant; "": none is near.
@@ -95,7 +116,7 @@ static const char *nearest_section(const struct tern_settings *settings, const c
 {
     const char *best = "";
     size_t best_distance = tern_near_limit(section);
-    const char *const *foreign = settings->foreign_sections;
+    const struct tern_settings_section *row = settings->foreign_sections;
     for (size_t i = 0; i < settings->count; i++) {
         const size_t distance = tern_edit_distance(section, settings->table[i].section);
         if (distance < best_distance) {
@@ -103,11 +124,11 @@ static const char *nearest_section(const struct tern_settings *settings, const c
             best = settings->table[i].section;
         }
     }
-    for (; foreign != NULL && *foreign != NULL; foreign++) {
-        const size_t distance = tern_edit_distance(section, *foreign);
+    for (; row != NULL && row->name != NULL; row++) {
+        const size_t distance = tern_edit_distance(section, row->name);
         if (distance < best_distance) {
             best_distance = distance;
-            best = *foreign;
+            best = row->name;
         }
     }
     return best;
@@ -188,7 +209,9 @@ static enum tern_result assign(const struct tern_setting *setting, void *values,
 struct load {
     const struct tern_settings *settings;
     void *values;
-    unsigned *seen; // per setting: the line that set it, 0 for none
+    unsigned *seen;                              // per setting: the line that set it, 0 for none
+    const struct tern_settings_section *skipped; // the first foreign section; NULL: none
+    unsigned skipped_line;
     FILE *stream;
     const char *path;
     unsigned line;
@@ -236,7 +259,12 @@ static int handle_key(void *context, const char *section, const char *key, const
 {
     struct load *load = context;
     size_t matches;
-    if (load->failed || is_foreign(load->settings, section)) {
+    const struct tern_settings_section *other = foreign(load->settings, section);
+    if (load->failed || other != NULL) {
+        if (load->skipped == NULL) {
+            load->skipped = other;
+            load->skipped_line = load->line;
+        }
         return 1;
     }
     const struct tern_setting *setting = find(load->settings, section, key, &matches);
@@ -258,6 +286,22 @@ static int handle_key(void *context, const char *section, const char *key, const
     return 1;
 }
 
+// A file of another program would be taken for one that keeps every default. A program that reads other programs'
+// settings takes such a file.
+static void refuse_foreign(struct load *load)
+{
+    for (size_t i = 0; i < load->settings->count; i++) {
+        if (load->seen[i] != 0) {
+            return;
+        }
+    }
+    load->line = load->skipped_line;
+    append(load_fails(load),
+           "the file has no setting of %s: section [%s] is read by %s. Name the file of %s",
+           load->settings->program, load->skipped->name, load->skipped->program,
+           load->settings->program);
+}
+
 static enum tern_result parse_stream(struct load *load)
 {
     // libinih keeps these as globals: long lines, no continuation of a value on an indented line
@@ -276,6 +320,9 @@ static enum tern_result parse_stream(struct load *load)
     if (!load->failed && line != 0) {
         load->line = line > 0 ? (unsigned)line : load->line;
         append(load_fails(load), "neither a [section], nor key = value, nor a comment");
+    }
+    if (!load->failed && load->skipped != NULL && load->settings->foreign_keys == NULL) {
+        refuse_foreign(load);
     }
     return load->failed ? TERN_ERR_CONFIG : TERN_OK;
 }
@@ -364,6 +411,20 @@ static bool split_assignment(char *copy, const char **section, const char **key,
     return true;
 }
 
+// Whether the program itself reads an override of another program's setting.
+static bool is_read(const struct tern_settings *settings, const char *section, const char *key)
+{
+    const char *const *name = settings->foreign_keys;
+    const size_t len = strlen(section);
+    for (; name != NULL && *name != NULL; name++) {
+        if (strncmp(*name, section, len) == 0 && (*name)[len] == '.' &&
+            strcmp(*name + len + 1, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum tern_result tern_settings_set(const struct tern_settings *settings, void *values,
                                    const char *assignment, char why[WHY_MAX])
 {
@@ -381,8 +442,14 @@ enum tern_result tern_settings_set(const struct tern_settings *settings, void *v
         append(why, "expected section.key=value");
         return TERN_ERR_CONFIG;
     }
-    if (section != NULL && is_foreign(settings, section)) {
+    const struct tern_settings_section *other = section != NULL ? foreign(settings, section) : NULL;
+    if (other != NULL && is_read(settings, section, key)) {
         return TERN_OK;
+    }
+    if (other != NULL) {
+        append(why, "section [%s] is read by %s, and %s would ignore it: set it there", section,
+               other->program, settings->program);
+        return TERN_ERR_CONFIG;
     }
     size_t matches;
     const struct tern_setting *setting = find(settings, section, key, &matches);

@@ -69,17 +69,27 @@ struct tern_setting {
     enum tern_setting_change change;
 };
 
+// A section, and the program that reads it.
+struct tern_settings_section {
+    const char *name;
+    const char *program;
+};
+
 struct tern_settings {
     const char *program;
     const struct tern_setting *table;
     size_t count;
-    const char *const
-        *foreign_sections; // sections of Tern's other programs, NULL-terminated: skipped; or NULL
+    // Sections of Tern's other programs, up to a row without a name, or NULL. A file that also has
+    // settings of this program may hold them; --set may not.
+    const struct tern_settings_section *foreign_sections;
+    // "section.key" of other programs' settings that --set may name, NULL-terminated, or NULL: the
+    // program reads them from cli->sets.
+    const char *const *foreign_keys;
 };
 
-// Every section that a program of Tern's or an experiment has, NULL-terminated: what the programs pass
-// as foreign_sections, since one file may serve them all. A program's own are read all the same.
-extern const char *const tern_settings_sections[];
+// Every section that a program of Tern's or an experiment has: what the programs pass as
+// foreign_sections, since one file may serve them all. A program's own are read all the same.
+extern const struct tern_settings_section tern_settings_sections[];
 
 // One field of the program's struct.
 #define TERN_SETTING_FIELD(section, key, type, field, fallback, min, max, doc)                     \
@@ -108,14 +118,15 @@ extern const char *const tern_settings_sections[];
 
 #define TERN_SETTINGS(program, table, foreign_sections)                                            \
     {                                                                                              \
-        program, table, sizeof(table) / sizeof((table)[0]), foreign_sections                       \
+        program, table, sizeof(table) / sizeof((table)[0]), foreign_sections, NULL                 \
     }
 
 // Fills *values (the program's struct) with the defaults. A fallback that breaks its own range is a
 // fault of the program: it is reported on stderr and the program aborted.
 void tern_settings_defaults(const struct tern_settings *settings, void *values);
 
-// Loads an INI file over *values. On error *values is unchanged and why says file, line, key, what
+// Loads an INI file over *values. A file whose settings are all of other programs is an error, unless
+// foreign_keys names some. On error *values is unchanged and why says file, line, key, what
 // was wrong, and what is allowed. A key given twice is an error.
 // TERN_ERR_NOT_FOUND  no such file; TERN_ERR_IO  it cannot be read; TERN_ERR_CONFIG
 TERN_MUST_USE enum tern_result tern_settings_load(const struct tern_settings *settings,
@@ -127,7 +138,7 @@ TERN_MUST_USE enum tern_result tern_settings_load_stream(const struct tern_setti
                                                          const char *path, char why[512]);
 
 // Applies one "section.key=value" from the command line. TERN_ERR_CONFIG, *values unchanged.
-// "section" may be left out when the key is unique. An override of a foreign section is skipped.
+// "section" may be left out when the key is unique. A foreign section is refused with the name of its program.
 TERN_MUST_USE enum tern_result tern_settings_set(const struct tern_settings *settings, void *values,
                                                  const char *assignment, char why[512]);
 

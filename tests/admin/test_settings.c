@@ -58,7 +58,7 @@ static void test_example_file_gives_the_defaults(void **state)
     assert_int_equal(defaults.limits_clients, 1000000);
 }
 
-static void test_files_may_be_shared_with_other_programs(void **state)
+static void test_overrides_of_other_programs_are_refused(void **state)
 {
     (void)state;
     struct tern_aggregator_settings values;
@@ -68,7 +68,9 @@ static void test_files_may_be_shared_with_other_programs(void **state)
                                           "fleet.clients=3", "experiment.name=x"};
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
         assert_int_equal(
-            tern_settings_set(&tern_aggregator_settings_table, &values, foreign[i], why), TERN_OK);
+            tern_settings_set(&tern_aggregator_settings_table, &values, foreign[i], why),
+            TERN_ERR_CONFIG);
+        assert_non_null(strstr(why, "is read by "));
     }
     assert_int_equal(
         tern_settings_set(&tern_aggregator_settings_table, &values, "round.cohorts=3", why),
@@ -80,7 +82,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_example_file_is_the_table),
         cmocka_unit_test(test_example_file_gives_the_defaults),
-        cmocka_unit_test(test_files_may_be_shared_with_other_programs),
+        cmocka_unit_test(test_overrides_of_other_programs_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

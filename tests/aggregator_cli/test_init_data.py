@@ -3,6 +3,7 @@ import csv
 import os
 import re
 import subprocess
+import zipfile
 
 from cli import BIN, FAILED, USAGE, State, main
 
@@ -52,6 +53,30 @@ def a_sample_becomes_a_model_and_settings():
     deviation = (sum((value - mean) ** 2 for value in values) / 60) ** 0.5
     assert rows[0] == ["column", "mean", "deviation"] and [row[0] for row in rows[1:]] == ["rpm", "flow"]
     assert abs(float(rows[1][1]) - mean) < 1e-5 and abs(float(rows[1][2]) - deviation) < 1e-6
+
+
+def the_proposed_client_names_the_device():
+    """By a name that each device makes of its own, since one file is copied to all of them."""
+    folder = Folder(table())
+    folder.run("init", *OPTIONS)
+    assert "\nname = auto\n" in (folder.root / "client.ini").read_text()
+
+
+def arrays_are_no_table():
+    folder = Folder(table())
+    with zipfile.ZipFile(folder.root / "pumps.csv", "w") as archive:
+        archive.writestr("x.npy", b"\x93NUMPY\1\0")
+    folder.run("init", *OPTIONS, code=FAILED, says="a client reads it by data.source = npz:FILE")
+    assert folder.written() == [], folder.written()
+
+
+def settings_of_other_programs_are_refused():
+    folder = Folder(table())
+    folder.run("init", *OPTIONS, "--set", "client.name=pump-17", code=USAGE,
+               says="section [client] is read by tern-client, and tern-aggregator would ignore it: set it there")
+    (folder.root / "client.ini").write_text("[client]\nserver = https://localhost:8443\n")
+    folder.run("status", "--config", "client.ini", code=USAGE,
+               says="client.ini:2: the file has no setting of tern-aggregator: section [client] is read by tern-client")
 
 
 def clients_read_what_was_written():
@@ -379,7 +404,8 @@ def what_is_missing_is_counted_and_what_is_no_number_is_refused():
     assert folder.written() == []
 
 
-main(a_sample_becomes_a_model_and_settings, clients_read_what_was_written, the_labels_say_what_is_learnt, a_table_without_names,
+main(a_sample_becomes_a_model_and_settings, the_proposed_client_names_the_device, arrays_are_no_table,
+     settings_of_other_programs_are_refused, clients_read_what_was_written, the_labels_say_what_is_learnt, a_table_without_names,
      columns_that_no_setting_can_name_go_by_their_number,
      groups_and_dropped_columns_are_no_features, a_model_of_set_is_made, a_name_with_an_equals_sign_is_read_back, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
      files_and_states_that_are_there_stay, clients_that_share_statistics_scale_nothing_themselves,

@@ -113,6 +113,24 @@ class Check(unittest.TestCase):
         self.assertIn("40 rows of 2 features", found["data", "good"][0])
         self.assertIn("the examples are 2 values, the model takes 3", found["model", "problem"][0])
 
+    def test_options_beside_the_labels_leave_the_judgement_to_init(self):
+        statistics = os.path.join(self.folder, "scaling.csv")
+        with open(statistics, "w", encoding="utf-8") as file:
+            file.write("column,mean,deviation\nrpm,2953,2\nflow,0.5,0.35\n")
+        source = "data.source=csv:other.csv,scale="
+        code, _, found = self.check_file(table(), "--set", source + statistics)
+        self.assertEqual((code, found["classes", "good"]), (0, ["2 in column 'state', with their rows: good 20, worn 20"]))
+        self.assertIn("of the size that training expects", found["scale", "good"][0])
+        code, _, found = self.check_file(table(), "--set", source + "none.csv")
+        self.assertEqual(code, 1)
+        self.assertIn("'none.csv' cannot be opened", found["data", "problem"][0])
+        code, _, found = self.check_file(table(), "--set", "data.source=csv:other.csv,group=fixed,only=4")
+        self.assertEqual(code, 1)
+        self.assertIn("no row has '4' in column 'fixed'", found["data", "problem"][0])
+        lines = [f"{i % 7},{i % 5},{i / 2}" for i in range(60)]
+        code, _, found = self.check_file("a,b,y\n" + "\n".join(lines) + "\n", "--set", "data.source=csv:other.csv,scale=standard")
+        self.assertEqual((code, [area for area, _ in found if area == "classes"]), (0, []))
+
     def test_numbers_of_one_file_alone_are_a_target_where_init_predicts_them(self):
         for value in (lambda i: i / 2, lambda i: 3 * i % 61):
             lines = [f"{i % 7},{i % 5},{value(i)}" for i in range(60)] + ["1,2,-"]

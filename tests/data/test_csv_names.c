@@ -69,6 +69,20 @@ static void columns_stand_in_the_order_of_the_model(void **state)
     }
 }
 
+static void columns_beside_those_of_the_model_are_noted(void **state)
+{
+    (void)state;
+    assert_in_order("b,id,c,a,text,y,who\n2,7,3,1,x,1,3\n5,8,6,4,y,0,4\n", ",drop=id,group=who");
+    assert_string_equal(
+        data.notes, "1 column is not among those that the model learns from: 'text' is left out\n");
+    assert_in_order("b,d1,c,a,d2,d3,d4,d5,d6,y\n2,7,3,1,x,1,2,3,4,5\n", "");
+    assert_string_equal(data.notes,
+                        "6 columns are not among those that the model learns from: 'd1', 'd2', "
+                        "'d3', 'd4', 'd5', ... are left out\n");
+    assert_in_order("c,b,a,y\n3,2,1,1\n", "");
+    assert_null(data.notes);
+}
+
 static void targets_are_found_by_name_as_labels_are(void **state)
 {
     (void)state;
@@ -128,6 +142,7 @@ int main(void)
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(columns_stand_in_the_order_of_the_model),
+        TEST(columns_beside_those_of_the_model_are_noted),
         TEST(targets_are_found_by_name_as_labels_are),
         TEST(columns_that_lack_or_are_doubled_are_named),
         TEST(a_table_without_names_goes_by_its_places),

@@ -19,8 +19,11 @@ static const struct tern_setting table[] = {
 #include "example_settings.def"
 #undef X
 };
-static const char *const foreign[] = {"client", "server", NULL};
-static const struct tern_settings settings = TERN_SETTINGS("tern-example", table, foreign);
+static const struct tern_settings_section foreign[] = {
+    {"client", "tern-client"}, {"server", "tern-other"}, {NULL, NULL}};
+static const char *const foreign_keys[] = {"client.planned", NULL};
+static const struct tern_settings settings = {"tern-example", table, sizeof table / sizeof table[0],
+                                              foreign, foreign_keys};
 
 static struct example_settings defaults(void)
 {
@@ -277,6 +280,24 @@ static void files_that_cannot_be_read_are_named(void **state)
     assert_string_equal(why, "/: Is a directory");
 }
 
+static void a_file_of_another_program_is_named(void **state)
+{
+    (void)state;
+    char why[512];
+    char text[] = "\n[client]\nname = x\n";
+    struct tern_settings strict = settings;
+    struct example_settings values = defaults();
+    strict.foreign_keys = NULL;
+    FILE *file = fmemopen(text, strlen(text), "r");
+    assert_int_equal(tern_settings_load_stream(&strict, &values, file, "a.ini", why),
+                     TERN_ERR_CONFIG);
+    assert_string_equal(why, "a.ini:3: the file has no setting of tern-example: section [client] "
+                             "is read by tern-client. Name the file of tern-example");
+    rewind(file); // one that reads settings of other programs takes their files
+    assert_int_equal(tern_settings_load_stream(&settings, &values, file, "a.ini", why), TERN_OK);
+    fclose(file);
+}
+
 static void overrides_may_leave_out_the_section(void **state)
 {
     (void)state;
@@ -284,7 +305,7 @@ static void overrides_may_leave_out_the_section(void **state)
     struct example_settings values = defaults();
     assert_int_equal(tern_settings_set(&settings, &values, "port=1234", why), TERN_OK);
     assert_int_equal(values.port, 1234);
-    assert_int_equal(tern_settings_set(&settings, &values, "client.anything=1", why), TERN_OK);
+    assert_int_equal(tern_settings_set(&settings, &values, "client.planned=1", why), TERN_OK);
     assert_int_equal(tern_settings_set(&settings, &values, "server.name=a=b.c", why), TERN_OK);
     assert_string_equal(values.name, "a=b.c");
 }
@@ -294,6 +315,9 @@ static void mistakes_in_an_override_are_named(void **state)
     (void)state;
     assert_set_refused("name=x", "--set name=x: 'name' is in several sections; write one of "
                                  "server.name round.name");
+    assert_set_refused("client.anything=1",
+                       "--set client.anything=1: section [client] is read by tern-client, and "
+                       "tern-example would ignore it: set it there");
     assert_set_refused("port", "--set port: expected section.key=value");
     assert_set_refused("prt=1", "--set prt=1: there is no setting 'prt'; did you mean 'port' in "
                                 "section [server]?");
@@ -386,6 +410,7 @@ int main(void)
         cmocka_unit_test(values_set_before_an_error_are_taken_back),
         cmocka_unit_test(binary_and_endless_lines_are_refused),
         cmocka_unit_test(files_that_cannot_be_read_are_named),
+        cmocka_unit_test(a_file_of_another_program_is_named),
         cmocka_unit_test(overrides_may_leave_out_the_section),
         cmocka_unit_test(mistakes_in_an_override_are_named),
         cmocka_unit_test(the_example_file_loads_to_the_defaults),

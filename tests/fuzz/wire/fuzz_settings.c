@@ -19,7 +19,7 @@ static const struct tern_setting table[] = {
 #include "hosted/example_settings.def"
 #undef X
 };
-static const char *const foreign[] = {"client", NULL};
+static const struct tern_settings_section foreign[] = {{"client", "tern-client"}, {NULL, NULL}};
 static const struct tern_settings settings = TERN_SETTINGS("fuzz", table, foreign);
 
 static void require(int condition)
