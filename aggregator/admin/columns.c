@@ -91,6 +91,7 @@ struct rounds {
     struct tern_db_rows *evaluations;
     struct tern_db_evaluation evaluation; // the next
     bool has_evaluation;
+    struct tern_judges judges;
     struct tern_db_rows *metrics;
     struct tern_db_metric metric; // the next
     bool has_metric;
@@ -104,7 +105,8 @@ static void next_total(struct rounds *rounds)
 
 static void next_evaluation(struct rounds *rounds)
 {
-    rounds->has_evaluation = tern_db_next(rounds->evaluations, &rounds->evaluation);
+    rounds->has_evaluation =
+        tern_judges_next(&rounds->judges, rounds->evaluations, &rounds->evaluation);
 }
 
 static void next_metric(struct rounds *rounds)
@@ -122,7 +124,7 @@ static enum tern_result take_metrics(struct rounds *rounds, uint32_t version,
     return TERN_OK;
 }
 
-// Of the version's global model, or else of its replica; num_examples is 0 when nobody evaluated either.
+// Of the version's global model, or else of its replica; num_examples is 0 when neither counts.
 static enum tern_result take_accuracy(struct rounds *rounds, uint32_t version,
                                       struct tern_accuracy *accuracy)
 {
@@ -239,14 +241,17 @@ enum tern_result tern_admin_round_columns(struct tern_service *service, struct t
         .float32 = 4 * (uint64_t)facts.federation.values,
         .columns = make_columns(round_columns, sizeof round_columns / sizeof round_columns[0]),
         .totals = tern_db_round_totals_after(db, job->after),
-        .evaluations = tern_db_evaluations_after(db, job->after),
+        .evaluations = tern_db_evaluations_from(db, job->after + 1),
         .metrics = tern_db_evaluation_metrics_from(db, job->after + 1)};
     (void)now_ms;
+    enum tern_result result =
+        tern_judges_load(db, job->after, job->after + job->limit, &rounds.judges);
     next_total(&rounds);
     next_evaluation(&rounds);
     next_metric(&rounds);
-    enum tern_result result =
-        rounds.columns != NULL ? add_rounds(&rounds, job) : TERN_ERR_NO_MEMORY;
+    if (result == TERN_OK) {
+        result = rounds.columns != NULL ? add_rounds(&rounds, job) : TERN_ERR_NO_MEMORY;
+    }
     const enum tern_result totals = tern_db_end(rounds.totals);
     const enum tern_result evaluations = tern_db_end(rounds.evaluations);
     const enum tern_result metrics = tern_db_end(rounds.metrics);
@@ -254,6 +259,7 @@ enum tern_result tern_admin_round_columns(struct tern_service *service, struct t
     result = result == TERN_OK ? evaluations : result;
     result = result == TERN_OK ? metrics : result;
     tern_votes_free(&rounds.votes);
+    tern_judges_free(&rounds.judges);
     return tern_admin_reply_read(reply, rounds.columns, result);
 }
 

@@ -19,7 +19,7 @@ static void take(struct found *found, const struct tern_accuracy *of)
     struct tern_best *best = &found->best[of->model];
     const enum tern_best_by by =
         of->no_accuracy ? TERN_BEST_BY_HELD_OUT_LOSS : TERN_BEST_BY_ACCURACY;
-    const double value = of->no_accuracy ? of->loss : of->accuracy;
+    const double value = of->no_accuracy ? of->loss_most : of->accuracy_least;
     const bool better = of->no_accuracy ? value <= best->value : value >= best->value;
     if (of->num_examples == 0) {
         return;
@@ -32,13 +32,13 @@ static void take(struct found *found, const struct tern_accuracy *of)
     found->last = of->version;
 }
 
-static enum tern_result read_evaluations(struct tern_db *db, struct tern_votes *votes,
-                                         struct found *found)
+static enum tern_result read_evaluations(struct tern_db *db, struct tern_judges *judges,
+                                         struct tern_votes *votes, struct found *found)
 {
     struct tern_accuracy of = {.num_examples = 0};
     struct tern_db_evaluation row;
-    struct tern_db_rows *rows = tern_db_evaluations(db);
-    while (tern_db_next(rows, &row)) {
+    struct tern_db_rows *rows = tern_db_evaluations_from(db, 0);
+    while (tern_judges_next(judges, rows, &row)) {
         if (row.version != of.version || row.model != of.model) {
             tern_votes_decide(votes, &of);
             take(found, &of);
@@ -56,8 +56,13 @@ static enum tern_result by_evaluation(struct tern_db *db, enum tern_db_evaluated
 {
     struct found found = {.evaluated = 0};
     struct tern_votes votes = {NULL, 0, 0};
-    const enum tern_result result = read_evaluations(db, &votes, &found);
+    struct tern_judges judges;
+    enum tern_result result = tern_judges_load(db, 0, UINT32_MAX, &judges);
+    if (result == TERN_OK) {
+        result = read_evaluations(db, &judges, &votes, &found);
+    }
     tern_votes_free(&votes);
+    tern_judges_free(&judges);
     const enum tern_db_evaluated other =
         wanted == TERN_EVALUATED_GLOBAL ? TERN_EVALUATED_REPLICA : TERN_EVALUATED_GLOBAL;
     const bool has_all = found.versions[wanted] == found.evaluated;

@@ -17,7 +17,7 @@ enum tern_result tern_figures_load(struct tern_db *db, struct tern_figures *figu
     struct tern_db_meter all;
     struct tern_db_meter outside;
     memset(figures, 0, sizeof *figures);
-    TERN_TRY(tern_accuracy_newest(db, &figures->newest));
+    TERN_TRY(tern_accuracy_newest(db, &figures->newest, &figures->pending));
     TERN_TRY(tern_db_counts(db, 0, &counts));
     TERN_TRY(tern_db_meter_training(db, &all, &outside));
     take_bytes(&figures->all, &all);
@@ -97,19 +97,20 @@ static enum tern_result add_round(struct tern_round_figures *figures,
     return TERN_OK;
 }
 
-static enum tern_result load_accuracies(struct tern_db *db, struct tern_round_figures *figures,
+static enum tern_result load_accuracies(struct tern_db *db, struct tern_judges *judges,
+                                        struct tern_round_figures *figures,
                                         struct tern_votes *votes)
 {
     struct tern_db_evaluation evaluation;
     struct tern_db_metric metric;
     size_t at = 0;
-    struct tern_db_rows *rows = tern_db_evaluations(db);
-    while (tern_db_next(rows, &evaluation)) {
+    struct tern_db_rows *rows = tern_db_evaluations_from(db, 0);
+    while (tern_judges_next(judges, rows, &evaluation)) {
         tern_db_check_row(rows, add_accuracy(figures, votes, &evaluation));
     }
     decide(votes, figures, figures->accuracy_count - 1);
     TERN_TRY(tern_db_end(rows));
-    rows = tern_db_evaluation_metrics(db);
+    rows = tern_db_evaluation_metrics_from(db, 0);
     while (tern_db_next(rows, &metric)) {
         tern_db_check_row(rows, add_metric(figures, votes, &at, &metric));
     }
@@ -121,8 +122,13 @@ static enum tern_result load(struct tern_db *db, struct tern_round_figures *figu
 {
     struct tern_db_round_total total;
     struct tern_votes votes = {NULL, 0, 0};
-    const enum tern_result loaded = load_accuracies(db, figures, &votes);
+    struct tern_judges judges;
+    enum tern_result loaded = tern_judges_load(db, 0, UINT32_MAX, &judges);
+    if (loaded == TERN_OK) {
+        loaded = load_accuracies(db, &judges, figures, &votes);
+    }
     tern_votes_free(&votes);
+    tern_judges_free(&judges);
     TERN_TRY(loaded);
     struct tern_db_rows *rows = tern_db_round_totals(db);
     while (tern_db_next(rows, &total)) {

@@ -75,15 +75,14 @@ static uint32_t first_of_trend(uint32_t version)
 
 // Rows are ordered by version, then model. A version's replica and global model are two figures; the last one
 // counts.
-static enum tern_result add_evaluations(struct tern_db *db, struct tern_quality *quality,
-                                        struct tern_votes *votes, struct series *series)
+static enum tern_result add_evaluations(struct tern_db *db, uint32_t first,
+                                        struct tern_judges *judges, struct tern_votes *votes,
+                                        struct series *series)
 {
-    const uint32_t first = first_of_trend(quality->newest.version);
     struct tern_db_evaluation row;
     struct tern_accuracy at = {0};
-    struct tern_db_rows *rows =
-        first > 0 ? tern_db_evaluations_after(db, first - 1) : tern_db_evaluations(db);
-    while (tern_db_next(rows, &row)) {
+    struct tern_db_rows *rows = tern_db_evaluations_from(db, first);
+    while (tern_judges_next(judges, rows, &row)) {
         if (row.version != at.version || row.model != at.model) {
             tern_votes_decide(votes, &at);
         }
@@ -107,8 +106,14 @@ static enum tern_result load_evaluations(struct tern_db *db, struct tern_quality
 {
     struct tern_votes votes = {NULL, 0, 0};
     struct series series = {.count = 0};
-    const enum tern_result result = add_evaluations(db, quality, &votes, &series);
+    struct tern_judges judges;
+    const uint32_t first = first_of_trend(quality->newest.version);
+    enum tern_result result = tern_judges_load(db, first, UINT32_MAX, &judges);
+    if (result == TERN_OK) {
+        result = add_evaluations(db, first, &judges, &votes, &series);
+    }
     tern_votes_free(&votes);
+    tern_judges_free(&judges);
     TERN_TRY(result);
     judge_trend(&series, quality);
     return TERN_OK;
@@ -204,9 +209,9 @@ static void judge_guess(enum tern_loss loss, struct tern_quality *quality)
 
 enum tern_result tern_quality_load(struct tern_db *db, const char *model_spec, uint32_t version,
                                    const struct tern_accuracy *evaluated,
-                                   struct tern_quality *quality)
+                                   const struct tern_judged *pending, struct tern_quality *quality)
 {
-    *quality = (struct tern_quality){.newest = *evaluated};
+    *quality = (struct tern_quality){.newest = *evaluated, .pending = *pending};
     if (evaluated->num_examples > 0) {
         TERN_TRY(tern_worst_class_of_evaluators(db, evaluated, &quality->worst));
         TERN_TRY(load_evaluations(db, quality));
@@ -253,6 +258,17 @@ static void print_trend(const struct tern_quality *quality, bool finished)
     }
 }
 
+void tern_quality_print_pending(const struct tern_quality *quality)
+{
+    const struct tern_judged *pending = &quality->pending;
+    if (pending->reports > 0) {
+        printf("            %s of version %" PRIu32 ": %" PRIu32 " of %" PRIu32
+               " evaluators reported; half have to\n",
+               pending->model == TERN_EVALUATED_GLOBAL ? "global model" : "replica",
+               pending->version, pending->reports, pending->expected);
+    }
+}
+
 void tern_quality_print(const struct tern_quality *quality, bool finished)
 {
     if (quality->newest.num_examples == 0) {
@@ -269,12 +285,28 @@ void tern_quality_print(const struct tern_quality *quality, bool finished)
     print_trend(quality, finished);
 }
 
+static void pending_json(cJSON *json, const struct tern_judged *pending)
+{
+    if (pending->reports == 0) {
+        cJSON_AddNullToObject(json, "pending");
+        return;
+    }
+    cJSON *object = cJSON_AddObjectToObject(json, "pending");
+    tern_json_u64(object, "version", pending->version);
+    tern_json_text(object, "model", tern_evaluated_name(pending->model));
+    tern_json_u64(object, "evaluators", pending->reports);
+    tern_json_u64(object, "evaluators_expected", pending->expected);
+}
+
 void tern_quality_json(cJSON *object, const struct tern_quality *quality)
 {
     cJSON *json = cJSON_AddObjectToObject(object, "quality");
     const bool known = quality->newest.num_examples > 0;
     tern_json_text(json, "by", !known ? "" : quality->clients > 0 ? "clients" : "evaluators");
     tern_json_u64(json, "clients", quality->clients);
+    tern_json_u64(json, "evaluators", quality->newest.evaluators);
+    tern_json_u64(json, "evaluators_expected", quality->newest.expected);
+    pending_json(json, &quality->pending);
     if (quality->trend == TERN_QUALITY_UNKNOWN) {
         cJSON_AddNullToObject(json, "improving");
     } else {

@@ -18,6 +18,7 @@ enum tern_quality_trend {
 
 struct tern_quality {
     struct tern_accuracy newest; // num_examples is 0: no evaluation
+    struct tern_judged pending;  // a later version that too few evaluators reported; or none
     uint32_t clients;            // training clients that reported; 0: evaluators reported
     enum tern_quality_trend trend;
     const char *trend_of; // static: "accuracy" or "loss"
@@ -27,13 +28,16 @@ struct tern_quality {
     struct tern_worst_class worst;
 };
 
-// evaluated: the evaluators' figures from tern_accuracy_newest(). version: the newest.
+// evaluated and pending: from tern_accuracy_newest(). version: the newest.
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_quality_load(struct tern_db *db, const char *model_spec,
                                                  uint32_t version,
                                                  const struct tern_accuracy *evaluated,
+                                                 const struct tern_judged *pending,
                                                  struct tern_quality *quality);
 
+// Prints how many evaluators reported the version that has no figure yet, if any.
+void tern_quality_print_pending(const struct tern_quality *quality);
 // Prints the lines after the figures. finished: no round will follow.
 void tern_quality_print(const struct tern_quality *quality, bool finished);
 void tern_quality_json(cJSON *object, const struct tern_quality *quality);

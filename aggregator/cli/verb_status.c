@@ -57,7 +57,7 @@ static enum tern_result load(const struct tern_cli *cli, struct tern_db *db, str
     }
     TERN_TRY(tern_figures_load(db, &status->figures));
     return tern_quality_load(db, federation->model_spec, status->store.version.version,
-                             &status->figures.newest, &status->quality);
+                             &status->figures.newest, &status->figures.pending, &status->quality);
 }
 
 static void load_certificate(const struct tern_cli *cli, struct status *status)
@@ -76,12 +76,15 @@ static const struct tern_accuracy *newest_accuracy(const struct status *status)
 
 // --- For people
 
-// Writes " of 4 clients that train"; "" where evaluators reported.
+// Writes " of 4 clients that train", or " of 3 of 4 evaluators".
 static const char *whose(const struct status *status, char text[TERN_TEXT])
 {
     const uint32_t clients = status->quality.clients;
-    text[0] = '\0';
-    if (clients > 0) {
+    const struct tern_accuracy *newest = &status->quality.newest;
+    if (clients == 0) {
+        snprintf(text, TERN_TEXT, " of %" PRIu32 " of %" PRIu32 " evaluator%s", newest->evaluators,
+                 newest->expected, newest->expected == 1 ? "" : "s");
+    } else {
         snprintf(text, TERN_TEXT, " of %" PRIu32 " client%s", clients,
                  clients == 1 ? " that trains" : "s that train");
     }
@@ -103,11 +106,12 @@ static void print_accuracy(const struct status *status)
 {
     const struct tern_accuracy *newest = newest_accuracy(status);
     if (newest == NULL) {
-        printf("%s   not known: no evaluator has reported, and no client that trains "
-               "(train.evaluate)\n",
+        printf("%s   not known: no version was reported by half of its evaluators, or by clients "
+               "that train (train.evaluate)\n",
                tern_model_spec_loss(status->federation.model_spec) == TERN_LOSS_CROSS_ENTROPY
                    ? "Accuracy "
                    : "Evaluated");
+        tern_quality_print_pending(&status->quality);
         return;
     }
     char of[TERN_ACCURACY_OF_MAX];
@@ -119,6 +123,7 @@ static void print_accuracy(const struct status *status)
                newest->accuracy, tern_accuracy_of(newest, of), newest->num_examples,
                whose(status, clients), newest->loss);
     }
+    tern_quality_print_pending(&status->quality);
     tern_quality_print(&status->quality, status->waiting.wait == TERN_WAIT_FINISHED);
 }
 

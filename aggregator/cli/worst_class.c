@@ -116,7 +116,7 @@ enum tern_result tern_worst_class_of_evaluators(struct tern_db *db,
 {
     struct reports reports = {.list = NULL};
     struct tern_db_metric row;
-    struct tern_db_rows *rows = tern_db_evaluation_metrics_newest(db);
+    struct tern_db_rows *rows = tern_db_evaluation_metrics_of(db, newest->version);
     while (tern_db_next(rows, &row)) {
         if (row.model == newest->model && row.late == newest->late) {
             tern_db_check_row(rows, add(&reports, &row));

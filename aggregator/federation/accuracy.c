@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Votes have the first three figures first, then the metrics in their order.
-enum { ACCURACY, LOSS, NO_ACCURACY, METRICS };
+// Votes have the first four figures first, then the metrics in their order.
+enum { ACCURACY, LOSS, NO_ACCURACY, EXAMPLES, METRICS };
+
+// A claim of examples adds at most this many times the middle claim to the sum.
+#define EXAMPLES_BOUND 16.0
 
 struct tern_vote {
     uint32_t figure;
@@ -35,13 +38,14 @@ static enum tern_result vote(struct tern_votes *votes, uint32_t figure, double v
 enum tern_result tern_votes_add(struct tern_votes *votes, struct tern_accuracy *of,
                                 const struct tern_db_evaluation *evaluation)
 {
-    if (evaluation->late && of->num_examples > 0 && !of->late) {
+    if (evaluation->late && of->evaluators > 0 && !of->late) {
         return TERN_OK;
     }
     of->version = evaluation->version;
     of->model = evaluation->model;
     of->late = evaluation->late;
-    of->num_examples += evaluation->num_examples;
+    of->evaluators++;
+    TERN_TRY(vote(votes, EXAMPLES, (double)evaluation->num_examples));
     TERN_TRY(vote(votes, NO_ACCURACY, evaluation->no_accuracy ? 1.0 : 0.0));
     TERN_TRY(vote(votes, LOSS, (double)evaluation->loss));
     return evaluation->no_accuracy ? TERN_OK : vote(votes, ACCURACY, (double)evaluation->accuracy);
@@ -91,14 +95,34 @@ static int compare(const void *a, const void *b)
     return (one->value > other->value) - (one->value < other->value);
 }
 
-static void set(struct tern_accuracy *of, uint32_t figure, double median)
+static double sum_examples(const struct tern_vote *list, uint32_t count, double median)
 {
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const double most = EXAMPLES_BOUND * median;
+        sum += list[i].value < most ? list[i].value : most;
+    }
+    return sum;
+}
+
+// list: the votes on one figure, sorted by value.
+static void set(struct tern_accuracy *of, const struct tern_vote *list, uint32_t count)
+{
+    const uint32_t figure = list[0].figure;
+    const double low = list[(count - 1) / 2].value;
+    const double high = list[count / 2].value;
+    const double median = low + (high - low) / 2;
     switch (figure) {
     case ACCURACY:
         of->accuracy = median;
+        of->accuracy_least = low;
         break;
     case LOSS:
         of->loss = median;
+        of->loss_most = high;
+        break;
+    case EXAMPLES:
+        of->num_examples = (uint64_t)sum_examples(list, count, median);
         break;
     case NO_ACCURACY:
         of->no_accuracy = median > 0.5; // a tie counts as having accuracy
@@ -119,9 +143,7 @@ void tern_votes_decide(struct tern_votes *votes, struct tern_accuracy *of)
         while (end < votes->count && list[end].figure == list[first].figure) {
             end++;
         }
-        const double low = list[first + (end - first - 1) / 2].value;
-        const double high = list[first + (end - first) / 2].value;
-        set(of, list[first].figure, low + (high - low) / 2);
+        set(of, list + first, end - first);
     }
     votes->count = 0;
 }
@@ -134,32 +156,37 @@ void tern_votes_free(struct tern_votes *votes)
 
 // --- The newest version
 
-static enum tern_result add_newest(struct tern_db *db, struct tern_votes *votes,
-                                   struct tern_accuracy *out)
+static enum tern_result add_newest(struct tern_db *db, const struct tern_judged *newest,
+                                   struct tern_votes *votes, struct tern_accuracy *out)
 {
     struct tern_db_evaluation evaluation;
     struct tern_db_metric metric;
-    struct tern_db_rows *rows = tern_db_evaluations_newest(db);
+    struct tern_db_rows *rows = tern_db_evaluations_of(db, newest->version);
     while (tern_db_next(rows, &evaluation)) {
-        if (evaluation.model != out->model) {
-            *out = (struct tern_accuracy){.model = evaluation.model};
-            votes->count = 0;
+        if (evaluation.model == newest->model) {
+            tern_db_check_row(rows, tern_votes_add(votes, out, &evaluation));
         }
-        tern_db_check_row(rows, tern_votes_add(votes, out, &evaluation));
     }
     TERN_TRY(tern_db_end(rows));
-    rows = tern_db_evaluation_metrics_newest(db);
+    rows = tern_db_evaluation_metrics_of(db, newest->version);
     while (tern_db_next(rows, &metric)) {
         tern_db_check_row(rows, tern_votes_add_metric(votes, out, &metric));
     }
     return tern_db_end(rows);
 }
 
-enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *out)
+enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *out,
+                                      struct tern_judged *pending)
 {
+    struct tern_judged newest;
     struct tern_votes votes = {NULL, 0, 0};
     memset(out, 0, sizeof *out);
-    const enum tern_result result = add_newest(db, &votes, out);
+    TERN_TRY(tern_judges_newest(db, &newest, pending));
+    if (newest.reports == 0) {
+        return TERN_OK;
+    }
+    const enum tern_result result = add_newest(db, &newest, &votes, out);
+    out->expected = newest.expected;
     tern_votes_decide(&votes, out);
     tern_votes_free(&votes);
     return result;

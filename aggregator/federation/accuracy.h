@@ -2,6 +2,7 @@
 #ifndef TERN_FEDERATION_ACCURACY_H
 #define TERN_FEDERATION_ACCURACY_H
 
+#include "federation/judges.h"
 #include "store/store.h"
 
 // Of one version: what an evaluator tells are at most TERN_METRICS_MAX of client/ports.h, and not all need tell
@@ -16,16 +17,21 @@ struct tern_figure {
 
 // Figures of all evaluators of a version's replica, or of its global model. Each figure is the median of theirs; with
 // an even number of votes, the mean of the middle two. Each evaluator has one vote, whatever its examples, so fewer
-// than half cannot move a figure beyond the others' values. Only evaluators that enrolled before the version was made
+// than half cannot move a figure beyond the others' values. A version has figures once half of its evaluators reported
+// (federation/judges.h). Only evaluators that enrolled before the version was made
 // vote; a later one cannot change the figure. Without any such evaluator, the late ones vote.
 struct tern_accuracy {
     uint32_t version;
     enum tern_db_evaluated model;
     bool late;             // as in struct tern_figure
-    uint64_t num_examples; // sum over evaluators
+    uint32_t evaluators;   // that voted
+    uint32_t expected;     // evaluators; set by tern_accuracy_newest() alone
+    uint64_t num_examples; // sum over the voters, each claim bounded; set by tern_votes_decide()
     double accuracy;
     double loss;
-    bool no_accuracy; // most report that the model predicts no classes: metrics rate the model
+    double accuracy_least; // the worse of the middle two votes, where their number is even
+    double loss_most;      // of losses
+    bool no_accuracy;      // most report that the model predicts no classes: metrics rate the model
     struct tern_figure metrics[TERN_FIGURES_METRICS];
     uint32_t metric_count;
 };
@@ -38,7 +44,7 @@ struct tern_votes {
     uint32_t room;
 };
 
-// Adds the next evaluation row, in the store's order, all of one version and model, and adds its examples to `of`.
+// Adds the next evaluation row that counts (tern_judges_next()), in the store's order, all of one version and model.
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_votes_add(struct tern_votes *votes, struct tern_accuracy *of,
                                               const struct tern_db_evaluation *evaluation);
@@ -55,9 +61,11 @@ void tern_votes_decide(struct tern_votes *votes, struct tern_accuracy *of);
 
 void tern_votes_free(struct tern_votes *votes);
 
-// Of the newest version that was evaluated: its global model, or else its replica. num_examples is 0: none was.
-// Errors of the store
-TERN_MUST_USE enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *out);
+// Finds the figures of the newest version that counts: of its global model, or else of its replica. num_examples is 0:
+// none counts. *pending: a later version that too few evaluators reported; reports is 0: none.
+// Errors of the store; TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *out,
+                                                    struct tern_judged *pending);
 
 // The figure that a version is known by: its accuracy, or that of the model's loss: r2, or auc. *value; false:
 // nobody told it.

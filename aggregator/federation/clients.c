@@ -71,6 +71,7 @@ enum tern_result tern_clients_remember(struct tern_federation *federation,
                            before.revoked ? 0 : before.column_names,
                            client->row.revoked ? 0 : client->row.column_names);
     federation->clients.revoked += client->row.revoked - before.revoked;
+    federation->kept.evaluated_is_known &= client->row.revoked == before.revoked;
     federation->clients.evaluators += client->row.evaluator - before.evaluator;
     federation->clients.unreliable +=
         tern_is_unreliable(client->row.unreported) - tern_is_unreliable(before.unreported);
@@ -97,7 +98,7 @@ enum tern_result tern_clients_load_evaluations(struct tern_federation *federatio
                sizeof federation->clients.list[i].evaluated);
     }
     struct tern_db_evaluation row;
-    struct tern_db_rows *rows = tern_db_evaluations(federation->db);
+    struct tern_db_rows *rows = tern_db_evaluations_from(federation->db, 0);
     while (tern_db_next(rows, &row)) {
         struct client *client = client_of(federation, row.client);
         if (client != NULL && row.version > client->evaluated[row.model]) {

@@ -136,7 +136,9 @@ static void renew(struct tern_federation *federation, const struct tern_wait_rul
     count_clients(federation, rules, now, &kept->waits);
     if (!kept->evaluated_is_known) {
         struct tern_accuracy evaluated;
-        kept->evaluated_is_known = tern_accuracy_newest(federation->db, &evaluated) == TERN_OK;
+        struct tern_judged pending;
+        kept->evaluated_is_known =
+            tern_accuracy_newest(federation->db, &evaluated, &pending) == TERN_OK;
         kept->evaluated = kept->evaluated_is_known ? evaluated : kept->evaluated;
     }
 }

@@ -632,12 +632,31 @@ struct tern_db_evaluation {
 };
 TERN_MUST_USE enum tern_result tern_db_evaluation_put(struct tern_db *db,
                                                       const struct tern_db_evaluation *evaluation);
-// By version, model, those that are not late first, and client.
-struct tern_db_rows *tern_db_evaluations(struct tern_db *db);
-// Those of the versions behind `after`, in the same order.
-struct tern_db_rows *tern_db_evaluations_after(struct tern_db *db, uint32_t after);
-// Those of the newest version that somebody evaluated, in the same order.
-struct tern_db_rows *tern_db_evaluations_newest(struct tern_db *db);
+// Of evaluators that are not revoked, from that version on: by version, model, those that are not late first, and client.
+struct tern_db_rows *tern_db_evaluations_from(struct tern_db *db, uint32_t version);
+// Of that version alone, in the same order.
+struct tern_db_rows *tern_db_evaluations_of(struct tern_db *db, uint32_t version);
+// The newest version that any evaluator reported, revoked or not. NOT_FOUND: there is none
+TERN_MUST_USE enum tern_result tern_db_evaluated_last(struct tern_db *db, uint32_t *version);
+
+// How many evaluators that are not revoked reported on a version's replica, or on its global model.
+struct tern_db_reports {
+    uint32_t version;
+    enum tern_db_evaluated model;
+    uint64_t created_ms; // of the version; 0 where it is unknown
+    uint32_t reports;
+    uint32_t in_time; // of these, by evaluators that had enrolled before the version was made
+};
+// Of versions first to last, by version and model.
+struct tern_db_rows *tern_db_reports(struct tern_db *db, uint32_t first, uint32_t last);
+
+// When an evaluator that is not revoked enrolled, and when it came last.
+struct tern_db_evaluator {
+    uint64_t created_ms;
+    uint64_t last_seen_ms;
+};
+// Those that came at least once, in no order.
+struct tern_db_rows *tern_db_evaluators(struct tern_db *db);
 
 #define TERN_DB_METRIC_MAX 16
 struct tern_db_metric {
@@ -655,11 +674,11 @@ TERN_MUST_USE enum tern_result tern_db_metric_names(struct tern_db *db, uint64_t
                                                     uint32_t *count);
 // Of clients that train, from that version on, by version, name and client.
 struct tern_db_rows *tern_db_metrics_from(struct tern_db *db, uint32_t version);
-// Of evaluators, by version, model, those that are not late first, client and the order of names.
-struct tern_db_rows *tern_db_evaluation_metrics(struct tern_db *db);
-// Those from that version on, and of the newest version that was evaluated, in the same order.
+// Of evaluators that are not revoked, from that version on: by version, model, those that are not late first, client and
+// the order of names.
 struct tern_db_rows *tern_db_evaluation_metrics_from(struct tern_db *db, uint32_t version);
-struct tern_db_rows *tern_db_evaluation_metrics_newest(struct tern_db *db);
+// Of that version alone, in the same order.
+struct tern_db_rows *tern_db_evaluation_metrics_of(struct tern_db *db, uint32_t version);
 
 // --- Statistics of columns, and the scaling that is made of them
 

@@ -240,27 +240,78 @@ enum tern_result tern_db_evaluation_put(struct tern_db *db,
     return tern_table_put(db, EVALUATIONS, evaluation);
 }
 
-struct tern_db_rows *tern_db_evaluations(struct tern_db *db)
-{
-    return tern_table_rows(
-        tern_table_select(db, EVALUATIONS, "ORDER BY version, model, late, client"), EVALUATIONS);
-}
+// Clients keep being evaluators for good, so the list of revoked clients is read once for each statement.
+#define NOT_REVOKED "client NOT IN (SELECT id FROM clients WHERE revoked = 1)"
 
-struct tern_db_rows *tern_db_evaluations_after(struct tern_db *db, uint32_t after)
+struct tern_db_rows *tern_db_evaluations_from(struct tern_db *db, uint32_t version)
 {
-    struct tern_query query = tern_table_select(
-        db, EVALUATIONS, "WHERE version > ? ORDER BY version, model, late, client");
-    tern_query_bind(&query, after);
+    struct tern_query query = tern_table_select(db, EVALUATIONS,
+                                                "WHERE version >= ? AND " NOT_REVOKED
+                                                " ORDER BY version, model, late, client");
+    tern_query_bind(&query, version);
     return tern_table_rows(query, EVALUATIONS);
 }
 
-struct tern_db_rows *tern_db_evaluations_newest(struct tern_db *db)
+struct tern_db_rows *tern_db_evaluations_of(struct tern_db *db, uint32_t version)
+{
+    struct tern_query query = tern_table_select(
+        db, EVALUATIONS, "WHERE version = ? AND " NOT_REVOKED " ORDER BY model, late, client");
+    tern_query_bind(&query, version);
+    return tern_table_rows(query, EVALUATIONS);
+}
+
+enum tern_result tern_db_evaluated_last(struct tern_db *db, uint32_t *version)
+{
+    struct tern_query query =
+        tern_query_read(db->sql, "SELECT coalesce(max(version), -1) + 1 FROM evaluations");
+    const uint64_t next =
+        tern_query_row(&query) ? tern_query_number(&query, (uint64_t)UINT32_MAX + 1) : 0;
+    TERN_TRY(tern_query_end(&query));
+    *version = next > 0 ? (uint32_t)(next - 1) : 0;
+    return next > 0 ? TERN_OK : TERN_ERR_NOT_FOUND;
+}
+
+// A result that is read like rows of a table.
+#define RESULT(name, kind, of)                                                                     \
+    {                                                                                              \
+#name, TERN_COLUMN_##kind, TERN_RULE_SET, offsetof(struct RESULT_OF, name),                \
+            (uint32_t)TERN_LIMIT_##kind(of), ""                                                    \
+    }
+
+#define RESULT_OF tern_db_reports
+static const struct tern_column reports_columns[] = {
+    RESULT(version, U32, ), RESULT(model, ENUM, evaluated), RESULT(created_ms, U64, ),
+    RESULT(reports, U32, ), RESULT(in_time, U32, )};
+#undef RESULT_OF
+#define RESULT_OF tern_db_evaluator
+static const struct tern_column evaluators_columns[] = {RESULT(created_ms, U64, ),
+                                                        RESULT(last_seen_ms, U64, )};
+#undef RESULT_OF
+static const struct tern_table reports_result = {"reports", reports_columns, 5};
+static const struct tern_table evaluators_result = {"evaluators", evaluators_columns, 2};
+
+struct tern_db_rows *tern_db_reports(struct tern_db *db, uint32_t first, uint32_t last)
+{
+    struct tern_query query = tern_query_read(
+        db->sql, "SELECT counted.version, counted.model, coalesce(versions.created_ms, 0),"
+                 " counted.reports, counted.in_time FROM"
+                 " (SELECT version, model, count(*) AS reports, " TERN_SUM_OF(
+                     "1 - late") " AS in_time FROM evaluations"
+                                 " WHERE version >= ? AND version <= ? AND " NOT_REVOKED
+                                 " GROUP BY version, model) AS counted"
+                                 " LEFT JOIN versions ON versions.version = counted.version"
+                                 " ORDER BY counted.version, counted.model");
+    tern_query_bind(&query, first);
+    tern_query_bind(&query, last);
+    return tern_table_rows(query, &reports_result);
+}
+
+struct tern_db_rows *tern_db_evaluators(struct tern_db *db)
 {
     return tern_table_rows(
-        tern_table_select(db, EVALUATIONS,
-                          "WHERE version = (SELECT max(version) FROM evaluations)"
-                          " ORDER BY model, late, client"),
-        EVALUATIONS);
+        tern_query_read(db->sql, "SELECT created_ms, last_seen_ms FROM clients"
+                                 " WHERE evaluator = 1 AND revoked = 0 AND last_seen_ms > 0"),
+        &evaluators_result);
 }
 
 enum tern_result tern_db_metric_put(struct tern_db *db, const struct tern_db_metric *metric)
@@ -300,31 +351,24 @@ struct tern_db_rows *tern_db_metrics_from(struct tern_db *db, uint32_t version)
     return tern_table_rows(query, METRICS);
 }
 
-struct tern_db_rows *tern_db_evaluation_metrics(struct tern_db *db)
-{
-    return tern_table_rows(
-        tern_table_select(db, METRICS,
-                          "WHERE of_evaluator = 1 ORDER BY version, model, late, client, name"),
-        METRICS);
-}
-
 struct tern_db_rows *tern_db_evaluation_metrics_from(struct tern_db *db, uint32_t version)
 {
-    struct tern_query query = tern_table_select(db, METRICS,
-                                                "WHERE version >= ? AND of_evaluator = 1"
-                                                " ORDER BY version, model, late, client, name");
+    struct tern_query query =
+        tern_table_select(db, METRICS,
+                          "WHERE version >= ? AND of_evaluator = 1 AND " NOT_REVOKED
+                          " ORDER BY version, model, late, client, name");
     tern_query_bind(&query, version);
     return tern_table_rows(query, METRICS);
 }
 
-struct tern_db_rows *tern_db_evaluation_metrics_newest(struct tern_db *db)
+struct tern_db_rows *tern_db_evaluation_metrics_of(struct tern_db *db, uint32_t version)
 {
-    return tern_table_rows(
+    struct tern_query query =
         tern_table_select(db, METRICS,
-                          "WHERE version = (SELECT max(version) FROM evaluations)"
-                          " AND of_evaluator = 1"
-                          " ORDER BY model, late, client, name"),
-        METRICS);
+                          "WHERE version = ? AND of_evaluator = 1 AND " NOT_REVOKED
+                          " ORDER BY model, late, client, name");
+    tern_query_bind(&query, version);
+    return tern_table_rows(query, METRICS);
 }
 
 // --- Statistics

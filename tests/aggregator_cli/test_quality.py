@@ -120,7 +120,7 @@ def a_guess_that_is_as_good_is_named():
 
 def nobody_reported():
     text, status = both(held_out(lambda version, client: {}, rounds=2))
-    assert "Accuracy    not known: no evaluator has reported, and no client that trains (train.evaluate)" in text, text
+    assert "Accuracy    not known: no version was reported by half of its evaluators, or by clients that train (train.evaluate)" in text, text
     assert status["accuracy"] is None and status["quality"]["improving"] is None, status
 
 

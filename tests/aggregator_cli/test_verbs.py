@@ -557,6 +557,53 @@ def export_has_the_best_version():
     empty.run("export", "-", "--format", "f32", "--best", code=FAILED, says="no round is committed")
 
 
+def one_evaluator_decides_no_best_version():
+    """Five evaluators, of which one calls versions perfect that the others skipped, or found bad."""
+    state = State(rounds=6)
+    database = sqlite3.connect(state.path / "tern.db")
+
+    def report(version, *accuracies):
+        database.execute("DELETE FROM evaluations WHERE version = ?", [version])
+        for client, accuracy in enumerate(accuracies, 11):
+            insert(database, "evaluations", version=version, client=client, num_examples=100, accuracy=accuracy)
+        database.commit()
+
+    def best(says):
+        database.commit()
+        state.run("export", "-", "--format", "f32", "--best", says=f"version {says}")
+
+    database.execute("UPDATE clients SET evaluator = 0")
+    database.execute("DELETE FROM evaluations")
+    for client in range(11, 16):
+        insert(database, "clients", id=client, token_hash=bytes([client] * 32), evaluator=1, created_ms=1, last_seen_ms=1 << 50)
+    for version in range(1, 5):
+        report(version, 1.0, 0.5 + 0.0625 * (version % 4), 0.5, 0.5 + 0.0625 * (version % 4))
+    for version in (0, 5, 6):
+        report(version, 1.0)
+    best("3, by its replica's accuracy, 0.6875")
+    status = state.json("status")
+    assert status["accuracy_version"] == 4 and status["accuracy"] == 0.5, status
+    assert status["quality"]["evaluators"] == 4 and status["quality"]["evaluators_expected"] == 5, status
+    assert status["quality"]["pending"] == {"version": 6, "model": "replica", "evaluators": 1, "evaluators_expected": 5}, status
+    text = state.run("status").text
+    assert "replica of version 4 (400 held-out examples of 4 of 5 evaluators" in text, text
+    assert "            replica of version 6: 1 of 5 evaluators reported; half have to\n" in text, text
+    rounds = {row["version"]: row["accuracy"] for row in state.json("rounds") if "version" in row}
+    assert all(rounds[version] is None for version in (5, 6) if version in rounds), rounds
+    report(6, 1.0, 0.75, 0.5)  # three of five
+    best("6, by its replica's accuracy, 0.7500")
+    report(6, 1.0, 0.75, 0.5, 0.5)  # of an even number the worse of the middle two
+    best("3, by its replica's accuracy, 0.6875")
+    database.execute("UPDATE clients SET revoked = 1 WHERE id = 11")
+    database.commit()
+    assert state.json("status")["accuracy"] == 0.5, "a revoked evaluator still counts"
+    database.execute("UPDATE clients SET revoked = 1 WHERE id > 11")
+    best("5, by its round's training loss")
+    text = state.run("status").text
+    assert "not known: no version was reported by half of its evaluators" in text, text
+    database.close()
+
+
 def change(state, *statements):
     with sqlite3.connect(state.path / "tern.db") as database:
         for statement in statements:
@@ -756,6 +803,7 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      provisioned_clients_are_shown_once, replicas_say_who_holds_what, tags_are_given_by_codes_and_by_hand,
      provisioning_refuses_what_cannot_be, revoking_is_for_good, export_writes_what_was_recorded,
      export_has_the_averaged_model, export_makes_earlier_versions, export_has_the_best_version,
+     one_evaluator_decides_no_best_version,
      every_reason_names_what_to_do, a_federation_that_diverged_says_so, export_refuses_without_writing,
      export_replaces_regular_files_only, a_backup_is_a_state_of_its_own,
      prune_drops_old_updates_only, who_evaluates_later_changes_no_figure_of_the_past,

@@ -130,11 +130,13 @@ static void tell(uint64_t client, const struct report *report)
     (void)checkin_with(&harness, client, &request);
 }
 
+static struct tern_judged pending; // beside the newest that counts
+
 static struct tern_accuracy newest(void)
 {
     struct tern_accuracy of;
     struct tern_db *db = harness_look(&harness);
-    assert_int_equal(tern_accuracy_newest(db, &of), TERN_OK);
+    assert_int_equal(tern_accuracy_newest(db, &of, &pending), TERN_OK);
     tern_db_close(db);
     return of;
 }
@@ -192,6 +194,199 @@ static void test_two_are_halved_and_one_is_all(void **state)
     assert_float_equal(newest().loss, 1.5, 1e-6);
 }
 
+// --- Versions that count
+
+// The newest version that has a figure; UINT32_MAX: none has.
+static uint32_t newest_version(void)
+{
+    const struct tern_accuracy of = newest();
+    return of.num_examples > 0 ? of.version : UINT32_MAX;
+}
+
+static void put(uint64_t client, uint32_t version, double accuracy, bool late)
+{
+    struct tern_db *db = harness_look(&harness);
+    const struct tern_db_evaluation row = {.version = version,
+                                           .client = client,
+                                           .late = late,
+                                           .num_examples = 100,
+                                           .accuracy = (float)accuracy,
+                                           .loss = 1.0F};
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(tern_db_evaluation_put(db, &row), TERN_OK);
+    assert_int_equal(tern_db_commit(db), TERN_OK);
+    tern_db_close(db);
+}
+
+static void make_version(uint32_t version, uint64_t created_ms)
+{
+    struct tern_db *db = harness_look(&harness);
+    const struct tern_db_version row = {.version = version, .created_ms = created_ms};
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(tern_db_version_put(db, &row), TERN_OK);
+    assert_int_equal(tern_db_commit(db), TERN_OK);
+    tern_db_close(db);
+}
+
+static void revoke(uint64_t client)
+{
+    struct tern_db *db = harness_look(&harness);
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(tern_db_client_revoke(db, client), TERN_OK);
+    assert_int_equal(tern_db_commit(db), TERN_OK);
+    tern_db_close(db);
+}
+
+static uint64_t seen_ms(uint64_t client)
+{
+    struct tern_db_client row;
+    struct tern_db *db = harness_look(&harness);
+    assert_int_equal(tern_db_client_get(db, client, &row), TERN_OK);
+    tern_db_close(db);
+    return row.last_seen_ms;
+}
+
+static void test_a_version_counts_by_half_of_its_evaluators(void **state)
+{
+    (void)state;
+    for (uint32_t count = 1; count <= 6; count++) {
+        uint64_t clients[6];
+        const uint32_t half = (count + 1) / 2;
+        start_with(clients, count, true);
+        const uint64_t now = seen_ms(clients[count - 1]);
+        make_version(1, now + 1);
+        make_version(2, now + 2);
+        for (uint32_t i = 0; i < half; i++) {
+            assert_int_equal(newest_version(), UINT32_MAX);
+            assert_int_equal(pending.reports, i);
+            put(clients[i], 1, 0.5, false);
+        }
+        assert_int_equal(newest_version(), 1);
+        assert_int_equal(newest().evaluators, half);
+        assert_int_equal(newest().expected, count);
+        assert_int_equal(pending.reports, 0);
+        put(clients[0], 2, 1.0, false); // one that lies about what the others skipped
+        assert_int_equal(newest_version(), half == 1 ? 2 : 1);
+        assert_int_equal(pending.reports, half > 1);
+        assert_int_equal(pending.version, half > 1 ? 2 : 0);
+        assert_int_equal(pending.expected, half > 1 ? count : 0);
+        teardown(NULL);
+        setup(NULL);
+    }
+    harness_start(&harness);
+}
+
+static void test_a_revoked_evaluator_counts_nowhere(void **state)
+{
+    (void)state;
+    uint64_t clients[5];
+    start_with(clients, 5, true);
+    const uint64_t now = seen_ms(clients[4]);
+    make_version(1, now + 1);
+    for (int i = 0; i < 3; i++) {
+        put(clients[i], 1, 0.5 + 0.125 * i, false);
+    }
+    assert_float_equal(newest().accuracy, 0.625, 1e-6);
+    revoke(clients[0]); // two of four are half
+    assert_int_equal(newest().evaluators, 2);
+    assert_int_equal(newest().expected, 4);
+    assert_float_equal(newest().accuracy, 0.6875, 1e-6);
+    revoke(clients[1]);
+    assert_int_equal(newest_version(), UINT32_MAX);
+    assert_int_equal(pending.reports, 1);
+    assert_int_equal(pending.expected, 3);
+}
+
+static void test_an_evaluator_that_stayed_away_for_a_week_is_not_expected(void **state)
+{
+    (void)state;
+    uint64_t clients[5];
+    const uint64_t day_ms = 24 * 3600 * 1000;
+    start_with(clients, 5, true);
+    const uint64_t now = seen_ms(clients[4]);
+    make_version(1, now + 6 * day_ms);
+    make_version(2, now + 8 * day_ms);
+    put(clients[0], 1, 0.5, false);
+    assert_int_equal(newest_version(), UINT32_MAX);
+    put(clients[0], 2, 0.5, false);
+    assert_int_equal(newest_version(), 2);
+    assert_int_equal(newest().expected, 1); // not "1 of 0"
+}
+
+// One that joins later neither gives an earlier version its figure nor takes it away.
+static void test_late_evaluators_change_no_earlier_version(void **state)
+{
+    (void)state;
+    uint64_t clients[5];
+    start_with(clients, 1, true);
+    const uint64_t now = seen_ms(clients[0]);
+    make_version(1, now + 500);
+    make_version(2, now + 600);
+    put(clients[0], 1, 0.5, false);
+    test_advance(1000);
+    for (int i = 1; i < 5; i++) {
+        clients[i] = enroll(&harness, true);
+        put(clients[i], 2, 0.9, true);
+    }
+    assert_int_equal(newest_version(), 1);
+    assert_int_equal(newest().expected, 1);
+    assert_int_equal(pending.version, 2);
+    put(clients[0], 2, 0.75, false);
+    assert_int_equal(newest_version(), 2);
+    assert_float_equal(newest().accuracy, 0.75, 1e-6);
+    assert_int_equal(newest().evaluators, 1);
+}
+
+// Version 0 is made before anybody enrols.
+static void test_late_reports_count_where_nobody_was_in_time(void **state)
+{
+    (void)state;
+    uint64_t clients[4];
+    harness_start(&harness);
+    test_advance(1000);
+    for (int i = 0; i < 4; i++) {
+        clients[i] = enroll(&harness, true);
+    }
+    put(clients[0], 0, 1.0, true);
+    assert_int_equal(newest_version(), UINT32_MAX);
+    put(clients[1], 0, 0.5, true);
+    assert_int_equal(newest_version(), 0);
+    assert_int_equal(newest().expected, 4);
+    assert_float_equal(newest().accuracy, 0.75, 1e-6);
+    assert_float_equal(newest().accuracy_least, 0.5, 1e-6);
+}
+
+// Versions that count are found behind any number of later ones that do not.
+static void test_many_reports_of_one_hide_no_earlier_version(void **state)
+{
+    (void)state;
+    uint64_t clients[3];
+    start_with(clients, 3, true);
+    put(clients[0], 0, 0.5, false);
+    put(clients[1], 0, 0.5, false);
+    const uint64_t now = seen_ms(clients[2]);
+    for (uint32_t version = 1; version <= 200; version++) {
+        make_version(version, now + version);
+        put(clients[0], version, 1.0, false);
+    }
+    assert_int_equal(newest_version(), 0);
+    assert_int_equal(pending.version, 200);
+    put(clients[2], 150, 0.5, false);
+    assert_int_equal(newest_version(), 150);
+}
+
+static void test_claims_add_up_bounded(void **state)
+{
+    (void)state;
+    uint64_t clients[3];
+    harness.config.federation.limits.num_examples = 10000000;
+    start_with(clients, 3, true);
+    tell(clients[0], &(struct report){.num_examples = 10000000, .accuracy = 0.5F});
+    tell(clients[1], &(struct report){.num_examples = 100, .accuracy = 0.5F});
+    tell(clients[2], &(struct report){.num_examples = 50, .accuracy = 0.6F});
+    assert_int_equal(newest().num_examples, 1600 + 100 + 50);
+}
+
 static void test_claims_beyond_the_limit_are_refused(void **state)
 {
     (void)state;
@@ -227,7 +422,7 @@ static uint32_t count_metrics(uint64_t client, const char *name)
     uint32_t count = 0;
     struct tern_db_metric metric;
     struct tern_db *db = harness_look(&harness);
-    struct tern_db_rows *rows = tern_db_evaluation_metrics(db);
+    struct tern_db_rows *rows = tern_db_evaluation_metrics_from(db, 0);
     while (tern_db_next(rows, &metric)) {
         count += metric.client == client && (name == NULL || strcmp(metric.name, name) == 0);
     }
@@ -261,6 +456,13 @@ int main(void)
         TEST(test_a_code_says_whether_it_makes_evaluators),
         TEST(test_one_that_lies_moves_no_figure_beyond_the_others),
         TEST(test_two_are_halved_and_one_is_all),
+        TEST(test_a_version_counts_by_half_of_its_evaluators),
+        TEST(test_a_revoked_evaluator_counts_nowhere),
+        TEST(test_an_evaluator_that_stayed_away_for_a_week_is_not_expected),
+        TEST(test_late_evaluators_change_no_earlier_version),
+        TEST(test_late_reports_count_where_nobody_was_in_time),
+        TEST(test_many_reports_of_one_hide_no_earlier_version),
+        TEST(test_claims_add_up_bounded),
         TEST(test_claims_beyond_the_limit_are_refused),
         TEST(test_who_trains_tells_no_accuracy),
         TEST(test_ever_new_names_replace_each_other),

@@ -277,7 +277,7 @@ static unsigned count_evaluations(void)
 {
     unsigned count = 0;
     struct tern_db_evaluation evaluation;
-    struct tern_db_rows *rows = tern_db_evaluations(harness.db);
+    struct tern_db_rows *rows = tern_db_evaluations_from(harness.db, 0);
     while (tern_db_next(rows, &evaluation)) {
         count += evaluation.accuracy == 0.5F;
     }
@@ -480,7 +480,7 @@ static void test_evaluators_end_with_the_global_model(void **state)
     } expected[] = {
         {1, TERN_EVALUATED_REPLICA}, {2, TERN_EVALUATED_REPLICA}, {2, TERN_EVALUATED_GLOBAL}};
     struct tern_db_evaluation row;
-    struct tern_db_rows *rows = tern_db_evaluations(harness.db);
+    struct tern_db_rows *rows = tern_db_evaluations_from(harness.db, 0);
     for (size_t i = 0; i < 3; i++) {
         assert_true(tern_db_next(rows, &row));
         assert_int_equal(row.version, expected[i].version);
@@ -548,7 +548,7 @@ static void test_evaluations_of_earlier_versions_are_late(void **state)
     harness_stop(&harness);
     assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
     struct tern_db_evaluation row;
-    struct tern_db_rows *rows = tern_db_evaluations(harness.db);
+    struct tern_db_rows *rows = tern_db_evaluations_from(harness.db, 0);
     for (uint32_t version = 1; version <= 2; version++) {
         assert_true(tern_db_next(rows, &row));
         assert_int_equal(row.version, version);

@@ -461,7 +461,7 @@ static void evaluations_come_in_version_order(void **state)
     }
     assert_ok(f, tern_db_commit(f->db));
     struct tern_db_evaluation row;
-    struct tern_db_rows *rows = tern_db_evaluations(f->db);
+    struct tern_db_rows *rows = tern_db_evaluations_from(f->db, 0);
     for (uint32_t i = 1; i <= 12; i++) {
         assert_true(tern_db_next(rows, &row));
         assert_int_equal(row.version, (i + 3) / 4);
@@ -470,13 +470,150 @@ static void evaluations_come_in_version_order(void **state)
     }
     assert_false(tern_db_next(rows, &row));
     assert_ok(f, tern_db_end(rows));
-    rows = tern_db_evaluations_newest(f->db);
+    rows = tern_db_evaluations_from(f->db, 3);
     for (uint32_t i = 9; i <= 12; i++) {
         assert_true(tern_db_next(rows, &row));
         assert_int_equal(row.version, 3);
         assert_int_equal(row.model, (i - 1) / 2 % 2);
     }
+    assert_false(tern_db_next(rows, &row));
     assert_ok(f, tern_db_end(rows));
+}
+
+static uint64_t add_evaluator(struct fixture *f, uint8_t seed, uint64_t created_ms,
+                              uint64_t last_seen_ms)
+{
+    struct tern_db_client client = {
+        .evaluator = true, .created_ms = created_ms, .last_seen_ms = last_seen_ms};
+    memset(client.token_hash, seed, sizeof client.token_hash);
+    assert_ok(f, tern_db_client_add(f->db, &client));
+    return client.id;
+}
+
+static void report(struct fixture *f, uint64_t client, uint32_t version,
+                   enum tern_db_evaluated model, bool late)
+{
+    const struct tern_db_evaluation evaluation = {
+        .version = version, .model = model, .client = client, .late = late, .num_examples = 1};
+    const struct tern_db_metric metric = {.version = version,
+                                          .name = "r2",
+                                          .client = client,
+                                          .of_evaluator = true,
+                                          .late = late,
+                                          .model = model};
+    assert_ok(f, tern_db_evaluation_put(f->db, &evaluation));
+    assert_ok(f, tern_db_metric_put(f->db, &metric));
+}
+
+static void expect_reports(struct fixture *f, uint32_t first, uint32_t last,
+                           const struct tern_db_reports *expected, size_t count)
+{
+    struct tern_db_reports row;
+    struct tern_db_rows *rows = tern_db_reports(f->db, first, last);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(tern_db_next(rows, &row));
+        assert_int_equal(row.version, expected[i].version);
+        assert_int_equal(row.model, expected[i].model);
+        assert_int_equal(row.created_ms, expected[i].created_ms);
+        assert_int_equal(row.reports, expected[i].reports);
+        assert_int_equal(row.in_time, expected[i].in_time);
+    }
+    assert_false(tern_db_next(rows, &row));
+    assert_ok(f, tern_db_end(rows));
+}
+
+static uint64_t sum_of_last_seen(struct fixture *f, unsigned *count)
+{
+    uint64_t sum = 0;
+    struct tern_db_evaluator row;
+    struct tern_db_rows *rows = tern_db_evaluators(f->db);
+    *count = 0;
+    while (tern_db_next(rows, &row)) {
+        assert_int_equal(row.created_ms, row.last_seen_ms - 1);
+        sum += row.last_seen_ms;
+        (*count)++;
+    }
+    assert_ok(f, tern_db_end(rows));
+    return sum;
+}
+
+static unsigned count_rows_of(struct fixture *f, uint64_t client)
+{
+    unsigned count = 0;
+    struct tern_db_evaluation evaluation;
+    struct tern_db_metric metric;
+    struct tern_db_rows *rows = tern_db_evaluations_from(f->db, 0);
+    while (tern_db_next(rows, &evaluation)) {
+        count += evaluation.client == client;
+    }
+    assert_ok(f, tern_db_end(rows));
+    rows = tern_db_evaluation_metrics_from(f->db, 0);
+    while (tern_db_next(rows, &metric)) {
+        count += metric.client == client;
+    }
+    assert_ok(f, tern_db_end(rows));
+    return count;
+}
+
+static unsigned count_rows(struct tern_db_rows *rows)
+{
+    union {
+        struct tern_db_evaluation evaluation;
+        struct tern_db_metric metric;
+    } row;
+    unsigned count = 0;
+    while (tern_db_next(rows, &row)) {
+        count++;
+    }
+    assert_int_equal(tern_db_end(rows), TERN_OK);
+    return count;
+}
+
+static void reports_of_evaluators_are_counted(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t ids[3];
+    unsigned count;
+    uint32_t last = 7;
+    assert_int_equal(tern_db_evaluated_last(f->db, &last), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_begin(f->db));
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct tern_db_version version = {.version = i + 1, .created_ms = 100 * (i + 1)};
+        ids[i] = add_evaluator(f, (uint8_t)(i + 1), 10 * (i + 1), 10 * (i + 1) + 1);
+        assert_ok(f, tern_db_version_put(f->db, &version));
+    }
+    (void)add_evaluator(f, 4, 40, 0); // provisioned, and never came
+    for (uint32_t i = 0; i < 3; i++) {
+        report(f, ids[i], 1, TERN_EVALUATED_REPLICA, i == 2);
+        report(f, ids[i], 2, (enum tern_db_evaluated)(i / 2), false);
+    }
+    report(f, ids[2], 5, TERN_EVALUATED_REPLICA, true); // no such version
+    assert_ok(f, tern_db_commit(f->db));
+    const struct tern_db_reports all[] = {{1, TERN_EVALUATED_REPLICA, 100, 3, 2},
+                                          {2, TERN_EVALUATED_REPLICA, 200, 2, 2},
+                                          {2, TERN_EVALUATED_GLOBAL, 200, 1, 1},
+                                          {5, TERN_EVALUATED_REPLICA, 0, 1, 0}};
+    expect_reports(f, 0, UINT32_MAX, all, 4);
+    expect_reports(f, 2, 4, all + 1, 2);
+    assert_ok(f, tern_db_evaluated_last(f->db, &last));
+    assert_int_equal(last, 5);
+    assert_int_equal(sum_of_last_seen(f, &count), 11 + 21 + 31);
+    assert_int_equal(count, 3);
+    assert_int_equal(count_rows_of(f, ids[2]), 6);
+    assert_int_equal(count_rows(tern_db_evaluations_of(f->db, 2)), 3);
+    assert_int_equal(count_rows(tern_db_evaluation_metrics_of(f->db, 2)), 3);
+
+    assert_ok(f, tern_db_begin(f->db)); // what a revoked evaluator reported counts nowhere
+    assert_ok(f, tern_db_client_revoke(f->db, ids[2]));
+    assert_ok(f, tern_db_commit(f->db));
+    const struct tern_db_reports others[] = {{1, TERN_EVALUATED_REPLICA, 100, 2, 2},
+                                             {2, TERN_EVALUATED_REPLICA, 200, 2, 2}};
+    expect_reports(f, 0, UINT32_MAX, others, 2);
+    assert_int_equal(sum_of_last_seen(f, &count), 11 + 21);
+    assert_int_equal(count_rows_of(f, ids[2]), 0);
+    assert_int_equal(count_rows(tern_db_evaluations_of(f->db, 2)), 2);
+    assert_int_equal(count_rows(tern_db_evaluation_metrics_of(f->db, 2)), 2);
+    assert_int_equal(count_rows_of(f, ids[0]), 4);
 }
 
 // A client that enrolled while the clock was ahead is seen a millisecond later, whenever it comes.
@@ -608,6 +745,7 @@ int main(void)
         TEST(conditions_are_kept),
         TEST(the_latest_time_is_that_of_a_client_that_came),
         TEST(evaluations_come_in_version_order),
+        TEST(reports_of_evaluators_are_counted),
         TEST(statistics_are_kept_until_a_scaling_is_fixed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,7 +92,7 @@ function foundLast(rounds) {
   const [name] = chosen().startsWith(EVALUATED) ? [chosen().slice(EVALUATED.length)] : evaluatedNames(rounds);
   const column = name === undefined ? rounds.evaluated_loss : evaluated(rounds, name);
   const at = lastKnown(column);
-  if (at < 0) return figure(labelOf(name || "accuracy"), "–", "no evaluator has reported");
+  if (at < 0) return figure(labelOf(name || "accuracy"), "–", "half of the evaluators have reported no version yet");
   return figure(name === undefined ? "Evaluation loss" : labelOf(name), textOf(name)(column[at]), `${rounds.accuracy_model[at]}, round ${rounds.round[at]}`);
 }
 
