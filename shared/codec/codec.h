@@ -43,6 +43,7 @@ struct tern_codec {
     uint32_t exponent; // inceptionn: the error bound is 2^-exponent
     uint32_t variant;  // inceptionn: enum tern_inceptionn_variant
     uint32_t warmup;   // dgc: rounds until the density is p
+    float error;       // uniform: largest share of the squared norm that a payload leaves
 };
 
 // Values of the choices above, in the order of their names. Ternary coders are bits of

@@ -14,6 +14,7 @@
     X(onebit, ONEBIT, 7)                                                                           \
     X(qsgd, QSGD, 10)                                                                              \
     X(inceptionn, INCEPTIONN, 11)                                                                  \
+    X(uniform, UNIFORM, 13)                                                                        \
     X(3lc, 3LC, 2)                                                                                 \
     X(density, DENSITY, 5)                                                                         \
     X(stochastic_ternary, STOCHASTIC_TERNARY, 6)                                                   \
@@ -46,6 +47,7 @@ enum tern_mode_byte {
     TERN_MODE_QSGD_ELIAS = 0x41,
     TERN_MODE_INCEPTIONN_BOUNDED = 0x50,
     TERN_MODE_INCEPTIONN_LITERAL = 0x51,
+    TERN_MODE_UNIFORM = 0x60,
 };
 
 #endif

@@ -13,7 +13,8 @@
 double tern_codec_bits(const struct tern_codec *codec);
 
 // Makes `codec` send the share p of the values: sparse keeps its values, 3lc and density become
-// density with the same coder. density: whether that may be. False when it may not, and for others.
+// density with the same coder, where `density` says that it may be. uniform leaves a larger error,
+// by which it takes as many bits. False when it may not be, would not be thinner, and for others.
 bool tern_codec_thin(struct tern_codec *codec, double p, bool density);
 
 // Whether it may encode downloads, whose error is always fed back (the replica's error buffer is

@@ -40,6 +40,9 @@ EVERY = (
     "inceptionn",
     "inceptionn:variant=literal",
     "inceptionn:bound=4",
+    "uniform",
+    "uniform:error=0.0001",
+    "uniform:error=0.9",
     "dgc:p=0.2",
     "dgc:p=0.001,warmup=4,coder=bitmap",
     "dgc:p=0.001,warmup=1",
@@ -54,6 +57,7 @@ BOUNDED = (
     "inceptionn:bound=4,variant=literal",
     "inceptionn:bound=20,variant=literal",
 )
+UNIFORM = ("uniform", "uniform:error=0.001", "uniform:error=0.5")
 NEAR = (1, -0.9999, 1.5, -3)
 LIMITS = (
     "3lc:s=1.000001",
@@ -97,6 +101,11 @@ def inputs():
     yield "about-one", [0.99999994, 1.0, -1.0000001, 0.5, 127.5, 1e30], BOUNDED
     yield "about-bounds", [k * 2.0**-c for c in (4, 5, 10, 12, 21) for k in NEAR], BOUNDED
     yield "literal-to-zero", [0.0077, -0.005, 0.0], BOUNDED
+    yield "peak", [1000.0] + [rng.gauss(0, 0.4) for _ in range(40)], UNIFORM
+    yield "steep", [1.5**-i * (-1) ** i for i in range(60)], UNIFORM
+    yield "room", [6.6461395e35, -1.0], UNIFORM
+    yield "no-room", [6.646141e35, -1.0], UNIFORM
+    yield "sampled", random_values(rng, 2500, 0.1), UNIFORM[:1]
     yield "one-sided", [1.0, 2.0, 4.5, 0.1], LIMITS
     yield "other-side", [-1.0, -2.0, -4.5, -0.1], LIMITS
 

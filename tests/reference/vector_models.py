@@ -39,6 +39,7 @@ CONTAINERS = (
     ("mlp:30-20-10-5", "stochastic-ternary:coder=range"),
     ("mlp:30-20-10-5", "qsgd:coder=elias"),
     ("mlp:30-20-10-5", "sparse:p=0.02"),
+    ("mlp:30-20-10-5", "uniform"),
 )
 
 

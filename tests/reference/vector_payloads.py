@@ -1,7 +1,8 @@
 """Vectors of payloads by hand. Some are what no encoder writes."""
 
 import tern_reference as ref
-from tern_reference import ternary_coders
+from tern_reference import ternary_coders, uniform
+from tern_reference.range_coder import Coder
 from vector_text import bits, line
 
 ONE = ref.put_f32([1.0])
@@ -198,6 +199,40 @@ def qsgd():
     yield from scales("elias", 0x41, lambda scale: (2, (head, scale, [1], [0])))
 
 
+def stepped():
+    """Damage to what the encoder writes, and steps of all lengths."""
+    for name, k in (
+        ("short", [1, 0, -1]),
+        ("all", [*range(-255, 256)]),
+        ("zeros", [0] * 20),
+        ("long", [0] * 300 + [200, -3, -2, 1]),
+    ):
+        model = uniform.Model(Coder())
+        for steps in k:
+            model.value(steps)
+        body, n = model.coder.finish(), len(k)
+        yield "uniform-" + name, n, payload(0x60, 0.5, body)
+        yield "uniform-%s-of-more" % name, n + 1, payload(0x60, 0.5, body)
+        yield "uniform-%s-of-fewer" % name, n - 1, payload(0x60, 0.5, body)
+        yield "uniform-%s-without-last-byte" % name, n, payload(0x60, 0.5, body[:-1])
+        yield "uniform-%s-without-first-byte" % name, n, payload(0x60, 0.5, body[1:])
+        yield "uniform-%s-with-byte-behind" % name, n, payload(0x60, 0.5, body, [0])
+        flipped = body[:-1] + bytes([body[-1] ^ 1])
+        yield "uniform-%s-other-end" % name, n, payload(0x60, 0.5, flipped)
+    yield "uniform-of-none", 0, payload(0x60, 1.0, [0])
+    yield "uniform-of-none-empty", 0, payload(0x60, 1.0)
+    yield "uniform-no-scale", 3, payload(0x60, ONE[:3])
+    yield "uniform-empty", 3, payload(0x60, 1.0)
+    yield "uniform-all-ones", 30, payload(0x60, 1.0, [255] * 20)
+    yield "uniform-all-zeros", 30, payload(0x60, 1.0, [0] * 20)
+    model = uniform.Model(Coder())
+    model.value(-2)
+    one = model.coder.finish()
+    yield from scales("uniform", 0x60, lambda scale: (1, (scale, one)))
+    yield "uniform-scale-most", 1, payload(0x60, bytes.fromhex("8080807b"), one)
+    yield "uniform-scale-too-large", 1, payload(0x60, bytes.fromhex("8180807b"), one)
+
+
 def inceptionn():
     yield "inceptionn", 3, payload(0x50, [10], [0b100111, 0], 5.5, [0x83], [0x01, 0x80])
     yield "inceptionn-literal", 3, payload(0x51, [0b100111, 0], 5.5, [0x83], [0x01, 0x80])
@@ -254,7 +289,7 @@ def sparse():
     yield "sparse-shared", 9, payload(0x33, 1.0)
 
 
-GROUPS = (modes, dense, ternary, runs, padding, gaps, range_coded, qsgd, inceptionn, sparse)
+GROUPS = (modes, dense, ternary, runs, padding, gaps, range_coded, qsgd, stepped, inceptionn, sparse)
 
 
 def cases():

@@ -68,6 +68,8 @@ static void test_presets_and_canonical_forms(void **state)
         {"qsgd:levels=007,bucket=0512", "qsgd:levels=7"},
         {"inceptionn", "inceptionn:bound=10"},
         {"inceptionn:variant=literal,bound=4", "inceptionn:bound=4,variant=literal"},
+        {"uniform", "uniform:error=0.1"},
+        {"uniform:error=0.9", "uniform:error=0.9"},
         {"scalecom", "scalecom:p=0.01"},
         {"scalecom:beta=0.5,coder=gaps", "scalecom:p=0.01,beta=0.5,coder=gaps"},
     };

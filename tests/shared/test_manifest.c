@@ -255,11 +255,10 @@ static void check_codec(const char *spec)
 static void test_dense_is_exact_under_every_codec(void **state)
 {
     (void)state;
-    static const char *const specs[] = {
-        "float32",  "float16",        "bfloat16",           "int8",
-        "onebit",   "qsgd",           "inceptionn",         "3lc:s=1.75",
-        "density",  "sparse",         "stochastic-ternary", "dgc",
-        "scalecom", "3lc:coder=range"};
+    static const char *const specs[] = {"float32",  "float16", "bfloat16",           "int8",
+                                        "onebit",   "qsgd",    "inceptionn",         "3lc:s=1.75",
+                                        "density",  "sparse",  "stochastic-ternary", "dgc",
+                                        "scalecom", "uniform", "3lc:coder=range"};
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         check_codec(specs[i]);
     }

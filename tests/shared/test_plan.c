@@ -43,6 +43,10 @@ static void test_bits(void **state)
         {"onebit", 1},
         {"qsgd", 4},
         {"inceptionn", 4},
+        {"uniform", 1.939},
+        {"uniform:error=0.9", 0.117},
+        {"uniform:error=0.0001", 6.964},
+        {"uniform:error=0.525", 0.666},
         {"3lc", 0.63},
         {"3lc:s=1.5", 0.315},
         {"density", 0.3364},
@@ -118,6 +122,13 @@ static void test_thinning(void **state)
     assert_true(tern_codec_thin(&codec, 0.01, false));
     tern_codec_format(&codec, text);
     assert_string_equal(text, "sparse:p=0.01");
+    assert_int_equal(tern_codec_parse("uniform", &codec, NULL), TERN_OK);
+    assert_true(tern_codec_thin(&codec, 0.05, false));
+    assert_float_equal(tern_codec_bits(&codec), 0.3364, 1e-3);
+    assert_true(tern_codec_thin(&codec, 0.001, true)); // no further
+    tern_codec_format(&codec, text);
+    assert_string_equal(text, "uniform:error=0.9");
+    assert_false(tern_codec_thin(&codec, 0.001, true));
 }
 
 // Two codecs whose payloads open with the same byte could not be told apart.

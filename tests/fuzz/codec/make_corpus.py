@@ -76,7 +76,7 @@ def write_values(corpus):
 def write_containers(corpus):
     rng = random.Random(2)
     model = ref.Model("mlp:40-30-20-5")
-    for spec in ("3lc:coder=range", "qsgd:coder=elias", "scalecom:p=0.01", "scalecom:coder=gaps"):
+    for spec in ("3lc:coder=range", "qsgd:coder=elias", "uniform", "scalecom:p=0.01", "scalecom:coder=gaps"):
         values = [float(rng.choice((0, 0, 0, 1, -2))) for _ in range(model.count)]
         data, _ = ref.container.encode(spec, model, values)
         write(os.path.join(corpus, "codec_container"), spec.replace(":", "-"), data)

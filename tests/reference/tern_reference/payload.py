@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from . import dense, inceptionn, qsgd, sparse, specs, ternary
+from . import dense, inceptionn, qsgd, sparse, specs, ternary, uniform
 from .values import Refused, f32, finite
 
 ZERO = 0x00
@@ -20,7 +20,7 @@ class Context:
     indices: bytes = None  # scalecom: what the round's leader chose
 
 
-FAMILIES = (dense, ternary, sparse, qsgd, inceptionn)
+FAMILIES = (dense, ternary, sparse, qsgd, inceptionn, uniform)
 ENCODERS = {name: encode for family in FAMILIES for name, encode in family.ENCODERS.items()}
 DECODERS = {mode: decode for family in FAMILIES for mode, decode in family.DECODERS.items()}
 
@@ -28,8 +28,7 @@ MODES = {ZERO, *DECODERS}
 NO_FEEDBACK = {"stochastic-ternary", "qsgd", "inceptionn"}
 
 # Families that list the values they have.
-LISTS = (sparse, qsgd, inceptionn)
-
+LISTS = (sparse, qsgd, inceptionn, uniform)
 
 
 def encode(spec, values, context=None):
@@ -62,7 +61,7 @@ def decode(payload, n):
 
 
 def added(payload, n):
-    """Section 3.8: pairs of an index and what is added there."""
+    """Section 3.9: pairs of an index and what is added there."""
     values = decode(payload, n)
     mode, body = payload[0], payload[1:]
     for family in LISTS:

@@ -114,6 +114,7 @@ CODECS = {
         "bound": Whole(4, 20, 10),
         "variant": Choice(("bounded", "literal"), "bounded"),
     },
+    "uniform": {"error": Number(100, 900000, 100000)},
     "sparse": {"p": Number(1, MILLION, 50000), "coder": INDEX_CODER},
     "dgc": {
         "p": Number(1, MILLION, 1000),

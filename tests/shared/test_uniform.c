@@ -1,0 +1,328 @@
+// uniform: what is left is within the bound, whatever the values; the scale; the ends of the range;
+// how far the coder's bytes can go.
+#include "check.h"
+#include "round_trip.h"
+
+#include "codec/coders/range_bits.h"
+#include "codec/kernels/kernels.h"
+#include "codec/kernels/steps.h"
+#include "codec/plan.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static float values[TRIP_MOST];
+
+static double sum_of(const float *a, const float *b, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += (double)a[i] * (double)b[i];
+    }
+    return sum;
+}
+
+// Share of the squared norm that is left by the best scale of the last trip.
+static double left_of(size_t n)
+{
+    double product = sum_of(values, trip.decoded, n);
+    return 1 -
+           product * product / sum_of(trip.decoded, trip.decoded, n) / sum_of(values, values, n);
+}
+
+static double trip_with(double error, size_t n)
+{
+    char spec[TERN_CODEC_SPEC_MAX];
+    snprintf(spec, sizeof spec, "uniform:error=%.6f", error);
+    round_trip(spec, NULL, values, n);
+    return left_of(n);
+}
+
+// --- Distributions
+
+static float normal(struct tern_prng *rng, size_t i)
+{
+    (void)i;
+    return normal_float(rng);
+}
+
+static float heavy(struct tern_prng *rng, size_t i)
+{
+    (void)i;
+    float value = normal_float(rng);
+    return value * value * value;
+}
+
+// Few that are not zero, all of them in one column of a matrix.
+static float column(struct tern_prng *rng, size_t i)
+{
+    return i % 784 == 391 ? normal_float(rng) : 0;
+}
+
+static float flat(struct tern_prng *rng, size_t i)
+{
+    return (tern_prng_float(rng) < 0.5F ? 1.0F : -1.0F) * (float)(i % 3);
+}
+
+// Rows whose scales differ by orders of magnitude.
+static float rows(struct tern_prng *rng, size_t i)
+{
+    return normal_float(rng) * exp2f(-(float)(i / 500 % 13));
+}
+
+typedef float distribution(struct tern_prng *rng, size_t i);
+static distribution *const distributions[] = {normal, heavy, column, flat, rows};
+enum { DISTRIBUTIONS = sizeof distributions / sizeof distributions[0] };
+
+static void test_what_is_left_is_within_the_bound(void **state)
+{
+    (void)state;
+    static const double errors[] = {0.0005, 0.01, 0.1, 0.3, 0.9};
+    static const size_t counts[] = {1, 2, 7, 100, 2047, 2048, 5000, 69999};
+    struct tern_prng rng;
+    tern_prng_init(&rng, 5, TERN_PRNG_TEST, 0, 0);
+    for (size_t d = 0; d < DISTRIBUTIONS; d++) {
+        for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+            for (size_t i = 0; i < counts[c]; i++) {
+                values[i] = distributions[d](&rng, i);
+            }
+            if (sum_of(values, values, counts[c]) == 0) {
+                continue;
+            }
+            for (size_t e = 0; e < sizeof errors / sizeof errors[0]; e++) {
+                // The scale is a float32, whose rounding the share does not depend on, and what is
+                // decoded is rounded to float32.
+                double left = trip_with(errors[e], counts[c]);
+                bool finest = trip.info.maximum > 254.5F * trip.info.scale;
+                assert_true(finest || left <= errors[e] + 1e-6);
+                // Not finer than need be, where values are many and smooth.
+                bool smooth = distributions[d] == normal && counts[c] >= 5000;
+                assert_true(!smooth || left >= 0.99 * errors[e]);
+            }
+        }
+    }
+}
+
+// What is sent has the values' own share of them, until more than a third is left.
+static void test_scale(void **state)
+{
+    (void)state;
+    struct tern_prng rng;
+    tern_prng_init(&rng, 6, TERN_PRNG_TEST, 0, 0);
+    enum { N = 20000 };
+    for (size_t i = 0; i < N; i++) {
+        values[i] = normal_float(&rng);
+    }
+    double total = sum_of(values, values, N);
+    (void)trip_with(0.1, N);
+    assert_true(fabs(sum_of(values, trip.decoded, N) / total - 1) < 1e-6);
+    (void)trip_with(0.3, N);
+    assert_true(fabs(sum_of(values, trip.decoded, N) / total - 1) < 1e-6);
+    double left = trip_with(0.6, N);
+    assert_true(fabs(sum_of(values, trip.decoded, N) / total - 1.5 * (1 - left)) < 1e-6);
+    for (unsigned percent = 10; percent <= 90; percent += 10) {
+        (void)trip_with(percent / 100.0, N);
+        assert_true(sum_of(trip.rest, trip.rest, N) < total);
+    }
+}
+
+// --- Ends of the range
+
+static void test_one_value(void **state)
+{
+    (void)state;
+    static const float some[] = {1, -3.5F, 1e-38F, 0x1p-149F, 0x1p-140F, 1e34F};
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+        values[0] = some[i];
+        trip_with(0.1, 1);
+        assert_true(trip.decoded[0] == some[i] && trip.rest[0] == 0);
+        assert_int_equal(trip.len, 6);
+    }
+}
+
+static void test_equal_magnitudes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 3000; i++) {
+        values[i] = i % 2 == 0 ? 0.25F : -0.25F;
+    }
+    trip_with(0.1, 3000);
+    for (size_t i = 0; i < 3000; i++) {
+        assert_true(trip.rest[i] == 0);
+    }
+    assert_true(trip.len < 100);
+}
+
+static void test_one_peak_among_zeros(void **state)
+{
+    (void)state;
+    memset(values, 0, sizeof values);
+    values[40001] = -8;
+    trip_with(0.1, TRIP_MOST);
+    assert_int_equal(trip.info.nonzero, 1);
+    assert_true(trip.decoded[40001] == -8);
+    assert_true(trip.len < TRIP_MOST / 500); // 0.0113 bits a value at least
+}
+
+// All whose largest magnitude is a subnormal: nothing is divided by zero, and all is sent.
+static void test_subnormals(void **state)
+{
+    (void)state;
+    for (unsigned most = 1; most < 1200; most += most < 20 ? 1 : 37) {
+        for (size_t i = 0; i < 64; i++) {
+            values[i] = (float)(most * (i + 1) / 64) * (i % 2 == 0 ? 0x1p-149F : -0x1p-149F);
+        }
+        assert_true(trip_with(0.0001, 64) < 0.4);
+        assert_true(trip.info.nonzero > 0);
+    }
+}
+
+// One value of far more than 255 times most others, which hold more than the bound allows.
+static void test_more_than_the_finest_step_reaches(void **state)
+{
+    (void)state;
+    enum { N = 60000 };
+    for (size_t i = 0; i < N; i++) {
+        values[i] = i % 2 == 0 ? 1 : -1;
+    }
+    values[5] = 500;
+    double left = trip_with(0.001, N);
+    assert_true(left > 0.19 && left < 0.2);
+    assert_true(trip.info.nonzero == 1);
+    assert_true(trip.info.maximum < 750.1F); // 1.5 times, not the whole norm
+}
+
+static void test_peaks_that_overflow(void **state)
+{
+    (void)state;
+    float fits = 0x1.fffffep118F;
+    values[0] = fits;
+    values[1] = -1;
+    trip_with(0.1, 2);
+    values[1] = 0x1p119F;
+    refuse_values("uniform", values, 2, TERN_ERR_NON_FINITE);
+    values[1] = FLT_MAX;
+    refuse_values("uniform", values, 2, TERN_ERR_NON_FINITE);
+    values[1] = NAN;
+    refuse_values("uniform", values, 2, TERN_ERR_NON_FINITE);
+}
+
+static void test_zeros_are_mode_zero(void **state)
+{
+    (void)state;
+    memset(values, 0, sizeof values);
+    round_trip("uniform", NULL, values, 5000);
+    assert_int_equal(trip.len, 1);
+    assert_int_equal(trip.payload[0], TERN_MODE_ZERO);
+}
+
+static void test_damage(void **state)
+{
+    (void)state;
+    struct tern_prng rng;
+    tern_prng_init(&rng, 7, TERN_PRNG_TEST, 0, 0);
+    for (size_t n = 1; n < 4000; n = 3 * n + 1) {
+        for (size_t i = 0; i < n; i++) {
+            values[i] = heavy(&rng, i);
+        }
+        trip_with(0.05, n);
+        damage_payload(n, 300);
+        for (size_t len = 0; len < trip.len; len++) {
+            refuse_payload(trip.payload, len, n, TERN_ERR_CORRUPT);
+        }
+    }
+}
+
+// Zeros past the end would stand for any number of values; reading stops long before.
+static void test_short_bytes_for_many_values(void **state)
+{
+    (void)state;
+    static const uint8_t payload[] = {TERN_MODE_UNIFORM, 0, 0, 128, 63, 7};
+    refuse_payload(payload, sizeof payload, TRIP_MOST, TERN_ERR_CORRUPT);
+}
+
+// --- How many bits a decision may take
+
+enum { STATES = TERN_RANGE_ONE };
+
+// The most that any sequence of decisions takes beyond `mean` bits each, from each state on: one
+// decision more. Returns by how much that rose.
+static double one_more(double *beyond, unsigned weight, double mean)
+{
+    static double next[STATES];
+    double rose = 0;
+    for (unsigned p = TERN_RANGE_LEAST; p <= STATES - TERN_RANGE_LEAST; p++) {
+        double most = 0;
+        for (unsigned bit = 0; bit < 2; bit++) {
+            struct tern_chance chance = {(uint16_t)p, (uint16_t)weight};
+            double share = (double)(bit == 0 ? p : STATES - p) / STATES;
+            tern_chance_learn(&chance, 0 - (uint64_t)bit);
+            double takes = -log2(share) - mean + beyond[chance.zero];
+            most = takes > most ? takes : most;
+        }
+        next[p] = most;
+        rose = most - beyond[p] > rose ? most - beyond[p] : rose;
+    }
+    memcpy(beyond, next, sizeof next);
+    return rose;
+}
+
+// What the encoder's bound rests on.
+static void test_no_sequence_takes_more_than_the_bound(void **state)
+{
+    (void)state;
+    static double beyond[STATES];
+    const double mean = 15.0 / 11;
+    memset(beyond, 0, sizeof beyond);
+    while (one_more(beyond, TERN_RANGE_LAST_WEIGHT, mean) > 1e-9) {
+    }
+    for (unsigned weight = TERN_RANGE_LAST_WEIGHT; weight-- > TERN_RANGE_FIRST_WEIGHT;) {
+        one_more(beyond, weight, mean);
+    }
+    // 33 contexts begin at 1/2, and 21 at 3/4.
+    double bits = 33 * beyond[STATES / 2] + 21 * beyond[STATES / 4 * 3];
+    assert_true(bits > 20 && bits < 27);
+}
+
+// --- What a plan reckons with
+
+static void test_bits_of_normal_values(void **state)
+{
+    (void)state;
+    static const double errors[] = {0.0001, 0.002, 0.04, 0.1, 0.25, 0.7, 0.9};
+    struct tern_prng rng;
+    tern_prng_init(&rng, 8, TERN_PRNG_TEST, 0, 0);
+    enum { N = 60000 };
+    for (size_t i = 0; i < N; i++) {
+        values[i] = normal_float(&rng);
+    }
+    for (size_t e = 0; e < sizeof errors / sizeof errors[0]; e++) {
+        char spec[TERN_CODEC_SPEC_MAX];
+        snprintf(spec, sizeof spec, "uniform:error=%.6f", errors[e]);
+        struct tern_codec codec = codec_of(spec);
+        trip_with(errors[e], N);
+        double bits = 8.0 * (double)trip.len / N;
+        assert_true(fabs(tern_codec_bits(&codec) - bits) < 0.015 + 0.03 * bits);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_left_is_within_the_bound),
+        cmocka_unit_test(test_scale),
+        cmocka_unit_test(test_one_value),
+        cmocka_unit_test(test_equal_magnitudes),
+        cmocka_unit_test(test_one_peak_among_zeros),
+        cmocka_unit_test(test_subnormals),
+        cmocka_unit_test(test_more_than_the_finest_step_reaches),
+        cmocka_unit_test(test_peaks_that_overflow),
+        cmocka_unit_test(test_zeros_are_mode_zero),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_short_bytes_for_many_values),
+        cmocka_unit_test(test_no_sequence_takes_more_than_the_bound),
+        cmocka_unit_test(test_bits_of_normal_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
