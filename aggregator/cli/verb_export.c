@@ -21,6 +21,7 @@ struct job {
     struct tern_safetensors kept;
     uint8_t *scaling_bytes; // of the columns, if they are scaled by clients' statistics
     struct tern_span scaling;
+    cJSON *notes; // the file's metadata
 };
 
 // --- Which weights
@@ -216,11 +217,8 @@ static cJSON *make_notes(const struct job *job)
 static enum tern_result encode(const struct job *job, uint8_t **data, size_t *len,
                                char why[TERN_SAFETENSORS_WHY_MAX])
 {
-    cJSON *notes = make_notes(job);
-    enum tern_result result = tern_export_file_make(
-        &job->format, &job->merge->model, weights_of(job), &job->kept, notes, data, len, why);
-    cJSON_Delete(notes);
-    return result;
+    return tern_export_file_make(&job->format, &job->merge->model, weights_of(job), &job->kept,
+                                 job->notes, data, len, why);
 }
 
 static int print_written(struct tern_cli *cli, const struct job *job, const uint8_t *data,
@@ -228,6 +226,7 @@ static int print_written(struct tern_cli *cli, const struct job *job, const uint
 {
     const struct tern_merge *merge = job->merge;
     cJSON *object = tern_export_file_say(cli, weights_name(job), merge->version, data, len);
+    tern_export_say_inputs(cli, &job->format, job->notes);
     uint32_t first = 0;
     if (object == NULL && tern_model_local(&merge->model, &first) > 0) {
         fprintf(stderr, "Its local tensors are those of version 0: each client has its own, which "
@@ -307,6 +306,7 @@ static int export_merged(struct tern_cli *cli, struct tern_db *db, struct job *j
         tern_cli_check(cli, find_round(db, job), "cannot read the rounds: %s", tern_db_error(db)));
     TERN_CLI_TRY(job->format.safetensors ? load_kept(cli, db, job) : TERN_EXIT_OK);
     TERN_CLI_TRY(load_scaling(cli, db, job));
+    job->notes = make_notes(job);
     TERN_CLI_TRY(tern_cli_check(cli, encode(job, &data, &len, why), "%s", why));
     int code = tern_export_file_write(cli, data, len);
     code = code == TERN_EXIT_OK ? print_written(cli, job, data, len) : code;
@@ -334,6 +334,7 @@ int tern_cli_export(struct tern_cli *cli)
                              tern_result_sentence(result));
     }
     int code = export_merged(cli, db, &job);
+    cJSON_Delete(job.notes);
     tern_safetensors_free(&job.kept);
     free(job.kept_bytes);
     free(job.scaling_bytes);

@@ -31,6 +31,24 @@ static int take_model(struct tern_cli *cli, const struct tern_proposal *proposal
                              : (int)tern_cli_exit_code(result);
 }
 
+// What the sample's columns and classes are is kept for `export`.
+static int take_notes(const struct tern_cli *cli, const struct tern_proposal *proposal,
+                      struct tern_starting_model *start, struct tern_db_federation *federation)
+{
+    if (proposal->data == NULL) {
+        return TERN_EXIT_OK;
+    }
+    char *notes = tern_proposal_notes(proposal, start->metadata);
+    if (notes == NULL) {
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for what export writes of %s",
+                             proposal->data);
+    }
+    cJSON_free(start->metadata);
+    start->metadata = notes;
+    federation->metadata = notes;
+    return TERN_EXIT_OK;
+}
+
 static bool holds_federation(const char *database)
 {
     char why[256];
@@ -211,6 +229,7 @@ static int make(struct tern_cli *cli, const struct tern_proposal *proposal,
     struct tern_db_federation federation = {.created_ms = tern_now_ms()};
     TERN_CLI_TRY(tern_cli_fill_service(cli, tern_state_settings(cli), &config));
     TERN_CLI_TRY(take_model(cli, proposal, start, &federation));
+    TERN_CLI_TRY(take_notes(cli, proposal, start, &federation));
     TERN_CLI_TRY(fit_to_model(cli, &start->model, federation.model_spec, &config.federation));
     TERN_CLI_TRY(make_state(cli, &federation, start));
     return print_made(cli, proposal, &federation, start, &config.federation);

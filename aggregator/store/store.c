@@ -76,13 +76,12 @@ static enum tern_result load_manifest(struct tern_db *db)
 {
     uint8_t *metadata = NULL;
     size_t len;
-    enum tern_result result = get_file(db, "metadata", &metadata, &len);
-    if (result == TERN_OK || result == TERN_ERR_NOT_FOUND) {
-        result = get_file(db, "manifest", &db->manifest, &db->manifest_len);
-    }
+    TERN_TRY(tern_db_may_miss(get_file(db, "metadata", &metadata, &len)));
+    const enum tern_result result =
+        tern_db_may_miss(get_file(db, "manifest", &db->manifest, &db->manifest_len));
     if (result != TERN_OK) {
         free(metadata);
-        return tern_db_may_miss(result);
+        return result;
     }
     db->metadata = (char *)metadata;
     return TERN_OK;
@@ -100,7 +99,8 @@ static enum tern_result read_federation(struct tern_db *db, struct tern_db_feder
 enum tern_result tern_db_federation(struct tern_db *db, struct tern_db_federation *federation)
 {
     TERN_TRY(read_federation(db, federation));
-    if (db->manifest == NULL) { // they never change, so that they are read once
+    if (db->manifest == NULL &&
+        db->metadata == NULL) { // they never change, so that they are read once
         TERN_TRY(load_manifest(db));
     }
     federation->manifest = db->manifest;

@@ -105,10 +105,8 @@ void tern_client_data_spec(const struct tern_client_settings *settings, const ch
     }
 }
 
-// The names of the columns of data.source, the table that the model is trained on; none where it is no table, has no
-// header line, or cannot be read, which is logged: then columns go by their places.
-static enum tern_result read_names(const struct tern_client_settings *settings,
-                                   struct tern_csv_names *names)
+enum tern_result tern_client_data_names(const struct tern_client_settings *settings,
+                                        struct tern_csv_names *names)
 {
     char text[TERN_DATA_SPEC_MAX];
     char why[TERN_DATA_WHY_MAX];
@@ -145,7 +143,7 @@ enum tern_result tern_client_data_open_new(const struct tern_client_settings *se
     char problem[TERN_DATA_WHY_MAX];
     struct tern_csv_names names;
     const struct tern_data_part part = {.test = true, .whole = true, .trained = &names};
-    enum tern_result result = read_names(settings, &names);
+    enum tern_result result = tern_client_data_names(settings, &names);
     if (result == TERN_OK) {
         tern_client_data_spec(settings, place, spec);
         result = tern_dataset_open_part(spec, NULL, &part, data, problem);

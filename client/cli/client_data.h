@@ -4,6 +4,7 @@
 
 #include "cli/client_settings.h"
 #include "data/source.h"
+#include "hosted/csv_names.h"
 
 // Of a federation with statistics.columns = clients.
 #define CLIENT_SCALED_TWICE                                                                        \
@@ -36,6 +37,11 @@ void tern_client_data_spec(const struct tern_client_settings *settings, const ch
 TERN_MUST_USE enum tern_result
 tern_client_data_open_new(const struct tern_client_settings *settings, const char *place,
                           struct tern_data *data, char why[CLIENT_DATA_WHY_MAX]);
+
+// The names of the columns of data.source, the table that the model is trained on, to be freed with
+// tern_csv_names_free(); none where it is no table, has no header line, or cannot be read, which is logged.
+TERN_MUST_USE enum tern_result tern_client_data_names(const struct tern_client_settings *settings,
+                                                      struct tern_csv_names *names);
 
 // Logs each note that reading a table left, as a warning.
 void tern_client_data_notes(const struct tern_data *data);

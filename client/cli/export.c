@@ -1,4 +1,5 @@
 // The verb that writes the model that the device holds to a file.
+#include "cli/held_inputs.h"
 #include "cli/held_model.h"
 #include "cli/verbs.h"
 #include "hosted/export_file.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 
 static enum tern_result make(struct session *session, const struct tern_export_file *file,
-                             const char *held, uint8_t **data, size_t *len,
+                             const char *held, cJSON *notes, uint8_t **data, size_t *len,
                              char why[TERN_SAFETENSORS_WHY_MAX])
 {
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
@@ -25,11 +26,10 @@ static enum tern_result make(struct session *session, const struct tern_export_f
                                             .hash = identity->model_hash,
                                             .version = tern_client_version(&session->client),
                                             .scaling = columns};
-    cJSON *notes = cJSON_CreateObject();
+    tern_held_note_inputs(session->settings, identity->model_spec, columns.len > 0, notes);
     tern_export_notes(notes, &model);
     const enum tern_result result = tern_export_file_make(
         file, &session->model, tern_client_weights(&session->client), NULL, notes, data, len, why);
-    cJSON_Delete(notes);
     free(bytes);
     return result;
 }
@@ -41,12 +41,17 @@ static int export_held(struct tern_cli *cli, struct session *session,
     const char *held = tern_held_name(session);
     uint8_t *data = NULL;
     size_t len = 0;
-    TERN_CLI_TRY(tern_cli_check(cli, make(session, file, held, &data, &len, why), "%s", why));
-    int code = tern_export_file_write(cli, data, len);
+    cJSON *notes = cJSON_CreateObject();
+    int code = tern_cli_check(cli, make(session, file, held, notes, &data, &len, why), "%s", why);
+    code = code == TERN_EXIT_OK ? tern_export_file_write(cli, data, len) : code;
     cJSON *said =
         code == TERN_EXIT_OK
             ? tern_export_file_say(cli, held, tern_client_version(&session->client), data, len)
             : NULL;
+    if (code == TERN_EXIT_OK) {
+        tern_export_say_inputs(cli, file, notes);
+    }
+    cJSON_Delete(notes);
     free(data);
     return said != NULL ? tern_json_print(cli, said) : code;
 }

@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tern._version import __version__
-from tern.models import ModelError, load_metadata, load_model, save_model
+from tern.models import Inputs, ModelError, load_inputs, load_metadata, load_model, save_model
 from tern.table import Table
 from tern.trainers import Evaluation, Task, Trainer, TrainerError, Training, trainer
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _LATER = {"flower": "flower", "mlflow": "mlflow", "Federation": "federation", "FederationError": "federation",
           "Simulation": "simulation", "SimulationError": "simulation", "simulate": "simulation"}
 
-__all__ = ["Evaluation", "Federation", "FederationError", "ModelError", "Simulation", "SimulationError", "Table",
-           "Task", "Trainer", "TrainerError", "Training", "__version__", "flower", "load_metadata", "load_model",
+__all__ = ["Evaluation", "Federation", "FederationError", "Inputs", "ModelError", "Simulation", "SimulationError", "Table",
+           "Task", "Trainer", "TrainerError", "Training", "__version__", "flower", "load_inputs", "load_metadata", "load_model",
            "mlflow", "save_model", "simulate", "trainer"]
 
 

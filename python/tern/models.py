@@ -6,6 +6,7 @@ tensors follow each other. Whole numbers stay whole numbers: the counters of a b
 """
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -245,3 +246,62 @@ def load_metadata(path: Path) -> dict[str, str]:
     with open(path, "rb") as file:
         metadata = _read_header(path, file).get(METADATA, {})
     return {str(key): str(value) for key, value in metadata.items()} if isinstance(metadata, dict) else {}
+
+
+# --- Columns and classes
+
+
+@dataclasses.dataclass(frozen=True)
+class Inputs:
+    """What an exported model takes and predicts. A field is None where the file does not have it.
+
+    columns: names of the features, in the model's order; mean, deviation: what they are scaled by; classes: names in
+    class order; target, target_mean, target_deviation: of a model that predicts a number.
+    """
+    columns: list[str] | None
+    mean: numpy.ndarray[Any, Any] | None
+    deviation: numpy.ndarray[Any, Any] | None
+    classes: list[str] | None
+    target: str | None
+    target_mean: float | None
+    target_deviation: float | None
+
+    def scale(self, rows: Any) -> numpy.ndarray[Any, Any]:
+        """Rows [n, columns] in their own units, as the model takes them. They stay as they are without a scaling."""
+        values = numpy.asarray(rows, numpy.float64)
+        if self.mean is not None and self.deviation is not None:
+            values = (values - self.mean) / self.deviation
+        return values.astype(numpy.float32)
+
+    def in_units(self, values: Any) -> numpy.ndarray[Any, Any]:
+        """Numbers that the model predicts, in the units of the target."""
+        numbers = numpy.asarray(values, numpy.float64)
+        return numbers if self.target_mean is None or self.target_deviation is None else \
+            numbers * self.target_deviation + self.target_mean
+
+
+def load_inputs(path: Path) -> Inputs:
+    """Columns, scaling and classes of a file that `tern-aggregator export` or `tern-client export` wrote. As load_model()"""
+    notes = load_metadata(path)
+
+    def names(key: str) -> list[str] | None:
+        try:
+            found = json.loads(notes[key]) if key in notes else None
+        except ValueError:
+            found = []
+        if found is not None and (not isinstance(found, list) or not found):
+            raise ModelError(f"'{key}' of {os.fspath(path)} is not a JSON array of names")
+        return found
+
+    def numbers(key: str) -> numpy.ndarray[Any, Any] | None:
+        try:
+            return numpy.array([float(text) for text in notes[key].split()]) if key in notes else None
+        except ValueError:
+            raise ModelError(f"'{key}' of {os.fspath(path)} is not a list of numbers") from None
+
+    def number(key: str) -> float | None:
+        found = numbers(key)
+        return None if found is None else float(found[0])
+
+    return Inputs(names("columns"), numbers("scaling_mean"), numbers("scaling_deviation"), names("classes"),
+                  notes.get("target"), number("target_mean"), number("target_deviation"))

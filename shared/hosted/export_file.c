@@ -1,5 +1,6 @@
 #include "hosted/export_file.h"
 
+#include "hosted/csv_columns.h"
 #include "hosted/files.h"
 #include "util/bytes.h"
 #include "util/prefix.h"
@@ -186,6 +187,82 @@ void tern_export_notes(cJSON *notes, const struct tern_export_model *model)
     note_local(notes, model->layout);
     if (model->scaling.len > 0) {
         note_scaling(notes, model);
+    }
+}
+
+static void note_doubles(cJSON *notes, const char *key, const double *values, uint32_t count)
+{
+    enum { NUMBER_MAX = 24 };
+    char *text = malloc((size_t)count * NUMBER_MAX + 1);
+    size_t used = 0;
+    for (uint32_t i = 0; text != NULL && i < count; i++) {
+        used += (size_t)snprintf(text + used, NUMBER_MAX, "%s%.9g", i > 0 ? " " : "", values[i]);
+    }
+    if (text != NULL) {
+        set_note(notes, key, text);
+    }
+    free(text);
+}
+
+// As the text of a JSON array, since a name may hold anything. Takes *names.
+static void note_names(cJSON *notes, const char *key, cJSON *names)
+{
+    char *text = cJSON_PrintUnformatted(names);
+    if (text != NULL && cJSON_GetArraySize(names) > 0) {
+        set_note(notes, key, text);
+    }
+    cJSON_free(text);
+    cJSON_Delete(names);
+}
+
+void tern_export_note_inputs(cJSON *notes, const struct tern_export_inputs *inputs)
+{
+    cJSON *columns = cJSON_CreateArray();
+    cJSON *classes = cJSON_CreateArray();
+    const char *rest = inputs->classes;
+    char name[TERN_CSV_NAME_MAX];
+    for (uint32_t i = 0; inputs->columns != NULL && i < inputs->count; i++) {
+        cJSON_AddItemToArray(columns, cJSON_CreateString(inputs->columns[i]));
+    }
+    while (tern_csv_next_name(&rest, name)) {
+        cJSON_AddItemToArray(classes, cJSON_CreateString(name));
+    }
+    note_names(notes, "columns", columns);
+    note_names(notes, "classes", classes);
+    if (inputs->mean != NULL) {
+        note_doubles(notes, "scaling_mean", inputs->mean, inputs->count);
+        note_doubles(notes, "scaling_deviation", inputs->deviation, inputs->count);
+    }
+    if (inputs->target != NULL) {
+        set_note(notes, "target", inputs->target);
+    }
+    if (inputs->target_deviation > 0) {
+        note_doubles(notes, "target_mean", &inputs->target_mean, 1);
+        note_doubles(notes, "target_deviation", &inputs->target_deviation, 1);
+    }
+}
+
+void tern_export_say_inputs(const struct tern_cli *cli, const struct tern_export_file *file,
+                            const cJSON *notes)
+{
+    const bool scaling = cJSON_HasObjectItem(notes, "scaling_mean");
+    const bool classes = cJSON_HasObjectItem(notes, "classes");
+    if (cli->json || strcmp(cli->arguments[0], "-") == 0) {
+        return;
+    }
+    const char *what = scaling && classes ? "the scaling of its columns and its classes"
+                       : scaling          ? "the scaling of its columns"
+                       : classes          ? "its classes"
+                                          : NULL;
+    if (!file->safetensors) {
+        printf("The file has the values alone%s%s%s.\n",
+               what != NULL ? ": a .safetensors file has " : "", what != NULL ? what : "",
+               what != NULL ? ", too" : "");
+    } else if (what != NULL) {
+        printf("The file's metadata have %s.\n", what);
+    } else {
+        printf("The file's metadata have no scaling of columns and no names of classes: none is "
+               "known here.\n");
     }
 }
 

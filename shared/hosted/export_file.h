@@ -41,6 +41,26 @@ struct tern_export_model {
 // Puts that into metadata, in the place of what a file that came in may have had there.
 void tern_export_notes(cJSON *notes, const struct tern_export_model *model);
 
+// What the model takes and predicts, for programs that use an exported file. Borrowed; NULL or 0: not known.
+struct tern_export_inputs {
+    const char *const *columns; // [count] names of the features, in the model's order
+    const double *mean;         // [count] what a feature is scaled by, (value - mean) / deviation
+    const double *deviation;    // [count]
+    uint32_t count;
+    const char *classes; // names between '|', in class order
+    const char *target;  // name
+    double target_mean;
+    double target_deviation; // 0: the target is not scaled
+};
+
+// Puts that into metadata, keys as above: columns and classes as JSON arrays, numbers with blanks between them. Keys that
+// are not known stay as they are.
+void tern_export_note_inputs(cJSON *notes, const struct tern_export_inputs *inputs);
+
+// Tells people whether the file has these notes, where it is not the standard output.
+void tern_export_say_inputs(const struct tern_cli *cli, const struct tern_export_file *file,
+                            const cJSON *notes);
+
 // Tells people that it is written; with --json, returns the object for scripts, the caller's. Neither where
 // it went to the standard output, nor where memory is short: NULL.
 cJSON *tern_export_file_say(const struct tern_cli *cli, const char *held, uint32_t version,

@@ -9,6 +9,7 @@ import json
 import random
 import subprocess
 
+import safetensors_file
 from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
 
 FEATURES, CLASSES = 24, ("low", "normal", "high")
@@ -97,6 +98,12 @@ def status_and_the_model_on_the_device_are_one(workspace):
         said = client.json("export", own)
         check(said["weights"] == "global" and said["version"] == 4, f"tern-client export said {said}")
         check(own.read_bytes() == exported.read_bytes(), "the device exports other weights")
+        own = workspace.path / "own.safetensors"
+        client.run("export", own)
+        notes = safetensors_file.parse(own.read_bytes())[1]
+        check(json.loads(notes["columns"]) == [f"rpm{i}" for i in range(FEATURES)] and json.loads(notes["classes"]) == list(CLASSES)
+              and notes["scaling_mean"].split() == ["2950"] * FEATURES and notes["scaling_deviation"].split() == ["52"] * FEATURES,
+              f"the device's file has the metadata {notes}")
         check(client.json("status")["holds"] == "global", "status of the device")
         check(downloaded(client) >= 4 * VALUES, "the last download was not metered")
     said = evaluator.log("run")  # started again, it evaluates what it holds

@@ -1,4 +1,5 @@
 """Models as files: what comes back is what went in, by our own reader, by one written by hand, and by tern-aggregator."""
+import dataclasses
 import json
 import os
 import pathlib
@@ -131,6 +132,32 @@ class Models(unittest.TestCase):
             kept = numpy.float32 if values.dtype == numpy.float16 else values.dtype
             self.assertEqual((found[name].dtype, found[name].tolist()), (kept, values.tolist()), name)
         self.assertEqual(tern.load_metadata(out)["version"], "0")
+        self.assertEqual(dataclasses.astuple(tern.load_inputs(out)), (None,) * 7)
+
+    def test_an_exported_file_scales_rows_and_names_classes(self):
+        table = self.folder / "pumps.csv"
+        for target in (False, True):
+            rows = [(20 + i % 7, 3000 + 2 * (i % 5), 7.5 + i % 11 if target else ("ok", "worn, dry")[i % 2]) for i in range(60)]
+            table.write_text("temp,rpm,state\n" + "".join(f'{a},{b},"{c}"\n' for a, b, c in rows))
+            for name in ("aggregator.ini", "client.ini", "scaling.csv"):
+                (self.folder / name).unlink(missing_ok=True)
+            state = ["--state", f"state-{target}"]
+            for command in (["init", "--data", table, *state], ["export", self.path, *state]):
+                subprocess.run([AGGREGATOR, *command], check=True, capture_output=True, cwd=self.folder)
+            inputs = tern.load_inputs(self.path)
+            values = numpy.array([row[:2] for row in rows], float)
+            self.assertEqual((inputs.columns, inputs.classes), (["temp", "rpm"], None if target else ["ok", "worn, dry"]))
+            numpy.testing.assert_allclose(inputs.scale(values), (values - values.mean(0)) / values.std(0), atol=1e-5)
+            if target:
+                numbers = numpy.array([row[2] for row in rows])
+                self.assertEqual(inputs.target, "state")
+                numpy.testing.assert_allclose(inputs.in_units((numbers - numbers.mean()) / numbers.std()), numbers, rtol=1e-6)
+
+    def test_notes_that_are_none_of_tern_are_named(self):
+        for notes, key in (({"classes": "ok, worn"}, "classes"), ({"scaling_mean": "1 x"}, "scaling_mean")):
+            tern.save_model({"w": numpy.zeros(2, numpy.float32)}, self.path, notes)
+            with self.assertRaisesRegex(tern.ModelError, f"'{key}' of"):
+                tern.load_inputs(self.path)
 
 
 class Tables(unittest.TestCase):
