@@ -13,6 +13,7 @@ struct tern_doctor {
     struct tern_status status;   // of the store; zeros where the store cannot be read
     struct tern_waiting waiting; // of the store; zeros where the store cannot be read
     bool has_settings;           // the settings are consistent with one another
+    bool disk_is_full;           // too full to open the database for writing
     struct tern_findings findings;
 };
 

@@ -215,12 +215,16 @@ static const char look_at_postgres[] =
     "this, and a service goes on by itself";
 static const char take_version[] = "what is said there: nothing is wrong with the database but "
                                    "that this program is of another version";
+static const char make_room[] = "delete files of other programs on that disk; then start the "
+                                "service, or run `tern-aggregator prune --keep 10`";
 static const char restore[] = "stop the service and restore a backup (docs/OPERATIONS.md, \"When "
                               "it is broken\")";
 
 void tern_doctor_database(struct tern_doctor *doctor)
 {
-    const char *advice = tern_state_is_postgres(doctor->cli) ? look_at_postgres : restore;
+    const char *advice = tern_state_is_postgres(doctor->cli) ? look_at_postgres
+                         : doctor->disk_is_full              ? make_room
+                                                             : restore;
     char path[PATH_MAX];
     char why[256];
     struct tern_db *db;
@@ -230,7 +234,9 @@ void tern_doctor_database(struct tern_doctor *doctor)
         const bool is_of_other = result == TERN_ERR_UNKNOWN || result == TERN_ERR_STATE;
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
                           is_of_other ? take_version : advice, "%s", why);
-        return;
+        if (!doctor->disk_is_full || tern_db_open_reading(path, &db, why) != TERN_OK) {
+            return;
+        }
     }
     result = tern_db_begin_reading(db);
     result = result == TERN_OK ? look(doctor, db) : result;

@@ -56,6 +56,7 @@ static bool is_right_user(struct tern_doctor *doctor, const char *path, const st
 // FREE_PROBLEM.
 #define FREE_SHARE 16
 #define FREE_PROBLEM (UINT64_C(64) << 20)
+#define FREE_FULL (UINT64_C(128) << 10) // SQLite needs as much to open the database
 #define FILES_WARNING 1000
 
 static void check_disk(struct tern_doctor *doctor)
@@ -68,6 +69,7 @@ static void check_disk(struct tern_doctor *doctor)
     const uint64_t bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
     const uint64_t share = (uint64_t)disk.f_blocks * disk.f_frsize / FREE_SHARE;
     tern_text_bytes((double)bytes, text);
+    doctor->disk_is_full = bytes < FREE_FULL;
     if (bytes < (share < FREE_PROBLEM ? share : FREE_PROBLEM)) {
         tern_findings_say(
             &doctor->findings, TERN_HEALTH_PROBLEM, DISK,

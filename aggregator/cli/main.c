@@ -408,7 +408,8 @@ static const char prune_help[] =
     "rounds and byte counts stay; those rounds can no longer be replayed by verify or export "
     "--version. The service does so by itself for rounds beyond limits.history_bytes. The space "
     "is\n"
-    "used again for what comes; `tern-aggregator compact` gives it back to the file system.\n"
+    "used again for what comes; `tern-aggregator compact` gives it back to the file system. Where\n"
+    "less than a 16th of the disk is free and no service runs, it drops old downloads, too.\n"
     "\n"
     "  tern-aggregator prune --keep 100 --state /var/lib/tern\n";
 

@@ -376,6 +376,25 @@ static int start_admin(struct serving *serving)
     return tern_cli_check(serving->cli, result, "admin: %s", why);
 }
 
+// A full disk must not keep the service from starting. The port of an earlier start must not stay in the file.
+static enum tern_result write_port_on_full_disk(const char *path, const char *text, size_t len)
+{
+    enum tern_result result = tern_file_overwrite(path, text, len);
+    if (result == TERN_OK) {
+        return TERN_OK;
+    }
+    (void)unlink(path);
+    result = tern_file_write(path, text, len, 0644); // with the room of the old one
+    if (result == TERN_ERR_NO_SPACE) {
+        tern_log(TERN_LOG_WARN, "no-port-file", "file=%s port=%.*s advice=%s", TERN_LOG_TEXT(path),
+                 (int)len - 1, text,
+                 TERN_LOG_TEXT("the disk is full: make room, then start the service anew, or name "
+                               "a fixed port"));
+        return TERN_OK;
+    }
+    return result;
+}
+
 static int write_port(const struct serving *serving, const char *path, uint16_t port)
 {
     char text[8];
@@ -384,7 +403,10 @@ static int write_port(const struct serving *serving, const char *path, uint16_t 
     }
     int len = snprintf(text, sizeof text, "%u\n", port);
     enum tern_result result = tern_file_write(path, text, (size_t)len, 0644);
-    return tern_cli_check(serving->cli, result, "%s cannot be written", path);
+    if (result == TERN_ERR_NO_SPACE) {
+        result = write_port_on_full_disk(path, text, (size_t)len);
+    }
+    return tern_cli_check(serving->cli, result, "%s cannot be written: %s", path, strerror(errno));
 }
 
 // An IPv6 address stands in brackets in a URL.

@@ -1,8 +1,10 @@
 // backup: a copy of the database. prune: fewer bytes in it. compact: a file of that size.
 #include "cli/state.h"
 #include "cli/verbs.h"
+#include "downloads/replicas.h"
 #include "store/retention.h"
 #include "store/room.h"
+#include "tensor/manifest.h"
 
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -37,6 +39,9 @@ int tern_cli_backup(struct tern_cli *cli)
 // Maximum work of one transaction; the service can write between two transactions.
 #define STEP_BYTES (UINT64_C(16) << 20)
 
+// A disk of which less than 1/FULL_SHARE is free is full: then prune drops downloads, too.
+#define FULL_SHARE 16
+
 // SQLite's lock has no queue: who waits for it looks again after 100 ms at the latest.
 #define TURN_MS 120
 
@@ -69,9 +74,53 @@ static enum tern_result mark(struct tern_db *db, uint32_t last)
     return tern_db_conclude(db, tern_db_prune(db, last));
 }
 
-static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, uint64_t keep,
-                              uint64_t *dropped)
+// Halves the bytes of downloads and replicas step by step, until those of the newest versions are left.
+static enum tern_result drop_downloads(struct tern_db *db, struct tern_replica_book *book,
+                                       uint32_t version)
 {
+    uint64_t before = UINT64_MAX;
+    TERN_TRY(tern_db_begin(db));
+    TERN_TRY(tern_db_conclude(db, tern_replica_book_load(book)));
+    while (book->bytes < before) {
+        uint64_t bytes = 0;
+        before = book->bytes;
+        TERN_TRY(tern_db_step_bytes(db, STEP_BYTES, &bytes));
+        TERN_TRY(tern_db_begin(db));
+        TERN_TRY(tern_db_conclude(db, tern_replica_give_way(book, version, bytes)));
+    }
+    return TERN_OK;
+}
+
+// On a disk that is full. A service that runs has its downloads in memory, and drops them by itself.
+static enum tern_result prune_downloads(const struct tern_cli *cli, struct tern_db *db,
+                                        uint64_t *freed)
+{
+    static struct tern_model model;
+    struct tern_db_federation about;
+    struct tern_db_version newest;
+    uint64_t before = 0;
+    uint64_t after = 0;
+    *freed = 0;
+    if (tern_state_is_served(cli)) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_federation(db, &about));
+    TERN_TRY(tern_model_build(&model, about.model_spec, about.manifest, about.manifest_len,
+                              about.model_hash));
+    TERN_TRY(tern_db_version_last(db, &newest));
+    struct tern_replica_book book = {.db = db, .model = &model, .seed = about.seed};
+    TERN_TRY(tern_db_free_bytes(db, &before));
+    TERN_TRY(drop_downloads(db, &book, newest.version));
+    TERN_TRY(tern_db_free_bytes(db, &after));
+    *freed = after > before ? after - before : 0;
+    return TERN_OK;
+}
+
+static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, uint64_t keep,
+                              uint64_t *dropped, uint64_t *freed)
+{
+    struct tern_db_room room;
+    TERN_TRY(tern_db_room(db, &room));
     (void)tern_db_make_room(db); // dropping rows needs room for a write
     struct tern_db_counts before;
     struct tern_db_counts after;
@@ -84,7 +133,8 @@ static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, ui
     }
     TERN_TRY(tern_db_counts(db, 0, &after));
     *dropped = before.update_bodies - after.update_bodies;
-    return TERN_OK;
+    *freed = 0;
+    return room.free < room.disk / FULL_SHARE ? prune_downloads(cli, db, freed) : TERN_OK;
 }
 
 int tern_cli_prune(struct tern_cli *cli)
@@ -92,6 +142,7 @@ int tern_cli_prune(struct tern_cli *cli)
     struct tern_db *db;
     uint64_t keep;
     uint64_t dropped = 0;
+    uint64_t freed = 0;
     if (!tern_cli_flag(cli, "keep")) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "--keep ROUNDS is missing");
     }
@@ -99,7 +150,7 @@ int tern_cli_prune(struct tern_cli *cli)
         return TERN_EXIT_USAGE;
     }
     TERN_CLI_TRY(tern_state_open_copied(cli, &db));
-    enum tern_result result = prune(cli, db, keep, &dropped);
+    enum tern_result result = prune(cli, db, keep, &dropped, &freed);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }
@@ -107,11 +158,15 @@ int tern_cli_prune(struct tern_cli *cli)
     if (cli->json) {
         cJSON *object = cJSON_CreateObject();
         tern_json_u64(object, "dropped", dropped);
+        tern_json_u64(object, "download_bytes", freed);
         TERN_CLI_TRY(tern_json_print(cli, object));
     } else {
         printf("Dropped the bytes of %" PRIu64 " updates.\n", dropped);
+        if (freed > 0) {
+            printf("The disk is full: dropped %" PRIu64 " bytes of downloads, too.\n", freed);
+        }
     }
-    return dropped > 0 ? TERN_EXIT_OK : TERN_EXIT_NOTHING;
+    return dropped > 0 || freed > 0 ? TERN_EXIT_OK : TERN_EXIT_NOTHING;
 }
 
 static enum tern_result compact(const struct tern_cli *cli, struct tern_db *db, uint64_t *before,

@@ -324,6 +324,27 @@ enum tern_result tern_replica_collect(struct tern_replica_book *book, uint32_t v
     return tern_replica_evict(book, version);
 }
 
+// Drops a replica without children, and then its parents, as long as they were used less recently than `next_ms`, the
+// last use of the next candidate. Otherwise each chain would lose its end before the oldest chain is gone.
+static enum tern_result drop_chain(struct tern_replica_book *book, struct tern_db_replica row,
+                                   uint32_t before, uint64_t next_ms, uint64_t most)
+{
+    uint8_t parent[TERN_SHA256_SIZE];
+    bool more = true;
+    while (more) {
+        const bool has_parent = row.form == TERN_REPLICA_STEP;
+        memcpy(parent, row.parent, TERN_SHA256_SIZE);
+        TERN_TRY(drop(book, &row));
+        more = has_parent && book->bytes > most;
+        if (more) {
+            TERN_TRY(tern_db_replica_get(book->db, parent, &row));
+            more = row.form != TERN_REPLICA_SEED && row.children == 0 && row.version < before &&
+                   row.used_ms <= next_ms;
+        }
+    }
+    return TERN_OK;
+}
+
 // Drops downloads of versions before this one, until there are `most` bytes.
 static enum tern_result evict_some(struct tern_replica_book *book, uint32_t before, uint64_t most,
                                    bool *any)
@@ -334,9 +355,13 @@ static enum tern_result evict_some(struct tern_replica_book *book, uint32_t befo
     TERN_TRY(tern_db_replica_unused(book->db, before, ids, EVICT_MAX, &count));
     for (uint32_t i = 0; i < count && book->bytes > most; i++) {
         struct tern_db_replica row;
+        struct tern_db_replica next = {.used_ms = UINT64_MAX};
         TERN_TRY(tern_db_replica_get(book->db, ids[i], &row));
+        if (i + 1 < count) {
+            TERN_TRY(tern_db_replica_get(book->db, ids[i + 1], &next));
+        }
         if (row.form != TERN_REPLICA_SEED) {
-            TERN_TRY(drop(book, &row));
+            TERN_TRY(drop_chain(book, row, before, next.used_ms, most));
             *any = true;
         }
     }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define HEADER_SIZE 100
+#define INDEX_LEAST 32768 // bytes of SQLite's index of a log
 #define APPLICATION_ID_AT 68
 
 static enum tern_result failed(char why[256], const char *what, const char *path)
@@ -195,7 +196,7 @@ enum tern_result tern_sql_file_log(const char *path, bool *has_log, bool *has_in
     char name[PATH_MAX];
     struct stat log;
     TERN_TRY(beside(path, "-shm", name, why));
-    *has_index = access(name, F_OK) == 0;
+    *has_index = stat(name, &log) == 0 && log.st_size >= INDEX_LEAST;
     TERN_TRY(beside(path, "-wal", name, why));
     *has_log = stat(name, &log) == 0 && (log.st_size > 0 || *has_index);
     return TERN_OK;

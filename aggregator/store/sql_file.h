@@ -23,7 +23,7 @@ TERN_MUST_USE enum tern_result tern_sql_file_publish(const char *temporary, cons
                                                      char why[256]);
 
 // *has_log: there is a log beside a database that may hold what the file does not yet; *has_index: and
-// SQLite's index of it.
+// SQLite's index of it. An index of few bytes is one that a full disk had no room for.
 // TERN_ERR_ARGUMENT  the path is too long
 TERN_MUST_USE enum tern_result tern_sql_file_log(const char *path, bool *has_log, bool *has_index,
                                                  char why[256]);

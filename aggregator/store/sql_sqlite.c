@@ -135,7 +135,7 @@ static enum tern_result open_again(const char *path, struct tern_sql **out, char
     if (*out == NULL) {
         return TERN_ERR_IO;
     }
-    tern_sqlite_wake(*out);
+    (void)tern_sqlite_wake(*out); // the first read reports why not
     return TERN_OK;
 }
 
@@ -193,8 +193,7 @@ static enum tern_result open_reading(const char *path, struct tern_sql **out, ch
     if (*out == NULL) {
         return TERN_ERR_IO;
     }
-    if (!is_only_read(*out)) {
-        tern_sqlite_wake(*out);
+    if (!is_only_read(*out) && tern_sqlite_wake(*out)) {
         return TERN_OK;
     }
     tern_sql_close(*out);
@@ -323,6 +322,7 @@ static void rollback(struct tern_sql *sql)
 
 static enum tern_result begin(struct tern_sql *sql)
 {
+    tern_sqlite_find_room(sql);
     TERN_TRY(run_kept(sql, "BEGIN IMMEDIATE"));
     const enum tern_result result = tern_sqlite_note_pages(sql);
     if (result != TERN_OK) {

@@ -60,8 +60,10 @@ void tern_sqlite_tend_log(struct tern_sql *sql);
 void tern_sqlite_recover(struct tern_sql *sql);
 // As tern_db_make_room().
 bool tern_sqlite_make_room(struct tern_sql *sql);
-// After opening: removes the reserve where SQLite has no room for its index of the log.
-void tern_sqlite_wake(struct tern_sql *sql);
+// After opening: removes the reserve where SQLite has no room for its index of the log. False: there still is no room.
+bool tern_sqlite_wake(struct tern_sql *sql);
+// Before a transaction of a verb: removes the reserve where a few rows have no room.
+void tern_sqlite_find_room(struct tern_sql *sql);
 
 // --- Whether it is sound, as struct tern_sql_driver says
 

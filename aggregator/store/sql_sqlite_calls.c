@@ -20,7 +20,10 @@ enum tern_result tern_sqlite_failed(struct tern_sql *sql, int code)
 {
     const char *sentence = sqlite3_errmsg(tern_sqlite_handle(sql));
     if (code == SQLITE_IOERR_SHMSIZE && tern_sqlite_lacks_room(sql)) {
-        code = SQLITE_FULL;
+        ((struct sqlite *)sql)->full = true;
+        return tern_sql_fail(sql, TERN_ERR_IO,
+                             "the disk is full, and 128 KiB beside the database are needed to open "
+                             "it for writing: delete files of other programs there");
     }
     switch (code & 0xff) {
     case SQLITE_BUSY:
@@ -38,7 +41,9 @@ enum tern_result tern_sqlite_failed(struct tern_sql *sql, int code)
         return broken_constraint(sql, code);
     case SQLITE_FULL:
         ((struct sqlite *)sql)->full = true;
-        return tern_sql_fail(sql, TERN_ERR_IO, "the disk is full; nothing of this was stored");
+        return tern_sql_fail(sql, TERN_ERR_IO,
+                             "the disk is full; nothing of this was stored. Delete files of other "
+                             "programs there, or run `tern-aggregator prune --keep 10`");
     case SQLITE_NOMEM:
         return tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "memory could not be had");
     default:

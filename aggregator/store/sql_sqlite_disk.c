@@ -223,11 +223,22 @@ enum tern_result tern_sqlite_check_room(struct tern_sql *sql)
 // --- A full disk
 
 // SQLite makes the index at the first read.
-void tern_sqlite_wake(struct tern_sql *sql)
+static bool lacks_index(struct tern_sql *sql)
 {
     const int code = sqlite3_exec(tern_sqlite_handle(sql), "SELECT 1 FROM sqlite_schema LIMIT 1",
                                   NULL, NULL, NULL);
-    if (code != SQLITE_OK && tern_sqlite_lacks_room(sql)) {
+    return code != SQLITE_OK && tern_sqlite_lacks_room(sql);
+}
+
+bool tern_sqlite_wake(struct tern_sql *sql)
+{
+    return !lacks_index(sql) || (give_up_reserve(sql) && !lacks_index(sql));
+}
+
+// The service keeps the reserve for its log, and makes it again once there is room.
+void tern_sqlite_find_room(struct tern_sql *sql)
+{
+    if (!((struct sqlite *)sql)->holds && tern_sqlite_lacks_room(sql)) {
         (void)give_up_reserve(sql);
     }
 }

@@ -173,6 +173,21 @@ static bool write_temporary(int fd, const void *data, size_t len, mode_t mode)
     return close(fd) == 0;
 }
 
+enum tern_result tern_file_overwrite(const char *path, const void *data, size_t len)
+{
+    const int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat there;
+    if (fd < 0) {
+        return from_errno();
+    }
+    const bool done = fstat(fd, &there) == 0 && S_ISREG(there.st_mode) &&
+                      tern_file_write_all(fd, data, len) == TERN_OK &&
+                      ftruncate(fd, (off_t)len) == 0 && fsync(fd) == 0;
+    const enum tern_result result = done ? TERN_OK : tern_file_write_error();
+    close_quietly(fd);
+    return result;
+}
+
 enum tern_result tern_file_write(const char *path, const void *data, size_t len, mode_t mode)
 {
     char folder[PATH_MAX];

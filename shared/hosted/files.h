@@ -31,6 +31,10 @@ TERN_MUST_USE enum tern_result tern_file_read_open(int fd, size_t most, uint8_t 
 TERN_MUST_USE enum tern_result tern_file_write(const char *path, const void *data, size_t len,
                                                mode_t mode);
 
+// Overwrites a regular file that is there, for a small one on a full disk: its bytes take the place of the old ones. A
+// power cut can leave some of both. TERN_ERR_NOT_FOUND, TERN_ERR_NO_SPACE, TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_file_overwrite(const char *path, const void *data, size_t len);
+
 // For a file that a person named to be written: as tern_file_write(), but a symbolic link is
 // followed and its target replaced, and what is not a regular file (a pipe, /dev/null) stays what
 // it is and gets the bytes written into it, of which some may be out on error. Errors as above.

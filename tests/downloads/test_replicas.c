@@ -82,11 +82,61 @@ static void test_a_replica_takes_five_quarters_of_its_values_at_most(void **stat
     assert_int_equal(totals.whole, CLIENTS);
 }
 
+#define VERSIONS 300u
+
+// Stores the download of each version, which leads on from that of the version before.
+static void make_trunk(struct fixture *f, uint8_t ids[VERSIONS + 1][TERN_SHA256_SIZE])
+{
+    memcpy(ids[0], book.seed_id, TERN_SHA256_SIZE);
+    assert_ok(f, tern_db_begin(f->db));
+    for (uint32_t version = 1; version <= VERSIONS; version++) {
+        struct tern_db_download row = {
+            .to_version = version, .size = DOWNLOAD, .payload = DOWNLOAD, .codec = "3lc:s=1"};
+        name(row.sha256);
+        name(row.to_replica);
+        memcpy(row.from_replica, ids[version - 1], TERN_SHA256_SIZE);
+        memcpy(ids[version], row.to_replica, TERN_SHA256_SIZE);
+        assert_ok(f, tern_replica_add(&book, &row, blob, weights, 0.0F, true, version));
+    }
+    assert_ok(f, tern_db_commit(f->db));
+}
+
+static bool is_there(struct fixture *f, const uint8_t id[TERN_SHA256_SIZE])
+{
+    struct tern_db_replica row;
+    return tern_db_replica_get(f->db, id, &row) == TERN_OK;
+}
+
+// The oldest chain goes before the next one loses its end: whoever missed fewer versions than are left can catch up.
+static void test_the_oldest_downloads_give_way_first(void **state)
+{
+    struct fixture *f = *state;
+    static uint8_t ids[VERSIONS + 1][TERN_SHA256_SIZE];
+    uint32_t gaps = 0;
+    uint32_t gone = 0;
+    open_book(f);
+    make_trunk(f, ids);
+    const uint64_t before = book.bytes;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_replica_give_way(&book, VERSIONS, UINT64_MAX));
+    assert_ok(f, tern_db_commit(f->db));
+    for (uint32_t version = 2; version <= VERSIONS; version++) {
+        gone += !is_there(f, ids[version]);
+        gaps += is_there(f, ids[version - 1]) && !is_there(f, ids[version]);
+    }
+    assert_in_range(book.bytes, before / 4, before / 2);
+    assert_in_range(gone, VERSIONS / 4, 3 * VERSIONS / 4);
+    assert_in_range(gaps, 0, 1);
+    assert_false(is_there(f, ids[VERSIONS / 4]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_replica_takes_five_quarters_of_its_values_at_most,
                                         fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_the_oldest_downloads_give_way_first, fixture_setup,
+                                        fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
