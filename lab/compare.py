@@ -1,6 +1,7 @@
 """The comparison of several federations that the [experiment] section of an experiment's file plans.
 
     compare.py plans CONFIG                     yes or no: whether there is such a section
+    compare.py deep CONFIG                      yes or no: whether lab/deep/run.py makes runs of it
     compare.py run CONFIG DIR [OPTION]...       makes what DIR has no results of, and the table
       --set section.key=value                   for every run; experiment.key for the section itself
       --only TEXT                               only runs whose name contains TEXT (each TEXT given)
@@ -66,7 +67,7 @@ from comparison.plan import Plan
 from comparison.advice import advice, refusals
 from comparison.rows import load, read_result, results_by_run, summaries
 from comparison.runner import run_plan
-from comparison.settings import differences, effective, has_section
+from comparison.settings import differences, effective, has_section, is_deep
 from comparison.tables import markdown_table, text_table
 
 
@@ -168,6 +169,14 @@ def differ(options):
 # --- Options
 
 
+def plans_deep(path):
+    """Whether the file, or a run that it plans, is of a deep model."""
+    if not has_section(path, "experiment"):
+        return is_deep(effective(path, []))
+    plan = Plan(path)
+    return any(is_deep(plan.settings(run, plan.seeds[0])) for run in plan.runs)
+
+
 def plan_of(options):
     try:
         return Plan(options.config, options.sets)
@@ -206,6 +215,9 @@ def options_of_one(verbs):
     parser = verbs.add_parser("plans")
     parser.set_defaults(act=lambda options: print(
         "yes" if has_section(options.config, "experiment") else "no"))
+    parser.add_argument("config")
+    parser = verbs.add_parser("deep")
+    parser.set_defaults(act=lambda options: print("yes" if plans_deep(options.config) else "no"))
     parser.add_argument("config")
 
 

@@ -4,7 +4,7 @@ help_bench() {
     cat <<'END'
 usage: ./tern bench [--json FILE] [--beside BUILD]
                     [codec|protocol|participation|load|crowd|rounds|large|link|size|replicas|updates|autoencoder|papers|
-                     qsvrg|lgc|gateways]...
+                     qsvrg|lgc|gateways|deep|suite]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
 fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
@@ -46,6 +46,12 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
              (BENCH_TASKS, "cnn large"); needs TERN_DATA_DIR likewise, takes half an hour, only when asked for
   gateways   bytes on the metered link of 5 sites with 10 devices each, directly and behind gateways, over
              BENCH_ROUNDS (60) rounds, and accuracies; needs TERN_DATA_DIR likewise, only when asked for
+  deep       deep models in short federations, float32 beside the defaults: the plan configs/experiments/deep.ini; needs
+             TERN_DATA_DIR likewise and PyTorch, only when asked for
+  suite      all tasks that decide the defaults: the plans suite.ini, pilots.ini and deep.ini, into one file; needs
+             TERN_DATA_DIR likewise and PyTorch, only when asked for. Of deep and suite: BENCH_DAILY=1 takes the cells of
+             a quarter of an hour, with one seed; BENCH_RUN='LABEL | section.key=value' tries a candidate, too. Results are
+             kept as those of `./tern experiment` are
 
 --json FILE writes the figures of all these parts into one file, too.
 
@@ -234,6 +240,32 @@ bench_lgc() { # OUT
     done
     python3 -B "$TERN_ROOT/lab/bench/lgc.py" "$TERN_BUILD/bench-bin/bench-lgc" \
         "idx:$TERN_DATA_DIR,mean=0.286,std=0.353" "${tasks[@]}" --json "$1" || fail "a scheme could not be measured"
+}
+
+# A plan of configs/experiments, with its results in build/experiments.
+bench_plan() { # NAME OUT
+    local options=()
+    [ -z "${BENCH_DAILY:-}" ] || options+=(--only tag=daily --set experiment.seeds=1)
+    [ -z "${BENCH_RUN:-}" ] || options+=(--set "experiment.run=$BENCH_RUN")
+    TERN_SKIP_BUILD=1 "$TERN_ROOT/tern" experiment "$TERN_ROOT/configs/experiments/$1.ini" \
+        --data-dir "$TERN_DATA_DIR" --json "$2" "${options[@]}" || fail "a run of $1.ini failed"
+}
+
+bench_deep() { # OUT
+    need_fashion deep
+    bench_plan deep "$1"
+}
+
+bench_suite() { # OUT
+    local plan files=()
+    need_fashion suite
+    for plan in suite pilots deep; do
+        files+=("${1%.json}-$plan.json")
+        bench_plan "$plan" "${files[-1]}"
+    done
+    python3 -c 'import json, sys
+print(json.dumps({name: json.load(open(name_of)) for name, name_of in zip(sys.argv[1::2], sys.argv[2::2])}, indent=1))' \
+        suite "${files[0]}" pilots "${files[1]}" deep "${files[2]}" >"$1"
 }
 
 bench_protocol() { # OUT

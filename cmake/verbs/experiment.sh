@@ -232,6 +232,24 @@ plans_runs() { # CONFIG
     [ "$found" = yes ]
 }
 
+# Whether lab/deep/run.py makes runs of a configuration, by PyTorch. A plan that is refused is no such.
+makes_deep() { # CONFIG
+    [ "$(python3 -B "$TERN_ROOT/lab/compare.py" deep "$1" 2>/dev/null)" = yes ]
+}
+
+# A deep federation, in the place of this script.
+run_deep() { # CONFIG JSON OVERRIDE...
+    local config=$1 json=$2 sets=() override
+    shift 2
+    for override in "$@"; do
+        sets+=(--set "$override")
+    done
+    verb_setup build torch
+    build_variant release tern-aggregator tern-client
+    export TERN_BIN_DIR=$TERN_BUILD/bin
+    exec "$(debian_python)" -B "$TERN_ROOT/lab/deep/run.py" "$config" --json "${json:-/dev/null}" "${sets[@]}"
+}
+
 # Refuses what the programs would refuse of the settings and of a baseline, before anything is started.
 check_settings() { # CONFIG BASELINE OVERRIDE...
     local options=(--config "$1") baseline=$2 override
@@ -342,8 +360,13 @@ verb_experiment() {
     if plans_runs "$config"; then
         [ -z "$single" ] ||
             usage_error "experiment: $single is for one run; $config plans several"
+        local programs=(tern-aggregator tern-fleet)
+        if makes_deep "$config"; then
+            groups+=(torch)
+            programs+=(tern-client)
+        fi
         verb_setup "${groups[@]}"
-        build_variant release tern-aggregator tern-fleet
+        build_variant release "${programs[@]}"
         local results=${keep:-$TERN_BUILD/experiments/$(basename "$config" .ini)}
         mkdir -p -- "$results"
         for override in "${overrides[@]}"; do
@@ -357,6 +380,11 @@ verb_experiment() {
     [ -z "$planned" ] ||
         usage_error "experiment: $planned is for a file with [experiment], which $config is not"
     check_places "$json" "$keep"
+    if makes_deep "$config"; then
+        [ -z "$curves$baseline$keep" ] ||
+            usage_error "experiment: --curves, --baseline and --keep are not for one deep run; a plan has curves"
+        run_deep "$config" "$json" "${overrides[@]}"
+    fi
     verb_setup "${groups[@]}"
     build_variant release tern-aggregator tern-fleet
     check_settings "$config" "$baseline" "${overrides[@]}"

@@ -4,7 +4,9 @@ import statistics
 
 USUAL = {"federation.model": "mlp:784-128-10", "round.rounds": "100", "round.cohort": "10",
          "train.local_steps": "20", "train.batch_size": "32", "fleet.evaluate_every": "1",
-         "data.source": ""}
+         "data.source": "", "deep.width": "0"}
+DEEP_WORK = 15000  # multiplications of an example, times the square of deep.width
+
 
 
 def kind(settings):
@@ -32,10 +34,10 @@ def model_work(spec):
 
 def work(settings):
     """What a run has to do, in a unit of its own, to compare runs of unlike kinds with."""
-    model, rounds, cohort, steps, batch, _, _ = kind(settings)
+    model, rounds, cohort, steps, batch, _, _, width = kind(settings)
     try:
         examples = int(cohort) * int(steps) * int(batch)
-        return int(rounds) * (1e6 + examples * model_work(model))
+        return int(rounds) * (1e6 + examples * (DEEP_WORK * int(width) ** 2 or model_work(model)))
     except ValueError:
         return 1e9
 

@@ -3,7 +3,7 @@ are an experiment of its own; ID.log, what it printed; ID.json, its results. Tho
 whole and ID.ini says what the plan says."""
 import os
 
-from comparison.settings import as_ini
+from comparison.settings import as_ini, write
 
 
 class Planned:
@@ -22,5 +22,4 @@ class Planned:
             return False
 
     def write(self, path):
-        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(as_ini(self.settings))
+        write(path, self.settings)

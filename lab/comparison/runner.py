@@ -17,7 +17,7 @@ from comparison import scores
 from comparison.advice import advice, refusals, said_by
 from comparison.pace import Pace, sentence
 from comparison.planned import Planned
-from comparison.settings import as_ini
+from comparison.settings import as_ini, is_deep, write
 from comparison.tables import size
 
 LOOK_SECONDS = 0.1
@@ -93,6 +93,10 @@ class Process:
             self.process.send_signal(signal.SIGTERM)
 
 
+def of_aggregator(settings):
+    return {key: value for key, value in settings.items() if not key.startswith(OF_FLEET + ("deep.",))}
+
+
 def programs_digest(folder):
     """Of the programs that make the results."""
     digest = hashlib.sha256()
@@ -142,11 +146,15 @@ class Runner:
         seen = set()
         for number, planned in enumerate(todo):
             path = os.path.join(folder, "%d.ini" % number)
-            planned.write(path)  # once: a program may be reading it when the next command is made
-            for program, words in (("tern-aggregator", ["serve"]), ("tern-fleet", ["run"])):
+            deep = is_deep(planned.settings)
+            if deep:  # whose section and data the programs do not have
+                write(path, of_aggregator(planned.settings))
+            else:
+                planned.write(path)  # once: a program may be reading it when the next command is made
+            for program, words in (("tern-aggregator", ["serve"]), ("tern-fleet", ["run"]))[:1 if deep else 2]:
                 settings = {key: value for key, value in planned.settings.items()
                             if key.startswith(OF_FLEET) == (program == "tern-fleet")
-                            or key == "federation.model"}
+                            or key == "federation.model"} if not deep else of_aggregator(planned.settings)
                 for seed in ("federation.seed", "data.seed"):
                     settings.pop(seed, None)
                 if (program, as_ini(settings)) not in seen:

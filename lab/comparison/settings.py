@@ -65,6 +65,16 @@ def as_ini(settings):
     return "\n".join(text) + "\n"
 
 
+def write(path, settings):
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(as_ini(settings))
+
+
+def is_deep(settings):
+    """Whether lab/deep/run.py makes the run, and not tern-fleet."""
+    return any(name.startswith("deep.") for name in settings)
+
+
 def differences(one, other):
     """(key, value of one, value of other) of what is not the same; None: not set."""
     return [(key, one.get(key), other.get(key)) for key in sorted(set(one) | set(other))
