@@ -2,12 +2,20 @@
 
 #include "hosted/log.h"
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
-// Too little disk, memory or descriptors for one blob is no failure of the store. errno says which it was.
+// Too little disk, memory or descriptors for one blob is no failure of the store. errno says which it was. Clients ask
+// again and again while it lasts, so that only the 1st, 2nd, 4th and so on since the start is logged.
 static enum tern_result without_file(void)
 {
-    tern_log(TERN_LOG_WARN, "download-without-file", "error=%s", TERN_LOG_TEXT(strerror(errno)));
+    static atomic_uint failures;
+    const int why = errno;
+    const unsigned count = atomic_fetch_add(&failures, 1) + 1;
+    if ((count & (count - 1)) == 0) {
+        tern_log(TERN_LOG_WARN, "download-without-file", "count=%u error=%s", count,
+                 TERN_LOG_TEXT(strerror(why)));
+    }
     return TERN_ERR_BUSY;
 }
 

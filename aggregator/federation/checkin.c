@@ -28,7 +28,7 @@ static enum tern_result take_replica(struct tern_federation *federation,
     return tern_catchup_named(federation->catchup, message->replica.bytes, row->replica);
 }
 
-// Logs once after each start of the client; the store keeps the column names.
+// A client that names the same columns as before logs nothing; the store keeps them.
 static void take_column_names(struct tern_federation *federation, struct client *client,
                               uint32_t tag)
 {
@@ -38,9 +38,13 @@ static void take_column_names(struct tern_federation *federation, struct client 
     }
     tern_column_names_move(names, client->row.column_names, tag);
     client->row.column_names = tag;
-    if (tern_column_names_differ(names, tag)) {
-        tern_log(TERN_LOG_WARN, "other-columns", "client=%llu why=%s",
-                 (unsigned long long)client->row.id,
+    if (!tern_column_names_differ(names, tag)) {
+        return;
+    }
+    client->other_columns++;
+    if (is_power_of_two(client->other_columns)) {
+        tern_log(TERN_LOG_WARN, "other-columns", "client=%llu count=%u why=%s",
+                 (unsigned long long)client->row.id, client->other_columns,
                  TERN_LOG_TEXT("the columns of its table have other names, or another order, than "
                                "those of most clients: `tern-aggregator doctor` names them"));
     }

@@ -44,8 +44,12 @@ struct client {
     uint32_t unscaled;        // tasks with a scaling that the client answered unscaled
     uint64_t metric_names;    // from SHA-256 of the last set of names, if all were kept; 0 = none
     uint32_t metrics_dropped; // since the start, beyond the limit of names
-    uint32_t refusals;        // of its requests, since its last accepted update
-    uint32_t refused;         // of its updates, since the start
+    uint32_t statistics_refused; // since the start
+    uint32_t other_columns;      // times since the start that it named other columns than most
+    uint32_t findings_logged;    // bit i: finding i was logged since findings_logged_ms
+    uint64_t findings_logged_ms;
+    uint32_t refusals;   // of its requests, since its last accepted update
+    uint32_t refused;    // of its updates, since the start
     uint32_t refused_in; // the draw in which one was last refused for its values, + 1; 0 = none
 };
 

@@ -71,15 +71,28 @@ static void keep_watch(struct tern_federation *federation, const struct tern_err
     client_of(federation, row->client)->doubt = watch->doubt;
 }
 
-// A client that reports another buffer each time must not fill the log: what was said of it is not
-// said again before AGAIN_MS. before: its finding until now.
+// Whether the finding has no line of this client yet within AGAIN_MS. A client that brings findings in turns gets one of
+// each.
+static bool take_line(struct client *client, uint32_t finding, uint64_t now)
+{
+    const uint32_t bit = 1u << finding;
+    if (now < client->findings_logged_ms || now - client->findings_logged_ms >= AGAIN_MS) {
+        client->findings_logged = 0;
+        client->findings_logged_ms = now;
+    }
+    const bool may = (client->findings_logged & bit) == 0;
+    client->findings_logged |= bit;
+    return may;
+}
+
+// A client that reports another buffer each time must not fill the log. before: its finding until now.
 static void say_found(struct tern_federation *federation, struct tern_db_ledger *row,
                       uint32_t before, uint64_t now)
 {
     const bool again =
         row->finding == before && now >= row->finding_ms && now - row->finding_ms < AGAIN_MS;
     federation->counts.findings[row->finding]++;
-    if (again) {
+    if (again || !take_line(client_of(federation, row->client), row->finding, now)) {
         return;
     }
     row->finding_ms = now;

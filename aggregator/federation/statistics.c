@@ -168,8 +168,12 @@ enum tern_result tern_federation_statistics(struct tern_federation *federation, 
     check(federation, client, statistics, refusal);
     if (refusal->result != TERN_OK) {
         tern_refusals_ask_later(client, refusal);
-        tern_log(TERN_LOG_WARN, "statistics-refused", "client=%llu result=%s",
-                 (unsigned long long)id, tern_result_name(refusal->result));
+        client->statistics_refused++;
+        if (is_power_of_two(client->statistics_refused)) {
+            tern_log(TERN_LOG_WARN, "statistics-refused", "client=%llu result=%s count=%u",
+                     (unsigned long long)id, tern_result_name(refusal->result),
+                     client->statistics_refused);
+        }
         return TERN_OK;
     }
     if (!client->has_statistics) {

@@ -21,6 +21,10 @@
 #define AGAIN 40 // times in each round
 #define CLIENTS 3
 
+// What docs/SECURITY.md promises: the sum of all rows that one client's requests leave.
+#define ROWS_ONCE 17
+#define ROWS_PER_ROUND 22
+
 // Rows of a table that has a column `client`: of each of the two clients that flood. Of others: all.
 struct most {
     const char *table;
@@ -39,7 +43,7 @@ static const struct most limits[] = {
     // Rows that a client's requests of a round make.
     {"assignments", 0, 1},
     {"updates", 0, 1},
-    {"update_bodies", 0, 2}, // of both that train
+    {"update_bodies", 0, 2}, // of both that train: 1 each
     {"evaluations", 0, 2},
     {"metrics", 0, 6},
     {"meter", TERN_PURPOSE_COUNT, TERN_PURPOSE_COUNT},
@@ -224,6 +228,50 @@ static const struct most *limit_of(const struct tern_table *table)
     return NULL;
 }
 
+// Tables whose rows a client's requests make: of one client, where all share the table, as if it alone made them.
+static const char *const of_clients[] = {
+    "clients",       "psk_keys",    "ledger",    "schedule",        "statistics",
+    "client_totals", "assignments", "updates",   "update_bodies",   "evaluations",
+    "metrics",       "meter",       "downloads", "download_bodies", "replicas"};
+
+static void test_the_promised_sum_is_that_of_the_tables(void **state)
+{
+    (void)state;
+    uint32_t once = 0;
+    uint32_t per_round = 0;
+    char promise[96];
+    static char page[1 << 20];
+    for (size_t i = 0; i < sizeof of_clients / sizeof of_clients[0]; i++) {
+        const struct most *most = limits;
+        while (strcmp(most->table, of_clients[i]) != 0) {
+            most++;
+        }
+        once += most->once == CLIENTS ? 1 : most->once;
+        per_round += strcmp(most->table, "update_bodies") == 0 ? 1 : most->per_round;
+    }
+    assert_int_equal(once, ROWS_ONCE);
+    assert_int_equal(per_round, ROWS_PER_ROUND);
+    FILE *file = fopen(SECURITY_PAGE, "r");
+    assert_non_null(file);
+    page[fread(page, 1, sizeof page - 1, file)] = '\0';
+    fclose(file);
+    snprintf(promise, sizeof promise, "at most %u rows in a round and %u once", ROWS_PER_ROUND,
+             ROWS_ONCE);
+    assert_non_null(strstr(page, promise));
+    snprintf(promise, sizeof promise, "1,440 rounds a day %u,%03u rows",
+             (1440 * ROWS_PER_ROUND + ROWS_ONCE) / 1000,
+             (1440 * ROWS_PER_ROUND + ROWS_ONCE) % 1000);
+    assert_non_null(strstr(page, promise));
+}
+
+static uint32_t rows_of(sqlite3 *database, const struct tern_table *table, uint64_t client)
+{
+    char text[160];
+    snprintf(text, sizeof text, "SELECT count(*) FROM %s WHERE client = %llu", table->name,
+             (unsigned long long)client);
+    return has_client(table) ? (uint32_t)ask(database, text) : 0;
+}
+
 static void expect_few_rows(sqlite3 *database, const struct tern_table *table,
                             const uint64_t *clients, uint32_t count)
 {
@@ -250,6 +298,8 @@ static void test_every_table_stays_small(void **state)
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     struct held held;
+    uint32_t of_one = 0;
+    uint32_t of_other = 0;
     sqlite3 *database;
     struct tern_codec *down = &harness.config.federation.downloads.codec;
     assert_int_equal(tern_codec_parse("3lc:s=1", down, NULL), TERN_OK);
@@ -269,7 +319,11 @@ static void test_every_table_stays_small(void **state)
     assert_true(ask(database, "SELECT count(*) FROM metrics") > 0);
     for (size_t i = 0; i < TERN_SCHEMA_TABLES; i++) {
         expect_few_rows(database, tern_schema_tables[i], hostile, 2);
+        of_one += rows_of(database, tern_schema_tables[i], hostile[0]);
+        of_other += rows_of(database, tern_schema_tables[i], hostile[1]);
     }
+    assert_in_range(of_one, 1, ROWS_ONCE + ROWS_PER_ROUND * (ROUNDS + 1));
+    assert_in_range(of_other, 1, ROWS_ONCE + ROWS_PER_ROUND * (ROUNDS + 1));
     sqlite3_close(database);
     assert_int_equal(tern_db_open(harness.path, &harness.db, (char[256]){0}), TERN_OK);
     harness_start(&harness);
@@ -279,6 +333,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(test_the_promised_sum_is_that_of_the_tables),
         TEST(test_every_table_stays_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
