@@ -13,6 +13,7 @@ static const struct tern_cli_option init_options[] = {
     {"task", "TASK", "classification, regression or anomaly (by the label's values)"},
     {"group", "COLUMN", "of the sample: says whose row it is, no feature"},
     {"drop", "A|B", "columns of the sample to leave out (A,B works, too)"},
+    {"classes", "A|B", "labels of the sample that are classes (all that it has); a last * is every other"},
     {"header", "yes|no", "whether the sample's first line names the columns (detected)"},
     {"seed", "N", "seed of initial weights, cohorts and batches (federation.seed)"},
     {0}};
@@ -110,7 +111,8 @@ static const char init_help[] =
     "different values are to be told as numbers (regression), others are classes, unless --task "
     "says "
     "else;\n"
-    "--task anomaly makes an autoencoder, and of labels the most frequent one is what is normal.\n"
+    "--task anomaly makes an autoencoder, and of labels 'normal' or the most frequent one is what "
+    "is normal.\n"
     "\n"
     "Models: softmax:FEATURES-CLASSES, mlp:FEATURES-HIDDEN-...-CLASSES, cnn:HxWxC-F1-F2-CLASSES;\n"
     "for a number mlp:FEATURES-HIDDEN-...-1 or linear:FEATURES-1 with ,loss=mse or ,loss=mae; for\n"

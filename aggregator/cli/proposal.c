@@ -76,7 +76,8 @@ static int read_sample(const struct tern_cli *cli, struct tern_proposal *proposa
         .label = proposal->unlabelled ? NULL : tern_cli_option(cli, "label", NULL),
         .unlabelled = proposal->unlabelled,
         .drop = tern_cli_option(cli, "drop", NULL),
-        .group = tern_cli_option(cli, "group", NULL)};
+        .group = tern_cli_option(cli, "group", NULL),
+        .classes = tern_cli_option(cli, "classes", NULL)};
     TERN_CLI_TRY(read_header(cli, &choice.header));
     return profile(cli, &choice, proposal);
 }
@@ -125,6 +126,10 @@ static int choose_columns(const struct tern_cli *cli, struct tern_proposal *prop
         const char *why = column->feature ? useless(proposal, c) : NULL;
         if (why == NULL) {
             proposal->features += column->feature;
+            if (column->feature && tern_csv_has_flags(column) && !cli->json) {
+                printf("Read as 1 and 0: column '%s' ('%s', ...).\n", column->name,
+                       column->flags.text);
+            }
             continue;
         }
         if (!cli->json) {
@@ -426,6 +431,7 @@ int tern_proposal_write(struct tern_cli *cli, struct tern_proposal *proposal)
 void tern_proposal_print(const struct tern_proposal *proposal)
 {
     char found[TERN_TEXT];
+    const struct tern_csv_profile *profile = &proposal->profile;
     printf("%s: %" PRIu64 " rows, %" PRIu32 " columns to learn from, %s%s%s.\n"
            "%s"
            "%s\n"
@@ -441,6 +447,13 @@ void tern_proposal_print(const struct tern_proposal *proposal)
            : proposal->shares       ? SERVER_INI " and "
                                     : SERVER_INI ", ",
            CLIENT_INI, proposal->shares ? "" : " and " SCALING_CSV);
+    const uint32_t label = profile->columns.label;
+    if (label != TERN_CSV_NO_COLUMN && profile->column[label].missing.count > 0) {
+        printf("%" PRIu64
+               " rows lack the label, so that a client refuses this file: fill them in, or add\n"
+               ",missing=skip to data.source in " CLIENT_INI ", which leaves them out.\n",
+               profile->column[label].missing.count);
+    }
     if (!proposal->writes_server) {
         printf("The file of --config stays as it is. Proposed for this table:\n");
         tern_proposal_settings_print(proposal);

@@ -1,5 +1,6 @@
 #include "cli/proposal_task.h"
 #include "hosted/csv_task.h"
+#include "hosted/csv_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -81,9 +82,11 @@ static int list_classes(const struct tern_cli *cli, struct tern_proposal *propos
     const struct tern_csv_task task = {.profile = &proposal->profile,
                                        .data = proposal->data,
                                        .least = anomalies ? 1 : 2, // normal rows suffice
+                                       .listed = tern_cli_option(cli, "classes", NULL),
                                        .unique = chosen,
                                        .mixed = chosen && !anomalies};
-    proposal->class_count = proposal->profile.labels.count;
+    proposal->class_count =
+        task.listed != NULL ? tern_csv_count_listed(task.listed) : proposal->profile.labels.count;
     return tern_csv_list_classes(&task, proposal->classes, why)
                ? TERN_EXIT_OK
                : tern_cli_fail(cli, TERN_ERR_CONFIG, "%s", why);
@@ -91,16 +94,22 @@ static int list_classes(const struct tern_cli *cli, struct tern_proposal *propos
 
 // --- Normal, and not
 
-static uint32_t most_frequent(const struct tern_csv_profile *profile)
+// The label that is called so, or else the most frequent.
+static uint32_t find_normal(const struct tern_csv_profile *profile)
 {
     uint32_t most = 0;
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        if (tern_csv_is_same(profile->labels.names[i], "normal")) {
+            return i;
+        }
+    }
     for (uint32_t i = 1; i < profile->labels.count; i++) {
         most = profile->label[i].count > profile->label[most].count ? i : most;
     }
     return most;
 }
 
-// Lists the most frequent label first, as class 0, which is what is normal.
+// Lists what is normal as class 0, and every other label as one more class, whichever anomalies clients meet.
 static int list_anomalies(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     const struct tern_csv_profile *profile = &proposal->profile;
@@ -109,19 +118,13 @@ static int list_anomalies(const struct tern_cli *cli, struct tern_proposal *prop
         return TERN_EXIT_OK;
     }
     TERN_CLI_TRY(list_classes(cli, proposal));
-    const uint32_t normal = most_frequent(profile);
-    if (proposal->classes[0] == '\0' && strcmp(profile->labels.names[normal], "0") == 0) {
+    const char *normal = profile->labels.names[find_normal(profile)];
+    const bool numbers = proposal->classes[0] == '\0' && profile->labels.count > 1;
+    if (tern_cli_flag(cli, "classes") || (numbers && strcmp(normal, "0") == 0)) {
         return TERN_EXIT_OK;
     }
-    size_t used = (size_t)snprintf(proposal->classes, sizeof proposal->classes, "%s",
-                                   profile->labels.names[normal]);
-    for (uint32_t i = 0; i < profile->labels.count && used < sizeof proposal->classes; i++) {
-        if (i != normal) {
-            used += (size_t)snprintf(proposal->classes + used, sizeof proposal->classes - used,
-                                     "|%s", profile->labels.names[i]);
-        }
-    }
-    return used < sizeof proposal->classes / 2
+    const int used = snprintf(proposal->classes, sizeof proposal->classes, "%s|*", normal);
+    return used < TERN_CSV_CLASSES_MAX
                ? TERN_EXIT_OK
                : tern_cli_fail(cli, TERN_ERR_CONFIG, "the labels in column '%s' are too long",
                                label_of(proposal)->name);

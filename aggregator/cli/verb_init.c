@@ -253,13 +253,13 @@ int tern_cli_init(struct tern_cli *cli)
     static struct tern_starting_model start;
     static struct tern_proposal proposal;
     const bool proposes = tern_cli_flag(cli, "data");
-    if (!proposes &&
-        (tern_cli_flag(cli, "label") || tern_cli_flag(cli, "task") || tern_cli_flag(cli, "drop") ||
-         tern_cli_flag(cli, "group") || tern_cli_flag(cli, "header"))) {
+    if (!proposes && (tern_cli_flag(cli, "label") || tern_cli_flag(cli, "task") ||
+                      tern_cli_flag(cli, "drop") || tern_cli_flag(cli, "group") ||
+                      tern_cli_flag(cli, "header") || tern_cli_flag(cli, "classes"))) {
         return tern_cli_fail(
             cli, TERN_ERR_CONFIG,
-            "--label, --group, --drop and --header name columns of the sample in --data, and "
-            "--task what is learnt from it");
+            "--label, --group, --drop, --header and --classes say how the sample in --data is "
+            "read, and --task what is learnt from it");
     }
     const int code =
         proposes ? propose_and_make(cli, &proposal, &start) : make(cli, &proposal, &start);

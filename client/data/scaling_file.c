@@ -19,11 +19,7 @@ struct scaling {
 
 static bool read_number(const struct tern_csv *csv, uint32_t field, double *value)
 {
-    const char *text = tern_csv_field(csv, field);
-    float rough; // says whether the text is a number
-    const bool number = tern_csv_number(text, &rough);
-    *value = number ? strtod(text, NULL) : 0;
-    return number;
+    return tern_csv_double(tern_csv_field(csv, field), value);
 }
 
 // The last line. A target that is given by its number may have any name.

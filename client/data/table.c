@@ -243,6 +243,13 @@ static enum tern_result grow(struct reading *reading)
     return TERN_OK;
 }
 
+// The class of all labels that the list does not name.
+static bool take_other(const struct reading *reading, uint32_t *class)
+{
+    *class = reading->table->classes.count - 1;
+    return tern_csv_lists_others(reading->choice->classes);
+}
+
 // Numbering texts as they occur would differ between clients whose files hold different ones, so a
 // class is a number in the file or a place in config->choice.classes.
 static enum tern_result read_label(struct reading *reading, uint16_t *label)
@@ -263,7 +270,8 @@ static enum tern_result read_label(struct reading *reading, uint16_t *label)
                                  reading->limits->max_classes - 1);
     }
     if (reading->closed &&
-        tern_name_set_find(&reading->table->classes, text, false, &class) != TERN_OK) {
+        tern_name_set_find(&reading->table->classes, text, false, &class) != TERN_OK &&
+        !take_other(reading, &class)) {
         return tern_input_refuse(csv->input, TERN_ERR_NOT_FOUND,
                                  "line %llu: the label '%.40s' is not one of those in classes",
                                  (unsigned long long)csv->line, text);
@@ -304,7 +312,8 @@ static void read_values(struct reading *reading, float *values)
             continue;
         }
         const uint32_t at = reading->columns->place != NULL ? reading->columns->place[c] : feature;
-        if (!tern_csv_number(tern_csv_field(&reading->csv, c), &values[at])) {
+        if (!tern_csv_read_value(&reading->profile.column[c], tern_csv_field(&reading->csv, c),
+                                 &values[at])) {
             values[at] = NAN;
             reading->table->missing++;
         }
@@ -326,7 +335,8 @@ static bool is_incomplete(const struct reading *reading)
     for (uint32_t c = 0; !lacks && c < reading->columns->count; c++) {
         float value;
         lacks = !reading->columns->skipped[c] &&
-                !tern_csv_number(tern_csv_field(&reading->csv, c), &value);
+                !tern_csv_read_value(&reading->profile.column[c], tern_csv_field(&reading->csv, c),
+                                     &value);
     }
     return lacks;
 }

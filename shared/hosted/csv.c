@@ -1,4 +1,5 @@
 #include "hosted/csv.h"
+#include "hosted/csv_fold.h"
 #include "hosted/other_format.h"
 #include "util/utf8.h"
 #include <stdlib.h>
@@ -163,6 +164,23 @@ static enum tern_result skip_blanks(struct tern_csv *csv)
     }
 }
 
+// Takes blanks of other kinds, and what people cannot see, from both ends of the field that was read last.
+static void trim_field(struct tern_csv *csv)
+{
+    char *text = csv->text + csv->starts[csv->field_count - 1];
+    size_t len = tern_csv_trimmed_len(text, csv->text_len - csv->starts[csv->field_count - 1]);
+    size_t blanks = 0;
+    size_t blank = 1;
+    while (blanks < len && blank > 0) {
+        char first[5] = "";
+        memcpy(first, text + blanks, len - blanks < 4 ? len - blanks : 4);
+        blank = tern_csv_blank_len(first);
+        blanks += blank;
+    }
+    memmove(text, text + blanks, len - blanks);
+    csv->text_len = csv->starts[csv->field_count - 1] + len - blanks;
+}
+
 static enum tern_result read_plain(struct tern_csv *csv)
 {
     for (;;) {
@@ -181,10 +199,7 @@ static enum tern_result read_plain(struct tern_csv *csv)
         csv->at++;
         TERN_TRY(add_byte(csv, byte));
     }
-    const size_t start = csv->starts[csv->field_count - 1];
-    while (csv->text_len > start && is_blank(csv->text[csv->text_len - 1])) {
-        csv->text_len--;
-    }
+    trim_field(csv);
     return TERN_OK;
 }
 

@@ -1,6 +1,6 @@
 // Comma-separated values (RFC 4180): records of fields, quoted fields with doubled quotes and line
-// ends inside. Lines end with LF, CRLF, or CR alone in all of a file. Blanks and tabs around a field
-// are no part of it; a quoted field keeps those within its quotes. The text is UTF-8; a byte order
+// ends inside. Lines end with LF, CRLF, or CR alone in all of a file. Blanks of any kind around a
+// field are no part of it; a quoted field keeps those within its quotes. The text is UTF-8; a byte order
 // mark and empty lines are skipped. Splits bytes into text fields and knows nothing of their meaning
 // (csv_text.h does). Hosted; reentrant.
 #ifndef TERN_CSV_H

@@ -105,9 +105,29 @@ bool tern_csv_lists(const char *names, const char *name)
     return false;
 }
 
+uint32_t tern_csv_count_listed(const char *names)
+{
+    char name[TERN_CSV_NAME_MAX];
+    uint32_t count = 0;
+    while (tern_csv_next_name(&names, name)) {
+        count++;
+    }
+    return count;
+}
+
+bool tern_csv_lists_others(const char *classes)
+{
+    const size_t len = classes != NULL ? strlen(classes) : 0;
+    return len > 1 && strcmp(classes + len - 2, "|*") == 0;
+}
+
 bool tern_csv_lacks_label(const struct tern_csv_choice *choice, const char *text)
 {
-    return (tern_csv_is_missing(text) || (choice->numeric && tern_csv_is_doubtful(text))) &&
+    double number;
+    const bool closed = choice->numeric || choice->classes != NULL;
+    const bool mark =
+        choice->classes != NULL && tern_csv_double(text, &number) && tern_csv_is_mark(number);
+    return (tern_csv_is_missing(text) || mark || (closed && tern_csv_is_doubtful(text))) &&
            !tern_csv_lists(choice->classes, text);
 }
 

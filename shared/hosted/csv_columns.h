@@ -32,8 +32,9 @@ struct tern_csv_choice {
     bool features_only; // the others may be missing where they are given by name, as of new data
     enum tern_csv_header header;
     enum tern_csv_missing missing;
-    const char *classes; // the labels that may occur, between '|'; NULL: class numbers
-    bool scaled;         // a file has each column's mean and deviation
+    const char *
+        classes; // the labels that may occur, between '|', the last "*": all others; NULL: class numbers
+    bool scaled; // a file has each column's mean and deviation
     // Of the table that a model is trained on: a header line's columns are found by these, and `label`, `drop` and
     // `group` count only where there is none. NULL: columns go by their places.
     struct tern_csv_names *trained;
@@ -63,7 +64,14 @@ void tern_csv_columns_free(struct tern_csv_columns *columns);
 // Whether a list of names between '|' has it; no list has any.
 bool tern_csv_lists(const char *names, const char *name);
 
-// Whether that text in the label's column says that there is no label or target. What choice->classes lists is one.
+// Entries of a list; no list has none.
+uint32_t tern_csv_count_listed(const char *names);
+
+// Whether a list of classes ends with "*", which is every label that it does not name.
+bool tern_csv_lists_others(const char *classes);
+
+// Whether that text in the label's column says that there is no label or target. What choice->classes lists is a label;
+// where it lists them, a doubtful word and a number as -999 are none.
 bool tern_csv_lacks_label(const struct tern_csv_choice *choice, const char *text);
 
 // Takes the text up to the next '|' of a list, cut to the buffer; false at its end, *rest == NULL.

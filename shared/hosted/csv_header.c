@@ -23,13 +23,17 @@ struct evidence {
 
 bool tern_csv_is_numeric(const struct tern_csv_column *column)
 {
-    return column->numbers + column->huge.count > column->bad.count + column->doubtful.count;
+    const bool flags = tern_csv_has_flags(column);
+    const uint64_t texts = column->bad.count + column->doubtful.count;
+    return column->numbers + column->huge.count + (flags ? column->flags.count : 0) >
+           texts + (flags ? 0 : column->flags.count);
 }
 
 static void look_at_number(struct evidence *found, const struct tern_csv_column *column,
                            const char *text)
 {
-    const double value = strtod(text, NULL);
+    double value;
+    (void)tern_csv_double(text, &value);
     const bool numeric = tern_csv_is_numeric(column) || column->bad.count == 0;
     const bool whole = text[strspn(text, "0123456789")] == '\0';
     found->counts = found->counts && whole && (found->counted == 0 || value == found->last + 1);
@@ -47,6 +51,9 @@ static void look_at_field(struct evidence *found, const struct tern_csv_column *
                           const char *text)
 {
     float value;
+    if (tern_csv_has_flags(column) && tern_csv_flag(text, &value)) {
+        return; // a name as good as a value
+    }
     if (tern_csv_number(text, &value)) {
         look_at_number(found, column, text);
     } else if (!tern_csv_is_missing(text) && tern_csv_is_numeric(column)) {

@@ -1,4 +1,5 @@
 #include "hosted/csv_judge.h"
+#include "hosted/csv_doubt.h"
 #include "hosted/csv_header.h"
 #include "hosted/csv_text.h"
 #include "util/utf8.h"
@@ -149,24 +150,12 @@ static void say_twins(const struct tern_csv_judging *judging)
     }
 }
 
-// A few numbers that loggers write for a value that is missing, far beyond all others.
-static bool is_mark(double value)
-{
-    static const double marks[] = {-9999, -999, -99, 999, 9999, 99999, -99999, -999.9, 999.9};
-    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
-        if (value == marks[i]) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // Whether the number at this end spoils the column's scale. A mark's others lie between the number beside it and the
 // other end.
 static bool is_far(const struct tern_csv_profile *profile, const struct tern_csv_column *column,
                    const struct tern_csv_edge *edge, double other_end)
 {
-    if (edge->count > 1 && is_mark(edge->value) &&
+    if (edge->count > 1 && tern_csv_is_mark(edge->value) &&
         fabs(edge->value - edge->next) > 2 * fabs(edge->next - other_end)) {
         return true;
     }
@@ -252,7 +241,9 @@ static void say_lines(const struct tern_csv_judging *judging)
 
 static const char *hint(const char *text)
 {
-    return tern_csv_has_decimal_comma(text) ? " (decimals have points)" : "";
+    return tern_csv_has_decimal_comma(text) ? " (decimals have points)"
+           : tern_csv_has_groups(text)      ? " (write 1234.5 without blanks or marks in it)"
+                                            : "";
 }
 
 static void say_values(const struct tern_csv_judging *judging, uint32_t c,
@@ -424,17 +415,35 @@ static void say_names(const struct tern_csv_judging *judging, const char *column
         profile->label[first].line, column, profile->labels.names[first], listed ? list : "A|B|C");
 }
 
+// Finds the listed class that differs from the label by its spelling alone.
+static bool find_variant(const char *classes, const char *label, char name[TERN_CSV_NAME_MAX])
+{
+    while (tern_csv_next_name(&classes, name)) {
+        if (tern_csv_is_variant(name, label)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void say_unlisted(const struct tern_csv_judging *judging, const char *column)
 {
     const struct tern_csv_profile *profile = judging->profile;
+    const char *classes = judging->choice->classes;
+    const bool open = tern_csv_lists_others(classes);
     uint32_t count = 0;
     for (uint32_t i = 0; i < profile->labels.count; i++) {
         const char *label = profile->labels.names[i];
-        if (!tern_csv_lists(judging->choice->classes, label) && count++ < NAMED) {
+        char name[TERN_CSV_NAME_MAX];
+        const bool listed = tern_csv_lists(classes, label);
+        const bool variant = !listed && find_variant(classes, label, name);
+        if (!listed && (variant || !open) && count++ < NAMED) {
             say(judging, TERN_ERR_NOT_FOUND, "classes",
                 "line %" PRIu64 ", column '%.60s': the label '%.40s' (%" PRIu64
-                " rows) is not one of those in classes=",
-                profile->label[i].line, column, label, profile->label[i].count);
+                " rows) is not one of those in classes=%.80s%s%s%.40s%s",
+                profile->label[i].line, column, label, profile->label[i].count, classes,
+                strlen(classes) > 80 ? "..." : "", variant ? "; write it as '" : "",
+                variant ? name : "", variant ? "'" : "");
         }
     }
     if (count > NAMED) {
@@ -463,16 +472,24 @@ static void say_variants(const struct tern_csv_judging *judging, const char *col
     }
 }
 
-static void say_doubtful(const struct tern_csv_judging *judging, const char *column)
+// Classes of a sample that may be a slip. Those that may be no classes are asked about (csv_task.h).
+static void say_alone(const struct tern_csv_judging *judging, const char *column)
 {
     const struct tern_csv_profile *profile = judging->profile;
-    for (uint32_t i = 0; i < profile->labels.count; i++) {
-        if (tern_csv_is_doubtful(profile->labels.names[i])) {
+    const uint32_t labels = profile->labels.count <= COMPARED ? profile->labels.count : 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < labels && judging->sample; i++) {
+        if (profile->label[i].count == 1 && tern_csv_doubt_label(profile, i) != TERN_CSV_CERTAIN &&
+            count++ < NAMED) {
             say(judging, TERN_OK, "classes",
-                "column '%.60s': the label '%.40s' (%" PRIu64 " rows, the first in line %" PRIu64
-                ") is a class of its own: if it means that there is none, leave these rows out",
-                column, profile->labels.names[i], profile->label[i].count, profile->label[i].line);
+                "line %" PRIu64 ", column '%.60s': the label '%.40s' is a class of this row alone: "
+                "mend the line if it is none",
+                profile->label[i].line, column, profile->labels.names[i]);
         }
+    }
+    if (count > NAMED) {
+        say(judging, TERN_OK, "classes", "%" PRIu32 " classes have one row; %d are named", count,
+            NAMED);
     }
 }
 
@@ -500,7 +517,7 @@ static void say_labels(const struct tern_csv_judging *judging)
     } else if (name < profile->labels.count) {
         say_names(judging, column->name, name);
     }
-    say_doubtful(judging, column->name);
+    say_alone(judging, column->name);
     say_variants(judging, column->name);
 }
 

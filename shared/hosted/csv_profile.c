@@ -13,6 +13,7 @@
 #define DISTINCT_BYTES (64u << 20) // of memory for the different numbers of all columns
 #define DISTINCT_MOST 65536u       // of one column, a power of two
 #define DISTINCT_FIRST 64u
+#define CUT 32 // bytes of a text that is shown
 
 // --- Different numbers of a column
 
@@ -21,14 +22,17 @@ struct tern_csv_distinct {
     double *slots;
     uint32_t room; // 0: none yet
     uint32_t count;
-    bool has_zero; // which marks a free slot
-    bool full;     // there are more than the slots hold, which stay as a sample
+    bool has_zero;   // which marks a free slot
+    bool full;       // there are more than the slots hold, which stay as a sample
+    uint64_t *texts; // [TERN_CSV_TEXTS_MAX] hashes of the different texts; NULL: none yet
 };
 
 static void free_distinct(struct tern_csv_distinct *seen)
 {
     free(seen->slots);
+    free(seen->texts);
     seen->slots = NULL;
+    seen->texts = NULL;
 }
 
 static double *find_slot(double *slots, uint32_t room, double value)
@@ -133,6 +137,7 @@ struct held_line {
     const char **fields; // malloc'ed
     size_t len;
     uint64_t line;
+    bool named; // no field is a number
 };
 
 struct profiling {
@@ -169,21 +174,29 @@ static enum tern_result hold(const struct tern_csv *csv, struct held_line *held)
         return refuse_memory(csv);
     }
     memcpy(held->text, csv->text, csv->text_len);
+    held->named = true;
     for (uint32_t c = 0; c < csv->field_count; c++) {
+        float number;
         held->fields[c] = held->text + csv->starts[c];
+        held->named = held->named && !tern_csv_number(held->fields[c], &number);
     }
     held->len = csv->text_len;
     held->line = csv->line;
     return TERN_OK;
 }
 
+static void cut(char found[CUT], const char *text)
+{
+    snprintf(found, CUT, "%s", text);
+    tern_utf8_show(found, tern_utf8_malformed(found, strlen(found)));
+    found[tern_utf8_malformed(found, strlen(found))] = '\0'; // cut within one
+}
+
 static void note(struct tern_csv_found *found, uint64_t line, const char *text)
 {
     if (found->count++ == 0 || line < found->line) {
         found->line = line;
-        snprintf(found->text, sizeof found->text, "%s", text);
-        tern_utf8_show(found->text, tern_utf8_malformed(found->text, strlen(found->text)));
-        found->text[tern_utf8_malformed(found->text, strlen(found->text))] = '\0'; // cut within one
+        cut(found->text, text);
     }
 }
 
@@ -266,9 +279,46 @@ static void add_number(struct tern_csv_column *column, double value, uint64_t li
     column->deviation += off * (value - column->mean);
 }
 
+static uint64_t hash_text(const char *text)
+{
+    uint64_t hash = 0xCBF29CE484222325u; // FNV-1a
+    for (; *text != '\0'; text++) {
+        hash = (hash ^ (uint8_t)*text) * 0x100000001B3u;
+    }
+    return hash;
+}
+
+static void add_distinct_text(struct tern_csv_column *column, const char *text)
+{
+    struct tern_csv_distinct *seen = column->seen;
+    const uint64_t hash = hash_text(text);
+    if (seen->texts == NULL) {
+        seen->texts = malloc(TERN_CSV_TEXTS_MAX * sizeof *seen->texts);
+        column->texts = seen->texts != NULL ? 0 : TERN_CSV_TEXTS_MAX + 1;
+    }
+    if (column->texts > TERN_CSV_TEXTS_MAX) {
+        return;
+    }
+    for (uint32_t i = 0; i < column->texts; i++) {
+        if (seen->texts[i] == hash) {
+            return;
+        }
+    }
+    if (column->texts == 1) {
+        cut(column->second, text);
+    }
+    if (column->texts < TERN_CSV_TEXTS_MAX) {
+        seen->texts[column->texts] = hash;
+    }
+    column->texts++;
+}
+
 static void add_text(struct tern_csv_column *column, uint64_t line, const char *text)
 {
     note(&column->bad, line, text);
+    if (column->feature) {
+        add_distinct_text(column, text);
+    }
     if (tern_csv_is_like_number(text)) {
         note(&column->like, line, text);
     }
@@ -277,7 +327,10 @@ static void add_text(struct tern_csv_column *column, uint64_t line, const char *
 static void add_value(const struct profiling *profiling, struct tern_csv_column *column,
                       uint64_t line, const char *text, enum place place)
 {
-    const double value = strtod(text, NULL); // finer than float32, of a time say
+    double value; // finer than float32, of a time say
+    if (!tern_csv_double(text, &value)) {
+        return;
+    }
     if (place == BEHIND) {
         tern_csv_order_add(&column->order, value);
     } else {
@@ -289,6 +342,15 @@ static void add_value(const struct profiling *profiling, struct tern_csv_column 
     }
 }
 
+static void add_number_text(const struct profiling *profiling, struct tern_csv_column *column,
+                            uint64_t line, const char *text, float value, enum place place)
+{
+    add_value(profiling, column, line, text, place);
+    if ((double)value >= TERN_CSV_HUGE || (double)value <= -TERN_CSV_HUGE) {
+        note(&column->huge, line, text);
+    }
+}
+
 // Returns whether there is a value.
 static bool add_field(const struct profiling *profiling, uint32_t c, uint64_t line,
                       const char *text, enum place place)
@@ -296,6 +358,16 @@ static bool add_field(const struct profiling *profiling, uint32_t c, uint64_t li
     struct tern_csv_column *column = &profiling->profile->column[c];
     const bool label = c == profiling->profile->columns.label;
     float value;
+    if (column->feature && tern_csv_number(text, &value)) {
+        add_number_text(profiling, column, line, text, value, place);
+        return true;
+    }
+    if (column->feature && tern_csv_flag(text, &value)) {
+        note(&column->flags, line, text);
+        column->yes += value > 0;
+        add_distinct_text(column, text);
+        return true;
+    }
     if (label ? tern_csv_lacks_label(profiling->choice, text)
               : tern_csv_is_missing(text) || tern_csv_is_doubtful(text)) {
         note(&column->missing, line, text);
@@ -306,10 +378,7 @@ static bool add_field(const struct profiling *profiling, uint32_t c, uint64_t li
     } else if (!tern_csv_number(text, &value)) {
         add_text(column, line, text);
     } else {
-        add_value(profiling, column, line, text, place);
-        if ((double)value >= TERN_CSV_HUGE || (double)value <= -TERN_CSV_HUGE) {
-            note(&column->huge, line, text);
-        }
+        add_number_text(profiling, column, line, text, value, place);
     }
     return true;
 }
@@ -355,6 +424,9 @@ static enum tern_result add_row(const struct profiling *profiling, const char *c
     if (lacks != NULL) {
         note(&profile->incomplete, line, lacks);
     }
+    profile->first_row =
+        profile->rows == 0 || line < profile->first_row ? line : profile->first_row;
+    profile->last_row = line > profile->last_row ? line : profile->last_row;
     profile->rows++;
     return labelled ? add_label(profiling, line, fields[columns->label]) : TERN_OK;
 }
@@ -362,6 +434,21 @@ static enum tern_result add_row(const struct profiling *profiling, const char *c
 static bool is_empty(const struct tern_csv *csv)
 {
     return csv->text_len == csv->field_count; // a NUL each
+}
+
+// Whether the record is the first line again; in any case, where that line has no numbers.
+static bool is_repeated(const struct tern_csv *csv, const char *first, size_t first_len, bool named)
+{
+    if (csv->text_len == first_len && memcmp(csv->text, first, first_len) == 0) {
+        return true;
+    }
+    for (uint32_t c = 0; named && c < csv->field_count; c++) {
+        if (!tern_csv_is_same(tern_csv_field(csv, c), first)) {
+            return false;
+        }
+        first += strlen(first) + 1;
+    }
+    return named;
 }
 
 static void add_ragged(struct profiling *profiling)
@@ -390,7 +477,7 @@ static enum tern_result add_line(struct profiling *profiling)
         add_ragged(profiling);
         return TERN_OK;
     }
-    if (csv->text_len == first->len && memcmp(csv->text, first->text, first->len) == 0) {
+    if (is_repeated(csv, first->text, first->len, first->named)) {
         profiling->repeat = profiling->repeats == 0 ? csv->line : profiling->repeat;
         profiling->repeats++;
         return TERN_OK;
@@ -476,6 +563,7 @@ static enum tern_result take_first(struct profiling *profiling)
     }
     profile->first = profiling->first.text;
     profile->first_len = profiling->first.len;
+    profile->first_named = profiling->first.named;
     profiling->first.text = NULL;
     if (profiling->repeats > 0) {
         profile->skipped[TERN_CSV_REPEATED - 1] =
@@ -510,8 +598,55 @@ static enum tern_result refuse_ragged(const struct profiling *profiling)
                              (unsigned long long)profile->ragged.line, others, first, why);
 }
 
+bool tern_csv_has_flags(const struct tern_csv_column *column)
+{
+    const bool binary = column->numbers == 0 || (column->low >= 0 && column->high <= 1 &&
+                                                 (column->order.count == 0 || column->order.whole));
+    return column->flags.count > 0 && column->bad.count == 0 && column->huge.count == 0 && binary;
+}
+
+bool tern_csv_read_value(const struct tern_csv_column *column, const char *text, float *value)
+{
+    return tern_csv_number(text, value) ||
+           (tern_csv_has_flags(column) && tern_csv_flag(text, value));
+}
+
+// Makes numbers or texts of a column's flags.
+static void settle_flags(struct tern_csv_column *column)
+{
+    const struct tern_csv_found flags = column->flags;
+    if (!tern_csv_has_flags(column)) {
+        column->bad.count += flags.count;
+        if (column->bad.count == flags.count && flags.count > 0) {
+            column->bad = flags;
+        }
+        column->flags.count = 0;
+        return;
+    }
+    const double ones = column->mean * (double)column->numbers + (double)column->yes;
+    const bool has_zero = column->yes < flags.count || (column->numbers > 0 && column->low < 1);
+    column->numbers += flags.count;
+    column->mean = ones / (double)column->numbers;
+    column->deviation = column->mean * (1 - column->mean);
+    column->low = has_zero ? 0 : 1;
+    column->high = ones > 0 ? 1 : 0;
+}
+
+static void finish_flags(struct tern_csv_column *column)
+{
+    column->deviation = tern_sqrt(column->deviation);
+    column->distinct = 1 + (column->low < column->high);
+    column->suspect = TERN_CSV_MEASURES;
+    free_distinct(column->seen);
+}
+
 static void finish_column(const struct tern_csv_profile *profile, struct tern_csv_column *column)
 {
+    settle_flags(column);
+    if (column->flags.count > 0) {
+        finish_flags(column);
+        return;
+    }
     const double n = (double)column->numbers;
     column->deviation = column->numbers > 0 ? tern_sqrt(column->deviation / n) : 0;
     column->distinct = column->seen->full ? 0 : column->seen->count + column->seen->has_zero;
@@ -602,8 +737,7 @@ enum tern_csv_line tern_csv_profile_line(const struct tern_csv_profile *profile,
         return TERN_CSV_UNITS;
     }
     return profile->first != NULL && csv->field_count == profile->columns.count &&
-                   csv->text_len == profile->first_len &&
-                   memcmp(csv->text, profile->first, csv->text_len) == 0
+                   is_repeated(csv, profile->first, profile->first_len, profile->first_named)
                ? TERN_CSV_REPEATED
                : TERN_CSV_ROW;
 }
@@ -616,8 +750,8 @@ static int compare_names(const void *a, const void *b)
 // Whether a list of classes, which is a part of a setting, can hold it.
 static bool is_listable(const char *name)
 {
-    return strpbrk(name, "|\"\r\n") == NULL && tern_utf8_is_text(name, strlen(name)) &&
-           strlen(name) < TERN_CSV_NAME_MAX;
+    return strpbrk(name, "|\"\r\n") == NULL && strcmp(name, "*") != 0 &&
+           tern_utf8_is_text(name, strlen(name)) && strlen(name) < TERN_CSV_NAME_MAX;
 }
 
 bool tern_csv_profile_classes(const struct tern_csv_profile *profile, char *text, size_t size)

@@ -12,6 +12,7 @@
 
 #define TERN_CSV_FEATURES_MAX 1048576u
 #define TERN_CSV_LABELS_MAX 4096u
+#define TERN_CSV_TEXTS_MAX 20u // different texts of a feature's column that are counted
 
 // Magnitudes from here on are no measurement but a mark, of a value that is missing or a fault.
 #define TERN_CSV_HUGE 1e15
@@ -52,6 +53,12 @@ struct tern_csv_column {
     struct tern_csv_found bad;      // texts, and numbers that are not finite in float32
     struct tern_csv_found like;     // those of bad that were written for a number: "<0.5", "1,5"
     struct tern_csv_found huge;     // numbers from TERN_CSV_HUGE on
+    struct tern_csv_found
+        flags; // true, no and their kin in a feature's column: bad, or numbers (tern_csv_has_flags())
+    uint64_t yes; // those of flags that mean 1
+    uint32_t
+        texts; // different ones of bad and flags; TERN_CSV_TEXTS_MAX + 1: more than can be counted
+    char second[32];                // the second of these, cut
     struct tern_csv_distinct *seen; // private
 };
 
@@ -65,7 +72,9 @@ struct tern_csv_profile {
     struct tern_csv_column *column; // [columns.count]
     char *names;                    // of the columns, each with a NUL
     uint64_t rows;                  // with what may be wrong in them, but for those of ragged lines
-    struct tern_name_set labels;    // in order of arrival; none of choice->numeric
+    uint64_t first_row;             // its line
+    uint64_t last_row;
+    struct tern_name_set labels; // in order of arrival; none of choice->numeric
     bool many_labels; // there are more than TERN_CSV_LABELS_MAX, and `labels` has the first of them
     struct tern_csv_label *label;     // [TERN_CSV_LABELS_MAX], the first labels.count used
     struct tern_csv_found ragged;     // lines with another number of fields than the first
@@ -74,13 +83,14 @@ struct tern_csv_profile {
     struct tern_csv_found skipped[3]; // lines that are no rows, by enum tern_csv_line - 1
     char *first; // the header line, its fields each with a NUL, NULL: there is none; private
     size_t first_len;
+    bool first_named;                   // no field of it is a number
     struct tern_csv_distinct *distinct; // [columns.count]; private
 };
 
 // Kinds of line.
 enum tern_csv_line {
     TERN_CSV_ROW,
-    TERN_CSV_REPEATED, // the header line again, as where files were put together
+    TERN_CSV_REPEATED, // the header line again, in any case, as where files were put together
     TERN_CSV_UNITS,    // the second line, with units or other texts in the place of numbers
     TERN_CSV_EMPTY,    // nothing in any field
 };
@@ -93,6 +103,12 @@ TERN_MUST_USE enum tern_result tern_csv_profile_read(struct tern_input *input,
                                                      const struct tern_csv_choice *choice,
                                                      struct tern_csv_profile *profile);
 void tern_csv_profile_free(struct tern_csv_profile *profile);
+
+// Whether the column has only words such as true and no, beside 0, 1 and missing values: they are read as 1 and 0.
+bool tern_csv_has_flags(const struct tern_csv_column *column);
+
+// Reads a feature's number; false: the text is missing, or none.
+bool tern_csv_read_value(const struct tern_csv_column *column, const char *text, float *value);
 
 // Returns the kind of the current record of the profiled table. Not for the header line itself.
 enum tern_csv_line tern_csv_profile_line(const struct tern_csv_profile *profile,

@@ -1,4 +1,5 @@
 #include "hosted/csv_task.h"
+#include "hosted/csv_doubt.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -84,7 +85,8 @@ bool tern_csv_list_classes(const struct tern_csv_task *task, char classes[TERN_C
 {
     const struct tern_csv_profile *profile = task->profile;
     const char *label = label_of(profile)->name;
-    const uint32_t count = profile->labels.count;
+    const uint32_t listed = tern_csv_count_listed(task->listed);
+    const uint32_t count = task->listed != NULL ? listed : profile->labels.count;
     classes[0] = '\0';
     if (profile->many_labels || count < task->least || count > CLASSES_MAX) {
         return refuse(why,
@@ -98,7 +100,14 @@ bool tern_csv_list_classes(const struct tern_csv_task *task, char classes[TERN_C
                       CLASSES_MAX,
                       count == 1 ? ", or learn what is normal with --task anomaly" : "");
     }
-    if (!refuse_mixed(task, why) || !refuse_unique(task, why)) {
+    if (task->listed != NULL) { // judged as those of data.source are
+        return snprintf(classes, TERN_CSV_CLASSES_MAX, "%s", task->listed) < TERN_CSV_CLASSES_MAX
+                   ? true
+                   : refuse(why, "the list of classes is too long for a setting: write the file "
+                                 "with class numbers from 0");
+    }
+    if (!refuse_mixed(task, why) || !refuse_unique(task, why) ||
+        !tern_csv_ask_labels(profile, task->data, NULL, why, TERN_CSV_TASK_WHY_MAX)) {
         return false;
     }
     return are_numbers(profile) || tern_csv_profile_classes(profile, classes, TERN_CSV_CLASSES_MAX)

@@ -15,10 +15,11 @@ bool tern_csv_is_target(const struct tern_csv_profile *profile);
 // What is to be looked at.
 struct tern_csv_task {
     const struct tern_csv_profile *profile;
-    const char *data; // the table's place, for sentences
-    uint32_t least;   // classes that there must be
-    bool unique;      // classes may mostly occur once
-    bool mixed;       // a text among numbers is a class
+    const char *data;   // the table's place, for sentences
+    uint32_t least;     // classes that there must be
+    bool unique;        // classes may mostly occur once
+    bool mixed;         // a text among numbers is a class
+    const char *listed; // the classes, chosen by a user; NULL: those that the table has
 };
 
 // Writes the classes as a data spec lists them, "" where the labels are class numbers already. false: *why says why no

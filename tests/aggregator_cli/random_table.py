@@ -2,7 +2,11 @@
 import math
 import random
 
-MISSING = ("", "NA", "N/A", "nan", "NaN", "null", "NULL", "?", "#N/A", "na")
+MISSING = ("", "NA", "N/A", "nan", "NaN", "null", "NULL", "?", "#N/A", "na", "(null)", "N A", "n.a.", "\u00a0", "<NA>", "[null]",
+           "\u202f", "n/a.", "(NaN)")
+DOUBTFUL = ("-", "none", ".", "missing", "Unknown", "--", "\u2014", "n.d.", "not available", "-999", "(none)", "TBD", "nil", "??")
+FLAGS = (("true", "false"), ("True", "False"), ("yes", "no"), ("YES", "NO"), ("on", "off"), ("T", "F"), ("y", "n"))
+BLANKS = ("\u00a0", "\u2007", "\u202f", "\u3000", "\u2009", "\ufeff")
 CLASSES = (("ok", "worn"), ("good", "bad", "blocked"), ("0", "1"), ("0", "1", "2", "3"), ("1", "2", "3"),
            ("rouge", "bleu", "vert"), ("low", "mid", "high", "very high"), ("grün", "weiß"), ("yes", "no"), ("a,b", "c"))
 NAMES = ("temp", "rpm", "flow", "vib", "amps", "volt", "humidity", "pressure", "bar", "noise", "load", "x1", "x2",
@@ -11,13 +15,13 @@ NAMES = ("temp", "rpm", "flow", "vib", "amps", "volt", "humidity", "pressure", "
 # Quirks of a file: a program may refuse those of REFUSABLE by name, and reads all others as a person does.
 READ = ("plain", "quote_all", "quote_text", "pad_after_comma", "pad_numbers", "crlf", "bom", "no_last_newline",
         "empty_lines_at_end", "missing_features", "signs_and_exponents", "padded_labels", "constant_column",
-        "text_column", "label_first", "true_false_column", "date_column", "blank_in_name", "mixed_quotes", "blanks_around_quotes")
+        "text_column", "label_first", "true_false_column", "two_texts", "odd_blanks", "odd_minus", "date_column", "blank_in_name", "mixed_quotes", "blanks_around_quotes")
 REFUSABLE = ("semicolons", "tabs", "sep_line", "decimal_commas", "latin1_label", "latin1_name", "utf16", "cr",
              "repeated_header", "units_row", "numeric_header", "no_header", "trailing_commas", "row_names",
              "ragged_line", "missing_labels", "cased_labels", "bad_target_cell", "missing_target", "index_column",
              "unix_time", "duplicate_names", "tab_in_name", "quoted_blanks", "comment_line", "odd_feature_cell",
              "nameless_index", "falling_time", "empty_column", "float_labels", "quoted_line_end", "title", "shuffled_index", "patient_id",
-             "time_in_ms")
+             "time_in_ms", "doubtful_labels", "total_row", "units_of_label", "thousands", "other_case_header")
 
 
 class Table:
@@ -41,7 +45,8 @@ class Table:
     def settle(self):
         """Drops quirks that do not go together, or mean nothing for the task."""
         if self.task == "number":
-            self.quirks -= {"missing_labels", "cased_labels", "padded_labels", "latin1_label"}
+            self.quirks -= {"missing_labels", "cased_labels", "padded_labels", "latin1_label", "doubtful_labels", "total_row",
+                            "units_of_label"}
         else:
             self.quirks -= {"bad_target_cell", "missing_target"}
         if self.task == "number":
@@ -82,6 +87,10 @@ class Table:
             for r in some:
                 self.rows[r][last] = None
                 self.spelling[r, last] = spelling
+        if "doubtful_labels" in self.quirks:
+            for r in some:
+                self.rows[r][last] = None
+                self.spelling[r, last] = draw.choice(DOUBTFUL)
         if "bad_target_cell" in self.quirks:
             self.rows[some[0]][last] = None
             self.spelling[some[0], last] = draw.choice(("<0.5", ">100", "n.d.", "err", "1.2.3", "12 kg"))
@@ -128,6 +137,12 @@ class Table:
             text = text.replace(".", ",")
         if "pad_numbers" in self.quirks and isinstance(value, float):
             text = f"{text:>12}"
+        if "odd_minus" in self.quirks and isinstance(value, float):
+            text = text.replace("-", "\u2212")
+        if "thousands" in self.quirks and isinstance(value, float) and abs(value) >= 1000 and "e" not in text:
+            text = f"{value:,.2f}".replace(",", self.random.choice(("\u2009", "\u202f", "\u00a0", "'", "\u2019", " ")))
+        if "odd_blanks" in self.quirks and "," not in text and (isinstance(value, float) or self.quirks.isdisjoint({"quote_all", "quote_text", "mixed_quotes"})):
+            text = self.random.choice(("", *BLANKS)) + text + self.random.choice(("", *BLANKS))
         return text
 
     def quote(self, text, is_text):
@@ -149,6 +164,7 @@ class Table:
             header = [str(first + c) for c in range(len(header))]
             self.names, self.label = header[:-1], header[-1]
         names = [self.quote(name, True) for name in header]
+        flags = draw.choice(FLAGS)
         extra = {"index_column": ("id", lambda i: str(i + 1)),
                  "unix_time": ("time", lambda i: str(1700000000 + 60 * i)),
                  "falling_time": ("stamp", lambda i: str(1700009000 - 60 * i)),
@@ -157,7 +173,8 @@ class Table:
                  "shuffled_index": ("", lambda i: str((i * 97 + 3) % len(lines))),
                  "patient_id": ("patient_id", lambda i: str(10000 + i * 7919 % 88001)),
                  "empty_column": ("note", lambda i: ""),
-                 "true_false_column": ("on", lambda i: ("true", "false")[i % 3 == 0]),
+                 "true_false_column": ("on", lambda i: flags[i % 3 == 0]),
+                 "two_texts": ("sex", lambda i: ("Male", "Female")[i % 3 == 0]),
                  "date_column": ("day", lambda i: f"2024-03-{i % 28 + 1:02} 12:00:00"),
                  "constant_column": ("fixed", lambda i: "3"),
                  "text_column": ("site", lambda i: "north" if i % 3 else "south")}
@@ -172,6 +189,13 @@ class Table:
                 line.insert(0, line.pop())
         if "units_row" in self.quirks:
             lines.insert(0, [draw.choice(("degC", "m/s", "[-]"))] * len(names))
+        if "total_row" in self.quirks:
+            sums = [f"{sum(row[c] or 0 for row in self.rows):.4f}" for c in range(len(self.names))]
+            lines.append([*[""] * (len(names) - len(sums) - 1), *sums, "Total"])
+        if "units_of_label" in self.quirks:
+            lines.insert(0, [*[""] * (len(names) - 1), "label"])
+        if "other_case_header" in self.quirks:
+            lines.insert(len(lines) // 2, [name.upper() for name in names])
         if "repeated_header" in self.quirks:
             lines.insert(len(lines) // 2, list(names))
         if "ragged_line" in self.quirks:
@@ -200,7 +224,7 @@ class Table:
         if "no_last_newline" in self.quirks:
             text = text[:-len(end)]
         if self.quirks & {"latin1_label", "latin1_name"}:
-            return text.encode("latin-1")
+            return text.encode("latin-1", "replace")
         if "utf16" in self.quirks:
             return text.encode("utf-16")
         return (b"\xef\xbb\xbf" if "bom" in self.quirks else b"") + text.encode()
@@ -213,6 +237,8 @@ class Table:
 
     def column(self, name):
         """Values of a feature, by its name or, where the file has none, by its number."""
+        if name == "on":
+            return [float(i % 3 != 0) for i in range(len(self.rows))]
         index = self.names.index(name) if name in self.names else int(name)
         return [row[index] for row in self.rows]
 

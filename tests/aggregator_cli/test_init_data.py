@@ -249,7 +249,7 @@ def nothing_is_left_of_what_is_refused():
         folder.run("init", *OPTIONS, *options, code=code, says=says)
         assert folder.written() == [], (options, folder.written())
     folder.run("init", "--data", "none.csv", code=USAGE, says="none.csv")
-    folder.run("init", "--label", "state", code=USAGE, says="columns of the sample in --data")
+    folder.run("init", "--label", "state", code=USAGE, says="how the sample in --data is read")
 
 
 def files_and_states_that_are_there_stay():
@@ -391,9 +391,26 @@ def all_rows_may_be_normal():
     folder.run("init", *OPTIONS, "--task", "anomaly", "--drop", "temp,vib,state", code=USAGE,
                says="has one column to learn from. An autoencoder")
     made = folder.run("init", *OPTIONS, "--task", "anomaly", "--label", "state", "--json").json
-    assert made["model"] == "mlp:3-32-2-32-3,loss=reconstruction" and "label=state,classes=ok" in made["data"]["source"], made
+    assert made["model"] == "mlp:3-32-2-32-3,loss=reconstruction" and "label=state,classes=ok|*" in made["data"]["source"], made
+    path = folder.root / "pumps.csv"  # of a client that has an anomaly
+    path.write_text(path.read_text().replace(",ok\n", ",crack\n", 1))
+    done = subprocess.run([BIN / "tern-client", "check", "--offline", "--config", "client.ini", "--model", made["model"]],
+                          cwd=folder.root, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and "PROBLEM" not in done.stdout, done.stdout + done.stderr
     folder = write(lambda i, a, b, c: f"{a},{b},{c},{i % 2}", 60)
     assert folder.run("init", *OPTIONS, "--drop", "temp,vib", "--json").json["data"]["drop"] == "temp|vib"
+
+
+def labels_that_may_be_none_are_asked_about():
+    folder = Folder(re.sub(r"(?m)^(1700000007,.*),\"[^\"]*\"$", r"\1,unknown", table()))
+    asked = "line 9, column 'state': the label 'unknown' (1 rows) can be a class or a missing label"
+    folder.run("init", *OPTIONS, code=USAGE, says=asked)
+    assert folder.written() == []
+    said = folder.run("init", *OPTIONS, "--classes", "good|worn|dry, hot", says="the label is missing ('unknown')").text
+    assert "1 rows lack the label" in said and "add\n,missing=skip to data.source" in said, said
+    assert 'classes="good|worn|dry, hot"' in (folder.root / "client.ini").read_text()
+    folder = Folder(re.sub(r"(?m)^(1700000007,.*),\"[^\"]*\"$", r"\1,unknown", table()))
+    assert folder.run("init", *OPTIONS, "--classes", "good|worn|dry, hot|unknown", "--json").json["data"]["classes"] == 4
 
 
 def what_is_missing_is_counted_and_what_is_no_number_is_refused():
@@ -409,7 +426,7 @@ main(a_sample_becomes_a_model_and_settings, the_proposed_client_names_the_device
      columns_that_no_setting_can_name_go_by_their_number,
      groups_and_dropped_columns_are_no_features, a_model_of_set_is_made, a_name_with_an_equals_sign_is_read_back, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
      files_and_states_that_are_there_stay, clients_that_share_statistics_scale_nothing_themselves,
-     statistics_are_not_for_models_that_come_as_files, anomalies_need_no_label, a_port_that_is_chosen_later_is_not_made_up,
+     statistics_are_not_for_models_that_come_as_files, labels_that_may_be_none_are_asked_about, anomalies_need_no_label, a_port_that_is_chosen_later_is_not_made_up,
      data_of_the_clients_is_named, ordinary_files_are_read_as_they_are_meant,
      what_cannot_be_read_leaves_nothing_behind, names_that_no_setting_can_hold_go_by_number_and_are_read_back, all_rows_may_be_normal, what_is_missing_is_counted_and_what_is_no_number_is_refused, what_was_set_is_written,
      a_value_that_the_file_cannot_hold_is_refused, rounds_follow_from_rows_and_steps, values_that_are_far_off_halve_the_rate)

@@ -68,7 +68,7 @@ def values_of(reading, statistics, position):
 
 def compare_features(table, reading, statistics, names, keep):
     for position, name in enumerate(names):
-        if name in ("id", "time", "site", "fixed", "stamp", "", "note", "on", "day", "t", "patient_id"):
+        if name in ("id", "time", "site", "fixed", "stamp", "", "note", "sex", "day", "t", "patient_id"):
             raise Wrong(f"column {name} became a feature, without a word")
         read = values_of(reading, statistics, position)
         meant = [value for value, kept in zip(table.column(name), keep) if kept]
@@ -93,8 +93,9 @@ def compare_labels(table, reading, keep):
 
 def names_meaning(table, said):
     """Whether what init printed names what a person has to know of this table."""
-    last = table.quirks & {"missing_labels", "missing_target", "bad_target_cell", "odd_feature_cell"}
-    return not last or re.search(r"line \d+", said)
+    last = table.quirks & {"missing_labels", "missing_target", "bad_target_cell", "odd_feature_cell", "doubtful_labels"}
+    named = not last or re.search(r"line \d+", said)
+    return named and ("true_false_column" not in table.quirks or "'on'" in said)
 
 
 def check_reading(table, said, reader):

@@ -128,7 +128,13 @@ static void text_labels_need_classes(void **state)
     expect_refused("csv:@/table.csv,classes=fig|pear|apple|pear", TERN_ERR_CONFIG,
                    "classes lists 'pear' twice");
     expect_refused("csv:@/table.csv,classes=fig|pear", TERN_ERR_NOT_FOUND,
-                   "line 2, column '1': the label 'apple' (1 rows) is not one of those in classes");
+                   "line 2, column '1': the label 'apple' (1 rows) is not one of those in "
+                   "classes=fig|pear");
+    assert_int_equal(open_spec("csv:@/table.csv,test=0,classes=pear|*"), TERN_OK);
+    assert_int_equal(class_of(1.0f), 0);
+    assert_int_equal(class_of(2.0f), 1);
+    assert_int_equal(class_of(3.0f), 1);
+    assert_int_equal(data.train.class_count, 2);
     // One text among numbers, and numbers that are no class.
     static const char *const wrong[] = {"1,0\n2,x\n", "1,0\n2,-1\n", "1,0\n2,1.5\n", "1,0\n2,01\n",
                                         "1,0\n2,4096\n"};

@@ -1,4 +1,6 @@
+#include "hosted/csv_doubt.h"
 #include "hosted/csv_judge.h"
+#include "hosted/csv_text.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -174,9 +176,10 @@ static void expect_said(const char *row, bool problem, const char *part)
 static void missing_values_are_counted_in_every_spelling(void **state)
 {
     (void)state;
-    static const char *const spellings[] = {"",    "NA",  "n/a",  "N/A",  "#N/A",
-                                            "NaN", "nan", "null", "NULL", "?",
-                                            " ",   "\t",  "<NA>", "\"\"", "\"NA\""};
+    static const char *const spellings[] = {
+        "",     "NA",   "n/a",   "N/A",    "#N/A",       "NaN",   "nan",    "null",
+        "NULL", "?",    " ",     "\t",     "<NA>",       "\"\"",  "\"NA\"", "(null)",
+        "N A",  "n.a.", "[nan]", "\u00a0", "\"\u202f\"", "\ufeff"};
     char row[64];
     for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++) {
         snprintf(row, sizeof row, "1.5,31,%s", spellings[i]);
@@ -193,8 +196,13 @@ static void missing_values_are_counted_in_every_spelling(void **state)
     choice.classes = "NA|ok|worn"; // which says that it is a class, of countries say
     expect_said("1.5,31,NA", false, "");
     choice.classes = "none|ok|worn";
-    expect_said("1.5,31,none", false,
-                "?column 'state': the label 'none' (1 rows, the first in line 7)");
+    expect_said("1.5,31,none", false, "");
+    choice.classes = "ok|worn"; // which says that these are none
+    expect_said("1.5,31,none", true, "!line 7, column 'state': the label is missing ('none')");
+    expect_said("1.5,31,-999", true, "!line 7, column 'state': the label is missing ('-999')");
+    choice.classes = "ok|*";
+    expect_said("1.5,31,broken", false, "");
+    expect_said("1.5,31,OK", true, "classes=ok|*; write it as 'ok'");
     choice.classes = "ok|worn";
     expect_said("1.5,none,ok", false, "?1 value in 1 column is missing");
 }
@@ -403,6 +411,138 @@ static void values_far_beyond_the_others_are_named(void **state)
     }
 }
 
+// Answers what a sample with these labels in the first, the last and two other rows is asked about, "" nothing.
+static const char *ask_about(const char *first, const char *last, const char *others)
+{
+    static char asked[512];
+    size_t used = (size_t)snprintf(text, sizeof text, "a,state\n");
+    for (uint32_t i = 0; i < ROWS; i++) {
+        const char *usual = i % 2 == 0 ? "ok" : "worn";
+        const char *label = i == 0 ? first : i == ROWS - 1 ? last : i % 15 == 7 ? others : usual;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%u,%s\n", i * 7 % 13,
+                                 label != NULL ? label : usual);
+    }
+    choice = (struct tern_csv_choice){.label = "state"};
+    assert_int_equal(read_text(), TERN_OK);
+    asked[0] = '\0';
+    (void)tern_csv_ask_labels(&profile, "f.csv", NULL, asked, sizeof asked);
+    return asked;
+}
+
+static void labels_that_may_be_none_are_asked_about(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"-",      "none",   ".",    "missing", "Unknown",
+                                        "--",     "\u2014", "-999", "0",       "not available",
+                                        "(none)", "n.d.",   "??",   "tbd"};
+    for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {
+        const char *asked = ask_about(NULL, NULL, words[w]);
+        if (strstr(asked, "line 9, column 'state'") == NULL ||
+            strstr(asked, "a missing label: list the classes") == NULL ||
+            strstr(asked, words[w]) == NULL || strstr(asked, "ok") == NULL) {
+            fail_msg("'%s': '%s'", words[w], asked);
+        }
+    }
+    assert_non_null(
+        strstr(ask_about("label", NULL, NULL), "line 2, column 'state': the label 'label'"));
+    assert_non_null(
+        strstr(ask_about(NULL, "Total", NULL), "line 41, column 'state': the label 'Total'"));
+    assert_non_null(strstr(ask_about(NULL, NULL, "subtotal"), "(units, a total)"));
+    assert_string_equal(ask_about(NULL, NULL, "broken"), "");
+    assert_string_equal(ask_about(NULL, NULL, "+"), "");
+    assert_string_equal(ask_about("broken", "broken", NULL), "");
+    assert_non_null(strstr(ask_about(NULL, NULL, "-"), "'worn|ok'"));
+    assert_string_equal(ask_about("-", "-", "+"), "");
+}
+
+static void words_for_one_and_zero_are_numbers_in_a_column_of_them(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {{"true", "false"}, {"YES", "NO"}, {"On", "Off"},
+                                           {"T", "F"},        {"y", "n"},    {"True", "0"}};
+    for (size_t p = 0; p < sizeof pairs / sizeof pairs[0]; p++) {
+        size_t used = (size_t)snprintf(text, sizeof text, "on,state\n");
+        for (uint32_t i = 0; i < ROWS; i++) {
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s,%s\n",
+                                 i == 5 ? "NA" : pairs[p][i % 4 == 0], i % 2 == 0 ? "ok" : "worn");
+        }
+        assert_int_equal(read_text(), TERN_OK);
+        const struct tern_csv_column *column = &profile.column[0];
+        float value;
+        assert_true(profile.columns.header && tern_csv_has_flags(column));
+        assert_int_equal(column->numbers, ROWS - 1);
+        assert_float_equal(column->mean, 29.0 / 39, 1e-9);
+        assert_float_equal(column->deviation, sqrt(29.0 * 10) / 39, 1e-9);
+        assert_null(tern_csv_why_useless(&profile, column));
+        assert_true(tern_csv_read_value(column, pairs[p][0], &value) && value > 0.5F);
+        assert_true(tern_csv_read_value(column, pairs[p][1], &value) && value < 0.5F);
+        assert_int_equal(problems, 0);
+    }
+    expect_said("1.5,yes,ok", true, "!line 7, column 'b': 'yes' is no finite number");
+    strcat(strcpy(text, "on,state\nno,ok\nyes,worn\n"), "maybe,ok\nno,worn\n");
+    assert_int_equal(read_text(), TERN_OK);
+    assert_non_null(strstr(said, "!line 4, column 'on': 'maybe' is no finite number (4 of its 4"));
+}
+
+static void numbers_with_other_signs_and_blanks_are_read(void **state)
+{
+    (void)state;
+    static const char *const numbers[] = {"\u00a031",    "31\u202f", "\u221231",
+                                          "\u201331",    "\u300031", "\"\u00a031\u2007\"",
+                                          "3.1e\u22121", "\ufeff31"};
+    char row[64];
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        snprintf(row, sizeof row, "1.5,%s,ok", numbers[i]);
+        expect_said(row, false, "");
+        assert_int_equal(profile.column[1].numbers, ROWS);
+        assert_true(profile.column[1].low == (strstr(numbers[i], "\u2212") == numbers[i] ||
+                                                      strstr(numbers[i], "\u2013") == numbers[i]
+                                                  ? -31
+                                              : strchr(numbers[i], 'e') != NULL ? 0.31
+                                                                                : 30));
+    }
+    static const char *const grouped[] = {"1\u2009234", "1\u202f234.5", "12'345", "1\u2019234",
+                                          "1 234"};
+    for (size_t i = 0; i < sizeof grouped / sizeof grouped[0]; i++) {
+        snprintf(row, sizeof row, "1.5,%s,ok", grouped[i]);
+        expect_said(row, true, "is no finite number (write 1234.5 without blanks or marks in it)");
+    }
+}
+
+static void texts_are_the_same_without_case_blanks_and_dashes(void **state)
+{
+    (void)state;
+    static const char *const same[][2] = {{"GRÜN", "grün"},
+                                          {"ŠKODA", "škoda"},
+                                          {"ΑΘΗΝΑ", "αθηνα"},
+                                          {"ΟΔΟΣ", "οδος"},
+                                          {"ДА", "да"},
+                                          {"Ёлка", "ёлка"},
+                                          {"WEISS", "weiß"},
+                                          {"ok\u00a0", "ok"},
+                                          {"very\u202fhigh", "very high"},
+                                          {"very high", "very_high"},
+                                          {"very-high", "Very High"},
+                                          {"A\u20131", "A-1"},
+                                          {"\uff2f\uff2b", "ok"},
+                                          {"o\u200bk", "ok"},
+                                          {"1", "1.0"},
+                                          {"ŸES", "ÿes"}};
+    static const char *const other[][2] = {{"grün", "grun"}, {"A", "A-"}, {"+", "-"},
+                                           {"1", "-1"},      {"×", "÷"},  {"да", "нет"}};
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        if (!tern_csv_is_variant(same[i][0], same[i][1])) {
+            fail_msg("'%s' and '%s' are two", same[i][0], same[i][1]);
+        }
+    }
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
+        if (tern_csv_is_variant(other[i][0], other[i][1])) {
+            fail_msg("'%s' and '%s' are one", other[i][0], other[i][1]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +558,10 @@ int main(void)
         TABLE(marks_of_missing_values_are_named),
         TABLE(skewed_and_split_columns_have_no_value_far_beyond_the_others),
         TABLE(values_far_beyond_the_others_are_named),
+        TABLE(labels_that_may_be_none_are_asked_about),
+        TABLE(words_for_one_and_zero_are_numbers_in_a_column_of_them),
+        TABLE(numbers_with_other_signs_and_blanks_are_read),
+        TABLE(texts_are_the_same_without_case_blanks_and_dashes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
