@@ -38,7 +38,6 @@ enum tern_result tern_admin_enroll_code(struct tern_service *service, struct ter
     const struct admin_job *job = ctx;
     char text[TERN_JOIN_CODE_TEXT];
     struct tern_db_code code = {.uses_left = job->uses, .created_ms = now_ms};
-    (void)service;
     if (tern_join_code_make(&code, text) != TERN_OK) {
         return tern_admin_reply_json(reply, 503, NULL);
     }
@@ -47,6 +46,7 @@ enum tern_result tern_admin_enroll_code(struct tern_service *service, struct ter
     code.evaluator = job->evaluator;
     code.expires_ms = now_ms + job->expires_ms;
     TERN_TRY(tern_db_code_add(db, &code));
+    TERN_TRY(tern_service_reload_codes(service));
 
     char id[TERN_JOIN_CODE_ID];
     cJSON *json = tern_json_code(&code, text);

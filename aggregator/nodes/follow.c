@@ -124,6 +124,9 @@ static enum tern_result take_clients(struct tern_follower *follower, struct tern
         follower->clients = row.id > follower->clients ? row.id : follower->clients;
     }
     TERN_TRY(tern_db_end(rows));
+    if (all) {
+        TERN_TRY(tern_gate_load_codes(service->gate, db));
+    }
     return service->config.psk ? tern_psk_keys_load(&service->psk_keys, db) : TERN_OK;
 }
 

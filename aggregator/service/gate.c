@@ -1,6 +1,7 @@
 #include "service/gate.h"
 
 #include "service/allowance.h"
+#include "store/store.h"
 #include "util/bytes.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,6 +24,13 @@ struct client {
     bool admitted;
 };
 
+// The hashes of all join codes, in order.
+struct codes {
+    uint8_t (*hashes)[TERN_SHA256_SIZE];
+    size_t count;
+    size_t capacity;
+};
+
 struct tern_gate {
     pthread_rwlock_t lock;
     struct entry *entries; // open addressing by the first bytes of the hash
@@ -34,7 +42,9 @@ struct tern_gate {
     uint32_t enrollments_per_minute;
     struct client *clients; // by id
     size_t client_slots;
-    struct tern_address_allowances addresses;
+    struct tern_address_allowances strangers; // addresses that enrol with an unknown code
+    struct tern_address_allowances holders;   // addresses that enrol with a code of `codes`
+    struct codes codes;
 };
 
 struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollments_per_minute)
@@ -45,7 +55,8 @@ struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollmen
     }
     gate->capacity = 64;
     gate->entries = calloc(gate->capacity, sizeof gate->entries[0]);
-    if (gate->entries == NULL || tern_address_allowances_init(&gate->addresses) != TERN_OK) {
+    if (gate->entries == NULL || tern_address_allowances_init(&gate->strangers) != TERN_OK ||
+        tern_address_allowances_init(&gate->holders) != TERN_OK) {
         free(gate->entries);
         free(gate);
         return NULL;
@@ -75,6 +86,7 @@ void tern_gate_free(struct tern_gate *gate)
     pthread_mutex_destroy(&gate->rate_lock);
     free(gate->entries);
     free(gate->clients);
+    free(gate->codes.hashes);
     free(gate);
 }
 
@@ -246,6 +258,57 @@ bool tern_gate_is_named(struct tern_gate *gate, uint64_t client, const char *nam
     return is_named;
 }
 
+// --- Join codes
+
+static int compare_hashes(const void *a, const void *b)
+{
+    return memcmp(a, b, TERN_SHA256_SIZE);
+}
+
+static enum tern_result append(struct codes *codes, const uint8_t hash[TERN_SHA256_SIZE])
+{
+    if (codes->count == codes->capacity) {
+        const size_t capacity = codes->capacity == 0 ? 64 : 2 * codes->capacity;
+        void *grown = realloc(codes->hashes, capacity * sizeof codes->hashes[0]);
+        if (grown == NULL) {
+            return TERN_ERR_NO_MEMORY;
+        }
+        codes->hashes = grown;
+        codes->capacity = capacity;
+    }
+    memcpy(codes->hashes[codes->count++], hash, TERN_SHA256_SIZE);
+    return TERN_OK;
+}
+
+enum tern_result tern_gate_load_codes(struct tern_gate *gate, struct tern_db *db)
+{
+    struct codes codes = {NULL, 0, 0};
+    struct tern_db_code row;
+    struct tern_db_rows *rows = tern_db_codes(db);
+    while (tern_db_next(rows, &row)) {
+        tern_db_check_row(rows, append(&codes, row.hash));
+    }
+    const enum tern_result result = tern_db_end(rows);
+    if (result == TERN_OK) {
+        if (codes.count > 0) {
+            qsort(codes.hashes, codes.count, sizeof codes.hashes[0], compare_hashes);
+        }
+        pthread_mutex_lock(&gate->rate_lock);
+        const struct codes before = gate->codes;
+        gate->codes = codes;
+        pthread_mutex_unlock(&gate->rate_lock);
+        codes = before;
+    }
+    free(codes.hashes);
+    return result;
+}
+
+static bool is_code(const struct codes *codes, const uint8_t hash[TERN_SHA256_SIZE])
+{
+    return codes->count > 0 && bsearch(hash, codes->hashes, codes->count, sizeof codes->hashes[0],
+                                       compare_hashes) != NULL;
+}
+
 // --- Rates
 
 uint32_t tern_gate_request(struct tern_gate *gate, uint64_t client, uint64_t now_ms)
@@ -261,13 +324,15 @@ uint32_t tern_gate_request(struct tern_gate *gate, uint64_t client, uint64_t now
 }
 
 uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address *address,
-                              uint64_t now_ms)
+                              const uint8_t code_hash[TERN_SHA256_SIZE], uint64_t now_ms)
 {
     uint32_t wait = 0;
     pthread_mutex_lock(&gate->rate_lock);
     if (gate->enrollments_per_minute != 0) {
-        wait = tern_allowance_take(tern_allowance_of(&gate->addresses, address),
-                                   gate->enrollments_per_minute, now_ms);
+        const bool is_holder = code_hash != NULL && is_code(&gate->codes, code_hash);
+        wait = tern_allowance_take(
+            tern_allowance_of(is_holder ? &gate->holders : &gate->strangers, address),
+            gate->enrollments_per_minute, now_ms);
     }
     pthread_mutex_unlock(&gate->rate_lock);
     return wait;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct tern_db;
 struct tern_gate;
 
 // Rates are per minute; 0 = no limit. NULL when memory or random bytes
@@ -39,11 +40,17 @@ bool tern_gate_admits(struct tern_gate *gate, uint64_t client);
 // Whether the client has this name.
 bool tern_gate_is_named(struct tern_gate *gate, uint64_t client, const char *name);
 
+// Reads which join codes there are, used and expired ones included. An error of tern_db_codes(), or
+// TERN_ERR_NO_MEMORY: the codes from before stay.
+TERN_MUST_USE enum tern_result tern_gate_load_codes(struct tern_gate *gate, struct tern_db *db);
+
 // Takes one request of a client, or one enrolment of an address, out of its allowance.
 // Returns 0, or in how many seconds to try again.
 uint32_t tern_gate_request(struct tern_gate *gate, uint64_t client, uint64_t now_ms);
+// code_hash: NULL if the request has no readable code. Enrolments with a code of this federation have an allowance of
+// their own, so that a stranger who tries codes uses up nobody's but that of strangers.
 uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address *address,
-                              uint64_t now_ms);
+                              const uint8_t code_hash[TERN_SHA256_SIZE], uint64_t now_ms);
 
 // Shuts out the clients from that id on: their enrolment did not reach the disk.
 void tern_gate_forget(struct tern_gate *gate, uint64_t first);

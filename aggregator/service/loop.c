@@ -142,6 +142,7 @@ static enum tern_result load_state(struct tern_service *service)
     uint64_t then_ms;
     TERN_TRY(tern_service_load_clock(service, &then_ms));
     TERN_TRY(tern_federation_load(service->federation, then_ms));
+    TERN_TRY(tern_gate_load_codes(service->gate, service->db));
     tern_service_tell_held(service);
     return TERN_OK;
 }
@@ -153,6 +154,12 @@ enum tern_result tern_service_reload_clients(struct tern_service *service)
         TERN_TRY(tern_psk_keys_load(&service->psk_keys, service->db));
     }
     return tern_federation_reload_clients(service->federation);
+}
+
+enum tern_result tern_service_reload_codes(struct tern_service *service)
+{
+    service->has_changed_clients = true; // those that follow read the codes with the clients
+    return tern_gate_load_codes(service->gate, service->db);
 }
 
 enum tern_result tern_service_reload_round(struct tern_service *service)
@@ -169,6 +176,7 @@ const struct tern_federation *tern_service_federation(const struct tern_service 
 static enum tern_result take_changes(struct tern_service *service)
 {
     TERN_TRY(tern_federation_reload_round(service->federation));
+    TERN_TRY(tern_service_reload_codes(service));
     return tern_service_reload_clients(service);
 }
 

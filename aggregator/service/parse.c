@@ -10,6 +10,19 @@ void tern_request_tag_round(struct tern_service *service, uint32_t round, struct
     tag->round = tern_federation_knows(service->federation, round) ? round : 0;
 }
 
+static uint32_t enrollment_over_rate(struct tern_service *service,
+                                     const struct tern_http_request *http, uint64_t now_ms)
+{
+    tern_EnrollRequest message;
+    uint8_t code_hash[TERN_SHA256_SIZE];
+    const bool is_read =
+        tern_wire_decode_enroll_request(http->body, http->body_len, &message) == TERN_OK;
+    if (is_read) {
+        tern_join_code_hash(message.join_code, code_hash);
+    }
+    return tern_gate_enrollment(service->gate, &http->address, is_read ? code_hash : NULL, now_ms);
+}
+
 // Seconds that the peer has to wait before another request, 0 = none. What a cache fetches for a client was
 // asked about before.
 uint32_t tern_request_over_rate(struct tern_service *service, const struct tern_http_request *http,
@@ -19,9 +32,8 @@ uint32_t tern_request_over_rate(struct tern_service *service, const struct tern_
         return 0;
     }
     uint64_t now = tern_service_monotonic(service);
-    uint32_t wait = kind == REQUEST_ENROLL
-                        ? tern_gate_enrollment(service->gate, &http->address, now)
-                        : tern_gate_request(service->gate, client, now);
+    uint32_t wait = kind == REQUEST_ENROLL ? enrollment_over_rate(service, http, now)
+                                           : tern_gate_request(service->gate, client, now);
     if (wait != 0) {
         atomic_fetch_add(&service->rate_limited, 1);
     }

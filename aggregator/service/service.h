@@ -221,7 +221,9 @@ void tern_service_facts(struct tern_service *service, struct tern_service_facts 
 
 // After a job has changed clients in the store: takes them into the memory of the service.
 TERN_MUST_USE enum tern_result tern_service_reload_clients(struct tern_service *service);
-// Likewise, after it has ended the open round's time.
+// After a job has added a join code: enrolments with it have the allowance of those who have a code.
+TERN_MUST_USE enum tern_result tern_service_reload_codes(struct tern_service *service);
+// After a job has ended the open round's time.
 TERN_MUST_USE enum tern_result tern_service_reload_round(struct tern_service *service);
 // What it knows in memory. Only within a job.
 const struct tern_federation *tern_service_federation(const struct tern_service *service);

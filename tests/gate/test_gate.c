@@ -18,7 +18,7 @@ static struct tern_address address_of(uint32_t number)
 static uint32_t enrol(struct tern_gate *gate, uint32_t number)
 {
     struct tern_address address = address_of(number);
-    return tern_gate_enrollment(gate, &address, 1000);
+    return tern_gate_enrollment(gate, &address, NULL, 1000);
 }
 
 static void test_each_address_has_its_own_allowance(void **state)
@@ -35,7 +35,7 @@ static void test_each_address_has_its_own_allowance(void **state)
     }
     assert_true(refused < 4); // sharing a slot is rare
     struct tern_address first = address_of(1);
-    assert_int_equal(tern_gate_enrollment(gate, &first, 31000), 0);
+    assert_int_equal(tern_gate_enrollment(gate, &first, NULL, 31000), 0);
     tern_gate_free(gate);
 }
 
