@@ -19,7 +19,7 @@ static void check(const struct looking *looking, const char *path, mode_t forbid
 void tern_cli_each_loose_file(const struct tern_cli *cli, tern_loose_file found, void *ctx)
 {
     static const char *const secrets[] = {TERN_STATE_DATABASE, TERN_STATE_ADMIN_TOKEN,
-                                          TERN_STATE_TICKET_KEYS};
+                                          TERN_STATE_TICKET_KEYS, TERN_STATE_TICKET_CLIENTS};
     const struct looking looking = {found, ctx};
     char path[PATH_MAX];
     check(&looking, tern_state_settings(cli)->federation_state, S_IWGRP | S_IWOTH, "go-w");

@@ -314,10 +314,12 @@ static int start_listener(struct serving *serving)
     const struct tern_aggregator_settings *s = serving->settings;
     struct tern_cli_tls_files files;
     char ticket_keys[PATH_MAX];
+    char ticket_clients[PATH_MAX];
     char folder[PATH_MAX];
     char why[256];
     tern_cli_tls_files(serving->cli, s, &files);
     tern_state_path(serving->cli, TERN_STATE_TICKET_KEYS, ticket_keys);
+    tern_state_path(serving->cli, TERN_STATE_TICKET_CLIENTS, ticket_clients);
     TERN_CLI_TRY(make_uploads(serving, folder));
     const struct tern_shared_tickets_config shared = {
         .database = s->store_url, .private_key = files.private_key, .file = ticket_keys};
@@ -329,6 +331,7 @@ static int start_listener(struct serving *serving)
                                       .threads = s->server_threads,
                                       .files = files.names,
                                       .ticket_keys = ticket_keys,
+                                      .ticket_clients = ticket_clients,
                                       .proxy_from = s->server_proxy_from,
                                       .cache_from = s->server_cache_from,
                                       .spool_folder = folder,

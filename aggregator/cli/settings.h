@@ -36,6 +36,7 @@ extern const struct tern_settings tern_aggregator_settings_table;
 #define TERN_STATE_DATABASE "tern.db"
 #define TERN_STATE_ADMIN_TOKEN "admin.token" // bearer token of the admin listener, mode 0600
 #define TERN_STATE_TICKET_KEYS "ticket.keys"
+#define TERN_STATE_TICKET_CLIENTS "ticket.clients"
 #define TERN_STATE_LOCK "lock"              // held by the process that serves or restores
 #define TERN_STATE_UPLOADS "uploads"        // folder of long updates until they are stored
 #define TERN_STATE_CERTIFICATE "server.crt" // unless server.certificate says otherwise

@@ -40,6 +40,7 @@ struct tern_server_shared {
     struct tern_admission *admission;
     struct tern_ticket_keys *ticket_keys;     // NULL = none
     struct tern_known_tickets *known_tickets; // NULL = no tickets
+    char *ticket_clients;                     // the file of known_tickets; NULL = none
     struct tern_body_room *bodies;
     struct tern_uploads *uploads;
     struct tern_server_counters counters;

@@ -66,6 +66,8 @@ struct tern_http_config {
     const char
         *ticket_keys; // file the session-ticket keys are kept in (mode 0600), so that a restart
                       // does not cost every device a full handshake; NULL = no tickets
+    const char *
+        ticket_clients; // file that keeps whose tickets are known from an orderly stop on; NULL = none
     // Addresses and networks of proxies, as "127.0.0.1, 10.0.0.0/8": what comes from there begins with
     // the header of the PROXY protocol (1 or 2), and is the peer's whom that names. NULL = none.
     const char *proxy_from;

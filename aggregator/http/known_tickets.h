@@ -1,9 +1,11 @@
 // Remembers which client has used a session ticket on this listener, so that the first bytes of a connection
 // identify the client (docs/SECURITY.md, "Limits"). A table of fixed size in memory: a client whose ticket was
-// evicted, or used before a restart, is a stranger until it shows its token. Thread-safe.
+// evicted, or used before a crash, is a stranger until it shows its token. An orderly stop keeps the table in a
+// file. Thread-safe.
 #ifndef TERN_HTTP_KNOWN_TICKETS_H
 #define TERN_HTTP_KNOWN_TICKETS_H
 
+#include "result.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +14,14 @@ struct tern_known_tickets;
 // NULL when memory is short.
 struct tern_known_tickets *tern_known_tickets_new(void);
 void tern_known_tickets_free(struct tern_known_tickets *tickets); // accepts NULL
+
+// Reads what tern_known_tickets_save() wrote. A file that is absent or something else is an empty table.
+void tern_known_tickets_load(struct tern_known_tickets *tickets, const char *path, uint64_t now_s);
+// Writes the tickets that can still be valid: 16 bytes each, 2 MiB at most. Without any it
+// removes the file.
+// An error of tern_file_write(), or TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_known_tickets_save(struct tern_known_tickets *tickets,
+                                                       const char *path, uint64_t now_s);
 
 // Hashes a ticket to its key in the table; never 0.
 uint64_t tern_ticket_tag(const uint8_t *ticket, size_t len);

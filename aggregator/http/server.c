@@ -83,6 +83,11 @@ static enum tern_result open_shared(struct tern_http_server *server,
         snprintf(why, 256, "memory is short");
         return TERN_ERR_NO_MEMORY;
     }
+    if (config->ticket_clients != NULL) {
+        shared->ticket_clients = strdup(config->ticket_clients);
+        tern_known_tickets_load(shared->known_tickets, config->ticket_clients,
+                                (uint64_t)time(NULL));
+    }
     return tern_ticket_keys_open(config->ticket_keys, (uint64_t)time(NULL), &shared->ticket_keys,
                                  why);
 }
@@ -314,6 +319,16 @@ uint64_t tern_http_turns(const struct tern_http_server *server)
     return least;
 }
 
+// On a full disk the devices of the tickets are strangers until they show their tokens again.
+static void save_known_tickets(const struct tern_server_shared *shared)
+{
+    if (shared->known_tickets != NULL && shared->ticket_clients != NULL) {
+        const enum tern_result ignored = tern_known_tickets_save(
+            shared->known_tickets, shared->ticket_clients, (uint64_t)time(NULL));
+        (void)ignored;
+    }
+}
+
 void tern_http_stop(struct tern_http_server *server, uint32_t grace_ms)
 {
     for (uint32_t i = 0; i < server->count; i++) {
@@ -329,7 +344,9 @@ void tern_http_stop(struct tern_http_server *server, uint32_t grace_ms)
     free(server->loops);
     tern_ticket_keys_close(server->shared.ticket_keys);
     tern_admission_free(server->shared.admission);
+    save_known_tickets(&server->shared);
     tern_known_tickets_free(server->shared.known_tickets);
+    free(server->shared.ticket_clients);
     tern_uploads_free(server->shared.uploads);
     tern_body_room_release(server->shared.bodies);
     pthread_mutex_destroy(&server->shared.limits_lock);

@@ -278,6 +278,8 @@ static void make_folder(struct fixture *fixture)
     snprintf(fixture->root, sizeof fixture->root, "%s/ca.pem", fixture->folder);
     snprintf(fixture->private_key, sizeof fixture->private_key, "%s/server.key", fixture->folder);
     snprintf(fixture->tickets, sizeof fixture->tickets, "%s/tickets", fixture->folder);
+    snprintf(fixture->ticket_clients, sizeof fixture->ticket_clients, "%s/clients",
+             fixture->folder);
 }
 
 static void launch(struct fixture *fixture, const struct tern_http_config *config)
@@ -309,6 +311,7 @@ void fixture_start(struct fixture *fixture, struct tern_http_config *config, boo
         config->files.certificate = fixture->certificate;
         config->files.private_key = fixture->private_key;
         config->ticket_keys = fixture->tickets;
+        config->ticket_clients = fixture->ticket_clients;
     }
     fixture->blob = tern_blob_new(BLOB_SIZE);
     must(fixture->blob != NULL, "memory is short");

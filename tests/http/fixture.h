@@ -32,6 +32,7 @@ struct fixture {
     char root[96]; // of the CA, for clients over TLS
     char private_key[96];
     char tickets[96];
+    char ticket_clients[96];
     struct tern_http_server *server;
     uint16_t port;
 

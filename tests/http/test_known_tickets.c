@@ -11,6 +11,8 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #define ANONYMOUS "GET /echo HTTP/1.1\r\nHost: h\r\n\r\n"
 #define WRONG_TOKEN "GET /echo HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer bad\r\n\r\n"
@@ -99,6 +101,41 @@ static void test_the_last_use_counts(void **state)
     assert_int_equal(tern_known_tickets_client(known, OFFERS, sizeof OFFERS), 7);
     tern_known_tickets_note(known, tag + (UINT64_C(7) << 32), 8);
     assert_int_equal(tern_known_tickets_client(known, OFFERS, sizeof OFFERS), 5); // by "f"
+    tern_known_tickets_free(known);
+}
+
+// What an orderly stop keeps: tickets that can still be valid, in the order of their last use.
+static void test_a_file_keeps_the_table(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/tern-known-XXXXXX";
+    const uint64_t now_s = (uint64_t)time(NULL);
+    const uint64_t tag = tern_ticket_tag((const uint8_t *)"abc", 3);
+    struct tern_known_tickets *known = tern_known_tickets_new();
+    close(mkstemp(path));
+    for (uint64_t i = 0; i < 4; i++) { // a full set
+        tern_known_tickets_note(known, tag + (i << 32), 10 + i);
+    }
+    tern_known_tickets_note(known, tag + 1, 0); // of a refused client
+    assert_int_equal(tern_known_tickets_save(known, path, now_s), TERN_OK);
+    tern_known_tickets_free(known);
+    known = tern_known_tickets_new();
+    tern_known_tickets_load(known, path, now_s);
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_int_equal(tern_known_tickets_of(known, tag + (i << 32)), 10 + i);
+    }
+    tern_known_tickets_note(known, tag + (UINT64_C(4) << 32), 14);
+    assert_int_equal(tern_known_tickets_of(known, tag), 0); // it was the first that was noted
+    tern_known_tickets_free(known);
+    known = tern_known_tickets_new();
+    tern_known_tickets_load(known, path, now_s + 4 * 86400);
+    assert_int_equal(tern_known_tickets_of(known, tag), 0);
+    assert_int_equal(truncate(path, 8 + 3 * 16 + 1), 0);
+    tern_known_tickets_load(known, path, now_s);
+    assert_int_equal(tern_known_tickets_of(known, tag + (UINT64_C(3) << 32)), 0);
+    assert_int_equal(tern_known_tickets_save(known, path, now_s), TERN_OK);
+    assert_int_equal(access(path, F_OK), -1); // nothing to keep
+    tern_known_tickets_load(known, path, now_s);
     tern_known_tickets_free(known);
 }
 
@@ -309,16 +346,38 @@ static void test_a_refused_client_is_a_stranger_again(void **state)
     fixture_stop(&fixture);
 }
 
+static void test_a_restart_keeps_known_tickets(void **state)
+{
+    (void)state;
+    mbedtls_ssl_session known;
+    struct tern_http_config config = {.limits = {.connections_per_address = 1}, .threads = 1};
+    fixture_start(&fixture, &config, false);
+    visit(&known, WITH_TOKEN);
+    fixture_restart(&fixture, &config);
+    struct client device = open_resumed(&known);
+    struct client silent = open_silent();
+    struct client another = open_silent();
+    assert_true(client_sees_end(&silent, 5000));
+    assert_int_equal(client_ask(&device, WITH_TOKEN, NULL), 200);
+    client_close(&device);
+    client_close(&silent);
+    client_close(&another);
+    mbedtls_ssl_session_free(&known);
+    fixture_stop(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_tickets_are_found),
         cmocka_unit_test(test_damaged_hellos_offer_nothing_outside),
         cmocka_unit_test(test_the_last_use_counts),
+        cmocka_unit_test(test_a_file_keeps_the_table),
         cmocka_unit_test(test_a_known_device_keeps_its_place_from_the_hello_on),
         cmocka_unit_test(test_a_known_device_has_turns_of_its_own),
         cmocka_unit_test(test_a_finished_resumption_is_not_displaced_by_replays),
         cmocka_unit_test(test_a_refused_client_is_a_stranger_again),
+        cmocka_unit_test(test_a_restart_keeps_known_tickets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
