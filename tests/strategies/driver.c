@@ -19,7 +19,7 @@
 #define REQUIRE(condition) ((condition) ? (void)0 : abort())
 #define SPEC "softmax:4-3"
 #define COUNT 15
-#define UPDATES_MAX 64
+#define UPDATES_MAX 128
 
 struct update {
     struct tern_contribution contribution;

@@ -286,6 +286,22 @@ class ReferenceTest(unittest.TestCase):
             for claim in [16 * 102 + 1, 10_000_000]:
                 self.assertEqual(at_bound, self.bits(beside(claim), "fednova", f"{parameters},examples_bound=16"))
 
+    def test_what_one_claim_of_examples_and_of_few_steps_leaves(self):
+        """The figures of docs/SECURITY.md: zeros of a client that claims 10M examples, and 20 steps or 1, beside others."""
+        parameters = "normalise=1,local_momentum=0,scale_max=2,norm_bound=3,examples_bound="
+        left = {2: (0.1111, 0.01728), 3: (0.1579, 0.0316), 4: (0.2, 0.048), 9: (0.36, 0.1411), 99: (0.8609, 0.7471)}
+        for honest, figures in left.items():
+            for steps, figure in zip((20, 1), figures):
+                updates = [(1000, 20, 0, [1.0] * COUNT)] * honest + [(10_000_000, steps, 0, [0.0] * COUNT)]
+                self.assertEqual(self.strategies.begin("fedavg", parameters + "16"), ["ok"])
+                moved = self.strategies.round(updates)[0]
+                self.assertLess(abs(moved - figure), 0.0001, (honest, steps, moved))
+        updates = [(1000, 20, 0, [1.0] * COUNT)] * 3 + [(10_000_000, 1, 0, [0.0] * COUNT)]
+        for most, normalise, figure in [(4, 1, 0.1959), (1, 1, 0.5719), (16, 0, 0.1579)]:
+            self.strategies.begin("fedavg", parameters.replace("normalise=1", f"normalise={normalise}") + str(most))
+            moved = self.strategies.round(updates)[0]
+            self.assertLess(abs(moved - figure), 0.0001, (most, normalise, moved))
+
     def test_two_claims_have_no_middle(self):
         two = [(1, 1, 0, [1.0] * COUNT), (10_000_000, 1, 0, [-1.0] * COUNT)]
         parameters = "local_momentum=0,scale_max=2,norm_bound=0"
