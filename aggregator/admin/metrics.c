@@ -17,6 +17,15 @@ static void single(FILE *text, const char *name, const char *type, const char *h
     fprintf(text, "tern_%s %" PRIu64 "\n", name, value);
 }
 
+// A gauge that has no sample while its value is 0.
+static void if_known(FILE *text, const char *name, const char *help, uint64_t value)
+{
+    head(text, name, "gauge", help);
+    if (value > 0) {
+        fprintf(text, "tern_%s %" PRIu64 "\n", name, value);
+    }
+}
+
 static void histogram(FILE *text, const char *name, const char *help,
                       const struct tern_service_histogram *values, double unit)
 {
@@ -213,10 +222,15 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
            facts->checked_ms / 1000);
     single(text, "database_bytes", "gauge", "Bytes of the database, without its log.",
            facts->database_bytes);
-    head(text, "disk_free_bytes", "gauge", "Bytes that are free where the database is.");
-    if (facts->disk_free_bytes > 0) {
-        fprintf(text, "tern_disk_free_bytes %" PRIu64 "\n", facts->disk_free_bytes);
-    }
+    if_known(text, "disk_free_bytes", "Bytes that are free where the database is.",
+             facts->disk_free_bytes);
+    if_known(
+        text, "disk_room_bytes",
+        "Bytes that the database has or may take: its file, log and reserve, and what is free.",
+        facts->disk_room_bytes);
+    if_known(text, "disk_needed_bytes",
+             "Estimate of the bytes that this federation needs by its settings.",
+             facts->disk_needed_bytes);
     single(text, "batches_failed_total", "counter", "Transactions that could not be committed.",
            facts->batches_failed);
     histogram(text, "batch_requests", "Requests per transaction.", &facts->batch_size, 1.0);

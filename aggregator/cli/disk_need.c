@@ -74,15 +74,12 @@ static enum tern_result measure(struct tern_db *db, uint64_t *has)
     return TERN_OK;
 }
 
-enum tern_result tern_disk_need_of(const struct tern_aggregator_settings *s,
-                                   const struct tern_federation_config *config,
-                                   const struct tern_model *model, struct tern_db *db,
-                                   struct tern_disk_need *need)
+uint64_t tern_disk_need_bytes(const struct tern_aggregator_settings *s,
+                              const struct tern_federation_config *config,
+                              const struct tern_model *model, uint64_t enrolled)
 {
     const struct tern_spending spending = tern_spending_of(s, config, model);
-    struct tern_db_counts counts;
-    TERN_TRY(tern_db_counts(db, 0, &counts));
-    const double clients = most((double)counts.clients, config->min_clients);
+    const double clients = most((double)enrolled, config->min_clients);
     const double rounds = s->round_rounds > 0 ? s->round_rounds : ENDLESS_ROUNDS;
     const double model_bytes = 4.0 * model->count;
     const double cohort = least(clients, most(config->round.cohort, 1));
@@ -90,7 +87,17 @@ enum tern_result tern_disk_need_of(const struct tern_aggregator_settings *s,
                          of_weights(config, model_bytes) +
                          of_updates(s, config, spending.up + ROW_BYTES, clients) +
                          of_downloads(s, rounds, clients, spending.down, model_bytes);
-    need->need = (uint64_t)least(bytes * LOG_FACTOR, 9e18);
+    return (uint64_t)least(bytes * LOG_FACTOR, 9e18);
+}
+
+enum tern_result tern_disk_need_of(const struct tern_aggregator_settings *s,
+                                   const struct tern_federation_config *config,
+                                   const struct tern_model *model, struct tern_db *db,
+                                   struct tern_disk_need *need)
+{
+    struct tern_db_counts counts;
+    TERN_TRY(tern_db_counts(db, 0, &counts));
+    need->need = tern_disk_need_bytes(s, config, model, counts.clients);
     return measure(db, &need->has);
 }
 

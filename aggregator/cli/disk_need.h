@@ -19,6 +19,11 @@ struct tern_disk_need {
     uint64_t has;  // bytes of the database file and of free space; UINT64_MAX: unknown
 };
 
+// The estimate alone, for so many enrolled clients.
+uint64_t tern_disk_need_bytes(const struct tern_aggregator_settings *s,
+                              const struct tern_federation_config *config,
+                              const struct tern_model *model, uint64_t enrolled);
+
 // config: the result of tern_cli_fill_service() and tern_cli_fill_for_model() for the settings.
 TERN_MUST_USE enum tern_result tern_disk_need_of(const struct tern_aggregator_settings *s,
                                                  const struct tern_federation_config *config,

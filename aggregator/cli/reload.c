@@ -1,5 +1,6 @@
 #include "cli/reload.h"
 
+#include "cli/disk_need.h"
 #include "cli/file_limit.h"
 #include "cli/logging.h"
 #include "cli/tls_files.h"
@@ -153,6 +154,10 @@ static enum tern_result take(struct tern_cli *cli, const struct tern_cli_running
     tern_cli_raise_file_limit(cli, facts.federation.clients);
     tern_http_limit(running->server, &serving.limits);
     tern_service_configure(running->service, &serving.service);
+    tern_service_set_disk_needed(running->service,
+                                 tern_disk_need_bytes(tern_state_settings(cli),
+                                                      &serving.service.federation, running->model,
+                                                      facts.federation.clients));
     if (running->check != NULL) {
         tern_self_check_set_interval(running->check,
                                      tern_state_settings(cli)->server_check_interval);

@@ -465,6 +465,9 @@ static int start_all(struct serving *serving)
     TERN_CLI_TRY(start_service(serving));
     tern_service_facts(serving->service, &facts);
     tern_cli_raise_file_limit(serving->cli, facts.federation.clients);
+    tern_service_set_disk_needed(serving->service,
+                                 tern_disk_need_bytes(s, &serving->made.service.federation,
+                                                      serving->model, facts.federation.clients));
     TERN_CLI_TRY(serving->made.service.follows ? TERN_EXIT_OK : start_check(serving));
     TERN_CLI_TRY(start_listener(serving));
     TERN_CLI_TRY(start_admin(serving));

@@ -1,6 +1,7 @@
 // What any thread may see of the service: a copy that each batch renews, so that nobody who looks
 // waits for the store, least of all when that fails.
 #include "service/internal.h"
+#include "store/room.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ static uint64_t disk_free_bytes(const char *database)
 static void measure(struct tern_service *service)
 {
     const uint64_t now_ms = tern_service_monotonic(service);
+    struct tern_db_room room;
     uint64_t bytes = 0;
     if (service->view.measured_ms != 0 && now_ms - service->view.measured_ms < MEASURED_MS) {
         return;
@@ -45,6 +47,9 @@ static void measure(struct tern_service *service)
     service->view.measured_ms = now_ms;
     if (tern_db_bytes(service->db, &bytes) == TERN_OK) {
         service->counters.database_bytes = bytes;
+        if (tern_db_room(service->db, &room) == TERN_OK && room.free != UINT64_MAX) {
+            service->counters.disk_room_bytes = bytes + room.free + room.reserve;
+        }
     }
     service->counters.disk_free_bytes = disk_free_bytes(tern_db_path(service->db));
 }
@@ -153,6 +158,11 @@ void tern_service_set_checked(struct tern_service *service, uint64_t now_ms)
     atomic_store(&service->checked_ms, now_ms);
 }
 
+void tern_service_set_disk_needed(struct tern_service *service, uint64_t bytes)
+{
+    atomic_store(&service->disk_needed_bytes, bytes);
+}
+
 void tern_service_set_above(struct tern_service *service, const struct tern_service_above *above)
 {
     pthread_mutex_lock(&service->view.lock);
@@ -172,6 +182,7 @@ void tern_service_facts(struct tern_service *service, struct tern_service_facts 
     facts->cache_wire_up = atomic_load(&service->cache_bytes[TERN_UP]);
     facts->cache_wire_down = atomic_load(&service->cache_bytes[TERN_DOWN]);
     facts->checked_ms = atomic_load(&service->checked_ms);
+    facts->disk_needed_bytes = atomic_load(&service->disk_needed_bytes);
     facts->stores = tern_service_stores(service, why);
     facts->follows = atomic_load(&service->follows);
     facts->relayed = (uint32_t)atomic_load(&service->relayed);

@@ -97,7 +97,8 @@ struct tern_service {
     atomic_uint_least64_t working_ms; // tern_service_monotonic() when its turn began; 0 = it waits
     atomic_uint_least64_t turn_ms;    // likewise, of tern_service_machine_ms()
     atomic_uint_least64_t checked_ms; // tern_service_set_checked()
-    atomic_bool halted;               // nothing is written any more (halt.c)
+    atomic_uint_least64_t disk_needed_bytes;
+    atomic_bool halted;                 // nothing is written any more (halt.c)
     struct tern_service_facts counters; // only its counters are used
     struct tern_service_view view;      // any thread
 };

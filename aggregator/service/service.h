@@ -119,6 +119,9 @@ bool tern_service_stores(struct tern_service *service, char why[256]);
 // When a check last found nothing wrong with the database, for the facts. Any thread.
 void tern_service_set_checked(struct tern_service *service, uint64_t now_ms);
 
+// Bytes of disk that the federation needs by its settings, for the facts. Any thread.
+void tern_service_set_disk_needed(struct tern_service *service, uint64_t bytes);
+
 // Whether the service can go by another config: TERN_OK, or TERN_ERR_CONFIG with why. Any thread.
 TERN_MUST_USE enum tern_result tern_service_accepts(const struct tern_service *service,
                                                     const struct tern_service_config *config,
@@ -208,8 +211,11 @@ struct tern_service_facts {
     // Of a few seconds ago; 0 = not known.
     uint64_t database_bytes;
     uint64_t disk_free_bytes; // where the database is
-    uint64_t checked_ms;      // the database was last found sound; Unix milliseconds, 0 = never
-    bool stores;              // tern_service_stores()
+    uint64_t
+        disk_room_bytes; // that the database has or may take: its file, log and reserve, and what is free
+    uint64_t disk_needed_bytes; // tern_service_set_disk_needed()
+    uint64_t checked_ms;        // the database was last found sound; Unix milliseconds, 0 = never
+    bool stores;                // tern_service_stores()
     struct tern_service_above above;
     struct tern_service_histogram batch_size;
     struct tern_service_histogram commit_ms;

@@ -645,6 +645,11 @@ static void test_metrics_before_the_first_round(void **state)
     assert_int_equal(
         sscanf(strstr(text, "\ntern_disk_free_bytes "), " tern_disk_free_bytes %llu", &bytes), 1);
     assert_true(bytes > 0);
+    unsigned long long room = 0;
+    assert_int_equal(
+        sscanf(strstr(text, "\ntern_disk_room_bytes "), " tern_disk_room_bytes %llu", &room), 1);
+    assert_true(room > bytes / 2);
+    assert_null(strstr(text, "\ntern_disk_needed_bytes ")); // nobody has set it
 }
 
 static void check_waiting(const char *reason, const char *advice)

@@ -31,7 +31,9 @@ WELL = {
     "tern_clients_unreliable": "0x{n}",
     "tern_waiting_needs_help": "0x{n}",
     "tern_above_answers": "1x{n}",
-    "tern_disk_free_bytes": "2000000000x{n}",
+    "tern_disk_free_bytes": "30000000x{n}",
+    "tern_disk_room_bytes": "100000000x{n}",
+    "tern_disk_needed_bytes": "90000000x{n}",
     "tern_refused_draws": "0x{n}",
     'tern_updates_total{status="accepted"}': "0+2x{n}",
     'tern_updates_total{status="late"}': "0+1x{n}",
@@ -63,7 +65,7 @@ WRONG = {
     "TernAboveSilent": {"tern_above_answers": "0x{n}"},
     "TernUpdatesRefused": {"tern_refused_draws": "2x{n}"},
     "TernUpdatesLate": {'tern_updates_total{status="late"}': "0+3x{n}"},
-    "TernDiskFull": {"tern_disk_free_bytes": "900000000x{n}"},
+    "TernDiskFull": {"tern_disk_needed_bytes": "110000000x{n}"},
     "TernStorageFails": {"tern_batches_failed_total": "0+1x{n}"},
     "TernDatabaseNotChecked": {"tern_database_checked_seconds": "9000x{n}"},
     "TernSlow": {'tern_commit_seconds_bucket{le="0.008"}': "0+10x{n}", 'tern_commit_seconds_bucket{le="1.024"}': "0+98x{n}"},
@@ -133,6 +135,7 @@ def alerts_fire_when_they_should(folder):
     # All at once, since each has metrics of its own, but for the two about one certificate.
     most = {name: wrong for name, wrong in WRONG.items() if name != "TernCertificateExpires"}
     cases = [case({}, ()), case(FINE, ()), case(WRONG["TernCertificateExpires"], ("TernCertificateExpires",)),
+             case({"tern_disk_free_bytes": "12000000x{n}"}, ("TernDiskFull",)),
              case({key: value for wrong in most.values() for key, value in wrong.items()}, most)]
     (folder / "test.yml").write_text(json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "20m", "tests": cases}))
     promtool("test", "rules", folder / "test.yml")

@@ -50,6 +50,23 @@ static uint64_t size_of(const char *suffix)
     return stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
 }
 
+// Holds the database before the service has it, as `serve` does: from then on it belongs to the service's thread.
+static void start(void)
+{
+    char why[256];
+    if (harness.db == NULL) {
+        assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    }
+    assert_int_equal(tern_db_hold(harness.db), TERN_OK);
+    harness_start(&harness);
+}
+
+static void restart(void)
+{
+    harness_stop(&harness);
+    start();
+}
+
 static void make_of(uint64_t mib, const char *model)
 {
     char options[32];
@@ -61,8 +78,7 @@ static void make_of(uint64_t mib, const char *model)
     memset(holds, 0, sizeof holds);
     memset(accepted, 0, sizeof accepted);
     refused = 0;
-    assert_int_equal(tern_db_hold(harness.db), TERN_OK);
-    harness_start(&harness);
+    start();
     for (uint64_t client = 1; client <= CLIENTS; client++) {
         assert_int_equal(enroll(&harness, false), client);
     }
@@ -255,8 +271,7 @@ static void test_beside_another_writer(void **state)
                 work(1, 2);
             }
             if (fills++ % 3 == 0) {
-                harness_restart(&harness);
-                assert_int_equal(tern_db_hold(harness.db), TERN_OK);
+                restart();
                 restarts++;
                 work(5, 2);
             }
@@ -289,7 +304,7 @@ static void test_a_log_that_filled_the_disk(void **state)
         tern_db_close(reader);
         expect_progress(20);
         assert_true(size_of("-wal") < log);
-        harness_restart(&harness);
+        restart();
         expect_progress(20);
         make_room();
         expect_all_stored();
@@ -329,7 +344,7 @@ static void test_prune_and_compact_on_a_full_disk(void **state)
         }
         assert_int_equal(tern_db_bytes(db, &after), TERN_OK);
         tern_db_close(db);
-        harness_start(&harness);
+        start();
         printf("%u MiB: %.2f MiB, compact %.2f\n", (unsigned)sizes[i], (double)before / MIB,
                (double)after / MIB);
         assert_true(after < before - MIB / 2);
@@ -348,7 +363,7 @@ static void test_history_gives_way(void **state)
     make(8);
     harness_stop(&harness);
     harness.config.federation.limits.history = 256 * MIB;
-    harness_start(&harness);
+    start();
     fill(5 * MIB / 2);
     work(ROUNDS, UINT32_MAX);
     printf("8 MiB: database %.2f MiB, %.2f MiB free\n", (double)size_of("") / MIB,
@@ -372,13 +387,13 @@ static void test_downloads_give_way(void **state)
     harness_stop(&harness);
     harness.config.federation.limits.history = 256 * MIB;
     harness.config.federation.downloads.keep_versions = 1000;
-    harness_start(&harness);
+    start();
     work(300, 5);
     printf("8 MiB, 10,010 values: %u rounds, %u refused, database %.2f MiB, %.2f MiB free\n",
            newest(), refused, (double)size_of("") / MIB, (double)free_bytes() / MIB);
     assert_int_equal(newest(), 300);
     assert_int_equal(refused, 0);
-    harness_restart(&harness);
+    restart();
     expect_progress(20);
     end();
 }
