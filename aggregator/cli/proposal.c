@@ -5,6 +5,7 @@
 #include "cli/proposal_task.h"
 #include "cli/state.h"
 #include "hosted/csv_choice.h"
+#include "hosted/csv_doubt.h"
 #include "hosted/csv_judge.h"
 #include "hosted/files.h"
 #include "tensor/model.h"
@@ -269,6 +270,11 @@ int tern_proposal_make(const struct tern_cli *cli, struct tern_proposal *proposa
     TERN_CLI_TRY(read_sample(cli, proposal));
     proposal->rows = proposal->profile.rows;
     TERN_CLI_TRY(tern_proposal_choose_task(cli, proposal));
+    char hint[TERN_CSV_SENTENCE_MAX];
+    if (!tern_cli_flag(cli, "label") && !proposal->unlabelled &&
+        tern_csv_hint_label(&proposal->profile, hint, sizeof hint)) {
+        fprintf(stderr, "tern-aggregator: warning: %s: %s\n", proposal->data, hint);
+    }
     TERN_CLI_TRY(choose_columns(cli, proposal));
     TERN_CLI_TRY(compose(cli, proposal));
     TERN_CLI_TRY(check_model(cli, proposal));
@@ -449,9 +455,10 @@ void tern_proposal_print(const struct tern_proposal *proposal)
            CLIENT_INI, proposal->shares ? "" : " and " SCALING_CSV);
     const uint32_t label = profile->columns.label;
     if (label != TERN_CSV_NO_COLUMN && profile->column[label].missing.count > 0) {
-        printf("%" PRIu64
-               " rows lack the label, so that a client refuses this file: fill them in, or add\n"
-               ",missing=skip to data.source in " CLIENT_INI ", which leaves them out.\n",
+        printf("Rows without a label or target: %" PRIu64
+               ", for which a client refuses this file. Fill them "
+               "in, or add\n,missing=skip to data.source in " CLIENT_INI
+               ", which leaves them out.\n",
                profile->column[label].missing.count);
     }
     if (!proposal->writes_server) {

@@ -6,6 +6,7 @@
 #include "data/columns.h"
 #include "data/readers.h"
 #include "hosted/csv_choice.h"
+#include "hosted/csv_doubt.h"
 #include "hosted/csv_judge.h"
 #include "hosted/csv_task.h"
 #include "tensor/model.h"
@@ -190,8 +191,7 @@ static enum tern_health judge(const struct looking *looking, double size)
 static const char *unless(const struct looking *looking)
 {
     return looking->federation->shared == CHECK_SCALING_UNKNOWN
-               ? " (unless the federation scales by its clients' statistics, statistics.columns, "
-                 "which it tells enrolled clients)"
+               ? " (unless the federation scales by its clients' statistics, statistics.columns)"
                : "";
 }
 
@@ -283,20 +283,18 @@ static void say_scales(struct looking *looking)
     if (count == 0) {
         return;
     }
+    const bool held = looking->federation->shared == CHECK_SCALING_HELD;
     tern_findings_say(
-        looking->findings, judge(looking, most), "scale", NULL,
-        "%" PRIu32 " of %" PRIu32 " columns are unscaled (root mean square): %s%s. %s%s. %s", count,
-        train->feature_count, large, count > NAMED ? ", ..." : "",
-        most > TOO_LARGE ? "Training will not get anywhere with them"
-                         : "Training learns little from the others beside them",
-        unless(looking),
-        looking->profile.rows > 0
-            ? "`tern-aggregator init --data` writes the statistics that all clients "
-              "scale by (scale=FILE in data.source), or statistics.columns = clients at the "
-              "aggregator makes some of what clients tell; scale=standard goes by this client's "
-              "rows alone"
-            : "Set statistics.columns = clients at the aggregator before its first round, or "
-              "bring them to mean 0 and deviation 1, by the same numbers on every client");
+        looking->findings, judge(looking, most), "scale",
+        held ? "compare their units with those of the other clients, whose statistics scale them"
+        : looking->profile.rows > 0
+            ? "set scale=scaling.csv, which `tern-aggregator init --data` writes, in data.source, "
+              "or statistics.columns = clients at the aggregator"
+            : "set statistics.columns = clients at the aggregator before its first round, or bring "
+              "them to mean 0 and deviation 1, by the same numbers on every client",
+        "%" PRIu32 " of %" PRIu32 " columns are %s (root mean square): %s%s%s", count,
+        train->feature_count, held ? "large also once scaled" : "unscaled", large,
+        count > NAMED ? ", ..." : "", unless(looking));
 }
 
 static void say_sizes(struct looking *looking)
@@ -398,6 +396,10 @@ static void say_proposal(struct looking *looking, const struct tern_csv_choice *
     float number = 0;
     const struct tern_csv_profile *profile = &looking->profile;
     const struct tern_csv_task task = {.profile = profile, .data = looking->spec.path, .least = 2};
+    char hint[CHECK_SENTENCE_MAX];
+    if (tern_csv_hint_label(profile, hint, sizeof hint)) {
+        tern_findings_say(looking->findings, TERN_HEALTH_WARNING, "label", NULL, "%s", hint);
+    }
     const uint32_t features = leave_out(&looking->profile);
     if (choice->numeric ? !tern_csv_check_target(&task, why)
                         : !tern_csv_list_classes(&task, looking->classes, why)) {

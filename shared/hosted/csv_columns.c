@@ -303,5 +303,8 @@ enum tern_result tern_csv_columns_learn(const struct tern_csv *csv,
         TERN_TRY(find_column(csv, choice, columns, choice->group, &columns->group));
     }
     columns->header = columns->header || choice->header == TERN_CSV_HEADER_YES;
-    return skip_columns(csv, columns, choice);
+    TERN_TRY(skip_columns(csv, columns, choice));
+    return choice->trained != NULL && choice->header != TERN_CSV_HEADER_NO
+               ? tern_csv_names_check_order(choice->trained, csv, columns->skipped)
+               : TERN_OK;
 }

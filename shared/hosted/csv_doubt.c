@@ -1,4 +1,5 @@
 #include "hosted/csv_doubt.h"
+#include "hosted/csv_header.h"
 #include "hosted/csv_text.h"
 #include <inttypes.h>
 #include <math.h>
@@ -124,4 +125,33 @@ bool tern_csv_ask_labels(const struct tern_csv_profile *profile, const char *dat
         }
     }
     return true;
+}
+
+// Whether each of the column's texts comes again, three times on average, as classes do.
+static bool is_candidate(const struct tern_csv_profile *profile, uint32_t column)
+{
+    const struct tern_csv_column *found = &profile->column[column];
+    const bool texts = found->bad.count > 0 && !tern_csv_is_numeric(found);
+    const bool flags = column == 0 && tern_csv_has_flags(found);
+    return (texts || flags) && found->texts > 1 && found->texts <= TERN_CSV_TEXTS_MAX &&
+           3ull * found->texts <= profile->rows;
+}
+
+bool tern_csv_hint_label(const struct tern_csv_profile *profile, char *hint, size_t size)
+{
+    const uint32_t label = profile->columns.label;
+    if (label == TERN_CSV_NO_COLUMN || !tern_csv_is_numeric(&profile->column[label])) {
+        return false;
+    }
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        if (c != label && is_candidate(profile, c)) {
+            const char *name = profile->column[c].name;
+            snprintf(hint, size,
+                     "the last column, '%.40s', is taken as what is to be learnt; if it is '%.40s' "
+                     "(%" PRIu32 " texts), use --label %.40s (data.source: label=)",
+                     profile->column[label].name, name, profile->column[c].texts, name);
+            return true;
+        }
+    }
+    return false;
 }

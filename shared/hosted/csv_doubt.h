@@ -19,4 +19,8 @@ enum tern_csv_doubt tern_csv_doubt_label(const struct tern_csv_profile *profile,
 bool tern_csv_ask_labels(const struct tern_csv_profile *profile, const char *data,
                          const char *listed, char *why, size_t size);
 
+// Names the first text column of few values, which may be the label where nobody chose one and the last column has
+// numbers. false: there is none.
+bool tern_csv_hint_label(const struct tern_csv_profile *profile, char *hint, size_t size);
+
 #endif

@@ -70,6 +70,9 @@ const char *tern_csv_why_useless(const struct tern_csv_profile *profile,
     if (!tern_csv_is_numeric(column) && 2 * column->like.count > column->bad.count) {
         return "most of its values are numbers with commas, units or marks (write 1234.5 alone)";
     }
+    if (!tern_csv_is_numeric(column) && column->texts == 2 && column->numbers == 0) {
+        return "it has two texts (write 0 and 1 to learn from it)";
+    }
     if (!tern_csv_is_numeric(column)) {
         return "most of its values are texts";
     }

@@ -8,7 +8,28 @@ void tern_csv_names_free(struct tern_csv_names *names)
 {
     tern_name_set_free(&names->features);
     free(names->label);
+    free(names->twins);
     names->label = NULL;
+    names->twins = NULL;
+}
+
+static enum tern_result keep_twins(const struct tern_csv_profile *profile,
+                                   struct tern_csv_names *names)
+{
+    names->twins = malloc(profile->first_len);
+    if (names->twins == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    char *next = names->twins;
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        if (profile->column[c].feature) {
+            const size_t len = strlen(profile->column[c].name) + 1;
+            memcpy(next, profile->column[c].name, len);
+            next += len;
+            names->twin_count++;
+        }
+    }
+    return TERN_OK;
 }
 
 static enum tern_result add_features(const struct tern_csv_profile *profile,
@@ -23,7 +44,7 @@ static enum tern_result add_features(const struct tern_csv_profile *profile,
         TERN_TRY(tern_name_set_find(&names->features, profile->column[c].name, true, &number));
         if (names->features.count == before) { // a name of two columns says nothing of either
             tern_name_set_free(&names->features);
-            return TERN_OK;
+            return keep_twins(profile, names);
         }
     }
     return TERN_OK;
@@ -34,6 +55,8 @@ enum tern_result tern_csv_names_take(const struct tern_csv_profile *profile,
 {
     const uint32_t label = profile->columns.label;
     names->label = NULL;
+    names->twins = NULL;
+    names->twin_count = 0;
     tern_name_set_init(&names->features, TERN_CSV_FEATURES_MAX);
     if (!profile->columns.header) {
         return TERN_OK;
@@ -97,4 +120,44 @@ enum tern_result tern_csv_names_place(struct tern_csv_names *names, const struct
     }
     free(seen);
     return result;
+}
+
+// Whether the record names one of the features, so that it is no row.
+static bool names_twin(const struct tern_csv_names *names, const struct tern_csv *csv)
+{
+    const char *name = names->twins;
+    for (uint32_t f = 0; f < names->twin_count; f++) {
+        float value;
+        for (uint32_t c = 0; c < csv->field_count; c++) {
+            if (strcmp(tern_csv_field(csv, c), name) == 0 && !tern_csv_number(name, &value)) {
+                return true;
+            }
+        }
+        name += strlen(name) + 1;
+    }
+    return false;
+}
+
+enum tern_result tern_csv_names_check_order(const struct tern_csv_names *names,
+                                            const struct tern_csv *csv, const bool *skipped)
+{
+    if (names->twins == NULL || !names_twin(names, csv)) {
+        return TERN_OK;
+    }
+    const char *name = names->twins;
+    for (uint32_t c = 0, f = 0; c < csv->field_count && f < names->twin_count; c++) {
+        if (skipped[c]) {
+            continue;
+        }
+        if (strcmp(tern_csv_field(csv, c), name) != 0) {
+            return tern_input_refuse(csv->input, TERN_ERR_CONFIG,
+                                     "column %u is '%.40s', in the table of data.source '%.40s': "
+                                     "names that are there twice go by their places, so write the "
+                                     "columns in its order, or rename them there",
+                                     c, tern_csv_field(csv, c), name);
+        }
+        name += strlen(name) + 1;
+        f++;
+    }
+    return TERN_OK;
 }

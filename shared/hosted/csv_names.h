@@ -10,6 +10,8 @@ struct tern_csv_names {
     struct tern_name_set
         features; // in the order in which the model takes them; none: columns go by their places
     char *label;  // malloc'ed; NULL: there is none
+    char *twins; // the features' names in order, each with a NUL, where two are the same; malloc'ed
+    uint32_t twin_count; // of these names
 };
 
 struct tern_csv_profile;
@@ -28,5 +30,12 @@ bool tern_csv_names_head(struct tern_csv_names *names, const struct tern_csv *cs
 // TERN_ERR_NOT_FOUND  a feature has no column; TERN_ERR_CONFIG  it has two; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_csv_names_place(struct tern_csv_names *names,
                                                     const struct tern_csv *csv, uint32_t *place);
+
+// Compares the header line of a table with such names, whose features go by their places, with that of the trained one.
+// skipped: [csv->field_count], no features.
+// TERN_ERR_CONFIG  it names them in another order
+TERN_MUST_USE enum tern_result tern_csv_names_check_order(const struct tern_csv_names *names,
+                                                          const struct tern_csv *csv,
+                                                          const bool *skipped);
 
 #endif

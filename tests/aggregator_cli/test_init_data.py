@@ -40,7 +40,7 @@ def a_sample_becomes_a_model_and_settings():
     folder = Folder(table())
     said = folder.run("init", *OPTIONS, "--label", "state").text
     assert folder.written() == ["aggregator.ini", "client.ini", "scaling.csv", "tern-state"]
-    for part in ("'time', since its values are times or dates", "'site', since most", "'fixed', since it has one value",
+    for part in ("'time', since its values are times or dates", "'site', since it has two texts", "'fixed', since it has one value",
                  "60 rows, 2 columns to learn from, 3 classes"):
         assert part in said, (part, said)
     assert "model = mlp:2-32-3\n" in (folder.root / "aggregator.ini").read_text()
@@ -407,7 +407,7 @@ def labels_that_may_be_none_are_asked_about():
     folder.run("init", *OPTIONS, code=USAGE, says=asked)
     assert folder.written() == []
     said = folder.run("init", *OPTIONS, "--classes", "good|worn|dry, hot", says="the label is missing ('unknown')").text
-    assert "1 rows lack the label" in said and "add\n,missing=skip to data.source" in said, said
+    assert "Rows without a label or target: 1," in said and "add\n,missing=skip to data.source" in said, said
     assert 'classes="good|worn|dry, hot"' in (folder.root / "client.ini").read_text()
     folder = Folder(re.sub(r"(?m)^(1700000007,.*),\"[^\"]*\"$", r"\1,unknown", table()))
     assert folder.run("init", *OPTIONS, "--classes", "good|worn|dry, hot|unknown", "--json").json["data"]["classes"] == 4

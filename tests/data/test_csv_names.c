@@ -137,6 +137,21 @@ static void some_rows_may_lack_their_label(void **state)
     }
 }
 
+static void names_that_are_there_twice_go_by_their_order(void **state)
+{
+    (void)state;
+    static const char twins[] = "a\0a\0b";
+    tern_csv_names_free(&names); // as of a table with two columns 'a'
+    names.twins = malloc(sizeof twins);
+    assert_non_null(names.twins);
+    memcpy(names.twins, twins, sizeof twins);
+    names.twin_count = 3;
+    assert_int_equal(open_new("a,a,b,y\n1,2,3,1\n4,5,6,0\n", ",label=y"), TERN_OK);
+    assert_int_equal(open_new("1,2,3,1\n4,5,6,0\n", ",label=3,header=no"), TERN_OK);
+    assert_int_equal(open_new("b,a,a,y\n3,1,2,1\n6,4,5,0\n", ",label=y"), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "column 0 is 'b', in the table of data.source 'a'"));
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -148,6 +163,7 @@ int main(void)
         TEST(a_table_without_names_goes_by_its_places),
         TEST(a_model_without_names_goes_by_places),
         TEST(some_rows_may_lack_their_label),
+        TEST(names_that_are_there_twice_go_by_their_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -455,6 +455,31 @@ static void labels_that_may_be_none_are_asked_about(void **state)
     assert_string_equal(ask_about("-", "-", "+"), "");
 }
 
+static void text_columns_that_may_be_the_label_are_named(void **state)
+{
+    (void)state;
+    static const char *const texts[][3] = {{"ok", "worn", "ok"}, {"ok", "worn", "dry"}};
+    char hint[TERN_CSV_SENTENCE_MAX];
+    for (size_t t = 0; t < 2; t++) {
+        size_t used = (size_t)snprintf(text, sizeof text, "state,b,x\n");
+        for (uint32_t i = 0; i < ROWS; i++) {
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s,%u,%u.5\n",
+                                     texts[t][i % 3], i * 7 % 11, i * 5 % 37);
+        }
+        choice = (struct tern_csv_choice){0};
+        assert_int_equal(read_text(), TERN_OK);
+        assert_true(tern_csv_hint_label(&profile, hint, sizeof hint));
+        assert_non_null(strstr(hint, "the last column, 'x', is taken"));
+        assert_non_null(strstr(hint, "use --label state"));
+        assert_string_equal(tern_csv_why_useless(&profile, &profile.column[0]),
+                            t == 0 ? "it has two texts (write 0 and 1 to learn from it)"
+                                   : "most of its values are texts");
+        choice = (struct tern_csv_choice){.label = "state"};
+        assert_int_equal(read_text(), TERN_OK);
+        assert_false(tern_csv_hint_label(&profile, hint, sizeof hint));
+    }
+}
+
 static void words_for_one_and_zero_are_numbers_in_a_column_of_them(void **state)
 {
     (void)state;
@@ -559,6 +584,7 @@ int main(void)
         TABLE(skewed_and_split_columns_have_no_value_far_beyond_the_others),
         TABLE(values_far_beyond_the_others_are_named),
         TABLE(labels_that_may_be_none_are_asked_about),
+        TABLE(text_columns_that_may_be_the_label_are_named),
         TABLE(words_for_one_and_zero_are_numbers_in_a_column_of_them),
         TABLE(numbers_with_other_signs_and_blanks_are_read),
         TABLE(texts_are_the_same_without_case_blanks_and_dashes),
