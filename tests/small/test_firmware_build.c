@@ -17,6 +17,7 @@ static void test_codecs_that_are_left_out_are_refused(void **state)
     assert_int_equal(tern_codec_parse("density:p=0.05,coder=range", &codec, &why),
                      TERN_ERR_UNKNOWN);
     assert_int_equal(tern_codec_parse("qsgd", &codec, &why), TERN_ERR_UNKNOWN);
+    assert_int_equal(tern_codec_parse("uniform", &codec, &why), TERN_ERR_UNKNOWN);
     assert_int_equal(tern_codec_parse("3lc:s=1,coder=gaps", &codec, &why), TERN_ERR_ARGUMENT);
     assert_string_equal(why.parameter->key, "coder");
     // Its preset is zero runs, which are not built in either.
@@ -45,6 +46,8 @@ static void test_payloads_of_coders_that_are_left_out_are_unknown(void **state)
     float value = 7;
     assert_int_equal(tern_codec_decode(payload, sizeof payload, &value, 1), TERN_ERR_UNKNOWN);
     assert_true(value == 7);
+    const uint8_t uniform[] = {0x60, 0, 0, 0x80, 0x3f, 0x80};
+    assert_int_equal(tern_codec_decode(uniform, sizeof uniform, &value, 1), TERN_ERR_UNKNOWN);
 }
 
 static void test_models_are_limited(void **state)

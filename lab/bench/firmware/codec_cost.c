@@ -16,6 +16,7 @@ static const char *const specs[] = {
     "3lc:s=1,coder=range",
     "density:p=0.05,coder=gaps",
     "density:p=0.05,coder=range",
+    "uniform:error=0.1",
 };
 
 static float values[VALUES];

@@ -1,20 +1,20 @@
-// Sums over magnitudes rounded to whole multiples of a step, from which an encoder finds the step
-// and the scale. As the kernels of kernels.h: every version gives the same bits. Pure; reentrant.
+// Sums over magnitudes that are rounded to whole multiples of a step. The encoder of `uniform` finds
+// step and scale from them. The results have the same bits on every machine. Pure; reentrant.
 #ifndef TERN_STEPS_H
 #define TERN_STEPS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// The whole number of steps that a magnitude becomes: floor(magnitude / step + 0.4), quotient and
-// sum rounded to float32. A magnitude below about 0.6 steps becomes 0.
+// Rounds a magnitude to steps: floor(magnitude / step + 0.4), quotient and sum rounded to float32.
+// A magnitude below about 0.6 steps becomes 0.
 static inline int tern_steps_of(float magnitude, float step)
 {
     return (int)(magnitude / step + 0.4f);
 }
 
-// The index of value i of a sample of one value in each `stride`: i * stride, and a part of the
-// stride that follows the golden ratio, or the sample would see some columns of a matrix only.
+// Returns the index of value i in a sample of one value out of each `stride`. The offset within the
+// stride follows the golden ratio: a fixed one would see only some columns of a matrix.
 static inline size_t tern_sample_index(size_t i, size_t stride)
 {
     uint64_t part = (uint32_t)i * (uint32_t)2654435769u;

@@ -1,13 +1,15 @@
 // uniform: whole multiples of one step with a dead zone (Sullivan, "Efficient scalar quantization of
-// exponential and Laplacian random variables", IEEE Trans. Information Theory 42, 1996), under an
-// adaptive binary range coder. The step is the coarsest found that leaves at most a given share of
-// the squared norm, so that the bytes follow the values: many where a change is spread out, few
-// where it is sparse. docs/FORMAT.md, section 3.8.
+// exponential and Laplacian random variables", IEEE Trans. Information Theory 42, 1996), coded by
+// an adaptive binary range coder. The encoder seeks the coarsest step that leaves at most a given
+// share of the squared norm. So a change that is spread out takes more bytes than a sparse one.
+// docs/FORMAT.md, section 3.8.
 #include "codec/coders/range_bits.h"
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/steps.h"
 #include "codec/quantizers/row.h"
 #include "util/bytes.h"
+
+#include <string.h>
 
 enum {
     SCALE_BYTES = 4,
@@ -15,27 +17,27 @@ enum {
     STEPS_MOST = 255, // of a value
 };
 
-// 255 times the scale is finite below FLT_MAX / this: the scale is at most 1.5 times the largest
-// magnitude.
+// Magnitudes below FLT_MAX / PEAK_ROOM keep 255 times the scale finite, because the scale is at
+// most 1.5 times the largest magnitude.
 #define PEAK_ROOM 512.0f
 
 // --- The step
 
 enum {
-    SAMPLE = 1024,    // values that the step is first sought by, and less than twice as many
-    HALVINGS = 14,    // of the range of steps, by the sample
+    SAMPLE = 1024,    // values of the sample, at least; fewer than twice as many
+    HALVINGS = 14,    // of the range of steps, on the sample
     PASSES = 12,      // over all values, at most
     GUESSES = 5,      // of these, by the slope
     NUDGE = 1 << 20,  // of a step, as bits: one eighth of an octave
     NARROW = 1 << 12, // as bits, of a range whose ends differ little
 };
 
-// Shares of the bound: what a pass aims at, and from where on a step is good enough.
+// Shares of the bound: each pass aims at AIM, and the search ends from GOOD on.
 #define AIM 0.998
 #define GOOD 0.996
 
-// Most that the scale is over that which leaves least. Error feedback converges for any share that
-// is left: with it, |t - decoded|^2 is below |t|^2.
+// Largest ratio of the scale to the least-squares scale. It keeps |t - decoded|^2 below |t|^2
+// whatever share is left, so that error feedback converges.
 #define GAIN_MOST 1.5
 
 struct part {
@@ -51,11 +53,11 @@ static struct part part_of(const struct tern_encode_job *job, size_t stride)
                          tern_kernel_square_sum(job->values, job->count, stride)};
 }
 
-// A step, as bits, and what comes of it.
+// A step, as bits, and its outcome on a part.
 struct trial {
     uint32_t bits;
     struct tern_step_sums sums;
-    double left; // share of the squared norm, with the scale that leaves least
+    double left; // share of the squared norm that the least-squares scale leaves
 };
 
 static struct trial try_step(const struct part *part, uint32_t bits)
@@ -72,13 +74,13 @@ static struct trial try_step(const struct part *part, uint32_t bits)
     return trial;
 }
 
-// Steps as bits: `low` is taken as good, `high` as too coarse.
+// Steps as bits. `low` counts as good, `high` as too coarse.
 struct range {
     uint32_t low;
     uint32_t high;
 };
 
-// Between the step of which the largest magnitude is 255 and one of which it is barely one.
+// From the step at which the largest magnitude is 255 steps to one at which it is barely one step.
 static struct range all_steps(float peak)
 {
     uint32_t low = tern_float_bits(peak / STEPS_MOST);
@@ -105,15 +107,15 @@ static uint32_t coarsest(const struct part *part, struct range range, double err
     return range.low;
 }
 
-// How far a step is from the one at which the share of `a` grows e-fold, by that of `b`. As bits,
-// which grow about as the logarithm does.
+// Bits by which a step must grow for its share to grow e-fold, estimated from two trials. The bits
+// of a float grow about as its logarithm does.
 static double slope_of(const struct trial *a, const struct trial *b)
 {
     return a->left * ((double)b->bits - (double)a->bits) / (b->left - a->left);
 }
 
-// The step to try after `last`: where its share would be what is aimed at, by the slope. Where that
-// does not help: lower by ever more until a step is good, then between a good and a coarse one.
+// Returns the step to try after `last`. The first passes use the slope. Later ones, and those whose
+// slope leads out of the range, go down by ever more until a step is good, and then halve the range.
 static uint32_t next_step(const struct trial *last, int pass, bool found, double slope, double aim,
                           struct range range)
 {
@@ -128,7 +130,7 @@ static uint32_t next_step(const struct trial *last, int pass, bool found, double
     return middle_of(range);
 }
 
-// The coarsest step that was found to leave at most `error`. Where none does, the finest.
+// Returns the coarsest step found that leaves at most `error`, or the finest if none does.
 static struct trial find_step(const struct tern_encode_job *job, const struct part *all)
 {
     const double error = (double)job->codec->error;
@@ -162,7 +164,8 @@ static struct trial find_step(const struct tern_encode_job *job, const struct pa
     return best.bits > 0 ? best : try_step(all, range.low);
 }
 
-// That with which the inner product of what is sent and t is that of t and t, but for a bound.
+// Returns the scale at which the inner product of the decoded values with t equals that of t with
+// itself, limited by GAIN_MOST.
 static float scale_of(const struct trial *trial, double total)
 {
     double whole = total / trial->sums.product;
@@ -170,13 +173,13 @@ static float scale_of(const struct trial *trial, double total)
     return (float)(whole < most ? whole : most);
 }
 
-// --- The model: what is decided of a value, and under which contexts
+// --- The model: the decisions about a value and their contexts
 
 enum {
-    SEEN = 3,           // what a context knows of a value before: 0, 1, or more steps
+    SEEN = 3,           // classes of an earlier value: 0, 1, or more steps
     SIGNS = 3,          // 0, +, -
     EXPONENTS = 7,      // of steps from 2 on
-    LATE_EXPONENT = 3,  // before which room is made once more
+    LATE_EXPONENT = 3,  // the coder makes room once more before this one
     MANTISSA_NODES = 3, // of two decisions
 };
 
@@ -261,7 +264,7 @@ static inline void put_steps(struct writer *writer, unsigned steps)
     }
 }
 
-// Codes a value, and leaves of it what was not sent.
+// Codes a value and replaces it by what was not sent.
 static inline void put_value(struct writer *writer, float *value, float step, float scale)
 {
     uint32_t sign = tern_float_bits(*value) & TERN_SIGN_BIT;
@@ -277,9 +280,9 @@ static inline void put_value(struct writer *writer, float *value, float step, fl
     writer->past = past_with(writer->past, steps, sign != 0);
 }
 
-// No sequence takes more than 15/11 bits a decision on average but for 26 bits in all, tried for
-// all states of a context (tests/shared/test_uniform.c). A value takes at most eleven of them and
-// five bits beside: 20 bits. The end of the buffer is stored to in a word.
+// No sequence of decisions takes more than 15/11 bits each and 27 bits in all: the test
+// tests/shared/test_uniform.c tries every state of a context. A value takes at most eleven decisions
+// and five plain bits, 20 bits in all. The writer stores whole words.
 static size_t uniform_bound(const struct tern_codec *codec, size_t count)
 {
     (void)codec;
@@ -384,7 +387,7 @@ static size_t read_block(struct reader *reader, int16_t steps[BLOCK])
     return count;
 }
 
-// Every decision narrows the interval, so that its bytes run out: stopping there keeps the time in
+// Every decision narrows the interval, so the bytes run out. Stopping there keeps the time in
 // proportion to them.
 static enum tern_result uniform_check(const uint8_t *body, size_t len, size_t count)
 {
@@ -409,19 +412,6 @@ static enum tern_result uniform_check(const uint8_t *body, size_t len, size_t co
     return valid ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-static void uniform_decode(const uint8_t *body, size_t len, float *dst, size_t count)
-{
-    struct reader reader;
-    int16_t steps[BLOCK];
-    const float scale = tern_get_f32(body);
-    open_reader(&reader, body, len, count);
-    for (size_t here = 0; (here = read_block(&reader, steps)) > 0; dst += here) {
-        for (size_t i = 0; i < here; i++) {
-            dst[i] = (float)steps[i] * scale;
-        }
-    }
-}
-
 static void uniform_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
                                size_t count)
 {
@@ -435,6 +425,13 @@ static void uniform_accumulate(const uint8_t *body, size_t len, float weight, fl
             acc[i] = steps[i] != 0 ? sum : acc[i];
         }
     }
+}
+
+// +0 + x is x, so that one loop serves both.
+static void uniform_decode(const uint8_t *body, size_t len, float *dst, size_t count)
+{
+    memset(dst, 0, count * sizeof *dst);
+    uniform_accumulate(body, len, 1, dst, count);
 }
 
 static void uniform_describe(const uint8_t *body, size_t len, size_t count,
@@ -464,8 +461,9 @@ static const struct tern_mode mode = {
 
 static const struct tern_codec_parameter parameters[] = {
     {.key = "error",
-     .meaning = TERN_HELP("largest share of the squared norm that a payload leaves; where values "
-                          "of 255 steps still leave more, that"),
+     .meaning =
+         TERN_HELP("largest share of the squared norm that a payload leaves; more only where "
+                   "255 steps up to the largest value are too coarse for all others"),
      .range = TERN_HELP("0.0001 to 0.9"),
      .kind = TERN_PARAMETER_NUMBER,
      .offset = TERN_FIELD(error),
@@ -497,7 +495,8 @@ const struct tern_codec_row tern_uniform_codec = {
 
 // --- What a plan reckons with
 
-// Bits of normally distributed values, measured over 101,770. Real changes take two thirds or less.
+// Bits a value of 101,770 normally distributed ones, measured. Changes of models take two thirds of
+// that or less.
 struct point {
     double error;
     double bits;
@@ -528,7 +527,7 @@ static double uniform_bits(const struct tern_codec *codec)
     return bits_at((double)codec->error);
 }
 
-// The error at which values take as many bits as ternary ones of that density, at most the largest.
+// Raises the error until values take as many bits as ternary ones of density p, to 0.9 at most.
 static bool thin(struct tern_codec *codec, double p, bool density)
 {
     (void)density;
