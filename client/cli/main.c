@@ -14,6 +14,11 @@ static const struct tern_cli_option check_options[] = {
     {0},
 };
 
+static const struct tern_cli_option compare_options[] = {
+    {"seconds", "N", "longest time to train (60)"},
+    {0},
+};
+
 static const struct tern_cli_option train_check_options[] = {
     {"steps", "N", "local steps of the trial (5)"},
     {"batch", "N", "examples in a batch (32)"},
@@ -123,6 +128,14 @@ static const struct tern_cli_verb verbs[] = {
      "  tern-client predict new.csv --config client.ini\n"
      "  tern-client predict --config client.ini --json | jq .accuracy\n",
      NULL, 0, 1, tern_verb_predict},
+    {"compare", "compare the federation's model with one of this device's rows alone", "",
+     "Trains the federation's model from fresh weights on the training rows of data.source alone, "
+     "and\n"
+     "evaluates it and the model that this device holds on the same held-out rows. It stops after\n"
+     "150 passes over the rows or --seconds. Sends nothing and changes nothing.\n"
+     "\n"
+     "  tern-client compare --config client.ini\n",
+     compare_options, 0, 0, tern_verb_compare_alone},
     {"conditions", "show whether the machine's state allows work", "",
      "Reads what client.when may ask for, and says of each what was found, where, and whether it\n"
      "holds. Ends with 0 when the client may work now and with 4 when it may not. Needs no\n"

@@ -14,6 +14,7 @@ int tern_verb_conditions(struct tern_cli *cli);
 int tern_verb_check(struct tern_cli *cli);
 int tern_verb_export(struct tern_cli *cli);
 int tern_verb_predict(struct tern_cli *cli);
+int tern_verb_compare_alone(struct tern_cli *cli);
 int tern_verb_train_check(struct tern_cli *cli);
 
 #endif

@@ -87,6 +87,23 @@ def downloaded(client):
     return client.json("meter")["down"]["download"]["payload"]
 
 
+def compare_with_one_client(client):
+    """The federation's figures are those of predict, its own model has learnt, and nothing of the state has changed."""
+    before = {path: path.read_bytes() for path in client.state.rglob("*") if path.is_file()}
+    found = client.json("compare", "--seconds", "20")
+    held_out = client.json("predict")
+    check(found["num_examples"] == held_out["num_examples"] and found["version"] == 4 and 0 < found["passes"] <= 150
+          and found["seconds"] < 25, f"{found}")
+    check(abs(found["federation"]["accuracy"] - held_out["accuracy"]) < 1e-6, f"{found}, and predict {held_out['accuracy']}")
+    check(found["alone"]["accuracy"] > 0.7 and found["alone"]["loss"] < 0.8, f"the model of its own did not learn: {found}")
+    said = client.run("compare")
+    check(f"This client alone: accuracy {found['alone']['accuracy']:.4f}" in said and "global model of version 4" in said, said)
+    after = {path: path.read_bytes() for path in client.state.rglob("*") if path.is_file()}
+    check(before == after, "compare changed the state directory")
+    error = client.run("compare", "--set", f"data.source=csv:{client.state}.csv,label=state,classes={'|'.join(CLASSES)},test=0", code=1)
+    check("holds out no rows" in error, error)
+
+
 def status_and_the_model_on_the_device_are_one(workspace):
     aggregator = federation(workspace, "all")
     evaluator, trainer = take_part(workspace, aggregator)
@@ -114,6 +131,7 @@ def status_and_the_model_on_the_device_are_one(workspace):
     check(held_out["model"] == "global", f"predict said {held_out['model']}")
     check(abs(held_out["accuracy"] - status["accuracy"]) < 1e-6,
           f"predict has {held_out['accuracy']}, status {status['accuracy']}")
+    compare_with_one_client(trainer)
     rounds = aggregator.json("rounds")
     # The first version's change is so plain that nothing of it is left out of its download.
     check([row["accuracy_model"] for row in rounds][1:] == ["replica", "replica", "global"], f"{rounds}")
