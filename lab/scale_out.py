@@ -24,7 +24,7 @@ sys.path.insert(0, str(SOURCE / "tests/postgres"))
 import cluster  # noqa: E402
 
 from several.front import Front  # noqa: E402
-from several.nodes import Site, sets  # noqa: E402
+from several.nodes import Site, sets, sets_of_fleet  # noqa: E402
 from several.programs import Failure, Programs, check, last_lines, wait_until  # noqa: E402
 
 NAMES = ("one", "two", "three")
@@ -49,7 +49,7 @@ class Fleet:
     def __init__(self, site, front, results):
         self.log = site.folder / "fleet.log"
         code = json.loads(site.any.verb("enroll-code", "--uses", "100000", "--evaluator", "--json"))["code"]
-        self.options = ["--config", site.config, *site.overrides, *sets(
+        self.options = ["--config", site.config, *sets_of_fleet(site.overrides), *sets(
             f"fleet.server=https://127.0.0.1:{front.port}", f"fleet.ca={site.folder}/ca.pem", f"fleet.join_code={code}",
             f"fleet.state_dir={site.folder}/clients")]
         self.program = site.bin / "tern-fleet"
@@ -190,7 +190,7 @@ def tell(story, front, counts):
 def federate(arguments, postgres, programs):
     folder = arguments.folder.resolve()
     # A round takes long enough to be looked into, which changes nothing of what comes of it.
-    overrides = sets(*arguments.overrides, "round.min_interval=600ms")
+    overrides = [*arguments.overrides, "round.min_interval=600ms"]
     site = Site(programs, postgres, arguments.programs, folder, arguments.config, overrides, NAMES)
     site.any.verb("init")
     start_all(site)

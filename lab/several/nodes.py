@@ -19,7 +19,7 @@ class Node:
 
     def options(self):
         url = self.site.postgres.url(f"&application_name={self.name}")
-        return ["--config", self.site.config, *self.site.overrides, "--state", self.state,
+        return ["--config", self.site.config, *sets_of_aggregator(self.site.overrides), "--state", self.state,
                 *sets("server.address=127.0.0.1", f"server.port={self.port}", "server.cache_from=127.0.0.1",
                       f"server.certificate={self.site.folder}/server.pem",
                       f"server.private_key={self.site.folder}/server.key",
@@ -50,13 +50,25 @@ class Node:
         return must_run(self.site.bin / "tern-aggregator", arguments[0], *self.options(), *arguments[1:])
 
 
+OF_FLEET = ("fleet.", "data.", "experiment.")  # sections that tern-aggregator does not have
+
+
+def sets_of_aggregator(overrides):
+    return sets(*(one for one in overrides if not one.startswith(OF_FLEET)))
+
+
+def sets_of_fleet(overrides):
+    """With the settings of the aggregator that tern-fleet reads, too."""
+    return sets(*(one for one in overrides if one.startswith((*OF_FLEET, "round.rounds=", "federation.model="))))
+
+
 def sets(*overrides):
     return [word for one in overrides for word in ("--set", one)]
 
 
 class Site:
     """The aggregators `names` on the database of a cluster (tests/postgres/cluster.py), which stays the caller's.
-    folder: has server.pem and server.key; gets state and logs. overrides: --set of the command line."""
+    folder: has server.pem and server.key; gets state and logs. overrides: SECTION.KEY=VALUE."""
 
     def __init__(self, programs, postgres, binaries, folder, config, overrides, names):
         self.programs, self.postgres, self.bin = programs, postgres, binaries
