@@ -69,7 +69,7 @@ CAUSES = {
     "unix_time": "differ", "falling_time": "differ", "nameless_index": "differ", "shuffled_index": "differ", "patient_id": "differ",
     "time_in_ms": "differ", "doubtful_labels": "can be a class or a missing label|the label is missing",
     "total_row": "or the line no row|is a text among", "units_of_label": "or the line no row|is a text among",
-    "thousands": "write 1234.5", "other_case_header": "header",
+    "thousands": "write 1234.5|differ", "other_case_header": "header",
 }
 
 
