@@ -63,7 +63,7 @@ CAUSES = {
     "latin1_label": "iconv -f cp1252", "latin1_name": "line 1, .* iconv -f cp1252", "utf16": "UTF-16", "cr": "line end",
     "repeated_header": "header", "units_row": "unit", "numeric_header": "line 1 can be a row", "no_header": "line 1 can be a row",
     "trailing_commas": "end with a comma", "row_names": "row names", "ragged_line": r"line \d+ has \d+ fields",
-    "missing_labels": r"line \d+, column '[^']*': the label is missing", "missing_target": r"line \d+, column '[^']*': the target is missing",
+    "missing_labels": r"line \d+, column '[^']*': the label (is missing|.* can be a class or a missing label)", "missing_target": r"line \d+, column '[^']*': the target is missing",
     "cased_labels": "case|or the line no row", "duplicate_names": "two columns|same name", "tab_in_name": "rename", "quoted_blanks": "blank|finite",
     "float_labels": "label", "quoted_line_end": "line end|quote", "empty_column": "differ", "index_column": "differ",
     "unix_time": "differ", "falling_time": "differ", "nameless_index": "differ", "shuffled_index": "differ", "patient_id": "differ",
