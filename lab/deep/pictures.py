@@ -4,11 +4,11 @@ import numpy
 
 SHAPES = 5
 CLASSES = 2 * SHAPES
-BLOTS = 2
+BLOTS = 2  # behind the shape
 NOISE = 0.1
 LEAST_CONTRAST = 0.3
 GROUND = 0.6  # how far backgrounds are from grey
-TINT = 0.6  # share of a shape's colour that follows from its class
+TINT = 0.65  # share of a shape's colour that follows from its class
 
 
 def inside(shape, x, y):
@@ -57,6 +57,7 @@ def some(draw, count, size):
     slope = ((numpy.cos(tilt) * across + numpy.sin(tilt) * down + 1) / 2)[:, None]
     first, second = colours(draw, count), colours(draw, count)
     ground = 0.5 + GROUND * (first * slope + second * (1 - slope) - 0.5)
+
     for _ in range(BLOTS):
         blot = numpy.hypot(across - of_each(-1, 1), down - of_each(-1, 1)) < of_each(0.1, 0.3)
         ground = numpy.where(blot[:, None], colours(draw, count), ground)
