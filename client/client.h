@@ -271,8 +271,10 @@ struct tern_client {
     // The error buffer's name and the update in flight.
     uint32_t generation;
     uint32_t sequence;
-    bool has_velocity;   // the velocity is of this generation, and in its record; else it is zero
-    bool error_told;     // the aggregator was, of the error buffer as it is
+    bool has_velocity;     // the velocity is of this generation, and in its record; else it is zero
+    bool error_told;       // the aggregator was, of the error buffer as it is
+    uint32_t failed_round; // whose training failed, for the next check-in to report; 0 = none
+    tern_TrainingFailure failure; // why
     uint32_t kept_round; // its change is in the error buffer without an update; 0 = of no round
     float kept_decay;    // what that round's directive left of the error buffer
     struct tern_client_pending pending;

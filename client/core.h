@@ -58,6 +58,10 @@ TERN_MUST_USE enum tern_result tern_client_trouble(struct tern_client *client,
 TERN_MUST_USE enum tern_result tern_client_drop_task(struct tern_client *client,
                                                      enum tern_result result, const char *why);
 
+// The same, where training made no update: the next check-in reports it.
+TERN_MUST_USE enum tern_result tern_client_fail_task(struct tern_client *client,
+                                                     enum tern_result result, const char *why);
+
 // --- Requests (exchange.c)
 
 // Prepares client->request and client->response; the reply goes to client->reply.

@@ -242,7 +242,8 @@ struct tern_trainer {
     // Does one local step. TERN_AGAIN while steps are left; TERN_OK when done: *weights then points
     // at the trained weights and *result is filled. They are the trainer's memory, but the core's
     // to overwrite until the next begin: the update is made in them.
-    // TERN_ERR_TRAINER  the loss is no longer finite, or the trainer failed
+    // TERN_ERR_NON_FINITE  the loss or a weight is no longer finite: training diverged
+    // TERN_ERR_TRAINER     the trainer failed
     TERN_MUST_USE enum tern_result (*step)(void *ctx, float **weights,
                                            struct tern_train_result *result);
 

@@ -169,6 +169,8 @@ enum tern_result tern_client_restore(struct tern_client *client,
     client->local_aside = false;
 #endif
     client->error_told = false;
+    client->failed_round = 0;
+    client->failure = tern_TrainingFailure_FAILURE_TRAINER;
     memset(&client->task, 0, sizeof client->task);
 #if TERN_STATISTICS
     TERN_TRY(tern_client_restore_scaling(client)); // in the blob, which an update may be in later

@@ -187,6 +187,9 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
     single(text, "tasks_missed_total", "counter",
            "Tasks that a client took and did not report in time.",
            facts->federation.counts.tasks_missed);
+    single(text, "tasks_failed_total", "counter",
+           "Tasks whose training a client reported as failed.",
+           facts->federation.counts.tasks_failed);
     single(text, "enrolled_total", "counter", "Enrolments.", facts->enrolled);
     single(text, "checkins_total", "counter", "Check-ins.", facts->federation.counts.checkins);
     single(text, "downloads_total", "counter", "Downloads sent, or left to a cache.",

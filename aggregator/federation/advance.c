@@ -398,6 +398,7 @@ static bool is_gone(const struct tern_federation *federation, const struct tern_
            lacks_anchor(federation, member) ||
            (!tern_is_unreliable(client->row.unreported) &&
             (is_silent(federation, member, now) ||
+             tern_reliability_has_failed(federation, member) ||
              tern_reliability_is_overdue(federation, pace, member, now)));
 }
 
@@ -434,8 +435,9 @@ static enum tern_result note_missed(struct tern_federation *federation, uint32_t
         const struct client *client = client_of(federation, member->client);
         if (client->gone && member->state == TERN_MEMBER_REPLACED && member->tasked_ms != 0 &&
             !client->row.revoked) {
-            TERN_TRY(tern_tries_are_over(member->tries)
-                         ? TERN_OK // that counted when it came again
+            TERN_TRY(tern_tries_are_over(member->tries) ||
+                             client->row.failed_round == machine->round
+                         ? TERN_OK // that counted when it came again, or reported its failure
                          : tern_reliability_missed(federation, member->client));
             (*missed)++;
         }
@@ -446,7 +448,8 @@ static enum tern_result note_missed(struct tern_federation *federation, uint32_t
 // Whether the round may end without the member's update, though nobody takes its place.
 static bool is_given_up(const struct tern_federation *federation, const struct tern_member *member)
 {
-    return tern_reliability_is_given_up(federation, member) || does_not_scale(federation, member) ||
+    return tern_reliability_is_given_up(federation, member) ||
+           tern_reliability_has_failed(federation, member) || does_not_scale(federation, member) ||
            lacks_anchor(federation, member);
 }
 
@@ -479,16 +482,59 @@ static void need_fewer(struct tern_federation *federation)
     }
 }
 
+// Updates that the round has, or still counts on.
+static uint32_t count_others(const struct tern_federation *federation, uint64_t now)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        others += is_counted_on(federation, &machine->members[i], now);
+    }
+    return others;
+}
+
+// Members whose training failed are not needed for the quorum where the others are half of the cohort: nothing but
+// luck or a new setting would make them report.
+static void need_no_failed(struct tern_federation *federation, uint64_t now)
+{
+    struct tern_round_machine *machine = &federation->machine;
+    const uint32_t members = machine->member_count;
+    const uint32_t cohort = members < machine->policy.cohort ? members : machine->policy.cohort;
+    const uint32_t others = count_others(federation, now);
+    uint32_t failed = 0;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        failed += tern_reliability_has_failed(federation, &machine->members[i]);
+    }
+    if (failed > 0 && others < machine->quorum && others >= cohort / 2 + cohort % 2) {
+        tern_log(TERN_LOG_WARN, "round-needs-fewer", "round=%u quorum=%u before=%u failed=%u",
+                 machine->round, others, machine->quorum, failed);
+        machine->quorum = others;
+        federation->row.quorum = others;
+    }
+}
+
+// Where the round can do without them, members whose training failed have no task of it any more.
+static void drop_failed(struct tern_federation *federation, uint64_t now)
+{
+    struct tern_round_machine *machine = &federation->machine;
+    need_no_failed(federation, now);
+    const bool spares = count_others(federation, now) >= machine->quorum;
+    for (uint32_t i = 0; i < machine->member_count && spares; i++) {
+        if (tern_reliability_has_failed(federation, &machine->members[i])) {
+            tern_round_drop(&machine->members[i]);
+        }
+    }
+}
+
 // A round that gives members up waits for the others alone, where they are enough for its quorum. One that
 // buffers has updates of earlier rounds' members, too.
 static enum tern_result want_fewer(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
+    const uint32_t others = count_others(federation, now);
     uint32_t given_up = 0;
-    uint32_t others = 0;
     for (uint32_t i = 0; i < machine->member_count; i++) {
         given_up += is_given_up(federation, &machine->members[i]);
-        others += is_counted_on(federation, &machine->members[i], now);
     }
     if (federation->epoch.step > 0) {
         need_fewer(federation);
@@ -512,6 +558,7 @@ static enum tern_result replace_gone(struct tern_federation *federation, uint64_
         return TERN_OK;
     }
     federation->look_ms = next_look(federation, now);
+    drop_failed(federation, now);
     const uint32_t silent = note_silent(federation, now);
     const uint32_t revoked = note_gone(federation, now);
     const uint32_t count = tern_round_gone(machine, was_gone, federation);

@@ -226,6 +226,9 @@ static enum tern_result take_checkin(struct tern_federation *federation, uint64_
     }
     federation->counts.checkins++;
     TERN_TRY(take_facts(federation, id, message, now));
+    if (message->failed_round != 0) {
+        TERN_TRY(tern_reliability_failed(federation, id, message->failed_round, message->failure));
+    }
     if (message->has_error && !client->row.evaluator) {
         TERN_TRY(tern_ledger_checkin(federation, id, &message->error, now));
     }

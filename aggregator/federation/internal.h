@@ -50,6 +50,7 @@ struct client {
     uint64_t findings_logged_ms;
     uint32_t refusals;   // of its requests, since its last accepted update
     uint32_t refused;    // of its updates, since the start
+    uint32_t failed;     // of its tasks: trainings that it reported as failed, since the start
     uint32_t refused_in; // the draw in which one was last refused for its values, + 1; 0 = none
 };
 
@@ -262,6 +263,17 @@ TERN_MUST_USE enum tern_result tern_reliability_missed(struct tern_federation *f
 TERN_MUST_USE enum tern_result tern_reliability_reported(struct tern_federation *federation,
                                                          uint64_t client, uint64_t tasked_ms,
                                                          uint64_t now);
+// Its training of that round failed, as it reports; or its update of that round was refused for its values. Of the open
+// round it is dropped.
+TERN_MUST_USE enum tern_result tern_reliability_failed(struct tern_federation *federation,
+                                                       uint64_t client, uint32_t round,
+                                                       tern_TrainingFailure failure);
+TERN_MUST_USE enum tern_result tern_reliability_drop(struct tern_federation *federation,
+                                                     uint64_t client, uint32_t round,
+                                                     tern_TrainingFailure failure);
+// Whether a member has reported that its training of the open round failed.
+bool tern_reliability_has_failed(const struct tern_federation *federation,
+                                 const struct tern_member *member);
 // A member is given its task again. What came to nothing so often counts as missed, and others may be asked.
 TERN_MUST_USE enum tern_result tern_reliability_tries(struct tern_federation *federation,
                                                       struct tern_member *member);
@@ -435,6 +447,8 @@ void tern_refuse(struct tern_refusal *refusal, enum tern_result result, const ch
 void tern_refusals_ask_later(struct client *client, struct tern_refusal *refusal);
 // Says why an update does not count, and counts it. Logs a client's first one and then each time
 // that it has twice as many.
+// Whether what was refused is the size of the values themselves, however well-formed the rest.
+bool tern_refusals_are_of_values(enum tern_result result);
 void tern_refusals_refuse(struct tern_federation *federation, const struct tern_incoming *update,
                           enum tern_result result, struct tern_refusal *refusal);
 // Members are drawn anew: the round was committed, or is extended. Logs that every update was

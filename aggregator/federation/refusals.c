@@ -32,8 +32,7 @@ void tern_refusals_ask_later(struct client *client, struct tern_refusal *refusal
     client->refusals += client->refusals < WAIT_DOUBLINGS;
 }
 
-// Whether what was refused is the size of the values themselves, however well-formed the rest.
-static bool is_of_values(enum tern_result result)
+bool tern_refusals_are_of_values(enum tern_result result)
 {
     return result == TERN_ERR_NORM_LIMIT || result == TERN_ERR_NON_FINITE;
 }
@@ -50,7 +49,7 @@ static void note_refused(struct tern_federation *federation, const struct tern_i
                  update->round, (unsigned long long)update->client, tern_result_name(result),
                  client->refused);
     }
-    if (!is_of_values(result)) {
+    if (!tern_refusals_are_of_values(result)) {
         return;
     }
     refused->updates++;

@@ -38,10 +38,66 @@ enum tern_result tern_reliability_reported(struct tern_federation *federation, u
 {
     struct client *client = client_of(federation, id);
     client->dirty = true;
+    client->row.failed_round = 0;
     client->row.report_ms = smoothed(client->row.report_ms, now > tasked_ms ? now - tasked_ms : 0);
     return client->row.unreported > 0.0F
                ? set(federation, client, tern_unreported_reported(client->row.unreported))
                : TERN_OK;
+}
+
+bool tern_reliability_has_failed(const struct tern_federation *federation,
+                                 const struct tern_member *member)
+{
+    const struct client *client = client_of(federation, member->client);
+    return member->state == TERN_MEMBER_TASKED && client != NULL &&
+           client->row.failed_round == federation->machine.round;
+}
+
+static const char *const failure_names[] = {
+    [tern_TrainingFailure_FAILURE_TRAINER] = "trainer",
+    [tern_TrainingFailure_FAILURE_NOT_FINITE] = "not-finite",
+    [tern_TrainingFailure_FAILURE_NO_DATA] = "no-data",
+};
+
+// A line of the log for each would let one client fill it.
+static void note_failed(struct tern_federation *federation, struct client *client, uint32_t round,
+                        tern_TrainingFailure failure)
+{
+    federation->counts.tasks_failed++;
+    client->failed++;
+    if (is_power_of_two(client->failed)) {
+        tern_log(TERN_LOG_WARN, "training-failed", "round=%u client=%llu failure=%s count=%u",
+                 round, (unsigned long long)client->row.id, failure_names[failure], client->failed);
+    }
+}
+
+enum tern_result tern_reliability_failed(struct tern_federation *federation, uint64_t id,
+                                         uint32_t round, tern_TrainingFailure failure)
+{
+    struct client *client = client_of(federation, id);
+    if (client->row.evaluator || round > federation->machine.round ||
+        round < client->row.failed_round) {
+        return TERN_OK;
+    }
+    note_failed(federation, client, round, failure);
+    return tern_reliability_drop(federation, id, round, failure);
+}
+
+enum tern_result tern_reliability_drop(struct tern_federation *federation, uint64_t id,
+                                       uint32_t round, tern_TrainingFailure failure)
+{
+    struct client *client = client_of(federation, id);
+    const struct tern_round_machine *machine = &federation->machine;
+    const bool again = round == client->row.failed_round; // it was given the task once more
+    client->row.failed_round = round;
+    client->row.failure = (uint32_t)failure;
+    client->dirty = true;
+    const struct tern_member *member = machine->open ? tern_round_member(machine, id) : NULL;
+    if (member == NULL || !tern_reliability_has_failed(federation, member)) {
+        return TERN_OK;
+    }
+    federation->look_ms = 0; // the round is looked at before the answer
+    return again ? TERN_OK : tern_reliability_missed(federation, id);
 }
 
 // Tries are stored when they count, so that a check-in that changes nothing writes nothing. A record is not made
@@ -113,6 +169,7 @@ enum tern_result tern_reliability_round_ends(struct tern_federation *federation,
         const struct tern_member *member = &machine->members[i];
         if (member->state == TERN_MEMBER_TASKED && client_of(federation, member->client) != NULL &&
             !tern_tries_are_over(member->tries) &&
+            !tern_reliability_has_failed(federation, member) &&
             tern_has_missed(&pace, member->tasked_ms, own_ms(federation, member), now)) {
             TERN_TRY(tern_reliability_missed(federation, member->client));
         }

@@ -142,7 +142,10 @@ enum tern_result tern_federation_update(struct tern_federation *federation,
     if (verdict != TERN_OK) {
         tern_share_refused(federation, update->client);
         tern_refusals_refuse(federation, update, verdict, refusal);
-        return TERN_OK;
+        return tern_refusals_are_of_values(verdict)
+                   ? tern_reliability_drop(federation, update->client, update->round,
+                                           tern_TrainingFailure_FAILURE_NOT_FINITE)
+                   : TERN_OK;
     }
     return accept(federation, update, member, now);
 }

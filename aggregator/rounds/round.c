@@ -238,7 +238,7 @@ enum tern_checkin_action tern_round_checkin(const struct tern_round_machine *mac
     }
     if (machine->open) {
         const struct tern_member *member = tern_round_member(machine, client);
-        if (member != NULL && member->state != TERN_MEMBER_REPORTED) {
+        if (member != NULL && member->state != TERN_MEMBER_REPORTED && !member->dropped) {
             return TERN_CHECKIN_TASK;
         }
     }
@@ -252,6 +252,11 @@ void tern_round_tasked(struct tern_member *member, uint32_t local_steps, uint64_
     member->local_steps = local_steps;
     member->tries = 1;
     member->tasked_ms = now;
+}
+
+void tern_round_drop(struct tern_member *member)
+{
+    member->dropped = true;
 }
 
 void tern_round_untasked(struct tern_member *member)
@@ -359,6 +364,9 @@ enum tern_result tern_round_extend(struct tern_round_machine *machine, uint64_t 
 {
     uint32_t replace = smaller(tern_round_gone(machine, NULL, NULL), count);
     TERN_TRY(replace_first(machine, NULL, NULL, fresh, count, replace, now));
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        machine->members[i].dropped = false;
+    }
     machine->deadline_ms = now + machine->policy.deadline_ms;
     return TERN_OK;
 }

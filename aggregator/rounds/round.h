@@ -29,6 +29,7 @@ struct tern_member {
     uint64_t invited_ms;
     uint64_t tasked_ms;   // 0 = not yet
     uint64_t reported_ms; // 0 = not yet
+    bool dropped;         // its training failed: no task for it before the round is extended
 
     // What else its task says. The machine carries it and never looks at it.
     uint8_t base[TERN_SHA256_SIZE]; // replica that it trains from
@@ -134,6 +135,9 @@ enum tern_checkin_action tern_round_checkin(const struct tern_round_machine *mac
 
 // The member has its task now, for its first try. A replaced member is a member again.
 void tern_round_tasked(struct tern_member *member, uint32_t local_steps, uint64_t now);
+
+// Its training failed, and the round can do without it.
+void tern_round_drop(struct tern_member *member);
 
 // The open round's task is another one: a member that has not reported has none yet.
 void tern_round_untasked(struct tern_member *member);

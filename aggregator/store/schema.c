@@ -142,6 +142,7 @@ static const char indexes[] =
     "CREATE INDEX clients_revoked ON clients (id) WHERE revoked = 1;"
     "CREATE INDEX clients_evaluating ON clients (id) WHERE evaluator = 1;"
     "CREATE INDEX clients_unreporting ON clients (unreported) WHERE unreported > 0;"
+    "CREATE INDEX clients_failing ON clients (failed_round) WHERE failed_round > 0;"
     "CREATE INDEX metrics_by_client ON metrics (client, version);"
     "CREATE INDEX rounds_open ON rounds (round) WHERE state = 0;"
     "CREATE UNIQUE INDEX updates_by_round ON updates (round, client);"

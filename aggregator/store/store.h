@@ -284,6 +284,10 @@ struct tern_db_unreported {
 TERN_MUST_USE enum tern_result tern_db_unreported(struct tern_db *db, double least, double below,
                                                   struct tern_db_unreported *unreported);
 
+// Clients, without revoked ones, whose last training failed, the newest failure first; and how many there are.
+struct tern_db_rows *tern_db_failing(struct tern_db *db, uint32_t limit);
+TERN_MUST_USE enum tern_result tern_db_count_failing(struct tern_db *db, uint64_t *clients);
+
 // Counts clients, without revoked ones, by the names of their tables' columns.
 struct tern_db_column_names {
     uint32_t usual;   // tag of most clients, in a tie the first; 0: no client has reported one

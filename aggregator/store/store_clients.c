@@ -72,6 +72,23 @@ enum tern_result tern_db_unreported(struct tern_db *db, double least, double bel
     return tern_query_end(&query);
 }
 
+struct tern_db_rows *tern_db_failing(struct tern_db *db, uint32_t limit)
+{
+    struct tern_query query = tern_table_select(
+        db, CLIENTS,
+        "WHERE failed_round > 0 AND revoked = 0 ORDER BY failed_round DESC, id LIMIT ?");
+    tern_query_bind(&query, limit);
+    return tern_table_rows(query, CLIENTS);
+}
+
+enum tern_result tern_db_count_failing(struct tern_db *db, uint64_t *clients)
+{
+    struct tern_query query = tern_query_read(
+        db->sql, "SELECT count(*) FROM clients WHERE failed_round > 0 AND revoked = 0");
+    *clients = tern_query_row(&query) ? tern_query_u64(&query) : 0;
+    return tern_query_end(&query);
+}
+
 enum tern_result tern_db_column_names(struct tern_db *db, struct tern_db_column_names *names)
 {
     struct tern_query query =

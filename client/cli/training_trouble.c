@@ -20,11 +20,11 @@ static void explain_builtin(const struct tern_builtin_trainer *trainer, enum ter
 {
     const uint32_t steps = trainer->task.local_steps;
     const uint32_t done = trainer->steps_done;
-    if (result == TERN_ERR_TRAINER && done < steps) {
+    if (result == TERN_ERR_NON_FINITE && done < steps) {
         snprintf(why, TRAINING_WHY_MAX,
                  "the loss of local step %" PRIu32 " of %" PRIu32 " is no finite number", done + 1,
                  steps);
-    } else if (result == TERN_ERR_TRAINER) {
+    } else if (result == TERN_ERR_NON_FINITE) {
         snprintf(why, TRAINING_WHY_MAX,
                  "after the last of %" PRIu32 " local steps a weight is no finite number", steps);
     } else if (result == TERN_ERR_NOT_FOUND) {
@@ -49,7 +49,7 @@ const char *tern_training_hint(const struct watched_trainer *watched)
     if (watched->external != NULL) {
         return "tern-client train-check tries the trainer by itself (docs/TRAINERS.md)";
     }
-    return result == TERN_ERR_TRAINER
+    return result == TERN_ERR_NON_FINITE
                ? "columns or targets are not scaled (tern-client check names them), or "
                  "train.learning_rate is too high"
            : result == TERN_ERR_NOT_FOUND ? "tern-client check counts the rows of data.source"

@@ -84,6 +84,8 @@ static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
     message.error = tern_client_error_facts(client);
     message.has_evaluation = client->has_evaluation;
     message.evaluation = client->evaluation;
+    message.failed_round = client->failed_round;
+    message.failure = client->failure;
     if (TERN_MANIFESTS && message.replica.size == 0) { // else the replica says it
         message.model_hash.size = TERN_SHA256_SIZE;
         memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
@@ -153,6 +155,8 @@ enum tern_result tern_phase_checkin(struct tern_client *client)
                                    TERN_WHY("the answer to the check-in makes no sense"));
     }
     client->has_evaluation = false;
+    client->failed_round = 0;
+    client->failure = tern_TrainingFailure_FAILURE_TRAINER;
 #if TERN_STATISTICS
     client->names_told = true;
 #endif

@@ -368,7 +368,7 @@ enum tern_result tern_phase_encode(struct tern_client *client)
         drop_record(client);
         TERN_TRY(store_result(&outcome));
         TERN_TRY(tern_record_reload_velocity(client));
-        return tern_client_drop_task(client, result,
+        return tern_client_fail_task(client, result,
                                      TERN_WHY("the local change cannot be encoded"));
     }
     const char *why = NULL;

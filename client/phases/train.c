@@ -8,7 +8,7 @@ static enum tern_result failed(struct tern_client *client, enum tern_result resu
     if (result == TERN_ERR_MODEL_MISMATCH) {
         return result;
     }
-    return tern_client_drop_task(client, result,
+    return tern_client_fail_task(client, result,
                                  TERN_WHY("local training failed; nothing was changed"));
 }
 

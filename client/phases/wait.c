@@ -90,3 +90,20 @@ enum tern_result tern_client_drop_task(struct tern_client *client, enum tern_res
     client->download_have = 0;
     return tern_client_trouble(client, result, why);
 }
+
+static tern_TrainingFailure failure_of(enum tern_result result)
+{
+    if (result == TERN_ERR_NON_FINITE || result == TERN_ERR_NORM_LIMIT) {
+        return tern_TrainingFailure_FAILURE_NOT_FINITE;
+    }
+    return result == TERN_ERR_NOT_FOUND ? tern_TrainingFailure_FAILURE_NO_DATA
+                                        : tern_TrainingFailure_FAILURE_TRAINER;
+}
+
+enum tern_result tern_client_fail_task(struct tern_client *client, enum tern_result result,
+                                       const char *why)
+{
+    client->failed_round = client->task.round;
+    client->failure = failure_of(result);
+    return tern_client_drop_task(client, result, why);
+}

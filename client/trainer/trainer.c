@@ -213,7 +213,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
     double loss = train_batch(trainer, batch);
     if (!tern_is_finite((float)loss)) {
         trainer->training = false;
-        return TERN_ERR_TRAINER;
+        return TERN_ERR_NON_FINITE;
     }
     move_weights(trainer);
     trainer->loss += loss;
@@ -222,7 +222,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
     }
     trainer->training = false;
     if (!all_finite(trainer->weights, trainer->count)) {
-        return TERN_ERR_TRAINER;
+        return TERN_ERR_NON_FINITE;
     }
     *weights = trainer->weights;
     *result = (struct tern_train_result){

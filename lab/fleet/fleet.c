@@ -24,6 +24,7 @@ struct fleet {
     size_t manifest_len;
     struct tern_pool pool;
     struct tern_progress progress;
+    bool told_dropped;
     struct tern_alarm alarm;
     struct tern_member *members; // those that train, then the evaluator
     uint32_t member_count;
@@ -231,6 +232,23 @@ static void warn_of_scales(struct fleet *fleet)
     }
 }
 
+// Once while it runs, and at the end with how often.
+static void warn_of_dropped(struct fleet *fleet, bool ended)
+{
+    struct tern_progress *progress = &fleet->progress;
+    char names[TERN_PROGRESS_NAMES_MAX];
+    const uint32_t dropped = tern_progress_dropped(progress, names);
+    if (dropped == 0 || (!ended && fleet->told_dropped)) {
+        return;
+    }
+    fleet->told_dropped = true;
+    fprintf(fleet->run->out,
+            "warning: training diverged %u time%s, at %s: dropped for the round each time. A "
+            "smaller train.learning_rate usually helps\n",
+            dropped, dropped == 1 ? "" : "s", names);
+    fflush(fleet->run->out);
+}
+
 // since: the time of the newest version, or of the start.
 static void stop_when_stuck(struct fleet *fleet, double since)
 {
@@ -251,11 +269,13 @@ static enum tern_result watch(struct fleet *fleet)
         struct tern_progress_version round;
         enum tern_result result = tern_progress_next(&fleet->progress, &version, &round);
         warn_of_scales(fleet);
+        warn_of_dropped(fleet, false);
         if (result == TERN_OK) {
             print_round(fleet, version, &round);
             warn(fleet, version, &round);
             since = tern_monotonic_seconds();
         } else if (result == TERN_ERR_NOT_FOUND && fleet->progress.failure == TERN_OK) {
+            warn_of_dropped(fleet, true);
             return TERN_OK;
         } else if (result != TERN_AGAIN) {
             snprintf(fleet->why, 512, "%s", fleet->progress.why);

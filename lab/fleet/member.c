@@ -40,6 +40,14 @@ static void measure_on(struct tern_member *member, uint32_t version)
     }
 }
 
+static void set_busy(struct tern_member *member, bool busy)
+{
+    if (member->busy != busy) {
+        member->busy = busy;
+        tern_progress_busy(member->progress, busy);
+    }
+}
+
 static void on_task(struct tern_member *member, const struct tern_client_event *event)
 {
     member->work = (struct tern_member_work){0};
@@ -47,12 +55,14 @@ static void on_task(struct tern_member *member, const struct tern_client_event *
     if (member->evaluator) {
         measure_on(member, event->version);
     } else {
+        set_busy(member, true);
         tern_progress_codec(member->progress, member->client.task.codec);
     }
 }
 
 static void on_uploaded(struct tern_member *member, const struct tern_client_event *event)
 {
+    set_busy(member, false);
     if (event->result == TERN_OK) {
         const struct tern_participation participation = participation_of(member, event->round);
         tern_progress_update(member->progress, &participation);
@@ -115,13 +125,14 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         tern_progress_finished(member->progress, event->final_model_hash);
         break;
     case TERN_EVENT_TROUBLE:
+        set_busy(member, false);
         // First, since the count may end the process.
         tern_log(TERN_LOG_WARN, "trouble",
                  "client=%s result=%s status=%d wait_ms=%u why=%s transport=%s", member->name,
                  tern_result_name(event->result), event->status, event->wait_ms,
                  TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(tern_curl_why(member->transport)));
         if (is_divergence(member, event->result)) {
-            tern_progress_diverged(member->progress, event->result);
+            tern_progress_diverged(member->progress, member->name, event->result);
         }
         break;
     default:

@@ -29,6 +29,7 @@ struct tern_member_work {
 struct tern_member {
     uint32_t number; // 1, 2, ...: its name is fleet-0001
     bool evaluator;
+    bool busy; // it has a task
     char name[32];
     struct tern_client client;
     struct tern_curl *transport;

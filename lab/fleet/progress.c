@@ -163,17 +163,50 @@ void tern_progress_trunk(struct tern_progress *progress, uint32_t version, uint6
     unlock(progress);
 }
 
-void tern_progress_diverged(struct tern_progress *progress, enum tern_result result)
+static void note_name(char names[TERN_PROGRESS_NAMES_MAX], const char *client)
+{
+    const size_t used = strlen(names);
+    if (strstr(names, client) != NULL) {
+        return;
+    }
+    if (used + strlen(client) + sizeof ", , ..." < TERN_PROGRESS_NAMES_MAX) {
+        snprintf(names + used, TERN_PROGRESS_NAMES_MAX - used, "%s%s", used > 0 ? ", " : "",
+                 client);
+    } else if (strstr(names, ", ...") == NULL) {
+        snprintf(names + used, TERN_PROGRESS_NAMES_MAX - used, ", ...");
+    }
+}
+
+uint32_t tern_progress_dropped(struct tern_progress *progress, char names[TERN_PROGRESS_NAMES_MAX])
+{
+    lock(progress);
+    const uint32_t dropped = progress->dropped;
+    memcpy(names, progress->dropped_names, TERN_PROGRESS_NAMES_MAX);
+    pthread_mutex_unlock(&progress->mutex);
+    return dropped;
+}
+
+void tern_progress_busy(struct tern_progress *progress, bool busy)
+{
+    lock(progress);
+    progress->busy += busy ? 1 : -1U;
+    unlock(progress);
+}
+
+void tern_progress_diverged(struct tern_progress *progress, const char *client,
+                            enum tern_result result)
 {
     char why[sizeof progress->why];
     lock(progress);
     progress->diverged++;
+    progress->dropped++;
+    note_name(progress->dropped_names, client);
     snprintf(why, sizeof why,
-             "training diverges: %u updates in a row came to nothing (%s). A smaller "
+             "training diverges: %u updates in a row came to nothing, of %s (%s). A smaller "
              "train.learning_rate usually helps, or features of one scale (scale=standard of "
              "data.source); limits.norm bounds what the aggregator takes",
-             progress->diverged, tern_result_sentence(result));
-    if (progress->diverged >= DIVERGED_IN_A_ROW) {
+             progress->diverged, progress->dropped_names, tern_result_sentence(result));
+    if (progress->diverged >= DIVERGED_IN_A_ROW && progress->busy == 0) {
         fail(progress, result, why);
     }
     unlock(progress);

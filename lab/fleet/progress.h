@@ -8,6 +8,8 @@
 #include "fleet/records.h"
 #include <pthread.h>
 
+#define TERN_PROGRESS_NAMES_MAX 96
+
 struct tern_progress_version {
     uint32_t updates;  // applied, that made this version
     uint64_t up, down; // wire bytes of their clients' rounds
@@ -37,11 +39,14 @@ struct tern_progress {
     struct tern_records records;
     double encode_seconds; // spent on encoding and saving updates
     uint64_t encoded;
-    uint32_t diverged; // updates in a row that diverged
+    uint32_t diverged;                           // updates in a row that diverged
+    uint32_t busy;                               // clients that have a task
+    uint32_t dropped;                            // tasks whose training or update diverged
+    char dropped_names[TERN_PROGRESS_NAMES_MAX]; // of their clients, "fleet-0002, fleet-0007, ..."
     char codec[TERN_CODEC_SPEC_MAX];
     char model_hash[2 * TERN_SHA256_SIZE + 1];
     enum tern_result failure; // TERN_OK while no client failed
-    char why[256];
+    char why[448];
 };
 
 void tern_progress_init(struct tern_progress *progress);
@@ -74,8 +79,16 @@ void tern_progress_arrival(struct tern_progress *progress, const struct tern_arr
 void tern_progress_trunk(struct tern_progress *progress, uint32_t version, uint64_t bytes);
 
 // A client's training or its update diverged: a loss or values that are not finite, or a norm over the
-// limit. Where that is so of several in a row, without an update applied between, all fail.
-void tern_progress_diverged(struct tern_progress *progress, enum tern_result result);
+// limit. The client is dropped for the round; the fleet fails where several did in a row, no update was
+// applied between, and no client is left that has a task.
+void tern_progress_diverged(struct tern_progress *progress, const char *client,
+                            enum tern_result result);
+
+// How many tasks were dropped so, and the names of their clients.
+uint32_t tern_progress_dropped(struct tern_progress *progress, char names[TERN_PROGRESS_NAMES_MAX]);
+
+// A client has a task, or has none any more.
+void tern_progress_busy(struct tern_progress *progress, bool busy);
 
 // A client encoded and saved an update.
 void tern_progress_encoded(struct tern_progress *progress, double seconds);

@@ -99,6 +99,7 @@ enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message)
     TERN_TRY(check_count(message->wait_ms, 0, TERN_WIRE_WAIT_MS_MAX));
     TERN_TRY(message->budget_left <= TERN_WIRE_BUDGET_MAX ? TERN_OK : TERN_ERR_ARGUMENT);
     CHECK_ENUM(message->power, _tern_Power_MAX);
+    CHECK_ENUM(message->failure, _tern_TrainingFailure_MAX);
     CHECK_HASH_OR_NONE(message->model_hash);
     TERN_TRY(check_count(message->downloads_max, 0, TERN_WIRE_DOWNLOADS_LIMIT));
     if (message->has_error) {

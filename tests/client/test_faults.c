@@ -252,9 +252,14 @@ static void diverged_training_changes_nothing(void **state)
     memcpy(before, world.error_buffer, sizeof before);
     world.train_diverges = true;
     run_until(TERN_EVENT_TROUBLE, &event);
-    assert_int_equal(event.result, TERN_ERR_TRAINER);
+    assert_int_equal(event.result, TERN_ERR_NON_FINITE);
     assert_memory_equal(before, world.error_buffer, sizeof before);
     world.train_diverges = false;
+    run_until(TERN_EVENT_TASK, NULL); // the check-in that brought it has reported the failure
+    assert_int_equal(world.server.last_checkin.failed_round, event.round);
+    assert_int_equal(world.server.last_checkin.failure, tern_TrainingFailure_FAILURE_NOT_FINITE);
+    run_until(TERN_EVENT_WAITING, NULL); // the next one has nothing to report
+    assert_int_equal(world.server.last_checkin.failed_round, 0);
     finish();
 }
 

@@ -59,6 +59,17 @@ def numbers(path, target):
     return path
 
 
+def named(client, why):
+    """The aggregator's status names the client, once it has come again."""
+    deadline = time.monotonic() + PATIENCE
+    while "training failed at client 1 (" not in client.aggregator.verb("status"):
+        check(time.monotonic() < deadline, "the aggregator names nobody")
+        time.sleep(0.1)
+    status = json.loads(client.aggregator.verb("status", "--json"))
+    found = status["training_failed"][0]
+    check(status["clients_failing"] == 1 and found["client"] == 1 and why in found["why"], f"status --json: {found}")
+
+
 def a_loss_is_no_number(workspace):
     table = numbers(workspace.path / "table.csv", 1e9)
     client = Client(workspace, "mlp:1-8-1,loss=mse", f"csv:{table},target=y,test=0", train={"learning_rate": 0.02})
@@ -66,14 +77,17 @@ def a_loss_is_no_number(workspace):
     step = client.log_line(r"the loss of local step (\d+) of 20 is no finite number")
     check(2 <= int(step[1]) <= 20, f"at step {step[1]}")
     client.log_line("event=hint .*not scaled.*learning_rate is too high")
+    named(client, "its loss or a value was not finite")
     found = client.says("is no finite number")
-    check(found["result"] == "trainer" and "not scaled" in found["why"], f"{found}")
+    check(found["result"] == "non-finite" and "not scaled" in found["why"], f"{found}")
     numbers(table, 0)
     client.start()
-    client.log_line("event=trained ")
+    client.log_line("event=uploaded .*answer=accepted")
     client.stop()
     check("training" not in client.verb("status"), "status tells of what is over")
     check("training_failed" not in json.loads(client.verb("status", "--json")), "so does --json")
+    status = json.loads(client.aggregator.verb("status", "--json"))
+    check(status["clients_failing"] == 0 and status["training_failed"] == [], f"the aggregator says: {status}")
 
 
 def no_row_is_normal(workspace):

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -192,15 +193,37 @@ static void a_run_that_diverges_fails_and_says_so(void **state)
     uint32_t version = 0;
     tern_progress_init(&progress);
     tern_progress_start(&progress);
-    tern_progress_diverged(&progress, TERN_ERR_NORM_LIMIT);
-    tern_progress_diverged(&progress, TERN_ERR_NORM_LIMIT);
+    tern_progress_diverged(&progress, "fleet-0001", TERN_ERR_NORM_LIMIT);
+    tern_progress_diverged(&progress, "fleet-0001", TERN_ERR_NORM_LIMIT);
     tern_progress_update(&progress, &applied); // and so the two before were not the whole fleet
-    tern_progress_diverged(&progress, TERN_ERR_TRAINER);
-    tern_progress_diverged(&progress, TERN_ERR_NON_FINITE);
-    assert_int_equal(progress.failure, TERN_OK);
-    tern_progress_diverged(&progress, TERN_ERR_NORM_LIMIT);
+    tern_progress_diverged(&progress, "fleet-0001", TERN_ERR_TRAINER);
+    tern_progress_diverged(&progress, "fleet-0003", TERN_ERR_NON_FINITE);
+    tern_progress_busy(&progress, true);
+    tern_progress_diverged(&progress, "fleet-0002", TERN_ERR_NON_FINITE);
+    assert_int_equal(progress.failure, TERN_OK); // another may report
+    tern_progress_busy(&progress, false);
+    tern_progress_diverged(&progress, "fleet-0002", TERN_ERR_NORM_LIMIT);
     assert_int_equal(next(&progress, &version, &round), TERN_ERR_NORM_LIMIT);
-    assert_non_null(strstr(progress.why, "training diverges: 3 updates in a row"));
+    assert_non_null(strstr(progress.why, "training diverges: 4 updates in a row"));
+    assert_non_null(strstr(progress.why, "of fleet-0001, fleet-0003, fleet-0002 ("));
+    tern_progress_clear(&progress);
+}
+
+static void those_that_diverge_are_named_once_and_a_few(void **state)
+{
+    (void)state;
+    struct tern_progress progress;
+    char names[TERN_PROGRESS_NAMES_MAX];
+    char name[16];
+    tern_progress_init(&progress);
+    tern_progress_busy(&progress, true);
+    for (unsigned i = 0; i < 200; i++) {
+        snprintf(name, sizeof name, "fleet-%04u", i / 2);
+        tern_progress_diverged(&progress, name, TERN_ERR_NON_FINITE);
+    }
+    assert_int_equal(tern_progress_dropped(&progress, names), 200);
+    assert_string_equal(names, "fleet-0000, fleet-0001, fleet-0002, fleet-0003, fleet-0004, "
+                               "fleet-0005, fleet-0006, ...");
     tern_progress_clear(&progress);
 }
 
@@ -214,6 +237,7 @@ int main(void)
         cmocka_unit_test(the_seed_is_no_round),
         cmocka_unit_test(a_fleet_that_goes_on_shows_only_what_is_new),
         cmocka_unit_test(a_run_that_diverges_fails_and_says_so),
+        cmocka_unit_test(those_that_diverge_are_named_once_and_a_few),
         cmocka_unit_test(a_version_that_the_evaluator_was_led_past_has_no_accuracy),
         cmocka_unit_test(the_first_failure_ends_the_wait_and_says_why),
     };

@@ -341,7 +341,7 @@ uint64_t enroll(struct harness *harness, bool evaluator)
     return reply.client_id;
 }
 
-static tern_CheckinRequest request_from(const uint8_t *replica)
+tern_CheckinRequest request_from(const uint8_t *replica)
 {
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
     if (replica != NULL) {

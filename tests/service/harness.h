@@ -75,6 +75,8 @@ uint64_t enroll(struct harness *harness, bool evaluator);
 
 struct answer put_checkin(struct harness *harness, uint64_t client,
                           const tern_CheckinRequest *request);
+// Makes the check-in of a client that holds the replica (NULL: none).
+tern_CheckinRequest request_from(const uint8_t *replica);
 // Checks in and returns the reply; asserts 200.
 tern_CheckinReply checkin_with(struct harness *harness, uint64_t client,
                                const tern_CheckinRequest *request);

@@ -26,12 +26,13 @@
 struct device {
     uint64_t id;
     bool reports;
-    bool fails;         // it cannot train, and comes again, ever later
-    uint64_t tries;     // in a row that failed
-    uint64_t trains_ms; // and sends
-    uint32_t says_ms;   // that it trained
-    uint64_t looks_ms;  // at the longest after it had no task
-    uint64_t next_ms;   // it checks in, or has trained
+    bool fails;            // it cannot train, and comes again, ever later
+    bool reports_failures; // with that check-in
+    uint64_t tries;        // in a row that failed
+    uint64_t trains_ms;    // and sends
+    uint32_t says_ms;      // that it trained
+    uint64_t looks_ms;     // at the longest after it had no task
+    uint64_t next_ms;      // it checks in, or has trained
     bool has_task;
     tern_Task task;
 };
@@ -106,7 +107,12 @@ static uint64_t retry_ms(struct device *device)
 
 static void check_in(struct device *device)
 {
-    const tern_CheckinReply reply = checkin(&harness, device->id, NULL);
+    tern_CheckinRequest request = request_from(NULL);
+    if (device->fails && device->reports_failures && device->has_task) {
+        request.failed_round = device->task.round;
+        request.failure = tern_TrainingFailure_FAILURE_NOT_FINITE;
+    }
+    const tern_CheckinReply reply = checkin_with(&harness, device->id, &request);
     device->has_task = reply.has_task;
     device->task = reply.task;
     const uint64_t wait =
@@ -413,6 +419,59 @@ static void test_another_is_asked_in_place_of_one_that_fails(void **state)
     assert_int_equal(facts().federation.counts.tasks_missed, 1); // for its tries, and not once more
 }
 
+// What a failing device reports is believed at once: the round goes on, and it has no task of that any more.
+static void test_one_that_reports_its_failure_is_dropped(void **state)
+{
+    (void)state;
+    struct device *failing = start_with_one_that_fails();
+    failing->reports_failures = true;
+    (void)play(7 * SECOND); // its first try takes one
+    assert_int_equal(facts().federation.version, 1);
+    assert_int_equal(facts().federation.counts.tasks_failed, 1);
+    assert_int_equal(facts().federation.counts.tasks_missed, 1);
+    assert_int_equal(row_of(failing->id).failed_round, 1);
+    assert_int_equal(row_of(failing->id).failure, tern_TrainingFailure_FAILURE_NOT_FINITE);
+    assert_true(play(10 * MINUTE) > 40);
+    assert_int_equal(facts().federation.unreliable, 1);
+    failing->fails = false;
+    failing->reports = true;
+    failing->next_ms = test_now();
+    failing->has_task = false;
+    (void)play(3 * MINUTE);
+    assert_int_equal(row_of(failing->id).failed_round, 0); // it has trained since
+    assert_int_equal(facts().federation.unreliable, 0);
+}
+
+static void test_one_that_is_needed_may_try_again(void **state)
+{
+    (void)state;
+    harness.config.federation.round.cohort = 1;
+    harness.config.federation.min_clients = 1;
+    harness_start(&harness);
+    struct device *only = join(false, SECOND);
+    only->fails = true;
+    only->reports_failures = true;
+    (void)play(MINUTE);
+    assert_true(facts().federation.counts.tasks_failed > 3);
+    assert_int_equal(facts().federation.counts.tasks_missed, 2);
+    only->fails = false;
+    only->reports = true;
+    (void)play(5 * MINUTE);
+    assert_true(facts().federation.version >= 1);
+}
+
+// A round is not believed that is not open, nor a failure of who has no task.
+static void test_failures_of_others_rounds_drop_nobody(void **state)
+{
+    (void)state;
+    struct device *device = start_with_one_that_fails();
+    tern_CheckinRequest request = request_from(NULL);
+    request.failed_round = 7;
+    (void)checkin_with(&harness, device->id, &request);
+    assert_int_equal(facts().federation.counts.tasks_failed, 0);
+    assert_int_equal(row_of(device->id).failed_round, 0);
+}
+
 // An answer may be lost, and power fail.
 static void test_a_few_tries_are_no_fault(void **state)
 {
@@ -479,6 +538,9 @@ int main(void)
         TEST(test_one_that_fails_holds_no_round_until_its_deadline),
         TEST(test_one_that_fails_is_waited_for_where_the_quorum_needs_it),
         TEST(test_another_is_asked_in_place_of_one_that_fails),
+        TEST(test_one_that_reports_its_failure_is_dropped),
+        TEST(test_one_that_is_needed_may_try_again),
+        TEST(test_failures_of_others_rounds_drop_nobody),
         TEST(test_a_few_tries_are_no_fault),
         TEST(test_tries_outlive_a_restart_and_go_with_their_transaction),
     };

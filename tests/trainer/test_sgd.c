@@ -298,13 +298,13 @@ static void a_diverging_loss_is_an_error(void **state)
     while (done == TERN_AGAIN) {
         done = trainer->step(trainer->ctx, &weights, &result);
     }
-    assert_int_equal(done, TERN_ERR_TRAINER);
+    assert_int_equal(done, TERN_ERR_NON_FINITE);
     assert_int_equal(trainer->step(trainer->ctx, &weights, &result), TERN_ERR_STATE);
     // A NaN in the weights must not vanish in a relu.
     setup.base[1] = NAN;
     task.learning_rate = 0.1f;
     assert_int_equal(trainer->begin(trainer->ctx, &task, setup.base, count), TERN_OK);
-    assert_int_equal(trainer->step(trainer->ctx, &weights, &result), TERN_ERR_TRAINER);
+    assert_int_equal(trainer->step(trainer->ctx, &weights, &result), TERN_ERR_NON_FINITE);
     setup_free(&setup);
 }
 

@@ -386,7 +386,7 @@ static enum tern_result train_step(void *ctx, float **weights, struct tern_train
         return TERN_AGAIN;
     }
     if (world->train_diverges) {
-        return TERN_ERR_TRAINER;
+        return TERN_ERR_NON_FINITE;
     }
     for (int i = 0; i < WORLD_VALUES; i++) {
         world->trained[i] = world->start[i] + world->change[i];
