@@ -109,16 +109,27 @@ make_certificates() { # DIR
     }
 }
 
+# Sets OPTIONS to the --set words of those overrides that a program reads; it refuses the others.
+take_options() { # fleet|aggregator OVERRIDE...
+    local program=$1 override
+    OPTIONS=()
+    for override in "${@:2}"; do
+        case $program:$override in
+            aggregator:fleet.* | aggregator:data.*) ;;
+            aggregator:* | fleet:fleet.* | fleet:data.* | fleet:round.rounds=* | fleet:federation.model=*)
+                OPTIONS+=(--set "$override")
+                ;;
+        esac
+    done
+}
+
 # Starts an aggregator in DIR; sets AGGREGATOR (command words), AGGREGATOR_PID and AGGREGATOR_PORT.
 start_aggregator() { # DIR CONFIG OVERRIDE...
-    local dir=$1 config=$2 override
+    local dir=$1 config=$2
     shift 2
-    AGGREGATOR_OPTIONS=(--config "$config")
-    for override in "$@" "federation.state=$dir/state" server.address=127.0.0.1 server.port=0 admin.port=0 \
-        "server.port_file=$dir/port" "server.certificate=$dir/server.pem" \
-        "server.private_key=$dir/server.key"; do
-        AGGREGATOR_OPTIONS+=(--set "$override")
-    done
+    take_options aggregator "$@" "federation.state=$dir/state" server.address=127.0.0.1 server.port=0 admin.port=0 \
+        "server.port_file=$dir/port" "server.certificate=$dir/server.pem" "server.private_key=$dir/server.key"
+    AGGREGATOR_OPTIONS=(--config "$config" "${OPTIONS[@]}")
     rm -f "$dir/port"
     "$TERN_BUILD/bin/tern-aggregator" init "${AGGREGATOR_OPTIONS[@]}" >"$dir/init.log" 2>&1 || {
         cat "$dir/init.log" >&2
@@ -151,17 +162,16 @@ enroll_code() { # DIR
 # One federation from start to end. NAME: a folder for it under EXPERIMENT_DIR. RESULTS_FILE: of the
 # JSON; empty = none is wanted.
 run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE FLEET_OPTION...
-    local dir=$EXPERIMENT_DIR/$1 config=$2 results=${4:-} override fleet_options=() status=0 code
+    local dir=$EXPERIMENT_DIR/$1 config=$2 results=${4:-} fleet_options status=0 code
     local -n overrides_=$3
     shift 4
     results=${results:-$dir/results.json}
     make_certificates "$dir"
     start_aggregator "$dir" "$config" "${overrides_[@]}"
     code=$(enroll_code "$dir") || exit 1
-    for override in "${overrides_[@]}" "fleet.server=https://127.0.0.1:$AGGREGATOR_PORT" \
-        "fleet.ca=$dir/ca.pem" "fleet.join_code=$code" "fleet.state_dir=$dir/clients"; do
-        fleet_options+=(--set "$override")
-    done
+    take_options fleet "${overrides_[@]}" "fleet.server=https://127.0.0.1:$AGGREGATOR_PORT" \
+        "fleet.ca=$dir/ca.pem" "fleet.join_code=$code" "fleet.state_dir=$dir/clients"
+    fleet_options=("${OPTIONS[@]}")
     "$TERN_BUILD/bin/tern-fleet" run --config "$config" "${fleet_options[@]}" \
         --results "$results" "$@" &
     local fleet=$! ended=
@@ -252,14 +262,17 @@ run_deep() { # CONFIG JSON OVERRIDE...
 
 # Refuses what the programs would refuse of the settings and of a baseline, before anything is started.
 check_settings() { # CONFIG BASELINE OVERRIDE...
-    local options=(--config "$1") baseline=$2 override
+    local config=$1 baseline=$2 override sets=()
     shift 2
+    take_options aggregator "$@"
+    "$TERN_BUILD/bin/tern-aggregator" serve --check --config "$config" "${OPTIONS[@]}" || exit 2
+    take_options fleet "$@"
+    "$TERN_BUILD/bin/tern-fleet" run --check ${baseline:+--baseline "$baseline"} --config "$config" "${OPTIONS[@]}" ||
+        exit 2
     for override in "$@"; do
-        options+=(--set "$override")
+        sets+=(--set "$override")
     done
-    "$TERN_BUILD/bin/tern-aggregator" serve --check "${options[@]}" &&
-        "$TERN_BUILD/bin/tern-fleet" run --check ${baseline:+--baseline "$baseline"} "${options[@]}" || exit 2
-    python3 -B "$TERN_ROOT/lab/compare.py" advise "${options[@]:1}" || exit 2
+    python3 -B "$TERN_ROOT/lab/compare.py" advise "$config" "${sets[@]}" || exit 2
 }
 
 # Results have the name that was asked for once they are complete, and not before.
