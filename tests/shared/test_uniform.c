@@ -178,6 +178,19 @@ static void test_subnormals(void **state)
     }
 }
 
+// The largest magnitude would be 382 steps of the least float, which no payload has.
+static void test_no_value_has_more_than_255_steps(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 64; i++) {
+        values[i] = 0x1p-149F;
+    }
+    values[7] = 382 * 0x1p-149F;
+    (void)trip_with(0.0001, 64);
+    assert_true(trip.info.nonzero == 1);
+    assert_true(trip.info.maximum <= 255 * trip.info.scale);
+}
+
 // One value of far more than 255 times most others, which hold more than the bound allows.
 static void test_more_than_the_finest_step_reaches(void **state)
 {
@@ -240,6 +253,9 @@ static void test_short_bytes_for_many_values(void **state)
     (void)state;
     static const uint8_t payload[] = {TERN_MODE_UNIFORM, 0, 0, 128, 63, 7};
     refuse_payload(payload, sizeof payload, TRIP_MOST, TERN_ERR_CORRUPT);
+    struct tern_codec_info info;
+    assert_int_equal(tern_codec_inspect(payload, sizeof payload, SIZE_MAX / 8, &info),
+                     TERN_ERR_CORRUPT);
 }
 
 // --- How many bits a decision may take
@@ -316,6 +332,7 @@ int main(void)
         cmocka_unit_test(test_equal_magnitudes),
         cmocka_unit_test(test_one_peak_among_zeros),
         cmocka_unit_test(test_subnormals),
+        cmocka_unit_test(test_no_value_has_more_than_255_steps),
         cmocka_unit_test(test_more_than_the_finest_step_reaches),
         cmocka_unit_test(test_peaks_that_overflow),
         cmocka_unit_test(test_zeros_are_mode_zero),
