@@ -47,7 +47,7 @@ static bool has_line(struct tern_access_log *log, const struct tern_http_answere
 static bool take_failure(struct tern_access_log *log, const struct tern_address *address,
                          uint64_t now_ms)
 {
-    struct tern_allowance *own = tern_allowance_of(&log->addresses, address);
+    struct tern_allowance *own = tern_allowance_of(&log->addresses, address, NULL);
     return tern_allowance_take(own, FAILURES_PER_ADDRESS, now_ms) == 0 &&
            tern_allowance_take(&log->failures, FAILURES_PER_MINUTE, now_ms) == 0;
 }

@@ -2,8 +2,6 @@
 
 #include "hosted/random.h"
 #include "util/bytes.h"
-#include "util/sha256.h"
-#include <string.h>
 
 uint32_t tern_allowance_take(struct tern_allowance *allowance, uint32_t per_minute, uint64_t now_ms)
 {
@@ -27,12 +25,17 @@ enum tern_result tern_address_allowances_init(struct tern_address_allowances *al
 }
 
 struct tern_allowance *tern_allowance_of(struct tern_address_allowances *allowances,
-                                         const struct tern_address *address)
+                                         const struct tern_address *address,
+                                         const uint8_t code_hash[TERN_SHA256_SIZE])
 {
-    uint8_t seeded[sizeof allowances->seed + sizeof address->bytes];
+    struct tern_sha256 sha;
     uint8_t hash[TERN_SHA256_SIZE];
-    memcpy(seeded, allowances->seed, sizeof allowances->seed);
-    memcpy(seeded + sizeof allowances->seed, address->bytes, sizeof address->bytes);
-    tern_sha256(seeded, sizeof seeded, hash);
+    tern_sha256_init(&sha);
+    tern_sha256_update(&sha, allowances->seed, sizeof allowances->seed);
+    tern_sha256_update(&sha, address->bytes, sizeof address->bytes);
+    if (code_hash != NULL) {
+        tern_sha256_update(&sha, code_hash, TERN_SHA256_SIZE);
+    }
+    tern_sha256_final(&sha, hash);
     return &allowances->slots[tern_get_le32(hash) % TERN_ADDRESS_SLOTS];
 }

@@ -5,6 +5,7 @@
 
 #include "http/http.h"
 #include "result.h"
+#include "util/sha256.h"
 #include <stdint.h>
 
 // All zero at first.
@@ -30,7 +31,9 @@ struct tern_address_allowances {
 TERN_MUST_USE enum tern_result
 tern_address_allowances_init(struct tern_address_allowances *allowances);
 
+// code_hash: NULL, or the join code that the allowance is for.
 struct tern_allowance *tern_allowance_of(struct tern_address_allowances *allowances,
-                                         const struct tern_address *address);
+                                         const struct tern_address *address,
+                                         const uint8_t code_hash[TERN_SHA256_SIZE]);
 
 #endif

@@ -43,7 +43,7 @@ struct tern_gate {
     struct client *clients; // by id
     size_t client_slots;
     struct tern_address_allowances strangers; // addresses that enrol with an unknown code
-    struct tern_address_allowances holders;   // addresses that enrol with a code of `codes`
+    struct tern_address_allowances holders;   // of an address and a code of `codes`
     struct codes codes;
 };
 
@@ -330,9 +330,10 @@ uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address 
     pthread_mutex_lock(&gate->rate_lock);
     if (gate->enrollments_per_minute != 0) {
         const bool is_holder = code_hash != NULL && is_code(&gate->codes, code_hash);
-        wait = tern_allowance_take(
-            tern_allowance_of(is_holder ? &gate->holders : &gate->strangers, address),
-            gate->enrollments_per_minute, now_ms);
+        struct tern_allowance *allowance =
+            is_holder ? tern_allowance_of(&gate->holders, address, code_hash)
+                      : tern_allowance_of(&gate->strangers, address, NULL);
+        wait = tern_allowance_take(allowance, gate->enrollments_per_minute, now_ms);
     }
     pthread_mutex_unlock(&gate->rate_lock);
     return wait;

@@ -47,8 +47,8 @@ TERN_MUST_USE enum tern_result tern_gate_load_codes(struct tern_gate *gate, stru
 // Takes one request of a client, or one enrolment of an address, out of its allowance.
 // Returns 0, or in how many seconds to try again.
 uint32_t tern_gate_request(struct tern_gate *gate, uint64_t client, uint64_t now_ms);
-// code_hash: NULL if the request has no readable code. Enrolments with a code of this federation have an allowance of
-// their own, so that a stranger who tries codes uses up nobody's but that of strangers.
+// code_hash: NULL if the request has no readable code. An address has an allowance for each code of this federation,
+// and one for unknown codes. So whoever tries codes, or has a used one, uses up no other code's.
 uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address *address,
                               const uint8_t code_hash[TERN_SHA256_SIZE], uint64_t now_ms);
 

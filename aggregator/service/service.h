@@ -14,7 +14,7 @@ struct tern_service;
 
 struct tern_service_limits {
     uint32_t requests_per_minute;    // of one client; 0 = no limit
-    uint32_t enrollments_per_minute; // of one address; 0 = no limit
+    uint32_t enrollments_per_minute; // of one address with one code; 0 = no limit
     uint32_t queue;                  // requests waiting for the service thread
     uint64_t long_poll_ms;           // longest time that a check-in is held
 };

@@ -267,6 +267,7 @@ static void test_enrolment_is_rate_limited_per_address(void **state)
     answer = try_code(JOIN_CODE);
     assert_int_equal(answer.status, 429);
     answer_free(&answer);
+    add_code("used", 0, test_now() + 1000000);
     add_code("made meanwhile", 1, test_now() + 1000000);
     test_advance(11000); // six a minute is one in ten seconds
     answer = try_code("guess");
@@ -275,6 +276,11 @@ static void test_enrolment_is_rate_limited_per_address(void **state)
     answer = try_code("guess");
     assert_int_equal(answer.status, 429);
     answer_free(&answer);
+    for (int i = 0; i < 7; i++) { // nor does whoever sends a used code again and again
+        answer = try_code("used");
+        assert_int_equal(answer.status, i < 6 ? 401 : 429);
+        answer_free(&answer);
+    }
     answer = try_code("made meanwhile");
     assert_int_equal(answer.status, 200);
     answer_free(&answer);
