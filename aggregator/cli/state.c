@@ -262,9 +262,14 @@ int tern_state_refuse_copied(const struct tern_cli *cli, struct tern_db *db, con
         tern_db_path(db), federation.copied_to, tern_text_time(federation.copied_ms, when), what);
 }
 
+int tern_state_open_for_backup(const struct tern_cli *cli, struct tern_db **db)
+{
+    return open_by(cli, tern_db_open_reading, db);
+}
+
 int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db)
 {
-    TERN_CLI_TRY(open_by(cli, tern_db_open_reading, db));
+    TERN_CLI_TRY(tern_state_open_for_backup(cli, db));
     enum tern_result result = tern_db_begin_reading(*db);
     return result == TERN_OK ? TERN_EXIT_OK : tern_state_fail(cli, *db, result);
 }

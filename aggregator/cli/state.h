@@ -65,6 +65,8 @@ int tern_state_refuse_copied(const struct tern_cli *cli, struct tern_db *db, con
 // As tern_state_open(), for a verb that only reads: it sees one moment, whatever a running service commits, and also
 // opens what cannot be written (tern_db_open_reading()).
 int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db);
+// Opens the same databases without a transaction: SQLite copies a database only outside of one.
+int tern_state_open_for_backup(const struct tern_cli *cli, struct tern_db **db);
 
 // Tells why an operation of the store failed, closes db and returns the exit code.
 int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_result result);

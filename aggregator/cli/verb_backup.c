@@ -17,7 +17,7 @@ int tern_cli_backup(struct tern_cli *cli)
     struct stat status;
     const char *file = cli->arguments[0];
     TERN_CLI_TRY(tern_state_check_scheme(cli, "", file));
-    TERN_CLI_TRY(tern_state_open_copied(cli, &db));
+    TERN_CLI_TRY(tern_state_open_for_backup(cli, &db));
     enum tern_result result = tern_db_backup(db, file, why);
     tern_db_close(db);
     if (result != TERN_OK || stat(file, &status) != 0) {

@@ -53,8 +53,10 @@ def nothing_is_left():
     disk = mount(ROOT / "taken", "8m")
     state = state_on(disk)
     fill(disk)
-    for verb in (["status"], ["rounds"], ["clients"], ["report", "bytes"], ["schedule"], ["verify"]):
+    for verb in (["status"], ["rounds"], ["clients"], ["report", "bytes"], ["schedule"], ["verify"],
+                 ["backup", ROOT / "taken.db"]):
         state.run(*verb)
+    state.run("backup", disk / "copy.db", code=FAILED, says="the disk is full")
     for verb in (["prune", "--keep", "3"], ["compact"], ["enroll-code"], ["revoke", "1"], ["serve"]):
         state.run(*verb, code=FAILED, says=WHAT_TO_DO)
     doctor = state.run("doctor", code=FAILED).text

@@ -57,6 +57,10 @@ def every_reading_verb_works_and_leaves_nothing():
     for verb in READING:
         copy.stranger.run(*verb)
     assert rounds_of(copy.stranger) == 3
+    copies = copy.path.parent / "copies"
+    copies.mkdir()
+    copies.chmod(0o777)
+    copy.stranger.run("backup", copies / "copy.db")
     assert [path.name for path in copy.path.iterdir()] == ["tern.db"]
 
 
