@@ -494,7 +494,7 @@ static uint32_t count_others(const struct tern_federation *federation, uint64_t 
 }
 
 // Members whose training failed are not needed for the quorum where the others are half of the cohort: nothing but
-// luck or a new setting would make them report.
+// luck or a new setting would make them report. Each lowers it by one: clients that are away are waited for.
 static void need_no_failed(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -505,7 +505,8 @@ static void need_no_failed(struct tern_federation *federation, uint64_t now)
     for (uint32_t i = 0; i < machine->member_count; i++) {
         failed += tern_reliability_has_failed(federation, &machine->members[i]);
     }
-    if (failed > 0 && others < machine->quorum && others >= cohort / 2 + cohort % 2) {
+    if (others < machine->quorum && others + failed >= machine->quorum_first &&
+        others >= cohort / 2 + cohort % 2) {
         tern_log(TERN_LOG_WARN, "round-needs-fewer", "round=%u quorum=%u before=%u failed=%u",
                  machine->round, others, machine->quorum, failed);
         machine->quorum = others;

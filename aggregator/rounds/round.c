@@ -125,6 +125,7 @@ enum tern_result tern_round_open(struct tern_round_machine *machine, uint64_t *e
     machine->open = true;
     machine->target = smaller(policy->cohort, size);
     machine->quorum = quorum_of(policy, machine->target);
+    machine->quorum_first = machine->quorum;
     machine->attempts = 1;
     machine->opened_ms = now;
     machine->deadline_ms = now + policy->deadline_ms;
@@ -145,6 +146,7 @@ void tern_round_restore(struct tern_round_machine *machine, uint32_t round, uint
     machine->open = true;
     machine->target = target;
     machine->quorum = quorum;
+    machine->quorum_first = quorum;
     machine->attempts = attempts;
     machine->opened_ms = opened_ms;
     machine->deadline_ms = deadline_ms;
@@ -390,6 +392,7 @@ void tern_round_want_anew(struct tern_round_machine *machine, uint32_t clients)
 {
     machine->target = smaller(machine->policy.cohort, clients);
     machine->quorum = quorum_of(&machine->policy, machine->target);
+    machine->quorum_first = machine->quorum;
 }
 
 void tern_round_close(struct tern_round_machine *machine, uint64_t now)

@@ -66,7 +66,8 @@ struct tern_round_machine {
     struct tern_losses losses; // of those
     uint32_t target;           // of the open round
     uint32_t quorum;
-    uint32_t attempts; // draws: 1, and one more each time that members are replaced
+    uint32_t quorum_first; // before members whose training failed lowered it
+    uint32_t attempts;     // draws: 1, and one more each time that members are replaced
     uint64_t opened_ms;
     uint64_t deadline_ms;
     uint64_t usual_ms; // smoothed length of the rounds so far; 0 = none yet

@@ -442,6 +442,26 @@ static void test_one_that_reports_its_failure_is_dropped(void **state)
     assert_int_equal(facts().federation.unreliable, 0);
 }
 
+// One report of a failure lowers a quorum that was set by one, and does not give up those that are away.
+static void test_a_failure_gives_up_nobody_else(void **state)
+{
+    (void)state;
+    harness.config.federation.round.cohort = 5;
+    harness.config.federation.round.quorum = 5;
+    harness.config.federation.min_clients = 5;
+    harness_start(&harness);
+    for (int i = 0; i < 5; i++) {
+        (void)join(i > 1, 5 * SECOND);
+    }
+    devices[0].fails = true;
+    devices[0].reports_failures = true;
+    assert_int_equal(play(4 * MINUTE), 0); // device 1 has taken its task, and does not report
+    devices[1].reports = true;
+    devices[1].next_ms = test_now();
+    (void)play(MINUTE);
+    assert_true(facts().federation.version >= 1); // without the update of device 0
+}
+
 static void test_one_that_is_needed_may_try_again(void **state)
 {
     (void)state;
@@ -539,6 +559,7 @@ int main(void)
         TEST(test_one_that_fails_is_waited_for_where_the_quorum_needs_it),
         TEST(test_another_is_asked_in_place_of_one_that_fails),
         TEST(test_one_that_reports_its_failure_is_dropped),
+        TEST(test_a_failure_gives_up_nobody_else),
         TEST(test_one_that_is_needed_may_try_again),
         TEST(test_failures_of_others_rounds_drop_nobody),
         TEST(test_a_few_tries_are_no_fault),
