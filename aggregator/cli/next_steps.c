@@ -204,5 +204,9 @@ void tern_next_steps_print(const struct tern_cli *cli, bool client_ini, const ch
     if (!tern_state_settings(cli)->train_evaluate) {
         printf(
             "     (figures need train.evaluate = yes, or a client with client.evaluator = yes)\n");
+    } else if (tern_model_spec_inputs(spec) > 0) {
+        printf("     On a device, whether its rows alone do as well:\n");
+        print_client(cli, "compare", client_ini, certificate, data);
+        printf("\n");
     }
 }

@@ -125,6 +125,10 @@ static void print_accuracy(const struct status *status)
     }
     tern_quality_print_pending(&status->quality);
     tern_quality_print(&status->quality, status->waiting.wait == TERN_WAIT_FINISHED);
+    if (status->quality.clients > 0 && tern_model_spec_inputs(status->federation.model_spec) > 0) {
+        printf(
+            "            `tern-client compare` on a device: whether its rows alone do as well\n");
+    }
 }
 
 static void print_bytes(const struct status *status)

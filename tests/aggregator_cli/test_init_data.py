@@ -322,6 +322,16 @@ def data_of_the_clients_is_named():
         assert len(lines) == 2 and all(f"--set data.source={data}" in line for line in lines), (model, said)
 
 
+def comparing_a_device_with_the_federation_is_a_step():
+    """Where clients hold out rows, and train a model that their program knows."""
+    folder = Folder(table())
+    assert re.search("status.*\n.*\n +tern-client compare --config client.ini\n", folder.run("init", *OPTIONS).text)
+    for evaluate in ("yes", "no"):
+        said = Folder(table()).run("init", "--model", "mlp:2-4-3", "--set", f"train.evaluate={evaluate}").text
+        assert ("tern-client compare --set client.server=https://localhost" in said) == (evaluate == "yes"), said
+    assert "tern-client compare" not in Folder(table()).run("init", *OPTIONS, "--set", "train.evaluate=no").text
+
+
 def write(kind, rows, names="temp,vib,rpm,state", end="\n", encoding="utf-8"):
     """A table of the kind: its text may differ in one way from what init reads without a word."""
     folder = Folder("")
@@ -427,6 +437,6 @@ main(a_sample_becomes_a_model_and_settings, the_proposed_client_names_the_device
      groups_and_dropped_columns_are_no_features, a_model_of_set_is_made, a_name_with_an_equals_sign_is_read_back, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
      files_and_states_that_are_there_stay, clients_that_share_statistics_scale_nothing_themselves,
      statistics_are_not_for_models_that_come_as_files, labels_that_may_be_none_are_asked_about, anomalies_need_no_label, a_port_that_is_chosen_later_is_not_made_up,
-     data_of_the_clients_is_named, ordinary_files_are_read_as_they_are_meant,
+     data_of_the_clients_is_named, comparing_a_device_with_the_federation_is_a_step, ordinary_files_are_read_as_they_are_meant,
      what_cannot_be_read_leaves_nothing_behind, names_that_no_setting_can_hold_go_by_number_and_are_read_back, all_rows_may_be_normal, what_is_missing_is_counted_and_what_is_no_number_is_refused, what_was_set_is_written,
      a_value_that_the_file_cannot_hold_is_refused, rounds_follow_from_rows_and_steps, values_that_are_far_off_halve_the_rate)

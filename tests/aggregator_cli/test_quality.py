@@ -46,6 +46,7 @@ def clients_that_train_stand_in_for_evaluators():
     assert "of version 23 (150 held-out examples of 2 clients that train, loss 0.0417)" in text, text
     assert "macro F1 0.4167; worst class: 2 (from 0), 0.3750 of its examples are right at 1 of 2 clients\n" in text, text
     assert "still improving: accuracy by 0.015 a round\n" in text, text
+    assert "`tern-client compare` on a device: whether its rows alone do as well\n" in text, text
     assert "WARNING: the model" not in text, text
     text, _ = both(state, f"round.rounds={ROUNDS}")
     assert "still improving: accuracy by 0.015 a round; raise round.rounds to go on" in text, text
@@ -87,6 +88,7 @@ def evaluators_go_before_clients():
     text, status = both(state)
     assert status["accuracy"] == 0.75 and status["quality"]["by"] == "evaluators", status
     assert status["quality"]["worst_class"] == 4 and status["quality"]["worst_recall"] == 0.25, status
+    assert "tern-client compare" not in text, text  # clients that train hold out no rows
     assert "no longer improving: the last 10 versions are no better than the 10 before" in text, text
 
 
