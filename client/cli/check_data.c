@@ -263,38 +263,34 @@ static bool say_flat(struct looking *looking)
 static void say_scales(struct looking *looking)
 {
     const struct tern_dataset *train = &looking->data.train;
-    char large[CHECK_SENTENCE_MAX] = "";
+    struct tern_large_columns large;
+    char names[CHECK_SENTENCE_MAX] = "";
     char name[64];
-    double most = 0;
-    uint32_t count = 0;
-    for (uint32_t f = 0; train->values != NULL && f < train->feature_count; f++) {
-        const double size = tern_columns_size(train, f);
-        most = size > most ? size : most;
-        if (size > TERN_COLUMN_LARGE && count++ < NAMED) {
-            append(large, "%s%s (%.4g)", count > 1 ? ", " : "", feature_name(looking, f, name),
-                   size);
-        }
+    tern_columns_large(train, train->values != NULL ? train->feature_count : 0, &large);
+    for (uint32_t i = 0; i < large.count && i < TERN_COLUMNS_FOUND; i++) {
+        append(names, "%s%s (%.4g)", i > 0 ? ", " : "", feature_name(looking, large.first[i], name),
+               large.size[i]);
     }
     const bool flat = say_flat(looking);
-    if (count == 0 && !flat) {
+    if (large.count == 0 && !flat) {
         tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "scale", NULL,
                           "every column's values are of the size that training expects");
     }
-    if (count == 0) {
+    if (large.count == 0) {
         return;
     }
     const bool held = looking->federation->shared == CHECK_SCALING_HELD;
     tern_findings_say(
-        looking->findings, judge(looking, most), "scale",
+        looking->findings, judge(looking, large.most), "scale",
         held ? "compare their units with those of the other clients, whose statistics scale them"
         : looking->profile.rows > 0
             ? "set scale=scaling.csv, which `tern-aggregator init --data` writes, in data.source, "
               "or statistics.columns = clients at the aggregator"
             : "set statistics.columns = clients at the aggregator before its first round, or bring "
               "them to mean 0 and deviation 1, by the same numbers on every client",
-        "%" PRIu32 " of %" PRIu32 " columns are %s (root mean square): %s%s%s", count,
-        train->feature_count, held ? "large also once scaled" : "unscaled", large,
-        count > NAMED ? ", ..." : "", unless(looking));
+        "%" PRIu32 " of %" PRIu32 " columns are %s (root mean square): %s%s%s", large.count,
+        train->feature_count, held ? "large also once scaled" : "unscaled", names,
+        large.count > TERN_COLUMNS_FOUND ? ", ..." : "", unless(looking));
 }
 
 static void say_sizes(struct looking *looking)

@@ -117,22 +117,31 @@ double tern_columns_deviation(const struct tern_dataset *data, uint32_t column)
     return data->count > 0 ? tern_sqrt(squares / (double)data->count) : 0.0;
 }
 
+void tern_columns_large(const struct tern_dataset *data, uint32_t columns,
+                        struct tern_large_columns *large)
+{
+    memset(large, 0, sizeof *large);
+    for (uint32_t c = 0; c < columns; c++) {
+        const double size = tern_columns_size(data, c);
+        large->most = size > large->most ? size : large->most;
+        if (size > TERN_COLUMN_LARGE && large->count++ < TERN_COLUMNS_FOUND) {
+            large->first[large->count - 1] = c;
+            large->size[large->count - 1] = size;
+        }
+    }
+}
+
 bool tern_columns_are_unscaled(const struct tern_dataset *data, const char *remedy,
                                char text[TERN_COLUMNS_TEXT_MAX])
 {
-    double most = 0.0;
-    uint32_t count = 0;
     const uint32_t columns = data->values != NULL ? columns_of(data) : 0;
-    for (uint32_t c = 0; c < columns; c++) {
-        const double size = tern_columns_size(data, c);
-        most = size > most ? size : most;
-        count += size > TERN_COLUMN_LARGE;
-    }
+    struct tern_large_columns large;
+    tern_columns_large(data, columns, &large);
     snprintf(text, TERN_COLUMNS_TEXT_MAX,
              "%" PRIu32 " of %" PRIu32 " columns are unscaled, by up to %.4g (root mean square; "
              "training expects about 1), so that training learns little or nothing: set %s",
-             count, columns, most, remedy);
-    return count > 0;
+             large.count, columns, large.most, remedy);
+    return large.count > 0;
 }
 
 // --- Scaling

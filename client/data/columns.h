@@ -24,6 +24,17 @@ double tern_columns_size(const struct tern_dataset *data, uint32_t column);
 // Standard deviation of a column's values.
 double tern_columns_deviation(const struct tern_dataset *data, uint32_t column);
 
+// Finds which of the first `columns` columns are larger than TERN_COLUMN_LARGE; data must have values.
+#define TERN_COLUMNS_FOUND 5
+struct tern_large_columns {
+    uint32_t count;
+    double most; // the largest size of all columns
+    uint32_t first[TERN_COLUMNS_FOUND];
+    double size[TERN_COLUMNS_FOUND]; // of these
+};
+void tern_columns_large(const struct tern_dataset *data, uint32_t columns,
+                        struct tern_large_columns *large);
+
 // Describes columns and targets that are too large to train on; false where there are none. remedy: what to set.
 #define TERN_COLUMNS_TEXT_MAX 320
 bool tern_columns_are_unscaled(const struct tern_dataset *data, const char *remedy,

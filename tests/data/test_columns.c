@@ -190,6 +190,25 @@ static void columns_that_are_too_large_to_train_on_are_counted(void **state)
     assert_false(tern_columns_are_unscaled(&data.train, "scale=a.csv", text));
 }
 
+static void only_the_first_large_columns_are_named(void **state)
+{
+    (void)state;
+    enum { WIDE = TERN_COLUMNS_FOUND + 2 };
+    float row[WIDE] = {0.5F};
+    const struct tern_dataset wide = {.count = 1, .feature_count = WIDE, .values = row};
+    struct tern_large_columns large;
+    for (int i = 1; i < WIDE; i++) {
+        row[i] = 100.0F * (float)i;
+    }
+    tern_columns_large(&wide, WIDE, &large);
+    assert_int_equal(large.count, WIDE - 1);
+    assert_true(large.most == 100.0 * (WIDE - 1));
+    for (uint32_t i = 0; i < TERN_COLUMNS_FOUND; i++) {
+        assert_int_equal(large.first[i], i + 1);
+        assert_true(large.size[i] == 100.0 * (i + 1));
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
@@ -198,6 +217,7 @@ int main(void)
         TEST(what_cannot_be_told_is_named),
         TEST(filled_values_are_in_no_statistics_and_become_the_mean),
         TEST(columns_that_are_too_large_to_train_on_are_counted),
+        TEST(only_the_first_large_columns_are_named),
         TEST(both_parts_are_scaled),
         TEST(scaling_that_overflows_changes_nothing),
         TEST(the_target_is_the_last_column),
