@@ -1,9 +1,6 @@
 #include "http/metering.h"
 #include <string.h>
 
-// MSS, window scale and "SACK permitted" stand in the two SYN segments only, as in client/posix/sockets.c.
-#define SYN_EXTRA_BYTES 8
-
 static bool is_empty(const struct tern_bytes *bytes)
 {
     return bytes->payload == 0 && bytes->http == 0 && bytes->tls == 0 && bytes->wire == 0;
@@ -44,8 +41,8 @@ void tern_connection_meter_handshake(struct tern_connection_meter *metering,
     const bool first = metering->last.segments_sent == 0 && now.header_bytes > 0;
     take(metering, &now, &metering->handshake_up, &metering->handshake_down);
     if (first) {
-        metering->handshake_up.wire += SYN_EXTRA_BYTES;
-        metering->handshake_down.wire += SYN_EXTRA_BYTES;
+        metering->handshake_up.wire += TERN_METER_SYN_BYTES;
+        metering->handshake_down.wire += TERN_METER_SYN_BYTES;
     }
 }
 

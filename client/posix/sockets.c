@@ -15,9 +15,6 @@
 #define TCP_STATE_ESTABLISHED 1
 #define TCP_STATE_CLOSE_WAIT 8
 
-// MSS, window scale and "SACK permitted" stand in the two SYN segments only.
-#define SYN_EXTRA_BYTES 8
-
 // What an estimate adds.
 #define RECORD_BYTES 29     // AES-GCM in TLS 1.2; other suites take 7 or 8 less
 #define RECORD_LENGTH 16384 // of what is in one, at the most
@@ -119,8 +116,8 @@ static void read_one(struct tern_sockets *sockets, struct tern_socket_reading *r
     struct tern_bytes received = {0};
     tern_socket_delta(&reading->before, &now, &sent, &received);
     if (first && now.segments_sent > 0) {
-        sent.wire += SYN_EXTRA_BYTES;
-        received.wire += now.segments_received > 0 ? SYN_EXTRA_BYTES : 0;
+        sent.wire += TERN_METER_SYN_BYTES;
+        received.wire += now.segments_received > 0 ? TERN_METER_SYN_BYTES : 0;
     }
     tern_bytes_add(bytes_of(sockets, purpose, TERN_UP), &sent);
     tern_bytes_add(bytes_of(sockets, purpose, TERN_DOWN), &received);
@@ -165,7 +162,7 @@ static void estimate_failure(struct tern_sockets *sockets, int fd, enum tern_pur
     socklen_t len = sizeof peer;
     const bool connected = getpeername(fd, (struct sockaddr *)&peer, &len) == 0;
     estimate_opening(sockets, purpose,
-                     connected ? TERN_PRICE_FULL : 2 * (sockets->header + SYN_EXTRA_BYTES));
+                     connected ? TERN_PRICE_FULL : 2 * (sockets->header + TERN_METER_SYN_BYTES));
 }
 
 // Bytes that a socket has taken and the peer has not acknowledged.

@@ -57,6 +57,9 @@ struct tern_socket_counters {
     uint32_t header_bytes;      // IP + TCP header of one segment: 52 for IPv4 with timestamps
 };
 
+// Bytes of options that only a SYN segment has: MSS, window scale and "SACK permitted". header_bytes lacks them.
+#define TERN_METER_SYN_BYTES 8u
+
 const char *tern_purpose_name(enum tern_purpose purpose);
 
 // into += other, counter by counter.
