@@ -216,11 +216,11 @@ enum tern_result tern_merge_count(struct tern_db *db, const struct tern_db_round
                                   struct tern_strategy_totals *totals,
                                   struct tern_update_bounds *bounds)
 {
-    struct counting counting = {totals, bounds};
     struct tern_strategy_rule rule;
     TERN_TRY(tern_rule_read(round, &rule));
     tern_strategy_count_none(totals, &rule);
     tern_update_bounds_clear(bounds);
+    struct counting counting = {totals, bounds};
     return tern_db_update_each(db, round->round, count_update, &counting);
 }
 

@@ -22,8 +22,8 @@
 #define CLIENTS 3
 
 // What docs/SECURITY.md promises: the sum of all rows that one client's requests leave.
-#define ROWS_ONCE 17
-#define ROWS_PER_ROUND 22
+#define ROWS_ONCE 17u
+#define ROWS_PER_ROUND 22u
 
 // Rows of a table that has a column `client`: of each of the two clients that flood. Of others: all.
 struct most {
