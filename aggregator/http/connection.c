@@ -36,7 +36,9 @@ static uint64_t proven_client(const struct tern_connection *connection)
     struct tern_known_tickets *tickets = connection->group->shared->known_tickets;
     const bool has_ticket = tickets != NULL && tern_tls_resumed(connection->stream.tls);
     return client == 0 && has_ticket
-               ? tern_known_tickets_of(tickets, tern_stream_ticket(&connection->stream))
+               ? tern_connection_admitted(
+                     connection,
+                     tern_known_tickets_of(tickets, tern_stream_ticket(&connection->stream)))
                : client;
 }
 

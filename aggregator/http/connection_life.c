@@ -61,6 +61,14 @@ void tern_connection_begin_reading(struct tern_connection *connection)
 
 // --- Turns of handshakes
 
+uint64_t tern_connection_admitted(const struct tern_connection *connection, uint64_t client)
+{
+    const struct tern_http_handler *handler = &connection->group->shared->handler;
+    const bool admits =
+        client == 0 || handler->admits == NULL || handler->admits(handler->ctx, client);
+    return admits ? client : 0;
+}
+
 // Peeks at the ClientHello, if all of it has arrived.
 static void recognise(struct tern_connection *connection)
 {
@@ -70,7 +78,8 @@ static void recognise(struct tern_connection *connection)
         return;
     }
     const size_t len = tern_stream_peek(&connection->stream, hello, sizeof hello);
-    connection->recognised = tern_known_tickets_client(shared->known_tickets, hello, len);
+    connection->recognised = tern_connection_admitted(
+        connection, tern_known_tickets_client(shared->known_tickets, hello, len));
     if (connection->recognised != 0) {
         tern_admission_recognise(shared->admission, &connection->place, connection->recognised);
     }

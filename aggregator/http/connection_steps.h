@@ -97,6 +97,9 @@ void tern_connection_name_peer(struct tern_connection *connection,
 // It is known whose it is: the handshake may come, or in the clear the first request.
 enum step tern_connection_begin(struct tern_connection *connection);
 
+// Returns the client, which a ticket names, or 0 where the handler does not admit it (struct tern_http_handler).
+uint64_t tern_connection_admitted(const struct tern_connection *connection, uint64_t client);
+
 // Marks the connection as authenticated (struct tern_http_permit); its ticket is recognised from now
 // on.
 void tern_connection_identify(struct tern_connection *connection, uint64_t client);

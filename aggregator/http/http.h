@@ -213,6 +213,10 @@ struct tern_http_handler {
     // then. NULL = it may.
     bool (*awaits)(void *ctx, uint64_t owner, const char *path);
 
+    // Whether a client that a session ticket names may still come in: else its connection is a stranger's. Asked
+    // on the listener's thread for each ticket that is known. NULL = it may.
+    bool (*admits)(void *ctx, uint64_t client);
+
     // A whole request arrived. The handler must call tern_http_reply() once, now or later.
     void (*on_request)(void *ctx, struct tern_http_exchange *exchange);
 

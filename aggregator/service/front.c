@@ -223,6 +223,13 @@ static bool awaits(void *ctx, uint64_t client, const char *path)
            tern_federation_expects(service->federation, client, round) == TERN_OK;
 }
 
+// A client that was revoked has no place of its own, though it may have a ticket.
+static bool admits(void *ctx, uint64_t client)
+{
+    struct tern_service *service = ctx;
+    return tern_gate_admits(service->gate, client);
+}
+
 // --- Requests
 
 static void reply_now(struct tern_http_exchange *exchange, int status)
@@ -387,6 +394,7 @@ struct tern_http_handler tern_service_handler(struct tern_service *service)
     return (struct tern_http_handler){.ctx = service,
                                       .on_headers = on_headers,
                                       .awaits = awaits,
+                                      .admits = admits,
                                       .on_request = on_request,
                                       .psk = service->config.psk ? find_psk : NULL,
                                       .on_metered = on_metered,

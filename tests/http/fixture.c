@@ -55,6 +55,12 @@ static bool awaits(void *ctx, uint64_t owner, const char *path)
     return owner != fixture->disowned;
 }
 
+static bool admits(void *ctx, uint64_t client)
+{
+    struct fixture *fixture = ctx;
+    return client != fixture->revoked;
+}
+
 static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length,
                       struct tern_http_permit *permit)
 {
@@ -288,6 +294,7 @@ static void launch(struct fixture *fixture, const struct tern_http_config *confi
         .ctx = fixture,
         .on_headers = on_headers,
         .awaits = awaits,
+        .admits = admits,
         .on_request = on_request,
         .psk = fixture->offers_psk ? find_psk : NULL,
         .on_metered = on_metered,

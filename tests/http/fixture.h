@@ -37,6 +37,7 @@ struct fixture {
     uint16_t port;
 
     _Atomic uint32_t disowned; // client whose uploads nobody awaits; 0 = none
+    _Atomic uint32_t revoked;  // client that may not come in; 0 = none
     _Atomic uint32_t headers_seen;
     _Atomic uint32_t requests_seen;
     _Atomic uint64_t body_bytes_seen; // of whole requests

@@ -346,6 +346,24 @@ static void test_a_refused_client_is_a_stranger_again(void **state)
     fixture_stop(&fixture);
 }
 
+// It needs no request for that: one that never sends its token would keep its places.
+static void test_a_revoked_client_is_a_stranger_again(void **state)
+{
+    (void)state;
+    mbedtls_ssl_session known;
+    begin((struct tern_http_limits){.connections_per_address = 1});
+    visit(&known, WITH_TOKEN);
+    fixture.revoked = 7; // whose token that is
+    struct client device = open_resumed(&known);
+    struct client silent = open_silent();
+    assert_true(client_sees_end(&device, 5000));
+    client_close(&device);
+    client_close(&silent);
+    mbedtls_ssl_session_free(&known);
+    fixture_stop(&fixture);
+    fixture.revoked = 0;
+}
+
 static void test_a_restart_keeps_known_tickets(void **state)
 {
     (void)state;
@@ -377,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_a_known_device_has_turns_of_its_own),
         cmocka_unit_test(test_a_finished_resumption_is_not_displaced_by_replays),
         cmocka_unit_test(test_a_refused_client_is_a_stranger_again),
+        cmocka_unit_test(test_a_revoked_client_is_a_stranger_again),
         cmocka_unit_test(test_a_restart_keeps_known_tickets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
