@@ -1,9 +1,9 @@
-// What a microcontroller's firmware holds of libtern (shared/build.h): one codec for updates, and
+// What a microcontroller's firmware holds of libtern (shared/build.h): two codecs for updates, and
 // the coder of the default codecs both ways.
 #ifndef TERN_FIRMWARE_BUILD_H
 #define TERN_FIRMWARE_BUILD_H
 
-#define TERN_CODECS(X) X(float32, FLOAT32, 0) X(3lc, 3LC, 2)
+#define TERN_CODECS(X) X(float32, FLOAT32, 0) X(uniform, UNIFORM, 13) X(3lc, 3LC, 2)
 #define TERN_CODERS(X) X(range, RANGE)
 #ifndef TERN_ERROR_STORAGE // of the others, TERN_ERROR_INT8 takes the least RAM
 #define TERN_ERROR_STORAGE TERN_ERROR_FLOAT32

@@ -81,11 +81,16 @@ static uint64_t download_bytes(const tern_Task *task)
 
 // What the first update is likely to take: ternary codecs, of which some have a bound of 28 bits a
 // value, seldom make more than their two bits, and below a density of an eighth half as much for
-// each halving of it.
+// each halving of it. uniform takes as much at an error of a tenth, and a bit more for each quarter
+// of the error.
 static size_t first_update(const struct tern_codec *codec, const struct tern_model *model)
 {
     size_t symbols = model->coded / 4;
-    if (!tern_codec_is_ternary(codec)) {
+    if (TERN_CODEC_BUILT(TERN_CODEC_UNIFORM) && codec->id == TERN_CODEC_UNIFORM) {
+        for (float error = codec->error; error < 0.1F; error *= 4) {
+            symbols += model->coded / 8;
+        }
+    } else if (!tern_codec_is_ternary(codec)) {
         return SIZE_MAX;
     }
     if (TERN_CODEC_BUILT(TERN_CODEC_DENSITY) && codec->id == TERN_CODEC_DENSITY) {

@@ -99,6 +99,28 @@ static void first_update_of_a_low_density_is_expected_to_be_small(void **state)
     assert_int_equal(world_count_events(&world, TERN_EVENT_BUDGET), 0);
 }
 
+// Its bound is 2.5 bytes a value.
+static void first_update_of_uniform_is_expected_to_suit_its_error(void **state)
+{
+    (void)state;
+    world.server.codec = "uniform:error=0.1";
+    world.config.budget_per_round = 4500;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_BUDGET), 0);
+}
+
+static void first_update_of_a_small_error_is_expected_to_be_large(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.server.codec = "uniform:error=0.0001";
+    world.config.budget_per_round = 4500;
+    boot();
+    run_until(TERN_EVENT_BUDGET, &event);
+    assert_true(event.bytes > 4500);
+}
+
 static void month_is_never_exceeded(void **state)
 {
     (void)state;
@@ -376,6 +398,8 @@ int main(void)
         TEST(round_within_its_budget_is_done),
         TEST(first_update_is_not_expected_to_be_the_largest),
         TEST(first_update_of_a_low_density_is_expected_to_be_small),
+        TEST(first_update_of_uniform_is_expected_to_suit_its_error),
+        TEST(first_update_of_a_small_error_is_expected_to_be_large),
         TEST(month_is_never_exceeded),
         TEST(clock_that_goes_back_frees_nothing),
         TEST(clock_that_ran_ahead_stops_a_client_for_a_month_at_most),

@@ -17,7 +17,7 @@ static void test_codecs_that_are_left_out_are_refused(void **state)
     assert_int_equal(tern_codec_parse("density:p=0.05,coder=range", &codec, &why),
                      TERN_ERR_UNKNOWN);
     assert_int_equal(tern_codec_parse("qsgd", &codec, &why), TERN_ERR_UNKNOWN);
-    assert_int_equal(tern_codec_parse("uniform", &codec, &why), TERN_ERR_UNKNOWN);
+    assert_int_equal(tern_codec_parse("uniform:error=0.1", &codec, &why), TERN_OK);
     assert_int_equal(tern_codec_parse("3lc:s=1,coder=gaps", &codec, &why), TERN_ERR_ARGUMENT);
     assert_string_equal(why.parameter->key, "coder");
     // Its preset is zero runs, which are not built in either.
@@ -46,8 +46,18 @@ static void test_payloads_of_coders_that_are_left_out_are_unknown(void **state)
     float value = 7;
     assert_int_equal(tern_codec_decode(payload, sizeof payload, &value, 1), TERN_ERR_UNKNOWN);
     assert_true(value == 7);
-    const uint8_t uniform[] = {0x60, 0, 0, 0x80, 0x3f, 0x80};
-    assert_int_equal(tern_codec_decode(uniform, sizeof uniform, &value, 1), TERN_ERR_UNKNOWN);
+    const uint8_t qsgd[] = {0x40, 0, 0, 0x80, 0x3f, 0x80};
+    assert_int_equal(tern_codec_decode(qsgd, sizeof qsgd, &value, 1), TERN_ERR_UNKNOWN);
+}
+
+// The vector uniform-short of tests/vectors/payloads.txt.
+static void test_uniform_is_decoded(void **state)
+{
+    (void)state;
+    const uint8_t payload[] = {0x60, 0, 0, 0, 0x3f, 0x93};
+    float values[3];
+    assert_int_equal(tern_codec_decode(payload, sizeof payload, values, 3), TERN_OK);
+    assert_true(values[0] == 0.5F && values[1] == 0 && values[2] == -0.5F);
 }
 
 static void test_models_are_limited(void **state)
@@ -73,6 +83,7 @@ int main(void)
         cmocka_unit_test(test_codecs_that_are_left_out_are_refused),
         cmocka_unit_test(test_what_is_announced_is_what_is_built_in),
         cmocka_unit_test(test_payloads_of_coders_that_are_left_out_are_unknown),
+        cmocka_unit_test(test_uniform_is_decoded),
         cmocka_unit_test(test_models_are_limited),
         cmocka_unit_test(test_checksums_are_the_same_with_a_smaller_table),
     };
