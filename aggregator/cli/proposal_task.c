@@ -25,17 +25,24 @@ const char *tern_proposal_task_name(enum tern_proposal_task task)
 
 // --- Which
 
-// As in data.source, "none" is no column, but that there is none.
+// As in data.source, "none" is no column, but that there is none. Without --label, --classes lists the labels of the
+// last column: they must not be lost, since the rows of all but the first are no normal ones.
 static int read_label(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     const bool none = strcmp(tern_cli_option(cli, "label", "none"), "none") == 0;
     const bool given = tern_cli_flag(cli, "label");
+    const bool classes = tern_cli_flag(cli, "classes");
     if (none && given && proposal->task != TERN_TASK_ANOMALY) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "--label none: without a label only anomalies can be learnt: add "
                              "--task anomaly (a column of that name goes by its number)");
     }
-    proposal->unlabelled = none && proposal->task == TERN_TASK_ANOMALY;
+    if (none && given && classes) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "--label none: there are no labels for --classes to list: leave out "
+                             "one of the two");
+    }
+    proposal->unlabelled = none && proposal->task == TERN_TASK_ANOMALY && (given || !classes);
     return TERN_EXIT_OK;
 }
 
@@ -142,7 +149,14 @@ static int check_target(const struct tern_cli *cli, const struct tern_proposal *
 
 int tern_proposal_choose_task(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
-    if (!tern_cli_flag(cli, "task") && tern_csv_is_target(&proposal->profile)) {
+    const bool listed = tern_cli_flag(cli, "classes");
+    if (listed && proposal->task == TERN_TASK_REGRESSION) {
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "--task regression learns a number, and --classes lists classes: leave "
+            "out one of the two");
+    }
+    if (!tern_cli_flag(cli, "task") && !listed && tern_csv_is_target(&proposal->profile)) {
         proposal->task = TERN_TASK_REGRESSION;
         proposal->decided = true;
     }

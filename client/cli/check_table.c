@@ -2,6 +2,7 @@
 #include "cli/check.h"
 #include "hosted/csv_header.h"
 #include "hosted/csv_judge.h"
+#include "hosted/csv_text.h"
 #include "hosted/text_table.h"
 
 #include <inttypes.h>
@@ -97,7 +98,7 @@ static void print(const struct tern_csv_profile *profile, const struct tern_csv_
     if (tern_text_table_print(&table, stdout) != TERN_OK) {
         printf("no memory for the columns\n");
     }
-    printf("\n%" PRIu64 " rows; %s\n\n", profile->rows,
+    printf("\n%" PRIu64 " row%s; %s\n\n", profile->rows, tern_plural(profile->rows),
            profile->columns.header ? "the first line names the columns"
                                    : "no line names the columns, which go by number from 0");
 }

@@ -106,6 +106,12 @@ static int enroll(struct tern_cli *cli, struct session *session)
                              evaluator ? "," : " or", evaluator ? ", or makes no evaluators" : "",
                              evaluator ? " --evaluator" : "");
     }
+    if (result == TERN_ERR_ARGUMENT) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "'%.40s' is no join code: give the line alone that tern-aggregator "
+                             "enroll-code prints to its standard output",
+                             code);
+    }
     if (result == TERN_ERR_MODEL_MISMATCH) {
         return tern_cli_fail(cli, result,
                              "the federation's model is none that this version builds: use the "

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEMICOLONS                                                                                 \
-    "semicolons separate the fields, as it seems: write commas, and decimals with points"
+#define PARTED(what)                                                                               \
+    what " separate the fields, as it seems: write commas, and decimals with points"
 #define END (-1) // of the input, in place of a byte
 #define ZERO_BYTE                                                                                  \
-    "a zero byte, which CSV text has not: save the table as CSV (UTF-16 text: iconv -f utf-16 -t " \
-    "utf-8)"
+    "a zero byte, which CSV text has not: save the table as CSV (UTF-16 text: iconv -f utf-16le "  \
+    "-t utf-8, or utf-16be where the first byte is zero)"
 
 void tern_csv_begin(struct tern_csv *csv, struct tern_input *input, uint32_t max_fields)
 {
@@ -55,6 +55,11 @@ static enum tern_result read_mark(struct tern_csv *csv)
     TERN_TRY(peek(csv, &byte));
     if (csv->have >= 3 && memcmp(csv->buffer, "\xEF\xBB\xBF", 3) == 0) {
         csv->at = 3;
+    }
+    if (csv->have >= 4 && (memcmp(csv->buffer, "\xFF\xFE\0", 4) == 0 ||
+                           memcmp(csv->buffer, "\0\0\xFE\xFF", 4) == 0)) {
+        return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
+                                 "is UTF-32 text; convert it: iconv -f utf-32 -t utf-8 FILE > NEW");
     }
     if (csv->have >= 2 &&
         (memcmp(csv->buffer, "\xFF\xFE", 2) == 0 || memcmp(csv->buffer, "\xFE\xFF", 2) == 0)) {
@@ -181,6 +186,15 @@ static void trim_field(struct tern_csv *csv)
     csv->text_len = csv->starts[csv->field_count - 1] + len - blanks;
 }
 
+// What seems to separate fields in the place of commas, by a text between two of them; NULL: nothing does.
+static const char *find_separator(const char *text, size_t len)
+{
+    return memchr(text, ';', len) != NULL    ? PARTED("semicolons")
+           : memchr(text, '\t', len) != NULL ? PARTED("tabs")
+           : memchr(text, '|', len) != NULL  ? PARTED("bars")
+                                             : NULL;
+}
+
 static enum tern_result read_plain(struct tern_csv *csv)
 {
     for (;;) {
@@ -191,10 +205,10 @@ static enum tern_result read_plain(struct tern_csv *csv)
         }
         if (byte == '"' || byte == '\0') {
             const size_t first = csv->starts[csv->field_count - 1];
-            const bool parted = memchr(csv->text + first, ';', csv->text_len - first) != NULL;
-            return refuse_byte(csv, byte == '\0' ? ZERO_BYTE
-                                    : parted     ? SEMICOLONS
-                                                 : "a quote inside a field without quotes");
+            const char *parted = find_separator(csv->text + first, csv->text_len - first);
+            return refuse_byte(csv, byte == '\0'     ? ZERO_BYTE
+                                    : parted != NULL ? parted
+                                                     : "a quote inside a field without quotes");
         }
         csv->at++;
         TERN_TRY(add_byte(csv, byte));
@@ -259,10 +273,14 @@ static enum tern_result read_separator(struct tern_csv *csv, bool *last)
     if (byte == '\n' || byte == '\r') {
         return read_line_end(csv);
     }
+    // A tab before it was skipped as a blank.
+    const size_t from = csv->at > 0 ? csv->at - 1 : 0;
+    const char *parted = find_separator((const char *)csv->buffer + from, csv->at + 1 - from);
     csv->at++;
-    return byte == ','   ? TERN_OK
-           : byte == ';' ? refuse_byte(csv, SEMICOLONS)
-                         : refuse_byte(csv, "neither a comma nor a line end follows its quotes");
+    return byte == ',' ? TERN_OK
+                       : refuse_byte(csv, parted != NULL ? parted
+                                                         : "neither a comma nor a line end "
+                                                           "follows its quotes");
 }
 
 static enum tern_result read_field(struct tern_csv *csv)

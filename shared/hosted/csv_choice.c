@@ -33,8 +33,30 @@ static enum tern_result read_words(struct tern_data_spec *spec, struct tern_csv_
     return TERN_OK;
 }
 
+// Refuses an option that no reader of tables has, before another is judged: a misspelt one would be judged as missing.
+static enum tern_result refuse_unknown(const struct tern_data_spec *spec)
+{
+    static const char *const known[] = {"label",     "target", "drop",    "classes",
+                                        "group",     "header", "missing", "only",
+                                        "test_file", "test",   "seed",    "scale"};
+    for (uint32_t i = 0; i < spec->option_count; i++) {
+        bool found = false;
+        for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) {
+            found = found || strcmp(spec->options[i].key, known[k]) == 0;
+        }
+        if (!found) {
+            return tern_spec_refuse(spec, TERN_ERR_CONFIG,
+                                    "no option '%.40s'; known: label, target, drop, classes, "
+                                    "group, header, missing, only, test_file, test, seed, scale",
+                                    spec->options[i].key);
+        }
+    }
+    return TERN_OK;
+}
+
 enum tern_result tern_csv_choose(struct tern_data_spec *spec, struct tern_csv_choice *choice)
 {
+    TERN_TRY(refuse_unknown(spec));
     const char *label = tern_spec_option(spec, "label");
     const char *target = tern_spec_option(spec, "target");
     const char *scale = tern_spec_option(spec, "scale");

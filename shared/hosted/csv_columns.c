@@ -190,12 +190,17 @@ static enum tern_result skip_columns(const struct tern_csv *csv, struct tern_csv
     for (uint32_t c = 0; c < columns->count; c++) {
         columns->features += !columns->skipped[c];
     }
-    if (columns->features == 0) {
-        return tern_input_refuse(
-            csv->input, TERN_ERR_CORRUPT,
-            "has no column beside the label's; fields are separated by commas");
+    if (columns->features > 0) {
+        return TERN_OK;
     }
-    return TERN_OK;
+    return columns->count > 1
+               ? tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
+                                   "has no column beside the label's that is not left out: drop "
+                                   "fewer columns")
+               : tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
+                                   "has no column beside the label's: line %llu ('%.40s') is one "
+                                   "field. Separate fields by commas, outside of quotes",
+                                   (unsigned long long)csv->line, tern_csv_field(csv, 0));
 }
 
 // Whether it is "1.5 20 3": two numbers at least with blanks between.
@@ -225,16 +230,26 @@ static bool has_decimal_commas(const struct tern_csv *csv)
     return parted > 0 && 2 * parted >= csv->field_count - 1;
 }
 
-// What separates the fields of the first line in the place of commas; NULL: commas do.
-static const char *other_separator(const struct tern_csv *csv, const char *line)
+// What separates fields in the place of commas, and how sed names it.
+struct separator {
+    const char *name;
+    const char *pattern;
+};
+
+// What separates the fields of the first line; NULL: commas do.
+static const struct separator *other_separator(const struct tern_csv *csv, const char *line)
 {
+    static const struct separator semicolons = {"semicolons", ";"};
+    static const struct separator tabs = {"tabs", "\\t"};
+    static const struct separator bars = {"bars", "|"};
+    static const struct separator blanks = {"blanks", " \\+"};
     if (csv->field_count > 1) {
-        return has_decimal_commas(csv) ? "semicolons" : NULL;
+        return has_decimal_commas(csv) ? &semicolons : NULL;
     }
-    return strchr(line, ';') != NULL    ? "semicolons"
-           : strchr(line, '\t') != NULL ? "tabs"
-           : strchr(line, '|') != NULL  ? "bars"
-           : is_row_of_blanks(line)     ? "blanks"
+    return strchr(line, ';') != NULL    ? &semicolons
+           : strchr(line, '\t') != NULL ? &tabs
+           : strchr(line, '|') != NULL  ? &bars
+           : is_row_of_blanks(line)     ? &blanks
                                         : NULL;
 }
 
@@ -249,13 +264,14 @@ static enum tern_result check_separator(const struct tern_csv *csv)
             "FILE > NEW)%s",
             line, line[4] == '\0' ? "" : ", and separate fields by commas");
     }
-    const char *found = other_separator(csv, line);
+    const struct separator *found = other_separator(csv, line);
     return found == NULL
                ? TERN_OK
                : tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
                                    "the first line has %s between its fields ('%.30s'): fields are "
-                                   "separated by commas, and decimals have points",
-                                   found, line);
+                                   "separated by commas, and decimals have points (sed 's/,/./g; "
+                                   "s/%s/,/g' FILE > NEW)",
+                                   found->name, line, found->pattern);
 }
 
 // Of new data, whose header line has names. What is no feature of the model is left out.

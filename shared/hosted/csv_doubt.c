@@ -102,9 +102,9 @@ static bool ask(const struct tern_csv_profile *profile, const char *data, const 
     if (tern_csv_doubt_label(profile, label) == TERN_CSV_NO_LABEL) {
         snprintf(why, size,
                  "%s: line %" PRIu64 ", column '%.60s': the label '%.40s' (%" PRIu64
-                 " rows) can be a class or a missing label: list the classes, with it or without: "
+                 " row%s) can be a class or a missing label: list the classes, with it or without: "
                  "init --classes '%s' (data.source: classes=)",
-                 data, found->line, column, name, found->count, list);
+                 data, found->line, column, name, found->count, tern_plural(found->count), list);
     } else {
         snprintf(why, size,
                  "%s: line %" PRIu64 ", column '%.60s': the label '%.40s' (%" PRIu64 " of %" PRIu64

@@ -82,7 +82,12 @@ const char *tern_csv_why_useless(const struct tern_csv_profile *profile,
     if (2 * column->huge.count > profile->rows) {
         return "most of its values are marks of missing ones";
     }
-    return column->low == column->high ? "it has one value in every row" : NULL;
+    if (column->low == column->high) {
+        return "it has one value in every row";
+    }
+    return tern_csv_is_flat(column) ? "its values differ by less than 32-bit numbers can "
+                                      "(subtract a constant, or change the unit)"
+                                    : NULL;
 }
 
 static bool is_constant(const struct tern_csv_column *column)
@@ -227,16 +232,17 @@ static void say_lines(const struct tern_csv_judging *judging)
         const struct tern_csv_found *found = &profile->skipped[i];
         if (found->count > 0) {
             say(judging, TERN_OK, "data",
-                "line %" PRIu64 " is %s, and is not read as a row (%" PRIu64 " such lines)",
-                found->line, kinds[i], found->count);
+                "line %" PRIu64 " is %s, and is not read as a row (%" PRIu64 " such line%s)",
+                found->line, kinds[i], found->count, tern_plural(found->count));
         }
     }
     if (profile->ragged.count > 0) {
         say(judging, TERN_ERR_CORRUPT, "data",
-            "line %" PRIu64 " has %" PRIu32 " fields, the first line %" PRIu32 " (%" PRIu64
-            " lines are unlike it): mend the lines",
-            profile->ragged.line, profile->ragged_fields, profile->columns.count,
-            profile->ragged.count);
+            "line %" PRIu64 " has %" PRIu32 " field%s, the first line %" PRIu32 " (%" PRIu64
+            " line%s differ%s from the first): mend such lines, or remove them",
+            profile->ragged.line, profile->ragged_fields, tern_plural(profile->ragged_fields),
+            profile->columns.count, profile->ragged.count, tern_plural(profile->ragged.count),
+            profile->ragged.count == 1 ? "s" : "");
     }
 }
 
@@ -443,10 +449,10 @@ static void say_unlisted(const struct tern_csv_judging *judging, const char *col
         if (!listed && (variant || !open) && count++ < NAMED) {
             say(judging, TERN_ERR_NOT_FOUND, "classes",
                 "line %" PRIu64 ", column '%.60s': the label '%.40s' (%" PRIu64
-                " rows) is not one of those in classes=%.80s%s%s%.40s%s",
-                profile->label[i].line, column, label, profile->label[i].count, classes,
-                strlen(classes) > 80 ? "..." : "", variant ? "; write it as '" : "",
-                variant ? name : "", variant ? "'" : "");
+                " row%s) is not one of those in classes=%.80s%s%s%.40s%s",
+                profile->label[i].line, column, label, profile->label[i].count,
+                tern_plural(profile->label[i].count), classes, strlen(classes) > 80 ? "..." : "",
+                variant ? "; write it as '" : "", variant ? name : "", variant ? "'" : "");
         }
     }
     if (count > NAMED) {
@@ -465,11 +471,12 @@ static void say_variants(const struct tern_csv_judging *judging, const char *col
             if (tern_csv_is_variant(profile->labels.names[a], profile->labels.names[b])) {
                 named++;
                 say(judging, TERN_OK, "classes",
-                    "column '%.60s': the labels '%.40s' (%" PRIu64 " rows) and '%.40s' (%" PRIu64
-                    " rows) differ by case, blanks or spelling alone, and are two classes: write "
+                    "column '%.60s': the labels '%.40s' (%" PRIu64 " row%s) and '%.40s' (%" PRIu64
+                    " row%s) differ by case, blanks or spelling alone, and are two classes: write "
                     "them alike",
                     column, profile->labels.names[a], profile->label[a].count,
-                    profile->labels.names[b], profile->label[b].count);
+                    tern_plural(profile->label[a].count), profile->labels.names[b],
+                    profile->label[b].count, tern_plural(profile->label[b].count));
             }
         }
     }

@@ -4,7 +4,9 @@
 #include "hosted/csv_text.h"
 #include "util/sqrt.h"
 #include "util/utf8.h"
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -593,9 +595,15 @@ static enum tern_result refuse_ragged(const struct profiling *profiling)
     } else if (first == 1) {
         why = ": is the first line a title? Remove it (tail -n +2 FILE > NEW)";
     }
-    return tern_input_refuse(profiling->csv.input, TERN_ERR_CORRUPT,
-                             "line %llu has %u fields, the first line %u%s",
-                             (unsigned long long)profile->ragged.line, others, first, why);
+    return tern_input_refuse(
+        profiling->csv.input, TERN_ERR_CORRUPT, "line %llu has %u field%s, the first line %u%s",
+        (unsigned long long)profile->ragged.line, others, tern_plural(others), first, why);
+}
+
+bool tern_csv_is_flat(const struct tern_csv_column *column)
+{
+    const double size = fabs(column->mean) > FLT_MIN ? fabs(column->mean) : FLT_MIN;
+    return column->deviation < size * FLT_EPSILON;
 }
 
 bool tern_csv_has_flags(const struct tern_csv_column *column)
@@ -692,14 +700,17 @@ static enum tern_result refuse_title(struct tern_csv *csv, enum tern_result resu
         return result;
     }
     snprintf(title, sizeof title, "%s", tern_csv_field(csv, 0));
-    if (tern_csv_next(csv, &more) != TERN_OK || !more || csv->field_count == 1) {
-        return result;
-    }
+    do {
+        if (tern_csv_next(csv, &more) != TERN_OK || !more) {
+            return result;
+        }
+    } while (csv->field_count == 1);
+    const unsigned long long head = csv->line;
     return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                             "line %llu ('%s') has 1 field, line %llu %u: is the first a title or "
-                             "a remark? Remove it (tail -n +2 FILE > NEW)",
-                             (unsigned long long)line, title, (unsigned long long)csv->line,
-                             csv->field_count);
+                             "line %llu ('%s') has 1 field, line %llu has %u. A title or remark "
+                             "is no row: remove the lines before the table (tail -n +%llu FILE > "
+                             "NEW)",
+                             (unsigned long long)line, title, head, csv->field_count, head);
 }
 
 static enum tern_result read_all(struct profiling *profiling)
@@ -747,8 +758,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// Whether a list of classes, which is a part of a setting, can hold it.
-static bool is_listable(const char *name)
+bool tern_csv_is_listable(const char *name)
 {
     return strpbrk(name, "|\"\r\n") == NULL && strcmp(name, "*") != 0 &&
            tern_utf8_is_text(name, strlen(name)) && strlen(name) < TERN_CSV_NAME_MAX;
@@ -770,7 +780,7 @@ bool tern_csv_profile_classes(const struct tern_csv_profile *profile, char *text
     qsort(names, count, sizeof *names, compare_names);
     bool fits = true;
     for (uint32_t i = 0; fits && i < count; i++) {
-        fits = is_listable(names[i]) && used + strlen(names[i]) + 2 <= size;
+        fits = tern_csv_is_listable(names[i]) && used + strlen(names[i]) + 2 <= size;
         used += fits
                     ? (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? "|" : "", names[i])
                     : 0;

@@ -104,6 +104,9 @@ TERN_MUST_USE enum tern_result tern_csv_profile_read(struct tern_input *input,
                                                      struct tern_csv_profile *profile);
 void tern_csv_profile_free(struct tern_csv_profile *profile);
 
+// Whether a column's numbers differ by less than float32, which models take, can hold: 1000000000.1, 1000000000.2.
+bool tern_csv_is_flat(const struct tern_csv_column *column);
+
 // Whether the column has only words such as true and no, beside 0, 1 and missing values: they are read as 1 and 0.
 bool tern_csv_has_flags(const struct tern_csv_column *column);
 
@@ -113,6 +116,9 @@ bool tern_csv_read_value(const struct tern_csv_column *column, const char *text,
 // Returns the kind of the current record of the profiled table. Not for the header line itself.
 enum tern_csv_line tern_csv_profile_line(const struct tern_csv_profile *profile,
                                          const struct tern_csv *csv);
+
+// Whether a list of classes, which is a part of a setting, can hold the label.
+bool tern_csv_is_listable(const char *name);
 
 // Writes the labels as the list of classes that a data spec has, "blocked|good|worn", sorted. false
 // when they do not fit into size bytes, or one holds what such a list cannot.

@@ -1,9 +1,12 @@
 #include "hosted/csv_task.h"
 #include "hosted/csv_doubt.h"
+#include "hosted/csv_text.h"
+#include "util/utf8.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define CLASSES_MAX 256 // more are no classes
 
@@ -80,6 +83,30 @@ static bool refuse_mixed(const struct tern_csv_task *task, char why[TERN_CSV_TAS
                         task->profile->rows);
 }
 
+// Names the label that no list of classes can hold; where each can be listed, all of them are too long together.
+static bool refuse_unlisted(const struct tern_csv_task *task, char why[TERN_CSV_TASK_WHY_MAX])
+{
+    const struct tern_csv_profile *profile = task->profile;
+    const char *column = label_of(profile)->name;
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        const char *name = profile->labels.names[i];
+        if (!tern_csv_is_listable(name)) {
+            char shown[40];
+            snprintf(shown, sizeof shown, "%s", name);
+            tern_utf8_show(shown, strlen(shown));
+            return refuse(why,
+                          "%s: line %" PRIu64 ", column '%s': the label '%s' cannot stand in a "
+                          "list of classes, being '*', longer than %d bytes, or with '|', quotes "
+                          "or a line end in it: write another name, or class numbers from 0",
+                          task->data, profile->label[i].line, column, shown, TERN_CSV_NAME_MAX - 1);
+        }
+    }
+    return refuse(why,
+                  "the %" PRIu32 " labels in column '%s' of %s are too long together for a list of "
+                  "classes, of %d bytes at most: write shorter names, or class numbers from 0",
+                  profile->labels.count, column, task->data, TERN_CSV_CLASSES_MAX - 1);
+}
+
 bool tern_csv_list_classes(const struct tern_csv_task *task, char classes[TERN_CSV_CLASSES_MAX],
                            char why[TERN_CSV_TASK_WHY_MAX])
 {
@@ -89,16 +116,16 @@ bool tern_csv_list_classes(const struct tern_csv_task *task, char classes[TERN_C
     const uint32_t count = task->listed != NULL ? listed : profile->labels.count;
     classes[0] = '\0';
     if (profile->many_labels || count < task->least || count > CLASSES_MAX) {
-        return refuse(why,
-                      "column '%s' of %s has %" PRIu32
-                      "%s different values%s, and classes are 2 to %d: name the column of the "
-                      "class with --label, or that of a number with --task regression%s",
-                      label, task->data, count, profile->many_labels ? " and more" : "",
-                      count > 0          ? ""
-                      : label[0] == '\0' ? " and no name (do lines end with a comma?)"
-                                         : ", since it is empty",
-                      CLASSES_MAX,
-                      count == 1 ? ", or learn what is normal with --task anomaly" : "");
+        return refuse(
+            why,
+            "column '%s' of %s has %" PRIu32
+            "%s different value%s%s, and classes are 2 to %d: name the column of the "
+            "class with --label, or that of a number with --task regression%s",
+            label, task->data, count, profile->many_labels ? " and more" : "", tern_plural(count),
+            count > 0          ? ""
+            : label[0] == '\0' ? " and no name (do lines end with a comma?)"
+                               : ", since it is empty",
+            CLASSES_MAX, count == 1 ? ", or learn what is normal with --task anomaly" : "");
     }
     if (task->listed != NULL) { // judged as those of data.source are
         return snprintf(classes, TERN_CSV_CLASSES_MAX, "%s", task->listed) < TERN_CSV_CLASSES_MAX
@@ -112,10 +139,7 @@ bool tern_csv_list_classes(const struct tern_csv_task *task, char classes[TERN_C
     }
     return are_numbers(profile) || tern_csv_profile_classes(profile, classes, TERN_CSV_CLASSES_MAX)
                ? true
-               : refuse(why,
-                        "the labels in column '%s' of %s are too long for a setting, or hold "
-                        "'|' or quotes: write the file with class numbers from 0",
-                        label, task->data);
+               : refuse_unlisted(task, why);
 }
 
 // --- A number
@@ -123,7 +147,14 @@ bool tern_csv_list_classes(const struct tern_csv_task *task, char classes[TERN_C
 bool tern_csv_check_target(const struct tern_csv_task *task, char why[TERN_CSV_TASK_WHY_MAX])
 {
     const struct tern_csv_column *label = label_of(task->profile);
-    return label->numbers > label->bad.count + label->huge.count && label->deviation > 0
+    const bool differ = label->deviation > 0;
+    if (differ && tern_csv_is_flat(label)) {
+        return refuse(why,
+                      "column '%s' of %s has numbers that differ by less than 32-bit numbers can: "
+                      "subtract a constant, or change the unit",
+                      label->name, task->data);
+    }
+    return label->numbers > label->bad.count + label->huge.count && differ
                ? true
                : refuse(why,
                         "column '%s' of %s has no numbers that differ%s%s%s: name the column of "

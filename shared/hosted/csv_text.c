@@ -183,6 +183,18 @@ static size_t amount_len(const char *text)
     return len;
 }
 
+// Bytes of the sign of a currency that text begins with, 0: there is none.
+static size_t currency_len(const char *text)
+{
+    static const char *const signs[] = {"$", "\u20ac", "\u00a3", "\u00a5", "\u20b9"};
+    for (size_t i = 0; i < COUNT(signs); i++) {
+        if (strncmp(text, signs[i], strlen(signs[i])) == 0) {
+            return strlen(signs[i]);
+        }
+    }
+    return 0;
+}
+
 bool tern_csv_is_like_number(const char *text)
 {
     float value;
@@ -190,7 +202,9 @@ bool tern_csv_is_like_number(const char *text)
     if (tern_csv_number(text, &value) || tern_csv_fold(text, folded, SHORT) >= SHORT) {
         return false;
     }
-    const size_t mark = strspn(folded, "<>=~ ");
+    size_t mark = strspn(folded, "<>=~ ");
+    mark += currency_len(folded + mark);
+    mark += strspn(folded + mark, " ");
     const size_t len = amount_len(folded + mark);
     if (len == 0) {
         return false;
@@ -202,7 +216,8 @@ bool tern_csv_is_like_number(const char *text)
     // "12 ms" and "5%", but neither "3a" nor "2024-01-05".
     const bool apart = is_blank(unit[0]);
     unit += strspn(unit, " \t");
-    return unit[0] == '%' || (apart && strlen(unit) <= 6 && strpbrk(unit, "0123456789-:") == NULL);
+    return unit[0] == '%' || unit[currency_len(unit)] == '\0' ||
+           (apart && strlen(unit) <= 6 && strpbrk(unit, "0123456789-:") == NULL);
 }
 
 bool tern_csv_has_groups(const char *text)

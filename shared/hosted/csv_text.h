@@ -4,6 +4,13 @@
 #define TERN_CSV_TEXT_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+// The end of a noun in a sentence: "1 row", "2 rows".
+static inline const char *tern_plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
 
 // Reads one finite decimal number that is all of `text`, but for blanks around it, of any kind. Its sign may be any
 // minus or dash.

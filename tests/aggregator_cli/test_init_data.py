@@ -236,10 +236,18 @@ def nothing_is_left_of_what_is_refused():
         (table(), ("--task", "clustering"), USAGE, "--task is classification, regression or anomaly"),
         (table(), ("--task", "anomaly", "--model", "mlp:2-32-3"), USAGE, "does not fit pumps.csv"),
         (table(rows=90, label=lambda i: i), ("--model", "mlp:2-32-90"), USAGE, "a number in column 'state', e.g. mlp:2-32-1"),
-        (table(label=lambda i: "one"), (), USAGE, "has 1 different values"),
+        (table(label=lambda i: "one"), (), USAGE, "has 1 different value,"),
         (table(label=lambda i: "err" if i in (7, 9) else i % 3), (), USAGE, "line 9, column 'state': 'err' is a text among numbers (2 of"),
         (table(label=lambda i: "<0.5" if i == 7 else i % 2), (), USAGE, "line 9, column 'state': '<0.5' is a text among numbers (1 of"),
+        (table(label=lambda i: ("a", "b|c")[i % 2]), (), USAGE, "line 3, column 'state': the label 'b|c' cannot stand in a list of classes"),
+        (table(label=lambda i: f"{i % 9:063}"), (), USAGE, "the 9 labels in column 'state' of pumps.csv are too long together"),
+        (table(label=lambda i: f"${i / 4}"), (), USAGE, "texts such as $0.0 (write 1234.5 alone)"),
+        (table(label=lambda i: 1e9 + i / 4), (), USAGE, "differ by less than 32-bit numbers can: subtract a constant"),
+        (table(label=lambda i: i / 4), ("--classes", "0.0|0.25"), USAGE, "is not one of those in classes=0.0|0.25"),
+        (table(label=lambda i: i / 4), ("--task", "regression", "--classes", "1|2"), USAGE, "leave out one of the two"),
+        (table(), ("--task", "anomaly", "--label", "none", "--classes", "good|*"), USAGE, "leave out one of the two"),
         (table(), ("--drop", "rpm|flow"), USAGE, "no column of numbers that differ"),
+        (table(), ("--drop", "time|site|rpm|flow|fixed"), FAILED, "drop fewer columns"),
         (table(), ("--model", "mlp:784-32-10"), USAGE, "does not fit pumps.csv, which has 2 features and 3 classes"),
         (table(), ("--set", "codec.codec=4lc"), USAGE, "codec.codec = 4lc"),
         ("", (), FAILED, "has no rows of data"),
@@ -298,6 +306,9 @@ def anomalies_need_no_label():
     for part in ("all rows are taken as normal", "figures are the loss", "AUC and F1 need --label"):
         assert part in said, (part, said)
     assert ",label=none," in (folder.root / "client.ini").read_text()
+    folder = Folder(table())  # whose classes are listed: other rows than good ones must not count as normal
+    source = folder.run("init", *OPTIONS, "--task", "anomaly", "--classes", "good|*", "--json").json["data"]["source"]
+    assert "label=state,classes=good|*," in source, source
     folder = Folder(table())
     folder.run("init", *OPTIONS, "--label", "none", code=USAGE, says="only anomalies can be learnt: add --task anomaly")
     folder.run("init", *OPTIONS, "--label", "none", "--task", "regression", code=USAGE, says="only anomalies can be learnt")
@@ -411,9 +422,16 @@ def all_rows_may_be_normal():
     assert folder.run("init", *OPTIONS, "--drop", "temp,vib", "--json").json["data"]["drop"] == "temp|vib"
 
 
+def numbers_that_32_bits_cannot_tell_apart_are_left_out():
+    folder = write(lambda i, a, b, c: f"{a},{3e8 + i % 7 / 8},{(i % 7) * 1e-50},{'xy'[i % 2]}", 60)
+    said = folder.run("init", *OPTIONS, "--label", "state").text
+    for name in ("vib", "rpm"):
+        assert f"Left out: column '{name}', since its values differ by less than 32-bit numbers can" in said, said
+
+
 def labels_that_may_be_none_are_asked_about():
     folder = Folder(re.sub(r"(?m)^(1700000007,.*),\"[^\"]*\"$", r"\1,unknown", table()))
-    asked = "line 9, column 'state': the label 'unknown' (1 rows) can be a class or a missing label"
+    asked = "line 9, column 'state': the label 'unknown' (1 row) can be a class or a missing label"
     folder.run("init", *OPTIONS, code=USAGE, says=asked)
     assert folder.written() == []
     said = folder.run("init", *OPTIONS, "--classes", "good|worn|dry, hot", says="the label is missing ('unknown')").text
@@ -436,7 +454,8 @@ main(a_sample_becomes_a_model_and_settings, the_proposed_client_names_the_device
      columns_that_no_setting_can_name_go_by_their_number,
      groups_and_dropped_columns_are_no_features, a_model_of_set_is_made, a_name_with_an_equals_sign_is_read_back, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
      files_and_states_that_are_there_stay, clients_that_share_statistics_scale_nothing_themselves,
-     statistics_are_not_for_models_that_come_as_files, labels_that_may_be_none_are_asked_about, anomalies_need_no_label, a_port_that_is_chosen_later_is_not_made_up,
+     statistics_are_not_for_models_that_come_as_files, labels_that_may_be_none_are_asked_about,
+     numbers_that_32_bits_cannot_tell_apart_are_left_out, anomalies_need_no_label, a_port_that_is_chosen_later_is_not_made_up,
      data_of_the_clients_is_named, comparing_a_device_with_the_federation_is_a_step, ordinary_files_are_read_as_they_are_meant,
      what_cannot_be_read_leaves_nothing_behind, names_that_no_setting_can_hold_go_by_number_and_are_read_back, all_rows_may_be_normal, what_is_missing_is_counted_and_what_is_no_number_is_refused, what_was_set_is_written,
      a_value_that_the_file_cannot_hold_is_refused, rounds_follow_from_rows_and_steps, values_that_are_far_off_halve_the_rate)

@@ -62,7 +62,7 @@ CAUSES = {
     "sep_line": "a hint for spreadsheets", "title": r"line 1 \('Readings of March'\)", "comment_line": r"line 1 \('# logger 12'\)",
     "latin1_label": "iconv -f cp1252", "latin1_name": "line 1, .* iconv -f cp1252", "utf16": "UTF-16", "cr": "line end",
     "repeated_header": "header", "units_row": "unit", "numeric_header": "line 1 can be a row", "no_header": "line 1 can be a row",
-    "trailing_commas": "end with a comma", "row_names": "row names", "ragged_line": r"line \d+ has \d+ fields",
+    "trailing_commas": "end with a comma", "row_names": "row names", "ragged_line": r"line \d+ has \d+ fields?",
     "missing_labels": r"line \d+, column '[^']*': the label (is missing|.* can be a class or a missing label)", "missing_target": r"line \d+, column '[^']*': the target is missing",
     "cased_labels": "case|or the line no row", "duplicate_names": "two columns|same name", "tab_in_name": "rename", "quoted_blanks": "blank|finite",
     "float_labels": "label", "quoted_line_end": "line end|quote", "empty_column": "differ", "index_column": "differ",

@@ -57,7 +57,7 @@ class Check(unittest.TestCase):
                      "line 7, column 'rpm': '1e30' is no measurement", "line 9 has 2 fields, the first line 5"):
             self.assertEqual(len([s for s in found["data", "problem"] if part in s]), 1, (part, found))
         self.assertIn("2 values in 2 columns are missing, the first in line 3, column 'rpm'", found["missing", "warning"][0])
-        self.assertIn("line 10, column 'state': the label 'brokn' (1 rows)", found["classes", "problem"][0])
+        self.assertIn("line 10, column 'state': the label 'brokn' (1 row)", found["classes", "problem"][0])
         self.assertEqual(len(found["classes", "problem"]), 1)
 
     def test_columns_that_cannot_be_learnt_from_are_named(self):
@@ -128,6 +128,9 @@ class Check(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("no row has '4' in column 'fixed'", found["data", "problem"][0])
         lines = [f"{i % 7},{i % 5},{i / 2}" for i in range(60)]
+        code, _, found = self.check_file(table(), "--set", "data.source=csv:other.csv,scal=standard")
+        self.assertEqual(code, 1)
+        self.assertIn("no option 'scal'; known: label, target", found["data", "problem"][0])
         code, _, found = self.check_file("a,b,y\n" + "\n".join(lines) + "\n", "--set", "data.source=csv:other.csv,scale=standard")
         self.assertEqual((code, [area for area, _ in found if area == "classes"]), (0, []))
 
@@ -263,6 +266,11 @@ class CommandLine(unittest.TestCase):
             status, _, error = run("enroll", *self.sets, code, text=text)
             self.assertEqual(status, 2)
             self.assertIn("join code is empty", error)
+
+    def test_what_is_no_join_code(self):
+        code, _, error = run("enroll", *self.sets, "For 1 client, until tomorrow. It is not shown again; see the codes")
+        self.assertEqual(code, 2)
+        self.assertIn("'For 1 client, until tomorrow. It is not ' is no join code: give the line alone", error)
 
     def test_unreachable_aggregator(self):
         code, _, error = run("enroll", *self.sets, "-", text="CODE\n")

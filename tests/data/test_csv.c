@@ -128,7 +128,7 @@ static void text_labels_need_classes(void **state)
     expect_refused("csv:@/table.csv,classes=fig|pear|apple|pear", TERN_ERR_CONFIG,
                    "classes lists 'pear' twice");
     expect_refused("csv:@/table.csv,classes=fig|pear", TERN_ERR_NOT_FOUND,
-                   "line 2, column '1': the label 'apple' (1 rows) is not one of those in "
+                   "line 2, column '1': the label 'apple' (1 row) is not one of those in "
                    "classes=fig|pear");
     assert_int_equal(open_spec("csv:@/table.csv,test=0,classes=pear|*"), TERN_OK);
     assert_int_equal(class_of(1.0f), 0);
@@ -213,7 +213,8 @@ static void damaged_tables_are_refused(void **state)
     refuse("", TERN_ERR_CORRUPT, "no rows");
     refuse("\n\n\n", TERN_ERR_CORRUPT, "no rows");
     refuse("a,b\n", TERN_ERR_CORRUPT, "no rows");
-    refuse("1\n2\n", TERN_ERR_CORRUPT, "no column beside the label's");
+    refuse("1\n2\n", TERN_ERR_CORRUPT, "no column beside the label's: line 1 ('1') is one field");
+    refuse("a b\n1 2\n", TERN_ERR_CORRUPT, "line 1 ('a b') is one field");
     refuse("a;b\n1;0\n", TERN_ERR_CORRUPT, "has semicolons between its fields ('a;b')");
     refuse("1\t0\n", TERN_ERR_CORRUPT, "has tabs between its fields");
     refuse("1,2,a\n1,b\n", TERN_ERR_CORRUPT, "line 2 has 2 fields, the first line 3");
@@ -232,6 +233,8 @@ static void damaged_tables_are_refused(void **state)
            "line 2, field 3: a carriage return that ends");
     write_file("table.csv", "1,\0,a\n", 6);
     expect_refused("csv:@/table.csv", TERN_ERR_CORRUPT, "zero byte");
+    write_file("table.csv", "\xFF\xFE\0\0a\0\0\0", 8);
+    expect_refused("csv:@/table.csv", TERN_ERR_CORRUPT, "is UTF-32 text");
     write_file("table.csv", "1,\"\0\",a\n", 8);
     expect_refused("csv:@/table.csv", TERN_ERR_CORRUPT, "zero byte");
 }
@@ -363,7 +366,8 @@ static void columns_that_do_not_exist_are_named(void **state)
     expect_refused("csv:@/table.csv,label=-3", TERN_ERR_NOT_FOUND, "no column '-3'");
     expect_refused("csv:@/table.csv,drop=x", TERN_ERR_NOT_FOUND, "no column 'x'");
     expect_refused("csv:@/table.csv,label=a,drop=a", TERN_ERR_CONFIG, "the label's column");
-    expect_refused("csv:@/table.csv,drop=a", TERN_ERR_CORRUPT, "no column beside");
+    expect_refused("csv:@/table.csv,drop=a", TERN_ERR_CORRUPT, "drop fewer columns");
+    expect_refused("csv:@/table.csv,lable=c", TERN_ERR_CONFIG, "no option 'lable'; known: label,");
     expect_refused("csv:@/none.csv", TERN_ERR_NOT_FOUND, "none.csv");
     expect_refused("csv:@", TERN_ERR_NOT_FOUND, "is not a file");
 }

@@ -144,13 +144,18 @@ static void other_layouts_are_refused_by_name(void **state)
 {
     (void)state;
     expect_refused("sep=,\na,b,state\n", "line 1 is 'sep=', a hint for spreadsheets");
-    expect_refused("Readings\na,b,state\n", "line 1 ('Readings') has 1 field, line 2 3");
+    expect_refused("Readings\na,b,state\n", "line 1 ('Readings') has 1 field, line 2 has 3");
+    expect_refused("# a\n\n# b\na,b,state\n", "line 1 ('# a') has 1 field, line 4 has 3");
+    expect_refused("# a\n# b\na,b,state\n", "(tail -n +3 FILE > NEW)");
     expect_refused("# 7,x,y,z\n", "line 2 has 3 fields, the first line 4");
     expect_refused("a;b;state\n", "has semicolons between its fields");
     expect_refused("a\tb\tstate\n", "has tabs between its fields");
     expect_refused("1,5;2,5;ok\n", "has semicolons between its fields");
     expect_refused("a,state\n", "R's write.table");
     expect_refused("\"a\";\"b\"\n", "semicolons separate the fields");
+    expect_refused("\"a\"\t\"b\"\n", "tabs separate the fields");
+    expect_refused("a\t\"b\"\n", "tabs separate the fields");
+    expect_refused("\"a\"|\"b\"\n", "bars separate the fields");
     expect_refused("a,b\xe4,state\n", "line 1, field 2, byte 2: 0xE4 is not UTF-8 text");
     expect_refused("a,\xed\xa0\x80,state\n", "is not UTF-8 text");
     expect_refused("\xff\xfe", "is UTF-16 text; convert it: iconv -f utf-16");
@@ -222,7 +227,7 @@ static void what_is_no_number_is_named_with_its_place(void **state)
     expect_said("1.5,\"1,5\",ok", true, "'1,5' is no finite number (decimals have points)");
     expect_said("1.5,1e30,ok", true, "is no measurement but a mark");
     expect_said(" 1.5 ,\t31 , ok ", false, "");
-    expect_said("1.5,31,\"ok \"", true, "the label 'ok ' (1 rows) is not one of those in classes=");
+    expect_said("1.5,31,\"ok \"", true, "the label 'ok ' (1 row) is not one of those in classes=");
     choice = (struct tern_csv_choice){.label = "b", .numeric = true, .drop = "state"};
     expect_said(
         "1.5,<0.5,ok", true,
@@ -236,7 +241,7 @@ static void labels_that_differ_by_case_or_blanks_are_named(void **state)
     (void)state;
     choice.classes = "ok|worn|OK|o k|1|1.0";
     expect_said("1.5,31,OK", false,
-                "?column 'state': the labels 'ok' (20 rows) and 'OK' (1 rows) differ by");
+                "?column 'state': the labels 'ok' (20 rows) and 'OK' (1 row) differ by");
     expect_said("1.5,31,o k", false, "differ by");
     expect_said("1.5,31,ok ", false, "");
 }

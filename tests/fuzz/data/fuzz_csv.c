@@ -79,7 +79,7 @@ static void profile(const uint8_t *bytes, size_t size, const struct tern_csv_cho
     for (uint32_t c = 0; c < found.columns.count; c++) {
         const struct tern_csv_column *column = &found.column[c];
         require(column->numbers == 0 || column->low <= column->high);
-        require(column->distinct <= column->order.count);
+        require(column->distinct <= column->order.count + column->flags.count);
         require(!column->feature ||
                 column->numbers + column->bad.count + column->missing.count + column->huge.count ==
                     found.rows);
