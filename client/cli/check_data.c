@@ -280,17 +280,20 @@ static void say_scales(struct looking *looking)
         return;
     }
     const bool held = looking->federation->shared == CHECK_SCALING_HELD;
+    const bool scaled = looking->data.scaled;
     tern_findings_say(
         looking->findings, judge(looking, large.most), "scale",
         held ? "compare their units with those of the other clients, whose statistics scale them"
+        : scaled
+            ? "compare their units with those of the table that the statistics of scale= are of"
         : looking->profile.rows > 0
             ? "set scale=scaling.csv, which `tern-aggregator init --data` writes, in data.source, "
               "or statistics.columns = clients at the aggregator"
             : "set statistics.columns = clients at the aggregator before its first round, or bring "
               "them to mean 0 and deviation 1, by the same numbers on every client",
         "%" PRIu32 " of %" PRIu32 " columns are %s (root mean square): %s%s%s", large.count,
-        train->feature_count, held ? "large also once scaled" : "unscaled", names,
-        large.count > TERN_COLUMNS_FOUND ? ", ..." : "", unless(looking));
+        train->feature_count, held || scaled ? "large also once scaled" : "unscaled", names,
+        large.count > TERN_COLUMNS_FOUND ? ", ..." : "", scaled ? "" : unless(looking));
 }
 
 static void say_sizes(struct looking *looking)

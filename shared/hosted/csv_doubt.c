@@ -137,10 +137,37 @@ static bool is_candidate(const struct tern_csv_profile *profile, uint32_t column
            3ull * found->texts <= profile->rows;
 }
 
+// Whether the column is named as what is to be learnt.
+static bool has_label_name(const struct tern_csv_profile *profile, uint32_t column)
+{
+    static const char *const names[] = {"class",    "classes", "label", "labels",
+                                        "category", "target",  "klasse"};
+    for (size_t i = 0; profile->columns.header && i < sizeof names / sizeof names[0]; i++) {
+        if (tern_csv_is_same(profile->column[column].name, names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool tern_csv_hint_label(const struct tern_csv_profile *profile, char *hint, size_t size)
 {
     const uint32_t label = profile->columns.label;
-    if (label == TERN_CSV_NO_COLUMN || !tern_csv_is_numeric(&profile->column[label])) {
+    if (label == TERN_CSV_NO_COLUMN || has_label_name(profile, label)) {
+        return false;
+    }
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        if (c != label && profile->column[c].feature && has_label_name(profile, c)) {
+            const char *name = profile->column[c].name;
+            snprintf(
+                hint, size,
+                "the last column, '%.40s', is taken as what is to be learnt; if it is '%.40s', "
+                "use --label %.40s (data.source: label=)",
+                profile->column[label].name, name, name);
+            return true;
+        }
+    }
+    if (!tern_csv_is_numeric(&profile->column[label])) {
         return false;
     }
     for (uint32_t c = 0; c < profile->columns.count; c++) {

@@ -80,7 +80,7 @@ const char *tern_csv_why_useless(const struct tern_csv_profile *profile,
         return "most of its values are missing";
     }
     if (2 * column->huge.count > profile->rows) {
-        return "most of its values are marks of missing ones";
+        return "most of its values are 1e15 or more, which mark missing ones (change the unit)";
     }
     if (column->low == column->high) {
         return "it has one value in every row";

@@ -154,6 +154,13 @@ bool tern_csv_check_target(const struct tern_csv_task *task, char why[TERN_CSV_T
                       "subtract a constant, or change the unit",
                       label->name, task->data);
     }
+    if (label->huge.count > label->numbers) {
+        return refuse(why,
+                      "%s: line %" PRIu64 ", column '%s': '%s' is 1e15 or more, which marks a "
+                      "missing value (%" PRIu64 " of %" PRIu64 " rows): change the unit",
+                      task->data, label->huge.line, label->name, label->huge.text,
+                      label->huge.count, task->profile->rows);
+    }
     return label->numbers > label->bad.count + label->huge.count && differ
                ? true
                : refuse(why,

@@ -195,11 +195,26 @@ static size_t currency_len(const char *text)
     return 0;
 }
 
+// Whether the text begins as a day with points: "31.12.2024".
+static bool is_date(const char *text)
+{
+    size_t digits[3] = {0};
+    for (size_t part = 0; part < 3; part++) {
+        digits[part] = strspn(text, "0123456789");
+        text += digits[part];
+        if (part < 2 && *text++ != '.') {
+            return false;
+        }
+    }
+    return digits[0] - 1 < 2 && digits[1] - 1 < 2 && (digits[2] == 2 || digits[2] == 4);
+}
+
 bool tern_csv_is_like_number(const char *text)
 {
     float value;
     char folded[SHORT];
-    if (tern_csv_number(text, &value) || tern_csv_fold(text, folded, SHORT) >= SHORT) {
+    if (tern_csv_number(text, &value) || tern_csv_fold(text, folded, SHORT) >= SHORT ||
+        is_date(folded)) {
         return false;
     }
     size_t mark = strspn(folded, "<>=~ ");

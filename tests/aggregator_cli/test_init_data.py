@@ -243,6 +243,7 @@ def nothing_is_left_of_what_is_refused():
         (table(label=lambda i: f"{i % 9:063}"), (), USAGE, "the 9 labels in column 'state' of pumps.csv are too long together"),
         (table(label=lambda i: f"${i / 4}"), (), USAGE, "texts such as $0.0 (write 1234.5 alone)"),
         (table(label=lambda i: 1e9 + i / 4), (), USAGE, "differ by less than 32-bit numbers can: subtract a constant"),
+        (table(label=lambda i: i * 10 ** 16), (), USAGE, "line 3, column 'state': '10000000000000000' is 1e15 or more, which marks a missing value"),
         (table(label=lambda i: i / 4), ("--classes", "0.0|0.25"), USAGE, "is not one of those in classes=0.0|0.25"),
         (table(label=lambda i: i / 4), ("--task", "regression", "--classes", "1|2"), USAGE, "leave out one of the two"),
         (table(), ("--task", "anomaly", "--label", "none", "--classes", "good|*"), USAGE, "leave out one of the two"),

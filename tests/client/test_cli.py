@@ -128,6 +128,11 @@ class Check(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("no row has '4' in column 'fixed'", found["data", "problem"][0])
         lines = [f"{i % 7},{i % 5},{i / 2}" for i in range(60)]
+        with open(statistics, "w", encoding="utf-8") as file:
+            file.write("column,mean,deviation\nrpm,295.3,0.2\nflow,0.5,0.35\n")  # of another unit
+        code, out, _ = run("check", "--data", os.path.join(self.folder, "pumps.csv"), "--set", source + statistics)
+        self.assertEqual(code, 0)
+        self.assertRegex(out, r"1 of 2 columns are large also once scaled \(root mean square\): 'rpm' .*\n +What to do: compare their units")
         code, _, found = self.check_file(table(), "--set", "data.source=csv:other.csv,scal=standard")
         self.assertEqual(code, 1)
         self.assertIn("no option 'scal'; known: label, target", found["data", "problem"][0])

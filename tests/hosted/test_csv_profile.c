@@ -485,6 +485,34 @@ static void text_columns_that_may_be_the_label_are_named(void **state)
     }
 }
 
+static void columns_named_as_a_label_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *head;
+        const char *hint; // NULL: none
+    } cases[] = {{"Class,b,x\n", "if it is 'Class', use --label Class"},
+                 {"a,target,x\n", "if it is 'target', use --label target"},
+                 {"a,b,x\n", NULL},
+                 {"class,b,label\n", NULL}};
+    for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
+        char hint[TERN_CSV_SENTENCE_MAX] = "";
+        size_t used = (size_t)snprintf(text, sizeof text, "%s", cases[t].head);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            used += (size_t)snprintf(text + used, sizeof text - used, "%u,%u,%u.5\n", i % 3,
+                                     i * 7 % 11, i * 5 % 37);
+        }
+        choice = (struct tern_csv_choice){0};
+        assert_int_equal(read_text(), TERN_OK);
+        assert_true(tern_csv_hint_label(&profile, hint, sizeof hint) == (cases[t].hint != NULL));
+        assert_true(cases[t].hint == NULL || strstr(hint, cases[t].hint) != NULL);
+    }
+    assert_false(tern_csv_is_like_number("31.12.2024"));
+    assert_false(tern_csv_is_like_number("1.3.24 12:00"));
+    assert_true(tern_csv_is_like_number("1.234.567"));
+    assert_true(tern_csv_is_like_number("\u20ac12.50") && tern_csv_is_like_number("12.50 $"));
+}
+
 static void words_for_one_and_zero_are_numbers_in_a_column_of_them(void **state)
 {
     (void)state;
@@ -590,6 +618,7 @@ int main(void)
         TABLE(values_far_beyond_the_others_are_named),
         TABLE(labels_that_may_be_none_are_asked_about),
         TABLE(text_columns_that_may_be_the_label_are_named),
+        TABLE(columns_named_as_a_label_are_named),
         TABLE(words_for_one_and_zero_are_numbers_in_a_column_of_them),
         TABLE(numbers_with_other_signs_and_blanks_are_read),
         TABLE(texts_are_the_same_without_case_blanks_and_dashes),
