@@ -22,7 +22,8 @@ static bool may_report(const struct tern_federation *federation, const struct te
 {
     const struct client *client = client_of(federation, member->client);
     return (member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED) &&
-           client != NULL && !client->row.revoked;
+           client != NULL && !client->row.revoked &&
+           !tern_reliability_has_failed(federation, member);
 }
 
 // The leader whose update would give the others their indices; 0 once there is no such.

@@ -352,6 +352,17 @@ static void test_a_revoked_leader_is_not_waited_for(void **state)
     assert_false(task_of(1).has_indices);
 }
 
+static void test_a_leader_whose_training_failed_is_not_waited_for(void **state)
+{
+    (void)state;
+    tern_CheckinRequest request = request_from(NULL);
+    (void)task_of(LEADER);
+    assert_false(checkin(&harness, 1, NULL).has_task);
+    request.failed_round = 1;
+    (void)checkin_with(&harness, LEADER, &request);
+    assert_false(task_of(1).has_indices);
+}
+
 // An update may be of another codec than its task asked for; this one has no indices.
 static void test_a_dense_leader_shares_nothing(void **state)
 {
@@ -447,6 +458,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_without_a_leader_each_chooses, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_refused_leader_is_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_revoked_leader_is_not_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_leader_whose_training_failed_is_not_waited_for,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_dense_leader_shares_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_restart_in_the_middle_of_a_round, setup, teardown),
         cmocka_unit_test_setup_teardown(test_values_that_fit_no_indices_are_refused, setup,
