@@ -186,13 +186,23 @@ static void trim_field(struct tern_csv *csv)
     csv->text_len = csv->starts[csv->field_count - 1] + len - blanks;
 }
 
-// What seems to separate fields in the place of commas, by a text between two of them; NULL: nothing does.
+// What seems to separate fields in the place of commas, by a text between two of them: the last such byte, since a
+// name may have another; NULL: nothing does.
 static const char *find_separator(const char *text, size_t len)
 {
-    return memchr(text, ';', len) != NULL    ? PARTED("semicolons")
-           : memchr(text, '\t', len) != NULL ? PARTED("tabs")
-           : memchr(text, '|', len) != NULL  ? PARTED("bars")
-                                             : NULL;
+    for (size_t i = len; i > 0; i--) {
+        switch (text[i - 1]) {
+        case ';':
+            return PARTED("semicolons");
+        case '\t':
+            return PARTED("tabs");
+        case '|':
+            return PARTED("bars");
+        default:
+            break;
+        }
+    }
+    return NULL;
 }
 
 static enum tern_result read_plain(struct tern_csv *csv)

@@ -52,16 +52,25 @@ static bool is_mark(const struct tern_csv_profile *profile, uint32_t label,
     return tern_csv_is_mark(number) && fabs(number) > FAR * others->size;
 }
 
+// What a row of units has in the column of the label.
+static bool is_no_unit(const char *text)
+{
+    return strcmp(text, "[-]") == 0 || strcmp(text, "(-)") == 0;
+}
+
 enum tern_csv_doubt tern_csv_doubt_label(const struct tern_csv_profile *profile, uint32_t label)
 {
     const struct tern_csv_label *found = &profile->label[label];
     const char *name = profile->labels.names[label];
     const struct others others = look_at_others(profile, label);
+    const bool outer = found->line == profile->first_row || found->line == profile->last_row;
     double number;
     const bool is_number = tern_csv_double(name, &number);
     if (is_number ? is_mark(profile, label, &others, number)
                   : tern_csv_is_doubtful(name) && !(others.plus && strcmp(name, "-") == 0)) {
-        return TERN_CSV_NO_LABEL;
+        const bool other = is_number ? !tern_csv_is_mark(number) : is_no_unit(name);
+        return other && outer && found->count == 1 && profile->rows >= TINY ? TERN_CSV_NO_ROW
+                                                                            : TERN_CSV_NO_LABEL;
     }
     if (tern_csv_is_total(name)) {
         return TERN_CSV_NO_ROW;
@@ -69,7 +78,6 @@ enum tern_csv_doubt tern_csv_doubt_label(const struct tern_csv_profile *profile,
     if (found->count > 1 || profile->rows < TINY || 2 * others.alone > profile->labels.count) {
         return TERN_CSV_CERTAIN;
     }
-    const bool outer = found->line == profile->first_row || found->line == profile->last_row;
     const bool far = !is_number || fabs(number) > FAR * others.size;
     return outer && far ? TERN_CSV_NO_ROW : TERN_CSV_ALONE;
 }

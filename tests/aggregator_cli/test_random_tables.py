@@ -58,7 +58,7 @@ def demand(holds, what):
 
 # What a refusal says of each quirk that may be one's cause.
 CAUSES = {
-    "semicolons": "semicolons", "decimal_commas": "semicolons", "tabs": "tabs between|semicolons between|follows its quotes|a quote inside",
+    "semicolons": "semicolons", "decimal_commas": "semicolons", "tabs": "tabs between|tabs separate|semicolons between|follows its quotes|a quote inside",
     "sep_line": "a hint for spreadsheets", "title": r"line 1 \('Readings of March'\)", "comment_line": r"line 1 \('# logger 12'\)",
     "latin1_label": "iconv -f cp1252", "latin1_name": "line 1, .* iconv -f cp1252", "utf16": "UTF-16", "cr": "line end",
     "repeated_header": "header", "units_row": "unit", "numeric_header": "line 1 can be a row", "no_header": "line 1 can be a row",

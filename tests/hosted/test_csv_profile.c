@@ -156,6 +156,8 @@ static void other_layouts_are_refused_by_name(void **state)
     expect_refused("\"a\"\t\"b\"\n", "tabs separate the fields");
     expect_refused("a\t\"b\"\n", "tabs separate the fields");
     expect_refused("\"a\"|\"b\"\n", "bars separate the fields");
+    expect_refused("a;\"b\"\n", "semicolons separate the fields");
+    expect_refused("x;y\ta\t\"b\"\n", "tabs separate the fields");
     expect_refused("a,b\xe4,state\n", "line 1, field 2, byte 2: 0xE4 is not UTF-8 text");
     expect_refused("a,\xed\xa0\x80,state\n", "is not UTF-8 text");
     expect_refused("\xff\xfe", "is UTF-16 text; convert it: iconv -f utf-16");
@@ -453,6 +455,10 @@ static void labels_that_may_be_none_are_asked_about(void **state)
     assert_non_null(
         strstr(ask_about(NULL, "Total", NULL), "line 41, column 'state': the label 'Total'"));
     assert_non_null(strstr(ask_about(NULL, NULL, "subtotal"), "(units, a total)"));
+    assert_non_null(strstr(ask_about("[-]", NULL, NULL), "(units, a total)"));
+    assert_non_null(strstr(ask_about(NULL, "-513.1798", NULL), "(units, a total)"));
+    assert_non_null(strstr(ask_about(NULL, "-999", NULL), "a missing label"));
+    assert_non_null(strstr(ask_about(NULL, "-", NULL), "a missing label"));
     assert_string_equal(ask_about(NULL, NULL, "broken"), "");
     assert_string_equal(ask_about(NULL, NULL, "+"), "");
     assert_string_equal(ask_about("broken", "broken", NULL), "");
