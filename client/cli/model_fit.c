@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define OTHER_DATA                                                                                 \
-    "change data.source, or make the federation anew for this data (tern-aggregator init --data)"
+    "change data.source, or make the federation anew for this data (tern-aggregator init --data; " \
+    "--drop leaves out columns)"
 #define SHAPE_MAX 40
 
 // [height][width][channels] of images; a flat row is 1 x values x 1.

@@ -6,6 +6,9 @@
 
 #define FIELDS 3
 #define FILE_MAX (1ull << 28)
+#define LEAVE_OUT                                                                                  \
+    " (to leave out a column run `tern-aggregator init --data` with --drop again: the model has "  \
+    "it, too)"
 
 struct scaling {
     struct tern_csv csv;
@@ -55,15 +58,15 @@ static enum tern_result read_row(struct scaling *scaling)
         return take_target(scaling, mean, deviation);
     }
     if (scaling->feature == scaling->train->features) {
-        return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                                 "line %llu: column '%.40s' is one more than the %u of the table",
-                                 (unsigned long long)csv->line, tern_csv_field(csv, 0),
-                                 scaling->train->features);
+        return tern_input_refuse(
+            csv->input, TERN_ERR_CORRUPT,
+            "line %llu: column '%.40s' is one more than the %u of the table" LEAVE_OUT,
+            (unsigned long long)csv->line, tern_csv_field(csv, 0), scaling->train->features);
     }
     if (scaling->name != NULL && strcmp(scaling->name, tern_csv_field(csv, 0)) != 0) {
         return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
                                  "line %llu: column '%.40s', where the table has '%.40s': every "
-                                 "client needs the same columns in the same order",
+                                 "client needs the same columns in the same order" LEAVE_OUT,
                                  (unsigned long long)csv->line, tern_csv_field(csv, 0),
                                  scaling->name);
     }

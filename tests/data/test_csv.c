@@ -442,7 +442,12 @@ static void a_file_of_other_columns_is_refused(void **state)
         {"column,mean,deviation\nflow,5,1\nrpm,2950,10\n",
          "line 2: column 'flow', where the table"},
         {"column,mean,deviation\nrpm,2950,10\n", "'flow' is missing"},
-        {"column,mean,deviation\nrpm,2950,10\nflow,5,1\nx,1,1\n", "'x' is one more than the 2"},
+        {"column,mean,deviation\nrpm,2950,10\nflow,5,1\nx,1,1\n",
+         "'x' is one more than the 2 of the table (to leave out a column run `tern-aggregator init "
+         "--data` with --drop again"},
+        {"column,mean,deviation\nx,1,1\nrpm,2950,10\nflow,5,1\n",
+         "column 'x', where the table has 'rpm': every client needs the same columns in the same "
+         "order (to leave out a column run `tern-aggregator init --data` with --drop again"},
         {"column,mean,deviation\nrpm,2950,0\nflow,5,1\n", "line 2 is not a column's name"},
         {"column,mean,deviation\nrpm,2950,10\nflow,nan,1\n", "line 3 is not a column's name"},
         {"rpm,2950,10\nflow,5,1\n", "does not begin with the line column,mean,deviation"},
