@@ -157,7 +157,43 @@ static enum tern_result give(const struct tern_mode *mode, const uint8_t *body, 
         return TERN_OK;
     }
 #endif
-    return reader->whole != NULL ? reader->whole(reader->ctx, mode, body, len, count) : TERN_OK;
+    return reader->whole != NULL ? reader->whole(reader->ctx, mode, body, len, count, NULL)
+                                 : TERN_OK;
+}
+
+static bool adds_unchecked(const struct tern_mode *mode)
+{
+#if !TERN_SMALL
+    return mode->add != NULL;
+#else
+    (void)mode;
+    return false;
+#endif
+}
+
+enum tern_result tern_mode_accumulate(const struct tern_mode *mode, const uint8_t *body, size_t len,
+                                      float weight, float *acc, size_t count,
+                                      struct tern_codec_info *info)
+{
+#if !TERN_SMALL
+    if (mode->add != NULL) {
+        return mode->add(body, len, count, weight, acc, info);
+    }
+#endif
+    (void)info;
+    mode->accumulate(body, len, weight, acc, count);
+    return TERN_OK;
+}
+
+enum tern_result tern_mode_decode(const struct tern_mode *mode, const uint8_t *body, size_t len,
+                                  float *dst, size_t count, struct tern_codec_info *info)
+{
+    if (adds_unchecked(mode)) { // +0 + x is x
+        memset(dst, 0, count * sizeof *dst);
+        return tern_mode_accumulate(mode, body, len, 1, dst, count, info);
+    }
+    mode->decode(body, len, dst, count);
+    return TERN_OK;
 }
 
 enum tern_result tern_payload_read(const uint8_t *src, size_t src_len, size_t count,
@@ -173,6 +209,8 @@ enum tern_result tern_payload_read(const uint8_t *src, size_t src_len, size_t co
     if (!TERN_SMALL && mode->each != NULL) {
         TERN_TRY(mode->each(body, len, count, count_signs, &read));
         tern_ternary_describe(body, read.nonzero, 0, &found);
+    } else if (adds_unchecked(mode) && reader->whole != NULL) {
+        TERN_TRY(reader->whole(reader->ctx, mode, body, len, count, info != NULL ? &found : NULL));
     } else {
         TERN_TRY(mode->check(body, len, count));
         if (info != NULL) {
@@ -206,11 +244,10 @@ static void add_signs(void *ctx, float scale, const struct tern_indices *indices
 }
 
 static enum tern_result add_whole(void *ctx, const struct tern_mode *mode, const uint8_t *body,
-                                  size_t len, size_t count)
+                                  size_t len, size_t count, struct tern_codec_info *info)
 {
     const struct addition *addition = ctx;
-    mode->accumulate(body, len, addition->weight, addition->acc, count);
-    return TERN_OK;
+    return tern_mode_accumulate(mode, body, len, addition->weight, addition->acc, count, info);
 }
 
 enum tern_result tern_payload_add(const uint8_t *src, size_t src_len, float weight, float *acc,

@@ -327,7 +327,7 @@ static enum tern_result visit_floats(const struct visit *visit, const struct ter
 }
 
 static enum tern_result visit_whole(void *ctx, const struct tern_mode *mode, const uint8_t *body,
-                                    size_t len, size_t count)
+                                    size_t len, size_t count, struct tern_codec_info *info)
 {
     const struct visit *visit = ctx;
     const struct tern_container_visitor *visitor = visit->visitor;
@@ -341,7 +341,7 @@ static enum tern_result visit_whole(void *ctx, const struct tern_mode *mode, con
     if (values == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    mode->decode(body, len, values, count);
+    TERN_TRY(tern_mode_decode(mode, body, len, values, count, info));
     return visitor->values(visitor->ctx, visit->segment, 0, values, (uint32_t)count);
 }
 

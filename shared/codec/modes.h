@@ -42,6 +42,11 @@ struct tern_mode {
     // Of other ternary modes: hands over all values that are not zero. Takes less time than decoding, and no
     // memory, where these are few. NULL: decode.
     void (*signs)(const uint8_t *body, size_t len, size_t count, tern_take_signs *take, void *ctx);
+
+    // Of modes that are not ternary and take long to read: check(), accumulate() and describe() in one pass. acc,
+    // info: NULL where they are not wanted, and unspecified on error. NULL: read what was checked.
+    TERN_MUST_USE enum tern_result (*add)(const uint8_t *body, size_t len, size_t count,
+                                          float weight, float *acc, struct tern_codec_info *info);
 #endif
 };
 
@@ -116,10 +121,22 @@ TERN_MUST_USE enum tern_result tern_payload_check(const uint8_t *src, size_t src
 struct tern_payload_reader {
     void *ctx;
     tern_take_signs *signs; // the values that are not zero
-    // The payload was checked, and may be decoded. NULL: no more is wanted.
+    // The payload may be decoded by tern_mode_decode() or tern_mode_accumulate(), whose info is the one given. NULL:
+    // no more is wanted.
     TERN_MUST_USE enum tern_result (*whole)(void *ctx, const struct tern_mode *mode,
-                                            const uint8_t *body, size_t len, size_t count);
+                                            const uint8_t *body, size_t len, size_t count,
+                                            struct tern_codec_info *info);
 };
+
+// For whole(): accumulate() and decode(), and checks and describes on the way what is not checked yet.
+// Errors of check(); acc or dst is unspecified then.
+TERN_MUST_USE enum tern_result tern_mode_accumulate(const struct tern_mode *mode,
+                                                    const uint8_t *body, size_t len, float weight,
+                                                    float *acc, size_t count,
+                                                    struct tern_codec_info *info);
+TERN_MUST_USE enum tern_result tern_mode_decode(const struct tern_mode *mode, const uint8_t *body,
+                                                size_t len, float *dst, size_t count,
+                                                struct tern_codec_info *info);
 
 // Checks and reads a payload once. info: filled as by tern_codec_inspect(), or NULL.
 // Errors of tern_codec_decode() and of whole(); some values may have been handed over by then.

@@ -6,6 +6,7 @@
 #include "codec/coders/range_bits.h"
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/steps.h"
+#include "codec/modes.h"
 #include "codec/plan.h"
 #include <float.h>
 #include <math.h>
@@ -301,6 +302,40 @@ static void test_no_sequence_takes_more_than_the_bound(void **state)
     assert_true(bits > 20 && bits < 27);
 }
 
+// --- One pass for what is checked, added and described
+
+static void test_one_pass_does_as_three(void **state)
+{
+    (void)state;
+    enum { N = 5000 };
+    static float sums[N];
+    static float once[N];
+    struct tern_prng rng;
+    tern_prng_init(&rng, 9, TERN_PRNG_TEST, 0, 0);
+    for (size_t i = 0; i < N; i++) {
+        values[i] = normal_float(&rng);
+        sums[i] = once[i] = normal_float(&rng);
+    }
+    (void)trip_with(0.05, N);
+    assert_int_equal(tern_codec_accumulate(trip.payload, trip.len, 0.3F, sums, N), TERN_OK);
+    assert_int_equal(tern_payload_add(trip.payload, trip.len, 0.3F, once, N), TERN_OK);
+    assert_memory_equal(once, sums, sizeof sums);
+    const struct tern_mode *mode = tern_mode_of(TERN_MODE_UNIFORM);
+    struct tern_codec_info described = {.mode = mode->name};
+    struct tern_codec_info found = described;
+    mode->describe(trip.payload + 1, trip.len - 1, N, &described);
+    assert_int_equal(tern_mode_decode(mode, trip.payload + 1, trip.len - 1, once, N, &found),
+                     TERN_OK);
+    assert_memory_equal(once, trip.decoded, sizeof once);
+    assert_true(described.nonzero > 0 && found.nonzero == described.nonzero);
+    assert_true(found.scale == described.scale && found.maximum == described.maximum &&
+                found.sum_square == described.sum_square);
+    for (size_t len = 0; len < trip.len; len++) {
+        assert_int_equal(tern_payload_add(trip.payload, len, 0.3F, once, N),
+                         tern_codec_accumulate(trip.payload, len, 0.3F, once, N));
+    }
+}
+
 // --- What a plan reckons with
 
 static void test_bits_of_normal_values(void **state)
@@ -339,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_short_bytes_for_many_values),
         cmocka_unit_test(test_no_sequence_takes_more_than_the_bound),
+        cmocka_unit_test(test_one_pass_does_as_three),
         cmocka_unit_test(test_bits_of_normal_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -387,9 +387,7 @@ static size_t read_block(struct reader *reader, int16_t steps[BLOCK])
     return count;
 }
 
-// Every decision narrows the interval, so the bytes run out. Stopping there keeps the time in
-// proportion to them.
-static enum tern_result uniform_check(const uint8_t *body, size_t len, size_t count)
+static enum tern_result check_scale(const uint8_t *body, size_t len)
 {
     if (len < SCALE_BYTES) {
         return TERN_ERR_CORRUPT;
@@ -400,52 +398,76 @@ static enum tern_result uniform_check(const uint8_t *body, size_t len, size_t co
         tern_float_bits(STEPS_MOST * tern_bits_float(bits)) >= TERN_INFINITY_BITS) {
         return TERN_ERR_NON_FINITE;
     }
+    return bits > 0 ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+static void add_block(const int16_t steps[BLOCK], size_t count, float scale, float weight,
+                      float *acc)
+{
+    for (size_t i = 0; i < count; i++) {
+        float sum = acc[i] + weight * ((float)steps[i] * scale);
+        acc[i] = steps[i] != 0 ? sum : acc[i];
+    }
+}
+
+static void describe_block(const int16_t steps[BLOCK], size_t count, struct tern_codec_info *info)
+{
+    for (size_t i = 0; i < count; i++) {
+        tern_describe_value(info, (float)steps[i] * info->scale);
+    }
+}
+
+// Every decision narrows the interval, so the bytes run out. Stopping there keeps the time in
+// proportion to them.
+static enum tern_result uniform_add(const uint8_t *body, size_t len, size_t count, float weight,
+                                    float *acc, struct tern_codec_info *info)
+{
+    TERN_TRY(check_scale(body, len));
     struct reader reader;
     int16_t steps[BLOCK];
     size_t end = 0;
+    const float scale = tern_get_f32(body);
+    if (info != NULL) {
+        info->scale = scale;
+    }
     open_reader(&reader, body, len, count);
     while (reader.left > 0 && !tern_range_past_end(&reader.range)) {
-        (void)read_block(&reader, steps);
+        size_t here = read_block(&reader, steps);
+        if (acc != NULL) {
+            add_block(steps, here, scale, weight, acc);
+            acc += here;
+        }
+        if (info != NULL) {
+            describe_block(steps, here, info);
+        }
     }
-    bool valid = bits > 0 && reader.left == 0 && tern_range_end(&reader.range, &end) &&
-                 end == len - SCALE_BYTES;
+    bool valid =
+        reader.left == 0 && tern_range_end(&reader.range, &end) && end == len - SCALE_BYTES;
     return valid ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+static enum tern_result uniform_check(const uint8_t *body, size_t len, size_t count)
+{
+    return uniform_add(body, len, count, 0, NULL, NULL);
 }
 
 static void uniform_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
                                size_t count)
 {
-    struct reader reader;
-    int16_t steps[BLOCK];
-    const float scale = tern_get_f32(body);
-    open_reader(&reader, body, len, count);
-    for (size_t here = 0; (here = read_block(&reader, steps)) > 0; acc += here) {
-        for (size_t i = 0; i < here; i++) {
-            float sum = acc[i] + weight * ((float)steps[i] * scale);
-            acc[i] = steps[i] != 0 ? sum : acc[i];
-        }
-    }
+    (void)uniform_add(body, len, count, weight, acc, NULL);
 }
 
 // +0 + x is x, so that one loop serves both.
 static void uniform_decode(const uint8_t *body, size_t len, float *dst, size_t count)
 {
     memset(dst, 0, count * sizeof *dst);
-    uniform_accumulate(body, len, 1, dst, count);
+    (void)uniform_add(body, len, count, 1, dst, NULL);
 }
 
 static void uniform_describe(const uint8_t *body, size_t len, size_t count,
                              struct tern_codec_info *info)
 {
-    struct reader reader;
-    int16_t steps[BLOCK];
-    info->scale = tern_get_f32(body);
-    open_reader(&reader, body, len, count);
-    for (size_t here = 0; (here = read_block(&reader, steps)) > 0;) {
-        for (size_t i = 0; i < here; i++) {
-            tern_describe_value(info, (float)steps[i] * info->scale);
-        }
-    }
+    (void)uniform_add(body, len, count, 0, NULL, info);
 }
 
 static const struct tern_mode mode = {
@@ -455,6 +477,9 @@ static const struct tern_mode mode = {
     .decode = uniform_decode,
     .accumulate = uniform_accumulate,
     .describe = uniform_describe,
+#if !TERN_SMALL
+    .add = uniform_add,
+#endif
 };
 
 // --- The codec
