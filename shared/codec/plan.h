@@ -8,8 +8,8 @@
 #include "codec/codec.h"
 
 // Bits that a value takes on average, near enough to compare codecs with: the entropy of ternary
-// symbols at a density, which the range coder reaches within some percent, and the density that 3lc
-// comes to on gradients (docs/BENCHMARKS.md).
+// symbols at a density, which the range coder reaches within some percent, the density that 3lc comes
+// to on gradients (docs/BENCHMARKS.md), and what uniform took of updates (quantizers/uniform.c).
 double tern_codec_bits(const struct tern_codec *codec);
 
 // Makes `codec` send the share p of the values: sparse keeps its values, 3lc and density become

@@ -520,8 +520,7 @@ const struct tern_codec_row tern_uniform_codec = {
 
 // --- What a plan reckons with
 
-// Bits a value of 101,770 normally distributed ones, measured. Changes of models take two thirds of
-// that or less.
+// Bits a value of 101,770 normally distributed ones, measured.
 struct point {
     double error;
     double bits;
@@ -532,6 +531,12 @@ static const struct point points[] = {
     {0.3, 1.124},    {0.45, 0.796},   {0.6, 0.536},   {0.75, 0.31}, {0.9, 0.117},
 };
 enum { POINTS = sizeof points / sizeof points[0] };
+
+// What updates take of that, with what is left fed back: means of whole federations on Fashion-MNIST, both ways with this
+// codec. Errors 0.03, 0.05, 0.1 and 0.3 took 2.12, 1.83, 1.48 and 1.03 bits a value of mlp:784-32-10 (pilot of 3
+// clients, 10 rounds), 2.01, 1.76, 1.45 and 1.01 of mlp:784-128-10 (40 rounds), 2.03, 1.77, 1.43 and 0.89 of
+// softmax:784-10 (20 rounds), where 0.001, 0.01, 0.6 and 0.9 took 4.18, 2.66, 0.39 and 0.09.
+#define UPDATES 0.75
 
 static double between(double x, double x0, double x1, double y0, double y1)
 {
@@ -549,14 +554,14 @@ static double bits_at(double error)
 
 static double uniform_bits(const struct tern_codec *codec)
 {
-    return bits_at((double)codec->error);
+    return UPDATES * bits_at((double)codec->error);
 }
 
 // Raises the error until values take as many bits as ternary ones of density p, to 0.9 at most.
 static bool thin(struct tern_codec *codec, double p, bool density)
 {
     (void)density;
-    double bits = tern_plan_ternary_bits(p);
+    double bits = tern_plan_ternary_bits(p) / UPDATES;
     double error = points[POINTS - 1].error;
     for (size_t i = 1; i < POINTS; i++) {
         if (points[i].bits <= bits) {
