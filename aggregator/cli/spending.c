@@ -111,7 +111,7 @@ void tern_spending_print(const struct tern_spending *spending)
                tern_text_bytes(spending->round * spending->rounds + spending->last, sum));
     }
     printf(":\nan estimate from model, codecs and what TLS and headers were measured to cost;"
-           " `tern-aggregator report bytes` tells what was metered.\n");
+           " `tern-aggregator report bytes` has what was metered.\n");
 }
 
 static void add_number(cJSON *object, const char *name, double number)
