@@ -74,7 +74,9 @@ static enum tern_result find_column(const struct tern_csv *csv,
     if (*column < columns->count) {
         return TERN_OK;
     }
-    if (named && choice->features_only) {
+    // By number it can only be missing as the last column: without another one all behind it would move.
+    const bool last = !named && strtoul(text, NULL, 10) == columns->count;
+    if ((named || last) && choice->features_only) {
         *column = TERN_CSV_NO_COLUMN;
         return TERN_OK;
     }

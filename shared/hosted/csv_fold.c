@@ -108,6 +108,36 @@ static uint32_t fold(uint32_t c)
     return fold_case(fold_mark(narrow));
 }
 
+// Returns the one character that is the small letter with the mark behind it, as programs of macOS write them; 0: there
+// is none.
+static uint32_t compose(uint32_t letter, uint32_t mark)
+{
+    static const struct {
+        uint16_t mark;
+        const char *letters;
+        uint16_t composed[7];
+    } marks[] = {
+        {0x0300, "aeiou", {0xE0, 0xE8, 0xEC, 0xF2, 0xF9}},
+        {0x0301, "aeiouyc", {0xE1, 0xE9, 0xED, 0xF3, 0xFA, 0xFD, 0x0107}},
+        {0x0301, "nszl", {0x0144, 0x015B, 0x017A, 0x013A}},
+        {0x0302, "aeiou", {0xE2, 0xEA, 0xEE, 0xF4, 0xFB}},
+        {0x0303, "ano", {0xE3, 0xF1, 0xF5}},
+        {0x0308, "aeiouy", {0xE4, 0xEB, 0xEF, 0xF6, 0xFC, 0xFF}},
+        {0x030A, "au", {0xE5, 0x016F}},
+        {0x030B, "ou", {0x0151, 0x0171}},
+        {0x030C, "cszernd", {0x010D, 0x0161, 0x017E, 0x011B, 0x0159, 0x0148, 0x010F}},
+        {0x0327, "cs", {0xE7, 0x015F}},
+        {0x0328, "ae", {0x0105, 0x0119}},
+    };
+    for (size_t i = 0; letter < 0x80 && i < COUNT(marks); i++) {
+        const char *found = marks[i].mark == mark ? strchr(marks[i].letters, (char)letter) : NULL;
+        if (found != NULL && *found != '\0') {
+            return marks[i].composed[found - marks[i].letters];
+        }
+    }
+    return 0;
+}
+
 struct output {
     char *text;
     size_t size;
@@ -149,6 +179,13 @@ size_t tern_csv_fold(const char *text, char *folded, size_t size)
             continue;
         }
         c = fold(c);
+        uint32_t mark;
+        const size_t len = decode(text, &mark);
+        const uint32_t composed = compose(c, mark);
+        if (composed != 0) {
+            c = composed;
+            text += len;
+        }
         if (c == ' ') {
             output.blanks++;
         } else {

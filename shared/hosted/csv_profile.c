@@ -541,8 +541,9 @@ static enum tern_result add_first(struct profiling *profiling)
 static enum tern_result refuse_unnamed(const struct profiling *profiling)
 {
     return tern_input_refuse(profiling->csv.input, TERN_ERR_CONFIG,
-                             "its first line has numbers: to be given by name, as label=%.40s, "
-                             "columns need a line with their names",
+                             "the first line is a row of numbers and names no column '%.40s': add "
+                             "a line with the columns' names above it, or give the column's number "
+                             "from 0",
                              profiling->choice->label);
 }
 
@@ -558,7 +559,7 @@ static enum tern_result take_first(struct profiling *profiling)
     TERN_TRY(name_columns(profiling));
     if (!profile->columns.header) {
         if (choice->features_only && choice->label != NULL &&
-            profile->columns.label == TERN_CSV_NO_COLUMN) {
+            choice->header != TERN_CSV_HEADER_NO && profile->columns.label == TERN_CSV_NO_COLUMN) {
             return refuse_unnamed(profiling);
         }
         return add_first(profiling);

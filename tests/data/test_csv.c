@@ -625,6 +625,15 @@ static void rows_without_a_label_are_no_class(void **state)
     tern_data_close(&data);
     assert_int_equal(tern_dataset_open_part(spec, NULL, &whole, &data, why), TERN_OK);
     assert_true(data.unlabelled);
+    // Nor the label's column, where that is the last one and goes by its number.
+    write_text("1,2\n3,4\n");
+    name_spec("csv:@/table.csv,label=2,header=no,classes=a|b", spec);
+    tern_data_close(&data);
+    assert_int_equal(tern_dataset_open_part(spec, NULL, &whole, &data, why), TERN_OK);
+    assert_true(data.unlabelled && data.train.count == 2 && data.train.feature_count == 2);
+    name_spec("csv:@/table.csv,label=3,header=no,classes=a|b", spec);
+    tern_data_close(&data);
+    assert_int_equal(tern_dataset_open_part(spec, NULL, &whole, &data, why), TERN_ERR_NOT_FOUND);
 }
 
 static void lines_that_are_no_rows_are_not_read(void **state)
