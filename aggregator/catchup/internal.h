@@ -117,6 +117,8 @@ TERN_MUST_USE enum tern_result tern_catchup_store(struct tern_catchup *catchup,
 void tern_way_add(struct tern_way *way, const uint8_t sha256[TERN_SHA256_SIZE], uint32_t bytes);
 
 TERN_MUST_USE enum tern_result tern_trunk_load(struct tern_catchup *catchup);
+// The codec of the newest version's delta; that of the settings where it is not kept.
+const struct tern_codec *tern_trunk_codec(const struct tern_catchup *catchup);
 // The newest version's delta; those too old are forgotten.
 TERN_MUST_USE enum tern_result tern_trunk_add(struct tern_catchup *catchup,
                                               const struct tern_db_download *download);

@@ -218,14 +218,18 @@ static enum tern_result begin(void *ctx, enum tern_plan_start start, double *res
     return TERN_OK;
 }
 
-// The codec of a pass. False: there is no such pass, as the downloads' codec cannot be made that
-// much wider.
+// Finds the codec of a pass: that of the newest version's delta, made finer, or the one that refines. False: there is
+// no such pass, as the codec cannot be made that much finer.
 static bool codec_of(const struct tern_catchup *catchup, enum tern_plan_pass pass,
                      struct tern_codec *codec)
 {
     static const float times[TERN_PLAN_PASSES] = {
         [TERN_PLAN_DOWN_2] = 2.0F, [TERN_PLAN_DOWN_4] = 4.0F, [TERN_PLAN_DOWN_8] = 8.0F};
-    *codec = pass == TERN_PLAN_REFINE ? catchup->config.refine : catchup->config.codec;
+    *codec = pass == TERN_PLAN_REFINE ? catchup->config.refine : *tern_trunk_codec(catchup);
+    if (times[pass] > 0.0F && codec->id == TERN_CODEC_UNIFORM) {
+        codec->error /= times[pass];
+        return true;
+    }
     if (times[pass] > 0.0F) {
         codec->density *= times[pass];
         return codec->id == TERN_CODEC_DENSITY && codec->density <= 1.0F;

@@ -182,6 +182,13 @@ static struct tern_plan_client start_of(const struct tern_catchup *catchup,
     return start;
 }
 
+const struct tern_codec *tern_trunk_codec(const struct tern_catchup *catchup)
+{
+    const uint32_t version = catchup->merge->version;
+    const struct delta *delta = version > 0 ? &catchup->trunk.deltas[version - 1] : NULL;
+    return delta != NULL && delta->codec_known ? &delta->codec : &catchup->config.codec;
+}
+
 // --- Ways
 
 struct reader {

@@ -30,6 +30,7 @@
 #include "store/nodes.h"
 #include "tensor/manifest.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,8 +114,14 @@ static void log_codecs(const struct tern_federation_config *config)
     char down[TERN_CODEC_SPEC_MAX];
     tern_codec_format(&config->codec_up, up);
     tern_codec_format(&config->downloads.codec, down);
-    tern_log(TERN_LOG_INFO, "codecs", "up=%s down=%s residual=%g", up, down,
-             config->downloads.residual);
+    tern_log(TERN_LOG_INFO, "codecs", "up=%s down=%s residual=%g early_rounds=%" PRIu32, up, down,
+             config->downloads.residual, config->early.rounds);
+    if (config->early.rounds > 0) {
+        tern_codec_format(&config->early.up, up);
+        tern_codec_format(&config->early.down, down);
+        tern_log(TERN_LOG_INFO, "early-codecs", "rounds=%" PRIu32 " up=%s down=%s",
+                 config->early.rounds, up, down);
+    }
 }
 
 static void log_need(const struct serving *serving, const struct tern_model *model)

@@ -20,6 +20,48 @@ static const struct usual {
     {UINT32_MAX, "3lc:s=1,clip=4.5,coder=range", "density:p=0.07,least=64,coder=range", 1.5},
 };
 
+// codec.accuracy. A federation of few rounds learns from few updates, and what their codecs lose does not average out.
+// docs/BENCHMARKS.md, "How the defaults are decided", has the figures behind both numbers of rounds.
+enum { ALL_EARLY = 45, NONE_EARLY = 90, ENDLESS_EARLY = 20 };
+
+static const struct accuracy {
+    const char *name;
+    const char *up; // NULL: those of usual[], in all rounds
+    const char *down;
+    bool always; // else in early rounds only
+} accuracies[] = {
+    {.name = "thrifty"},
+    {.name = "balanced", .up = "uniform:error=0.05", .down = "uniform:error=0.05"},
+    {.name = "careful", .up = "uniform:error=0.02", .down = "uniform:error=0.02", .always = true},
+};
+
+const char *tern_cli_accuracy(size_t i)
+{
+    return i < sizeof accuracies / sizeof accuracies[0] ? accuracies[i].name : NULL;
+}
+
+static const struct accuracy *accuracy_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof accuracies / sizeof accuracies[0]; i++) {
+        if (strcmp(name, accuracies[i].name) == 0) {
+            return &accuracies[i];
+        }
+    }
+    return NULL;
+}
+
+// The first rounds of a federation of so many, 0 = without end, in which a balanced one takes its finer codecs.
+static uint32_t early_rounds(uint32_t rounds)
+{
+    if (rounds == 0) {
+        return ENDLESS_EARLY;
+    }
+    if (rounds <= ALL_EARLY) {
+        return rounds;
+    }
+    return rounds < NONE_EARLY ? NONE_EARLY - rounds : 0;
+}
+
 static const struct usual *usual_of(uint32_t values)
 {
     const struct usual *row = usual;
@@ -88,27 +130,77 @@ static int check_codec_down(struct tern_cli *cli, const struct tern_aggregator_s
                          s->codec_codec, entry->name, why);
 }
 
+// Whether the codecs of updates and of downloads are default ones.
+struct defaults {
+    bool up;
+    bool down;
+};
+
+static struct defaults defaults_of(const struct tern_aggregator_settings *s,
+                                   const struct tern_federation_config *config)
+{
+    const bool up = strcmp(s->codec_codec, "default") == 0;
+    const bool down = s->codec_codec_down[0] == '\0' ? up || config->strategy->has_epochs
+                                                     : strcmp(s->codec_codec_down, "default") == 0;
+    return (struct defaults){.up = up, .down = down};
+}
+
+// The codecs of all rounds but the early ones.
+static int fill_codecs(struct tern_cli *cli, const struct tern_aggregator_settings *s,
+                       const char *usual_up, const char *usual_down,
+                       struct tern_federation_config *config)
+{
+    const struct defaults defaults = defaults_of(s, config);
+    const char *set_down = s->codec_codec_down[0] != '\0' ? s->codec_codec_down : s->codec_codec;
+    const char *up = defaults.up ? usual_up : s->codec_codec;
+    const char *down = defaults.down ? usual_down : set_down;
+    TERN_CLI_TRY(parse_codec(cli, "codec.codec", up, &config->codec_up));
+    TERN_CLI_TRY(parse_codec(cli, "codec.codec_down", down, &config->downloads.codec));
+    return check_codec_down(cli, s, &config->downloads.codec);
+}
+
+static int fill_early(struct tern_cli *cli, const struct tern_aggregator_settings *s,
+                      const struct accuracy *accuracy, struct tern_federation_config *config)
+{
+    const struct defaults defaults = defaults_of(s, config);
+    struct tern_early_codecs *early = &config->early;
+    *early = (struct tern_early_codecs){.up = config->codec_up, .down = config->downloads.codec};
+    if (defaults.up) {
+        TERN_CLI_TRY(parse_codec(cli, "codec.accuracy", accuracy->up, &early->up));
+    }
+    if (defaults.down) {
+        TERN_CLI_TRY(parse_codec(cli, "codec.accuracy", accuracy->down, &early->down));
+    }
+    early->rounds = defaults.up || defaults.down ? early_rounds(s->round_rounds) : 0;
+    return TERN_EXIT_OK;
+}
+
 int tern_cli_fill_for_model(struct tern_cli *cli, const struct tern_aggregator_settings *s,
                             uint32_t values, struct tern_federation_config *config)
 {
     char dense[TERN_CODEC_SPEC_MAX];
-    const struct usual epochs = {.up = dense, .down = "float32", .residual = 1.0};
-    const bool has_epochs = config->strategy->has_epochs;
-    const struct usual *row = has_epochs ? &epochs : usual_of(values);
-    write_dense(values, dense);
-    const double residual = s->downloads_residual;
-    const bool is_usual = strcmp(s->codec_codec, "default") == 0;
-    const char *up = is_usual ? row->up : s->codec_codec;
-    const char *down = is_usual || has_epochs ? row->down : s->codec_codec;
-    if (strcmp(s->codec_codec_down, "default") == 0) {
-        down = row->down;
-    } else if (s->codec_codec_down[0] != '\0') {
-        down = s->codec_codec_down;
-    }
-    config->downloads.residual = residual > 0.0 ? residual : row->residual;
-    TERN_CLI_TRY(parse_codec(cli, "codec.codec", up, &config->codec_up));
-    TERN_CLI_TRY(parse_codec(cli, "codec.codec_down", down, &config->downloads.codec));
-    TERN_CLI_TRY(check_codec_down(cli, s, &config->downloads.codec));
     char why[256];
+    const struct usual *row = usual_of(values);
+    const struct accuracy *accuracy = accuracy_of(s->codec_accuracy);
+    if (accuracy == NULL) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "codec.accuracy = %s is not known; allowed: thrifty | balanced | "
+                             "careful",
+                             s->codec_accuracy);
+    }
+    config->early.rounds = 0;
+    config->downloads.residual =
+        s->downloads_residual > 0.0 ? s->downloads_residual : row->residual;
+    if (config->strategy->has_epochs) {
+        write_dense(values, dense);
+        TERN_CLI_TRY(fill_codecs(cli, s, dense, "float32", config));
+    } else if (accuracy->always) {
+        TERN_CLI_TRY(fill_codecs(cli, s, accuracy->up, accuracy->down, config));
+    } else {
+        TERN_CLI_TRY(fill_codecs(cli, s, row->up, row->down, config));
+        if (accuracy->up != NULL) {
+            TERN_CLI_TRY(fill_early(cli, s, accuracy, config));
+        }
+    }
     return tern_cli_check(cli, tern_federation_suits(config, values, why), "%s", why);
 }

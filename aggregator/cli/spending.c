@@ -1,11 +1,13 @@
 #include "cli/spending.h"
 
+#include "cli/service_config.h"
 #include "cli/state.h"
 #include "codec/plan.h"
 #include "hosted/log.h"
 #include "meter/price.h"
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define DAY_MS 86400000.0
 
@@ -46,13 +48,24 @@ static double tensors(const struct tern_model *model, const struct tern_codec *c
     return bits / 8;
 }
 
+// A mean of all rounds, of which the early ones have a codec of their own. Those of a federation without an end do not
+// count.
+static double of_rounds(const struct tern_federation_config *config, double early, double later)
+{
+    const double rounds = config->round.rounds;
+    const double share = rounds > 0 ? config->early.rounds / rounds : 0;
+    return later + (share < 1 ? share : 1) * (early - later);
+}
+
 struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
                                       const struct tern_federation_config *config,
                                       const struct tern_model *model)
 {
     struct tern_spending spending = {
-        .up = tensors(model, &config->codec_up),
-        .down = tensors(model, &config->downloads.codec),
+        .up =
+            of_rounds(config, tensors(model, &config->early.up), tensors(model, &config->codec_up)),
+        .down = of_rounds(config, tensors(model, &config->early.down),
+                          tensors(model, &config->downloads.codec)),
         .interval_ms = tern_spending_interval_ms(s),
         .rounds = s->round_rounds,
     };
@@ -68,6 +81,37 @@ struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
         spending.last = (double)tern_price(TERN_PRICE_KEPT, 1, 4 * (uint64_t)model->count);
     }
     return spending;
+}
+
+const char *tern_spending_accuracies(struct tern_cli *cli, const struct tern_aggregator_settings *s,
+                                     const struct tern_federation_config *config,
+                                     const struct tern_model *model,
+                                     char text[TERN_SPENDING_OTHERS])
+{
+    char size[TERN_TEXT];
+    char others[TERN_SPENDING_OTHERS] = "";
+    const double set = tern_spending_of(s, config, model).round;
+    bool matters = false;
+    for (size_t i = 0; tern_cli_accuracy(i) != NULL; i++) {
+        struct tern_aggregator_settings other = *s;
+        struct tern_federation_config its = *config;
+        snprintf(other.codec_accuracy, sizeof other.codec_accuracy, "%s", tern_cli_accuracy(i));
+        if (strcmp(other.codec_accuracy, s->codec_accuracy) == 0 ||
+            tern_cli_fill_for_model(cli, &other, model->count, &its) != TERN_EXIT_OK) {
+            continue;
+        }
+        const double round = tern_spending_of(&other, &its, model).round;
+        const size_t len = strlen(others);
+        snprintf(others + len, sizeof others - len, "%s%s %s", len > 0 ? ", " : "",
+                 other.codec_accuracy, tern_text_bytes(round, size));
+        matters = matters || round < set || round > set;
+    }
+    text[0] = '\0';
+    if (matters) {
+        snprintf(text, TERN_SPENDING_OTHERS, "%s, about %s a client and round (%.160s)",
+                 s->codec_accuracy, tern_text_bytes(set, size), others);
+    }
+    return text;
 }
 
 // --- How it is told

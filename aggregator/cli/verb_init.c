@@ -124,6 +124,8 @@ static const char *count_rules(const struct tern_model *model, char text[TERN_TE
 struct codecs {
     char up[TERN_CODEC_SPEC_MAX];
     char down[TERN_CODEC_SPEC_MAX];
+    char early_up[TERN_CODEC_SPEC_MAX];
+    char early_down[TERN_CODEC_SPEC_MAX];
 };
 
 static struct codecs codecs_of(const struct tern_federation_config *config)
@@ -131,6 +133,10 @@ static struct codecs codecs_of(const struct tern_federation_config *config)
     struct codecs codecs = {.up = ""};
     tern_codec_format(&config->codec_up, codecs.up);
     tern_codec_format(&config->downloads.codec, codecs.down);
+    if (config->early.rounds > 0) {
+        tern_codec_format(&config->early.up, codecs.early_up);
+        tern_codec_format(&config->early.down, codecs.early_down);
+    }
     return codecs;
 }
 
@@ -148,6 +154,10 @@ static int print_json(struct tern_cli *cli, const struct tern_proposal *proposal
     tern_json_hash(made, "model_hash", federation->model_hash);
     cJSON_AddStringToObject(made, "codec_up", codecs.up);
     cJSON_AddStringToObject(made, "codec_down", codecs.down);
+    cJSON_AddStringToObject(made, "codec_accuracy", tern_state_settings(cli)->codec_accuracy);
+    tern_json_u64(made, "early_rounds", config->early.rounds);
+    cJSON_AddStringToObject(made, "early_codec_up", codecs.early_up);
+    cJSON_AddStringToObject(made, "early_codec_down", codecs.early_down);
     const struct tern_spending spending =
         tern_spending_of(tern_state_settings(cli), config, &start->model);
     tern_spending_json(made, &spending);
@@ -186,12 +196,24 @@ static int print_made(struct tern_cli *cli, const struct tern_proposal *proposal
     printf("Made %s: a federation of %s (%" PRIu32 " values), seed %" PRIu64 ".\n", folder,
            federation->model_spec, start->model.count, federation->seed);
     tern_text_bytes((double)tern_cli_update_max(&config->codec_up, &start->model), size);
-    printf("By the settings, updates are sent by %s (at most %s each),\n"
-           "downloads by %s.\n",
-           codecs.up, size, codecs.down);
+    if (config->early.rounds > 0) {
+        printf("By codec.accuracy, updates are sent by %s and downloads by %s\n"
+               "in the first %" PRIu32 " rounds.\n",
+               codecs.early_up, codecs.early_down, config->early.rounds);
+    }
+    if (config->early.rounds == 0 || config->early.rounds != config->round.rounds) {
+        printf("By the settings, updates are sent by %s (at most %s each),\n"
+               "downloads by %s.\n",
+               codecs.up, size, codecs.down);
+    }
     const struct tern_spending spending =
         tern_spending_of(tern_state_settings(cli), config, &start->model);
     tern_spending_print(&spending);
+    char accuracies[TERN_SPENDING_OTHERS];
+    if (tern_spending_accuracies(cli, tern_state_settings(cli), config, &start->model,
+                                 accuracies)[0] != '\0') {
+        printf("codec.accuracy = %s.\n", accuracies);
+    }
     if (start->manifest != NULL) {
         printf("Its %" PRIu32 " tensors, by rule: %s.\n", start->model.tensor_count,
                count_rules(&start->model, rules));

@@ -2,7 +2,9 @@
 #include "cli/gateway.h"
 #include "cli/other_columns.h"
 #include "cli/quality.h"
+#include "cli/service_config.h"
 #include "cli/shared_settings.h"
+#include "cli/spending.h"
 #include "cli/standby.h"
 #include "cli/state.h"
 #include "cli/unreported.h"
@@ -19,7 +21,8 @@
 struct status {
     struct tern_db_federation federation;
     struct tern_status store;
-    uint32_t values; // of the model
+    uint32_t values;                   // of the model
+    char codecs[TERN_SPENDING_OTHERS]; // codec.accuracy and its estimates; empty = it has no effect
     struct tern_figures figures;
     struct tern_quality quality;
     uint64_t now_ms;
@@ -34,7 +37,18 @@ struct status {
     char certificate_why[256];
 };
 
-static enum tern_result load(const struct tern_cli *cli, struct tern_db *db, struct status *status)
+static void load_codecs(struct tern_cli *cli, const struct tern_model *model, struct status *status)
+{
+    static struct tern_service_config config;
+    const struct tern_aggregator_settings *s = tern_state_settings(cli);
+    memset(&config, 0, sizeof config);
+    if (tern_cli_fill_service(cli, s, &config) == TERN_EXIT_OK &&
+        tern_cli_fill_for_model(cli, s, model->count, &config.federation) == TERN_EXIT_OK) {
+        tern_spending_accuracies(cli, s, &config.federation, model, status->codecs);
+    }
+}
+
+static enum tern_result load(struct tern_cli *cli, struct tern_db *db, struct status *status)
 {
     static struct tern_model model;
     tern_shared_settings_free(status->settings, status->node_count);
@@ -54,6 +68,7 @@ static enum tern_result load(const struct tern_cli *cli, struct tern_db *db, str
     if (tern_model_build(&model, federation->model_spec, federation->manifest,
                          federation->manifest_len, federation->model_hash) == TERN_OK) {
         status->values = model.count;
+        load_codecs(cli, &model, status);
     }
     TERN_TRY(tern_figures_load(db, &status->figures));
     return tern_quality_load(db, federation->model_spec, status->store.version.version,
@@ -148,6 +163,13 @@ static void print_bytes(const struct status *status)
            " (float32 payload alone: %s each way)\n",
            up, down, plain);
     tern_figures_print_outside(&status->figures, "            ");
+}
+
+static void print_codecs(const struct status *status)
+{
+    if (status->codecs[0] != '\0') {
+        printf("Codecs      codec.accuracy = %s, an estimate\n", status->codecs);
+    }
 }
 
 static void print_round(const struct status *status)
@@ -275,6 +297,7 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
            status->federation.seed, tern_text_time(status->federation.created_ms, text));
     print_accuracy(status);
     print_bytes(status);
+    print_codecs(status);
     tern_gateway_print(cli);
     print_version(status);
     print_round(status);
@@ -355,6 +378,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     tern_gateway_json(cli, object);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
     tern_figures_add_json(object, &status->figures);
+    cJSON_AddStringToObject(object, "codec_accuracy", status->codecs);
     if (status->has_certificate) {
         tern_json_u64(object, "certificate_expires_ms", status->certificate.ends_s * 1000);
     } else {

@@ -37,6 +37,16 @@ static float learning_rate_of(const struct tern_federation *federation, uint32_t
                                config->round.rounds, decays);
 }
 
+static void fill_codecs(const struct tern_federation *federation, struct tern_db_round *row)
+{
+    const struct tern_federation_config *config = &federation->config;
+    const bool early = federation->machine.committed < config->early.rounds;
+    const struct tern_codec *down = early ? &config->early.down : &config->downloads.codec;
+    const struct tern_codec *up = early ? &config->early.up : tern_epoch_codec(federation);
+    tern_codec_format(up, row->codec_up);
+    tern_codec_format(down, row->codec_down);
+}
+
 // What the round trains and merges with, kept in its row: from here on the configuration does not
 // matter to it.
 static void fill_row(struct tern_federation *federation)
@@ -56,8 +66,7 @@ static void fill_row(struct tern_federation *federation)
     row->opened_ms = machine->opened_ms;
     row->deadline_ms = machine->deadline_ms;
     row->averaged = average_divisor(federation);
-    tern_codec_format(tern_epoch_codec(federation), row->codec_up);
-    tern_codec_format(&config->downloads.codec, row->codec_down);
+    fill_codecs(federation, row);
     row->decays = tern_rate_decays(&config->train.rate, &federation->rate, machine->committed,
                                    machine->losses.since_lowest);
     row->learning_rate = learning_rate_of(federation, row->decays);

@@ -140,22 +140,33 @@ static enum tern_result take_evaluation(struct tern_federation *federation, uint
     return TERN_OK;
 }
 
-// The codec that a client would need and does not know, or NULL.
+// Returns a codec that a client needs in this round or a later one and does not have, or NULL. *of: what it encodes.
 static const struct tern_codec *missing_codec(const struct tern_federation *federation,
-                                              const tern_CheckinRequest *message)
+                                              const tern_CheckinRequest *message, const char **of)
 {
-    const struct tern_codec *up = &federation->config.codec_up;
-    const struct tern_codec *down = &federation->config.downloads.codec;
+    const struct tern_federation_config *config = &federation->config;
     const struct tern_abilities able = abilities_of(message);
-    if (!tern_abilities_encode(&able, up)) {
-        return up;
+    const bool early = federation->machine.committed < config->early.rounds;
+    const struct tern_codec *up[] = {&config->codec_up, early ? &config->early.up : NULL};
+    const struct tern_codec *down[] = {&config->downloads.codec,
+                                       early ? &config->early.down : NULL};
+    *of = "updates";
+    for (size_t i = 0; i < sizeof up / sizeof up[0]; i++) {
+        if (up[i] != NULL && !tern_abilities_encode(&able, up[i])) {
+            return up[i];
+        }
     }
-    return tern_abilities_decode(&able, down) ? NULL : down;
+    *of = "downloads";
+    for (size_t i = 0; i < sizeof down / sizeof down[0]; i++) {
+        if (down[i] != NULL && !tern_abilities_decode(&able, down[i])) {
+            return down[i];
+        }
+    }
+    return NULL;
 }
 
-static void refuse_codec(const struct tern_federation *federation,
-                         const tern_CheckinRequest *message, const struct tern_codec *codec,
-                         struct tern_refusal *refusal)
+static void refuse_codec(const tern_CheckinRequest *message, const char *of,
+                         const struct tern_codec *codec, struct tern_refusal *refusal)
 {
     char spec[TERN_CODEC_SPEC_MAX];
     tern_codec_format(codec, spec);
@@ -165,8 +176,7 @@ static void refuse_codec(const struct tern_federation *federation,
     snprintf(refusal->sentence, sizeof refusal->sentence,
              "This federation's %s are encoded with %s, which this client does not know; it needs "
              "a version of Tern that does.",
-             codec == &federation->config.codec_up ? "updates" : "downloads",
-             lacks_coder ? spec : tern_codec_entry(codec->id)->name);
+             of, lacks_coder ? spec : tern_codec_entry(codec->id)->name);
 }
 
 // Such a client would come back for ever and never get a task.
@@ -209,9 +219,10 @@ static enum tern_result take_checkin(struct tern_federation *federation, uint64_
         tern_refuse(refusal, TERN_ERR_MODEL_MISMATCH, NULL);
         return TERN_OK;
     }
-    const struct tern_codec *missing = missing_codec(federation, message);
+    const char *of;
+    const struct tern_codec *missing = missing_codec(federation, message, &of);
     if (missing != NULL) {
-        refuse_codec(federation, message, missing, refusal);
+        refuse_codec(message, of, missing, refusal);
         return TERN_OK;
     }
     if ((message->abilities & TERN_WIRE_REDUCES) == 0 && federation->config.strategy->has_epochs &&

@@ -56,6 +56,13 @@ struct tern_federation_statistics {
     uint64_t wait_ms;     // for those of others that have come, from the first on
 };
 
+// Finer codecs of the first rounds, whose changes are the largest.
+struct tern_early_codecs {
+    uint32_t rounds; // committed rounds that they are for; 0 = none
+    struct tern_codec up;
+    struct tern_codec down; // of the delta that makes the round's version
+};
+
 struct tern_federation_config {
     // Of a gateway: the client whose updates bring the model from above. Rounds open as tern_federation_follow() and
     // tern_federation_let_open() say, and never by themselves. 0 = it is no gateway.
@@ -71,6 +78,7 @@ struct tern_federation_config {
     struct tern_error_settings error;
     struct tern_codec codec_up;
     struct tern_catchup_config downloads;
+    struct tern_early_codecs early;
     enum tern_final_model final_model;
     const struct tern_strategy *strategy;
     float server_learning_rate;                          // above 0, at most TERN_SERVER_RATE_MAX

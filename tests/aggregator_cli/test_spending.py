@@ -6,7 +6,7 @@ import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
-from cli import State  # noqa: E402
+from cli import USAGE, State  # noqa: E402
 from hand_client import HandClient, container  # noqa: E402
 from harness import Aggregator, Workspace, check, main  # noqa: E402
 from protobuf import first, parse  # noqa: E402
@@ -42,6 +42,43 @@ def estimates_are_of_what_was_measured():
     rules = "tensors.rules=fc2.weight: compress, fc2.bias: dense, *: skip"
     frozen = init(rules)
     check(40 < frozen["tensors_up"] < 40 + usual["tensors_up"] / 50, f"frozen tensors count in {frozen}")
+
+
+def accuracy_of(*settings):
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    return State().run("init", "--model", "mlp:784-32-10", *arguments, "--json").json
+
+
+def finer_codecs_are_for_federations_of_few_rounds():
+    early = {rounds: accuracy_of(f"round.rounds={rounds}")["early_rounds"] for rounds in (0, 1, 45, 46, 60, 89, 90, 400)}
+    check(early == {0: 20, 1: 1, 45: 45, 46: 44, 60: 30, 89: 1, 90: 0, 400: 0}, f"early rounds are {early}")
+    balanced = accuracy_of("round.rounds=10")
+    check((balanced["early_codec_up"], balanced["early_codec_down"]) == ("uniform:error=0.05",) * 2, f"{balanced}")
+    thrifty = accuracy_of("round.rounds=10", "codec.accuracy=thrifty")
+    check(thrifty["early_rounds"] == 0 and thrifty["codec_up"].startswith("3lc"), f"thrifty is {thrifty}")
+    careful = accuracy_of("round.rounds=400", "codec.accuracy=careful")
+    check(careful["early_rounds"] == 0 and careful["codec_down"] == "uniform:error=0.02", f"careful is {careful}")
+    bytes_of = [made["spending"]["round"] for made in (thrifty, balanced, careful)]
+    check(bytes_of == sorted(bytes_of), f"thrifty, balanced and careful move {bytes_of} bytes")
+    up = accuracy_of("round.rounds=10", "codec.codec_down=float32")
+    check((up["early_codec_up"], up["early_codec_down"]) == ("uniform:error=0.05", "float32"), f"a set codec is {up}")
+    down = accuracy_of("round.rounds=10", "codec.codec=int8", "codec.codec_down=default")
+    check((down["early_codec_up"], down["early_codec_down"]) == ("int8", "uniform:error=0.05"), f"a set codec is {down}")
+    both = accuracy_of("round.rounds=10", "codec.codec=int8")
+    check(both["early_rounds"] == 0 and both["codec_down"] == "int8", f"set codecs are {both}")
+    State().run("init", "--model", "softmax:8-2", "--set", "codec.accuracy=best", code=USAGE,
+                says="is not known; allowed: thrifty | balanced | careful")
+
+
+def init_and_status_name_what_another_accuracy_costs():
+    state = State()
+    made = state.run("init", "--model", "mlp:784-32-10", "--set", "round.rounds=10").text
+    check("in the first 10 rounds" in made and "codec.accuracy = balanced, about" in made, made)
+    check("client and round (thrifty " in made and ", careful " in made, made)
+    status = state.run("status", "--set", "round.rounds=10").text
+    check("codec.accuracy = balanced, about" in status and "(thrifty " in status, status)
+    own = State().run("init", "--model", "softmax:8-2", "--set", "codec.codec=int8").text
+    check("codec.accuracy" not in own, own)
 
 
 def init_says_it():
@@ -100,6 +137,8 @@ def a_federation_without_end_pauses():
 
 def test():
     estimates_are_of_what_was_measured()
+    finer_codecs_are_for_federations_of_few_rounds()
+    init_and_status_name_what_another_accuracy_costs()
     init_says_it()
     a_federation_without_end_pauses()
 

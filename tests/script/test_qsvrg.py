@@ -59,6 +59,10 @@ def reference_of(table, codec, rate):
     return federations.Federation(ref.Model(table.model), codec, SEED, rate, 2, clients)
 
 
+def options_of(settings):
+    return [word for key, value in settings.items() for word in ("--set", "%s=%s" % (key, value))]
+
+
 class Federation(unittest.TestCase):
     """Runs of `./tern experiment`, whose versions and bytes are compared with the reference's."""
 
@@ -73,14 +77,16 @@ class Federation(unittest.TestCase):
                     "data.source": table.source(path), "train.weight_decay": table.penalty, "train.batch_size": 2,
                     "fleet.clients": CLIENTS, "round.cohort": CLIENTS, "round.quorum": CLIENTS,
                     "round.min_clients": CLIENTS}
-        options = [word for key, value in settings.items() for word in ("--set", "%s=%s" % (key, value))]
+        options = options_of(settings)
         done = subprocess.run(
             [SOURCE / "tern", "experiment", SOURCE / "configs/experiments/qsvrg.ini", "--json",
              folder / "results.json", "--keep", folder / "kept", *options],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
         aggregator = [str(BUILD / "bin" / "tern-aggregator"), "--config",
-                      str(SOURCE / "configs/experiments/qsvrg.ini"), *options,
+                      str(SOURCE / "configs/experiments/qsvrg.ini"),
+                      *options_of({key: value for key, value in settings.items()
+                                   if not key.startswith(("data.", "fleet."))}),
                       "--set", "federation.state=%s" % (folder / "kept" / "run" / "state")]
         with open(folder / "results.json", encoding="utf-8") as file:
             return json.load(file), aggregator

@@ -272,6 +272,49 @@ static void test_a_round_in_a_codec_that_was_not_announced_passes_by(void **stat
     assert_string_equal(small.task.codec, "float32");
 }
 
+static void expect_codecs(uint32_t round, const char *up, const char *down)
+{
+    struct tern_db_round row;
+    struct tern_db *db = harness_look(&harness);
+    assert_int_equal(tern_db_round_get(db, round, &row), TERN_OK);
+    tern_db_close(db);
+    assert_string_equal(row.codec_up, up);
+    assert_string_equal(row.codec_down, down);
+}
+
+static void test_the_first_rounds_have_codecs_of_their_own(void **state)
+{
+    (void)state;
+    harness.config.federation.early =
+        (struct tern_early_codecs){.rounds = 3, .up = dense, .down = dense};
+    configure(&ternary, &ternary);
+    run_rounds(1); // it was open already, under the former codecs
+    for (uint32_t round = 2; round <= 4; round++) {
+        const char *expected = round <= 3 ? "float32" : "3lc:s=1";
+        tern_CheckinReply reply = checkin_as((tern_CheckinRequest){.codecs = FLOAT32 | THREE_LC});
+        assert_string_equal(reply.task.codec, expected);
+        expect_codecs(round, expected, expected);
+        run_rounds(1);
+    }
+}
+
+static void test_a_client_needs_the_codecs_of_the_first_rounds_in_these_alone(void **state)
+{
+    (void)state;
+    harness.config.federation.early =
+        (struct tern_early_codecs){.rounds = 1, .up = ternary, .down = dense};
+    configure(&dense, &dense);
+    expect_unknown((tern_CheckinRequest){.codecs = FLOAT32},
+                   "updates are encoded with 3lc, which this client does not know");
+    harness.config.federation.early.up = dense;
+    harness.config.federation.early.down = ternary;
+    configure(&dense, &dense);
+    expect_unknown((tern_CheckinRequest){.codecs = FLOAT32},
+                   "downloads are encoded with 3lc, which this client does not know");
+    run_rounds(1);
+    assert_true(checkin_as((tern_CheckinRequest){.codecs = FLOAT32}).has_task);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -286,6 +329,8 @@ int main(void)
         TEST(test_a_client_has_both_coders_of_a_balanced_download),
         TEST(test_a_client_without_snapshots_takes_deltas_or_is_told),
         TEST(test_a_round_in_a_codec_that_was_not_announced_passes_by),
+        TEST(test_the_first_rounds_have_codecs_of_their_own),
+        TEST(test_a_client_needs_the_codecs_of_the_first_rounds_in_these_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
