@@ -68,7 +68,7 @@ CAUSES = {
     "float_labels": "label", "quoted_line_end": "line end|quote", "empty_column": "differ", "index_column": "differ",
     "unix_time": "differ", "falling_time": "differ", "nameless_index": "differ", "shuffled_index": "differ", "patient_id": "differ",
     "time_in_ms": "differ", "doubtful_labels": "can be a class or a missing label|the label is missing",
-    "total_row": "or the line no row|is a text among", "units_of_label": "or the line no row|is a text among",
+    "total_row": "or the line no row|is a text among", "units_of_label": "or the line no row|is a text among|'label' is no finite number",
     "thousands": "write 1234.5|differ", "other_case_header": "header",
 }
 
