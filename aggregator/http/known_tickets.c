@@ -108,6 +108,7 @@ void tern_known_tickets_load(struct tern_known_tickets *tickets, const char *pat
     if (tern_file_read_regular(path, FILE_MAX, &bytes, &len) != TERN_OK) {
         return;
     }
+    (void)unlink(path);
     const bool is_whole = len >= MAGIC_SIZE && (len - MAGIC_SIZE) % RECORD_SIZE == 0 &&
                           memcmp(bytes, MAGIC, MAGIC_SIZE) == 0;
     for (size_t at = MAGIC_SIZE; is_whole && at < len; at += RECORD_SIZE) {

@@ -15,7 +15,8 @@ struct tern_known_tickets;
 struct tern_known_tickets *tern_known_tickets_new(void);
 void tern_known_tickets_free(struct tern_known_tickets *tickets); // accepts NULL
 
-// Reads what tern_known_tickets_save() wrote. A file that is absent or something else is an empty table.
+// Reads what tern_known_tickets_save() wrote, and removes the file, so that none is left after a crash. A file that is
+// absent or something else is an empty table.
 void tern_known_tickets_load(struct tern_known_tickets *tickets, const char *path, uint64_t now_s);
 // Writes the tickets that can still be valid: 16 bytes each, 2 MiB at most. Without any it
 // removes the file.
