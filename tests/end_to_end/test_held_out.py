@@ -70,7 +70,7 @@ def figures_are_those_of_the_clients(report):
         check(near(report[f"{key}_deviation"], statistics.pstdev(values)), f"deviation: {report}")
         check(near(report[f"{key}_worst"], worst(values)), f"worst of {values}: {report}")
         check(report[f"{key}_worst_client"] == rows[values.index(worst(values))]["client"], f"{report}")
-        check(len(set(values)) == 3, f"clients have the same {name}: {values}")
+        check(len(set(values)) > 1, f"clients have the same {name}: {values}")
 
 
 def rounds_have_them(aggregator, report):

@@ -63,15 +63,18 @@ static void run_attack(const char *codec_down)
     harness.config.federation.limits.num_examples = 10000000;
     harness.config.federation.server_learning_rate = (float)TERN_SERVER_RATE_MAX;
     harness.config.federation.steps.local_steps = (uint32_t)TERN_UPDATE_LOCAL_STEPS_MAX;
+    harness.config.federation.round.cohort = 3;
+    harness.config.federation.min_clients = 3;
     assert_int_equal(tern_codec_parse(codec_down, &harness.config.federation.downloads.codec, NULL),
                      TERN_OK);
     harness_start(&harness);
     enroll(&harness, false);
     enroll(&harness, false);
+    enroll(&harness, false); // whose updates are refused
     largest = (float)(0.999 * TERN_UPDATE_NORM_MAX / sqrt((double)harness.model.count));
     for (uint32_t round = 0; round < rounds; round++) {
         attack(1, largest, 10000000, (uint32_t)TERN_UPDATE_LOCAL_STEPS_MAX);
-        assert_int_equal(claim(2, largest, 10000000, 1), 422);
+        assert_int_equal(claim(3, largest, 10000000, 1), 422);
         attack(2, largest / (float)TERN_UPDATE_LOCAL_STEPS_MAX, 10000000, 1);
     }
     expect_replayed(rounds, 2 * (uint64_t)rounds);
