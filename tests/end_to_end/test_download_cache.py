@@ -253,7 +253,7 @@ def by_hand():
 def test():
     by_hand()
     federation(2, lambda site, fleet: None, cut=0)
-    federation(6, restarted, cut=2 * 1200)
+    federation(6, restarted, cut=2 * 4800)
 
 
 if __name__ == "__main__":
