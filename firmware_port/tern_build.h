@@ -1,4 +1,4 @@
-// What a microcontroller's firmware holds of libtern (shared/build.h): two codecs for updates, and
+// The parts of libtern in a microcontroller's firmware (shared/build.h): two codecs for updates, and
 // the coder of the default codecs both ways.
 #ifndef TERN_FIRMWARE_BUILD_H
 #define TERN_FIRMWARE_BUILD_H

@@ -124,7 +124,7 @@ static enum tern_result take_metrics(struct rounds *rounds, uint32_t version,
     return TERN_OK;
 }
 
-// Of the version's global model, or else of its replica; num_examples is 0 when neither counts.
+// Takes the figure of a version's global model, or else of its replica. num_examples is 0 when neither counts.
 static enum tern_result take_accuracy(struct rounds *rounds, uint32_t version,
                                       struct tern_accuracy *accuracy)
 {

@@ -228,7 +228,7 @@ static bool codec_of(const struct tern_catchup *catchup, enum tern_plan_pass pas
     *codec = pass == TERN_PLAN_REFINE ? catchup->config.refine : *tern_trunk_codec(catchup);
     if (times[pass] > 0.0F && codec->id == TERN_CODEC_UNIFORM) {
         codec->error /= times[pass];
-        return true;
+        return codec->error >= TERN_UNIFORM_ERROR_LEAST / 1e6F;
     }
     if (times[pass] > 0.0F) {
         codec->density *= times[pass];

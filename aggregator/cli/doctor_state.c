@@ -2,6 +2,7 @@
 #include "cli/gateway.h"
 #include "cli/permissions.h"
 #include "cli/tls_files.h"
+#include "store/room.h"
 
 #include "http/certificate.h"
 #include "http/http.h"
@@ -52,10 +53,7 @@ static bool is_right_user(struct tern_doctor *doctor, const char *path, const st
 
 // --- Room
 
-// A problem: less than 1/FREE_SHARE of the file system is free, or, on a large one, less than
-// FREE_PROBLEM.
-#define FREE_SHARE 16
-#define FREE_PROBLEM (UINT64_C(64) << 20)
+#define FREE_SHARE 16                   // a problem where the disk is low by this share
 #define FREE_FULL (UINT64_C(128) << 10) // SQLite needs as much to open the database
 #define FILES_WARNING 1000
 
@@ -67,10 +65,10 @@ static void check_disk(struct tern_doctor *doctor)
         return; // the folder was just found
     }
     const uint64_t bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
-    const uint64_t share = (uint64_t)disk.f_blocks * disk.f_frsize / FREE_SHARE;
+    const uint64_t whole = (uint64_t)disk.f_blocks * disk.f_frsize;
     tern_text_bytes((double)bytes, text);
     doctor->disk_is_full = bytes < FREE_FULL;
-    if (bytes < (share < FREE_PROBLEM ? share : FREE_PROBLEM)) {
+    if (tern_disk_is_low(bytes, whole, FREE_SHARE)) {
         tern_findings_say(
             &doctor->findings, TERN_HEALTH_PROBLEM, DISK,
             "make room; `tern-aggregator prune --keep 10`, then `compact`, give some back, also on "

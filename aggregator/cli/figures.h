@@ -27,8 +27,8 @@ struct tern_round_bytes {
 // What a round costs a client is all.up and all.down divided by all.participants; tern-fleet
 // divides its own count of the same bytes likewise.
 struct tern_figures {
-    // Of the newest version that counts (federation/judges.h): its global model, or else its replica. num_examples is 0:
-    // none counts.
+    // Figure of the newest version that has one (federation/judges.h), of its global model or else its replica.
+    // num_examples is 0 where no version has one.
     struct tern_accuracy newest;
     struct tern_judged pending;      // a later version that too few evaluators reported; or none
     struct tern_round_bytes outside; // enrolment, first handshakes, idle check-ins; round is 0
@@ -61,7 +61,7 @@ TERN_MUST_USE enum tern_result tern_round_figures_load(struct tern_db *db,
                                                        struct tern_round_figures *figures);
 void tern_round_figures_free(struct tern_round_figures *figures);
 
-// Of the version's global model, or else of its replica. NULL when neither counts.
+// Returns the figure of the version's global model, or else of its replica; NULL when neither has one.
 const struct tern_accuracy *tern_figures_accuracy(const struct tern_round_figures *figures,
                                                   uint32_t version);
 // NULL when nothing was counted in the round.

@@ -3,6 +3,7 @@
 #include "cli/state.h"
 #include "hosted/files.h"
 #include "hosted/paragraph.h"
+#include "hosted/usual_training.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,13 +15,11 @@
 
 #define COLUMNS 100 // width of a comment
 
-#define EPOCHS 150
 #define ROUNDS_MIN 60
 #define ROUNDS_MAX 200
 #define ROUNDS_OF_NUMBERS 300 // for regression, at half the rate of classification
-#define WARMUP_ROUNDS_MAX 10
-#define WARMUP_SHARE 6 // one in so many rounds warms up
-#define FAR_OFF 12.0   // deviations: among 20,000 normal values the furthest is at 4.5
+#define WARMUP_SHARE 6        // one in so many rounds warms up
+#define FAR_OFF 12.0          // deviations: among 20,000 normal values the furthest is at 4.5
 
 static const struct tern_setting *named(const char *assignment)
 {
@@ -58,21 +57,17 @@ const char *tern_proposal_model(const struct tern_cli *cli, const struct tern_pr
 
 // --- Proposing
 
-// How clients train for a task. Measured on tables of 300 to 20,000 rows (docs/BENCHMARKS.md, "Rounds and rates of
-// init"). Momentum stops the narrow layers of autoencoders from learning; a higher rate with a warm-up does not.
-struct training {
-    double learning_rate;
-    double momentum;
+// The loss of each task, and the reason that the settings file gives for the rate.
+static const struct training {
+    enum tern_loss loss;
     const char *why;
-};
-
-static const struct training trainings[] = {
-    [TERN_TASK_CLASSIFICATION] = {0.02, 0.9, "Steps grow tenfold by momentum."},
+} trainings[] = {
+    [TERN_TASK_CLASSIFICATION] = {TERN_LOSS_CROSS_ENTROPY, "Steps grow tenfold by momentum."},
     [TERN_TASK_REGRESSION] =
-        {0.01, 0.9,
+        {TERN_LOSS_MSE,
          "Steps grow tenfold by momentum. Outliers weigh heavily in a squared error: "
          "where training diverges, halve the rate."},
-    [TERN_TASK_ANOMALY] = {0.1, 0,
+    [TERN_TASK_ANOMALY] = {TERN_LOSS_RECONSTRUCTION,
                            "An autoencoder learns slowly at first: without the warm-up this rate "
                            "would silence its narrow layer."},
 };
@@ -95,7 +90,7 @@ static double reach_of(const struct tern_proposal *proposal)
 
 uint32_t tern_proposal_rounds(uint64_t rows, uint64_t rows_a_round, uint32_t most)
 {
-    const uint64_t rounds = (EPOCHS * rows + rows_a_round - 1) / rows_a_round;
+    const uint64_t rounds = (TERN_USUAL_PASSES * rows + rows_a_round - 1) / rows_a_round;
     return rounds < ROUNDS_MIN ? ROUNDS_MIN : rounds > most ? most : (uint32_t)rounds;
 }
 
@@ -130,20 +125,21 @@ static void propose_rate(const struct tern_cli *cli, uint32_t rounds,
                          struct tern_proposal *proposal)
 {
     const struct training *training = &trainings[proposal->task];
+    const struct tern_usual_rate usual = tern_usual_rate(training->loss);
     const bool far = reach_of(proposal) > FAR_OFF;
     const uint32_t share = rounds / WARMUP_SHARE;
     if (!is_set(cli, named("train.learning_rate="))) {
         propose(proposal, far ? "Half the usual rate: the sample has outliers." : training->why,
-                "train.learning_rate=%g", training->learning_rate / (far ? 2 : 1));
-        if (training->momentum > 0) {
-            propose(proposal, NULL, "train.momentum=%g", training->momentum);
+                "train.learning_rate=%g", usual.learning_rate / (far ? 2 : 1));
+        if (usual.momentum > 0) {
+            propose(proposal, NULL, "train.momentum=%g", usual.momentum);
         }
     }
     if (rounds > 0) { // without a last round the rate has no end to fall to
         propose(proposal, "The rate rises at first, and falls to 0 by the last round.",
                 "train.schedule=cosine");
         propose(proposal, NULL, "train.warmup_rounds=%" PRIu32,
-                share < WARMUP_ROUNDS_MAX ? share : WARMUP_ROUNDS_MAX);
+                share < TERN_USUAL_WARMUP_MAX ? share : TERN_USUAL_WARMUP_MAX);
     }
 }
 

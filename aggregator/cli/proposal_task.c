@@ -25,8 +25,8 @@ const char *tern_proposal_task_name(enum tern_proposal_task task)
 
 // --- Which
 
-// As in data.source, "none" is no column, but that there is none. Without --label, --classes lists the labels of the
-// last column: they must not be lost, since the rows of all but the first are no normal ones.
+// Reads --label. "none" means that there is no label column, as in data.source. --classes without --label lists the
+// labels of the last column; dropping that column would take anomalies for normal rows.
 static int read_label(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     const bool none = strcmp(tern_cli_option(cli, "label", "none"), "none") == 0;

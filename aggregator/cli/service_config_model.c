@@ -26,13 +26,12 @@ enum { ALL_EARLY = 45, NONE_EARLY = 90, ENDLESS_EARLY = 20 };
 
 static const struct accuracy {
     const char *name;
-    const char *up; // NULL: those of usual[], in all rounds
-    const char *down;
-    bool always; // else in early rounds only
+    const char *codec; // both ways; NULL: those of usual[], in all rounds
+    bool always;       // else in early rounds only
 } accuracies[] = {
     {.name = "thrifty"},
-    {.name = "balanced", .up = "uniform:error=0.05", .down = "uniform:error=0.05"},
-    {.name = "careful", .up = "uniform:error=0.02", .down = "uniform:error=0.02", .always = true},
+    {.name = "balanced", .codec = "uniform:error=0.05"},
+    {.name = "careful", .codec = "uniform:error=0.02", .always = true},
 };
 
 const char *tern_cli_accuracy(size_t i)
@@ -166,10 +165,10 @@ static int fill_early(struct tern_cli *cli, const struct tern_aggregator_setting
     struct tern_early_codecs *early = &config->early;
     *early = (struct tern_early_codecs){.up = config->codec_up, .down = config->downloads.codec};
     if (defaults.up) {
-        TERN_CLI_TRY(parse_codec(cli, "codec.accuracy", accuracy->up, &early->up));
+        TERN_CLI_TRY(parse_codec(cli, "codec.accuracy", accuracy->codec, &early->up));
     }
     if (defaults.down) {
-        TERN_CLI_TRY(parse_codec(cli, "codec.accuracy", accuracy->down, &early->down));
+        TERN_CLI_TRY(parse_codec(cli, "codec.accuracy", accuracy->codec, &early->down));
     }
     early->rounds = defaults.up || defaults.down ? early_rounds(s->round_rounds) : 0;
     return TERN_EXIT_OK;
@@ -195,10 +194,10 @@ int tern_cli_fill_for_model(struct tern_cli *cli, const struct tern_aggregator_s
         write_dense(values, dense);
         TERN_CLI_TRY(fill_codecs(cli, s, dense, "float32", config));
     } else if (accuracy->always) {
-        TERN_CLI_TRY(fill_codecs(cli, s, accuracy->up, accuracy->down, config));
+        TERN_CLI_TRY(fill_codecs(cli, s, accuracy->codec, accuracy->codec, config));
     } else {
         TERN_CLI_TRY(fill_codecs(cli, s, row->up, row->down, config));
-        if (accuracy->up != NULL) {
+        if (accuracy->codec != NULL) {
             TERN_CLI_TRY(fill_early(cli, s, accuracy, config));
         }
     }

@@ -21,7 +21,7 @@ static enum tern_result load_failing(struct tern_db *db, struct tern_unreported 
     uint32_t named = 0;
     TERN_TRY(tern_db_count_failing(db, &unreported->failing));
     struct tern_db_rows *rows = tern_db_failing(db, TERN_FAILING_NAMED);
-    while (tern_db_next(rows, &client) && named < TERN_FAILING_NAMED) {
+    while (tern_db_next(rows, &client)) {
         struct tern_failing *failing = &unreported->named[named++];
         *failing = (struct tern_failing){
             .id = client.id, .round = client.failed_round, .failure = client.failure};

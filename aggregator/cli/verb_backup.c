@@ -39,7 +39,7 @@ int tern_cli_backup(struct tern_cli *cli)
 // Maximum work of one transaction; the service can write between two transactions.
 #define STEP_BYTES (UINT64_C(16) << 20)
 
-// A disk of which less than 1/FULL_SHARE is free is full: then prune drops downloads, too.
+// Where the disk is low by this share, prune drops downloads, too.
 #define FULL_SHARE 16
 
 // SQLite's lock has no queue: who waits for it looks again after 100 ms at the latest.
@@ -134,7 +134,8 @@ static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, ui
     TERN_TRY(tern_db_counts(db, 0, &after));
     *dropped = before.update_bodies - after.update_bodies;
     *freed = 0;
-    return room.free < room.disk / FULL_SHARE ? prune_downloads(cli, db, freed) : TERN_OK;
+    return tern_disk_is_low(room.free, room.disk, FULL_SHARE) ? prune_downloads(cli, db, freed)
+                                                              : TERN_OK;
 }
 
 int tern_cli_prune(struct tern_cli *cli)

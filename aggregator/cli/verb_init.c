@@ -31,7 +31,7 @@ static int take_model(struct tern_cli *cli, const struct tern_proposal *proposal
                              : (int)tern_cli_exit_code(result);
 }
 
-// What the sample's columns and classes are is kept for `export`.
+// Keeps the sample's columns and classes for `export`.
 static int take_notes(const struct tern_cli *cli, const struct tern_proposal *proposal,
                       struct tern_starting_model *start, struct tern_db_federation *federation)
 {

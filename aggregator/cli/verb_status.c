@@ -22,6 +22,7 @@ struct status {
     struct tern_db_federation federation;
     struct tern_status store;
     uint32_t values;                   // of the model
+    const char *accuracy;              // codec.accuracy
     char codecs[TERN_SPENDING_OTHERS]; // codec.accuracy and its estimates; empty = it has no effect
     struct tern_figures figures;
     struct tern_quality quality;
@@ -42,6 +43,7 @@ static void load_codecs(struct tern_cli *cli, const struct tern_model *model, st
     static struct tern_service_config config;
     const struct tern_aggregator_settings *s = tern_state_settings(cli);
     memset(&config, 0, sizeof config);
+    status->accuracy = s->codec_accuracy;
     if (tern_cli_fill_service(cli, s, &config) == TERN_EXIT_OK &&
         tern_cli_fill_for_model(cli, s, model->count, &config.federation) == TERN_EXIT_OK) {
         tern_spending_accuracies(cli, s, &config.federation, model, status->codecs);
@@ -53,6 +55,7 @@ static enum tern_result load(struct tern_cli *cli, struct tern_db *db, struct st
     static struct tern_model model;
     tern_shared_settings_free(status->settings, status->node_count);
     memset(status, 0, sizeof *status);
+    status->accuracy = "";
     status->now_ms = tern_now_ms();
     TERN_TRY(tern_db_federation(db, &status->federation));
     TERN_TRY(tern_status_load(db, status->now_ms, &status->store));
@@ -106,7 +109,7 @@ static const char *whose(const struct status *status, char text[TERN_TEXT])
     return text;
 }
 
-// Of a model that tells no classes.
+// Prints the metrics of a model without classes.
 static void print_metrics(const struct tern_accuracy *newest, const char *of, const char *whose)
 {
     printf("Evaluated   ");
@@ -378,7 +381,8 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     tern_gateway_json(cli, object);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
     tern_figures_add_json(object, &status->figures);
-    cJSON_AddStringToObject(object, "codec_accuracy", status->codecs);
+    cJSON_AddStringToObject(object, "codec_accuracy", status->accuracy);
+    cJSON_AddStringToObject(object, "codec_estimate", status->codecs);
     if (status->has_certificate) {
         tern_json_u64(object, "certificate_expires_ms", status->certificate.ends_s * 1000);
     } else {

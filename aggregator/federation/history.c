@@ -24,11 +24,10 @@
 // Dropping 16 MiB takes some 20 ms.
 #define DROP_BYTES (UINT64_C(16) << 20)
 
-// A disk is low once less than 1/LOW_SHARE of it is free, or, on a large disk, less than LOW_MOST. The service then
+// Where the disk is low by this share (tern_disk_is_low()), the service
 // drops half of the updates that are kept for replays, drops some downloads and replicas with each version, and stores
 // the model as soon as that makes more room than it takes.
 #define LOW_SHARE 8
-#define LOW_MOST (UINT64_C(64) << 20)
 
 // The rows of so many of the newest rounds stay, whatever else goes: of an update that comes late they tell
 // what its task was, and so how fast its client is.
@@ -48,10 +47,9 @@ static enum tern_result look_at_disk(struct tern_federation *federation)
     uint64_t empty = 0; // within the database file
     TERN_TRY(tern_db_room(federation->db, &room));
     TERN_TRY(tern_db_free_bytes(federation->db, &empty));
-    const uint64_t share = room.disk / LOW_SHARE;
     const bool was_low = federation->disk_is_low;
     federation->disk_room = room.free == UINT64_MAX ? UINT64_MAX : room.free + empty;
-    federation->disk_is_low = federation->disk_room < (share < LOW_MOST ? share : LOW_MOST);
+    federation->disk_is_low = tern_disk_is_low(federation->disk_room, room.disk, LOW_SHARE);
     if (federation->disk_is_low && !was_low) {
         tern_log(TERN_LOG_WARN, "disk-low", "bytes=%" PRIu64, federation->disk_room);
     }

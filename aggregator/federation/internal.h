@@ -445,10 +445,10 @@ TERN_MUST_USE enum tern_result tern_drift_load(struct tern_federation *federatio
 void tern_refuse(struct tern_refusal *refusal, enum tern_result result, const char *sentence);
 // Tells a client whose check-in or update was refused when to ask again.
 void tern_refusals_ask_later(struct client *client, struct tern_refusal *refusal);
-// Says why an update does not count, and counts it. Logs a client's first one and then each time
-// that it has twice as many.
-// Whether what was refused is the size of the values themselves, however well-formed the rest.
+// Whether an update was refused for the size of its values, however well-formed the rest.
 bool tern_refusals_are_of_values(enum tern_result result);
+// Reports why an update does not count, and counts it. Logs a client's first one and then each time
+// that it has twice as many.
 void tern_refusals_refuse(struct tern_federation *federation, const struct tern_incoming *update,
                           enum tern_result result, struct tern_refusal *refusal);
 // Members are drawn anew: the round was committed, or is extended. Logs that every update was

@@ -6,13 +6,16 @@
 // Versions that are looked through first for the newest that counts, then twice as many each time.
 #define WINDOW 32u
 
+// An evaluator that was seen in the week before a version was made, or later, is expected to report the version.
+#define SEEN_WITHIN_MS (7 * 24 * 3600 * 1000ull)
+
 struct times {
     uint64_t *list; // ascending, once they are loaded
     uint32_t count;
     uint32_t room;
 };
 
-// Of all evaluators: when each enrolled, and when each came last.
+// When each evaluator enrolled, and when it was last seen. Both lists are sorted by time.
 struct evaluators {
     struct times created_ms;
     struct times last_seen_ms;
@@ -93,7 +96,7 @@ static uint32_t count_before(const struct times *times, uint64_t end)
 static struct tern_judged judge(const struct evaluators *evaluators,
                                 const struct tern_db_reports *row)
 {
-    const uint64_t week_ms = TERN_JUDGES_SEEN_WITHIN_MS;
+    const uint64_t week_ms = SEEN_WITHIN_MS;
     const uint64_t since_ms = row->created_ms > week_ms ? row->created_ms - week_ms : 0;
     const uint32_t gone = count_before(&evaluators->last_seen_ms, since_ms);
     const uint32_t by_then = count_before(&evaluators->created_ms, row->created_ms + 1);

@@ -5,9 +5,6 @@
 
 #include "store/store.h"
 
-// An evaluator that came in the week before a version was made, or later, is expected to report the version.
-#define TERN_JUDGES_SEEN_WITHIN_MS (7 * 24 * 3600 * 1000ull)
-
 // A version's replica or global model that at least one evaluator reported. Reports and evaluators of revoked clients count
 // nowhere. `expected` counts the evaluators that had enrolled before the version was made and were seen within the week
 // before, or since. Where there is none, as for version 0 of most federations, all evaluators are expected, and late
@@ -26,7 +23,7 @@ struct tern_judges {
     size_t next; // of tern_judges_next()
 };
 
-// Of versions first to last. Free by tern_judges_free(), after an error too.
+// Loads the reports on versions first to last. Free them by tern_judges_free(), after an error too.
 // TERN_ERR_NO_MEMORY; errors of the store
 TERN_MUST_USE enum tern_result tern_judges_load(struct tern_db *db, uint32_t first, uint32_t last,
                                                 struct tern_judges *judges);

@@ -44,7 +44,7 @@ struct owner {
     uint8_t key_tag[KEY_TAG_SIZE];
 };
 
-// What a ticket contains that the client has offered. It proves nothing before the client's Finished: anyone who
+// The content of a ticket that the client has offered. It proves nothing before the client's Finished, since anyone who
 // has seen the ticket can offer it.
 struct offer {
     uint64_t ticket; // key of the ticket; 0 = none was opened

@@ -18,6 +18,13 @@ struct tern_db_room {
     uint64_t reserve; // bytes of the reserve file
 };
 
+// Whether less than 1/share of a disk is free, or, on a large one, less than 64 MiB.
+static inline bool tern_disk_is_low(uint64_t free, uint64_t disk, uint64_t share)
+{
+    const uint64_t most = UINT64_C(64) << 20;
+    return free < (disk / share < most ? disk / share : most);
+}
+
 TERN_MUST_USE enum tern_result tern_db_room(struct tern_db *db, struct tern_db_room *room);
 
 // Limits the bytes that one transaction writes: `most`, or less where the disk has little room.

@@ -636,9 +636,9 @@ struct tern_db_evaluation {
 };
 TERN_MUST_USE enum tern_result tern_db_evaluation_put(struct tern_db *db,
                                                       const struct tern_db_evaluation *evaluation);
-// Of evaluators that are not revoked, from that version on: by version, model, those that are not late first, and client.
+// Evaluations from that version on, of evaluators that are not revoked. Sorted by version, model, lateness and client.
 struct tern_db_rows *tern_db_evaluations_from(struct tern_db *db, uint32_t version);
-// Of that version alone, in the same order.
+// The same of that version alone.
 struct tern_db_rows *tern_db_evaluations_of(struct tern_db *db, uint32_t version);
 // The newest version that any evaluator reported, revoked or not. NOT_FOUND: there is none
 TERN_MUST_USE enum tern_result tern_db_evaluated_last(struct tern_db *db, uint32_t *version);
@@ -651,7 +651,7 @@ struct tern_db_reports {
     uint32_t reports;
     uint32_t in_time; // of these, by evaluators that had enrolled before the version was made
 };
-// Of versions first to last, by version and model.
+// Counts of the reports on versions first to last. Sorted by version and model.
 struct tern_db_rows *tern_db_reports(struct tern_db *db, uint32_t first, uint32_t last);
 
 // When an evaluator that is not revoked enrolled, and when it came last.
@@ -678,10 +678,10 @@ TERN_MUST_USE enum tern_result tern_db_metric_names(struct tern_db *db, uint64_t
                                                     uint32_t *count);
 // Of clients that train, from that version on, by version, name and client.
 struct tern_db_rows *tern_db_metrics_from(struct tern_db *db, uint32_t version);
-// Of evaluators that are not revoked, from that version on: by version, model, those that are not late first, client and
-// the order of names.
+// Metrics from that version on, of evaluators that are not revoked. Sorted by version, model, lateness, client and
+// name.
 struct tern_db_rows *tern_db_evaluation_metrics_from(struct tern_db *db, uint32_t version);
-// Of that version alone, in the same order.
+// The same of that version alone.
 struct tern_db_rows *tern_db_evaluation_metrics_of(struct tern_db *db, uint32_t version);
 
 // --- Statistics of columns, and the scaling that is made of them

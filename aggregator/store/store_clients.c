@@ -288,24 +288,20 @@ enum tern_result tern_db_evaluated_last(struct tern_db *db, uint32_t *version)
     return next > 0 ? TERN_OK : TERN_ERR_NOT_FOUND;
 }
 
-// A result that is read like rows of a table.
-#define RESULT(name, kind, of)                                                                     \
-    {                                                                                              \
-#name, TERN_COLUMN_##kind, TERN_RULE_SET, offsetof(struct RESULT_OF, name),                \
-            (uint32_t)TERN_LIMIT_##kind(of), ""                                                    \
-    }
-
-#define RESULT_OF tern_db_reports
+// Results that are read like rows of a table.
 static const struct tern_column reports_columns[] = {
-    RESULT(version, U32, ), RESULT(model, ENUM, evaluated), RESULT(created_ms, U64, ),
-    RESULT(reports, U32, ), RESULT(in_time, U32, )};
-#undef RESULT_OF
-#define RESULT_OF tern_db_evaluator
-static const struct tern_column evaluators_columns[] = {RESULT(created_ms, U64, ),
-                                                        RESULT(last_seen_ms, U64, )};
-#undef RESULT_OF
-static const struct tern_table reports_result = {"reports", reports_columns, 5};
-static const struct tern_table evaluators_result = {"evaluators", evaluators_columns, 2};
+    TERN_TABLE_COLUMN(tern_db_reports, U32, version, , SET, , )
+        TERN_TABLE_COLUMN(tern_db_reports, ENUM, model, evaluated, SET, , )
+            TERN_TABLE_COLUMN(tern_db_reports, U64, created_ms, , SET, , )
+                TERN_TABLE_COLUMN(tern_db_reports, U32, reports, , SET, , )
+                    TERN_TABLE_COLUMN(tern_db_reports, U32, in_time, , SET, , )};
+static const struct tern_column evaluators_columns[] = {
+    TERN_TABLE_COLUMN(tern_db_evaluator, U64, created_ms, , SET, , )
+        TERN_TABLE_COLUMN(tern_db_evaluator, U64, last_seen_ms, , SET, , )};
+static const struct tern_table reports_result = {
+    "reports", reports_columns, sizeof reports_columns / sizeof reports_columns[0]};
+static const struct tern_table evaluators_result = {
+    "evaluators", evaluators_columns, sizeof evaluators_columns / sizeof evaluators_columns[0]};
 
 struct tern_db_rows *tern_db_reports(struct tern_db *db, uint32_t first, uint32_t last)
 {

@@ -8,6 +8,7 @@
 #include "hosted/clock.h"
 #include "hosted/interrupts.h"
 #include "hosted/json_print.h"
+#include "hosted/usual_training.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,7 +17,6 @@
 #include <string.h>
 
 #define SEED 1
-#define PASSES 150 // over the rows, as `tern-aggregator init --data` proposes rounds
 #define BATCH 32
 #define HALF_TURN 3.14159265358979323846
 
@@ -43,7 +43,7 @@ static enum tern_result refuse(struct comparison *job, enum tern_result result, 
 
 // --- Preparing
 
-// As the federation's model was trained.
+// Scales the rows as for the federation's training.
 static enum tern_result scale(struct comparison *job)
 {
     uint8_t *bytes = NULL;
@@ -109,20 +109,19 @@ static enum tern_result prepare(struct comparison *job)
 
 // --- Training and evaluating
 
-// One pass over the rows, at the rates that init proposes for the task, which fall along a cosine.
+// One pass over the rows, at the rate that init proposes for the task. It rises at first, and falls along a cosine.
 static struct tern_train_task task_of(const struct comparison *job, uint32_t pass)
 {
-    const enum tern_loss loss = job->session->model.loss;
-    const bool anomalies = loss == TERN_LOSS_RECONSTRUCTION;
-    const double rate = anomalies ? 0.1 : loss == TERN_LOSS_CROSS_ENTROPY ? 0.02 : 0.01;
+    const struct tern_usual_rate usual = tern_usual_rate(job->session->model.loss);
+    const double rise = fmin(1, (pass + 1.0) / TERN_USUAL_WARMUP_MAX);
+    const double fall = (1 + cos(HALF_TURN * pass / TERN_USUAL_PASSES)) / 2;
     return (struct tern_train_task){.round = pass + 1,
                                     .client = 1,
                                     .seed = SEED,
                                     .local_steps = (job->data.train.count + BATCH - 1) / BATCH,
                                     .batch_size = BATCH,
-                                    .learning_rate =
-                                        (float)(rate * (1 + cos(HALF_TURN * pass / PASSES)) / 2),
-                                    .momentum = anomalies ? 0 : 0.9F};
+                                    .learning_rate = (float)(usual.learning_rate * rise * fall),
+                                    .momentum = (float)usual.momentum};
 }
 
 static enum tern_result train_pass(struct comparison *job, uint32_t pass, uint64_t until_ms)
@@ -151,7 +150,7 @@ static enum tern_result train(struct comparison *job)
     const uint64_t until_ms = begin_ms + job->seconds_max * 1000;
     tern_model_init_weights(&job->session->model, SEED, job->weights);
     enum tern_result result = TERN_OK;
-    for (uint32_t pass = 0; pass < PASSES && result == TERN_OK; pass++) {
+    for (uint32_t pass = 0; pass < TERN_USUAL_PASSES && result == TERN_OK; pass++) {
         result = train_pass(job, pass, until_ms);
     }
     job->seconds = (double)(tern_monotonic_ms() - begin_ms) / 1000;
@@ -202,9 +201,9 @@ static int print_text(const struct comparison *job)
            "Alone: %" PRIu32 " of %d passes over %" PRIu32 " rows in %.0f s, from fresh weights, "
            "%g falling to 0; nothing was sent or kept.\n"
            "Federation: the %s%s of version %" PRIu32 ".\n",
-           job->alone.num_examples, job->passes, PASSES, job->data.train.count, job->seconds,
-           (double)task_of(job, 0).learning_rate, held, held[0] == 'r' ? "" : " model",
-           tern_client_version(&job->session->client));
+           job->alone.num_examples, job->passes, TERN_USUAL_PASSES, job->data.train.count,
+           job->seconds, tern_usual_rate(job->session->model.loss).learning_rate, held,
+           held[0] == 'r' ? "" : " model", tern_client_version(&job->session->client));
     return TERN_EXIT_OK;
 }
 

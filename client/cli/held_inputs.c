@@ -27,17 +27,17 @@ static enum tern_result read_lines(struct tern_csv *csv, struct statistics *stat
     TERN_TRY(tern_csv_next(csv, &more)); // the header line
     TERN_TRY(more ? tern_csv_next(csv, &more) : TERN_OK);
     while (more) {
-        float mean;
-        float deviation;
+        double mean;
+        double deviation;
         if (csv->field_count != FIELDS || statistics->count == statistics->room ||
-            !tern_csv_number(tern_csv_field(csv, 1), &mean) ||
-            !tern_csv_number(tern_csv_field(csv, 2), &deviation)) {
+            !tern_csv_double(tern_csv_field(csv, 1), &mean) ||
+            !tern_csv_double(tern_csv_field(csv, 2), &deviation) || !(deviation > 0)) {
             return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
                                      "line %llu is not that of a column that the model takes",
                                      (unsigned long long)csv->line);
         }
-        statistics->mean[statistics->count] = strtod(tern_csv_field(csv, 1), NULL);
-        statistics->deviation[statistics->count++] = strtod(tern_csv_field(csv, 2), NULL);
+        statistics->mean[statistics->count] = mean;
+        statistics->deviation[statistics->count++] = deviation;
         TERN_TRY(tern_csv_next(csv, &more));
     }
     return TERN_OK;

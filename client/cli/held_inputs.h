@@ -1,5 +1,5 @@
-// What the settings of a client know of the columns, scaling and classes of the model that it holds, for `export`. From the
-// main thread.
+// Finds, for `export`, the columns, scaling and classes that a client's settings give for its model. Called from the main
+// thread.
 #ifndef TERN_CLIENT_HELD_INPUTS_H
 #define TERN_CLIENT_HELD_INPUTS_H
 

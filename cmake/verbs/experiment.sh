@@ -115,7 +115,7 @@ take_options() { # fleet|aggregator OVERRIDE...
     OPTIONS=()
     for override in "${@:2}"; do
         case $program:$override in
-            aggregator:fleet.* | aggregator:data.*) ;;
+            aggregator:fleet.* | aggregator:data.* | aggregator:experiment.* | aggregator:deep.*) ;;
             aggregator:* | fleet:fleet.* | fleet:data.* | fleet:round.rounds=* | fleet:federation.model=*)
                 OPTIONS+=(--set "$override")
                 ;;

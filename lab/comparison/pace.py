@@ -8,7 +8,6 @@ USUAL = {"federation.model": "mlp:784-128-10", "round.rounds": "100", "round.coh
 DEEP_WORK = 15000  # multiplications of an example, times the square of deep.width
 
 
-
 def kind(settings):
     """Runs of one kind take about as long as each other."""
     return tuple(settings.get(key, usual) for key, usual in USUAL.items())

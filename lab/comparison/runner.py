@@ -17,15 +17,13 @@ from comparison import scores
 from comparison.advice import advice, refusals, said_by
 from comparison.pace import Pace, sentence
 from comparison.planned import Planned
-from comparison.settings import as_ini, is_deep, write
+from comparison.settings import OF_FLEET, as_ini, is_deep, of_aggregator, write
 from comparison.tables import size
 
 LOOK_SECONDS = 0.1
 TELL_SECONDS = 60
 EARLY_SECONDS = 10  # of the first runs, before which their start weighs too much
 ROUND = re.compile(r"\[ROUND (\d+)/(\d+)\]")
-# What the aggregator and the fleet read, of all sections; the rest changes nothing for the other.
-OF_FLEET = ("fleet.", "data.")
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -91,10 +89,6 @@ class Process:
         """Asks it to end; the script that it is stops and removes all that it started."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-
-
-def of_aggregator(settings):
-    return {key: value for key, value in settings.items() if not key.startswith(OF_FLEET + ("deep.",))}
 
 
 def programs_digest(folder):

@@ -2,6 +2,14 @@
 import re
 import sys
 
+OF_FLEET = ("fleet.", "data.")  # sections that tern-fleet reads
+NOT_OF_AGGREGATOR = OF_FLEET + ("experiment.", "deep.")
+FLEET_READS_TOO = ("round.rounds", "federation.model")  # of tern-aggregator's (lab/fleet/settings.c)
+
+
+def of_aggregator(settings):
+    return {key: value for key, value in settings.items() if not key.startswith(NOT_OF_AGGREGATOR)}
+
 
 def header(line):
     """The name of the section that starts here, as the programs read it; None for other lines."""

@@ -32,13 +32,12 @@ except ImportError:
 import numpy
 
 import tern
-from comparison.settings import effective
+from comparison.settings import effective, of_aggregator
 from comparison.tables import size as bytes_text
 from deep import pictures
 
 CLASSES = 10
 GROUPS = 4  # of a group norm
-OWN = ("deep.", "data.", "fleet.", "experiment.")  # sections that are not the aggregator's
 
 
 # --- The model
@@ -71,7 +70,7 @@ def network(channels, side, width):
 
 
 def idx(folder, images, labels, most):
-    """Of Fashion-MNIST, at 14x14."""
+    """Loads Fashion-MNIST at 14x14."""
     with gzip.open(os.path.join(folder, images)) as file:
         x = numpy.frombuffer(file.read(), numpy.uint8, offset=16).reshape(-1, 1, 28, 28)[:most]
     with gzip.open(os.path.join(folder, labels)) as file:
@@ -168,11 +167,10 @@ def federate(settings):
     task, began = Task(settings), time.monotonic()
     clients, rounds = int(settings["fleet.clients"]), int(settings["round.rounds"])
     parts = shares(task.y, clients, float(settings.get("data.alpha", 0.5)), int(settings.get("data.seed", 1)))
-    of_aggregator = {key: value for key, value in settings.items() if not key.startswith(OWN)}
     done = tern.simulate(
         task.weights(), parts, tern.trainer(framework="torch")(task.train), evaluate=task.evaluate, test=task.test_y,
         rounds=rounds, cohort=int(settings.get("round.cohort", clients)), patience=3600, progress=shown(rounds),
-        settings={**of_aggregator, "downloads.final_model": "none"})
+        settings={**of_aggregator(settings), "downloads.final_model": "none"})
     return results(task, clients, done, time.monotonic() - began)
 
 

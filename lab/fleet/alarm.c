@@ -44,7 +44,7 @@ void tern_alarm_of_classes(struct tern_alarm *alarm, const struct tern_dataset *
     free(counts);
 }
 
-// Of a model that tells no classes. R2 of the mean is 0, AUC of an order by chance .5.
+// Begins to watch a model without classes. The mean has R2 0, an order by chance AUC .5.
 static void judge_by(struct tern_alarm *alarm, const char *figure)
 {
     const bool r2 = strcmp(figure, "r2") == 0;

@@ -25,7 +25,7 @@ struct tern_alarm {
     uint32_t idle;             // how many of the reports that nothing is learnt have been made
 };
 
-// Of a model that tells classes: guess is the most frequent class of the test set. names: of the classes.
+// Begins to watch a classifier. The guess that it must beat is the test set's most frequent class. names: of the classes.
 void tern_alarm_of_classes(struct tern_alarm *alarm, const struct tern_dataset *test,
                            const struct tern_name_set *names, uint32_t planned_rounds);
 

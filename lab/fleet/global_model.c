@@ -241,7 +241,7 @@ static void put_averaged(cJSON *json, struct measured *measured)
     replace(json, "averaged_macro_f1", cJSON_CreateNumber(measured->scores.macro_f1));
 }
 
-// Of a model that tells no classes: "global_loss", "global_r2", ...
+// Adds "global_loss", "global_r2" and so on, for a model without classes.
 static void put_figures(cJSON *json, const struct measured *measured, bool averaged)
 {
     const char *of = averaged ? "averaged" : "global";

@@ -43,7 +43,7 @@ struct tern_fleet_results {
     double *round_down;
     double *round_trunk;
 
-    // What the clients hold at the end, `clients` values each: its figure (fleet/figure.h) on the test set (NaN: too
+    // Figures of the replicas that clients hold at the end, `clients` values each: on the test set (fleet/figure.h; NaN: too
     // old to be measured), and the version that it came from. NULL in results read from a file.
     double *replica_figure;
     double *replica_version;

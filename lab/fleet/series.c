@@ -106,7 +106,7 @@ static void add_figure(cJSON *json, const char *key, const struct tern_fleet_res
     }
 }
 
-// Of a model that tells no classes.
+// Adds the figures of a model without classes.
 static void add_figures(cJSON *json, const struct tern_fleet_results *results)
 {
     const struct tern_evaluate_result *last = tern_fleet_final_figures(results);

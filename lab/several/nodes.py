@@ -2,6 +2,7 @@
 import json
 import signal
 
+from comparison.settings import FLEET_READS_TOO, NOT_OF_AGGREGATOR, OF_FLEET
 from several.programs import free_port, last_lines, must_run, run
 
 
@@ -50,16 +51,13 @@ class Node:
         return must_run(self.site.bin / "tern-aggregator", arguments[0], *self.options(), *arguments[1:])
 
 
-OF_FLEET = ("fleet.", "data.", "experiment.")  # sections that tern-aggregator does not have
-
-
 def sets_of_aggregator(overrides):
-    return sets(*(one for one in overrides if not one.startswith(OF_FLEET)))
+    return sets(*(one for one in overrides if not one.startswith(NOT_OF_AGGREGATOR)))
 
 
 def sets_of_fleet(overrides):
     """With the settings of the aggregator that tern-fleet reads, too."""
-    return sets(*(one for one in overrides if one.startswith((*OF_FLEET, "round.rounds=", "federation.model="))))
+    return sets(*(one for one in overrides if one.startswith(OF_FLEET) or one.partition("=")[0] in FLEET_READS_TOO))
 
 
 def sets(*overrides):

@@ -25,6 +25,8 @@ extern "C" {
 #define TERN_CODEC_BIT(codec, symbol, id) | 1u << (id)
 #define TERN_CODEC_BUILT(id) (((0u TERN_CODECS(TERN_CODEC_BIT)) >> (id)&1) != 0)
 
+#define TERN_UNIFORM_ERROR_LEAST 100 // millionths of the squared norm
+
 // A parsed spec string. A field holds a parameter of the codecs named beside it; zero elsewhere.
 struct tern_codec {
     enum tern_codec_id id;

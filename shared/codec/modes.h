@@ -43,7 +43,7 @@ struct tern_mode {
     // memory, where these are few. NULL: decode.
     void (*signs)(const uint8_t *body, size_t len, size_t count, tern_take_signs *take, void *ctx);
 
-    // Of modes that are not ternary and take long to read: check(), accumulate() and describe() in one pass. acc,
+    // check(), accumulate() and describe() in one pass, for modes that are not ternary and take long to read. acc,
     // info: NULL where they are not wanted, and unspecified on error. NULL: read what was checked.
     TERN_MUST_USE enum tern_result (*add)(const uint8_t *body, size_t len, size_t count,
                                           float weight, float *acc, struct tern_codec_info *info);

@@ -186,8 +186,8 @@ static void trim_field(struct tern_csv *csv)
     csv->text_len = csv->starts[csv->field_count - 1] + len - blanks;
 }
 
-// What seems to separate fields in the place of commas, by a text between two of them: the last such byte, since a
-// name may have another; NULL: nothing does.
+// Finds the byte that seems to separate fields instead of commas, in a text between two commas. Returns the last such
+// byte, since a name may contain another, or NULL.
 static const char *find_separator(const char *text, size_t len)
 {
     for (size_t i = len; i > 0; i--) {

@@ -232,13 +232,13 @@ static bool has_decimal_commas(const struct tern_csv *csv)
     return parted > 0 && 2 * parted >= csv->field_count - 1;
 }
 
-// What separates fields in the place of commas, and how sed names it.
+// A byte that separates fields instead of commas, and its spelling in a sed command.
 struct separator {
     const char *name;
     const char *pattern;
 };
 
-// What separates the fields of the first line; NULL: commas do.
+// Finds the separator of the first line's fields. Returns NULL where it is a comma.
 static const struct separator *other_separator(const struct tern_csv *csv, const char *line)
 {
     static const struct separator semicolons = {"semicolons", ";"};

@@ -11,7 +11,7 @@
 #define FAR 2      // times as large as all others
 #define LISTED 160 // bytes of the classes in a sentence
 
-// What the other labels are.
+// Counts the other labels by kind.
 struct others {
     uint32_t texts;
     uint32_t numbers;
@@ -52,7 +52,7 @@ static bool is_mark(const struct tern_csv_profile *profile, uint32_t label,
     return tern_csv_is_mark(number) && fabs(number) > FAR * others->size;
 }
 
-// What a row of units has in the column of the label.
+// Whether a text is one that a row of units has in the label's column.
 static bool is_no_unit(const char *text)
 {
     return strcmp(text, "[-]") == 0 || strcmp(text, "(-)") == 0;

@@ -1,4 +1,5 @@
 #include "hosted/csv_fold.h"
+#include "util/utf8.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,18 +11,11 @@
 // Reads one character; a byte that begins none stands for itself.
 static size_t decode(const char *text, uint32_t *character)
 {
-    const uint8_t first = (uint8_t)text[0];
-    const size_t len = first < 0xC0 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : LONGEST;
-    uint32_t value = len == 1 ? first : first & (0xFFu >> (len + 1));
-    for (size_t i = 1; i < len; i++) {
-        if (((uint8_t)text[i] & 0xC0) != 0x80) {
-            *character = first;
-            return 1;
-        }
-        value = value << 6 | ((uint8_t)text[i] & 0x3F);
+    const size_t len = tern_utf8_read(text, strnlen(text, LONGEST), character);
+    if (len == 0) {
+        *character = (uint8_t)text[0];
     }
-    *character = value;
-    return len;
+    return len == 0 ? 1 : len;
 }
 
 static size_t encode(uint32_t character, char bytes[LONGEST])
@@ -44,13 +38,6 @@ static bool is_blank(uint32_t c)
     return c == ' ' || (c >= '\t' && c <= '\r') || c == 0x85 || c == 0xA0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
            c == 0x205F || c == 0x3000;
-}
-
-// Soft hyphens, zero-width and bidirectional marks, byte order marks, variation selectors.
-static bool is_invisible(uint32_t c)
-{
-    return c == 0xAD || (c >= 0x200B && c <= 0x200F) || (c >= 0x202A && c <= 0x202E) ||
-           (c >= 0x2060 && c <= 0x206F) || (c >= 0xFE00 && c <= 0xFE0F) || c == 0xFEFF;
 }
 
 static uint32_t fold_mark(uint32_t c)
@@ -175,7 +162,7 @@ size_t tern_csv_fold(const char *text, char *folded, size_t size)
     while (*text != '\0') {
         uint32_t c;
         text += decode(text, &c);
-        if (is_invisible(c)) {
+        if (tern_utf8_is_hidden(c)) {
             continue;
         }
         c = fold(c);
@@ -200,7 +187,7 @@ size_t tern_csv_blank_len(const char *text)
 {
     uint32_t c;
     const size_t len = decode(text, &c);
-    return is_blank(c) || is_invisible(c) ? len : 0;
+    return is_blank(c) || tern_utf8_is_hidden(c) ? len : 0;
 }
 
 size_t tern_csv_trimmed_len(const char *text, size_t len)

@@ -306,9 +306,6 @@ static void add_distinct_text(struct tern_csv_column *column, const char *text)
             return;
         }
     }
-    if (column->texts == 1) {
-        cut(column->second, text);
-    }
     if (column->texts < TERN_CSV_TEXTS_MAX) {
         seen->texts[column->texts] = hash;
     }

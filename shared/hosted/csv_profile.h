@@ -58,7 +58,6 @@ struct tern_csv_column {
     uint64_t yes; // those of flags that mean 1
     uint32_t
         texts; // different ones of bad and flags; TERN_CSV_TEXTS_MAX + 1: more than can be counted
-    char second[32];                // the second of these, cut
     struct tern_csv_distinct *seen; // private
 };
 

@@ -123,7 +123,7 @@ bool tern_csv_flag(const char *text, float *value)
 
 bool tern_csv_is_missing(const char *text)
 {
-    // As R, pandas, spreadsheets, SQL, MATLAB, C libraries and UCI's files write them.
+    // The spellings of R, pandas, spreadsheets, SQL, MATLAB, C libraries and UCI's files.
     static const char *const spellings[] = {
         "",         "na",        "n/a",     "#n/a",     "#na",      "nan",     "-nan",    "+nan",
         "null",     "#null",     "#null!",  "\\n",      "nat",      "1.#qnan", "?",       "1.#ind",

@@ -204,7 +204,7 @@ static void note_doubles(cJSON *notes, const char *key, const double *values, ui
     free(text);
 }
 
-// As the text of a JSON array, since a name may hold anything. Takes *names.
+// Adds names as the text of a JSON array, since a name may contain any byte. Takes ownership of *names.
 static void note_names(cJSON *notes, const char *key, cJSON *names)
 {
     char *text = cJSON_PrintUnformatted(names);

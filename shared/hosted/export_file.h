@@ -41,7 +41,7 @@ struct tern_export_model {
 // Puts that into metadata, in the place of what a file that came in may have had there.
 void tern_export_notes(cJSON *notes, const struct tern_export_model *model);
 
-// What the model takes and predicts, for programs that use an exported file. Borrowed; NULL or 0: not known.
+// Describes the model's inputs and outputs to programs that use an exported file. Borrowed; NULL or 0: not known.
 struct tern_export_inputs {
     const char *const *columns; // [count] names of the features, in the model's order
     const double *mean;         // [count] what a feature is scaled by, (value - mean) / deviation

@@ -80,6 +80,7 @@ const struct tern_settings_section tern_settings_sections[] = {{"admin", AGGREGA
                                                                {"client", CLIENT},
                                                                {"codec", AGGREGATOR},
                                                                {"data", CLIENT},
+                                                               {"deep", "./tern experiment"},
                                                                {"downloads", AGGREGATOR},
                                                                {"error_feedback", AGGREGATOR},
                                                                {"experiment", "./tern experiment"},

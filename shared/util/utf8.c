@@ -1,5 +1,4 @@
 #include "util/utf8.h"
-#include <stdint.h>
 
 // Length of the sequence that `lead` starts and the smallest code point it may hold; 0 for a byte
 // that starts none.
@@ -30,8 +29,7 @@ static bool is_printable(uint32_t code)
            code <= 0x10FFFF;
 }
 
-// Reads one code point of text[0..len); returns its length, 0 when it is malformed.
-static size_t read_code(const char *text, size_t len, uint32_t *code)
+size_t tern_utf8_read(const char *text, size_t len, uint32_t *code)
 {
     uint32_t smallest;
     uint8_t lead = (uint8_t)text[0];
@@ -50,8 +48,7 @@ static size_t read_code(const char *text, size_t len, uint32_t *code)
     return *code < smallest ? 0 : count;
 }
 
-// Unicode's format characters and their like, which show as nothing.
-static bool is_hidden(uint32_t code)
+bool tern_utf8_is_hidden(uint32_t code)
 {
     static const struct {
         uint32_t first;
@@ -75,10 +72,10 @@ void tern_utf8_show(char *text, size_t len)
 {
     while (len > 0) {
         uint32_t code;
-        const size_t read = read_code(text, len, &code);
+        const size_t read = tern_utf8_read(text, len, &code);
         const size_t count = read == 0 ? 1 : read;
-        for (size_t i = 0; i < count && (read == 0 || !is_printable(code) || is_hidden(code));
-             i++) {
+        for (size_t i = 0;
+             i < count && (read == 0 || !is_printable(code) || tern_utf8_is_hidden(code)); i++) {
             text[i] = '?';
         }
         text += count;
@@ -91,7 +88,7 @@ size_t tern_utf8_malformed(const char *text, size_t len)
     size_t at = 0;
     while (at < len) {
         uint32_t code;
-        const size_t count = read_code(text + at, len - at, &code);
+        const size_t count = tern_utf8_read(text + at, len - at, &code);
         if (count == 0 || (code >= 0xD800 && code <= 0xDFFF) || code > 0x10FFFF) {
             return at;
         }
@@ -104,7 +101,7 @@ bool tern_utf8_is_text(const char *text, size_t len)
 {
     while (len > 0) {
         uint32_t code;
-        size_t count = read_code(text, len, &code);
+        size_t count = tern_utf8_read(text, len, &code);
         if (count == 0 || !is_printable(code)) {
             return false;
         }

@@ -5,6 +5,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+// Reads one code point of text[0..len), len >= 1. Returns its length; 0 when it is malformed.
+size_t tern_utf8_read(const char *text, size_t len, uint32_t *code);
+
+// Whether a code point shows as nothing: zero-width and bidirectional marks, tags, fillers, variation selectors.
+bool tern_utf8_is_hidden(uint32_t code);
 
 // Whether text[0..len) is well-formed UTF-8 (RFC 3629: no over-long forms, no surrogates) without
 // control characters (U+0000 to U+001F, U+007F to U+009F).

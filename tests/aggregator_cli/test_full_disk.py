@@ -38,7 +38,7 @@ def state_on(folder):
 
 
 def add_downloads(path):
-    """Of 1 KB to each version but the newest."""
+    """Adds a download of 1 KB to each version but the newest."""
     with sqlite3.connect(path) as database:
         replicas = database.execute("SELECT id, version FROM replicas WHERE version BETWEEN 1 AND 39").fetchall()
         for replica, version in replicas:

@@ -56,7 +56,7 @@ def demand(holds, what):
         raise Wrong(what)
 
 
-# What a refusal says of each quirk that may be one's cause.
+# The words of a refusal, by the quirk that causes it.
 CAUSES = {
     "semicolons": "semicolons", "decimal_commas": "semicolons", "tabs": "tabs between|tabs separate|semicolons between|follows its quotes|a quote inside",
     "sep_line": "a hint for spreadsheets", "title": r"line 1 \('Readings of March'\)", "comment_line": r"line 1 \('# logger 12'\)",
@@ -127,7 +127,7 @@ def compare_labels(table, reading, keep):
 
 
 def compare_known_labels(table, reading):
-    """Of a table that lacks some labels, which run refuses: those that predict reads, row by row."""
+    """Returns the labels that predict reads, row by row, of a table that run refuses for missing labels."""
     read, meant = reading["train"]["labels"], table.labels()
     demand(len(read) == len(meant), f"predict reads {len(read)} rows, and {len(meant)} are meant")
     classes = reading["classes"]
@@ -185,7 +185,7 @@ def check_reading(table, said, reader):
 
 
 class Federation:
-    """Of one client, for the table in the current folder: run and predict as a user has them."""
+    """Runs and predicts with one client on the table in the current folder, as a user does."""
 
     def __init__(self, certificates):
         settings = {"server.port": 0, "server.port_file": "port", "server.address": "127.0.0.1", "admin.address": "unix:admin.sock",

@@ -60,7 +60,7 @@ def weights(aggregator, version):
 
 
 def claims_of_examples(aggregator, code):
-    """Of four clients one claims 10M examples, and sends nothing."""
+    """One of four clients claims 10M examples and sends zeros."""
     clients = [HandClient(aggregator.port, aggregator.ca).enroll(code) for _ in range(HONEST + 1)]
     for client in clients[:HONEST]:
         train(client, STEP, 1000)
@@ -78,7 +78,7 @@ def best(aggregator):
 
 
 def lies_of_an_evaluator(aggregator, code):
-    """Of four evaluators one calls version 0 perfect, which the others skip, and version 1 useless."""
+    """One of four evaluators reports version 0, which the others skip, as perfect, and version 1 as useless."""
     liar, *honest = (Evaluator(aggregator.port, aggregator.ca).join(code) for _ in range(HONEST + 1))
     with liar.connect() as connection:
         check(liar.report(connection, 0, 1.0, 0xffffffff) == 422, "a claim beyond limits.num_examples is taken")

@@ -306,26 +306,43 @@ static void test_what_leads_on_from_a_replica_of_ones_own_is_private(void **stat
     assert_true(is_public(&snapshot.task.downloads[0]));
 }
 
-// One download of more values costs less than several of few. It is shared as any other, and found
-// again after a restart.
-static void test_who_missed_much_gets_a_wider_download(void **state)
+// A client that missed all rounds is led by so many downloads, of which the first has this codec. So is the next
+// client, after a restart.
+static void expect_downloads(pb_size_t count, const char *codec)
 {
-    (void)state;
-    struct tern_db *db = NULL;
+    struct tern_db *db = harness_look(&harness);
     struct tern_db_download row;
-    char why[256];
-    run_uneven_rounds(6);
     tern_CheckinReply reply = ask_plainly(one, seed_id);
-    assert_int_equal(reply.task.downloads_count, 1);
+    assert_int_equal(reply.task.downloads_count, count);
     assert_true(distance(&reply.task) <= 1.5);
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
     assert_int_equal(tern_db_download_get(db, reply.task.downloads[0].sha256.bytes, &row, NULL, 0),
                      TERN_OK);
     tern_db_close(db);
-    assert_string_equal(row.codec, "density:p=0.4,coder=range");
+    assert_string_equal(row.codec, codec);
     harness_restart(&harness);
     tern_CheckinReply again = ask_plainly(two, seed_id);
     expect_same_task(&reply, &again);
+}
+
+// One download of more values costs less than several of few. It is shared as any other.
+static void test_who_missed_much_gets_a_wider_download(void **state)
+{
+    (void)state;
+    run_uneven_rounds(6);
+    expect_downloads(1, "density:p=0.4,coder=range");
+}
+
+// In early rounds the first pass follows the codec of the newest delta, and not that of the settings.
+static void test_who_missed_early_rounds_gets_a_finer_download(void **state)
+{
+    (void)state;
+    struct tern_early_codecs *early = &harness.config.federation.early;
+    early->rounds = 100;
+    early->up = harness.config.federation.codec_up;
+    assert_int_equal(tern_codec_parse("uniform:error=0.1", &early->down, NULL), TERN_OK);
+    harness_restart(&harness);
+    run_uneven_rounds(6);
+    expect_downloads(3, "uniform:error=0.05");
 }
 
 // A power cut after the downloads: what is held by then is the base.
@@ -733,6 +750,7 @@ int main(void)
         TEST(test_a_way_ends_within_the_bound_where_there_is_one),
         TEST(test_what_leads_on_from_a_replica_of_ones_own_is_private),
         TEST(test_who_missed_much_gets_a_wider_download),
+        TEST(test_who_missed_early_rounds_gets_a_finer_download),
         TEST(test_who_holds_its_base_already_downloads_nothing),
         TEST(test_what_is_held_is_kept_and_what_was_left_is_not),
         TEST(test_an_unknown_replica_leads_from_the_seed_or_a_snapshot),

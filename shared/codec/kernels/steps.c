@@ -4,6 +4,14 @@
 #include "codec/kernels/lanes.h"
 #include "codec/kernels/levels.h"
 
+// Returns the index of value i in a sample of one value out of each `stride`. The offset within the
+// stride follows the golden ratio: a fixed one would see only some columns of a matrix.
+static size_t sample_index(size_t i, size_t stride)
+{
+    uint64_t part = (uint32_t)i * (uint32_t)2654435769u;
+    return i * stride + (size_t)(part * stride >> 32);
+}
+
 struct lanes {
     double product[TERN_SUM_LANES];
     double square[TERN_SUM_LANES];
@@ -40,7 +48,7 @@ struct tern_step_sums tern_kernel_step_sums(const float *values, size_t count, s
         lanes = add_all(values, count, step);
     } else {
         for (size_t i = 0; i < count / stride; i++) {
-            add(&lanes, i % TERN_SUM_LANES, values[tern_sample_index(i, stride)], step);
+            add(&lanes, i % TERN_SUM_LANES, values[sample_index(i, stride)], step);
         }
     }
     return (struct tern_step_sums){tern_sum_of_lanes(lanes.product),
@@ -54,7 +62,7 @@ double tern_kernel_square_sum(const float *values, size_t count, size_t stride)
     }
     double lanes[TERN_SUM_LANES] = {0};
     for (size_t i = 0; i < count / stride; i++) {
-        double value = (double)values[tern_sample_index(i, stride)];
+        double value = (double)values[sample_index(i, stride)];
         lanes[i % TERN_SUM_LANES] += value * value;
     }
     return tern_sum_of_lanes(lanes);

@@ -13,15 +13,7 @@ static inline int tern_steps_of(float magnitude, float step)
     return (int)(magnitude / step + 0.4f);
 }
 
-// Returns the index of value i in a sample of one value out of each `stride`. The offset within the
-// stride follows the golden ratio: a fixed one would see only some columns of a matrix.
-static inline size_t tern_sample_index(size_t i, size_t stride)
-{
-    uint64_t part = (uint32_t)i * (uint32_t)2654435769u;
-    return i * stride + (size_t)(part * stride >> 32);
-}
-
-// Lane sums (lanes.h) over such a sample of count / stride values t, with k steps each.
+// Lane sums (lanes.h) over a sample of count / stride values t, with k steps each.
 struct tern_step_sums {
     double product; // of |t| k
     double square;  // of k^2, exact below 2^53
