@@ -435,7 +435,7 @@ usage: ./tern demo
 
 Installs what is missing, builds, and runs a whole federation on this machine over real HTTPS with
 a real database: 10 clients, 20 rounds, on drawn digits that are generated on the spot; once with
-Tern's defaults (column 3LC of the table), once uncompressed (float32). Ends with a table of accuracy and of
+Tern's defaults (column Tern of the table), once uncompressed (float32). Ends with a table of accuracy and of
 bytes per client and round, and with the first commands for your own data. About a minute; leaves nothing
 running; Ctrl-C cleans up. The federation: configs/experiments/demo.ini
 
@@ -464,11 +464,11 @@ verb_demo() {
     build_variant release tern-aggregator tern-fleet
     begin_experiment
     say "federation 1 of 2: Tern's defaults"
-    run_federation 3lc "$config" compressed "$EXPERIMENT_DIR/3LC.json" --no-table
+    run_federation tern "$config" compressed "$EXPERIMENT_DIR/Tern.json" --no-table
     say "federation 2 of 2: uncompressed float32, for comparison"
     run_federation float32 "$config" plain "$EXPERIMENT_DIR/float32.json" --no-table
     # The names of the files are the headings of the columns.
-    "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/3LC.json" "$EXPERIMENT_DIR/float32.json"
+    "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/Tern.json" "$EXPERIMENT_DIR/float32.json"
     cat <<'END'
 
 Next: your own data. From a table with a header and a column to predict, here "state" of pumps.csv:

@@ -65,7 +65,7 @@ missing_of() { # PACKAGES...
 }
 
 why_of() { # PACKAGES
-    awk -v package="$1" '$2 == package { $1 = $2 = ""; sub(/^ +/, ""); print }' \
+    awk -v package="$1" '$2 == package { $1 = $2 = ""; sub(/^ +/, ""); print; exit }' \
         "$TERN_ROOT/configs/packages.txt"
 }
 
