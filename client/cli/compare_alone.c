@@ -204,6 +204,9 @@ static int print_text(const struct comparison *job)
            job->alone.num_examples, job->passes, TERN_USUAL_PASSES, job->data.train.count,
            job->seconds, tern_usual_rate(job->session->model.loss).learning_rate, held,
            held[0] == 'r' ? "" : " model", tern_client_version(&job->session->client));
+    if (tern_client_version(&job->session->client) == 0) {
+        printf("Version 0 is untrained: this client has no later version of the federation.\n");
+    }
     return TERN_EXIT_OK;
 }
 
