@@ -24,7 +24,7 @@ def begin(workspace, clients):
     aggregator = Aggregator(workspace, {
         "federation": {"model": "mlp:256-32-10", "seed": 3},
         "round": {"cohort": 1, "quorum": 1, "min_clients": clients, "rounds": 2},
-        "train": {"local_steps": 4000, "batch_size": 8},
+        "train": {"local_steps": 4000, "batch_size": 64},  # far longer than the 100 ms between two lines of progress
     }).start()
     options = []
     for key, value in {"client.server": aggregator.url, "client.ca": aggregator.ca,
