@@ -1,6 +1,8 @@
 #include "cli/own_settings.h"
 
+#include "cli/spending.h"
 #include <stdlib.h>
+#include <string.h>
 
 const char **tern_own_options(const struct tern_cli *cli)
 {
@@ -43,14 +45,25 @@ static cJSON *json_of(const struct tern_setting *setting,
     return object;
 }
 
-cJSON *tern_own_settings_json(const struct tern_aggregator_settings *settings)
+static bool is_accuracy(const struct tern_setting *setting)
+{
+    return strcmp(setting->section, "codec") == 0 && strcmp(setting->key, "accuracy") == 0;
+}
+
+cJSON *tern_own_settings_json(struct tern_cli *cli, const struct tern_model *model)
 {
     static struct tern_aggregator_settings defaults;
+    const struct tern_aggregator_settings *settings = tern_state_settings(cli);
     const struct tern_settings *table = &tern_aggregator_settings_table;
     cJSON *list = cJSON_CreateArray();
     tern_settings_defaults(table, &defaults);
     for (size_t i = 0; i < table->count; i++) {
-        cJSON_AddItemToArray(list, json_of(&table->table[i], settings, &defaults));
+        cJSON *row = json_of(&table->table[i], settings, &defaults);
+        if (is_accuracy(&table->table[i])) {
+            const struct tern_spending_accuracies all = tern_spending_accuracies(cli, model);
+            cJSON_AddItemToObject(row, "estimates", tern_spending_accuracies_json(&all));
+        }
+        cJSON_AddItemToArray(list, row);
     }
     return list;
 }

@@ -381,7 +381,8 @@ static int start_admin(struct serving *serving)
     config.tool_options = serving->tool_options;
     enum tern_result result = tern_admin_start(&config, &serving->admin, why);
     if (result == TERN_OK) {
-        tern_admin_set_settings(serving->admin, tern_own_settings_json(s));
+        tern_admin_set_settings(serving->admin,
+                                tern_own_settings_json(serving->cli, serving->model));
     }
     return tern_cli_check(serving->cli, result, "admin: %s", why);
 }
@@ -543,7 +544,8 @@ static void reload(struct serving *serving)
     tern_cli_reload(serving->cli, &running);
     tell_settings(serving);
     if (serving->admin != NULL) {
-        tern_admin_set_settings(serving->admin, tern_own_settings_json(serving->settings));
+        tern_admin_set_settings(serving->admin,
+                                tern_own_settings_json(serving->cli, serving->model));
     }
     tern_manager_reloaded();
 }

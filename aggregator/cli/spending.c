@@ -83,35 +83,46 @@ struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
     return spending;
 }
 
-const char *tern_spending_accuracies(struct tern_cli *cli, const struct tern_aggregator_settings *s,
-                                     const struct tern_federation_config *config,
-                                     const struct tern_model *model,
-                                     char text[TERN_SPENDING_OTHERS])
+// Whether the settings with this accuracy are taken; the bytes of a round.
+static bool cost_of(struct tern_cli *cli, const struct tern_federation_config *config,
+                    const struct tern_model *model, const char *accuracy, double *round)
 {
-    char size[TERN_TEXT];
-    char others[TERN_SPENDING_OTHERS] = "";
-    const double set = tern_spending_of(s, config, model).round;
-    bool matters = false;
-    for (size_t i = 0; tern_cli_accuracy(i) != NULL; i++) {
-        struct tern_aggregator_settings other = *s;
-        struct tern_federation_config its = *config;
-        snprintf(other.codec_accuracy, sizeof other.codec_accuracy, "%s", tern_cli_accuracy(i));
-        if (strcmp(other.codec_accuracy, s->codec_accuracy) == 0 ||
-            tern_cli_fill_for_model(cli, &other, model->count, &its) != TERN_EXIT_OK) {
-            continue;
+    struct tern_aggregator_settings other = *tern_state_settings(cli);
+    struct tern_federation_config its = *config;
+    snprintf(other.codec_accuracy, sizeof other.codec_accuracy, "%s", accuracy);
+    if (tern_cli_fill_for_model(cli, &other, model->count, &its) != TERN_EXIT_OK) {
+        return false;
+    }
+    *round = tern_spending_of(&other, &its, model).round;
+    return true;
+}
+
+struct tern_spending_accuracies tern_spending_accuracies(struct tern_cli *cli,
+                                                         const struct tern_model *model)
+{
+    static struct tern_service_config config;
+    const struct tern_aggregator_settings *s = tern_state_settings(cli);
+    struct tern_spending_accuracies all = {.count = 0};
+    double least = 0;
+    double most = 0;
+    memset(&config, 0, sizeof config);
+    if (tern_cli_fill_service(cli, s, &config) != TERN_EXIT_OK) {
+        return all;
+    }
+    for (size_t i = 0; tern_cli_accuracy(i) != NULL && i < TERN_SPENDING_ACCURACIES; i++) {
+        const char *accuracy = tern_cli_accuracy(i);
+        double round;
+        if (!cost_of(cli, &config.federation, model, accuracy, &round)) {
+            return (struct tern_spending_accuracies){.count = 0};
         }
-        const double round = tern_spending_of(&other, &its, model).round;
-        const size_t len = strlen(others);
-        snprintf(others + len, sizeof others - len, "%s%s %s", len > 0 ? ", " : "",
-                 other.codec_accuracy, tern_text_bytes(round, size));
-        matters = matters || round < set || round > set;
+        least = i == 0 || round < least ? round : least;
+        most = round > most ? round : most;
+        all.of[all.count].accuracy = accuracy;
+        all.of[all.count].round = round;
+        all.of[all.count++].is_set = strcmp(accuracy, s->codec_accuracy) == 0;
     }
-    text[0] = '\0';
-    if (matters) {
-        snprintf(text, TERN_SPENDING_OTHERS, "%s, about %s a client and round (%.160s)",
-                 s->codec_accuracy, tern_text_bytes(set, size), others);
-    }
-    return text;
+    all.count = least < most ? all.count : 0;
+    return all;
 }
 
 // --- How it is told
@@ -156,6 +167,42 @@ void tern_spending_print(const struct tern_spending *spending)
     }
     printf(":\nan estimate from model, codecs and what TLS and headers were measured to cost;"
            " `tern-aggregator report bytes` has what was metered.\n");
+}
+
+const char *tern_spending_accuracies_text(const struct tern_spending_accuracies *all,
+                                          char text[TERN_SPENDING_OTHERS])
+{
+    char size[TERN_TEXT];
+    char set[TERN_SPENDING_OTHERS] = "";
+    char others[TERN_SPENDING_OTHERS] = "";
+    for (size_t i = 0; i < all->count; i++) {
+        const size_t len = strlen(others);
+        tern_text_bytes(all->of[i].round, size);
+        if (all->of[i].is_set) {
+            snprintf(set, sizeof set, "%s, about %s", all->of[i].accuracy, size);
+        } else {
+            snprintf(others + len, sizeof others - len, "%s%s %s", len > 0 ? ", " : "",
+                     all->of[i].accuracy, size);
+        }
+    }
+    text[0] = '\0';
+    if (all->count > 0) {
+        snprintf(text, TERN_SPENDING_OTHERS, "%.60s a client and round (%.160s)", set, others);
+    }
+    return text;
+}
+
+cJSON *tern_spending_accuracies_json(const struct tern_spending_accuracies *all)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (size_t i = 0; i < all->count; i++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "accuracy", all->of[i].accuracy);
+        tern_json_u64(one, "round", (uint64_t)all->of[i].round);
+        tern_json_bool(one, "in_force", all->of[i].is_set);
+        cJSON_AddItemToArray(list, one);
+    }
+    return list;
 }
 
 static void add_number(cJSON *object, const char *name, double number)

@@ -33,13 +33,27 @@ struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
                                       const struct tern_model *model);
 
 #define TERN_SPENDING_OTHERS 256 // bytes with the terminating NUL
+#define TERN_SPENDING_ACCURACIES 4
 
-// Writes which codec.accuracy is set and what a client would move in a round by each: "balanced, 8.2 KB a round (thrifty
-// 3.1 KB, careful 12 KB)". Empty where both codecs are set, so that it has no effect. Returns text.
-const char *tern_spending_accuracies(struct tern_cli *cli, const struct tern_aggregator_settings *s,
-                                     const struct tern_federation_config *config,
-                                     const struct tern_model *model,
-                                     char text[TERN_SPENDING_OTHERS]);
+// What a client would move in a round by each value of codec.accuracy: the same estimate as above.
+struct tern_spending_accuracies {
+    size_t
+        count; // 0 = codec.accuracy has no effect, since both codecs are set, or the settings are refused
+    struct {
+        const char *accuracy;
+        double round; // bytes
+        bool is_set;  // it is the one in force
+    } of[TERN_SPENDING_ACCURACIES];
+};
+
+struct tern_spending_accuracies tern_spending_accuracies(struct tern_cli *cli,
+                                                         const struct tern_model *model);
+
+// Writes "balanced, about 8.2 KB a client and round (thrifty 3.1 KB, careful 12 KB)"; empty without any. Returns text.
+const char *tern_spending_accuracies_text(const struct tern_spending_accuracies *all,
+                                          char text[TERN_SPENDING_OTHERS]);
+// Returns [{"accuracy": "balanced", "round": 8200, "in_force": true}, ...], which the caller deletes.
+cJSON *tern_spending_accuracies_json(const struct tern_spending_accuracies *all);
 
 // For people, on stdout; for scripts, as "spending" of the object; for the log.
 void tern_spending_print(const struct tern_spending *spending);

@@ -209,10 +209,10 @@ static int print_made(struct tern_cli *cli, const struct tern_proposal *proposal
     const struct tern_spending spending =
         tern_spending_of(tern_state_settings(cli), config, &start->model);
     tern_spending_print(&spending);
-    char accuracies[TERN_SPENDING_OTHERS];
-    if (tern_spending_accuracies(cli, tern_state_settings(cli), config, &start->model,
-                                 accuracies)[0] != '\0') {
-        printf("codec.accuracy = %s.\n", accuracies);
+    const struct tern_spending_accuracies accuracies = tern_spending_accuracies(cli, &start->model);
+    if (accuracies.count > 0) {
+        char text[TERN_SPENDING_OTHERS];
+        printf("codec.accuracy = %s.\n", tern_spending_accuracies_text(&accuracies, text));
     }
     if (start->manifest != NULL) {
         printf("Its %" PRIu32 " tensors, by rule: %s.\n", start->model.tensor_count,

@@ -2,7 +2,6 @@
 #include "cli/gateway.h"
 #include "cli/other_columns.h"
 #include "cli/quality.h"
-#include "cli/service_config.h"
 #include "cli/shared_settings.h"
 #include "cli/spending.h"
 #include "cli/standby.h"
@@ -21,9 +20,8 @@
 struct status {
     struct tern_db_federation federation;
     struct tern_status store;
-    uint32_t values;                   // of the model
-    const char *accuracy;              // codec.accuracy
-    char codecs[TERN_SPENDING_OTHERS]; // codec.accuracy and its estimates; empty = it has no effect
+    uint32_t values; // of the model
+    struct tern_spending_accuracies accuracies;
     struct tern_figures figures;
     struct tern_quality quality;
     uint64_t now_ms;
@@ -38,24 +36,11 @@ struct status {
     char certificate_why[256];
 };
 
-static void load_codecs(struct tern_cli *cli, const struct tern_model *model, struct status *status)
-{
-    static struct tern_service_config config;
-    const struct tern_aggregator_settings *s = tern_state_settings(cli);
-    memset(&config, 0, sizeof config);
-    status->accuracy = s->codec_accuracy;
-    if (tern_cli_fill_service(cli, s, &config) == TERN_EXIT_OK &&
-        tern_cli_fill_for_model(cli, s, model->count, &config.federation) == TERN_EXIT_OK) {
-        tern_spending_accuracies(cli, s, &config.federation, model, status->codecs);
-    }
-}
-
 static enum tern_result load(struct tern_cli *cli, struct tern_db *db, struct status *status)
 {
     static struct tern_model model;
     tern_shared_settings_free(status->settings, status->node_count);
     memset(status, 0, sizeof *status);
-    status->accuracy = "";
     status->now_ms = tern_now_ms();
     TERN_TRY(tern_db_federation(db, &status->federation));
     TERN_TRY(tern_status_load(db, status->now_ms, &status->store));
@@ -71,7 +56,7 @@ static enum tern_result load(struct tern_cli *cli, struct tern_db *db, struct st
     if (tern_model_build(&model, federation->model_spec, federation->manifest,
                          federation->manifest_len, federation->model_hash) == TERN_OK) {
         status->values = model.count;
-        load_codecs(cli, &model, status);
+        status->accuracies = tern_spending_accuracies(cli, &model);
     }
     TERN_TRY(tern_figures_load(db, &status->figures));
     return tern_quality_load(db, federation->model_spec, status->store.version.version,
@@ -170,8 +155,10 @@ static void print_bytes(const struct status *status)
 
 static void print_codecs(const struct status *status)
 {
-    if (status->codecs[0] != '\0') {
-        printf("Codecs      codec.accuracy = %s, an estimate\n", status->codecs);
+    char text[TERN_SPENDING_OTHERS];
+    if (status->accuracies.count > 0) {
+        printf("Codecs      codec.accuracy = %s, an estimate\n",
+               tern_spending_accuracies_text(&status->accuracies, text));
     }
 }
 
@@ -381,8 +368,8 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     tern_gateway_json(cli, object);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
     tern_figures_add_json(object, &status->figures);
-    cJSON_AddStringToObject(object, "codec_accuracy", status->accuracy);
-    cJSON_AddStringToObject(object, "codec_estimate", status->codecs);
+    cJSON_AddItemToObject(object, "codec_accuracies",
+                          tern_spending_accuracies_json(&status->accuracies));
     if (status->has_certificate) {
         tern_json_u64(object, "certificate_expires_ms", status->certificate.ends_s * 1000);
     } else {

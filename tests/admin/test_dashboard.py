@@ -252,6 +252,10 @@ def test_settings_in_force(browser, aggregator):
     cohort = settings["round.cohort"]
     check((cohort["value"], cohort["default"], cohort["changed"], cohort["takes_effect"]) == ("3", "10", True, "live"), f"{cohort}")
     check(settings["server.certificate"]["changed"] and not settings["limits.norm"]["changed"], "what differs from the default")
+    with_estimates = [name for name, row in settings.items() if "estimates" in row]
+    check(with_estimates == ["codec.accuracy"], f"{with_estimates} have estimates")
+    shell = json.loads(run(BIN / "tern-aggregator", "status", "--json", "--config", aggregator.config))["codec_accuracies"]
+    check(settings["codec.accuracy"]["estimates"] == shell, f"{settings['codec.accuracy']} is not {shell}")
     aggregator.settings["round"]["cohort"] = 5
     aggregator.write_config()
     aggregator.process.send_signal(signal.SIGHUP)

@@ -77,6 +77,12 @@ def init_and_status_name_what_another_accuracy_costs():
     check("client and round (thrifty " in made and ", careful " in made, made)
     status = state.run("status", "--set", "round.rounds=10").text
     check("codec.accuracy = balanced, about" in status and "(thrifty " in status, status)
+    costs = state.run("status", "--set", "round.rounds=10", "--json").json["codec_accuracies"]
+    check([(row["accuracy"], row["in_force"]) for row in costs] == [("thrifty", False), ("balanced", True), ("careful", False)],
+          f"{costs}")
+    alone = [accuracy_of("round.rounds=10", f"codec.accuracy={row['accuracy']}")["spending"]["round"] for row in costs]
+    check([row["round"] for row in costs] == alone, f"{costs}, but each by itself {alone}")
+    check(state.run("status", "--set", "codec.codec=int8", "--json").json["codec_accuracies"] == [], "it has no effect")
     own = State().run("init", "--model", "softmax:8-2", "--set", "codec.codec=int8").text
     check("codec.accuracy" not in own, own)
 

@@ -315,6 +315,7 @@ def test_system(board):
     browser = board.browser
     board.go("system")
     browser.wait(has_text("#settings-table", "round.cohort"), "the settings")
+    check(browser.run(has_text("#accuracies", "codec.accuracy = balanced: about ")), "what a round costs by codec.accuracy")
     check(browser.run(has_text("#log", "event=")), "the log")
     browser.click("#doctor-run")
     browser.wait(has_text("#doctor", "certificate"), "what doctor has found")

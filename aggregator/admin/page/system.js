@@ -3,7 +3,7 @@ import { fetchFile, get } from "./api.js";
 import { saveFile } from "./compare.js";
 import { attempt } from "./dialogs.js";
 import { Table, small } from "./table.js";
-import { byId, codeIn, element, fill, setText } from "./text.js";
+import { byId, bytes, codeIn, element, fill, setText } from "./text.js";
 
 const EFFECTS = { restart: "after a restart", live: "on SIGHUP", init: "in a new federation" };
 
@@ -55,6 +55,14 @@ function make() {
   });
 }
 
+// The dial between bytes and accuracy: the value in force, and what a client would move by each other one.
+function showAccuracies() {
+  const all = settings.find((one) => one.section === "codec" && one.key === "accuracy").estimates;
+  const others = all.filter((one) => !one.in_force).map((one) => `${one.accuracy} ${bytes(one.round)}`).join(", ");
+  setText("accuracies", all.filter((one) => one.in_force)
+    .map((one) => `codec.accuracy = ${one.accuracy}: about ${bytes(one.round)} a client and round (${others}), an estimate.`).join(""));
+}
+
 // --- The log
 
 function showLog({ lines }) {
@@ -78,5 +86,6 @@ export async function show() {
   settings = found;
   table = table || make();
   table.update(settings.length);
+  showAccuracies();
   showLog(log);
 }
