@@ -475,7 +475,7 @@ Next: your own data. From a table with a header and a column to predict, here "s
   ./tern build && export PATH=$PWD/build/bin:$PATH
   tern-aggregator init --data pumps.csv --label state
 init proposes a model, writes the settings, and prints the commands that lead to the first rounds.
-See docs/OPERATIONS.md, "From a table to a federation".
+docs/GUIDE.md leads from there to a trained model.
 END
 }
 
