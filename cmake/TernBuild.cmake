@@ -74,9 +74,11 @@ function(tern_device_program name)
   endif()
 endfunction()
 
-# All programs of tern_test(), and of those with the label "threaded".
-add_custom_target(tern-compiled-tests)
-add_custom_target(tern-threaded-tests)
+# The programs of tern_test(): all, and those with a test that is not "long", such a one that is "threaded", or one that is
+# "device".
+foreach(programs compiled short threaded device)
+  add_custom_target(tern-${programs}-tests)
+endforeach()
 
 # A program of tests, with what every one of them is built with.
 function(tern_test_executable name)
@@ -87,15 +89,23 @@ function(tern_test_executable name)
   add_dependencies(tern-compiled-tests ${name})
 endfunction()
 
-# tern_test_program(PROGRAM SOURCE... [LIBS lib...] [LABELS label...])
+# tern_test_support(NAME SOURCE... LIBS lib...): what several programs of tests have, compiled once for all of them.
+function(tern_test_support name)
+  cmake_parse_arguments(S "" "" "LIBS" ${ARGN})
+  add_library(${name} STATIC ${S_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PUBLIC ${S_LIBS})
+endfunction()
+
+# tern_test_program(PROGRAM [SOURCE...] [LIBS lib...] [LABELS label...])
 #
 # One program for the tests of a folder: tern_test() behind it adds to it, unless it says ALONE. SOURCE,
 # LIBS and LABELS are what all of them have. What belongs to the whole program, such as
 # target_compile_definitions(), names PROGRAM. Its tests are still processes of their own for ctest.
 function(tern_test_program program)
   cmake_parse_arguments(P "" "" "LIBS;LABELS" ${ARGN})
-  tern_test_executable(${program} ${CMAKE_SOURCE_DIR}/tests/joined.c ${P_UNPARSED_ARGUMENTS})
-  target_link_libraries(${program} PRIVATE ${P_LIBS})
+  tern_test_executable(${program} ${P_UNPARSED_ARGUMENTS})
+  target_link_libraries(${program} PRIVATE test_joined ${P_LIBS})
   set(TERN_TEST_PROGRAM ${program} PARENT_SCOPE)
   set(TERN_TEST_LABELS ${P_LABELS} PARENT_SCOPE)
 endfunction()
@@ -109,14 +119,15 @@ endfunction()
 # tern_test_program().
 #
 # Labels that mean something: "threaded", it has threads, so that the thread sanitizer runs it, too;
-# "long", it takes a minute under a sanitizer, which then runs it with ./tern test --long only;
+# "long", a sanitizer runs it with ./tern test --long only: it takes a minute there, or it repeats what another test shows;
+# "device", it tests what boards run, so that ./tern cross --static runs it in emulation (tests/CMakeLists.txt sets it);
 # "sanitized", a script that the address sanitizer runs without --long, too, as it runs every tern_test();
 # "waits", it waits for most of its time, so that ./tern test runs it beside those that compute; "kernel",
 # it needs what user-mode emulation does not pass on, such as TCP_INFO.
 function(tern_test name)
   cmake_parse_arguments(T "ALONE" "TIMEOUT" "LIBS;LABELS" ${ARGN})
   set(sources ${T_UNPARSED_ARGUMENTS})
-  list(APPEND T_LABELS ${TERN_TEST_LABELS})
+  list(APPEND T_LABELS ${TERN_TEST_LABELS} ${TERN_TEST_FOLDER_LABELS})
   if(TERN_TEST_PROGRAM AND NOT T_ALONE)
     set(program ${TERN_TEST_PROGRAM})
     list(GET sources 0 first)
@@ -132,8 +143,14 @@ function(tern_test name)
     add_test(NAME ${name} COMMAND ${program})
   endif()
   target_link_libraries(${program} PRIVATE ${T_LIBS})
-  if("threaded" IN_LIST T_LABELS)
-    add_dependencies(tern-threaded-tests ${program})
+  if("device" IN_LIST T_LABELS)
+    add_dependencies(tern-device-tests ${program})
+  endif()
+  if(NOT "long" IN_LIST T_LABELS)
+    add_dependencies(tern-short-tests ${program})
+    if("threaded" IN_LIST T_LABELS)
+      add_dependencies(tern-threaded-tests ${program})
+    endif()
   endif()
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 300)

@@ -1,4 +1,4 @@
-// Included before every test of a program that has several (tern_test() with IN, in
+// Included before every test of a program that has several (tern_test_program() in
 // cmake/TernBuild.cmake): there `main` is defined as the name of the test, and the program chooses.
 #ifndef TERN_TEST_JOINED_H
 #define TERN_TEST_JOINED_H

@@ -11,11 +11,11 @@ static/bin.
   --static    tern-client and tern-codec need nothing on the board: they are linked with their own
               libcurl, of Debian's source, which speaks HTTP over mbedTLS and nothing else
   --package   the .deb files too, in the same folder
-  --test      runs the unit, contract, power-loss and vector tests, in qemu-user where the processor
-              is another one; then compares codecs and a federation over TLS, byte for byte, with
+  --test      runs the unit, contract, power-loss and vector tests (with --static, those of the client),
+              in qemu-user where the processor is another one; then compares codecs and a federation over TLS, byte for byte, with
               this machine's, and resumes a light client's TLS sessions
   --prepare   builds what --test runs, for later
-  --long      --test, and those of the tests that take minutes in emulation, too
+  --long      --test of the aggregator, too, and those of the tests that take minutes in emulation
 
 Compilers are Debian's. Libraries are unpacked below build/cross/ARCH, from the archive that this
 machine's apt uses, and cached there; this machine's package system is not changed.
@@ -202,17 +202,22 @@ cross_package() { # ARCH VARIANT
     package_make "$dir" "$dir/packages"
 }
 
-# Left out: scripts, which would test this machine's programs; what needs a gigabyte of data; and
-# labelled "kernel" what asks the kernel for more than qemu-user passes on, which is run natively.
+# Left out: scripts, which would test this machine's programs; what needs a gigabyte of data; labelled
+# "kernel" what asks the kernel for more than qemu-user passes on, which is run natively; and, where neither
+# --long nor an aggregator is wanted for the board, what tests more than the client (label "device").
 cross_test() { # ARCH VARIANT prepare|yes|long
-    local dir without='^real-input$'
+    local dir without='^real-input$' kind=compiled
     dir=$(cross_dir "$1")/$2
     cross_is_native "$1" || without+='|^kernel$'
-    [ "$3" = long ] || without+='|^(long|slow)$'
-    cross_build "$1" "$2" tern-compiled-tests
+    if [ "$3" != long ]; then
+        without+='|^(long|slow)$'
+        [ "$2" = dynamic ] || kind=device
+    fi
+    cross_build "$1" "$2" "tern-$kind-tests"
     [ "$3" != prepare ] || return 0
     say "tests ($1, $2)"
-    ctest --test-dir "$dir" -L '^compiled$' -LE "$without" -j "$(cores)" --output-on-failure \
+    use_memory
+    ctest --test-dir "$dir" -L "^$kind\$" -LE "$without" -j "$(cores)" --output-on-failure \
         --no-tests=error --output-log "$dir/tests.log" || fail "tests for $1 failed; see $dir/tests.log"
     ! grep -qE '\*\*\*(Skipped|Not Run)' "$dir/tests.log" || fail "tests for $1 were skipped"
 }

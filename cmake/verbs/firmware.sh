@@ -80,6 +80,7 @@ test_firmware() { # LABEL-LEFT-OUT IMAGE...
     done
     build_variant release tern-aggregator tern-client
     say "tests of the firmware"
+    use_memory
     TERN_FIRMWARE_IMAGES=${names[*]} ctest --test-dir "$TERN_BUILD" -L firmware -LE "$without" \
         --output-on-failure --no-tests=error || fail "tests of the firmware failed"
 }

@@ -2,14 +2,15 @@
 
 help_test() {
     cat <<'END'
-usage: ./tern test [--quick|--long|--all] [--no-skips] [--again] [-- CTEST-OPTION...]
+usage: ./tern test [--quick|--long|--all] [--no-skips] [-- CTEST-OPTION...]
 
 Installs what is missing, builds, and runs every test in a release build. The address and
 undefined-behaviour sanitizers run the tests written in C again, and ten scripts that reach the most C
-code (label "sanitized"); the thread sanitizer runs the tests that have threads. Tests that take a
-minute under a sanitizer are left out there. Tests of thousands of trials make fewer of them under a
-sanitizer, and each fuzzer tries its corpus and a second more. The output ends with ctest's summary of
-all of them.
+code (label "sanitized"); the thread sanitizer runs those of the service, its listener and its
+administration. What takes a minute under a sanitizer or repeats another test is left out there (label
+"long"). Tests of thousands of trials make fewer of them under a sanitizer, and each fuzzer tries its
+corpus and a second more. Temporary files are in memory, below /dev/shm, where 8 GB of it are available
+and TMPDIR is not set. The output ends with ctest's summary of all of them.
 
   --quick      the release build only
   --long       every test under the address sanitizer, the long tests under both sanitizers, and all
@@ -19,8 +20,9 @@ all of them.
                tests, ./tern browser, and tests with PyTorch, which it installs (600 MB). Goes on where
                one of them fails; exit code 1 then
   --no-skips   a skipped test is a failure (CI does this)
-  --again      runs tests that failed once more, one at a time. One that passes then is named as unsteady,
-               which is a fault to be mended, but not a failure (CI does this)
+
+A test that fails is a failure. Those that tests/quarantine.txt names, at most five, each with the reason, are run
+once more, alone, before they are one.
 
 Tests on real input read the folder that the environment variable TERN_DATA_DIR names (the four
 IDX .gz files of Fashion-MNIST); without it they are reported as skipped.
@@ -58,12 +60,12 @@ test_everything() { # TEST-OPTION...
 
 # The tests that the address sanitizer runs, and the programs that scripts with the label "sanitized" start.
 build_sanitized() {
-    build_variant asan tern-compiled-tests tern-programs make_federation conservation_client reference_driver
+    build_variant asan tern-short-tests tern-aggregator tern-client tern-codec tern-fleet make_federation conservation_client reference_driver
 }
 
-# The tests that the thread sanitizer runs, and the programs that scripts with the label "threaded" start.
+# The tests that the thread sanitizer runs, and the program that scripts with the label "threaded" start.
 build_threaded() {
-    build_variant tsan tern-threaded-tests tern-aggregator tern-client tern-fleet make_federation
+    build_variant tsan tern-threaded-tests tern-aggregator
 }
 
 # Programs that a service is run beside, and that the tests start for themselves: COMMAND:PACKAGE. To
@@ -90,12 +92,11 @@ unpack_neighbours() { # [PACKAGE...]
 }
 
 verb_test() {
-    local extent=usual skips=yes again=no unwatched=long
+    local extent=usual skips=yes unwatched=long
     while [ $# -gt 0 ]; do
         case $1 in
         --quick | --long | --all) extent=${1#--} ;;
         --no-skips) skips=no ;;
-        --again) again=yes ;;
         --)
             shift
             break
@@ -112,7 +113,6 @@ verb_test() {
     if [ "$extent" = all ]; then
         local options=(-- "$@")
         [ "$skips" = yes ] || options=(--no-skips "${options[@]}")
-        [ "$again" = no ] || options=(--again "${options[@]}")
         test_everything "${options[@]}"
         return 0
     fi
@@ -129,20 +129,33 @@ verb_test() {
     build_variant release all
     local variants=("release:$TERN_BUILD:-LE firmware")
     if [ "$extent" != quick ]; then
-        if [ "$extent" = long ]; then build_variant asan all; else build_sanitized; fi
-        build_threaded
+        if [ "$extent" = long ]; then
+            build_variant asan all
+            build_variant tsan tern-compiled-tests tern-programs make_federation
+        else
+            build_sanitized
+            build_threaded
+        fi
         variants+=("asan:$TERN_BUILD/asan:$sanitized -LE '$without'")
         variants+=("tsan:$TERN_BUILD/tsan:-L threaded -LE $unwatched")
     fi
-    run_tests "$skips" "$again" "${variants[@]}" -- "$@"
+    run_tests "$skips" "${variants[@]}" -- "$@"
 }
 
-# Whether all tests that failed pass when they are run alone; names those that do.
+# Tests that may fail once, a name and the reason a line, and how many these may be at most.
+QUARANTINE=$TERN_ROOT/tests/quarantine.txt QUARANTINE_MOST=5
+
+in_quarantine() { sed -n '/^[^#]/s/ .*//p' "$QUARANTINE"; }
+
+# Whether all tests that failed are in quarantine, and pass when they are run alone; names those that do.
 pass_alone() { # FOLDER
     local failed=$1/Testing/Temporary/LastTestsFailed.log name
     [ -s "$failed" ] || return 1
     cp -- "$failed" "$1/failed.txt"
-    say "the tests that failed, once more, one at a time"
+    while IFS=: read -r _ name; do
+        in_quarantine | grep -qxF -- "$name" || return 1
+    done <"$1/failed.txt"
+    say "the tests in quarantine that failed, once more, one at a time"
     ctest --test-dir "$1" --rerun-failed -j 1 --output-on-failure --no-tests=error \
         --output-log "$1/log-again.txt" || return 1
     while IFS=: read -r _ name; do
@@ -150,20 +163,22 @@ pass_alone() { # FOLDER
     done <"$1/failed.txt"
 }
 
-run_tests() { # SKIPS AGAIN VARIANT... -- CTEST-OPTION...
-    local skips=$1 again=$2 variants=() all=$TERN_BUILD/all-tests
-    shift 2
+run_tests() { # SKIPS VARIANT... -- CTEST-OPTION...
+    local skips=$1 variants=() all=$TERN_BUILD/all-tests
+    shift
     while [ "$1" != -- ]; do
         variants+=("$1")
         shift
     done
     shift
     mkdir -p "$all"
+    [ "$(in_quarantine | wc -l)" -le "$QUARANTINE_MOST" ] || fail "$QUARANTINE names more than $QUARANTINE_MOST tests"
     # Of those that compute, six more than there are cores: most wait for a program of another now and then.
     local waiting=6 computing=$(($(cores) + 6))
     python3 "$TERN_ROOT/cmake/verbs/merge_tests.py" "$all" "$waiting" "$computing" "${variants[@]}" ||
         fail "the tests could not be listed"
     say "tests"
+    use_memory
     local status=0
     export TSAN_OPTIONS="suppressions=$TERN_ROOT/tests/tsan.supp${TSAN_OPTIONS:+ $TSAN_OPTIONS}"
     ctest --test-dir "$all" -j $((waiting + computing)) --resource-spec-file "$all/resources.json" --output-on-failure \
@@ -171,7 +186,7 @@ run_tests() { # SKIPS AGAIN VARIANT... -- CTEST-OPTION...
     if [ "$skips" = no ] && grep -qE '\*\*\*(Skipped|Not Run)' "$all/log.txt"; then
         fail "tests were skipped (named above), and --no-skips does not allow that"
     fi
-    if [ "$status" -ne 0 ] && [ "$again" = yes ] && pass_alone "$all"; then
+    if [ "$status" -ne 0 ] && pass_alone "$all"; then
         status=0
     fi
     [ "$status" -eq 0 ] || fail "tests failed; the whole log is $all/log.txt"
