@@ -6,7 +6,7 @@
 
 #include "http/certificate.h"
 #include "http/http.h"
-#include "http/ticket_keys.h"
+#include "http/tickets.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <pwd.h>

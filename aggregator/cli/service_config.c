@@ -6,7 +6,7 @@
 #include "cli/tls_files.h"
 #include "codec/codec.h"
 #include "codec/plan.h"
-#include "http/networks.h"
+#include "http/proxy.h"
 #include <string.h>
 
 struct filling {

@@ -3,7 +3,7 @@
 
 #include "cli/state.h"
 #include "hosted/log.h"
-#include "http/ticket_sealer.h"
+#include "http/tickets.h"
 #include "store/ticket_keys.h"
 #include <limits.h>
 #include <pthread.h>
@@ -127,7 +127,7 @@ static enum tern_result exchange_keys(const char *database, const char *private_
         snprintf(why, 256, "%s", tern_db_error(db));
     }
     if (result == TERN_OK) {
-        result = tern_ticket_keys_take(keys, found.data, found.len);
+        result = tern_ticket_keys_replace(keys, found.data, found.len);
     }
     tern_db_close(db);
     tern_ticket_sealer_wipe(&sealer);

@@ -1,10 +1,10 @@
 // Several aggregators on one database share the keys of session tickets, so that a client which comes to another one
 // resumes its session and pays no full handshake. The keys lie in the database, sealed by the private key of the
-// aggregators' certificate (http/ticket_sealer.h). Whoever finds the next key due makes it. Who calls: serve.
+// aggregators' certificate (http/tickets.h). Whoever finds the next key due makes it. Who calls: serve.
 #ifndef TERN_CLI_SHARED_TICKETS_H
 #define TERN_CLI_SHARED_TICKETS_H
 
-#include "http/ticket_keys.h"
+#include "http/tickets.h"
 
 struct tern_shared_tickets;
 

@@ -1,11 +1,78 @@
 #include "http/certificate.h"
 #include "hosted/files.h"
-#include "http/x509.h"
+#include "util/utf8.h"
 #include <arpa/inet.h>
+#include <mbedtls/oid.h>
 #include <mbedtls/platform_util.h>
+#include <mbedtls/x509_crt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+// --- Certificates
+
+// Returns the days from 1970-01-01 to a date of the Gregorian calendar. Years begin in March here, so that the leap
+// day is the last day of a year.
+static int64_t days_since_1970(int year, int month, int day)
+{
+    const int64_t years = month > 2 ? year : year - 1;
+    const int64_t months = month > 2 ? month - 3 : month + 9;
+    return years * 365 + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5 + day - 1 -
+           719468;
+}
+
+// Returns Unix seconds; 0 for times before 1970. Certificates have times in UTC (RFC 5280, 4.1.2.5). timegm() would
+// end in 2038 where time_t has 32 bits.
+static uint64_t unix_seconds(const mbedtls_x509_time *time)
+{
+    const int64_t hours = days_since_1970(time->year, time->mon, time->day) * 24 + time->hour;
+    const int64_t seconds = (hours * 60 + time->min) * 60 + time->sec;
+    return seconds > 0 ? (uint64_t)seconds : 0;
+}
+
+static bool is_common_name(const mbedtls_x509_name *part)
+{
+    return part->oid.len == sizeof MBEDTLS_OID_AT_CN - 1 &&
+           memcmp(part->oid.p, MBEDTLS_OID_AT_CN, part->oid.len) == 0;
+}
+
+bool tern_client_certificate_read(const mbedtls_x509_crt *certificate,
+                                  struct tern_client_certificate *out)
+{
+    const mbedtls_x509_buf *name = NULL;
+    uint32_t names = 0;
+    for (const mbedtls_x509_name *part = &certificate->subject; part != NULL; part = part->next) {
+        const bool is_name = is_common_name(part);
+        name = is_name ? &part->val : name;
+        names += is_name;
+    }
+    if (names != 1 || name->len == 0 || name->len >= sizeof out->name ||
+        !tern_utf8_is_text((const char *)name->p, name->len)) {
+        return false;
+    }
+    *out = (struct tern_client_certificate){.ends_s = unix_seconds(&certificate->valid_to)};
+    memcpy(out->name, name->p, name->len);
+    return true;
+}
+
+const char *tern_client_certificate_why(uint32_t flags)
+{
+    if ((flags & MBEDTLS_X509_BADCERT_MISSING) != 0) {
+        return "it shows no certificate";
+    }
+    if ((flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0) {
+        return "its certificate is of no CA in tls.client_ca";
+    }
+    if ((flags & MBEDTLS_X509_BADCERT_EXPIRED) != 0) {
+        return "its certificate, or a CA's above it, has expired";
+    }
+    if ((flags & MBEDTLS_X509_BADCERT_FUTURE) != 0) {
+        return "its certificate, or a CA's above it, is not valid yet";
+    }
+    return "its certificate is too weak or not made for a client";
+}
+
+// --- PEM files
 
 #define PEM_MAX (1u << 20)
 
@@ -39,8 +106,8 @@ enum tern_result tern_pem_times(const struct tern_pem *pem, struct tern_certific
     const int error = mbedtls_x509_crt_parse(&chain, pem->bytes, pem->size);
     *times = (struct tern_certificate_times){.ends_s = UINT64_MAX};
     for (const mbedtls_x509_crt *at = &chain; at != NULL && error == 0; at = at->next) {
-        const uint64_t begins_s = tern_x509_seconds(&at->valid_from);
-        const uint64_t ends_s = tern_x509_seconds(&at->valid_to);
+        const uint64_t begins_s = unix_seconds(&at->valid_from);
+        const uint64_t ends_s = unix_seconds(&at->valid_to);
         times->begins_s = begins_s > times->begins_s ? begins_s : times->begins_s;
         times->ends_s = ends_s < times->ends_s ? ends_s : times->ends_s;
     }
@@ -67,7 +134,7 @@ enum tern_result tern_certificate_times(const char *path, struct tern_certificat
 #define NAME_IS_DNS 2
 #define NAME_IS_ADDRESS 7
 
-// "" for a name of another kind, or one that is longer than any host's.
+// Writes "" for a name of another kind, and for one that is longer than any host name.
 static void name_as_text(const mbedtls_x509_buf *name, char text[256])
 {
     const int kind = name->tag & MBEDTLS_ASN1_TAG_VALUE_MASK;

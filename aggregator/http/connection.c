@@ -2,7 +2,7 @@
 // means. run() takes steps until the socket, or the handler, makes it wait.
 #include "http/connection_steps.h"
 #include "http/limits.h"
-#include "http/proxy_header.h"
+#include "http/proxy.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -38,7 +38,7 @@ static uint64_t proven_client(const struct tern_connection *connection)
     return client == 0 && has_ticket
                ? tern_connection_admitted(
                      connection,
-                     tern_known_tickets_of(tickets, tern_stream_ticket(&connection->stream)))
+                     tern_known_tickets_client(tickets, tern_stream_ticket(&connection->stream)))
                : client;
 }
 
@@ -225,13 +225,13 @@ void tern_connection_name_peer(struct tern_connection *connection,
                                const struct sockaddr_storage *name)
 {
     tern_address_text(name, connection->peer);
-    connection->of_cache = tern_networks_have(&connection->group->shared->caches, name);
+    connection->of_cache = tern_networks_contain(&connection->group->shared->caches, name);
 }
 
 void tern_connection_open(struct tern_connection_group *group, int fd,
                           const struct sockaddr_storage *name)
 {
-    const bool proxied = tern_networks_have(&group->shared->proxies, name);
+    const bool proxied = tern_networks_contain(&group->shared->proxies, name);
     const struct tern_address nobodys = {{0}}; // for a proxy's address nothing is counted
     const struct tern_address address = proxied ? nobodys : tern_address_of(name);
     struct tern_connection *connection = admit(group, &address);

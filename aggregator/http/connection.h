@@ -6,9 +6,9 @@
 #include "http/admission.h"
 #include "http/exchange.h"
 #include "http/handshakes.h"
-#include "http/known_tickets.h"
-#include "http/networks.h"
+#include "http/proxy.h"
 #include "http/request_reader.h"
+#include "http/tickets.h"
 #include "http/tls.h"
 #include <pthread.h>
 #include <sys/queue.h>

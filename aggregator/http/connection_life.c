@@ -1,7 +1,7 @@
 // What every step may do to its connection: watch its socket, change its state, end it.
 #include "hosted/random.h"
-#include "http/client_hello.h"
 #include "http/connection_steps.h"
+#include "http/tickets.h"
 #include "util/bytes.h"
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static void recognise(struct tern_connection *connection)
     }
     const size_t len = tern_stream_peek(&connection->stream, hello, sizeof hello);
     connection->recognised = tern_connection_admitted(
-        connection, tern_known_tickets_client(shared->known_tickets, hello, len));
+        connection, tern_known_tickets_offered(shared->known_tickets, hello, len));
     if (connection->recognised != 0) {
         tern_admission_recognise(shared->admission, &connection->place, connection->recognised);
     }
@@ -261,7 +261,7 @@ void tern_connection_forget_ticket(struct tern_connection *connection)
 {
     struct tern_known_tickets *tickets = connection->group->shared->known_tickets;
     const uint64_t ticket = tern_stream_ticket(&connection->stream);
-    if (ticket != 0 && tern_known_tickets_of(tickets, ticket) != 0) {
+    if (ticket != 0 && tern_known_tickets_client(tickets, ticket) != 0) {
         tern_known_tickets_note(tickets, ticket, 0);
     }
 }

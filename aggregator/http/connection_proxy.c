@@ -2,7 +2,7 @@
 #include "hosted/log.h"
 #include "http/connection_steps.h"
 #include "http/limits.h"
-#include "http/proxy_header.h"
+#include "http/proxy.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>

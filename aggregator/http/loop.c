@@ -1,6 +1,6 @@
 #define _GNU_SOURCE // accept4
 #include "http/loop.h"
-#include "http/uploads.h"
+#include "http/body.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 // the message. Everything between belongs to tern_reader_feed(), so that a push parser reads like
 // straight code.
 #include "http/request_reader.h"
+#include "http/body.h"
 #include "http/head_lines.h"
 #include "http/parser/parser.h"
-#include "http/uploads.h"
 #include "util/bytes.h"
 #include <netinet/in.h>
 #include <stdio.h>

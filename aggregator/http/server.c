@@ -1,9 +1,9 @@
 // Start and stop of the whole listener: what all loops share, and one loop per thread.
+#include "http/body.h"
 #include "http/certificate.h"
 #include "http/limits.h"
 #include "http/listen.h"
 #include "http/loop.h"
-#include "http/uploads.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static enum tern_result open_shared(struct tern_http_server *server,
         snprintf(why, 256, "memory is short");
         return TERN_ERR_NO_MEMORY;
     }
-    const enum tern_result found = tern_uploads_find_again(shared->uploads);
+    const enum tern_result found = tern_uploads_load(shared->uploads);
     if (found != TERN_OK) {
         snprintf(why, 256, "uploads that were cut cannot be read from %s: %s", config->spool_folder,
                  strerror(errno));

@@ -1,7 +1,7 @@
 #include "http/tls.h"
 #include "hosted/mbedtls_versions.h"
-#include "http/known_tickets.h"
-#include "http/x509.h"
+#include "http/certificate.h"
+#include "http/tickets.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 #include <errno.h>

@@ -7,7 +7,7 @@
 
 #include "http/certificate.h"
 #include "http/http.h"
-#include "http/ticket_keys.h"
+#include "http/tickets.h"
 #include "result.h"
 #include <stdbool.h>
 #include <stddef.h>

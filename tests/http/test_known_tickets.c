@@ -2,8 +2,7 @@
 // device comes in where strangers of its address have taken all places and all turns.
 #include "client.h"
 #include "fixture.h"
-#include "http/client_hello.h"
-#include "http/known_tickets.h"
+#include "http/tickets.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,24 +82,24 @@ static void test_the_last_use_counts(void **state)
 {
     (void)state;
     struct tern_known_tickets *known = tern_known_tickets_new();
-    assert_int_equal(tern_known_tickets_client(known, OFFERS, sizeof OFFERS), 0);
+    assert_int_equal(tern_known_tickets_offered(known, OFFERS, sizeof OFFERS), 0);
     tern_known_tickets_note(known, tern_ticket_tag((const uint8_t *)"f", 1), 5);
-    assert_int_equal(tern_known_tickets_client(known, OFFERS, sizeof OFFERS), 5);
+    assert_int_equal(tern_known_tickets_offered(known, OFFERS, sizeof OFFERS), 5);
     const uint64_t tag = tern_ticket_tag((const uint8_t *)"abc", 3);
     tern_known_tickets_note(known, tag, 6);
     tern_known_tickets_note(known, tag, 7);
-    assert_int_equal(tern_known_tickets_client(known, OFFERS, sizeof OFFERS), 7);
+    assert_int_equal(tern_known_tickets_offered(known, OFFERS, sizeof OFFERS), 7);
     for (uint64_t i = 1; i <= 3; i++) { // in its set there is room for three others
         tern_known_tickets_note(known, tag + (i << 32), 8);
     }
-    assert_int_equal(tern_known_tickets_client(known, OFFERS, sizeof OFFERS), 7);
+    assert_int_equal(tern_known_tickets_offered(known, OFFERS, sizeof OFFERS), 7);
     tern_known_tickets_note(known, tag, 7);
     for (uint64_t i = 4; i <= 6; i++) {
         tern_known_tickets_note(known, tag + (i << 32), 8);
     }
-    assert_int_equal(tern_known_tickets_client(known, OFFERS, sizeof OFFERS), 7);
+    assert_int_equal(tern_known_tickets_offered(known, OFFERS, sizeof OFFERS), 7);
     tern_known_tickets_note(known, tag + (UINT64_C(7) << 32), 8);
-    assert_int_equal(tern_known_tickets_client(known, OFFERS, sizeof OFFERS), 5); // by "f"
+    assert_int_equal(tern_known_tickets_offered(known, OFFERS, sizeof OFFERS), 5); // by "f"
     tern_known_tickets_free(known);
 }
 
@@ -124,21 +123,21 @@ static void test_a_file_keeps_the_table(void **state)
     assert_int_equal(access(path, F_OK), -1); // so that a crash leaves none
     assert_int_equal(tern_known_tickets_save(known, path, now_s), TERN_OK);
     for (uint64_t i = 0; i < 4; i++) {
-        assert_int_equal(tern_known_tickets_of(known, tag + (i << 32)), 10 + i);
+        assert_int_equal(tern_known_tickets_client(known, tag + (i << 32)), 10 + i);
     }
     tern_known_tickets_note(known, tag + (UINT64_C(4) << 32), 14);
-    assert_int_equal(tern_known_tickets_of(known, tag), 0); // it was the first that was noted
+    assert_int_equal(tern_known_tickets_client(known, tag), 0); // it was the first that was noted
     tern_known_tickets_free(known);
     known = tern_known_tickets_new();
     tern_known_tickets_load(known, path, now_s + 4 * 86400);
-    assert_int_equal(tern_known_tickets_of(known, tag), 0);
+    assert_int_equal(tern_known_tickets_client(known, tag), 0);
     struct tern_known_tickets *whole = tern_known_tickets_new();
     tern_known_tickets_note(whole, tag + (UINT64_C(3) << 32), 13);
     assert_int_equal(tern_known_tickets_save(whole, path, now_s), TERN_OK);
     tern_known_tickets_free(whole);
     assert_int_equal(truncate(path, 8 + 15), 0);
     tern_known_tickets_load(known, path, now_s);
-    assert_int_equal(tern_known_tickets_of(known, tag + (UINT64_C(3) << 32)), 0);
+    assert_int_equal(tern_known_tickets_client(known, tag + (UINT64_C(3) << 32)), 0);
     assert_int_equal(tern_known_tickets_save(known, path, now_s), TERN_OK);
     assert_int_equal(access(path, F_OK), -1); // nothing to keep
     tern_known_tickets_load(known, path, now_s);

@@ -1,9 +1,8 @@
 // The header of the PROXY protocol, byte by byte, who may send one, and a listener behind a proxy.
-#include "http/proxy_header.h"
+#include "http/proxy.h"
 
 #include "client.h"
 #include "fixture.h"
-#include "http/networks.h"
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -132,7 +131,7 @@ static bool has(const struct tern_networks *networks, int family, const char *te
     void *at = family == AF_INET ? (void *)&((struct sockaddr_in *)&name)->sin_addr
                                  : (void *)&((struct sockaddr_in6 *)&name)->sin6_addr;
     assert_int_equal(inet_pton(family, text, at), 1);
-    return tern_networks_have(networks, &name);
+    return tern_networks_contain(networks, &name);
 }
 
 static void test_networks(void **state)

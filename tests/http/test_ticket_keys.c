@@ -1,6 +1,5 @@
 // Ticket keys: sealing, forgery, rotation and their file.
-#include "http/ticket_keys.h"
-#include "http/ticket_sealer.h"
+#include "http/tickets.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -193,7 +192,7 @@ static void open_two(struct tern_ticket_keys *keys[2], struct shared *shared)
         tern_ticket_keys_share(keys[i]);
     }
     shared->len = tern_ticket_keys_write(keys[0], shared->bytes);
-    assert_int_equal(tern_ticket_keys_take(keys[1], shared->bytes, shared->len), TERN_OK);
+    assert_int_equal(tern_ticket_keys_replace(keys[1], shared->bytes, shared->len), TERN_OK);
 }
 
 static void close_two(struct tern_ticket_keys *keys[2])
@@ -255,11 +254,11 @@ static void test_a_shared_key_is_known_before_it_seals(void **state)
     const size_t two = shared.len;
     extend(&shared, made + 1);
     assert_int_equal(shared.len, two); // nor is it made twice
-    assert_int_equal(tern_ticket_keys_take(keys[0], shared.bytes, shared.len), TERN_OK);
+    assert_int_equal(tern_ticket_keys_replace(keys[0], shared.bytes, shared.len), TERN_OK);
     seal(keys[0], made + TERN_TICKET_LEAD_S - 1, ticket);
     assert_memory_equal(ticket, before, 4); // under the old key
     assert_int_equal(open_ticket(keys[1], ticket), TERN_OK);
-    assert_int_equal(tern_ticket_keys_take(keys[1], shared.bytes, shared.len), TERN_OK);
+    assert_int_equal(tern_ticket_keys_replace(keys[1], shared.bytes, shared.len), TERN_OK);
     seal(keys[0], made + TERN_TICKET_LEAD_S, ticket);
     assert_memory_not_equal(ticket, before, 4);
     assert_int_equal(open_ticket(keys[1], ticket), TERN_OK);
@@ -278,11 +277,11 @@ static void test_a_ticket_opens_as_long_as_it_is_valid(void **state)
     seal(keys[0], sealed, ticket);
     for (uint64_t now = NOW; now <= sealed + TERN_TICKET_LIFETIME_S; now += HOUR / 60) {
         extend(&shared, now);
-        assert_int_equal(tern_ticket_keys_take(keys[1], shared.bytes, shared.len), TERN_OK);
+        assert_int_equal(tern_ticket_keys_replace(keys[1], shared.bytes, shared.len), TERN_OK);
         assert_int_equal(open_ticket(keys[1], ticket), TERN_OK);
     }
     extend(&shared, sealed + TERN_TICKET_LIFETIME_S + DAY);
-    assert_int_equal(tern_ticket_keys_take(keys[1], shared.bytes, shared.len), TERN_OK);
+    assert_int_equal(tern_ticket_keys_replace(keys[1], shared.bytes, shared.len), TERN_OK);
     assert_int_equal(open_ticket(keys[1], ticket), TERN_ERR_NOT_FOUND);
     close_two(keys);
 }
@@ -297,7 +296,7 @@ static void test_a_clock_that_was_set_back_makes_a_new_key(void **state)
     extend(&shared, NOW - DAY);
     assert_true(shared.len > one);
     uint8_t ticket[37];
-    assert_int_equal(tern_ticket_keys_take(keys[0], shared.bytes, shared.len), TERN_OK);
+    assert_int_equal(tern_ticket_keys_replace(keys[0], shared.bytes, shared.len), TERN_OK);
     seal(keys[0], NOW - DAY, ticket); // which the other has
     assert_int_equal(open_ticket(keys[1], ticket), TERN_OK);
     close_two(keys);
@@ -312,10 +311,10 @@ static void test_what_is_no_key_is_not_taken(void **state)
     open_two(keys, &shared);
     seal(keys[0], NOW, ticket);
     shared.bytes[0] ^= 1;
-    assert_int_equal(tern_ticket_keys_take(keys[0], shared.bytes, shared.len), TERN_ERR_CORRUPT);
+    assert_int_equal(tern_ticket_keys_replace(keys[0], shared.bytes, shared.len), TERN_ERR_CORRUPT);
     assert_int_equal(tern_ticket_keys_extend(shared.bytes, &shared.len, NOW), TERN_ERR_CORRUPT);
     shared.bytes[0] ^= 1;
-    assert_int_equal(tern_ticket_keys_take(keys[0], shared.bytes, shared.len - 1),
+    assert_int_equal(tern_ticket_keys_replace(keys[0], shared.bytes, shared.len - 1),
                      TERN_ERR_CORRUPT);
     assert_int_equal(open_ticket(keys[0], ticket), TERN_OK);
     close_two(keys);

@@ -1,5 +1,5 @@
 // A ClientHello of any peer, of which the tickets are looked for before it has proven anything.
-#include "http/client_hello.h"
+#include "http/tickets.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

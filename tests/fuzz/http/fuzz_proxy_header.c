@@ -1,6 +1,6 @@
 // The header of the PROXY protocol as anybody might send it: in pieces of any length it comes to the same,
 // takes no byte behind its end, and names an address of a family that is known.
-#include "http/proxy_header.h"
+#include "http/proxy.h"
 
 #include <arpa/inet.h>
 #include <stdbool.h>

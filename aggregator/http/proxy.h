@@ -1,0 +1,61 @@
+// Connections from proxies: the header of the PROXY protocol, which names the client before the first byte of a
+// connection, and the lists of networks whose headers are accepted. Connections parse headers with it on their loop;
+// the server and the command line parse lists. It has no sockets. Any thread.
+//
+// Both versions are read: version 2, which is binary, and version 1, a line of text, which nginx sends
+// (https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt).
+#ifndef TERN_HTTP_PROXY_H
+#define TERN_HTTP_PROXY_H
+
+#include "result.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+// --- Header
+
+// The longest header that is accepted. Without extensions (TLVs) it has 52 bytes in version 2, and at most 107 in
+// version 1.
+#define TERN_PROXY_HEADER_MAX 536u
+
+// The bytes of a header that have arrived. All zero at first.
+struct tern_proxy_header {
+    size_t len;
+    uint8_t bytes[TERN_PROXY_HEADER_MAX];
+};
+
+// Returns how many bytes may be read next; all of them belong to the header. 0: it is complete, or wrong.
+size_t tern_proxy_header_wants(const struct tern_proxy_header *header);
+
+// Parses the header; call it after each read.
+// TERN_OK           the header is complete; *peer is the client's address, or has family AF_UNSPEC where the proxy
+//                   speaks for itself or has no address
+// TERN_AGAIN        the header is incomplete
+// TERN_ERR_CORRUPT  the bytes are no header; *why, a static string, tells the reason
+TERN_MUST_USE enum tern_result tern_proxy_header_parse(const struct tern_proxy_header *header,
+                                                       struct sockaddr_storage *peer,
+                                                       const char **why);
+
+// --- Networks
+
+#define TERN_NETWORKS_MAX 32u
+
+struct tern_networks {
+    size_t count;
+    struct tern_network {
+        uint8_t prefix[16]; // IPv4 in its IPv6-mapped form
+        uint8_t bits;
+    } network[TERN_NETWORKS_MAX];
+};
+
+// Parses a list of addresses and networks, such as "127.0.0.1, 10.0.0.0/8, fd00::/8". An empty text is an empty list.
+// TERN_ERR_CONFIG  *why names the wrong entry and the right form
+TERN_MUST_USE enum tern_result tern_networks_parse(const char *text, struct tern_networks *networks,
+                                                   char why[256]);
+
+// Whether the address is in one of the networks.
+bool tern_networks_contain(const struct tern_networks *networks,
+                           const struct sockaddr_storage *name);
+
+#endif
