@@ -28,9 +28,12 @@ class Client:
                         "--set", "data.source=digits:train=200,test=50,size=16",
                         "--set", "client.wait=0"]
 
-    def run(self, *arguments, code=0, says=""):
-        done = subprocess.run([BIN / "tern-client", *arguments[:1], *self.options, *arguments[1:]],
+    def attempt(self, *arguments):
+        return subprocess.run([BIN / "tern-client", *arguments[:1], *self.options, *arguments[1:]],
                               capture_output=True, text=True, timeout=PATIENCE)
+
+    def run(self, *arguments, code=0, says=""):
+        done = self.attempt(*arguments)
         shown = " ".join(arguments)
         check(done.returncode == code,
               f"{shown}: exit {done.returncode}, not {code}: {done.stderr}")
@@ -170,13 +173,24 @@ def who_does_not_answer_is_said(workspace, aggregator):
         # Who comes behind another one while that lasts is told at once.
         other = Client(workspace, aggregator)
         other.options += ["--set", f"client.state_dir={workspace.path / 'other'}"]
-        before = threading.Thread(target=other.run, args=("enroll", *patient, code), kwargs={"code": 1})
+        told = threading.Event()
+
+        def be_in_front():
+            while not told.is_set():
+                other.attempt("enroll", *patient, code)
+        before = threading.Thread(target=be_in_front)
         before.start()
-        time.sleep(1)
-        fresh.run("enroll", *patient, code, code=1, says="failed: it answered HTTP 503: The aggregator waits for its database, "
-                  "which has timed out. Nothing changed; try again later.")
+        behind = "failed: it answered HTTP 503: The aggregator waits for its database, which has timed out. Nothing changed; " \
+                 "try again later."
+        tries = []
+        while not (tries and behind in tries[-1]) and len(tries) < 30:
+            time.sleep(0.9 * (len(tries) % 5))  # what comes at once is told together with the one in front
+            tries.append(fresh.attempt("enroll", *patient, code).stderr)
+        told.set()
         before.join()
+        check(behind in tries[-1], f"who comes behind another one was told: {tries}")
         holder.execute("ROLLBACK")
+    aggregator.log_line("event=stores-again")
     fresh.run("enroll", *patient, code)
     # Too many come from here.
     aggregator.kill(signal.SIGTERM)

@@ -2,17 +2,27 @@
 
 import hashlib
 import struct
+import time
 
-from harness import check
+from harness import PATIENCE, check
 from http_by_hand import Connection, request_bytes
 from protobuf import first, message, parse, varint
-
 
 
 def container(values, encode):
     """One segment (a model of fewer than 512 values has one) holding `values` as float32."""
     payload = encode(values)
     return varint(len(payload)) + payload
+
+
+def while_busy(ask):
+    """The answer to a request, which is made again while the aggregator has no time for it, as clients do."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        status, headers, body = ask()
+        if status != 503 or time.monotonic() > deadline:
+            return status, headers, body
+        time.sleep(int(headers.get("retry-after", 1)))
 
 
 class HandClient:
@@ -26,8 +36,8 @@ class HandClient:
 
     def enroll(self, code, name="by hand"):
         with self.connect() as connection:
-            status, _, body = connection.request("POST", "/v1/enroll",
-                                                 body=message(f1=code, f2=name, f3="test"))
+            status, _, body = while_busy(lambda: connection.request(
+                "POST", "/v1/enroll", body=message(f1=code, f2=name, f3="test")))
         check(status == 200, f"enrolment answered {status}")
         reply = parse(body)
         self.client_id = first(reply, 1)
@@ -53,7 +63,7 @@ class HandClient:
         return status, headers, parse(body) if status == 200 else body
 
     def task(self, connection, **named):
-        status, _, reply = self.checkin(connection, **named)
+        status, _, reply = while_busy(lambda: self.checkin(connection, **named))
         check(status == 200, f"check-in answered {status}")
         task = first(reply, 1)
         return None if task is None else parse(task)

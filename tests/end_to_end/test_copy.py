@@ -18,10 +18,11 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "postgres"))
 import cluster  # noqa: E402
 
-from harness import BIN, HELPERS, PATIENCE, Aggregator, Workspace, check, main, run, skip  # noqa: E402
+from harness import BIN, HELPERS, LONG, PATIENCE, Aggregator, Workspace, check, main, run, skip  # noqa: E402
 
 CLIENTS = 3
 ROUNDS = 7
+CUTS = 4 if LONG else 2  # of each way
 SETTINGS = {
     "federation": {"model": "mlp:256-16-10", "seed": 3},
     "round": {"cohort": CLIENTS, "quorum": CLIENTS, "min_clients": CLIENTS, "deadline": "10m", "rounds": ROUNDS,
@@ -243,7 +244,7 @@ def killed(sources, rng):
         check(start(source, target).wait(timeout=PATIENCE) == 0 and is_there(), "there is no copy")
         took = time.monotonic() - began
         early = 0
-        for _ in range(12):
+        for _ in range(12 if LONG else 5):
             copying = start(source, target)
             time.sleep(rng.uniform(0, took))
             copying.kill()
@@ -270,9 +271,9 @@ def disconnected(sources, rng):
             elif cut_now:
                 check(copying.returncode == 1 and "nothing was copied" in said, f"{copying.returncode}: {said}")
                 cut += 1
-            if cut == 4:
+            if cut == CUTS:
                 break
-        check(cut == 4, f"the connection was cut {cut} times")
+        check(cut == CUTS, f"the connection was cut {cut} times")
 
 
 def altered(sources):

@@ -28,7 +28,7 @@ from spoiling_proxy import SpoilingProxy
 DEVICES = 3
 EXAMPLES = [5, 10, 40, 1, 7, 20, 13]  # of the seven devices
 STEPS = 2  # local ones, as devices do, and not the gateways' settings
-KILLS = 120 if LONG else 20 if SANITIZED else 40
+KILLS = 120 if LONG else 20
 QUICK = {"come_back_min": "20ms", "come_back_max": "500ms"}
 OPEN = {"requests_per_minute": 1000000, "connections_per_address": 5000}
 
@@ -441,7 +441,7 @@ def test_silent():
 
 # --- What comes from above is anything
 
-SPOILED_S = 60 if LONG else 12
+SPOILED_S = 60 if LONG else 6
 
 
 def test_spoiled():

@@ -60,7 +60,7 @@ def die_while_it_is_restored(running, backup):
     scratch = running.aggregator.workspace.path / "scratch"
     found = []
     for fault in (*NAMING_FAULTS, "sync-kill", "write-kill"):
-        for at in itertools.count(1, 1 if fault in NAMING_FAULTS or LONG else 7):
+        for at in itertools.count(1, 1 if fault in NAMING_FAULTS or LONG else 11):
             shutil.rmtree(scratch, ignore_errors=True)
             shutil.copytree(running.aggregator.state, scratch)
             running.control.arm(fault, at, at)

@@ -13,7 +13,7 @@ from harness import BIN, check, main, run
 
 VERSIONS = 2  # that a run has
 # Calls that are tried, where it is more than one.
-SAMPLE = {"write-kill": 6, "sync-kill": 3, "write-enospc": 2, "sync-eio": 2}
+SAMPLE = {"write-kill": 4, "sync-kill": 2, "write-enospc": 2, "sync-eio": 2}
 SAMPLE_OF_STARTS = {"read-eio": 3, "read-short": 3, "open-emfile": 3}
 
 
@@ -147,7 +147,7 @@ def fail_while_a_federation_is_made(running):
     calls = running.control.seen_during(lambda: init_at(running, folder / "init", "write-eio", 0))
     for fault, (call, _, _) in FAULTS.items():
         fail_at_every_call(lambda k: init_at(running, folder / f"init-{fault}-{k}", fault, k), calls[call],
-                           5 if call in ("read", "write") else 2)
+                           3 if call in ("read", "write") else 1)
     running.start()
 
 

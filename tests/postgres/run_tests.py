@@ -1,6 +1,7 @@
 """Runs tests of a compiled program, whose databases are SQLite's files, with databases of PostgreSQL.
 
-usage: run_tests.py PROGRAM TEST...
+usage: run_tests.py PROGRAM TEST... [-- TEST...]
+Those behind -- are left out unless the environment has TERN_LONG_TESTS.
 """
 import concurrent.futures
 import os
@@ -18,7 +19,9 @@ def run(program, name, environment):
     return name, done.returncode, done.stdout, time.monotonic() - began
 
 
-def main(program, *names):
+def main(program, *words):
+    usual, _, long = " ".join(words).partition(" -- ")
+    names = usual.split() + (long.split() if os.environ.get("TERN_LONG_TESTS") else [])
     if cluster.folder_of_programs() is None:
         print("there is no PostgreSQL here")
         return 77
