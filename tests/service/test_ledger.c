@@ -27,9 +27,27 @@ struct device {
     size_t len;
 };
 
-static struct device device(uint32_t generation)
+// The first two are in every test, from begin() to its end.
+static struct device one, two, three, four;
+
+static void join(struct device *it, uint32_t generation)
 {
-    return (struct device){.client = enroll(&harness, false), .generation = generation};
+    *it = (struct device){.client = enroll(&harness, false), .generation = generation};
+}
+
+static void begin(void)
+{
+    harness_start(&harness);
+    join(&one, 0xa1);
+    join(&two, 0xb2);
+}
+
+// That decays, or resets, after so many rounds missed.
+static void begin_with_policy(enum tern_error_directive policy, uint32_t after)
+{
+    harness.config.federation.error =
+        (struct tern_error_settings){.policy = policy, .gamma = 0.5F, .after = after};
+    begin();
 }
 
 static tern_ErrorFacts facts_of(const struct device *it)
@@ -117,10 +135,14 @@ static struct tern_db_ledger ledger_of(const struct device *it)
     return row;
 }
 
-static void drop(struct device *it)
+static int leave(void **state)
 {
-    free(it->body);
-    it->body = NULL;
+    struct device *all[] = {&one, &two, &three, &four};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        free(all[i]->body);
+        *all[i] = (struct device){0};
+    }
+    return teardown(state);
 }
 
 // --- What is found
@@ -128,9 +150,7 @@ static void drop(struct device *it)
 static void test_honest_trouble_is_no_finding(void **state)
 {
     (void)state;
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin();
     for (int round = 1; round <= 3; round++) {
         take_part(&one);
         assert_int_equal(put(&one), 200); // the answer was lost
@@ -158,17 +178,13 @@ static void test_honest_trouble_is_no_finding(void **state)
     assert_int_equal(put(&one), 200);
     assert_int_equal(ledger_of(&one).finding, TERN_FINDING_NONE);
     assert_int_equal(ledger_of(&two).finding, TERN_FINDING_NONE);
-    drop(&one);
-    drop(&two);
 }
 
 // A backup of two rounds ago: it is told to reset at once, and named when it has obeyed.
 static void test_restored_backup_is_reset(void **state)
 {
     (void)state;
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin();
     for (int round = 1; round <= 3; round++) {
         take_part(&one);
         take_part(&two);
@@ -192,16 +208,12 @@ static void test_restored_backup_is_reset(void **state)
     take_part(&two);
     check_in(&one);
     assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
-    drop(&one);
-    drop(&two);
 }
 
 static void test_lost_buffer_is_named(void **state)
 {
     (void)state;
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin();
     take_part(&one);
     take_part(&two);
     one.generation = 0xff;
@@ -211,8 +223,6 @@ static void test_lost_buffer_is_named(void **state)
     assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
     assert_int_equal(ledger_of(&one).finding, TERN_FINDING_LOST);
     assert_int_equal(ledger_of(&one).generation, 0xff);
-    drop(&one);
-    drop(&two);
 }
 
 // A client that makes up a buffer for each check-in is told of once a minute.
@@ -220,7 +230,7 @@ static void test_what_is_found_again_at_once_is_not_said_again(void **state)
 {
     (void)state;
     harness_start(&harness);
-    struct device one = device(0xa1);
+    join(&one, 0xa1);
     one.norm = 1.0F;
     for (unsigned i = 0; i < 4; i++) {
         one.generation++;
@@ -247,9 +257,7 @@ static void test_what_is_found_again_at_once_is_not_said_again(void **state)
 static void test_clones_are_named(void **state)
 {
     (void)state;
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin();
     take_part(&one);
     take_part(&two);
     struct device clone = one;
@@ -269,25 +277,19 @@ static void test_clones_are_named(void **state)
     take_part(&two);
     check_in(&clone);
     assert_int_equal(clone.task.error_directive, tern_ErrorDirective_ERROR_RESET);
-    drop(&one);
-    drop(&two);
-    drop(&clone);
+    free(clone.body);
 }
 
 static void test_garbage_is_no_clone(void **state)
 {
     (void)state;
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin();
     take_part(&one);
     struct answer answer =
         put_update(&harness, one.client, 1, one.sequence, (const uint8_t *)"\xff\xff", 2);
     assert_int_equal(answer.status, 409);
     answer_free(&answer);
     assert_int_equal(ledger_of(&one).finding, TERN_FINDING_NONE);
-    drop(&one);
-    drop(&two);
 }
 
 // --- What is told
@@ -308,11 +310,7 @@ static void stay_away(struct device *other, uint32_t rounds)
 static void test_old_buffers_decay(void **state)
 {
     (void)state;
-    harness.config.federation.error =
-        (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 2};
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin_with_policy(TERN_DIRECTIVE_DECAY, 2);
     take_part(&one);
     take_part(&two);
     stay_away(&two, 3);
@@ -332,18 +330,12 @@ static void test_old_buffers_decay(void **state)
     encode(&one, 0.25F);
     assert_int_equal(put(&one), 200);
     assert_int_equal(ledger_of(&one).finding, TERN_FINDING_NONE);
-    drop(&one);
-    drop(&two);
 }
 
 static void test_old_buffers_are_reset(void **state)
 {
     (void)state;
-    harness.config.federation.error =
-        (struct tern_error_settings){.policy = TERN_DIRECTIVE_RESET, .after = 2};
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin_with_policy(TERN_DIRECTIVE_RESET, 2);
     take_part(&one);
     take_part(&two);
     stay_away(&two, 2);
@@ -355,8 +347,6 @@ static void test_old_buffers_are_reset(void **state)
     const struct tern_db_ledger row = ledger_of(&one);
     assert_int_equal(row.finding, TERN_FINDING_NONE); // it was ordered
     assert_int_equal(row.generation, 0x1a1);
-    drop(&one);
-    drop(&two);
 }
 
 // Has its task; its update comes when the other's round is over, and is put back into its buffer.
@@ -381,11 +371,7 @@ static void expect_told(struct device *it, tern_ErrorDirective directive, const 
 static void test_a_missed_round_decays_once(void **state)
 {
     (void)state;
-    harness.config.federation.error =
-        (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin_with_policy(TERN_DIRECTIVE_DECAY, 1);
     take_part(&one);
     take_part(&two);
     expect_told(&one, tern_ErrorDirective_ERROR_KEEP, "kept: 0 rounds missed");
@@ -402,8 +388,6 @@ static void test_a_missed_round_decays_once(void **state)
     assert_int_equal(put(&one), 200);
     take_part(&two);
     expect_told(&one, tern_ErrorDirective_ERROR_KEEP, "kept: 0 rounds missed");
-    drop(&one);
-    drop(&two);
 }
 
 // What clients left of their buffers is stored of each round, also when the update was too late.
@@ -412,9 +396,7 @@ static void test_what_a_limit_took_is_kept(void **state)
     (void)state;
     harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_LIMIT, .limit = 2};
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin();
     take_part(&one);
     take_part(&two);
     one.left = 0.625F;
@@ -431,8 +413,6 @@ static void test_what_a_limit_took_is_kept(void **state)
     assert_true(left_of(&one, 3) == 0.25F);
     assert_true(left_of(&two, 3) == 1.0F);
     assert_true(ledger_of(&two).decay == 1.0F);
-    drop(&one);
-    drop(&two);
 }
 
 // Its update is of an older round than the one in which it counts.
@@ -443,9 +423,7 @@ static void test_a_late_update_that_counts_is_not_missed(void **state)
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
     harness.config.federation.strategy = &tern_strategy_fedbuff;
     harness.config.federation.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 20.0F;
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin();
     take_part(&one);
     take_part(&two);
     check_in(&one);
@@ -455,8 +433,6 @@ static void test_a_late_update_that_counts_is_not_missed(void **state)
     assert_int_equal(put(&one), 200);
     take_part(&two);
     expect_told(&one, tern_ErrorDirective_ERROR_KEEP, "kept: 0 rounds missed");
-    drop(&one);
-    drop(&two);
 }
 
 static void test_a_client_without_an_accepted_update_decays(void **state)
@@ -466,16 +442,14 @@ static void test_a_client_without_an_accepted_update_decays(void **state)
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
     harness.config.federation.round.cohort = 4;
     harness.config.federation.round.quorum = 1;
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin();
     check_in(&one);
     come_late(&one, &two);
     expect_told(&one, tern_ErrorDirective_ERROR_DECAY, "decayed 0.5: 1 round missed");
     assert_int_equal(ledger_of(&one).round, 0);
     // Those who come later have missed nothing before their first task, whatever they bring.
-    struct device three = device(0xc3);
-    struct device four = device(0);
+    join(&three, 0xc3);
+    join(&four, 0);
     three.norm = 1.0F;
     check_in(&three);
     check_in(&four);
@@ -490,20 +464,12 @@ static void test_a_client_without_an_accepted_update_decays(void **state)
     four.generation = 0xd4;
     expect_told(&three, tern_ErrorDirective_ERROR_DECAY, "decayed 0.5: 1 round missed");
     expect_told(&four, tern_ErrorDirective_ERROR_DECAY, "decayed 0.5: 1 round missed");
-    drop(&one);
-    drop(&two);
-    drop(&three);
-    drop(&four);
 }
 
 // Rounds for which nothing was done yet add up until they are `after`.
 static void expect_each_second(enum tern_error_directive policy, const char *reason)
 {
-    harness.config.federation.error =
-        (struct tern_error_settings){.policy = policy, .gamma = 0.5F, .after = 2};
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin_with_policy(policy, 2);
     take_part(&one);
     take_part(&two);
     expect_told(&one, tern_ErrorDirective_ERROR_KEEP, "kept: 0 rounds missed");
@@ -513,8 +479,6 @@ static void expect_each_second(enum tern_error_directive policy, const char *rea
         come_late(&one, &two);
         expect_told(&one, (tern_ErrorDirective)policy, reason);
     }
-    drop(&one);
-    drop(&two);
 }
 
 static void test_missed_rounds_add_up_to_a_decay(void **state)
@@ -537,9 +501,7 @@ static void test_a_replaced_member_is_told_the_same(void **state)
     harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
     harness.config.federation.round.quorum = 1;
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin();
     take_part(&one);
     take_part(&two);
     take_part(&two);
@@ -548,7 +510,7 @@ static void test_a_replaced_member_is_told_the_same(void **state)
     harness_restart(&harness); // round 3 needs both
     expect_told(&one, tern_ErrorDirective_ERROR_DECAY, "decayed 0.5: 1 round missed");
     assert_int_equal(one.task.round, 3);
-    struct device three = device(0xc3);
+    join(&three, 0xc3);
     test_advance(60001);
     check_in(&three);
     assert_true(three.has_task); // instead of the first
@@ -556,9 +518,6 @@ static void test_a_replaced_member_is_told_the_same(void **state)
     assert_int_equal(one.task.round, 3);
     assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_DECAY);
     assert_true(one.task.decay == 0.5F);
-    drop(&one);
-    drop(&two);
-    drop(&three);
 }
 
 static void test_step_ahead_is_told(void **state)
@@ -566,9 +525,7 @@ static void test_step_ahead_is_told(void **state)
     (void)state;
     harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_STEP_AHEAD, .step_ahead = 0.25F};
-    harness_start(&harness);
-    struct device one = device(0xa1);
-    struct device two = device(0xb2);
+    begin();
     one.steps_ahead = true;
     take_part(&one);
     assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_KEEP); // nothing in it
@@ -582,11 +539,9 @@ static void test_step_ahead_is_told(void **state)
     assert_int_equal(two.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
     assert_true(two.task.step_ahead == 0.0F);
     assert_string_equal(ledger_of(&two).reason, "kept: the client knows no step-ahead");
-    drop(&one);
-    drop(&two);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, leave)
 
 int main(void)
 {

@@ -40,6 +40,17 @@ static int teardown(void **state)
     return 0;
 }
 
+// The first clients of a test, which begin() enrols.
+static uint64_t one, two, three;
+
+static void begin(int clients)
+{
+    harness_start(&harness);
+    one = enroll(&harness, false);
+    two = clients > 1 ? enroll(&harness, false) : 0;
+    three = clients > 2 ? enroll(&harness, false) : 0;
+}
+
 // --- What clients do
 
 static size_t encode(uint32_t num_examples, const struct tern_column_pair *pairs, uint32_t count,
@@ -141,9 +152,7 @@ static void test_clients_agree_before_the_first_round(void **state)
     const struct tern_column_pair other[COLUMNS] = {{2980, 100}, {0.02F, 4e-6F}, {7, 0}};
     struct tern_column_pair pairs[COLUMNS];
     tern_Scaling scaling;
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
-    const uint64_t two = enroll(&harness, false);
+    begin(2);
     expect_wanted(one);
     tell_usual(one);
     expect_awaited(one);
@@ -189,10 +198,7 @@ static void test_the_order_in_which_they_come_does_not_matter(void **state)
 static void test_it_waits_for_who_has_come(void **state)
 {
     (void)state;
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
-    const uint64_t two = enroll(&harness, false);
-    const uint64_t three = enroll(&harness, false);
+    begin(3);
     expect_wanted(three);
     tell_usual(one);
     tell_usual(two);
@@ -209,10 +215,7 @@ static void test_it_waits_for_who_has_come(void **state)
 static void test_the_wait_outlives_a_clock_that_is_set(void **state)
 {
     (void)state;
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
-    const uint64_t two = enroll(&harness, false);
-    const uint64_t three = enroll(&harness, false);
+    begin(3);
     expect_wanted(three);
     tell_usual(one);
     tell_usual(two);
@@ -227,9 +230,7 @@ static void test_it_never_changes(void **state)
     struct tern_column_pair before[COLUMNS];
     struct tern_column_pair after[COLUMNS];
     tern_Scaling scaling;
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
-    const uint64_t two = enroll(&harness, false);
+    begin(2);
     tell_usual(one);
     tell_usual(two);
     tern_CheckinReply reply = look_in(one, 0);
@@ -247,9 +248,7 @@ static void test_it_never_changes(void **state)
 static void test_a_restart_keeps_what_was_told(void **state)
 {
     (void)state;
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
-    const uint64_t two = enroll(&harness, false);
+    begin(2);
     tell_usual(one);
     harness_restart(&harness);
     expect_awaited(one);
@@ -275,9 +274,7 @@ static void test_what_each_told_is_forgotten(void **state)
     (void)state;
     struct tern_db *db;
     char why[256];
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
-    const uint64_t two = enroll(&harness, false);
+    begin(2);
     tell_usual(one);
     assert_int_equal(tern_db_open_again(harness.path, &db, why), TERN_OK);
     assert_int_equal(rows(db), 1);
@@ -297,8 +294,7 @@ static void test_what_is_refused_changes_nothing(void **state)
     const struct tern_column_pair fewer[2] = {{1, 1}, {2, 2}};
     uint8_t body[128];
     enum tern_result status = TERN_OK;
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
+    begin(1);
     const uint64_t evaluator = enroll(&harness, true);
     store_digest(&harness, before);
     assert_int_equal(tell(one, 100, fewer, 2), TERN_ERR_MODEL_MISMATCH);
@@ -324,8 +320,7 @@ static void test_the_first_word_counts(void **state)
     uint8_t body[128];
     enum tern_result status = TERN_OK;
     const struct tern_column_pair other[COLUMNS] = {{1, 1}, {1, 1}, {1, 1}};
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
+    begin(1);
     const size_t len = encode(100, usual, COLUMNS, body);
     assert_int_equal(put(one, body, len, &status), TERN_OK);
     assert_int_equal(status, tern_UpdateStatus_UPDATE_ACCEPTED);
@@ -338,8 +333,7 @@ static void test_nobody_is_asked_unless_it_is_wanted(void **state)
 {
     (void)state;
     harness.config.federation.statistics.wanted = false;
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
+    begin(1);
     enroll(&harness, false);
     assert_int_equal(tell(one, 100, usual, COLUMNS), TERN_ERR_LATE);
     assert_true(look_in(one, 0).has_task);
@@ -375,9 +369,7 @@ static void test_a_target_is_a_column_more(void **state)
     harness_make_model(&harness, "linear:3-1,loss=mae");
     harness.config.federation.statistics =
         (struct tern_federation_statistics){.wanted = true, .min_clients = 2};
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
-    const uint64_t two = enroll(&harness, false);
+    begin(2);
     assert_int_equal(tell(one, 100, pairs, COLUMNS), TERN_ERR_MODEL_MISMATCH);
     assert_int_equal(tell(one, 100, pairs, COLUMNS + 1), TERN_OK);
     assert_int_equal(tell(two, 100, pairs, COLUMNS + 1), TERN_OK);
@@ -407,9 +399,7 @@ static tern_CheckinReply look(uint64_t client)
 static void test_who_looks_is_told_and_changes_nothing(void **state)
 {
     (void)state;
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
-    const uint64_t two = enroll(&harness, false);
+    begin(2);
     const uint64_t evaluator = enroll(&harness, true);
     for (int i = 0; i < 20; i++) { // and is not taken for one that does not do as it is told
         assert_int_equal(look(one).statistics, tern_StatisticsState_STATISTICS_WANTED);
@@ -486,10 +476,7 @@ static void check_wait(enum tern_wait wait, bool needs_help, uint32_t told, uint
 static void test_it_is_known_what_is_awaited(void **state)
 {
     (void)state;
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
-    const uint64_t two = enroll(&harness, false);
-    const uint64_t three = enroll(&harness, false);
+    begin(3);
     expect_wanted(one);
     expect_wanted(two);
     expect_wanted(three);
@@ -513,9 +500,7 @@ static void test_rounds_do_without_one_that_does_not_scale(void **state)
     (void)state;
     harness.config.federation.round.cohort = 3;
     harness.config.federation.statistics.min_clients = 3;
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
-    const uint64_t two = enroll(&harness, false);
+    begin(2);
     const uint64_t odd = enroll(&harness, false);
     tell_usual(one);
     tell_usual(two);
@@ -546,9 +531,7 @@ static void test_rounds_do_without_one_that_does_not_scale(void **state)
 static void test_evaluators_wait_for_it(void **state)
 {
     (void)state;
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
-    const uint64_t two = enroll(&harness, false);
+    begin(2);
     const uint64_t evaluator = enroll(&harness, true);
     expect_awaited(evaluator);
     tell_usual(one);
@@ -606,14 +589,13 @@ static void test_who_was_revoked_has_no_say(void **state)
     const struct tern_column_pair hostile[COLUMNS] = {{1e30F, 0}, {1e30F, 0}, {1e30F, 0}};
     struct tern_column_pair pairs[COLUMNS];
     tern_Scaling scaling;
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
+    begin(1);
     const uint64_t bad = enroll(&harness, false);
     assert_int_equal(tell(bad, 1000000, hostile, COLUMNS), TERN_OK);
     shut_out(bad);
     tell_usual(one);
     expect_awaited(one); // for a second that counts
-    const uint64_t two = enroll(&harness, false);
+    two = enroll(&harness, false);
     tell_usual(two);
     const tern_CheckinReply reply = look_in(one, 0);
     fetch(one, &reply, &scaling, pairs);
@@ -648,8 +630,7 @@ static void test_who_does_not_scale_comes_ever_later(void **state)
     (void)state;
     unsigned lines = 0;
     uint32_t before = 0;
-    harness_start(&harness);
-    const uint64_t one = enroll(&harness, false);
+    begin(1);
     watch_log();
     for (int i = 0; i < 8; i++) {
         const tern_CheckinReply reply = look_in(one, 0);
