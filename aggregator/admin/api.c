@@ -166,7 +166,7 @@ static enum tern_result load_waiting(struct tern_service *service, struct tern_d
     tern_federation_missing(federation, add_missing, waiting);
     const enum tern_wait wait = tern_wait_of(&rules, &facts, now_ms);
     if (wait == TERN_WAIT_STATISTICS) {
-        tern_federation_untold(federation, now_ms, add_missing, waiting);
+        tern_federation_missing_statistics(federation, now_ms, add_missing, waiting);
     }
     if (wait == TERN_WAIT_CLIENTS) {
         TERN_TRY(tern_db_counts(db, now_ms, &counts));

@@ -309,7 +309,7 @@ static enum tern_result count_trainer(struct tern_db *db, const struct tern_wait
                                         schedule.least_bytes,
                                         has_its};
     tern_trainers_add(&facts->trainers, known->rules, &trainer, known->now_ms);
-    if (tern_trainer_is_untold(known->rules, &trainer, known->now_ms)) {
+    if (tern_trainer_is_missing_statistics(known->rules, &trainer, known->now_ms)) {
         tern_waiting_add(waiting, client, false, 0);
     }
     return TERN_OK;

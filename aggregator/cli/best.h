@@ -18,7 +18,7 @@ struct tern_best {
     enum tern_db_evaluated model; // whose figure it is, where evaluators told it
 };
 
-// Only versions that at least half of their evaluators reported (federation/judges.h).
+// Only versions that at least half of their evaluators reported (federation/accuracy.h).
 // The version of the highest accuracy, the median of its evaluators, of an even number the worse of the middle two, the
 // newest of those alike; of a model that tells no classes, that of the lowest loss on the evaluators'
 // data; where none has reported, that which the round of the lowest training loss

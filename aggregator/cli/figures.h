@@ -27,7 +27,7 @@ struct tern_round_bytes {
 // What a round costs a client is all.up and all.down divided by all.participants; tern-fleet
 // divides its own count of the same bytes likewise.
 struct tern_figures {
-    // Figure of the newest version that has one (federation/judges.h), of its global model or else its replica.
+    // Figure of the newest version that has one (federation/accuracy.h), of its global model or else its replica.
     // num_examples is 0 where no version has one.
     struct tern_accuracy newest;
     struct tern_judged pending;      // a later version that too few evaluators reported; or none

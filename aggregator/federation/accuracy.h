@@ -1,12 +1,41 @@
-// The accuracy of a version, or what stands in its place, of what its evaluators found. Reentrant.
+// The accuracy of a version, or the metric in place of it, from its evaluators' reports: which versions have a figure, and
+// what it is. The command line, the admin listener and the federation read it from the store, once per command or answer.
+// Reentrant.
 #ifndef TERN_FEDERATION_ACCURACY_H
 #define TERN_FEDERATION_ACCURACY_H
 
-#include "federation/judges.h"
 #include "store/store.h"
 
-// Of one version: what an evaluator tells are at most TERN_METRICS_MAX of client/ports.h, and not all need tell
-// the same.
+// A version's replica or global model that at least one evaluator reported. Reports and evaluators of revoked clients count
+// nowhere. `expected` counts the evaluators that had enrolled before the version was made and were seen within the week
+// before, or since. Where there is none, as for version 0 of most federations, all evaluators are expected, and late
+// reports count.
+struct tern_judged {
+    uint32_t version;
+    enum tern_db_evaluated model;
+    uint32_t reports; // 0: nothing was reported
+    uint32_t expected;
+    bool counts; // the version has a figure
+};
+
+struct tern_judges {
+    struct tern_judged *list; // by version and model
+    size_t count;
+    size_t next; // of tern_judges_next()
+};
+
+// Loads the reports on versions first to last. Free them by tern_judges_free(), after an error too.
+// TERN_ERR_NO_MEMORY; errors of the store
+TERN_MUST_USE enum tern_result tern_judges_load(struct tern_db *db, uint32_t first, uint32_t last,
+                                                struct tern_judges *judges);
+void tern_judges_free(struct tern_judges *judges);
+
+// Reads the next report that belongs to a figure: tern_db_next() without the versions that do not count.
+bool tern_judges_next(struct tern_judges *judges, struct tern_db_rows *rows,
+                      struct tern_db_evaluation *row);
+
+// A figure of one version. An evaluator reports at most TERN_METRICS_MAX metrics (client/ports.h), and evaluators may
+// report different ones.
 #define TERN_FIGURES_METRICS 16
 struct tern_figure {
     char name[TERN_DB_METRIC_MAX];
@@ -18,7 +47,7 @@ struct tern_figure {
 // Figures of all evaluators of a version's replica, or of its global model. Each figure is the median of theirs; with
 // an even number of votes, the mean of the middle two. Each evaluator has one vote, whatever its examples, so fewer
 // than half cannot move a figure beyond the others' values. A version has figures once half of its evaluators reported
-// (federation/judges.h). Only evaluators that enrolled before the version was made
+// (tern_judges_load()). Only evaluators that enrolled before the version was made
 // vote; a later one cannot change the figure. Without any such evaluator, the late ones vote.
 struct tern_accuracy {
     uint32_t version;

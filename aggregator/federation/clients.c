@@ -1,43 +1,62 @@
-// Clients in memory: loaded from the store, written back, and which of them may be drawn for a
-// round.
-#include "federation/internal.h"
+// Clients: which exist, which may be selected for a round, and what each one's record is.
+#include "federation/clients.h"
 
+#include "rounds/cohort.h"
+#include "rounds/reliability.h"
+#include "rounds/selection.h"
+#include "rounds/variance.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// The limit of the setting is for enrolments; clients that are there already, from a time of a
-// higher one or made by the command line, must not stop the service. This bounds a damaged file.
+// --- Clients in memory and in the store
+
+// Bounds what a damaged file can claim. limits.clients applies to enrolment only: clients that exist already,
+// from a time of a higher limit or made by the command line, must not stop the service.
 #define CLIENTS_MAX 100000000u
+
+enum tern_result tern_clients_reset(struct clients **clients)
+{
+    if (*clients == NULL) {
+        *clients = calloc(1, sizeof **clients);
+        return *clients != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    }
+    free((*clients)->list);
+    free((*clients)->eligible);
+    free((*clients)->lots);
+    memset(*clients, 0, sizeof **clients);
+    return TERN_OK;
+}
 
 static enum tern_result make_client_room(struct tern_federation *federation, uint64_t id)
 {
     if (id > CLIENTS_MAX) {
         return TERN_ERR_TOO_LARGE;
     }
-    if (id <= federation->clients.capacity) {
+    if (id <= federation->clients->capacity) {
         return TERN_OK;
     }
-    uint32_t capacity = federation->clients.capacity == 0 ? 64 : federation->clients.capacity;
+    uint32_t capacity = federation->clients->capacity == 0 ? 64 : federation->clients->capacity;
     while (capacity < id) {
         capacity *= 2;
     }
-    struct client *rows = realloc(federation->clients.list, capacity * sizeof rows[0]);
+    struct client *rows = realloc(federation->clients->list, capacity * sizeof rows[0]);
     if (rows == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    federation->clients.list = rows;
-    memset(rows + federation->clients.capacity, 0,
-           (capacity - federation->clients.capacity) * sizeof rows[0]);
-    uint64_t *eligible = realloc(federation->clients.eligible, capacity * sizeof eligible[0]);
+    federation->clients->list = rows;
+    memset(rows + federation->clients->capacity, 0,
+           (capacity - federation->clients->capacity) * sizeof rows[0]);
+    uint64_t *eligible = realloc(federation->clients->eligible, capacity * sizeof eligible[0]);
     if (eligible == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    federation->clients.eligible = eligible;
-    struct tern_tags_lot *lots = realloc(federation->clients.lots, capacity * sizeof lots[0]);
+    federation->clients->eligible = eligible;
+    struct tern_tags_lot *lots = realloc(federation->clients->lots, capacity * sizeof lots[0]);
     if (lots == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    federation->clients.lots = lots;
+    federation->clients->lots = lots;
     struct tern_member *members =
         realloc(federation->machine.members, capacity * sizeof members[0]);
     if (members == NULL) {
@@ -45,7 +64,7 @@ static enum tern_result make_client_room(struct tern_federation *federation, uin
     }
     federation->machine.members = members;
     federation->machine.member_capacity = capacity;
-    federation->clients.capacity = capacity;
+    federation->clients->capacity = capacity;
     return TERN_OK;
 }
 
@@ -54,12 +73,12 @@ enum tern_result tern_clients_remember(struct tern_federation *federation,
 {
     TERN_TRY(make_client_room(federation, row->id));
     TERN_TRY(federation->ports.admit(federation->ports.ctx, row));
-    if (row->id > federation->clients.count) {
-        federation->clients.count = (uint32_t)row->id;
+    if (row->id > federation->clients->count) {
+        federation->clients->count = (uint32_t)row->id;
     }
-    struct client *client = &federation->clients.list[row->id - 1];
+    struct client *client = &federation->clients->list[row->id - 1];
     const struct tern_db_client before = client->row;
-    federation->clients.changed = true;
+    federation->clients->changed = true;
     memcpy(client->stored_replica, row->replica, TERN_SHA256_SIZE);
     if (client->dirty) { // newer than the store
         client->row.revoked = row->revoked;
@@ -67,13 +86,13 @@ enum tern_result tern_clients_remember(struct tern_federation *federation,
     } else {
         client->row = *row;
     }
-    tern_column_names_move(&federation->clients.column_names,
+    tern_column_names_move(&federation->clients->column_names,
                            before.revoked ? 0 : before.column_names,
                            client->row.revoked ? 0 : client->row.column_names);
-    federation->clients.revoked += client->row.revoked - before.revoked;
-    federation->kept.evaluated_is_known &= client->row.revoked == before.revoked;
-    federation->clients.evaluators += client->row.evaluator - before.evaluator;
-    federation->clients.unreliable +=
+    federation->clients->revoked += client->row.revoked - before.revoked;
+    federation->accuracy_is_known &= client->row.revoked == before.revoked;
+    federation->clients->evaluators += client->row.evaluator - before.evaluator;
+    federation->clients->unreliable +=
         tern_is_unreliable(client->row.unreported) - tern_is_unreliable(before.unreported);
     return TERN_OK;
 }
@@ -87,15 +106,15 @@ enum tern_result tern_clients_load(struct tern_federation *federation)
     }
     TERN_TRY(tern_db_end(rows));
     // Clients whose enrolment was rolled back: nobody was told their tokens.
-    federation->ports.dismiss(federation->ports.ctx, (uint64_t)federation->clients.count + 1);
+    federation->ports.dismiss(federation->ports.ctx, (uint64_t)federation->clients->count + 1);
     return TERN_OK;
 }
 
-enum tern_result tern_clients_load_evaluations(struct tern_federation *federation)
+static enum tern_result load_evaluations(struct tern_federation *federation)
 {
-    for (uint32_t i = 0; i < federation->clients.count; i++) {
-        memset(federation->clients.list[i].evaluated, 0,
-               sizeof federation->clients.list[i].evaluated);
+    for (uint32_t i = 0; i < federation->clients->count; i++) {
+        memset(federation->clients->list[i].evaluated, 0,
+               sizeof federation->clients->list[i].evaluated);
     }
     struct tern_db_evaluation row;
     struct tern_db_rows *rows = tern_db_evaluations_from(federation->db, 0);
@@ -108,7 +127,25 @@ enum tern_result tern_clients_load_evaluations(struct tern_federation *federatio
     return tern_db_end(rows);
 }
 
-// --- Writing back
+static enum tern_result load_schedules(struct tern_federation *federation)
+{
+    struct tern_db_schedule row;
+    struct tern_db_rows *rows = tern_db_schedules(federation->db);
+    while (tern_db_next(rows, &row)) {
+        struct client *client = client_of(federation, row.client);
+        if (client != NULL) {
+            client->least_bytes = row.least_bytes;
+            client->round_bytes = row.bytes;
+        }
+    }
+    return tern_db_end(rows);
+}
+
+enum tern_result tern_clients_load_records(struct tern_federation *federation)
+{
+    TERN_TRY(load_schedules(federation));
+    return load_evaluations(federation);
+}
 
 static enum tern_result store_row(struct tern_federation *federation,
                                   const struct tern_db_client *row)
@@ -122,8 +159,8 @@ static enum tern_result store_row(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// What could not be stored is dropped, and comes from the store again: kept, it would fail every
-// batch from then on. The client's next check-in says the same anew.
+// A row that cannot be stored is no longer dirty: kept, it would fail every later batch. The client's next check-in
+// brings the same facts again.
 enum tern_result tern_clients_store(struct tern_federation *federation, uint64_t id)
 {
     struct client *client = client_of(federation, id);
@@ -132,34 +169,68 @@ enum tern_result tern_clients_store(struct tern_federation *federation, uint64_t
     return result;
 }
 
-// --- Who may be drawn
+// --- Epochs: which clients can take part (strategy qsvrg)
 
-// A round that waits for a member which does not come waits until its deadline.
-#define PATIENCE_SHARE 4 // of that
-
-uint64_t tern_clients_patience_ms(const struct tern_federation *federation)
+bool tern_epoch_supports(const struct tern_federation *federation,
+                         const struct tern_db_client *client)
 {
-    return federation->config.round.deadline_ms / PATIENCE_SHARE;
+    const bool needed = federation->config.strategy->has_epochs || federation->epoch.is_on;
+    return !needed || client->evaluator || (client->abilities & TERN_WIRE_REDUCES) != 0;
 }
 
-// One that was provisioned and has not come yet is still with the factory.
-bool tern_clients_trains(const struct tern_federation *federation, const struct client *client)
+bool tern_epoch_admits(const struct tern_federation *federation,
+                       const struct tern_db_client *client)
+{
+    const struct epoch *epoch = &federation->epoch;
+    return epoch->step == 0 ||
+           (client->anchor == epoch->anchor && (client->anchor_step || epoch->step == 1));
+}
+
+// Stores the anchor at once: if a crash lost it, the client would hold nothing and the epoch would end.
+enum tern_result tern_epoch_set_held(struct tern_federation *federation, uint64_t id,
+                                     uint32_t anchor, bool step)
+{
+    struct tern_db_client *row = &client_of(federation, id)->row;
+    if (row->anchor == anchor && row->anchor_step == step) {
+        return TERN_OK;
+    }
+    row->anchor = anchor;
+    row->anchor_step = step;
+    federation->clients->changed |=
+        !tern_epoch_admits(federation, row); // it may be a member that has lost it
+    return tern_clients_store(federation, id);
+}
+
+enum tern_result tern_epoch_update_accepted(struct tern_federation *federation, uint64_t id)
+{
+    const struct epoch *epoch = &federation->epoch;
+    if (!epoch->is_on) {
+        return TERN_OK;
+    }
+    const uint32_t anchor = epoch->step > 0 ? epoch->anchor : federation->machine.round;
+    return tern_epoch_set_held(federation, id, anchor, epoch->step > 0);
+}
+
+// --- Which clients may be selected
+
+// A provisioned client that has never checked in is still with the factory.
+bool tern_clients_is_trainer(const struct tern_federation *federation, const struct client *client)
 {
     return !client->row.evaluator && !client->row.revoked && client->row.last_seen_ms != 0 &&
-           tern_epoch_can(federation, &client->row) &&
+           tern_epoch_supports(federation, &client->row) &&
            tern_tags_fit(client->row.tags, &federation->config.tags);
 }
 
-// Later than its enrolment, even within its millisecond or after the clock was set back: so it is known
-// that it came.
-void tern_clients_seen(struct client *client, uint64_t now)
+// Sets a time after the enrolment, even within its millisecond or after the clock was set back, so that the client
+// counts as one that has checked in.
+void tern_clients_mark_seen(struct client *client, uint64_t now)
 {
     struct tern_db_client *row = &client->row;
     row->last_seen_ms = now > row->created_ms ? now : row->created_ms + 1;
     client->absent_ms = 0;
 }
 
-void tern_clients_move_seen(struct client *client, uint64_t ms)
+void tern_clients_set_last_seen(struct client *client, uint64_t ms)
 {
     struct tern_db_client *row = &client->row;
     if (row->last_seen_ms > row->created_ms) {
@@ -169,26 +240,32 @@ void tern_clients_move_seen(struct client *client, uint64_t ms)
     }
 }
 
-bool tern_clients_differ(const struct tern_federation *federation, const struct client *client)
+bool tern_clients_has_other_columns(const struct tern_federation *federation,
+                                    const struct client *client)
 {
-    return tern_column_names_differ(&federation->clients.column_names, client->row.column_names);
+    return tern_column_names_differ(&federation->clients->column_names, client->row.column_names);
 }
 
-bool tern_clients_came(const struct tern_federation *federation, const struct client *client,
-                       uint64_t now)
+bool tern_clients_has_come(const struct tern_federation *federation, const struct client *client,
+                           uint64_t now)
 {
     return tern_selection_came(client->row.created_ms, client->row.last_seen_ms,
                                federation->config.round.come_back_min_ms, now);
 }
 
-bool tern_clients_may_train(const struct tern_federation *federation, const struct client *client,
+bool tern_clients_lacks_scaling(const struct client *client)
+{
+    return client->unscaled >= UNSCALED_TIMES;
+}
+
+static bool may_be_selected(const struct tern_federation *federation, const struct client *client,
                             uint64_t now)
 {
     uint64_t within = federation->config.eligible_within_ms;
     bool recent = within == 0 || client->row.last_seen_ms + within >= now;
-    return tern_clients_trains(federation, client) && !tern_statistics_lacks(client) &&
+    return tern_clients_is_trainer(federation, client) && !tern_clients_lacks_scaling(client) &&
            tern_epoch_admits(federation, &client->row) &&
-           (client->waiting || (recent && tern_clients_came(federation, client, now)));
+           (client->waiting || (recent && tern_clients_has_come(federation, client, now)));
 }
 
 bool tern_clients_is_absent(const struct client *client, uint64_t now)
@@ -196,43 +273,43 @@ bool tern_clients_is_absent(const struct client *client, uint64_t now)
     return client->absent_ms != 0 && client->absent_ms <= now && !client->waiting;
 }
 
-uint32_t tern_clients_trainers(const struct tern_federation *federation, uint64_t now)
+uint32_t tern_clients_count_trainers(const struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < federation->clients.count; i++) {
-        const struct client *client = &federation->clients.list[i];
-        count +=
-            tern_clients_trains(federation, client) && tern_clients_came(federation, client, now);
+    for (uint32_t i = 0; i < federation->clients->count; i++) {
+        const struct client *client = &federation->clients->list[i];
+        count += tern_clients_is_trainer(federation, client) &&
+                 tern_clients_has_come(federation, client, now);
     }
     return count;
 }
 
-uint32_t tern_clients_untold(const struct tern_federation *federation, uint64_t now)
+uint32_t tern_clients_missing_statistics(const struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < federation->clients.count; i++) {
-        const struct client *client = &federation->clients.list[i];
-        count += tern_clients_trains(federation, client) &&
-                 tern_clients_came(federation, client, now) && !client->has_statistics;
+    for (uint32_t i = 0; i < federation->clients->count; i++) {
+        const struct client *client = &federation->clients->list[i];
+        count += tern_clients_is_trainer(federation, client) &&
+                 tern_clients_has_come(federation, client, now) && !client->has_statistics;
     }
     return count;
 }
 
-uint32_t tern_clients_told(const struct tern_federation *federation)
+uint32_t tern_clients_with_statistics(const struct tern_federation *federation)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < federation->clients.count; i++) {
-        const struct client *client = &federation->clients.list[i];
-        count += client->has_statistics && tern_clients_trains(federation, client);
+    for (uint32_t i = 0; i < federation->clients->count; i++) {
+        const struct client *client = &federation->clients->list[i];
+        count += client->has_statistics && tern_clients_is_trainer(federation, client);
     }
     return count;
 }
 
-// Leaves those of clients.eligible[0..count) that are so; returns how many.
-static uint32_t keep(struct tern_federation *federation, uint32_t count, uint64_t now,
-                     bool (*is_so)(const struct client *client, uint64_t now))
+// Keeps those of clients.eligible[0..count) for which is_so() holds; returns how many.
+static uint32_t keep_those(struct tern_federation *federation, uint32_t count, uint64_t now,
+                           bool (*is_so)(const struct client *client, uint64_t now))
 {
-    uint64_t *ids = federation->clients.eligible;
+    uint64_t *ids = federation->clients->eligible;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (is_so(client_of(federation, ids[i]), now)) {
@@ -258,19 +335,19 @@ static bool is_unreliable(const struct client *client, uint64_t now)
     return !is_reliable(client, now);
 }
 
-uint32_t tern_clients_drawable(struct tern_federation *federation, uint64_t now)
+uint32_t tern_clients_list_drawable(struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < federation->clients.count; i++) {
-        if (tern_clients_may_train(federation, &federation->clients.list[i], now)) {
-            federation->clients.eligible[count++] = (uint64_t)i + 1;
+    for (uint32_t i = 0; i < federation->clients->count; i++) {
+        if (may_be_selected(federation, &federation->clients->list[i], now)) {
+            federation->clients->eligible[count++] = (uint64_t)i + 1;
         }
     }
     return count;
 }
 
-// A round of fewer than this many would be the model of the few that are reliable. A quorum that was set is
-// meant; the usual one is a share of the cohort, which may be larger than the federation.
+// A round of fewer than this many would be the model of the few reliable clients. A configured quorum is binding; the
+// default one is a share of the cohort, which may be larger than the federation.
 static uint32_t least_reliable(const struct tern_federation *federation)
 {
     const uint32_t clients = federation->config.min_clients;
@@ -278,25 +355,555 @@ static uint32_t least_reliable(const struct tern_federation *federation)
     return clients > quorum ? clients : quorum;
 }
 
-uint32_t tern_clients_eligible(struct tern_federation *federation, uint64_t now)
+uint32_t tern_clients_list_eligible(struct tern_federation *federation, uint64_t now)
 {
-    const uint32_t drawable = tern_clients_drawable(federation, now);
-    if (federation->clients.unreliable == 0) {
+    const uint32_t drawable = tern_clients_list_drawable(federation, now);
+    if (federation->clients->unreliable == 0) {
         return drawable;
     }
-    const uint32_t reliable = keep(federation, drawable, now, is_reliable);
+    const uint32_t reliable = keep_those(federation, drawable, now, is_reliable);
     return reliable >= least_reliable(federation) ? reliable
-                                                  : tern_clients_drawable(federation, now);
+                                                  : tern_clients_list_drawable(federation, now);
 }
 
-uint32_t tern_clients_present(struct tern_federation *federation, uint64_t now)
+uint32_t tern_clients_list_present(struct tern_federation *federation, uint64_t now)
 {
-    return keep(federation, tern_clients_eligible(federation, now), now, is_there);
+    return keep_those(federation, tern_clients_list_eligible(federation, now), now, is_there);
 }
 
-uint32_t tern_clients_unreliable(struct tern_federation *federation, uint64_t now)
+uint32_t tern_clients_list_unreliable(struct tern_federation *federation, uint64_t now)
 {
     const uint32_t count =
-        keep(federation, tern_clients_drawable(federation, now), now, is_unreliable);
-    return keep(federation, count, now, is_there);
+        keep_those(federation, tern_clients_list_drawable(federation, now), now, is_unreliable);
+    return keep_those(federation, count, now, is_there);
+}
+
+// --- Members of the open round, and their rows
+
+_Static_assert((int)TERN_MEMBER_INVITED == (int)TERN_ASSIGNMENT_INVITED &&
+                   (int)TERN_MEMBER_TASKED == (int)TERN_ASSIGNMENT_TASKED &&
+                   (int)TERN_MEMBER_REPORTED == (int)TERN_ASSIGNMENT_REPORTED &&
+                   (int)TERN_MEMBER_REPLACED == (int)TERN_ASSIGNMENT_REPLACED,
+               "states are stored as they are");
+
+// Lists the member for the next tern_federation_publish().
+static void note_unpublished(struct tern_federation *federation, uint64_t client)
+{
+    struct unpublished *unpublished = &federation->unpublished;
+    if (unpublished->count < UNPUBLISHED_MAX) {
+        unpublished->clients[unpublished->count] = client;
+    }
+    unpublished->count += unpublished->count <= UNPUBLISHED_MAX;
+    unpublished->any = true;
+}
+
+enum tern_result tern_members_store(struct tern_federation *federation, struct tern_member *member)
+{
+    const enum tern_db_assignment_state before = (enum tern_db_assignment_state)member->stored;
+    struct tern_db_assignment row = {.round = federation->machine.round,
+                                     .client = member->client,
+                                     .state = (enum tern_db_assignment_state)member->state,
+                                     .local_steps = member->local_steps,
+                                     .tries = member->tries,
+                                     .invited_ms = member->invited_ms,
+                                     .tasked_ms = member->tasked_ms,
+                                     .reported_ms = member->reported_ms,
+                                     .base_version = member->base_version,
+                                     .directive = member->directive,
+                                     .factor = member->factor,
+                                     .decay = member->decay};
+    memcpy(row.base, member->base, sizeof row.base);
+    memcpy(row.codec, member->codec, sizeof row.codec);
+    note_unpublished(federation, member->client);
+    TERN_TRY(tern_db_assignment_put(federation->db, &row, member->is_stored ? &before : NULL));
+    member->is_stored = true;
+    member->stored = member->state;
+    return TERN_OK;
+}
+
+enum tern_result tern_members_store_all(struct tern_federation *federation)
+{
+    for (uint32_t i = 0; i < federation->machine.member_count; i++) {
+        TERN_TRY(tern_members_store(federation, &federation->machine.members[i]));
+    }
+    return TERN_OK;
+}
+
+static enum tern_result load_member(struct tern_federation *federation,
+                                    const struct tern_db_assignment *row)
+{
+    struct tern_member member = {.client = row->client,
+                                 .state = (enum tern_member_state)row->state,
+                                 .local_steps = row->local_steps,
+                                 .tries = row->tries,
+                                 .invited_ms = row->invited_ms,
+                                 .tasked_ms = row->tasked_ms,
+                                 .reported_ms = row->reported_ms,
+                                 .base_version = row->base_version,
+                                 .directive = row->directive,
+                                 .factor = row->factor,
+                                 .decay = row->decay,
+                                 .is_stored = true,
+                                 .stored = (enum tern_member_state)row->state};
+    memcpy(member.base, row->base, sizeof member.base);
+    memcpy(member.codec, row->codec, sizeof member.codec);
+    return tern_round_restore_member(&federation->machine, &member);
+}
+
+enum tern_result tern_members_load(struct tern_federation *federation)
+{
+    struct tern_db_assignment row;
+    struct tern_db_rows *rows = tern_db_assignments(federation->db, federation->machine.round);
+    while (tern_db_next(rows, &row)) {
+        tern_db_check_row(rows, load_member(federation, &row));
+    }
+    return tern_db_end(rows);
+}
+
+// --- Which clients report the tasks that they take. Records are stored as they change.
+
+static enum tern_result set_unreported(struct tern_federation *federation, struct client *client,
+                                       float unreported)
+{
+    const bool was = tern_is_unreliable(client->row.unreported);
+    const bool is = tern_is_unreliable(unreported);
+    client->row.unreported = unreported;
+    federation->clients->unreliable += is - was;
+    if (is != was) {
+        tern_log(TERN_LOG_INFO, is ? "client-unreliable" : "client-reliable",
+                 "round=%u client=%llu unreported=%.2f", federation->machine.round,
+                 (unsigned long long)client->row.id, (double)unreported);
+    }
+    return tern_clients_store(federation, client->row.id);
+}
+
+enum tern_result tern_reliability_missed(struct tern_federation *federation, uint64_t id)
+{
+    struct client *client = client_of(federation, id);
+    federation->counts.tasks_missed++;
+    return set_unreported(federation, client, tern_unreported_missed(client->row.unreported));
+}
+
+// A client that was slow once keeps the longer time for a while.
+static uint32_t smoothed(uint32_t before, uint64_t ms)
+{
+    const uint32_t took = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+    return took >= before ? took : before - (before - took) / 4;
+}
+
+enum tern_result tern_reliability_reported(struct tern_federation *federation, uint64_t id,
+                                           uint64_t tasked_ms, uint64_t now)
+{
+    struct client *client = client_of(federation, id);
+    client->dirty = true;
+    client->row.failed_round = 0;
+    client->row.report_ms = smoothed(client->row.report_ms, now > tasked_ms ? now - tasked_ms : 0);
+    return client->row.unreported > 0.0F
+               ? set_unreported(federation, client,
+                                tern_unreported_reported(client->row.unreported))
+               : TERN_OK;
+}
+
+bool tern_reliability_has_failed(const struct tern_federation *federation,
+                                 const struct tern_member *member)
+{
+    const struct client *client = client_of(federation, member->client);
+    return member->state == TERN_MEMBER_TASKED && client != NULL &&
+           client->row.failed_round == federation->machine.round;
+}
+
+static const char *const failure_names[] = {
+    [tern_TrainingFailure_FAILURE_TRAINER] = "trainer",
+    [tern_TrainingFailure_FAILURE_NOT_FINITE] = "not-finite",
+    [tern_TrainingFailure_FAILURE_NO_DATA] = "no-data",
+};
+
+// Logs a client's 1st, 2nd, 4th, ... failure only, so that one client cannot fill the log.
+static void note_failed(struct tern_federation *federation, struct client *client, uint32_t round,
+                        tern_TrainingFailure failure)
+{
+    federation->counts.tasks_failed++;
+    client->failed++;
+    if (is_power_of_two(client->failed)) {
+        tern_log(TERN_LOG_WARN, "training-failed", "round=%u client=%llu failure=%s count=%u",
+                 round, (unsigned long long)client->row.id, failure_names[failure], client->failed);
+    }
+}
+
+enum tern_result tern_reliability_training_failed(struct tern_federation *federation, uint64_t id,
+                                                  uint32_t round, tern_TrainingFailure failure)
+{
+    struct client *client = client_of(federation, id);
+    if (client->row.evaluator || round > federation->machine.round ||
+        round < client->row.failed_round) {
+        return TERN_OK;
+    }
+    note_failed(federation, client, round, failure);
+    return tern_reliability_drop_member(federation, id, round, failure);
+}
+
+enum tern_result tern_reliability_drop_member(struct tern_federation *federation, uint64_t id,
+                                              uint32_t round, tern_TrainingFailure failure)
+{
+    struct client *client = client_of(federation, id);
+    const struct tern_round_machine *machine = &federation->machine;
+    const bool again = round == client->row.failed_round; // it was given the task once more
+    client->row.failed_round = round;
+    client->row.failure = (uint32_t)failure;
+    client->dirty = true;
+    const struct tern_member *member = machine->open ? tern_round_member(machine, id) : NULL;
+    if (member == NULL || !tern_reliability_has_failed(federation, member)) {
+        return TERN_OK;
+    }
+    federation->look_ms = 0; // the round is looked at before the answer
+    return again ? TERN_OK : tern_reliability_missed(federation, id);
+}
+
+// Stores tries only once they count, so that a check-in that changes nothing writes nothing. An unreliable client's
+// record does not get worse: a few reports make up for any number of tries.
+enum tern_result tern_reliability_count_try(struct tern_federation *federation,
+                                            struct tern_member *member)
+{
+    const struct client *client = client_of(federation, member->client);
+    member->tries += member->tries < UINT32_MAX;
+    if (!tern_tries_failed(member->tries)) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_members_store(federation, member));
+    federation->look_ms = 0;
+    if (tern_is_unreliable(client->row.unreported)) {
+        return TERN_OK;
+    }
+    tern_log(TERN_LOG_WARN, "task-fails", "round=%u client=%llu tries=%u why=%s",
+             federation->machine.round, (unsigned long long)member->client, member->tries - 1,
+             TERN_LOG_TEXT("it comes for the same task again and again and sends no update: its "
+                           "log says why"));
+    return tern_reliability_missed(federation, member->client);
+}
+
+bool tern_reliability_is_given_up(const struct tern_federation *federation,
+                                  const struct tern_member *member)
+{
+    const struct client *client = client_of(federation, member->client);
+    return member->state == TERN_MEMBER_TASKED && tern_tries_are_over(member->tries) &&
+           tern_is_unreliable(client->row.unreported);
+}
+
+void tern_reliability_pace(struct tern_federation *federation, struct tern_pace *pace)
+{
+    const uint64_t least_ms = tern_selection_newcomer_ms(federation->config.round.come_back_min_ms);
+    tern_pace_of(&federation->machine, least_ms, federation->clients->eligible, pace);
+}
+
+// Estimates how long the member takes, from its reports so far, or from its training speed where the task is a longer
+// one; 0 = not known.
+static uint64_t own_ms(const struct tern_federation *federation, const struct tern_member *member)
+{
+    const double speed = (double)client_of(federation, member->client)->row.steps_per_second;
+    const double trains_ms = speed > 0.0 ? (double)member->local_steps * 1000.0 / speed : 0.0;
+    const double reports_ms = (double)client_of(federation, member->client)->row.report_ms;
+    const double ms = trains_ms > reports_ms ? trains_ms : reports_ms;
+    const double most = (double)federation->config.round.deadline_ms;
+    return ms < most ? (uint64_t)ms : federation->config.round.deadline_ms;
+}
+
+// An unreliable member is never replaced: the round does not count on it.
+bool tern_reliability_is_overdue(const struct tern_federation *federation,
+                                 const struct tern_pace *pace, const struct tern_member *member,
+                                 uint64_t now)
+{
+    const struct client *client = client_of(federation, member->client);
+    return member->state == TERN_MEMBER_TASKED && client != NULL &&
+           !tern_is_unreliable(client->row.unreported) &&
+           (tern_tries_are_over(member->tries) ||
+            now >= tern_overdue_ms(pace, member->tasked_ms, own_ms(federation, member)));
+}
+
+enum tern_result tern_reliability_round_ended(struct tern_federation *federation, uint64_t now)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    struct tern_pace pace;
+    tern_reliability_pace(federation, &pace);
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        if (member->state == TERN_MEMBER_TASKED && client_of(federation, member->client) != NULL &&
+            !tern_tries_are_over(member->tries) &&
+            !tern_reliability_has_failed(federation, member) &&
+            tern_has_missed(&pace, member->tasked_ms, own_ms(federation, member), now)) {
+            TERN_TRY(tern_reliability_missed(federation, member->client));
+        }
+    }
+    return TERN_OK;
+}
+
+// --- Byte budgets
+
+bool tern_budgets_are_used(const struct tern_federation *federation)
+{
+    return (federation->config.steps.policy & TERN_STEPS_BUDGET) != 0 ||
+           federation->config.selection == TERN_SELECTION_BUDGET;
+}
+
+// Rounds until budgets are renewed, and the share of these that a client with bytes left takes part in.
+struct to_go {
+    double rounds;
+    double share;
+};
+
+static struct tern_budget budget_of(const struct client *client, const struct to_go *to_go)
+{
+    uint64_t spent = client->row.budget_spent;
+    uint64_t left = client->row.budget_left > spent ? client->row.budget_left - spent : 0;
+    return (struct tern_budget){.budgeted = client->row.budgeted,
+                                .left = left,
+                                .renewed = client->row.budget_renewed,
+                                .rounds = to_go->rounds,
+                                .share = to_go->share};
+}
+
+// Counts rounds until the federation ends, or until the month ends, when budgets are renewed.
+static double rounds_to_go(const struct tern_federation *federation, uint64_t now)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    const struct tern_round_policy *policy = &machine->policy;
+    uint64_t length = machine->usual_ms != 0 ? machine->usual_ms : policy->deadline_ms;
+    length = length > policy->min_interval_ms ? length : policy->min_interval_ms;
+    double rounds = (double)tern_budget_month_left_ms(now) / (double)(length > 0 ? length : 1);
+    if (policy->rounds != 0) {
+        double left = (double)policy->rounds - (double)machine->committed;
+        rounds = left < rounds ? left : rounds;
+    }
+    return rounds;
+}
+
+struct budgets {
+    const struct tern_federation *federation;
+    uint64_t now;
+    double rounds;
+};
+
+static double affords(const void *ctx, uint32_t index)
+{
+    const struct budgets *budgets = ctx;
+    const struct client *client = &budgets->federation->clients->list[index];
+    const struct tern_budget budget = budget_of(client, &(struct to_go){budgets->rounds, 1.0});
+    return may_be_selected(budgets->federation, client, budgets->now)
+               ? tern_budget_affords(&budget, client->least_bytes)
+               : 0.0;
+}
+
+static struct to_go budget_rounds(const struct tern_federation *federation, uint64_t now)
+{
+    if (!tern_budgets_are_used(federation)) {
+        return (struct to_go){1.0, 1.0};
+    }
+    const struct tern_round_policy *policy = &federation->machine.policy;
+    const struct budgets budgets = {federation, now, rounds_to_go(federation, now)};
+    uint32_t invited = tern_cohort_size(policy->cohort, policy->over_selection, UINT32_MAX);
+    double share = tern_budget_share(invited, federation->clients->count, affords, &budgets);
+    return (struct to_go){budgets.rounds, share};
+}
+
+struct tern_budget tern_budgets_for(const struct tern_federation *federation,
+                                    const struct client *client, uint64_t now)
+{
+    const struct to_go to_go = budget_rounds(federation, now);
+    return budget_of(client, &to_go);
+}
+
+void tern_budgets_update(struct client *client, const tern_CheckinRequest *message, uint64_t now)
+{
+    uint64_t left = message->budgeted ? message->budget_left : 0;
+    // A budget of each round is as large again after one; but so is a month's when the month turns,
+    // and must not be spent in one round for it.
+    if (client->row.budget_spent > 0 && !tern_budget_month_turned(client->row.last_seen_ms, now)) {
+        client->row.budget_renewed = left >= client->row.budget_left;
+    }
+    client->row.metered = message->metered;
+    client->row.budgeted = message->budgeted;
+    client->row.budget_left = left;
+    client->row.budget_spent = 0;
+    client->row.power = (uint32_t)message->power;
+}
+
+// Estimates until the next check-in reports the exact remainder.
+void tern_budgets_spend(struct client *client)
+{
+    client->row.budget_spent += client->round_bytes;
+}
+
+// --- Selection
+
+struct choice {
+    const struct tern_federation *federation;
+    uint64_t now;
+    struct to_go to_go;
+};
+
+static struct tern_selection_chance chance_of(const void *ctx, uint64_t id)
+{
+    const struct choice *choice = ctx;
+    const struct tern_federation *federation = choice->federation;
+    const struct client *client = &federation->clients->list[id - 1];
+    struct tern_selection_chance chance = {1.0, 1.0};
+    if (federation->config.selection == TERN_SELECTION_AVAILABILITY) {
+        uint64_t seen = client->row.last_seen_ms;
+        const struct tern_availability facts = {
+            .age_ms = !client->waiting && choice->now > seen ? choice->now - seen : 0,
+            .window_ms = federation->config.round.deadline_ms,
+            .unreported = client->row.unreported,
+            .metered = client->row.metered,
+            .battery = client->row.power == tern_Power_POWER_BATTERY};
+        chance.welcome = tern_selection_availability(&facts);
+    }
+    if (tern_budgets_are_used(federation)) {
+        const struct tern_budget budget = budget_of(client, &choice->to_go);
+        chance.affords = tern_budget_chance(&budget, client->least_bytes);
+    }
+    return chance;
+}
+
+// Chooses `wanted` of clients.eligible[0..count), evenly over the values of the tag that tags.spread names.
+static uint32_t spread_over_tag(struct tern_federation *federation, uint32_t count, uint32_t round,
+                                uint32_t attempt, uint32_t wanted)
+{
+    const char *key = federation->config.tags.spread;
+    struct clients *clients = federation->clients;
+    if (key[0] == '\0' || count <= wanted) {
+        return count;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        clients->lots[i] = (struct tern_tags_lot){
+            .id = clients->eligible[i], .tags = clients->list[clients->eligible[i] - 1].row.tags};
+    }
+    tern_tags_spread(federation->about.seed, round, attempt, key, clients->lots, count,
+                     clients->eligible, wanted);
+    return wanted;
+}
+
+uint32_t tern_clients_select(struct tern_federation *federation, uint32_t count, uint32_t round,
+                             uint32_t attempt, uint32_t wanted, uint32_t updates, uint64_t now)
+{
+    if (federation->config.selection == TERN_SELECTION_RANDOM &&
+        !tern_budgets_are_used(federation)) {
+        return spread_over_tag(federation, count, round, attempt, wanted);
+    }
+    const struct choice choice = {federation, now, budget_rounds(federation, now)};
+    const struct tern_need need = {
+        .wanted = wanted,
+        .least = tern_cohort_size(updates, federation->config.round.over_selection, wanted)};
+    uint32_t chosen =
+        tern_selection_thin(federation->about.seed, round, attempt, federation->clients->eligible,
+                            count, &need, chance_of, &choice);
+    // A round of fewer updates than its quorum would be the model of the few whose bytes last.
+    uint32_t enough = attempt > 1 ? 1 : updates < count ? updates : count;
+    bool too_few = need.least > 0 && chosen < enough;
+    if (too_few && !federation->too_few_afford) {
+        tern_log(TERN_LOG_WARN, "too-few-afford-a-round", "round=%u eligible=%u chosen=%u", round,
+                 count, chosen);
+    }
+    federation->too_few_afford = too_few;
+    return too_few ? 0 : spread_over_tag(federation, chosen, round, attempt, wanted);
+}
+
+// --- How far the updates of a round are apart, and their loss
+
+void tern_drift_add(struct client *client, const tern_Update *message, double sum_square)
+{
+    client->drift = (struct drift){.square = sum_square,
+                                   .loss = message->loss,
+                                   .num_examples = message->num_examples,
+                                   .local_steps = message->local_steps};
+}
+
+// Returns the norm of the mean of the round's updates, before the strategy's own step (momentum, say).
+static double norm_of_mean(const struct tern_strategy *strategy,
+                           const struct tern_strategy_report *report)
+{
+    return tern_strategy_tells_mean(strategy) ? (double)report->mean_norm : (double)NAN;
+}
+
+static int compare_floats(const void *a, const void *b)
+{
+    const float *one = a;
+    const float *other = b;
+    return (*one > *other) - (*one < *other);
+}
+
+// Sets the median loss of the members that reported; of an even number, the lower of the middle two. Each client has
+// one vote, whatever number of examples it claims. 0 when every update was a late one of another round.
+static enum tern_result measure_loss(struct tern_federation *federation)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    uint32_t count = 0;
+    float *losses = malloc(((size_t)machine->member_count + 1) * sizeof losses[0]);
+    if (losses == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        if (member->state == TERN_MEMBER_REPORTED) {
+            losses[count++] = client_of(federation, member->client)->drift.loss;
+        }
+    }
+    qsort(losses, count, sizeof losses[0], compare_floats);
+    federation->row.median_loss = count > 0 ? losses[(count - 1) / 2] : 0.0F;
+    free(losses);
+    return TERN_OK;
+}
+
+// Sums in client order, so that the bits do not depend on the order of arrival. Each update counts as the mean takes it:
+// scaled for its local steps, weighted by its examples.
+static void measure_variance(struct tern_federation *federation,
+                             const struct tern_strategy_report *report)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    const struct tern_strategy_totals *totals = &federation->totals;
+    double square = 0.0;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        if (member->state != TERN_MEMBER_REPORTED) {
+            continue;
+        }
+        const struct drift *drift = &client_of(federation, member->client)->drift;
+        double factor = tern_strategy_steps_factor(totals, drift->local_steps);
+        double share = (double)drift->num_examples / (double)totals->num_examples;
+        square += share * factor * factor * drift->square;
+    }
+    federation->row.local_steps = report->effective_steps;
+    federation->row.variance =
+        tern_round_variance(square, norm_of_mean(totals->rule.strategy, report), report->updates);
+}
+
+enum tern_result tern_drift_measure(struct tern_federation *federation,
+                                    const struct tern_strategy_report *report)
+{
+    measure_variance(federation, report);
+    return measure_loss(federation);
+}
+
+// Measures a stored update as if it had just arrived. Its values are read later (tern_merge_resume()), where a node's part
+// may cover them.
+static enum tern_result remeasure(void *ctx, const struct tern_db_update *update)
+{
+    struct tern_federation *federation = ctx;
+    struct client *client = client_of(federation, update->client);
+    struct tern_codec_info info;
+    struct tern_span container;
+    tern_Update message;
+    if (client == NULL || update->body == NULL || update->round != federation->machine.round) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
+    TERN_TRY(
+        tern_container_inspect(&federation->merge.model, container.data, container.len, &info));
+    tern_drift_add(client, &message, info.sum_square);
+    return TERN_OK;
+}
+
+enum tern_result tern_drift_load(struct tern_federation *federation)
+{
+    return federation->machine.open ? tern_db_update_each(federation->db, federation->machine.round,
+                                                          remeasure, federation)
+                                    : TERN_OK;
 }

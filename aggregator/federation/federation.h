@@ -64,7 +64,7 @@ struct tern_early_codecs {
 };
 
 struct tern_federation_config {
-    // Of a gateway: the client whose updates bring the model from above. Rounds open as tern_federation_follow() and
+    // Of a gateway: the client whose updates bring the model from above. Rounds open as tern_federation_set_model() and
     // tern_federation_let_open() say, and never by themselves. 0 = it is no gateway.
     uint64_t follower;
     struct tern_round_policy round; // seed is taken from the store
@@ -222,14 +222,15 @@ TERN_MUST_USE enum tern_result tern_federation_blob(struct tern_federation *fede
                                                     struct tern_blob **blob,
                                                     struct tern_download_facts *facts);
 // The same without its bytes. TERN_ERR_NOT_FOUND
-TERN_MUST_USE enum tern_result tern_federation_know_blob(struct tern_federation *federation,
+TERN_MUST_USE enum tern_result tern_federation_find_blob(struct tern_federation *federation,
                                                          const uint8_t sha256[TERN_SHA256_SIZE],
                                                          struct tern_download_facts *facts);
 
 // Likewise only of those that are in the store, where another aggregator may read them. TERN_ERR_NOT_FOUND
-TERN_MUST_USE enum tern_result tern_federation_know_stored(struct tern_federation *federation,
-                                                           const uint8_t sha256[TERN_SHA256_SIZE],
-                                                           struct tern_download_facts *facts);
+TERN_MUST_USE enum tern_result
+tern_federation_find_stored_blob(struct tern_federation *federation,
+                                 const uint8_t sha256[TERN_SHA256_SIZE],
+                                 struct tern_download_facts *facts);
 
 // --- Statistics of columns
 
@@ -257,8 +258,8 @@ tern_federation_statistics(struct tern_federation *federation, uint64_t client,
 
 // Says how far they are, as a check-in of the client would: `statistics` or `scaling` of a reply, and a
 // `come_back_ms` that is no time but above 0. Changes nothing.
-void tern_federation_look_at_scaling(const struct tern_federation *federation, uint64_t client,
-                                     tern_CheckinReply *reply);
+void tern_federation_scaling_status(const struct tern_federation *federation, uint64_t client,
+                                    tern_CheckinReply *reply);
 
 // --- Updates
 
@@ -329,10 +330,10 @@ void tern_federation_set_course(struct tern_federation *federation,
 // and stores its update, which is the difference. That round closes as any other does, and makes a version that is
 // these weights but for the rounding of two sums. Refused: TERN_ERR_BUSY  a round is open, or being merged;
 // TERN_ERR_MODEL_MISMATCH  count; TERN_ERR_NON_FINITE, TERN_ERR_NORM_LIMIT  they are not to be reached
-TERN_MUST_USE enum tern_result tern_federation_follow(struct tern_federation *federation,
-                                                      uint64_t follower, const float *weights,
-                                                      uint32_t count, uint64_t now,
-                                                      struct tern_refusal *refusal);
+TERN_MUST_USE enum tern_result tern_federation_set_model(struct tern_federation *federation,
+                                                         uint64_t follower, const float *weights,
+                                                         uint32_t count, uint64_t now,
+                                                         struct tern_refusal *refusal);
 
 // The round of that number may open, once there are clients for it.
 void tern_federation_let_open(struct tern_federation *federation, uint32_t round);
@@ -351,7 +352,7 @@ size_t tern_federation_update_max(const struct tern_federation *federation); // 
 
 // By the last commit, on any thread: whether a round of that number was ever opened, and whether the
 // client may send an update for it, be it late or once more: OK, UNKNOWN_ROUND or NOT_IN_COHORT.
-bool tern_federation_knows(struct tern_federation *federation, uint32_t round);
+bool tern_federation_had_round(struct tern_federation *federation, uint32_t round);
 TERN_MUST_USE enum tern_result tern_federation_expects(struct tern_federation *federation,
                                                        uint64_t client, uint32_t round);
 
@@ -407,8 +408,8 @@ typedef void tern_federation_take_missing(void *ctx, const struct tern_db_client
 void tern_federation_missing(const struct tern_federation *federation,
                              tern_federation_take_missing *take, void *ctx);
 // Clients that have come and told no statistics of columns.
-void tern_federation_untold(const struct tern_federation *federation, uint64_t now,
-                            tern_federation_take_missing *take, void *ctx);
+void tern_federation_missing_statistics(const struct tern_federation *federation, uint64_t now,
+                                        tern_federation_take_missing *take, void *ctx);
 
 // --- Join codes: made by the command line and the admin listener, brought by clients. Reentrant
 

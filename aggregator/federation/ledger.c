@@ -3,6 +3,7 @@
 #include "rounds/error_policy.h"
 #include "rounds/error_watch.h"
 #include "store/retention.h"
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert((int)TERN_DIRECTIVE_KEEP == (int)tern_ErrorDirective_ERROR_KEEP &&
@@ -13,6 +14,27 @@ _Static_assert((int)TERN_DIRECTIVE_KEEP == (int)tern_ErrorDirective_ERROR_KEEP &
                "directives go out as they are");
 _Static_assert(TERN_ERROR_REASON_MAX <= TERN_DB_REASON_MAX, "a reason fits into its column");
 
+// Rows that are kept in memory, as they are stored: each at its client's place, where another's may be. A round reads a
+// row several times.
+#define ROWS_KEPT 1024
+
+struct ledger {
+    struct tern_db_ledger rows[ROWS_KEPT]; // client 0 = none
+};
+
+enum tern_result tern_ledger_reset(struct ledger **ledger)
+{
+    if (*ledger == NULL) {
+        *ledger = malloc(sizeof **ledger);
+        if (*ledger == NULL) {
+            return TERN_ERR_NO_MEMORY;
+        }
+    }
+    memset(*ledger, 0, sizeof **ledger);
+    return TERN_OK;
+}
+
+// A client's anomaly of one kind is logged once in this time.
 #define AGAIN_MS 60000
 
 // --- Rows
@@ -22,15 +44,15 @@ static bool holds_something(const struct tern_db_ledger *row)
     return row->sequence > 0 || row->norm != 0.0F;
 }
 
-static struct tern_db_ledger *place_of(struct tern_federation *federation, uint64_t id)
+static struct tern_db_ledger *slot_of(struct tern_federation *federation, uint64_t id)
 {
-    return &federation->ledgers[id % LEDGERS_KEPT];
+    return &federation->ledger->rows[id % ROWS_KEPT];
 }
 
 enum tern_result tern_ledger_read(struct tern_federation *federation, uint64_t id,
                                   struct tern_db_ledger *row)
 {
-    struct tern_db_ledger *kept = place_of(federation, id);
+    struct tern_db_ledger *kept = slot_of(federation, id);
     if (kept->client != id) {
         *row = (struct tern_db_ledger){.client = id}; // a new client has no row yet
         TERN_TRY(tern_db_may_miss(tern_db_ledger_get(federation->db, id, row)));
@@ -44,11 +66,11 @@ static enum tern_result write_row(struct tern_federation *federation,
                                   const struct tern_db_ledger *row)
 {
     TERN_TRY(tern_db_ledger_put(federation->db, row));
-    *place_of(federation, row->client) = *row;
+    *slot_of(federation, row->client) = *row;
     return TERN_OK;
 }
 
-// The doubt is in memory alone: after a restart the next report raises it again.
+// Doubt is kept in memory alone: after a restart the next report raises it again.
 static struct tern_error_watch watch_of(struct tern_federation *federation,
                                         const struct tern_db_ledger *row)
 {
@@ -71,8 +93,8 @@ static void keep_watch(struct tern_federation *federation, const struct tern_err
     client_of(federation, row->client)->doubt = watch->doubt;
 }
 
-// Whether the finding has no line of this client yet within AGAIN_MS. A client that brings findings in turns gets one of
-// each.
+// Whether this anomaly of the client has no line in the log within AGAIN_MS. Each of several alternating anomalies gets
+// one.
 static bool take_line(struct client *client, uint32_t finding, uint64_t now)
 {
     const uint32_t bit = 1u << finding;
@@ -85,9 +107,9 @@ static bool take_line(struct client *client, uint32_t finding, uint64_t now)
     return may;
 }
 
-// A client that reports another buffer each time must not fill the log. before: its finding until now.
-static void say_found(struct tern_federation *federation, struct tern_db_ledger *row,
-                      uint32_t before, uint64_t now)
+// Logs an anomaly. A client that reports another buffer each time must not fill the log. before: its anomaly until now.
+static void log_finding(struct tern_federation *federation, struct tern_db_ledger *row,
+                        uint32_t before, uint64_t now)
 {
     const bool again =
         row->finding == before && now >= row->finding_ms && now - row->finding_ms < AGAIN_MS;
@@ -108,10 +130,9 @@ float tern_ledger_decay(const tern_Update *message)
     return message->has_decay ? message->decay : 1.0F;
 }
 
-// Once a buffer shows a new update, or is a new buffer, its client has obeyed the last directive: a
-// decay or reset then settles all rounds that it missed before that task. A client that failed before
-// it trained has not obeyed.
-static void settle_told(struct tern_db_ledger *row, const tern_ErrorFacts *error)
+// A buffer with a new update, or a new buffer, shows that its client has done what it was told: a decay or reset then
+// settles all rounds that it missed before that task. A client that failed before it trained has not done it.
+static void settle_missed(struct tern_db_ledger *row, const tern_ErrorFacts *error)
 {
     const bool moved = row->generation != error->generation || row->sequence != error->sequence;
     if (moved && row->told_round > 0) {
@@ -120,8 +141,8 @@ static void settle_told(struct tern_db_ledger *row, const tern_ErrorFacts *error
     }
 }
 
-static void take(struct tern_federation *federation, struct tern_db_ledger *row,
-                 const tern_ErrorFacts *error, bool accepted, uint64_t now)
+static void take_report(struct tern_federation *federation, struct tern_db_ledger *row,
+                        const tern_ErrorFacts *error, bool accepted, uint64_t now)
 {
     struct tern_error_watch watch = watch_of(federation, row);
     const struct tern_error_told told = {
@@ -133,18 +154,18 @@ static void take(struct tern_federation *federation, struct tern_db_ledger *row,
     const struct tern_error_verdict verdict = tern_error_watch_take(&watch, &told);
     keep_watch(federation, &watch, row);
     if (verdict.taken) {
-        settle_told(row, error);
+        settle_missed(row, error);
         row->generation = error->generation;
         row->sequence = error->sequence;
         row->norm = error->norm;
         row->maximum = error->maximum;
     }
     if (verdict.news) {
-        say_found(federation, row, before, now);
+        log_finding(federation, row, before, now);
     }
 }
 
-static bool same(const struct tern_db_ledger *a, const struct tern_db_ledger *b)
+static bool is_same(const struct tern_db_ledger *a, const struct tern_db_ledger *b)
 {
     return a->generation == b->generation && a->sequence == b->sequence && a->norm == b->norm &&
            a->maximum == b->maximum && a->finding == b->finding &&
@@ -161,8 +182,8 @@ enum tern_result tern_ledger_checkin(struct tern_federation *federation, uint64_
         error->norm == 0.0F) {
         return TERN_OK; // a new client with nothing to tell
     }
-    take(federation, &row, error, false, now);
-    return same(&row, &before) ? TERN_OK : write_row(federation, &row);
+    take_report(federation, &row, error, false, now);
+    return is_same(&row, &before) ? TERN_OK : write_row(federation, &row);
 }
 
 enum tern_result tern_ledger_update(struct tern_federation *federation,
@@ -172,7 +193,7 @@ enum tern_result tern_ledger_update(struct tern_federation *federation,
     struct tern_db_ledger row;
     TERN_TRY(tern_ledger_read(federation, update->client, &row));
     if (message->has_error) {
-        take(federation, &row, &message->error, true, now);
+        take_report(federation, &row, &message->error, true, now);
     }
     if (row.round != 0 && row.round != update->round) {
         TERN_TRY(tern_db_prune_last(federation->db, update->client, row.round));
@@ -199,16 +220,16 @@ enum tern_result tern_ledger_conflict(struct tern_federation *federation,
     const bool news = tern_error_watch_conflict(&watch);
     keep_watch(federation, &watch, &row);
     if (news) {
-        say_found(federation, &row, before, now);
+        log_finding(federation, &row, before, now);
     }
     return write_row(federation, &row);
 }
 
 // --- What clients are told
 
-// Rounds missed since the last accepted update (or since the first task, when none was accepted) that
-// no decay or reset has settled yet. A round whose update came too late counts as missed, because the
-// client put that update back into its buffer.
+// Counts rounds missed since the last accepted update (or since the first task, when none was accepted) that no decay or
+// reset has settled. A round whose update came too late counts as missed, because the client put that update back into its
+// buffer.
 static uint32_t missed_by(const struct tern_federation *federation,
                           const struct tern_db_ledger *row)
 {
@@ -218,8 +239,8 @@ static uint32_t missed_by(const struct tern_federation *federation,
     return from > 0 && round > from ? round - from : 0;
 }
 
-// Counting begins with the first task, and begins again whenever the buffer is empty. Rounds that a
-// decay or reset is to settle go on counting until the buffer shows that it was done (settle_told).
+// Counting begins with the first task, and again whenever the buffer is empty. Rounds that a decay or reset is to settle
+// count until the buffer shows that it was done (settle_missed()).
 static void note_rounds(const struct tern_federation *federation, struct tern_db_ledger *row,
                         const struct tern_error_buffer_state *state,
                         enum tern_error_directive directive)
@@ -233,12 +254,11 @@ static void note_rounds(const struct tern_federation *federation, struct tern_db
     row->told_round = counts && !state->empty ? federation->machine.round : 0;
 }
 
-// Enters what is news in it; of a buffer that is not known yet, only that its client had a task.
-// before: the row as it is stored.
-static enum tern_result note_told(struct tern_federation *federation,
-                                  const struct tern_db_ledger *before,
-                                  const struct tern_error_choice *choice, bool known,
-                                  struct tern_db_ledger *row)
+// Stores what changed; for a buffer that was never reported, only that its client had a task. before: the stored row.
+static enum tern_result store_decision(struct tern_federation *federation,
+                                       const struct tern_db_ledger *before,
+                                       const struct tern_error_choice *choice, bool known,
+                                       struct tern_db_ledger *row)
 {
     const bool said = row->directive == (uint32_t)choice->directive &&
                       row->factor == choice->factor && strcmp(row->reason, choice->reason) == 0;
@@ -254,7 +274,9 @@ static enum tern_result note_told(struct tern_federation *federation,
     return write_row(federation, row);
 }
 
-enum tern_result tern_ledger_assign(struct tern_federation *federation, struct tern_member *member)
+enum tern_result tern_ledger_assign(struct tern_federation *federation,
+                                    const struct tern_error_settings *settings,
+                                    struct tern_member *member)
 {
     struct tern_db_ledger row;
     if (member->state == TERN_MEMBER_TASKED) {
@@ -272,24 +294,11 @@ enum tern_result tern_ledger_assign(struct tern_federation *federation, struct t
     if (member->local_steps != 0 && !state.must_reset) {
         return TERN_OK; // was replaced, and is back in the same round: its task says the same
     }
-    const struct tern_error_choice choice =
-        tern_error_policy_choose(tern_epoch_error(federation), &state);
+    const struct tern_error_choice choice = tern_error_policy_choose(settings, &state);
     federation->counts.directives[choice.directive]++;
     member->directive = (uint32_t)choice.directive;
     member->factor = choice.factor;
     const struct tern_db_ledger before = row;
     note_rounds(federation, &row, &state, choice.directive);
-    return note_told(federation, &before, &choice, watch.known, &row);
-}
-
-void tern_ledger_fill(const struct tern_member *member, tern_Task *task)
-{
-    task->error_directive = (tern_ErrorDirective)member->directive;
-    if (member->directive == TERN_DIRECTIVE_DECAY) {
-        task->decay = member->factor;
-    } else if (member->directive == TERN_DIRECTIVE_STEP_AHEAD) {
-        task->step_ahead = member->factor;
-    } else if (member->directive == TERN_DIRECTIVE_LIMIT) {
-        task->error_limit = member->factor;
-    }
+    return store_decision(federation, &before, &choice, watch.known, &row);
 }

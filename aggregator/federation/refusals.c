@@ -1,15 +1,14 @@
-// Requests that are refused. A client that asked at once again would only be refused again, and of
-// updates a line for each would let one client fill the log; the same refusal of all clients, round
-// after round, is a federation that has diverged.
-#include "federation/internal.h"
+// A client that asked again at once would only be refused again, and a line for each update would let one client fill the
+// log. When all clients are refused for their values, round after round, the federation has diverged.
+#include "federation/refusals.h"
 
 #include <math.h>
 #include <stdio.h>
 
-// Ended draws of which no update was taken, from which on the operator is told.
+// Consecutive draws without an accepted update after which the operator is warned.
 #define DRAWS_TOLD 2
 
-// Up to 256 s.
+// Doublings of the wait, up to 256 s.
 #define WAIT_DOUBLINGS 8
 
 static const char advice[] =
@@ -24,8 +23,8 @@ void tern_refuse(struct tern_refusal *refusal, enum tern_result result, const ch
              sentence != NULL ? sentence : tern_result_sentence(result));
 }
 
-// A second the first time, doubled by each more: whoever heeds it trains for nothing every four
-// minutes at most.
+// Waits a second the first time, and twice as long each time: such a client trains for nothing every four minutes at
+// most.
 void tern_refusals_ask_later(struct client *client, struct tern_refusal *refusal)
 {
     refusal->retry_after_s = 1u << client->refusals;
@@ -35,6 +34,12 @@ void tern_refusals_ask_later(struct client *client, struct tern_refusal *refusal
 bool tern_refusals_are_of_values(enum tern_result result)
 {
     return result == TERN_ERR_NORM_LIMIT || result == TERN_ERR_NON_FINITE;
+}
+
+void tern_refusals_accepted(struct tern_federation *federation, struct client *client)
+{
+    federation->refused.accepted++;
+    client->refusals = 0;
 }
 
 static void note_refused(struct tern_federation *federation, const struct tern_incoming *update,
@@ -159,7 +164,8 @@ void tern_refusals_draw_ended(struct tern_federation *federation, bool committed
     next_draw(refused);
 }
 
-const char *tern_refusals_advice(const struct tern_federation *federation)
+const char *tern_refusals_advice(const struct tern_federation *federation, uint32_t *draws)
 {
+    *draws = federation->refused.draws;
     return federation->refused.draws >= DRAWS_TOLD ? advice : NULL;
 }

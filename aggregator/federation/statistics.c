@@ -1,13 +1,34 @@
-// How a federation comes to scale its columns: clients tell the statistics of theirs once, one scaling is made of
-// these before the first round opens, and every client is given it before it has a task.
-#include "federation/internal.h"
+#include "federation/statistics.h"
 
+#include "federation/refusals.h"
 #include "merge/column_scaling.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-// Of either message, beside its columns.
+// The scaling of columns, and the state of statistics before there is one.
+struct scaling {
+    uint8_t *body; // Scaling, malloc'ed; NULL: there is none
+    size_t len;
+    uint8_t sha256[TERN_SHA256_SIZE];
+    uint32_t tag;
+    uint64_t first_ms; // when the first statistics came; 0 = none did
+    bool awaited;      // the log has reported that rounds wait for more
+};
+
+enum tern_result tern_statistics_reset(struct scaling **scaling)
+{
+    if (*scaling == NULL) {
+        *scaling = calloc(1, sizeof **scaling);
+        return *scaling != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    }
+    free((*scaling)->body);
+    memset(*scaling, 0, sizeof **scaling);
+    return TERN_OK;
+}
+
+// Bytes of either message beside its columns.
 #define MESSAGE_ROOM 64u
 
 static uint32_t columns_of(const struct tern_federation *federation)
@@ -32,15 +53,15 @@ bool tern_federation_can_scale(const struct tern_federation_config *config, cons
 
 bool tern_statistics_are_due(const struct tern_federation *federation)
 {
-    return federation->config.statistics.wanted && federation->scaling.body == NULL &&
+    return federation->config.statistics.wanted && federation->scaling->body == NULL &&
            federation->machine.round == 0;
 }
 
 // --- From the store
 
-static enum tern_result load_told(struct tern_federation *federation)
+static enum tern_result load_statistics(struct tern_federation *federation)
 {
-    struct scaling *scaling = &federation->scaling;
+    struct scaling *scaling = federation->scaling;
     struct tern_db_statistics row;
     struct tern_db_rows *rows = tern_db_statistics(federation->db);
     while (tern_db_next(rows, &row)) {
@@ -63,7 +84,7 @@ static void name_scaling(struct scaling *scaling)
 
 enum tern_result tern_statistics_load(struct tern_federation *federation)
 {
-    struct scaling *scaling = &federation->scaling;
+    struct scaling *scaling = federation->scaling;
     const enum tern_result found =
         tern_db_scaling_get(federation->db, &scaling->body, &scaling->len);
     if (found == TERN_OK) {
@@ -77,7 +98,7 @@ enum tern_result tern_statistics_load(struct tern_federation *federation)
             TERN_LOG_TEXT("rounds began on columns as they are, and go on so: statistics.columns "
                           "counts in a federation that has had no round"));
     }
-    return load_told(federation);
+    return load_statistics(federation);
 }
 
 // --- Taking them
@@ -120,7 +141,7 @@ static void check(const struct tern_federation *federation, const struct client 
     }
 }
 
-// Whether these are what the client told before.
+// Whether the client sent the same statistics before.
 static enum tern_result find_same(struct tern_federation *federation, uint64_t id,
                                   struct tern_span body, bool *same)
 {
@@ -145,7 +166,7 @@ static uint32_t least_clients(const struct tern_federation *federation)
 static enum tern_result take(struct tern_federation *federation, uint64_t id,
                              const struct tern_incoming_statistics *statistics, uint64_t now)
 {
-    struct scaling *scaling = &federation->scaling;
+    struct scaling *scaling = federation->scaling;
     struct tern_db_statistics row = {
         .client = id, .received_ms = now, .body = {statistics->body.data, statistics->body.len}};
     TERN_TRY(tern_db_statistics_add(federation->db, &row));
@@ -154,7 +175,7 @@ static enum tern_result take(struct tern_federation *federation, uint64_t id,
     federation->retry_open_ms = 0; // they may be enough
     tern_log(TERN_LOG_INFO, "statistics", "client=%llu examples=%u bytes=%zu have=%u needed=%u",
              (unsigned long long)id, statistics->message.num_examples, statistics->body.len,
-             tern_clients_told(federation), least_clients(federation));
+             tern_clients_with_statistics(federation), least_clients(federation));
     return TERN_OK;
 }
 
@@ -189,7 +210,7 @@ enum tern_result tern_federation_statistics(struct tern_federation *federation, 
 
 // --- Making the scaling
 
-// Statistics of all clients that train, in the order of their ids.
+// Statistics of all clients that train, ordered by client id.
 struct gathered {
     struct tern_column_part *parts;
     uint8_t *bytes; // of the parts' columns
@@ -205,7 +226,7 @@ static enum tern_result gather_row(struct tern_federation *federation,
     uint8_t sha256[TERN_SHA256_SIZE];
     tern_Statistics message;
     struct tern_span columns;
-    if (client == NULL || !tern_clients_trains(federation, client)) {
+    if (client == NULL || !tern_clients_is_trainer(federation, client)) {
         return TERN_OK;
     }
     tern_sha256(row->body.data, row->body.len, sha256);
@@ -223,7 +244,7 @@ static enum tern_result gather_row(struct tern_federation *federation,
 
 static enum tern_result gather(struct tern_federation *federation, struct gathered *gathered)
 {
-    const uint32_t most = tern_clients_told(federation);
+    const uint32_t most = tern_clients_with_statistics(federation);
     gathered->parts = calloc(most, sizeof gathered->parts[0]);
     gathered->bytes = calloc(most, (size_t)columns_of(federation) * TERN_WIRE_COLUMN_BYTES);
     if (gathered->parts == NULL || gathered->bytes == NULL) {
@@ -241,7 +262,7 @@ static enum tern_result gather(struct tern_federation *federation, struct gather
 static enum tern_result make(struct tern_federation *federation, const struct gathered *gathered,
                              struct tern_column_scaling_report *report)
 {
-    struct scaling *scaling = &federation->scaling;
+    struct scaling *scaling = federation->scaling;
     const uint32_t count = columns_of(federation);
     const size_t len = (size_t)count * TERN_WIRE_COLUMN_BYTES;
     const tern_Scaling message = {.clients = gathered->count,
@@ -267,7 +288,7 @@ static enum tern_result make(struct tern_federation *federation, const struct ga
 
 static enum tern_result fix(struct tern_federation *federation)
 {
-    struct scaling *scaling = &federation->scaling;
+    struct scaling *scaling = federation->scaling;
     struct gathered gathered = {0};
     struct tern_column_scaling_report report = {0};
     enum tern_result result = gather(federation, &gathered);
@@ -292,38 +313,38 @@ static enum tern_result fix(struct tern_federation *federation)
     return TERN_OK;
 }
 
-static void say_awaited(const struct tern_federation *federation, uint64_t now)
+static void log_awaited(const struct tern_federation *federation, uint64_t now)
 {
-    tern_log(TERN_LOG_INFO, "statistics-awaited", "have=%u needed=%u come_but_untold=%u",
-             tern_clients_told(federation), least_clients(federation),
-             tern_clients_untold(federation, now));
+    tern_log(TERN_LOG_INFO, "statistics-awaited", "have=%u needed=%u come_without_statistics=%u",
+             tern_clients_with_statistics(federation), least_clients(federation),
+             tern_clients_missing_statistics(federation, now));
 }
 
 enum tern_result tern_statistics_settle(struct tern_federation *federation, uint64_t now,
                                         bool *settled)
 {
-    struct scaling *scaling = &federation->scaling;
+    struct scaling *scaling = federation->scaling;
     const bool first = !scaling->awaited;
     *settled = !tern_statistics_are_due(federation);
     scaling->awaited = !*settled;
     if (*settled) {
         return TERN_OK;
     }
-    const bool enough = tern_clients_told(federation) >= least_clients(federation);
+    const bool enough = tern_clients_with_statistics(federation) >= least_clients(federation);
     const bool waited = now >= scaling->first_ms + federation->config.statistics.wait_ms;
-    if (enough && (waited || tern_clients_untold(federation, now) == 0)) {
+    if (enough && (waited || tern_clients_missing_statistics(federation, now) == 0)) {
         TERN_TRY(fix(federation));
         *settled = true;
         scaling->awaited = false;
     } else if (first) {
-        say_awaited(federation, now);
+        log_awaited(federation, now);
     }
     return TERN_OK;
 }
 
 // --- Asking clients
 
-// A client that can do what it is told does so at once. One that cannot comes again, ever later.
+// A client that can do what it is asked does so at once. Another one comes again at ever longer intervals.
 static uint32_t come_back_ms(const struct tern_federation *federation, uint32_t times)
 {
     const struct tern_round_policy *policy = &federation->machine.policy;
@@ -332,15 +353,8 @@ static uint32_t come_back_ms(const struct tern_federation *federation, uint32_t 
     return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
-// Rounds do without one that was told so often, until it comes with the scaling.
-#define UNSCALED_TIMES 4
-
-bool tern_statistics_lacks(const struct client *client)
-{
-    return client->unscaled >= UNSCALED_TIMES;
-}
-
-static void tell(struct tern_federation *federation, struct client *client, struct tern_next *next)
+static void count_denial(struct tern_federation *federation, struct client *client,
+                         struct tern_next *next)
 {
     const uint32_t times = ++client->unscaled;
     next->reply.come_back_ms = come_back_ms(federation, times);
@@ -353,12 +367,12 @@ static void tell(struct tern_federation *federation, struct client *client, stru
     }
 }
 
-static bool has_some_to_tell(const struct client *client)
+static bool can_report(const struct client *client)
 {
     return !client->row.evaluator && !client->has_statistics;
 }
 
-static void name_in(const struct scaling *scaling, tern_CheckinReply *reply)
+static void fill_scaling_ref(const struct scaling *scaling, tern_CheckinReply *reply)
 {
     reply->has_scaling = true;
     reply->scaling.sha256.size = TERN_SHA256_SIZE;
@@ -366,16 +380,17 @@ static void name_in(const struct scaling *scaling, tern_CheckinReply *reply)
     reply->scaling.size = (uint32_t)scaling->len;
 }
 
-void tern_federation_look_at_scaling(const struct tern_federation *federation, uint64_t id,
-                                     tern_CheckinReply *reply)
+void tern_federation_scaling_status(const struct tern_federation *federation, uint64_t id,
+                                    tern_CheckinReply *reply)
 {
-    const struct scaling *scaling = &federation->scaling;
+    const struct scaling *scaling = federation->scaling;
     reply->come_back_ms = 1; // no answer is empty
-    reply->other_column_names = tern_clients_differ(federation, client_of(federation, id));
+    reply->other_column_names =
+        tern_clients_has_other_columns(federation, client_of(federation, id));
     if (scaling->body != NULL) {
-        name_in(scaling, reply);
+        fill_scaling_ref(scaling, reply);
     } else if (tern_statistics_are_due(federation)) {
-        reply->statistics = has_some_to_tell(client_of(federation, id))
+        reply->statistics = can_report(client_of(federation, id))
                                 ? tern_StatisticsState_STATISTICS_WANTED
                                 : tern_StatisticsState_STATISTICS_AWAITED;
     }
@@ -384,28 +399,41 @@ void tern_federation_look_at_scaling(const struct tern_federation *federation, u
 bool tern_statistics_ask(struct tern_federation *federation, struct client *client,
                          struct tern_next *next)
 {
-    const struct scaling *scaling = &federation->scaling;
+    const struct scaling *scaling = federation->scaling;
     tern_CheckinReply *reply = &next->reply;
     if (scaling->body != NULL && client->row.scaling != scaling->tag) {
-        name_in(scaling, reply);
-        tell(federation, client, next);
+        fill_scaling_ref(scaling, reply);
+        count_denial(federation, client, next);
         return true;
     }
-    if (tern_statistics_are_due(federation) && tern_clients_trains(federation, client) &&
+    if (tern_statistics_are_due(federation) && tern_clients_is_trainer(federation, client) &&
         !client->has_statistics) {
         reply->statistics = tern_StatisticsState_STATISTICS_WANTED;
-        tell(federation, client, next);
+        count_denial(federation, client, next);
         return true;
     }
     client->unscaled = 0;
     return false;
 }
 
+enum tern_result tern_statistics_set_clock(struct tern_federation *federation, int64_t step)
+{
+    struct scaling *scaling = federation->scaling;
+    scaling->first_ms = tern_round_moved_ms(scaling->first_ms, step);
+    return tern_db_statistics_set_clock(federation->db, step);
+}
+
+void tern_statistics_facts(const struct tern_federation *federation, struct tern_wait_facts *facts)
+{
+    facts->first_told_ms = federation->scaling->first_ms;
+    facts->scaled = federation->scaling->body != NULL;
+}
+
 enum tern_result tern_statistics_blob(const struct tern_federation *federation,
                                       const uint8_t sha256[TERN_SHA256_SIZE],
                                       struct tern_blob **blob)
 {
-    const struct scaling *scaling = &federation->scaling;
+    const struct scaling *scaling = federation->scaling;
     if (scaling->body == NULL || memcmp(sha256, scaling->sha256, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_NOT_FOUND;
     }

@@ -1,17 +1,14 @@
-// The configured strategy: whether it can work here, and what a round that opens takes from it.
-#include "federation/internal.h"
+#include "federation/strategy.h"
 
-#include "merge/strategy_rule.h"
 #include "rounds/cohort.h"
 #include "strategies/bounds.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-// Updates are decoded this often at most when a round closes, so that it does not take too long.
+// Limits how often a closing round decodes its updates, and so how long it takes.
 #define PASSES_MAX 16
 
-static void rule_of_config(const struct tern_federation_config *config, float learning_rate,
+void tern_strategy_rule_of(const struct tern_federation_config *config, float learning_rate,
                            struct tern_strategy_rule *rule)
 {
     *rule = (struct tern_strategy_rule){.strategy = config->strategy,
@@ -23,7 +20,64 @@ static void rule_of_config(const struct tern_federation_config *config, float le
     }
 }
 
-// --- At the start
+static bool loses_nothing(const struct tern_codec *codec)
+{
+    return codec->id == TERN_CODEC_FLOAT32;
+}
+
+// INCEPTIONN bounds its error but is biased to zero.
+static bool is_right_on_average(const struct tern_codec *codec)
+{
+    const bool unbiased = tern_codec_entry(codec->id)->feedback == TERN_FEEDBACK_NONE &&
+                          codec->id != TERN_CODEC_INCEPTIONN;
+    return unbiased || loses_nothing(codec);
+}
+
+static bool check_epochs(const struct tern_federation_config *config, char why[256])
+{
+    const struct tern_federation_train *train = &config->train;
+    const char *name = config->strategy->name;
+    char spec[TERN_CODEC_SPEC_MAX];
+    if (!config->strategy->has_epochs) {
+        return true;
+    }
+    if (config->steps.policy != TERN_STEPS_FIXED || config->steps.local_steps != 1) {
+        snprintf(
+            why, 256,
+            "an update of %s is one step of SGD; set train.local_steps = 1 and schedule.policy "
+            "= fixed",
+            name);
+    } else if (train->momentum > 0.0F) {
+        snprintf(why, 256, "%s has no momentum, which would be of one step; set train.momentum = 0",
+                 name);
+    } else if (train->rate.schedule != TERN_RATE_CONSTANT || train->rate.warmup_rounds > 0) {
+        snprintf(why, 256,
+                 "the learning rate of %s is the same all over an epoch; set train.schedule = "
+                 "constant and train.warmup_rounds = 0",
+                 name);
+    } else if (config->server_learning_rate < 1.0F || config->server_learning_rate > 1.0F) {
+        snprintf(why, 256,
+                 "%s moves the model by the mean of its updates; set "
+                 "strategy.server_learning_rate = 1",
+                 name);
+    } else if (!loses_nothing(&config->downloads.codec)) {
+        tern_codec_format(&config->downloads.codec, spec);
+        snprintf(why, 256,
+                 "the downloads of %s must lose nothing, and codec.codec_down is %.64s; set "
+                 "codec.codec_down = float32",
+                 name, spec);
+    } else if (!is_right_on_average(&config->codec_up)) {
+        tern_codec_format(&config->codec_up, spec);
+        snprintf(
+            why, 256,
+            "the updates of %s must be right on average by themselves, without an error buffer, "
+            "and codec.codec is %.64s; set codec.codec = default, another qsgd, or float32",
+            name, spec);
+    } else {
+        return true;
+    }
+    return false;
+}
 
 // The bounds that every accepted update keeps must hold whatever the configuration says.
 static bool check_bounds(const struct tern_federation_config *config, char why[256])
@@ -31,7 +85,7 @@ static bool check_bounds(const struct tern_federation_config *config, char why[2
     struct tern_strategy_rule rule;
     double norm = config->limits.norm;
     double rate = (double)config->server_learning_rate;
-    rule_of_config(config, config->train.rate.first, &rule);
+    tern_strategy_rule_of(config, config->train.rate.first, &rule);
     double most = tern_strategy_norm_max(&rule);
     if (!(norm > 0.0 && norm <= TERN_UPDATE_NORM_MAX && rate > 0.0 &&
           rate <= TERN_SERVER_RATE_MAX)) {
@@ -67,7 +121,7 @@ static double memory_of(const struct tern_federation_config *config)
     return (double)(config->strategy_memory != 0 ? config->strategy_memory : TERN_MERGE_MEMORY);
 }
 
-// How many updates what the strategy keeps of them leaves room for.
+// Returns for how many updates the strategy's scratch memory suffices.
 static uint32_t updates_kept(const struct tern_federation_config *config)
 {
     uint32_t fits = 1;
@@ -92,7 +146,7 @@ uint32_t tern_strategy_cohort_max(const struct tern_federation_config *config, u
     return (uint32_t)((decoded < kept ? decoded : kept) / (1.0 + config->round.over_selection));
 }
 
-// Of strategies that combine the values of all updates.
+// Applies to strategies that combine the values of all updates.
 static bool check_memory(const struct tern_federation_config *config, uint32_t count, char why[256])
 {
     const struct tern_round_policy *round = &config->round;
@@ -116,13 +170,13 @@ static bool check_memory(const struct tern_federation_config *config, uint32_t c
     return false;
 }
 
-// Of every number of updates that a round may close with.
+// Checks every number of updates that a round can close with.
 static bool check_updates(const struct tern_federation_config *config, char why[256])
 {
     const struct tern_round_policy *round = &config->round;
     const uint32_t most = tern_cohort_size(round->cohort, round->over_selection, UINT32_MAX);
     struct tern_strategy_rule rule;
-    rule_of_config(config, config->train.rate.first, &rule);
+    tern_strategy_rule_of(config, config->train.rate.first, &rule);
     for (uint32_t updates = tern_round_quorum(round); updates <= most; updates++) {
         if (!tern_strategy_suffices(&rule, updates)) {
             snprintf(why, 256,
@@ -143,49 +197,5 @@ bool tern_strategy_check_config(const struct tern_federation_config *config, uin
 {
     return check_bounds(config, why) && check_parameters(config, why) &&
            check_memory(config, count, why) && check_updates(config, why) &&
-           tern_epoch_check_config(config, why);
-}
-
-// --- When a round closes
-
-// Fewer than the quorum where there are no more clients, or the operator ends it.
-void tern_strategy_note_few(const struct tern_federation *federation)
-{
-    const struct tern_strategy_totals *totals = &federation->totals;
-    const struct tern_strategy *strategy = totals->rule.strategy;
-    if (!tern_strategy_suffices(&totals->rule, totals->updates)) {
-        tern_log(TERN_LOG_WARN, "too-few-for-strategy",
-                 "round=%u strategy=%s updates=%u needed=%u attackers=%g", federation->row.round,
-                 strategy->name, totals->updates,
-                 strategy->least_updates(&totals->rule, totals->updates),
-                 (double)totals->rule.parameters[TERN_STRATEGY_ATTACKERS]);
-    }
-}
-
-// --- When a round opens
-
-static bool carries(const struct tern_strategy *strategy)
-{
-    return strategy != NULL && strategy->states[0].name != NULL;
-}
-
-void tern_strategy_open(struct tern_federation *federation, const char *previous)
-{
-    struct tern_strategy_rule rule;
-    rule_of_config(&federation->config, federation->row.learning_rate, &rule);
-    if (federation->epoch.is_on) {
-        rule.parameters[TERN_STRATEGY_EPOCH_STEPS] = (float)federation->epoch.steps;
-        rule.parameters[TERN_STRATEGY_EPOCH_STEP] = (float)federation->epoch.step;
-    }
-    tern_rule_write(&rule, &federation->row);
-    tern_strategy_count_none(&federation->totals, &rule);
-    tern_merge_open(&federation->merge, &rule);
-    federation->machine.buffers = rule.strategy->takes_late;
-    bool changed = previous[0] != '\0' && strcmp(previous, rule.strategy->name) != 0;
-    if (changed) {
-        bool states = carries(rule.strategy) || carries(tern_strategy_find(previous));
-        tern_log(TERN_LOG_WARN, "strategy-changed", "round=%u from=%s to=%s%s",
-                 federation->row.round, previous, rule.strategy->name,
-                 states ? " state=starts-anew" : "");
-    }
+           check_epochs(config, why);
 }

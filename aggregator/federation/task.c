@@ -1,11 +1,415 @@
-// What a client should do now: train, evaluate, wait or stop.
-#include "federation/internal.h"
+// What a check-in reports, and what its client should do now: train, evaluate, wait or stop.
+#include "federation/clients.h"
 #include "federation/ledger.h"
-
+#include "federation/refusals.h"
+#include "federation/statistics.h"
+#include "federation/update.h"
+#include "meter/price.h"
 #include "rounds/leader.h"
+#include <stdio.h>
 #include <string.h>
 
+// --- Check-ins: what the client reports, and which clients cannot be served
+
+static struct tern_abilities abilities_of(const tern_CheckinRequest *message)
+{
+    return (struct tern_abilities){.codecs = message->codecs,
+                                   .coders = message->coders,
+                                   .downloads_max = message->downloads_max,
+                                   .from_seed = message->from_seed,
+                                   .others = message->abilities};
+}
+
+// Completes the name of the held replica from the store.
+static enum tern_result take_replica(struct tern_federation *federation,
+                                     const tern_CheckinRequest *message, struct tern_db_client *row)
+{
+    row->version = message->version;
+    if (message->replica.size == 0) {
+        memset(row->replica, 0, TERN_SHA256_SIZE);
+        return TERN_OK;
+    }
+    return tern_catchup_named(federation->catchup, message->replica.bytes, row->replica);
+}
+
+// A client that names the same columns as before logs nothing; the store keeps them.
+static void take_column_names(struct tern_federation *federation, struct client *client,
+                              uint32_t tag)
+{
+    struct tern_column_names *names = &federation->clients->column_names;
+    if (tag == 0 || tag == client->row.column_names) {
+        return;
+    }
+    tern_column_names_move(names, client->row.column_names, tag);
+    client->row.column_names = tag;
+    if (!tern_column_names_differ(names, tag)) {
+        return;
+    }
+    client->other_columns++;
+    if (is_power_of_two(client->other_columns)) {
+        tern_log(TERN_LOG_WARN, "other-columns", "client=%llu count=%u why=%s",
+                 (unsigned long long)client->row.id, client->other_columns,
+                 TERN_LOG_TEXT("the columns of its table have other names, or another order, than "
+                               "those of most clients: `tern-aggregator doctor` names them"));
+    }
+}
+
+// Stores new abilities at once: after a crash the reply to an update must not exceed them. Everything else waits for the
+// next flush of dirty rows.
+static enum tern_result take_facts(struct tern_federation *federation, uint64_t id,
+                                   const tern_CheckinRequest *message, uint64_t now)
+{
+    struct client *client = client_of(federation, id);
+    struct tern_db_client *row = &client->row;
+    const struct tern_abilities before = tern_abilities_of(row);
+    const struct tern_abilities able = abilities_of(message);
+    client->dirty = true;
+    if (row->last_seen_ms == 0) {
+        tern_round_joined(&federation->machine, now);
+    }
+    tern_budgets_update(client, message, now);
+    tern_clients_mark_seen(client, now);
+    row->codecs = message->codecs;
+    row->coders = message->coders;
+    row->downloads_max = message->downloads_max;
+    row->from_seed = message->from_seed;
+    row->abilities = message->abilities;
+    row->scaling = message->scaling;
+    take_column_names(federation, client, message->column_names);
+    TERN_TRY(take_replica(federation, message, row));
+    TERN_TRY(tern_epoch_set_held(federation, id, message->anchor, message->anchor_step));
+    return tern_abilities_equal(&before, &able) ? TERN_OK : tern_clients_store(federation, id);
+}
+
+// The evaluated model is the replica that this check-in names.
+static enum tern_result find_model(struct tern_federation *federation, const struct client *client,
+                                   struct tern_db_evaluation *row)
+{
+    bool global = false;
+    if (row->version == client->row.version) {
+        TERN_TRY(tern_catchup_is_global(federation->catchup, client->row.replica, &global));
+    }
+    row->model = global ? TERN_EVALUATED_GLOBAL : TERN_EVALUATED_REPLICA;
+    return TERN_OK;
+}
+
+// Whether the evaluator joined after the version was made; it must not change that version's figure.
+static enum tern_result is_late(struct tern_federation *federation, const struct client *client,
+                                bool *late, uint32_t version)
+{
+    struct tern_db_version made;
+    enum tern_result found = tern_db_version_get(federation->db, version, &made);
+    *late = found != TERN_OK || client->row.created_ms > made.created_ms;
+    return tern_db_may_miss(found);
+}
+
+// Logs the first metric of a model without classes in place of an accuracy.
+static void log_evaluation(const struct tern_db_evaluation *row, const tern_Evaluation *evaluation)
+{
+    const bool metric = row->no_accuracy && evaluation->metrics_count > 0;
+    char figure[2 * TERN_DB_METRIC_MAX + 32] = "";
+    if (metric || !row->no_accuracy) {
+        snprintf(figure, sizeof figure, " %.16s=%.4f",
+                 metric ? evaluation->metrics[0].name : "accuracy",
+                 metric ? (double)evaluation->metrics[0].value : (double)row->accuracy);
+    }
+    tern_log(TERN_LOG_INFO, "evaluation", "version=%u model=%s client=%llu%s loss=%.4f examples=%u",
+             row->version, tern_evaluated_name(row->model), (unsigned long long)row->client, figure,
+             (double)row->loss, row->num_examples);
+}
+
+static enum tern_result take_evaluation(struct tern_federation *federation, uint64_t id,
+                                        const tern_Evaluation *evaluation)
+{
+    struct client *client = client_of(federation, id);
+    // Only an evaluator's figure is the federation's accuracy; anybody may send one.
+    if (!client->row.evaluator || evaluation->version > federation->merge.version) {
+        return TERN_OK;
+    }
+    struct tern_db_evaluation row = {.version = evaluation->version,
+                                     .client = id,
+                                     .num_examples = evaluation->num_examples,
+                                     .loss = evaluation->loss,
+                                     .no_accuracy = evaluation->no_accuracy,
+                                     .accuracy = evaluation->accuracy};
+    TERN_TRY(find_model(federation, client, &row));
+    TERN_TRY(is_late(federation, client, &row.late, row.version));
+    TERN_TRY(tern_db_evaluation_put(federation->db, &row));
+    TERN_TRY(tern_metrics_store(federation, &row, evaluation));
+    federation->accuracy_is_known = false;
+    if (row.version > client->evaluated[row.model]) {
+        client->evaluated[row.model] = row.version;
+        log_evaluation(&row, evaluation);
+    }
+    return TERN_OK;
+}
+
+// Returns a codec that a client needs in this round or a later one and does not have, or NULL. *of: what it encodes.
+static const struct tern_codec *missing_codec(const struct tern_federation *federation,
+                                              const tern_CheckinRequest *message, const char **of)
+{
+    const struct tern_federation_config *config = &federation->config;
+    const struct tern_abilities able = abilities_of(message);
+    const bool early = federation->machine.committed < config->early.rounds;
+    const struct tern_codec *up[] = {&config->codec_up, early ? &config->early.up : NULL};
+    const struct tern_codec *down[] = {&config->downloads.codec,
+                                       early ? &config->early.down : NULL};
+    *of = "updates";
+    for (size_t i = 0; i < sizeof up / sizeof up[0]; i++) {
+        if (up[i] != NULL && !tern_abilities_encode(&able, up[i])) {
+            return up[i];
+        }
+    }
+    *of = "downloads";
+    for (size_t i = 0; i < sizeof down / sizeof down[0]; i++) {
+        if (down[i] != NULL && !tern_abilities_decode(&able, down[i])) {
+            return down[i];
+        }
+    }
+    return NULL;
+}
+
+static void refuse_codec(const tern_CheckinRequest *message, const char *of,
+                         const struct tern_codec *codec, struct tern_refusal *refusal)
+{
+    char spec[TERN_CODEC_SPEC_MAX];
+    tern_codec_format(codec, spec);
+    const struct tern_abilities able = abilities_of(message);
+    bool lacks_coder = tern_abilities_know(&able, codec->id);
+    refusal->result = TERN_ERR_UNKNOWN;
+    snprintf(refusal->sentence, sizeof refusal->sentence,
+             "This federation's %s are encoded with %s, which this client does not know; it needs "
+             "a version of Tern that does.",
+             of, lacks_coder ? spec : tern_codec_entry(codec->id)->name);
+}
+
+// A stranded client would come back for ever and never get a task.
+static enum tern_result refuse_stranded(struct tern_federation *federation,
+                                        const struct client *client, struct tern_refusal *refusal)
+{
+    bool stranded = false;
+    if (tern_round_finished(&federation->machine)) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_catchup_is_stranded(federation->catchup, &client->row, &stranded));
+    if (stranded) {
+        tern_refuse(refusal, TERN_ERR_UNKNOWN,
+                    "No deltas that this client can take lead from its replica to the present "
+                    "one, and it takes no snapshots (float32).");
+    }
+    return TERN_OK;
+}
+
+static bool claims_too_much(const struct tern_federation *federation,
+                            const tern_CheckinRequest *message, struct tern_refusal *refusal)
+{
+    const uint32_t most = federation->config.limits.num_examples;
+    if (!message->has_evaluation || message->evaluation.num_examples <= most) {
+        return false;
+    }
+    refusal->result = TERN_ERR_ARGUMENT;
+    snprintf(refusal->sentence, sizeof refusal->sentence,
+             "The evaluation claims %u examples, and limits.num_examples is %u.",
+             message->evaluation.num_examples, most);
+    return true;
+}
+
+static enum tern_result take_checkin(struct tern_federation *federation, uint64_t id,
+                                     const tern_CheckinRequest *message, uint64_t now,
+                                     struct tern_refusal *refusal)
+{
+    struct client *client = client_of(federation, id);
+    if (!is_of_our_model(federation, message->model_hash.bytes, message->model_hash.size)) {
+        tern_refuse(refusal, TERN_ERR_MODEL_MISMATCH, NULL);
+        return TERN_OK;
+    }
+    const char *of;
+    const struct tern_codec *missing = missing_codec(federation, message, &of);
+    if (missing != NULL) {
+        refuse_codec(message, of, missing, refusal);
+        return TERN_OK;
+    }
+    if ((message->abilities & TERN_WIRE_REDUCES) == 0 && federation->config.strategy->has_epochs &&
+        !client->row.evaluator) {
+        tern_refuse(refusal, TERN_ERR_UNKNOWN,
+                    "This federation's strategy builds on full gradients, which this client does "
+                    "not know or has no memory for; it needs a version of Tern that does.");
+        return TERN_OK;
+    }
+    if (claims_too_much(federation, message, refusal)) {
+        return TERN_OK;
+    }
+    federation->counts.checkins++;
+    TERN_TRY(take_facts(federation, id, message, now));
+    if (message->failed_round != 0) {
+        TERN_TRY(tern_reliability_training_failed(federation, id, message->failed_round,
+                                                  message->failure));
+    }
+    if (message->has_error && !client->row.evaluator) {
+        TERN_TRY(tern_ledger_checkin(federation, id, &message->error, now));
+    }
+    if (message->has_evaluation) {
+        TERN_TRY(take_evaluation(federation, id, &message->evaluation));
+    }
+    return refuse_stranded(federation, client, refusal);
+}
+
+enum tern_result tern_federation_checkin(struct tern_federation *federation, uint64_t id,
+                                         enum tern_result parsed,
+                                         const tern_CheckinRequest *message, uint64_t now,
+                                         struct tern_refusal *refusal)
+{
+    if (parsed == TERN_OK) {
+        TERN_TRY(take_checkin(federation, id, message, now, refusal));
+    } else {
+        tern_refuse(refusal, parsed, NULL);
+    }
+    if (refusal->result != TERN_OK) {
+        tern_refusals_ask_later(client_of(federation, id), refusal);
+    }
+    return TERN_OK;
+}
+
+// --- How much a member trains, and with which codec
+
+// Finds the codec of the update that a client made in that round.
+static enum tern_result codec_then(struct tern_federation *federation, uint64_t client,
+                                   uint32_t round, struct tern_codec *codec)
+{
+    struct tern_db_assignment assignment;
+    struct tern_db_round row;
+    TERN_TRY(tern_db_assignment_get(federation->db, round, client, &assignment));
+    if (assignment.codec[0] != '\0') {
+        return tern_codec_parse(assignment.codec, codec, NULL);
+    }
+    TERN_TRY(tern_db_round_get(federation->db, round, &row));
+    return tern_codec_parse(row.codec_up, codec, NULL);
+}
+
+// Returns a round's bytes without those of the update; 0 when nothing was counted. The upload is counted only once its
+// answer is sent, and that answer may carry the task that this decides.
+static uint64_t other_bytes(const struct tern_db_meter *meter, uint64_t update)
+{
+    uint64_t wire = meter->up.wire + meter->down.wire;
+    bool upload = meter->up.payload > 0;
+    if (wire == 0 || (upload && wire <= update)) {
+        return 0;
+    }
+    return upload ? wire - update : wire + tern_price(TERN_PRICE_KEPT, 1, update) - update;
+}
+
+// Adds what the client's last round took on the wire.
+static enum tern_result add_measured(struct tern_federation *federation, uint64_t client,
+                                     struct tern_budget *budget)
+{
+    struct tern_db_ledger ledger;
+    struct tern_db_meter meter;
+    TERN_TRY(tern_ledger_read(federation, client, &ledger));
+    if (ledger.round == 0) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_meter_of(federation->db, client, ledger.round, &meter));
+    federation->ports.metered(federation->ports.ctx, client, ledger.round, &meter);
+    const enum tern_result found =
+        codec_then(federation, client, ledger.round, &budget->update_codec);
+    if (found == TERN_OK) {
+        budget->update = ledger.update_bytes;
+        budget->other = other_bytes(&meter, ledger.update_bytes);
+    }
+    return found == TERN_ERR_IO ? found : TERN_OK;
+}
+
+static bool knows_density(const struct client *client, const struct tern_codec *codec)
+{
+    const struct tern_codec density = {.id = TERN_CODEC_DENSITY, .coder = codec->coder};
+    const struct tern_abilities able = tern_abilities_of(&client->row);
+    return tern_abilities_encode(&able, &density);
+}
+
+static enum tern_result facts_of(struct tern_federation *federation, uint64_t id,
+                                 const struct client *client, uint64_t now,
+                                 struct tern_steps_facts *facts)
+{
+    uint64_t deadline = federation->machine.deadline_ms;
+    *facts = (struct tern_steps_facts){.steps_per_second = client->row.steps_per_second,
+                                       .window_ms = deadline > now ? deadline - now : 0,
+                                       .rounds = federation->config.round.rounds,
+                                       .values = federation->merge.model.count};
+    TERN_TRY(tern_codec_parse(federation->row.codec_up, &facts->codec, NULL));
+    facts->density = knows_density(client, &facts->codec);
+    facts->budget = tern_budgets_for(federation, client, now);
+    return tern_budgets_are_used(federation) ? add_measured(federation, id, &facts->budget)
+                                             : TERN_OK;
+}
+
+// The selection needs the bytes of rounds even where the schedule does not.
+static uint64_t or_measured(uint64_t bytes, const struct tern_steps_facts *facts)
+{
+    return bytes != 0 ? bytes : facts->budget.update + facts->budget.other;
+}
+
+// Decides the member's local steps and codec the first time it gets its task, and stores both with the reason. A repeated
+// task is the same and counts as another try.
+static enum tern_result assign_steps(struct tern_federation *federation, struct tern_member *member,
+                                     struct client *client, uint64_t now)
+{
+    if (member->state == TERN_MEMBER_TASKED) {
+        return tern_reliability_count_try(federation, member);
+    }
+    struct tern_steps_facts facts;
+    struct tern_steps_plan plan;
+    TERN_TRY(facts_of(federation, member->client, client, now, &facts));
+    tern_steps_for(&federation->config.steps, &federation->course, &facts, &plan);
+    struct tern_db_schedule row = {.client = member->client,
+                                   .local_steps = plan.local_steps,
+                                   .updated_ms = now,
+                                   .bytes = or_measured(plan.bytes, &facts),
+                                   .least_bytes = or_measured(plan.least_bytes, &facts)};
+    memcpy(row.reason, plan.reason.text, sizeof plan.reason.text);
+    tern_steps_policy_name(federation->config.steps.policy, row.policy);
+    memset(member->codec, 0, sizeof member->codec);
+    const struct tern_abilities able = tern_abilities_of(&client->row);
+    if (plan.own_codec && tern_abilities_encode(&able, &plan.codec)) {
+        tern_codec_format(&plan.codec, member->codec);
+        memcpy(row.codec, member->codec, sizeof member->codec);
+    }
+    client->least_bytes = row.least_bytes;
+    client->round_bytes = row.bytes;
+    tern_round_tasked(member, row.local_steps, now);
+    TERN_TRY(tern_db_schedule_put(federation->db, &row));
+    return tern_members_store(federation, member);
+}
+
 // --- Training
+
+static void fill_epoch(const struct tern_federation *federation, tern_Task *task)
+{
+    const struct epoch *epoch = &federation->epoch;
+    if (epoch->is_on) {
+        task->gradient =
+            epoch->step > 0 ? tern_Gradient_GRADIENT_REDUCED : tern_Gradient_GRADIENT_FULL;
+        task->anchor = epoch->anchor;
+    }
+}
+
+// What an update of another strategy, or a late one, has left in an error buffer goes into no update of an epoch.
+static const struct tern_error_settings *error_settings(const struct tern_federation *federation)
+{
+    static const struct tern_error_settings nothing = {.policy = TERN_DIRECTIVE_LIMIT};
+    return federation->epoch.is_on ? &nothing : &federation->config.error;
+}
+
+static void fill_error_directive(const struct tern_member *member, tern_Task *task)
+{
+    task->error_directive = (tern_ErrorDirective)member->directive;
+    if (member->directive == TERN_DIRECTIVE_DECAY) {
+        task->decay = member->factor;
+    } else if (member->directive == TERN_DIRECTIVE_STEP_AHEAD) {
+        task->step_ahead = member->factor;
+    } else if (member->directive == TERN_DIRECTIVE_LIMIT) {
+        task->error_limit = member->factor;
+    }
+}
 
 static void fill_training(const struct tern_federation *federation,
                           const struct tern_member *member, tern_Task *task)
@@ -32,8 +436,8 @@ static uint64_t until_deadline(const struct tern_federation *federation, uint64_
     return deadline > now ? deadline - now : 1;
 }
 
-// Whether the client can follow the open round's task: it may have been opened under another
-// configuration, and while the client was away.
+// Whether the client can do the open round's task: the round may have been opened under another configuration, and while
+// the client was away.
 static enum tern_result may_follow(struct tern_federation *federation, const struct client *client,
                                    bool *follows)
 {
@@ -43,7 +447,7 @@ static enum tern_result may_follow(struct tern_federation *federation, const str
     TERN_TRY(tern_catchup_is_stranded(federation->catchup, &client->row, &stranded));
     const struct tern_abilities able = tern_abilities_of(&client->row);
     *follows = tern_abilities_encode(&able, &codec) && !stranded &&
-               tern_epoch_can(federation, &client->row) &&
+               tern_epoch_supports(federation, &client->row) &&
                tern_epoch_admits(federation, &client->row);
     return TERN_OK;
 }
@@ -65,9 +469,8 @@ static void set_downloads(const struct tern_way *way, tern_Task *task)
     task->base_version = way->base_version;
 }
 
-// Adds a member's downloads and settles its base, which is stored with the member: here when it
-// has its task already. A repeated task looks again at what the client holds by now. *found: else
-// there is no way that the client may have, and nothing was added.
+// Adds a member's downloads and sets its base, which is stored with the member: here when it has its task already. A
+// repeated task depends on what the client holds now. *found: false = no downloads lead to a base, and nothing was added.
 static enum tern_result catch_up(struct tern_federation *federation, struct client *client,
                                  struct tern_member *member, uint64_t now, struct tern_next *next,
                                  bool *found)
@@ -106,12 +509,12 @@ static enum tern_result train_task(struct tern_federation *federation, uint64_t 
     if (!*follows) {
         return TERN_OK;
     }
-    TERN_TRY(tern_ledger_assign(federation, member));
-    TERN_TRY(tern_assign_steps(federation, member, client, now));
+    TERN_TRY(tern_ledger_assign(federation, error_settings(federation), member));
+    TERN_TRY(assign_steps(federation, member, client, now));
     fill_training(federation, member, task);
-    tern_epoch_fill(federation, task);
-    tern_ledger_fill(member, task);
-    tern_share_add(federation, id, task);
+    fill_epoch(federation, task);
+    fill_error_directive(member, task);
+    tern_share_fill(federation, id, task);
     task->local_steps = member->local_steps;
     uint64_t window = until_deadline(federation, now);
     task->window_ms = window < UINT32_MAX ? (uint32_t)window : UINT32_MAX;
@@ -120,7 +523,7 @@ static enum tern_result train_task(struct tern_federation *federation, uint64_t 
 
 // --- Evaluating: one version at a time, so that each has its accuracy
 
-// Fills *task when this evaluator has a version left to evaluate. *has_task tells.
+// Fills *task when this evaluator has a version left to evaluate, and sets *has_task.
 static enum tern_result evaluate_task(struct tern_federation *federation, struct client *client,
                                       tern_Task *task, bool *has_task)
 {
@@ -144,7 +547,7 @@ static enum tern_result evaluate_task(struct tern_federation *federation, struct
     return TERN_OK;
 }
 
-// --- All together
+// --- The task of a check-in
 
 // Whether a client of this kind ends with the global model itself.
 static bool gets_final_model(const struct tern_federation *federation, const struct client *client)
@@ -194,7 +597,8 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
         return TERN_OK;
     }
     tern_CheckinReply *reply = &next->reply;
-    reply->other_column_names = tern_clients_differ(federation, client_of(federation, id));
+    reply->other_column_names =
+        tern_clients_has_other_columns(federation, client_of(federation, id));
     if (tern_statistics_ask(federation, client_of(federation, id), next)) {
         return TERN_OK;
     }
@@ -219,7 +623,7 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
     case TERN_CHECKIN_TASK:
         break;
     }
-    if (tern_share_waits(federation, id, now)) {
+    if (tern_share_holds(federation, id, now)) {
         fill_wait(federation, next, tern_round_leader_wait_ms(&federation->machine, now));
         return TERN_OK;
     }

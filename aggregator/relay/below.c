@@ -115,8 +115,8 @@ static enum tern_result follow(struct tern_federation *federation, uint64_t now_
     struct order *order = ctx;
     const struct relay_below *below = order->below;
     tern_federation_set_course(federation, &order->course);
-    return tern_federation_follow(federation, TERN_RELAY_FOLLOWER, below->base, below->model->count,
-                                  now_ms, &order->refusal);
+    return tern_federation_set_model(federation, TERN_RELAY_FOLLOWER, below->base,
+                                     below->model->count, now_ms, &order->refusal);
 }
 
 static enum tern_result let_open(struct tern_federation *federation, uint64_t now_ms, void *ctx)

@@ -3,7 +3,7 @@
 // in one round above, and goes there as one compressed update, out of an error buffer of its own.
 //
 // Nothing is new on either side. Above it is the client core (client.h), whose trainer runs a round below; below it
-// is the service, whose rounds open when that trainer says (federation/follow.c). State: the database of the
+// is the service, whose rounds open when that trainer says (federation/gateway.c). State: the database of the
 // federation below, and in a folder the records of the client above. The record with its error buffer and pending
 // update also says which rounds below are in it, so that each is in it once, whenever the gateway is killed.
 //

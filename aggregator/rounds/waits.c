@@ -30,8 +30,8 @@ static bool has_come(const struct tern_wait_rules *rules, const struct tern_wait
                                now_ms);
 }
 
-bool tern_trainer_is_untold(const struct tern_wait_rules *rules, const struct tern_waited *client,
-                            uint64_t now_ms)
+bool tern_trainer_is_missing_statistics(const struct tern_wait_rules *rules,
+                                        const struct tern_waited *client, uint64_t now_ms)
 {
     return !client->has_told && tern_tags_fit(client->tags, &rules->tags) &&
            has_come(rules, client, now_ms);
@@ -46,7 +46,7 @@ void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_ru
         return;
     }
     trainers->told += client->has_told;
-    trainers->untold += tern_trainer_is_untold(rules, client, now_ms);
+    trainers->untold += tern_trainer_is_missing_statistics(rules, client, now_ms);
     if (!has_come(rules, client, now_ms)) {
         trainers->never_came++;
         return;
@@ -121,7 +121,7 @@ static bool lacks_statistics(const struct tern_wait_rules *rules,
             (trainers->untold > 0 && tern_wait_statistics_left_ms(rules, facts, now_ms) > 0));
 }
 
-// Where rounds are fitted to budgets, none opens for fewer clients than the quorum (federation/choose.c).
+// Where rounds are fitted to budgets, none opens for fewer clients than the quorum (federation/clients.c).
 static bool lacks_bytes(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
                         uint64_t now_ms)
 {

@@ -66,8 +66,8 @@ struct tern_waited {
 };
 
 // Whether it has come, or has just enrolled, and has told no statistics of columns.
-bool tern_trainer_is_untold(const struct tern_wait_rules *rules, const struct tern_waited *client,
-                            uint64_t now_ms);
+bool tern_trainer_is_missing_statistics(const struct tern_wait_rules *rules,
+                                        const struct tern_waited *client, uint64_t now_ms);
 
 void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_rules *rules,
                        const struct tern_waited *client, uint64_t now_ms);

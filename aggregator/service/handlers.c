@@ -73,7 +73,7 @@ static enum tern_result handle_download(struct tern_service *service, struct req
     const bool names = found == TERN_OK && request->relayed != NULL;
     if (names) {
         const enum tern_result known =
-            tern_federation_know_stored(service->federation, wanted->sha256, &facts);
+            tern_federation_find_stored_blob(service->federation, wanted->sha256, &facts);
         TERN_TRY(tern_db_may_miss(known));
         if (known == TERN_OK) {
             count_download(service, request);
@@ -101,7 +101,7 @@ static enum tern_result handle_authorize(struct tern_service *service, struct re
     struct tern_download_facts facts;
     enum tern_result found = request->parsed;
     if (found == TERN_OK) {
-        found = tern_federation_know_blob(service->federation, request->u.download.sha256, &facts);
+        found = tern_federation_find_blob(service->federation, request->u.download.sha256, &facts);
         if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
             return found;
         }
@@ -257,7 +257,7 @@ static enum tern_result handle_scaling(struct tern_service *service, struct requ
     const struct tern_span none = {NULL, 0};
     uint8_t body[128];
     size_t len = 0;
-    tern_federation_look_at_scaling(service->federation, request->client, &reply);
+    tern_federation_scaling_status(service->federation, request->client, &reply);
     const enum tern_result encoded =
         tern_wire_encode_checkin_reply(&reply, none, body, sizeof body, &len);
     tern_answer_message(request, encoded, body, len);
@@ -284,7 +284,7 @@ static enum tern_result handle_meter(struct tern_service *service, struct reques
                      (unsigned long long)request->relayed->node);
             return TERN_OK;
         }
-        row.round = tern_federation_knows(service->federation, row.round) ? row.round : 0;
+        row.round = tern_federation_had_round(service->federation, row.round) ? row.round : 0;
         TERN_TRY(tern_db_meter_add(service->db, &row));
     }
     return TERN_OK;

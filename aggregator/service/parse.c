@@ -7,7 +7,7 @@
 // The meter has a row for each round of a client: of rounds that there are, not of any number.
 void tern_request_tag_round(struct tern_service *service, uint32_t round, struct tern_http_tag *tag)
 {
-    tag->round = tern_federation_knows(service->federation, round) ? round : 0;
+    tag->round = tern_federation_had_round(service->federation, round) ? round : 0;
 }
 
 static uint32_t enrollment_over_rate(struct tern_service *service,

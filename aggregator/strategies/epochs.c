@@ -1,4 +1,4 @@
-// Strategies whose rounds come in epochs (federation/epoch.c).
+// Strategies whose rounds come in epochs (federation/round.c).
 #include "strategies/mean.h"
 
 // QSVRG (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017, section 3.3). An epoch has the iterates x_1 to x_T, and

@@ -156,7 +156,7 @@ struct tern_strategy {
     bool sends_prox;            // clients get the configured prox_mu; otherwise 0
     bool takes_late;            // updates of closed rounds count in the open one
     bool
-        has_epochs; // rounds begin with a full gradient, which the next ones build on (federation/epoch.c)
+        has_epochs; // rounds begin with a full gradient, which the next ones build on (federation/round.c)
     // What an update's weight is multiplied by for its age, at most 1; NULL: nothing.
     double (*age_weight)(const struct tern_contribution *contribution);
     struct tern_strategy_state states[TERN_STRATEGY_STATES];

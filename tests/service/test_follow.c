@@ -1,6 +1,6 @@
 // A federation that follows another one's model, as a gateway's does: no round opens by itself, a version is what it
 // was told, and rounds in between are of its devices, trained as they were told.
-#include "federation/internal.h"
+#include "federation/state.h"
 #include "harness.h"
 #include "merge/merge.h"
 
@@ -58,8 +58,8 @@ static enum tern_result follow(struct tern_federation *federation, uint64_t now_
 {
     struct order *order = ctx;
     tern_federation_set_course(federation, &course);
-    return tern_federation_follow(federation, order->follower, order->weights, order->count, now_ms,
-                                  &order->refusal);
+    return tern_federation_set_model(federation, order->follower, order->weights, order->count,
+                                     now_ms, &order->refusal);
 }
 
 static enum tern_result let_open(struct tern_federation *federation, uint64_t now_ms, void *ctx)

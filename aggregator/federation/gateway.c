@@ -1,14 +1,15 @@
-// Following another federation's model, as a gateway does. A version that is given from above is made as every
-// other: by a round, of one update that is stored like all. So whatever reads rounds, versions and updates (a start,
-// replays, downloads) needs to know nothing of it.
-#include "federation/internal.h"
+// Following another federation's model, as a gateway does. A version from upstream is made as every other: by a round with
+// one stored update. So code that reads rounds, versions and updates (a start, replays, downloads) needs no special case.
+#include "federation/clients.h"
+#include "federation/refusals.h"
+#include "federation/round.h"
 
 #include "codec/container.h"
 #include "util/bytes.h"
 #include <stdlib.h>
 #include <string.h>
 
-// An update of this codec carries all of a difference.
+// An update of this codec carries the whole difference.
 #define WHOLE "float32"
 
 // --- How clients train
@@ -51,14 +52,9 @@ uint64_t tern_federation_follower(const struct tern_federation *federation)
     return federation->config.follower;
 }
 
-bool tern_follow_may_open(const struct tern_federation *federation)
-{
-    return federation->config.follower == 0 || federation->machine.round < federation->may_open;
-}
-
 void tern_federation_let_open(struct tern_federation *federation, uint32_t round)
 {
-    federation->may_open = round;
+    federation->last_opened = round;
     federation->retry_open_ms = 0;
 }
 
@@ -72,9 +68,9 @@ bool tern_federation_end(struct tern_federation *federation)
     return true;
 }
 
-// --- A version from above
+// --- A version from upstream
 
-// What the follower's update is made in.
+// Buffers that the follower's update is made in.
 struct making {
     float *values;
     uint8_t *container;
@@ -117,7 +113,7 @@ static tern_Update describe(const struct tern_federation *federation)
     return message;
 }
 
-// Makes the update: the difference of the weights from the global model, all of it.
+// Makes the update: the whole difference of the weights from the global model.
 static enum tern_result make_update(const struct tern_federation *federation, const float *weights,
                                     struct making *making, struct tern_incoming *update)
 {
@@ -165,7 +161,7 @@ static enum tern_result open_for(struct tern_federation *federation, uint64_t fo
     memcpy(member->base, federation->merge.replica_id, TERN_SHA256_SIZE);
     member->base_version = federation->merge.version;
     strcpy(member->codec, WHOLE);
-    return tern_advance_opened(federation, now);
+    return tern_federation_store_opened(federation, now);
 }
 
 static enum tern_result refuse(struct tern_refusal *refusal, enum tern_result result)
@@ -193,9 +189,9 @@ static enum tern_result follow(struct tern_federation *federation, uint64_t foll
     return refusal->result == TERN_OK ? TERN_OK : TERN_ERR_STATE;
 }
 
-enum tern_result tern_federation_follow(struct tern_federation *federation, uint64_t follower,
-                                        const float *weights, uint32_t count, uint64_t now,
-                                        struct tern_refusal *refusal)
+enum tern_result tern_federation_set_model(struct tern_federation *federation, uint64_t follower,
+                                           const float *weights, uint32_t count, uint64_t now,
+                                           struct tern_refusal *refusal)
 {
     struct making making = {.values = NULL};
     struct tern_incoming update = {.client = follower};

@@ -1,0 +1,27 @@
+// The course of rounds: opening, replacing members, extending, closing by a merge on its own thread, and what is kept of
+// them. federation.c drives it by tern_federation_advance(), on the thread that owns the store, inside its transaction;
+// the functions here are for the rest of a federation's life.
+#ifndef TERN_FEDERATION_ROUND_H
+#define TERN_FEDERATION_ROUND_H
+
+#include "federation/state.h"
+
+// Prepares closing rounds: opens a second connection to the store for the thread that merges.
+TERN_MUST_USE enum tern_result tern_federation_merge_init(struct tern_federation *federation,
+                                                          char why[256]);
+void tern_federation_merge_free(struct tern_federation *federation); // also after a failed init
+// Waits for a running merge and drops its result.
+void tern_federation_merge_cancel(struct tern_federation *federation);
+// Starts the merge of a round that this transaction decided to close. After its commit.
+void tern_federation_merge_start(struct tern_federation *federation);
+
+// Loads all rounds, and what is open of the last one.
+TERN_MUST_USE enum tern_result tern_federation_restore_rounds(struct tern_federation *federation,
+                                                              uint64_t now);
+// Stores the row and the members of the round that the machine has just opened.
+TERN_MUST_USE enum tern_result tern_federation_store_opened(struct tern_federation *federation,
+                                                            uint64_t now);
+// Whether config.follower lets the next round open.
+bool tern_federation_may_open(const struct tern_federation *federation);
+
+#endif
