@@ -1,11 +1,68 @@
-// One mutex and two balanced trees, because peers choose their addresses. Strangers are displaced in two orders:
-// one over all addresses, and one within each address. A displaced place counts as open, and as leaving, until
-// its loop has ended it; another connection of its address can take its place at once.
 #include "http/admission.h"
+#include <netinet/in.h>
 #include <pthread.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
+
+// --- Limits and addresses
+
+static void fill(uint32_t *limit, uint32_t value)
+{
+    if (*limit == 0) {
+        *limit = value;
+    }
+}
+
+void tern_limits_fill(struct tern_http_limits *limits)
+{
+    fill(&limits->connections, 10000);
+    fill(&limits->connections_per_address, 256);
+    fill(&limits->connections_per_client, 8);
+    fill(&limits->header_bytes, 4096);
+    fill(&limits->body_bytes, 16u << 20);
+    if (limits->body_memory == 0) {
+        limits->body_memory = 256u << 20;
+    }
+    if (limits->body_memory < limits->body_bytes) {
+        limits->body_memory = limits->body_bytes;
+    }
+    if (limits->body_disk == 0) {
+        limits->body_disk = UINT64_C(8) << 30;
+    }
+    if (limits->body_disk < limits->body_bytes) {
+        limits->body_disk = limits->body_bytes;
+    }
+    fill(&limits->unfinished, 1000);
+    fill(&limits->unfinished_ms, 86400000);
+    fill(&limits->handshake_ms, 10000);
+    fill(&limits->handshakes_per_address, 8);
+    fill(&limits->request_ms, 60000);
+    fill(&limits->min_rate, 500);
+    fill(&limits->idle_ms, 300000);
+    fill(&limits->write_ms, 60000);
+}
+
+struct tern_address tern_address_of(const struct sockaddr_storage *name)
+{
+    struct tern_address address = {{0}};
+    if (name->ss_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)name;
+        memset(address.bytes + 10, 0xff, 2);
+        memcpy(address.bytes + 12, &v4->sin_addr, 4);
+    } else if (name->ss_family == AF_INET6) {
+        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)name)->sin6_addr;
+        memcpy(address.bytes, v6, IN6_IS_ADDR_V4MAPPED(v6) ? 16 : 8);
+    }
+    return address;
+}
+
+// --- Places of connections
+
+// One mutex and two balanced trees, because peers choose their addresses. Strangers are displaced in two orders:
+// one over all addresses, and one within each address. A displaced place counts as open, and as leaving, until
+// its loop has ended it; another connection of its address can take its place at once.
 
 // An address with connections that have shown no credentials.
 struct tern_origin {
@@ -72,7 +129,7 @@ void tern_place_group_init(struct tern_place_group *group, void (*wake)(void *ct
     group->ctx = ctx;
 }
 
-// --- Counts per address and per client. The lock is held from here on, but by the functions at the end
+// --- Counts per address and per client. These functions require the lock
 
 typedef int comparison(const void *, const void *);
 
@@ -96,7 +153,8 @@ static void *find(void *const *tree, const void *like, comparison *compare)
     return at != NULL ? *at : NULL;
 }
 
-// The element like that one, of `size` bytes, or a copy of it. NULL when memory is short.
+// Returns the element of the tree that equals `like`, or adds a copy of `like`, of `size` bytes. NULL when memory is
+// short.
 static void *find_or_make(void **tree, const void *like, size_t size, comparison *compare)
 {
     void *found = find(tree, like, compare);
@@ -184,7 +242,7 @@ static void drop_unused(struct tern_admission *admission, struct client *client)
     }
 }
 
-// --- Places
+// --- States of places. These functions require the lock
 
 static struct tern_places *list_at(struct tern_origin *origin, const struct tern_place *place)
 {
@@ -317,7 +375,7 @@ static bool move(struct tern_admission *admission, struct tern_place *place,
     return moves;
 }
 
-static void know(struct tern_admission *admission, struct tern_place *place, uint64_t id)
+static void authenticate(struct tern_admission *admission, struct tern_place *place, uint64_t id)
 {
     unlist(admission, place);
     count_out(admission, place);
@@ -335,7 +393,7 @@ static void know(struct tern_admission *admission, struct tern_place *place, uin
 }
 
 // Counts the connection for its address again, beyond the share if necessary: it is already open.
-static void lose_name(struct tern_admission *admission, struct tern_place *place)
+static void clear_client(struct tern_admission *admission, struct tern_place *place)
 {
     unlist(admission, place);
     if (place->origin == NULL) {
@@ -358,12 +416,12 @@ static void recognise(struct tern_admission *admission, struct tern_place *place
     TAILQ_INSERT_TAIL(&client->arrivals, place, link);
     if (client->arriving > admission->per_client) {
         struct tern_place *oldest = TAILQ_FIRST(&client->arrivals);
-        lose_name(admission, oldest);
+        clear_client(admission, oldest);
         set_stranger(admission, oldest);
     }
 }
 
-// --- Under the lock
+// --- Functions that take the lock
 
 bool tern_admission_enter(struct tern_admission *admission, struct tern_place_group *group,
                           const struct tern_address *address, struct tern_place *place)
@@ -411,7 +469,7 @@ void tern_admission_busy(struct tern_admission *admission, struct tern_place *pl
 {
     pthread_mutex_lock(&admission->lock);
     if (is_strangers(place)) {
-        lose_name(admission, place);
+        clear_client(admission, place);
         place->state = TERN_PLACE_BUSY;
     }
     pthread_mutex_unlock(&admission->lock);
@@ -427,22 +485,22 @@ void tern_admission_recognise(struct tern_admission *admission, struct tern_plac
     pthread_mutex_unlock(&admission->lock);
 }
 
-void tern_admission_doubt(struct tern_admission *admission, struct tern_place *place)
+void tern_admission_unrecognise(struct tern_admission *admission, struct tern_place *place)
 {
     pthread_mutex_lock(&admission->lock);
     if (place->state == TERN_PLACE_RECOGNISED) {
-        lose_name(admission, place);
+        clear_client(admission, place);
         set_stranger(admission, place);
     }
     pthread_mutex_unlock(&admission->lock);
 }
 
-void tern_admission_know(struct tern_admission *admission, struct tern_place *place,
-                         uint64_t client)
+void tern_admission_authenticate(struct tern_admission *admission, struct tern_place *place,
+                                 uint64_t client)
 {
     pthread_mutex_lock(&admission->lock);
     if (is_strangers(place)) {
-        know(admission, place, client);
+        authenticate(admission, place, client);
     }
     pthread_mutex_unlock(&admission->lock);
 }
@@ -462,4 +520,135 @@ uint32_t tern_admission_open(struct tern_admission *admission)
     uint32_t open = admission->open;
     pthread_mutex_unlock(&admission->lock);
     return open;
+}
+
+// --- Turns of handshakes
+
+// A balanced tree holds the addresses that have taken turns. Peers choose their addresses, and a balanced tree has no
+// worst case to exploit.
+
+// Debt is counted in thousandths of a handshake, so that it drains by the limit each millisecond.
+#define HANDSHAKE UINT64_C(1000)
+
+struct peer {
+    struct tern_address address; // first: what the tree compares
+    LIST_ENTRY(peer) link;
+    uint64_t debt; // turns taken, at at_ms
+    uint64_t at_ms;
+};
+
+struct tern_handshakes {
+    uint32_t per_address;
+    void *tree;
+    LIST_HEAD(peers, peer) peers; // of the tree
+};
+
+struct tern_handshakes *tern_handshakes_new(uint32_t per_address)
+{
+    struct tern_handshakes *handshakes = calloc(1, sizeof *handshakes);
+    if (handshakes != NULL) {
+        handshakes->per_address = per_address;
+        LIST_INIT(&handshakes->peers);
+    }
+    return handshakes;
+}
+
+void tern_handshakes_limit(struct tern_handshakes *handshakes, uint32_t per_address)
+{
+    handshakes->per_address = per_address;
+}
+
+static int compare_peers(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct tern_address));
+}
+
+static void forget(struct tern_handshakes *handshakes, struct peer *peer)
+{
+    (void)tdelete(peer, &handshakes->tree, compare_peers);
+    LIST_REMOVE(peer, link);
+    free(peer);
+}
+
+void tern_handshakes_free(struct tern_handshakes *handshakes)
+{
+    if (handshakes == NULL) {
+        return;
+    }
+    while (!LIST_EMPTY(&handshakes->peers)) {
+        forget(handshakes, LIST_FIRST(&handshakes->peers));
+    }
+    free(handshakes);
+}
+
+static struct peer *find_peer(struct tern_handshakes *handshakes,
+                              const struct tern_address *address)
+{
+    struct peer *const *at = tfind(address, &handshakes->tree, compare_peers);
+    return at != NULL ? *at : NULL;
+}
+
+static struct peer *make_peer(struct tern_handshakes *handshakes,
+                              const struct tern_address *address)
+{
+    struct peer *peer = calloc(1, sizeof *peer);
+    if (peer == NULL) {
+        return NULL;
+    }
+    peer->address = *address;
+    if (tsearch(peer, &handshakes->tree, compare_peers) == NULL) {
+        free(peer);
+        return NULL;
+    }
+    LIST_INSERT_HEAD(&handshakes->peers, peer, link);
+    return peer;
+}
+
+static void drain(const struct tern_handshakes *handshakes, struct peer *peer, uint64_t now_ms)
+{
+    const uint64_t passed = now_ms > peer->at_ms ? now_ms - peer->at_ms : 0;
+    const uint64_t needed = peer->debt / handshakes->per_address;
+    peer->debt = passed > needed ? 0 : peer->debt - passed * handshakes->per_address;
+    peer->at_ms = now_ms;
+}
+
+bool tern_handshakes_begin(struct tern_handshakes *handshakes, const struct tern_address *address,
+                           uint64_t now_ms)
+{
+    struct peer *peer = find_peer(handshakes, address);
+    peer = peer != NULL ? peer : make_peer(handshakes, address);
+    if (peer == NULL) {
+        return false;
+    }
+    drain(handshakes, peer, now_ms);
+    const bool begins = peer->debt + HANDSHAKE <= handshakes->per_address * HANDSHAKE;
+    peer->debt += begins ? HANDSHAKE : 0;
+    return begins;
+}
+
+void tern_handshakes_succeed(struct tern_handshakes *handshakes, const struct tern_address *address,
+                             uint64_t now_ms)
+{
+    struct peer *peer = find_peer(handshakes, address);
+    if (peer == NULL) { // the turn was freed by time
+        return;
+    }
+    drain(handshakes, peer, now_ms);
+    peer->debt -= peer->debt < HANDSHAKE ? peer->debt : HANDSHAKE;
+    if (peer->debt == 0) {
+        forget(handshakes, peer);
+    }
+}
+
+void tern_handshakes_sweep(struct tern_handshakes *handshakes, uint64_t now_ms)
+{
+    struct peer *peer = LIST_FIRST(&handshakes->peers);
+    while (peer != NULL) {
+        struct peer *next = LIST_NEXT(peer, link);
+        drain(handshakes, peer, now_ms);
+        if (peer->debt == 0) {
+            forget(handshakes, peer);
+        }
+        peer = next;
+    }
 }

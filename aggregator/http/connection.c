@@ -1,17 +1,942 @@
-// A connection is in one state, which says what its socket is watched for and what its deadline
-// means. run() takes steps until the socket, or the handler, makes it wait.
-#include "http/connection_steps.h"
-#include "http/limits.h"
-#include "http/proxy.h"
+// A connection has one state, which determines what its socket is watched for and what its deadline means. run() takes
+// steps until the socket, or the handler, makes the connection wait.
+#include "http/connection.h"
+#include "hosted/log.h"
+#include "hosted/random.h"
+#include "util/bytes.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-// How much a peer may still send after we said goodbye.
+// How long a peer may still send after this side has closed. If the socket were closed at once, the kernel would reset
+// the connection and drop the reply.
+#define DRAIN_MS 5000u
+
+// Handshakes without a turn take at most one part in so many of a loop's time: a flood of hellos from the address of
+// a device must then outnumber what the machine can do, not `handshakes_per_address`.
+#define SPARE_PARTS 8u
+#define MS UINT64_C(1000) // in microseconds
+
+// How much a peer may still send after this side has closed.
 #define DRAIN_BYTES (1u << 20)
 
-// --- The last bytes
+// Attributes the bytes of a connection: HTTP bytes as they are read and written, TLS and wire bytes by the difference of
+// two readings of the socket. Every byte is reported once: at the end of an exchange for its tag; the handshake's for the
+// first client that the connection belongs to; the rest, when the connection closes, for its last tag.
+struct meter {
+    const struct tern_http_handler *handler;
+    struct tern_socket_counters last; // at the last reading
+    struct tern_bytes handshake_up;   // until they are reported
+    struct tern_bytes handshake_down;
+    uint64_t http_up; // since the last report
+    uint64_t http_down;
+    struct tern_http_tag tag; // of the last exchange
+};
+
+// Reads, or requests out of one read, per event, so that one fast peer does not starve the others.
+#define READ_BATCH 8
+
+enum state {
+    STATE_PROXIED,   // awaits the header of the proxy; deadline: handshake_ms from accept
+    STATE_ARRIVING,  // no byte of a handshake yet; deadline: handshake_ms
+    STATE_HELD_BACK, // its address has no free turn for a handshake; deadline: handshake_ms
+    STATE_HANDSHAKE, // deadline: handshake_ms from its turn
+    STATE_IDLE,      // between requests; deadline: idle_ms
+    STATE_READING,   // in a request; deadline: request_ms from its first byte, and min_rate on top
+    STATE_PENDING,   // the handler has the exchange; no deadline
+    STATE_WRITING,   // sends a reply; deadline: write_ms without progress
+    STATE_DRAINING,  // this side has closed; deadline: DRAIN_MS
+};
+
+// What follows when the reply has been sent.
+enum after { AFTER_NEXT, AFTER_BODY, AFTER_CLOSE };
+
+// The result of a step. After STEP_GONE the connection must not be used.
+enum step { STEP_ON, STEP_WAIT, STEP_GONE };
+
+struct tern_connection {
+    struct tern_place place; // first: a pointer to it is one to the connection
+    struct tern_connection_group *group;
+    struct tern_connection *next;
+    struct tern_connection **link;          // the pointer that points here
+    TAILQ_ENTRY(tern_connection) held_back; // in STATE_HELD_BACK
+    uint64_t recognised;             // the client whose ticket its handshake begins with; 0 = none
+    struct tern_address turn;        // the address whose turn its handshake has taken
+    bool is_spare;                   // its handshake has begun without a turn, in spare time
+    struct tern_proxy_header *proxy; // NULL unless STATE_PROXIED
+    uv_poll_t poll;
+    int watched; // uv_poll_event bits
+    struct tern_stream stream;
+    enum state state;
+    uint64_t deadline; // by now_ms(); 0 = none
+    uint64_t reading;  // when the request began
+    struct tern_request_reader *reader;
+    struct tern_http_exchange *exchange;
+    uint8_t *input; // bytes behind the present request: one read at most
+    size_t input_len;
+    int reads_left; // in this event
+    bool continued; // "100 Continue" was sent for this request
+    enum after after;
+    bool replies; // the reply being sent ends an exchange, which is metered
+    struct tern_reply_out out;
+    struct tern_http_tag tag; // of the reply being sent
+    size_t drained;
+    struct meter meter;
+    char peer[INET6_ADDRSTRLEN];
+    bool of_cache; // the peer is a cache
+};
+
+// --- Metering
+
+static bool is_empty(const struct tern_bytes *bytes)
+{
+    return bytes->payload == 0 && bytes->http == 0 && bytes->tls == 0 && bytes->wire == 0;
+}
+
+static void report_bytes(struct meter *metering, const struct tern_http_tag *tag,
+                         const struct tern_bytes *up, const struct tern_bytes *down)
+{
+    const struct tern_http_handler *handler = metering->handler;
+    if (handler->on_metered != NULL && !(is_empty(up) && is_empty(down))) {
+        handler->on_metered(handler->ctx, tag, up, down);
+    }
+}
+
+// Returns the bytes since the last reading, with the HTTP bytes of the same time.
+static void take_bytes(struct meter *metering, const struct tern_socket_counters *reading,
+                       struct tern_bytes *up, struct tern_bytes *down)
+{
+    struct tern_socket_counters now = *reading;
+    // The number of segments of unread bytes is an estimate, and may be less than the last one.
+    if (now.segments_received < metering->last.segments_received) {
+        now.segments_received = metering->last.segments_received;
+    }
+    tern_socket_delta(&metering->last, &now, down, up);
+    metering->last = now;
+    up->http = metering->http_up;
+    down->http = metering->http_down;
+    metering->http_up = 0;
+    metering->http_down = 0;
+}
+
+// Call it when the handshake, of TLS or of plain TCP, has completed.
+static void meter_handshake(struct meter *metering, const struct tern_stream *stream)
+{
+    struct tern_socket_counters now;
+    tern_stream_counters(stream, &now);
+    const bool first = metering->last.segments_sent == 0 && now.header_bytes > 0;
+    take_bytes(metering, &now, &metering->handshake_up, &metering->handshake_down);
+    if (first) {
+        metering->handshake_up.wire += TERN_METER_SYN_BYTES;
+        metering->handshake_down.wire += TERN_METER_SYN_BYTES;
+    }
+}
+
+static void report_handshake(struct meter *metering, const struct tern_http_tag *whose)
+{
+    struct tern_http_tag tag = {.client = whose->client,
+                                .round = whose->round,
+                                .purpose = TERN_PURPOSE_HANDSHAKE,
+                                .of_cache = whose->of_cache};
+    report_bytes(metering, &tag, &metering->handshake_up, &metering->handshake_down);
+    memset(&metering->handshake_up, 0, sizeof metering->handshake_up);
+    memset(&metering->handshake_down, 0, sizeof metering->handshake_down);
+}
+
+static void report_tagged(struct meter *metering, const struct tern_http_tag *tag,
+                          const struct tern_socket_counters *now)
+{
+    struct tern_bytes up;
+    struct tern_bytes down;
+    take_bytes(metering, now, &up, &down);
+    up.payload = tag->payload_up;
+    down.payload = tag->payload_down;
+    report_bytes(metering, tag, &up, &down);
+}
+
+// Call it when an exchange for `tag` has ended.
+static void meter_exchange(struct meter *metering, const struct tern_stream *stream,
+                           const struct tern_http_tag *tag)
+{
+    struct tern_socket_counters now;
+    tern_stream_counters(stream, &now);
+    if (tag->client != 0) {
+        report_handshake(metering, tag);
+    }
+    report_tagged(metering, tag, &now);
+    metering->tag = *tag;
+    metering->tag.payload_up = 0;
+    metering->tag.payload_down = 0;
+    tern_http_tag_clear_cache(&metering->tag);
+}
+
+// Call it before the stream is closed.
+static void meter_close(struct meter *metering, const struct tern_stream *stream)
+{
+    struct tern_socket_counters now;
+    tern_stream_final_counters(stream, &now);
+    report_handshake(metering, &metering->tag);
+    report_tagged(metering, &metering->tag, &now);
+}
+
+// --- States
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+// events: uv_poll_event bits.
+static void watch(struct tern_connection *connection, int events)
+{
+    if (connection->watched == events) {
+        return;
+    }
+    connection->watched = events;
+    if (events == 0) {
+        uv_poll_stop(&connection->poll);
+    } else {
+        uv_poll_start(&connection->poll, events, on_poll);
+    }
+}
+
+// Whether the stream needs the socket to become ready; watches it then.
+static bool waits_for(struct tern_connection *connection, enum tern_stream_status status)
+{
+    const bool reads = status == TERN_STREAM_WANT_READ;
+    const bool waits = reads || status == TERN_STREAM_WANT_WRITE;
+    if (waits) {
+        watch(connection, reads ? UV_READABLE : UV_WRITABLE);
+    }
+    return waits;
+}
+
+// Returns the time that deadlines use.
+static uint64_t now_ms(const struct tern_connection_group *group)
+{
+    uint64_t (*monotonic_ms)(void) = group->shared->monotonic_ms;
+    return monotonic_ms != NULL ? monotonic_ms() : uv_now(group->uv);
+}
+
+// limit_ms: until the deadline; 0 = none.
+static void set_state(struct tern_connection *connection, enum state state, uint64_t limit_ms)
+{
+    connection->state = state;
+    connection->deadline = limit_ms == 0 ? 0 : now_ms(connection->group) + limit_ms;
+}
+
+static void begin_reading(struct tern_connection *connection)
+{
+    connection->reading = now_ms(connection->group);
+    set_state(connection, STATE_READING, connection->group->limits.request_ms);
+}
+
+// --- Turns of handshakes
+
+// Returns `client`, which a ticket names, or 0 where the handler does not admit it (struct tern_http_handler).
+static uint64_t admitted_client(const struct tern_connection *connection, uint64_t client)
+{
+    const struct tern_http_handler *handler = &connection->group->shared->handler;
+    const bool admits =
+        client == 0 || handler->admits == NULL || handler->admits(handler->ctx, client);
+    return admits ? client : 0;
+}
+
+// Recognises the client by its ticket in the ClientHello, if all of the hello has arrived.
+static void recognise(struct tern_connection *connection)
+{
+    const struct tern_server_shared *shared = connection->group->shared;
+    uint8_t hello[TERN_CLIENT_HELLO_MAX];
+    if (shared->known_tickets == NULL || connection->recognised != 0) {
+        return;
+    }
+    const size_t len = tern_stream_peek(&connection->stream, hello, sizeof hello);
+    connection->recognised =
+        admitted_client(connection, tern_known_tickets_offered(shared->known_tickets, hello, len));
+    if (connection->recognised != 0) {
+        tern_admission_recognise(shared->admission, &connection->place, connection->recognised);
+    }
+}
+
+// Encodes a client's turns as an address that no peer has: IPv4 peers are mapped, IPv6 ones count by
+// eight bytes.
+static struct tern_address turns_of_client(uint64_t client)
+{
+    struct tern_address address = {{0}};
+    tern_put_le64(address.bytes, client);
+    address.bytes[8] = 1;
+    return address;
+}
+
+static bool take_turn_of(struct tern_connection *connection, const struct tern_address *turn)
+{
+    struct tern_connection_group *group = connection->group;
+    connection->turn = *turn;
+    return tern_handshakes_begin(group->handshakes, turn, now_ms(group));
+}
+
+// A known client has its own turns, so strangers of the same address cannot take all of them.
+static bool take_turn(struct tern_connection *connection)
+{
+    recognise(connection);
+    if (connection->recognised != 0) {
+        const struct tern_address own = turns_of_client(connection->recognised);
+        if (take_turn_of(connection, &own)) {
+            return true;
+        }
+    }
+    return take_turn_of(connection, &connection->place.address);
+}
+
+static void start_handshake(struct tern_connection *connection)
+{
+    tern_admission_touch(connection->group->shared->admission, &connection->place);
+    set_state(connection, STATE_HANDSHAKE, connection->group->limits.handshake_ms);
+    watch(connection, UV_READABLE);
+}
+
+static uint64_t now_us(const struct tern_connection_group *group)
+{
+    return now_ms(group) * MS;
+}
+
+static void use_spare_time(uv_timer_t *timer);
+
+static void await_spare_time(struct tern_connection_group *group)
+{
+    if (group->held_back_count == 0 || uv_is_active((const uv_handle_t *)&group->spare)) {
+        return;
+    }
+    const uint64_t now = now_us(group);
+    const uint64_t wait_ms = group->spare_from_us > now ? (group->spare_from_us - now) / MS : 0;
+    (void)uv_timer_start(&group->spare, use_spare_time, wait_ms + 1, 0);
+}
+
+static void hold_back(struct tern_connection *connection)
+{
+    struct tern_connection_group *group = connection->group;
+    const uint64_t soon = now_us(group) + MS;
+    if (group->held_back_count++ == 0 && group->spare_from_us < soon) {
+        group->spare_from_us = soon; // unused time cannot be saved up
+    }
+    TAILQ_INSERT_HEAD(&group->held_back, connection, held_back);
+    group->shared->counters.handshakes_held_back++;
+    await_spare_time(group);
+}
+
+static void leave_held_back(struct tern_connection *connection)
+{
+    TAILQ_REMOVE(&connection->group->held_back, connection, held_back);
+    connection->group->held_back_count--;
+}
+
+// Begins the handshake when the socket is readable, or holds the connection back until it gets a turn. The newest
+// connection is first in the queue: in a flood the oldest are displaced next.
+static enum step begin_handshake(struct tern_connection *connection)
+{
+    struct tern_connection_group *group = connection->group;
+    if (take_turn(connection)) {
+        start_handshake(connection);
+        return STEP_ON;
+    }
+    set_state(connection, STATE_HELD_BACK, group->limits.handshake_ms);
+    watch(connection, UV_DISCONNECT);
+    hold_back(connection);
+    return STEP_WAIT;
+}
+
+// The hello has arrived already; the loop's next turn reads it.
+static void start_held_back(struct tern_connection *connection)
+{
+    leave_held_back(connection);
+    start_handshake(connection);
+}
+
+// Chooses at random, so that nobody can time hellos to keep others from being chosen.
+static struct tern_connection *any_held_back(const struct tern_connection_group *group)
+{
+    uint32_t number = 0;
+    const enum tern_result ignored = tern_random_fill(&number, sizeof number);
+    (void)ignored;
+    struct tern_connection *connection = TAILQ_FIRST(&group->held_back);
+    for (number %= group->held_back_count; number > 0; number--) {
+        connection = TAILQ_NEXT(connection, held_back);
+    }
+    return connection;
+}
+
+// Begins a handshake that is held back, if the loop has spare time.
+static void use_spare_time(uv_timer_t *timer)
+{
+    struct tern_connection_group *group = timer->data;
+    const uint64_t now = now_us(group);
+    if (group->held_back_count > 0 && now >= group->spare_from_us) {
+        struct tern_connection *connection = any_held_back(group);
+        group->spare_from_us = now;
+        connection->is_spare = true;
+        start_held_back(connection);
+    }
+    await_spare_time(group);
+}
+
+// Subtracts the time of a handshake that has begun without a turn from the loop's spare time.
+static void charge_spare_time(const struct tern_connection *connection, uint64_t nanoseconds)
+{
+    if (connection->is_spare) {
+        connection->group->spare_from_us += nanoseconds / 1000 * SPARE_PARTS;
+    }
+}
+
+// Returns the turn of a successful handshake; the next connection that waits for the same turns begins.
+static void return_turn(struct tern_connection *connection)
+{
+    struct tern_connection_group *group = connection->group;
+    if (connection->is_spare) {
+        return;
+    }
+    tern_handshakes_succeed(group->handshakes, &connection->turn, now_ms(group));
+    struct tern_connection *next = TAILQ_FIRST(&group->held_back);
+    while (next != NULL && memcmp(&next->turn, &connection->turn, sizeof next->turn) != 0) {
+        next = TAILQ_NEXT(next, held_back);
+    }
+    if (next != NULL && take_turn(next)) {
+        start_held_back(next);
+    }
+}
+
+// Begins the deferred handshakes that have got a turn meanwhile.
+static void begin_held_back(struct tern_connection_group *group)
+{
+    struct tern_connection *connection = TAILQ_FIRST(&group->held_back);
+    while (connection != NULL) {
+        struct tern_connection *next = TAILQ_NEXT(connection, held_back);
+        if (take_turn(connection)) {
+            start_held_back(connection);
+        }
+        connection = next;
+    }
+}
+
+// A handshake that ends before the server's first answer has cost nothing, and returns its turn.
+static void leave_handshake(struct tern_connection *connection)
+{
+    if (connection->state == STATE_HANDSHAKE && tern_stream_progress(&connection->stream) == 0) {
+        return_turn(connection);
+    } else if (connection->state == STATE_HELD_BACK) {
+        leave_held_back(connection);
+    }
+}
+
+// Marks the connection as authenticated (struct tern_http_permit); its ticket is recognised from now on.
+static void authenticate(struct tern_connection *connection, uint64_t client)
+{
+    const struct tern_server_shared *shared = connection->group->shared;
+    const uint64_t ticket = tern_stream_ticket(&connection->stream);
+    tern_admission_authenticate(shared->admission, &connection->place, client);
+    if (ticket != 0 && client != 0) {
+        tern_known_tickets_note(shared->known_tickets, ticket, client);
+    }
+}
+
+// The credentials were refused, as those of a revoked client are: connections with this ticket are strangers again.
+static void forget_ticket(struct tern_connection *connection)
+{
+    struct tern_known_tickets *tickets = connection->group->shared->known_tickets;
+    const uint64_t ticket = tern_stream_ticket(&connection->stream);
+    if (ticket != 0 && tern_known_tickets_client(tickets, ticket) != 0) {
+        tern_known_tickets_note(tickets, ticket, 0);
+    }
+}
+
+// --- End
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+// Meters an unfinished request or reply for its own tag.
+static void meter_end(struct tern_connection *connection)
+{
+    struct meter *metering = &connection->meter;
+    if (connection->exchange != NULL) {
+        struct tern_http_tag tag = tern_exchange_tag(connection->exchange);
+        tag.payload_down = 0;
+        tern_http_tag_clear_cache(&tag);
+        metering->tag = tag.client != 0 ? tag : metering->tag;
+    } else if (connection->state == STATE_READING &&
+               tern_reader_tag(connection->reader)->client != 0) {
+        metering->tag = *tern_reader_tag(connection->reader);
+    } else if (connection->state == STATE_WRITING && connection->replies) {
+        uint64_t sent = tern_reply_body_sent(&connection->out);
+        metering->tag = connection->tag;
+        metering->tag.payload_down =
+            sent < connection->tag.payload_down ? sent : connection->tag.payload_down;
+        tern_http_tag_clear_cache(&metering->tag);
+    }
+    meter_close(metering, &connection->stream);
+}
+
+static void unlink_connection(struct tern_connection *connection)
+{
+    *connection->link = connection->next;
+    if (connection->next != NULL) {
+        connection->next->link = connection->link;
+    }
+}
+
+// Ends the connection now. Its memory is freed when libuv has closed the handle.
+static void destroy(struct tern_connection *connection)
+{
+    struct tern_connection_group *group = connection->group;
+    leave_handshake(connection);
+    tern_stream_shut(&connection->stream);
+    meter_end(connection);
+    if (connection->exchange != NULL) {
+        connection->exchange->connection = NULL;
+    }
+    tern_reader_free(connection->reader);
+    tern_reply_clear(&connection->out);
+    free(connection->input);
+    free(connection->proxy);
+    unlink_connection(connection);
+    uv_close((uv_handle_t *)&connection->poll, on_closed);
+    tern_stream_close(&connection->stream);
+    tern_admission_leave(group->shared->admission, &connection->place);
+    group->on_gone(group);
+}
+
+static enum step end_connection(struct tern_connection *connection)
+{
+    destroy(connection);
+    return STEP_GONE;
+}
+
+// Ends the connection in order, when this side closes first.
+static enum step begin_drain(struct tern_connection *connection)
+{
+    tern_stream_finish(&connection->stream);
+    if (connection->group->stopping) {
+        return end_connection(connection);
+    }
+    tern_reader_free(connection->reader);
+    connection->reader = NULL;
+    free(connection->input);
+    connection->input = NULL;
+    set_state(connection, STATE_DRAINING, DRAIN_MS);
+    return STEP_ON;
+}
+
+// Prepares for the next request on the same connection.
+static enum step await_request(struct tern_connection *connection)
+{
+    tern_reader_free(connection->reader);
+    connection->reader = NULL;
+    connection->continued = false;
+    if (connection->group->stopping) {
+        return begin_drain(connection);
+    }
+    tern_stream_delay_acknowledgements(&connection->stream);
+    tern_admission_touch(connection->group->shared->admission, &connection->place);
+    set_state(connection, STATE_IDLE, connection->group->limits.idle_ms);
+    if (connection->input != NULL) {
+        return STEP_ON;
+    }
+    watch(connection, UV_READABLE); // a read now would mostly find nothing
+    return STEP_WAIT;
+}
+
+// Begins the handshake, or without TLS the first request, once the peer's address is known.
+static enum step begin_connection(struct tern_connection *connection)
+{
+    const struct tern_connection_group *group = connection->group;
+    if (group->tls == NULL) {
+        meter_handshake(&connection->meter, &connection->stream);
+        return await_request(connection);
+    }
+    recognise(connection); // before newcomers of the same address displace it
+    set_state(connection, STATE_ARRIVING, group->limits.handshake_ms);
+    watch(connection, UV_READABLE);
+    return STEP_WAIT;
+}
+
+// --- Behind a proxy
+
+// Prints the address without the port; "unix" for families other than IPv4 and IPv6.
+static void print_address(const struct sockaddr_storage *name, char text[INET6_ADDRSTRLEN])
+{
+    if (name->ss_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)name;
+        inet_ntop(AF_INET, &v4->sin_addr, text, INET6_ADDRSTRLEN);
+    } else if (name->ss_family == AF_INET6) {
+        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)name)->sin6_addr;
+        bool mapped = IN6_IS_ADDR_V4MAPPED(v6);
+        inet_ntop(mapped ? AF_INET : AF_INET6, v6->s6_addr + (mapped ? 12 : 0), text,
+                  INET6_ADDRSTRLEN);
+    } else {
+        memcpy(text, "unix", 5);
+    }
+}
+
+static void set_peer(struct tern_connection *connection, const struct sockaddr_storage *name)
+{
+    print_address(name, connection->peer);
+    connection->of_cache = tern_networks_contain(&connection->group->shared->caches, name);
+}
+
+#define LOG_PAUSE_MS 1000u // between two log lines about headers, so that they do not fill the disk
+
+static void log_refusal(struct tern_connection *connection, const char *why)
+{
+    struct tern_server_shared *shared = connection->group->shared;
+    const uint64_t now = now_ms(connection->group);
+    uint64_t last = atomic_load(&shared->proxy_logged_ms);
+    if ((last == 0 || now - last >= LOG_PAUSE_MS) &&
+        atomic_compare_exchange_strong(&shared->proxy_logged_ms, &last, now)) {
+        tern_log(TERN_LOG_WARN, "proxy-header",
+                 "proxy=%s why=%s advice=\"server.proxy_from names this address: let it send the "
+                 "header of "
+                 "the PROXY protocol, or take it out\"",
+                 connection->peer, TERN_LOG_TEXT(why));
+    }
+}
+
+static enum step refuse_proxied(struct tern_connection *connection, const char *why)
+{
+    connection->group->shared->counters.connections_refused++;
+    if (why != NULL) {
+        log_refusal(connection, why);
+    }
+    return end_connection(connection);
+}
+
+// Assigns the connection to the peer that the proxy named, whose address counts for the limits.
+static enum step accept_peer(struct tern_connection *connection,
+                             const struct sockaddr_storage *peer)
+{
+    free(connection->proxy);
+    connection->proxy = NULL;
+    if (peer->ss_family != AF_UNSPEC) {
+        const struct tern_address address = tern_address_of(peer);
+        set_peer(connection, peer);
+        if (!tern_admission_move(connection->group->shared->admission, &connection->place,
+                                 &address)) {
+            return refuse_proxied(connection, NULL);
+        }
+    }
+    return begin_connection(connection);
+}
+
+// Reads bytes of the header. False: none have arrived; *step is the next step.
+static bool receive_header(struct tern_connection *connection, size_t wants, enum step *step)
+{
+    struct tern_proxy_header *header = connection->proxy;
+    const ssize_t len = recv(connection->stream.fd, header->bytes + header->len, wants, 0);
+    if (len > 0) {
+        header->len += (size_t)len;
+        return true;
+    }
+    if (len < 0 && (errno == EAGAIN || errno == EINTR)) {
+        watch(connection, UV_READABLE);
+        *step = STEP_WAIT;
+    } else {
+        // A proxy's health check opens a connection and closes it.
+        *step = refuse_proxied(connection, header->len == 0 ? NULL : "it is cut");
+    }
+    return false;
+}
+
+static enum step step_proxied(struct tern_connection *connection)
+{
+    struct sockaddr_storage peer;
+    const char *why = "";
+    enum step step = STEP_ON;
+    while (receive_header(connection, tern_proxy_header_wants(connection->proxy), &step)) {
+        const enum tern_result result = tern_proxy_header_parse(connection->proxy, &peer, &why);
+        if (result != TERN_AGAIN) {
+            return result == TERN_OK ? accept_peer(connection, &peer)
+                                     : refuse_proxied(connection, why);
+        }
+    }
+    return step;
+}
+
+// --- Writing
+
+// Reports to the handler that connection->out answers the reader's request, for connection->tag. Accepts NULL.
+static void report_answer(struct tern_connection *connection,
+                          const struct tern_request_reader *reader)
+{
+    const struct tern_http_handler *handler = &connection->group->shared->handler;
+    if (handler->on_answered == NULL || reader == NULL) {
+        return;
+    }
+    const struct tern_http_answered answered = {
+        .request = tern_reader_request(reader),
+        .client = connection->tag.client != 0 ? connection->tag.client : tern_reader_client(reader),
+        .status = connection->out.status,
+        .received = tern_reader_received(reader),
+        .sends = connection->out.body_len,
+        .ms = now_ms(connection->group) - connection->reading,
+    };
+    handler->on_answered(handler->ctx, &answered);
+}
+
+// Begins to send connection->out.
+static enum step begin_write(struct tern_connection *connection, enum after after)
+{
+    connection->after = after;
+    set_state(connection, STATE_WRITING, connection->group->limits.write_ms);
+    return STEP_ON;
+}
+
+static struct tern_stream_parts parts_left(const struct tern_reply_out *out)
+{
+    size_t head_sent = out->sent < out->head_len ? out->sent : out->head_len;
+    size_t sent = tern_reply_body_sent(out);
+    return (struct tern_stream_parts){
+        .a = (const uint8_t *)out->head + head_sent,
+        .a_len = out->head_len - head_sent,
+        .b = out->body != NULL ? out->body + sent : NULL,
+        .b_len = out->body_len - sent,
+    };
+}
+
+static enum step end_write(struct tern_connection *connection)
+{
+    tern_reply_clear(&connection->out);
+    if (connection->replies) {
+        connection->replies = false;
+        meter_exchange(&connection->meter, &connection->stream, &connection->tag);
+    }
+    switch (connection->after) {
+    case AFTER_BODY:
+        begin_reading(connection);
+        return STEP_ON;
+    case AFTER_CLOSE:
+        return begin_drain(connection);
+    case AFTER_NEXT:
+        break;
+    }
+    return connection->group->stopping ? begin_drain(connection) : await_request(connection);
+}
+
+static enum step wait_to_write(struct tern_connection *connection, uint64_t progress_before)
+{
+    if (tern_stream_progress(&connection->stream) != progress_before) {
+        set_state(connection, STATE_WRITING, connection->group->limits.write_ms);
+    }
+    watch(connection, UV_WRITABLE);
+    return STEP_WAIT;
+}
+
+static enum step step_write(struct tern_connection *connection)
+{
+    struct tern_reply_out *out = &connection->out;
+    uint64_t progress = tern_stream_progress(&connection->stream);
+    while (out->sent < out->head_len + out->body_len) {
+        struct tern_stream_parts parts = parts_left(out);
+        size_t len = 0;
+        enum tern_stream_status status =
+            tern_stream_write(&connection->stream, &parts, connection->group->write_buffer, &len);
+        if (status == TERN_STREAM_WANT_WRITE) {
+            return wait_to_write(connection, progress);
+        }
+        if (status != TERN_STREAM_DONE) {
+            return end_connection(connection);
+        }
+        tern_reply_sent(out, len);
+        connection->meter.http_down += len;
+    }
+    return end_write(connection);
+}
+
+// --- Reading
+
+// Gives a long body over a slow link more time: each byte that arrives extends the deadline.
+static void extend_reading(struct tern_connection *connection)
+{
+    const struct tern_http_limits *limits = &connection->group->limits;
+    uint64_t body = tern_reader_received(connection->reader);
+    connection->deadline =
+        connection->reading + limits->request_ms + body * 1000 / limits->min_rate;
+}
+
+static int admit_request(void *ctx, const struct tern_http_request *request,
+                         uint64_t content_length, struct tern_http_permit *permit)
+{
+    struct tern_connection *connection = ctx;
+    const struct tern_http_handler *handler = &connection->group->shared->handler;
+    const int status = handler->on_headers != NULL
+                           ? handler->on_headers(handler->ctx, request, content_length, permit)
+                           : 0;
+    if (permit->known) {
+        authenticate(connection, permit->client);
+    } else if (status == 401) {
+        forget_ticket(connection);
+    }
+    return status;
+}
+
+static bool begin_request(struct tern_connection *connection)
+{
+    const struct tern_http_limits *limits = &connection->group->limits;
+    struct tern_reader_config config = {
+        .header_bytes = limits->header_bytes,
+        .body_bytes = limits->body_bytes,
+        .room = connection->group->shared->bodies,
+        .uploads = connection->group->shared->uploads,
+        .id = ++connection->group->shared->request_ids,
+        .peer = connection->peer,
+        .address = connection->place.address,
+        .of_cache = connection->of_cache,
+        .psk_client = tern_stream_client(&connection->stream),
+        .certificate = tern_stream_certificate(&connection->stream),
+        .admit = admit_request,
+        .ctx = connection,
+    };
+    connection->reader = tern_reader_new(&config);
+    begin_reading(connection);
+    return connection->reader != NULL;
+}
+
+// Answers without the handler. The exchange, if one was expected, is metered for the tag that the handler set when it
+// admitted the request, or for nobody.
+static enum step refuse_request(struct tern_connection *connection, int status, enum after after)
+{
+    const struct tern_request_reader *reader = connection->reader;
+    const bool is_readers = reader != NULL && tern_reader_status(reader) == status;
+    struct tern_http_reply reply =
+        tern_reply_refusal(&connection->group->shared->handler,
+                           reader != NULL ? tern_reader_request(reader)->path : "/", status,
+                           is_readers ? tern_reader_refusal(reader) : TERN_OK);
+    struct tern_reply_shape shape = {.closes = after == AFTER_CLOSE};
+    connection->tag = (struct tern_http_tag){0};
+    if (reader != NULL) {
+        connection->tag = *tern_reader_tag(reader);
+        shape.head_only = strcmp(tern_reader_request(reader)->method, "HEAD") == 0;
+    }
+    tern_reply_write(&reply, shape, &connection->out);
+    report_answer(connection, reader);
+    connection->group->shared->counters.requests_refused++;
+    connection->replies = true;
+    return begin_write(connection, after);
+}
+
+static enum step hand_over(struct tern_connection *connection)
+{
+    const struct tern_connection_group *group = connection->group;
+    connection->exchange = tern_exchange_new(group->mailbox, connection->reader, connection);
+    if (connection->exchange == NULL) {
+        return refuse_request(connection, 503, AFTER_CLOSE);
+    }
+    connection->reader = NULL;
+    group->shared->counters.requests++;
+    tern_admission_busy(group->shared->admission, &connection->place);
+    set_state(connection, STATE_PENDING, 0);
+    group->shared->handler.on_request(group->shared->handler.ctx, connection->exchange);
+    return STEP_WAIT;
+}
+
+// Ends a complete request. A refused one already has its reply, and was only read to its end.
+static enum step end_request(struct tern_connection *connection)
+{
+    return tern_reader_status(connection->reader) != 0 ? await_request(connection)
+                                                       : hand_over(connection);
+}
+
+static enum step refused_by_reader(struct tern_connection *connection)
+{
+    bool stays = tern_reader_discards(connection->reader);
+    return refuse_request(connection, tern_reader_status(connection->reader),
+                          stays ? AFTER_BODY : AFTER_CLOSE);
+}
+
+// Waits for more of the request; sends "100 Continue" if the peer expects it.
+static enum step await_rest(struct tern_connection *connection)
+{
+    extend_reading(connection);
+    if (!tern_reader_expects_continue(connection->reader) || connection->continued) {
+        return STEP_ON;
+    }
+    connection->continued = true;
+    tern_reply_write_continue(&connection->out);
+    return begin_write(connection, AFTER_BODY);
+}
+
+static enum step keep_input(struct tern_connection *connection, const uint8_t *data, size_t len)
+{
+    if (len == 0) {
+        return STEP_ON;
+    }
+    connection->input = malloc(len);
+    if (connection->input == NULL) {
+        return STEP_GONE;
+    }
+    memcpy(connection->input, data, len);
+    connection->input_len = len;
+    return STEP_ON;
+}
+
+// Passes the bytes of one read to the present request and keeps those behind it.
+static enum step consume(struct tern_connection *connection, const uint8_t *data, size_t len)
+{
+    size_t used = 0;
+    if (connection->reader == NULL && !begin_request(connection)) {
+        return refuse_request(connection, 503, AFTER_CLOSE);
+    }
+    enum tern_result result = tern_reader_feed(connection->reader, data, len, &used);
+    connection->meter.http_up += used;
+    // Keep the input first: the handler may reply before on_request returns.
+    if (keep_input(connection, data + used, len - used) == STEP_GONE) {
+        return end_connection(connection);
+    }
+    switch ((int)result) {
+    case TERN_OK:
+        return end_request(connection);
+    case TERN_AGAIN:
+        return await_rest(connection);
+    default:
+        return refused_by_reader(connection);
+    }
+}
+
+static enum step consume_input(struct tern_connection *connection)
+{
+    uint8_t *data = connection->input;
+    connection->input = NULL;
+    enum step step = consume(connection, data, connection->input_len);
+    free(data);
+    return step;
+}
+
+static enum step step_read(struct tern_connection *connection)
+{
+    const bool has_turn = connection->reads_left-- > 0;
+    if (connection->input != NULL && !has_turn) {
+        watch(connection, UV_WRITABLE); // continue in the loop's next turn
+        return STEP_WAIT;
+    }
+    if (connection->input != NULL) {
+        return consume_input(connection);
+    }
+    watch(connection, UV_READABLE);
+    if (!has_turn) {
+        return STEP_WAIT;
+    }
+    uint8_t *buffer = connection->group->read_buffer;
+    size_t len = 0;
+    const enum tern_stream_status status =
+        tern_stream_read(&connection->stream, buffer, TERN_TLS_RECORD_MAX, &len);
+    if (status == TERN_STREAM_DONE) {
+        return consume(connection, buffer, len);
+    }
+    return waits_for(connection, status) ? STEP_WAIT : end_connection(connection);
+}
+
+// --- Draining
 
 static enum step step_drain(struct tern_connection *connection)
 {
@@ -19,53 +944,52 @@ static enum step step_drain(struct tern_connection *connection)
     enum tern_stream_status status =
         tern_stream_discard(&connection->stream, connection->group->read_buffer, &len);
     connection->drained += len;
-    if (tern_connection_waits(connection, status)) {
+    if (waits_for(connection, status)) {
         return STEP_WAIT;
     }
     bool goes_on = status == TERN_STREAM_DONE && connection->drained <= DRAIN_BYTES;
-    return goes_on ? STEP_ON : tern_connection_end(connection);
+    return goes_on ? STEP_ON : end_connection(connection);
 }
 
 // --- Handshake
 
-// Returns the client of the pre-shared key, or of the ticket: who finishes a handshake with a ticket has the session
-// that a token was shown in. 0 = none.
+// Returns the client of the pre-shared key, or of the ticket: a peer that completes a handshake with a ticket owns the
+// session in which a token was shown. 0 = none.
 static uint64_t proven_client(const struct tern_connection *connection)
 {
     const uint64_t client = tern_stream_client(&connection->stream);
     struct tern_known_tickets *tickets = connection->group->shared->known_tickets;
-    const bool has_ticket = tickets != NULL && tern_tls_resumed(connection->stream.tls);
+    const bool has_ticket = tickets != NULL && tern_stream_resumed(&connection->stream);
     return client == 0 && has_ticket
-               ? tern_connection_admitted(
-                     connection,
-                     tern_known_tickets_client(tickets, tern_stream_ticket(&connection->stream)))
+               ? admitted_client(connection, tern_known_tickets_client(
+                                                 tickets, tern_stream_ticket(&connection->stream)))
                : client;
 }
 
-static enum step handshake_done(struct tern_connection *connection)
+static enum step end_handshake(struct tern_connection *connection)
 {
     struct tern_server_counters *counters = &connection->group->shared->counters;
-    if (tern_tls_resumed(connection->stream.tls)) {
+    if (tern_stream_resumed(&connection->stream)) {
         counters->handshakes_resumed++;
     } else {
         counters->handshakes_full++;
     }
-    tern_connection_finish_handshake(connection);
-    tern_connection_meter_handshake(&connection->metering, &connection->stream);
+    return_turn(connection);
+    meter_handshake(&connection->meter, &connection->stream);
     const uint64_t client = proven_client(connection);
     if (client != 0) {
-        tern_connection_identify(connection, client);
+        authenticate(connection, client);
     } else {
-        tern_admission_doubt(connection->group->shared->admission, &connection->place);
+        tern_admission_unrecognise(connection->group->shared->admission, &connection->place);
     }
-    return tern_connection_next_request(connection);
+    return await_request(connection);
 }
 
 static void count_failed(const struct tern_connection *connection)
 {
     const struct tern_http_handler *handler = &connection->group->shared->handler;
     struct tern_server_counters *counters = &connection->group->shared->counters;
-    const char *why = tern_tls_refusal(connection->stream.tls);
+    const char *why = tern_stream_refusal(&connection->stream);
     counters->handshakes_failed++;
     counters->client_certificates_refused += why[0] != '\0';
     if (handler->on_handshake_failed != NULL) {
@@ -84,16 +1008,16 @@ static uint64_t thread_time_ns(void)
 static enum step step_handshake(struct tern_connection *connection)
 {
     const uint64_t begin = thread_time_ns();
-    const enum tern_stream_status status = tern_tls_handshake(connection->stream.tls);
-    tern_connection_charge(connection, thread_time_ns() - begin);
+    const enum tern_stream_status status = tern_stream_handshake(&connection->stream);
+    charge_spare_time(connection, thread_time_ns() - begin);
     if (status == TERN_STREAM_DONE) {
-        return handshake_done(connection);
+        return end_handshake(connection);
     }
-    if (tern_connection_waits(connection, status)) {
+    if (waits_for(connection, status)) {
         return STEP_WAIT;
     }
     count_failed(connection);
-    return tern_connection_end(connection);
+    return end_connection(connection);
 }
 
 // --- Driving
@@ -104,20 +1028,20 @@ static enum step run(struct tern_connection *connection)
     while (step == STEP_ON) {
         switch (connection->state) {
         case STATE_PROXIED:
-            step = tern_connection_step_proxied(connection);
+            step = step_proxied(connection);
             break;
         case STATE_ARRIVING:
-            step = tern_connection_begin_handshake(connection);
+            step = begin_handshake(connection);
             break;
         case STATE_HANDSHAKE:
             step = step_handshake(connection);
             break;
         case STATE_IDLE:
         case STATE_READING:
-            step = tern_connection_step_read(connection);
+            step = step_read(connection);
             break;
         case STATE_WRITING:
-            step = tern_connection_step_write(connection);
+            step = step_write(connection);
             break;
         case STATE_DRAINING:
             step = step_drain(connection);
@@ -131,17 +1055,17 @@ static enum step run(struct tern_connection *connection)
     return step;
 }
 
-// While a reply is pending nothing is read, so that pipelined bytes wait in the kernel. The watch
-// is only changed when something comes, which in a warm round is never. A TLS peer that has closed
-// can no more take a reply; one in the clear may have closed its half only.
+// While a reply is pending nothing is read, so that pipelined bytes wait in the kernel. The watch is changed only when an
+// event arrives, which is rare. A TLS peer that has closed cannot receive a reply; a plain one may have closed only its
+// sending half.
 static void poll_pending(struct tern_connection *connection, int events)
 {
     if ((events & UV_DISCONNECT) == 0) {
-        tern_connection_watch(connection, UV_DISCONNECT);
+        watch(connection, UV_DISCONNECT);
     } else if (connection->stream.tls != NULL) {
-        tern_connection_destroy(connection);
+        destroy(connection);
     } else {
-        tern_connection_watch(connection, 0);
+        watch(connection, 0);
     }
 }
 
@@ -149,7 +1073,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct tern_connection *connection = poll->data;
     if (status < 0) {
-        // libuv has stopped watching: the socket is in error, which the next operation reports.
+        // libuv has stopped watching because the socket has an error, which the next operation reports.
         connection->watched = 0;
         events = UV_DISCONNECT;
     }
@@ -159,16 +1083,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     }
     if (connection->state == STATE_HELD_BACK) {
         count_failed(connection);
-        tern_connection_destroy(connection); // its peer has closed
+        destroy(connection); // the peer has closed
         return;
     }
     connection->reads_left = READ_BATCH;
     (void)run(connection);
-}
-
-struct tern_connection *tern_connection_next(const struct tern_connection *connection)
-{
-    return connection->next;
 }
 
 static void link_connection(struct tern_connection *connection)
@@ -182,7 +1101,7 @@ static void link_connection(struct tern_connection *connection)
     group->first = connection;
 }
 
-static bool setup(struct tern_connection *connection, int fd)
+static bool open_stream(struct tern_connection *connection, int fd)
 {
     const struct tern_connection_group *group = connection->group;
     if (tern_stream_open(&connection->stream, fd, group->is_tcp, group->tls) != TERN_OK) {
@@ -193,12 +1112,11 @@ static bool setup(struct tern_connection *connection, int fd)
         return false;
     }
     connection->poll.data = connection;
-    connection->on_poll = on_poll;
     return true;
 }
 
-// NULL: it may not come in, or memory is short.
-static struct tern_connection *admit(struct tern_connection_group *group,
+// NULL: the connection is not admitted, or memory is short.
+static struct tern_connection *enter(struct tern_connection_group *group,
                                      const struct tern_address *address)
 {
     struct tern_connection *connection = calloc(1, sizeof *connection);
@@ -217,36 +1135,29 @@ static struct tern_connection *admit(struct tern_connection_group *group,
 static bool begin_proxied(struct tern_connection *connection)
 {
     connection->proxy = calloc(1, sizeof *connection->proxy);
-    tern_connection_set_state(connection, STATE_PROXIED, connection->group->limits.handshake_ms);
+    set_state(connection, STATE_PROXIED, connection->group->limits.handshake_ms);
     return connection->proxy != NULL;
-}
-
-void tern_connection_name_peer(struct tern_connection *connection,
-                               const struct sockaddr_storage *name)
-{
-    tern_address_text(name, connection->peer);
-    connection->of_cache = tern_networks_contain(&connection->group->shared->caches, name);
 }
 
 void tern_connection_open(struct tern_connection_group *group, int fd,
                           const struct sockaddr_storage *name)
 {
     const bool proxied = tern_networks_contain(&group->shared->proxies, name);
-    const struct tern_address nobodys = {{0}}; // for a proxy's address nothing is counted
+    const struct tern_address nobodys = {{0}}; // a proxy's address is not counted
     const struct tern_address address = proxied ? nobodys : tern_address_of(name);
-    struct tern_connection *connection = admit(group, &address);
+    struct tern_connection *connection = enter(group, &address);
     if (connection == NULL) {
         close(fd);
         return;
     }
     connection->group = group;
-    connection->metering.handler = &group->shared->handler;
-    tern_connection_name_peer(connection, name);
+    connection->meter.handler = &group->shared->handler;
+    set_peer(connection, name);
     const bool ready = !proxied || begin_proxied(connection);
     if (!ready) {
         close(fd);
     }
-    if (!ready || !setup(connection, fd)) {
+    if (!ready || !open_stream(connection, fd)) {
         tern_admission_leave(group->shared->admission, &connection->place);
         free(connection->proxy);
         free(connection);
@@ -254,7 +1165,7 @@ void tern_connection_open(struct tern_connection_group *group, int fd,
     }
     link_connection(connection);
     connection->reads_left = READ_BATCH;
-    if (proxied || tern_connection_begin(connection) == STEP_ON) {
+    if (proxied || begin_connection(connection) == STEP_ON) {
         (void)run(connection);
     }
 }
@@ -266,15 +1177,15 @@ static void expire(struct tern_connection *connection)
     }
     switch (connection->state) {
     case STATE_READING:
-        // One that was refused has its reply already.
+        // A refused request already has its reply.
         if (tern_reader_status(connection->reader) == 0) {
-            (void)tern_connection_refuse(connection, 408, AFTER_CLOSE);
+            (void)refuse_request(connection, 408, AFTER_CLOSE);
             (void)run(connection);
             return;
         }
         break;
     case STATE_IDLE:
-        if (tern_connection_begin_drain(connection) != STEP_GONE) {
+        if (begin_drain(connection) != STEP_GONE) {
             (void)run(connection);
         }
         return;
@@ -287,12 +1198,12 @@ static void expire(struct tern_connection *connection)
     case STATE_DRAINING:
         break;
     }
-    tern_connection_destroy(connection);
+    destroy(connection);
 }
 
 uint64_t tern_connection_expire_all(struct tern_connection_group *group)
 {
-    const uint64_t now = tern_connection_now(group);
+    const uint64_t now = now_ms(group);
     struct tern_connection *connection = group->first;
     while (connection != NULL) {
         struct tern_connection *next = connection->next;
@@ -301,7 +1212,7 @@ uint64_t tern_connection_expire_all(struct tern_connection_group *group)
         }
         connection = next;
     }
-    tern_connection_hold_back_less(group);
+    begin_held_back(group);
     return now;
 }
 
@@ -311,19 +1222,20 @@ void tern_connection_end_displaced(struct tern_connection_group *group)
     struct tern_place *place = tern_admission_displaced(admission, &group->places);
     while (place != NULL) {
         group->shared->counters.connections_displaced++;
-        tern_connection_destroy((struct tern_connection *)place);
+        destroy((struct tern_connection *)place);
         place = tern_admission_displaced(admission, &group->places);
     }
 }
 
-void tern_connection_wind_up(struct tern_connection *connection)
+// Ends the connection unless a request's body or a reply is under way.
+static void wind_up(struct tern_connection *connection)
 {
     switch (connection->state) {
     case STATE_PENDING:
     case STATE_WRITING:
         return;
     case STATE_IDLE:
-        (void)tern_connection_begin_drain(connection);
+        (void)begin_drain(connection);
         return;
     case STATE_READING:
         if (connection->reader != NULL && tern_reader_has_head(connection->reader)) {
@@ -337,7 +1249,27 @@ void tern_connection_wind_up(struct tern_connection *connection)
     case STATE_DRAINING:
         break;
     }
-    tern_connection_destroy(connection);
+    destroy(connection);
+}
+
+static void for_each(struct tern_connection_group *group, void (*act)(struct tern_connection *))
+{
+    struct tern_connection *connection = group->first;
+    while (connection != NULL) {
+        struct tern_connection *next = connection->next;
+        act(connection);
+        connection = next;
+    }
+}
+
+void tern_connection_wind_up_all(struct tern_connection_group *group)
+{
+    for_each(group, wind_up);
+}
+
+void tern_connection_end_all(struct tern_connection_group *group)
+{
+    for_each(group, destroy);
 }
 
 static void send_reply(struct tern_connection *connection, struct tern_http_exchange *exchange)
@@ -353,11 +1285,11 @@ static void send_reply(struct tern_connection *connection, struct tern_http_exch
     connection->replies = true;
     connection->exchange = NULL;
     tern_reply_write(&exchange->reply, shape, &connection->out);
-    tern_connection_answered(connection, reader);
+    report_answer(connection, reader);
     tern_exchange_free(exchange);
     tern_admission_touch(connection->group->shared->admission, &connection->place);
     connection->reads_left = READ_BATCH;
-    (void)tern_connection_begin_write(connection, closes ? AFTER_CLOSE : AFTER_NEXT);
+    (void)begin_write(connection, closes ? AFTER_CLOSE : AFTER_NEXT);
     (void)run(connection);
 }
 

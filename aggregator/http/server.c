@@ -1,30 +1,514 @@
-// Start and stop of the whole listener: what all loops share, and one loop per thread.
+// Starts and stops the listener: the listening sockets, one event loop per thread, and the state that loops share. A loop
+// accepts and owns its connections, sweeps their deadlines every sweep_ms and returns replies to them; its functions run
+// on its thread, except start_loop(), the renewals, stop_loop() and join_loop(), which the server calls.
+#define _GNU_SOURCE // accept4
 #include "http/body.h"
 #include "http/certificate.h"
-#include "http/limits.h"
-#include "http/listen.h"
-#include "http/loop.h"
+#include "http/connection.h"
 #include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #define THREADS_MAX 256u
 #define SWEEP_MS 1000u
+#define BACKLOG 1024
+
+// Connections accepted per event, so that a flood of them does not starve the open ones.
+#define ACCEPT_BATCH 64
+
+struct loop {
+    uv_loop_t uv;
+    uv_thread_t thread;
+    struct tern_connection_group connections;
+    uv_async_t wake;
+    uv_timer_t sweep;
+    uv_timer_t grace;
+    uv_check_t turn_end;
+    uv_poll_t listener;
+    int listen_fd;
+    bool accepts;  // the listener is being polled
+    bool is_first; // rotates the ticket keys and sweeps the uploads for all loops
+    bool closing;  // the loop's own handles are being closed
+    _Atomic uint64_t sweeps;
+    uint64_t grace_ms;
+    atomic_bool stop_asked;
+    _Atomic(struct tern_tls_context *) renewed_tls; // for the loop to take over; NULL = none
+    atomic_bool limits_renewed;                     // the loop must copy those of `shared`
+};
 
 struct tern_http_server {
     struct tern_server_shared shared;
     uint16_t port;
     char *unix_path; // NULL = TCP
-    uint32_t count;  // of loops that run
-    struct tern_loop *loops;
+    uint32_t count;  // of running loops
+    struct loop *loops;
 };
+
+// --- Listening sockets
+
+static enum tern_result refuse(enum tern_result result, const char *address, uint16_t port,
+                               const char *reason, char why[256])
+{
+    snprintf(why, 256, "cannot listen on %.120s port %u: %s", address, port, reason);
+    return result;
+}
+
+// Returns the path of "unix:/path"; NULL for other addresses.
+static const char *unix_path_of(const char *address)
+{
+    return strncmp(address, "unix:", 5) == 0 ? address + 5 : NULL;
+}
+
+// A socket file that a killed process left would make every later bind() fail. If it answers, another process uses it.
+static bool is_stale(const struct sockaddr_un *name)
+{
+    struct stat status;
+    if (lstat(name->sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) {
+        return false;
+    }
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return false;
+    }
+    bool answers = connect(fd, (const struct sockaddr *)name, sizeof *name) == 0;
+    bool stale = !answers && errno == ECONNREFUSED;
+    close(fd);
+    return stale;
+}
+
+static enum tern_result open_unix(const char *path, int *fd, char why[256])
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    if (strlen(path) == 0 || strlen(path) >= sizeof name.sun_path) {
+        snprintf(why, 256, "the unix socket path must have 1 to %zu bytes",
+                 sizeof name.sun_path - 1);
+        return TERN_ERR_CONFIG;
+    }
+    memcpy(name.sun_path, path, strlen(path) + 1);
+    if (is_stale(&name)) {
+        (void)unlink(path); // bind() fails if it still exists
+    }
+    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    // The file gets the mode of the unbound socket, so that others can connect at no time.
+    if (*fd < 0 || fchmod(*fd, 0600) != 0 ||
+        bind(*fd, (const struct sockaddr *)&name, sizeof name) != 0 || listen(*fd, BACKLOG) != 0) {
+        snprintf(why, 256, "cannot listen on unix:%.110s: %s", path, strerror(errno));
+        return TERN_ERR_NETWORK;
+    }
+    return TERN_OK;
+}
+
+static int bind_socket(const struct addrinfo *name, bool shares)
+{
+    int fd = socket(name->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int on = 1;
+    if (fd < 0) {
+        return -1;
+    }
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        (shares && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) ||
+        bind(fd, name->ai_addr, name->ai_addrlen) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+// With SO_REUSEPORT a second aggregator of the same user would silently get half of the devices. A socket without it
+// cannot be bound then.
+static bool is_taken(const struct addrinfo *name)
+{
+    int fd = bind_socket(name, false);
+    bool taken = fd < 0 || listen(fd, 1) != 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return taken;
+}
+
+static void set_port(struct addrinfo *name, uint16_t port)
+{
+    if (name->ai_family == AF_INET6) {
+        ((struct sockaddr_in6 *)name->ai_addr)->sin6_port = htons(port);
+    } else {
+        ((struct sockaddr_in *)name->ai_addr)->sin_port = htons(port);
+    }
+}
+
+static uint16_t port_of(int fd)
+{
+    struct sockaddr_storage name = {0};
+    socklen_t len = sizeof name;
+    if (getsockname(fd, (struct sockaddr *)&name, &len) != 0) {
+        return 0;
+    }
+    return ntohs(name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
+                                            : ((struct sockaddr_in *)&name)->sin_port);
+}
+
+static bool open_tcp(struct addrinfo *name, int *fds, uint32_t count, uint16_t *bound)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        fds[i] = bind_socket(name, count > 1);
+        if (fds[i] < 0 || listen(fds[i], BACKLOG) != 0) {
+            return false;
+        }
+        *bound = port_of(fds[i]);
+        set_port(name, *bound);
+    }
+    return true;
+}
+
+static void close_all(int *fds, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+            fds[i] = -1;
+        }
+    }
+}
+
+// Binds `count` sockets (one for a unix path) and listens. *bound is the port, 0 for a unix path.
+// TERN_ERR_CONFIG   the address cannot be parsed
+// TERN_ERR_NETWORK  the address cannot be bound, or another process already listens there
+static enum tern_result open_sockets(const char *address, uint16_t port, int *fds, uint32_t count,
+                                     uint16_t *bound, char why[256])
+{
+    for (uint32_t i = 0; i < count; i++) {
+        fds[i] = -1;
+    }
+    *bound = 0;
+    if (unix_path_of(address) != NULL) {
+        enum tern_result result = open_unix(unix_path_of(address), fds, why);
+        if (result != TERN_OK) {
+            close_all(fds, 1);
+        }
+        return result;
+    }
+    char service[8];
+    snprintf(service, sizeof service, "%u", port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *name = NULL;
+    int error = getaddrinfo(address, service, &hints, &name);
+    if (error != 0) {
+        return refuse(TERN_ERR_CONFIG, address, port, gai_strerror(error), why);
+    }
+    bool opened = !(port != 0 && is_taken(name)) && open_tcp(name, fds, count, bound);
+    int reason = errno;
+    freeaddrinfo(name);
+    if (!opened) {
+        close_all(fds, count);
+        return refuse(TERN_ERR_NETWORK, address, port, strerror(reason), why);
+    }
+    return TERN_OK;
+}
+
+// --- Loop: accepting
+
+static void on_listener(uv_poll_t *handle, int status, int events);
+
+static void accept_on(struct loop *loop)
+{
+    loop->accepts = uv_poll_start(&loop->listener, UV_READABLE, on_listener) == 0;
+}
+
+static void accept_off(struct loop *loop)
+{
+    uv_poll_stop(&loop->listener);
+    loop->accepts = false;
+}
+
+static void open_connection(struct loop *loop, int fd, const struct sockaddr_storage *name)
+{
+    tern_connection_open(&loop->connections, fd, name);
+    tern_connection_end_displaced(&loop->connections);
+}
+
+static void on_listener(uv_poll_t *handle, int status, int events)
+{
+    struct loop *loop = handle->data;
+    (void)status;
+    (void)events;
+    for (int i = 0; i < ACCEPT_BATCH; i++) {
+        struct sockaddr_storage name = {0};
+        socklen_t len = sizeof name;
+        int fd =
+            accept4(loop->listen_fd, (struct sockaddr *)&name, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            open_connection(loop, fd, &name);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            accept_off(loop); // until the next sweep, instead of spinning on it
+            return;
+        } else if (errno == EAGAIN) {
+            return;
+        }
+    }
+}
+
+// --- Loop: sweep and mailbox
+
+// Requests that a reply makes the handler answer at once wait for the next turn, so that a peer that pipelines does not
+// starve others.
+static void deliver(struct loop *loop)
+{
+    if (loop->closing) {
+        return; // the mailbox is closed
+    }
+    struct tern_http_exchange *exchange = tern_mailbox_take(loop->connections.mailbox);
+    while (exchange != NULL) {
+        struct tern_http_exchange *next = exchange->next;
+        tern_connection_reply(exchange);
+        exchange = next;
+    }
+    if (!loop->closing && !tern_mailbox_is_empty(loop->connections.mailbox)) {
+        uv_async_send(&loop->wake);
+    }
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    struct loop *loop = timer->data;
+    const struct tern_server_shared *shared = loop->connections.shared;
+    const uint64_t now = tern_connection_expire_all(&loop->connections);
+    tern_handshakes_sweep(loop->connections.handshakes, now);
+    loop->sweeps++;
+    if (loop->is_first) {
+        tern_uploads_sweep(shared->uploads, now, loop->connections.limits.unfinished_ms,
+                           &shared->handler);
+    }
+    if (!loop->accepts && !loop->connections.stopping) {
+        accept_on(loop);
+    }
+    if (loop->is_first && loop->connections.shared->ticket_keys != NULL) {
+        // A full disk leaves the old keys in use; the next sweep tries again.
+        enum tern_result ignored =
+            tern_ticket_keys_rotate(loop->connections.shared->ticket_keys, (uint64_t)time(NULL));
+        (void)ignored;
+    }
+    deliver(loop);
+}
+
+static void close_handles(struct loop *loop)
+{
+    if (loop->closing || loop->connections.first != NULL) {
+        return;
+    }
+    loop->closing = true;
+    tern_mailbox_close(loop->connections.mailbox);
+    uv_close((uv_handle_t *)&loop->wake, NULL);
+    uv_close((uv_handle_t *)&loop->sweep, NULL);
+    uv_close((uv_handle_t *)&loop->grace, NULL);
+    uv_close((uv_handle_t *)&loop->connections.spare, NULL);
+    uv_close((uv_handle_t *)&loop->turn_end, NULL);
+}
+
+// A stopping loop ends with its last connection.
+static void on_gone(struct tern_connection_group *connections)
+{
+    if (connections->stopping) {
+        close_handles(connections->uv->data);
+    }
+}
+
+static void on_grace(uv_timer_t *timer)
+{
+    struct loop *loop = timer->data;
+    tern_connection_end_all(&loop->connections);
+    close_handles(loop);
+}
+
+static void begin_stop(struct loop *loop)
+{
+    loop->connections.stopping = true;
+    accept_off(loop);
+    uv_close((uv_handle_t *)&loop->listener, NULL);
+    close(loop->listen_fd);
+    tern_connection_wind_up_all(&loop->connections);
+    uv_timer_start(&loop->grace, on_grace, loop->grace_ms, 0);
+    close_handles(loop);
+}
+
+// Open connections keep the context that they began with.
+static void take_tls(struct loop *loop)
+{
+    struct tern_tls_context *renewed = atomic_exchange(&loop->renewed_tls, NULL);
+    if (renewed != NULL) {
+        tern_tls_context_release(loop->connections.tls);
+        loop->connections.tls = renewed;
+    }
+}
+
+static void take_limits(struct loop *loop)
+{
+    struct tern_server_shared *shared = loop->connections.shared;
+    pthread_mutex_lock(&shared->limits_lock);
+    loop->connections.limits = shared->limits;
+    pthread_mutex_unlock(&shared->limits_lock);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct loop *loop = wake->data;
+    take_tls(loop);
+    if (atomic_exchange(&loop->limits_renewed, false)) {
+        take_limits(loop);
+        tern_handshakes_limit(loop->connections.handshakes,
+                              loop->connections.limits.handshakes_per_address);
+    }
+    tern_connection_end_displaced(&loop->connections);
+    deliver(loop);
+    if (atomic_load(&loop->stop_asked) && !loop->connections.stopping) {
+        begin_stop(loop);
+    }
+}
+
+// --- Threads of loops
+
+// Called after the callbacks of a turn: sends the replies that handlers gave on this thread.
+static void on_turn_end(uv_check_t *check)
+{
+    deliver(check->data);
+}
+
+static void run_thread(void *argument)
+{
+    struct loop *loop = argument;
+    sigset_t all;
+    sigfillset(&all); // the program's main thread handles signals
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    tern_mailbox_own(loop->connections.mailbox);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+}
+
+// Called by other loops that have displaced connections of this one.
+static void wake_up(void *ctx)
+{
+    struct loop *loop = ctx;
+    uv_async_send(&loop->wake);
+}
+
+static bool init_handles(struct loop *loop)
+{
+    if (uv_async_init(&loop->uv, &loop->wake, on_wake) != 0 ||
+        uv_timer_init(&loop->uv, &loop->sweep) != 0 ||
+        uv_timer_init(&loop->uv, &loop->grace) != 0 ||
+        uv_timer_init(&loop->uv, &loop->connections.spare) != 0 ||
+        uv_check_init(&loop->uv, &loop->turn_end) != 0 ||
+        uv_poll_init(&loop->uv, &loop->listener, loop->listen_fd) != 0) {
+        return false;
+    }
+    loop->uv.data = loop;
+    loop->connections.uv = &loop->uv;
+    loop->connections.on_gone = on_gone;
+    tern_place_group_init(&loop->connections.places, wake_up, loop);
+    TAILQ_INIT(&loop->connections.held_back);
+    loop->wake.data = loop;
+    loop->sweep.data = loop;
+    loop->grace.data = loop;
+    loop->connections.spare.data = &loop->connections;
+    loop->turn_end.data = loop;
+    loop->listener.data = loop;
+    loop->connections.mailbox = tern_mailbox_new(&loop->wake);
+    const struct tern_server_shared *shared = loop->connections.shared;
+    take_limits(loop);
+    loop->connections.handshakes =
+        tern_handshakes_new(loop->connections.limits.handshakes_per_address);
+    return loop->connections.mailbox != NULL && loop->connections.handshakes != NULL &&
+           uv_check_start(&loop->turn_end, on_turn_end) == 0 &&
+           uv_timer_start(&loop->sweep, on_sweep, shared->sweep_ms, shared->sweep_ms) == 0;
+}
+
+static void close_handle(uv_handle_t *handle, void *ctx)
+{
+    (void)ctx;
+    uv_close(handle, NULL);
+}
+
+static void abandon(struct loop *loop)
+{
+    if (loop->connections.mailbox != NULL) {
+        tern_mailbox_close(loop->connections.mailbox);
+    }
+    uv_walk(&loop->uv, close_handle, NULL);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    uv_loop_close(&loop->uv);
+    close(loop->listen_fd);
+    tern_handshakes_free(loop->connections.handshakes);
+    tern_tls_context_release(loop->connections.tls);
+}
+
+// Starts the thread of a loop whose listen_fd, is_first and, of its connections, shared, tls and is_tcp are set. Takes
+// over tls and listen_fd, also when it fails.
+// TERN_ERR_NO_MEMORY  threads, descriptors or memory are short
+static enum tern_result run_loop(struct loop *loop)
+{
+    if (uv_loop_init(&loop->uv) != 0) {
+        close(loop->listen_fd);
+        tern_tls_context_release(loop->connections.tls);
+        return TERN_ERR_NO_MEMORY;
+    }
+    if (!init_handles(loop)) {
+        abandon(loop);
+        return TERN_ERR_NO_MEMORY;
+    }
+    accept_on(loop);
+    if (uv_thread_create(&loop->thread, run_thread, loop) != 0) {
+        abandon(loop);
+        return TERN_ERR_NO_MEMORY;
+    }
+    return TERN_OK;
+}
+
+// Sets the TLS context for connections from now on, and takes it over.
+static void renew_tls(struct loop *loop, struct tern_tls_context *tls)
+{
+    tern_tls_context_release(
+        atomic_exchange(&loop->renewed_tls, tls)); // one that the loop has not taken over yet
+    uv_async_send(&loop->wake);
+}
+
+// Makes the loop copy the limits of `shared`.
+static void renew_limits(struct loop *loop)
+{
+    atomic_store(&loop->limits_renewed, true);
+    uv_async_send(&loop->wake);
+}
+
+// Makes the loop stop; returns at once. Call it once.
+static void stop_loop(struct loop *loop, uint32_t grace_ms)
+{
+    loop->grace_ms = grace_ms; // the loop reads it after stop_asked
+    atomic_store(&loop->stop_asked, true);
+    uv_async_send(&loop->wake);
+}
+
+// Waits for the thread and frees what the loop has.
+static void join_loop(struct loop *loop)
+{
+    uv_thread_join(&loop->thread);
+    uv_loop_close(&loop->uv);
+    tern_handshakes_free(loop->connections.handshakes);
+    tern_tls_context_release(loop->connections.tls);
+    tern_tls_context_release(atomic_load(&loop->renewed_tls));
+}
+
+// --- Server
 
 static uint32_t loop_count(const struct tern_http_config *config)
 {
-    if (tern_listen_unix_path(config->address) != NULL) {
+    if (unix_path_of(config->address) != NULL) {
         return 1; // a unix path has one listening socket
     }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -32,7 +516,7 @@ static uint32_t loop_count(const struct tern_http_config *config)
     return threads < THREADS_MAX ? threads : THREADS_MAX;
 }
 
-static enum tern_result check(const struct tern_http_config *config, char why[256])
+static enum tern_result check_config(const struct tern_http_config *config, char why[256])
 {
     if (config->address == NULL || config->address[0] == '\0') {
         snprintf(why, 256, "no address to listen on is configured");
@@ -92,8 +576,7 @@ static enum tern_result open_shared(struct tern_http_server *server,
                                  why);
 }
 
-// The files as they were at one moment: what replaces them meanwhile is all of the next renewal or
-// nothing of this one.
+// The files at one moment, so that a replacement in the meantime is not used in part.
 struct files {
     struct tern_pem certificate;
     struct tern_pem private_key;
@@ -126,7 +609,7 @@ static enum tern_result read_files(const struct tern_http_files *names, struct f
     return result;
 }
 
-// Each loop parses them for itself: mbedTLS objects are not shared between threads.
+// Called for each loop, since threads do not share mbedTLS objects.
 static enum tern_result make_tls(struct tern_http_server *server, const struct files *files,
                                  struct tern_tls_context **tls, char why[256])
 {
@@ -158,7 +641,7 @@ static enum tern_result take_times(struct tern_http_server *server, const struct
 static enum tern_result start_loop(struct tern_http_server *server, const struct files *files,
                                    int fd, char why[256])
 {
-    struct tern_loop *loop = &server->loops[server->count];
+    struct loop *loop = &server->loops[server->count];
     loop->connections.shared = &server->shared;
     loop->listen_fd = fd;
     loop->connections.is_tcp = server->unix_path == NULL;
@@ -170,7 +653,7 @@ static enum tern_result start_loop(struct tern_http_server *server, const struct
             return result;
         }
     }
-    enum tern_result result = tern_loop_start(loop);
+    enum tern_result result = run_loop(loop);
     if (result != TERN_OK) {
         snprintf(why, 256, "loop %u could not be started: threads or descriptors are short",
                  server->count);
@@ -186,8 +669,8 @@ static enum tern_result start_loops(struct tern_http_server *server,
 {
     uint32_t count = loop_count(config);
     int fds[THREADS_MAX];
-    TERN_TRY(tern_listen_open(config->address, config->port, fds, count, &server->port, why));
-    const char *path = tern_listen_unix_path(config->address);
+    TERN_TRY(open_sockets(config->address, config->port, fds, count, &server->port, why));
+    const char *path = unix_path_of(config->address);
     server->unix_path = path != NULL ? strdup(path) : NULL;
     server->loops = calloc(count, sizeof *server->loops);
     enum tern_result result = TERN_OK;
@@ -225,7 +708,7 @@ enum tern_result tern_http_start(const struct tern_http_config *config,
                                  const struct tern_http_handler *handler,
                                  struct tern_http_server **out, char why[256])
 {
-    TERN_TRY(check(config, why));
+    TERN_TRY(check_config(config, why));
     struct tern_http_server *server = calloc(1, sizeof *server);
     if (server == NULL) {
         snprintf(why, 256, "memory is short");
@@ -259,7 +742,7 @@ enum tern_result tern_http_renew(struct tern_http_server *server,
     free_files(&files);
     for (uint32_t i = 0; i < server->count; i++) {
         if (result == TERN_OK) {
-            tern_loop_renew_tls(&server->loops[i], contexts[i]);
+            renew_tls(&server->loops[i], contexts[i]);
         } else {
             tern_tls_context_release(contexts[i]);
         }
@@ -279,7 +762,7 @@ void tern_http_limit(struct tern_http_server *server, const struct tern_http_lim
     tern_body_room_limit(shared->bodies, filled.body_memory, filled.body_disk);
     tern_uploads_limit(shared->uploads, filled.unfinished);
     for (uint32_t i = 0; i < server->count; i++) {
-        tern_loop_renew_limits(&server->loops[i]);
+        renew_limits(&server->loops[i]);
     }
 }
 
@@ -319,7 +802,7 @@ uint64_t tern_http_turns(const struct tern_http_server *server)
     return least;
 }
 
-// On a full disk the devices of the tickets are strangers until they show their tokens again.
+// If the disk is full, devices with tickets are strangers until they show their tokens again.
 static void save_known_tickets(const struct tern_server_shared *shared)
 {
     if (shared->known_tickets != NULL && shared->ticket_clients != NULL) {
@@ -332,10 +815,10 @@ static void save_known_tickets(const struct tern_server_shared *shared)
 void tern_http_stop(struct tern_http_server *server, uint32_t grace_ms)
 {
     for (uint32_t i = 0; i < server->count; i++) {
-        tern_loop_stop(&server->loops[i], grace_ms);
+        stop_loop(&server->loops[i], grace_ms);
     }
     for (uint32_t i = 0; i < server->count; i++) {
-        tern_loop_join(&server->loops[i]);
+        join_loop(&server->loops[i]);
     }
     if (server->unix_path != NULL) {
         (void)unlink(server->unix_path);

@@ -64,7 +64,7 @@ static void test_both_limits_hold(void **state)
     assert_true(tern_admission_enter(admission, &groups[0], &nobody, &places[3]));
     assert_true(tern_admission_enter(admission, &groups[0], &nobody, &places[4]));
     for (int i = 0; i < 5; i++) {
-        tern_admission_know(admission, &places[i], 0);
+        tern_admission_authenticate(admission, &places[i], 0);
     }
     assert_false(enter(0, 2, &places[5])); // nobody here is a stranger
     assert_int_equal(tern_admission_open(admission), 5);
@@ -112,7 +112,7 @@ static void test_who_asks_or_is_known_is_spared(void **state)
     assert_true(enter(0, 1, &places[0]));
     assert_true(enter(0, 2, &places[1]));
     tern_admission_busy(admission, &places[0]);
-    tern_admission_know(admission, &places[1], 7);
+    tern_admission_authenticate(admission, &places[1], 7);
     assert_false(enter(0, 3, &places[2]));
     tern_admission_touch(admission, &places[1]); // no stranger by that
     assert_false(enter(0, 3, &places[2]));
@@ -150,7 +150,7 @@ static void test_an_address_gives_up_its_own_idlest(void **state)
     assert_true(tern_admission_move(admission, &places[1], &address));
     assert_ptr_equal(displaced(1), &places[0]);
     assert_null(displaced(0));
-    tern_admission_know(admission, &places[3], 7);
+    tern_admission_authenticate(admission, &places[3], 7);
     assert_true(
         enter(0, 1, &places[4])); // a known client leaves its place at the address to others
     tern_admission_busy(admission, &places[1]);
@@ -226,8 +226,8 @@ static void test_one_with_a_known_ticket_is_not_displaced_for_strangers(void **s
     assert_ptr_equal(displaced(0), &places[0]);
     tern_admission_leave(admission, &places[0]);
     tern_admission_leave(admission, &places[3]);
-    tern_admission_doubt(admission, &places[2]); // its ticket did not hold
-    tern_admission_doubt(admission, &places[1]);
+    tern_admission_unrecognise(admission, &places[2]); // its ticket did not hold
+    tern_admission_unrecognise(admission, &places[1]);
     assert_true(enter(0, 1, &places[0]));
     assert_ptr_equal(displaced(0), &places[2]);
     tern_admission_leave(admission, &places[2]);
@@ -256,7 +256,7 @@ static void test_replays_do_not_displace_a_device(void **state)
     assert_true(enter(0, 1, &finished));
     tern_admission_recognise(admission, &places[0], 7);
     tern_admission_recognise(admission, &finished, 7);
-    tern_admission_know(admission, &finished, 7);
+    tern_admission_authenticate(admission, &finished, 7);
     for (size_t i = 0; i < 100; i++) {
         assert_true(enter(0, 2, &replays[i]));
         tern_admission_recognise(admission, &replays[i], 7);
@@ -269,7 +269,7 @@ static void test_replays_do_not_displace_a_device(void **state)
         }
     }
     assert_in_range(tern_admission_open(admission), 2 + 2, 2 + 2 + 5);
-    tern_admission_know(admission, &places[0], 7); // its handshake has finished, too
+    tern_admission_authenticate(admission, &places[0], 7); // its handshake has finished, too
     for (size_t i = 0; i < 100; i++) {
         if (replays[i].group != NULL) {
             tern_admission_leave(admission, &replays[i]);
@@ -287,14 +287,14 @@ static void test_a_client_has_its_share(void **state)
     begin(100, 8, 2);
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(enter(i == 0 ? 1 : 0, i, &places[i]));
-        tern_admission_know(admission, &places[i], 7);
-        tern_admission_know(admission, &places[i], 7); // asked again
+        tern_admission_authenticate(admission, &places[i], 7);
+        tern_admission_authenticate(admission, &places[i], 7); // asked again
     }
     assert_true(enter(0, 3, &places[3]));
-    tern_admission_know(admission, &places[3], 8);
+    tern_admission_authenticate(admission, &places[3], 8);
     assert_ptr_equal(displaced(1), &places[0]); // its oldest, and none of another's
     assert_null(displaced(0));
-    tern_admission_know(admission, &places[0], 7); // it does not come back by asking
+    tern_admission_authenticate(admission, &places[0], 7); // it does not come back by asking
     tern_admission_busy(admission, &places[0]);
     tern_admission_touch(admission, &places[0]);
     assert_ptr_equal(displaced(1), &places[0]);
@@ -361,7 +361,7 @@ static void begin_crowd(struct tern_place *regulars)
     begin(CROWD, SHARE, 8);
     for (uint32_t i = 0; i < REGULARS; i++) {
         assert_true(enter(0, HONEST + 1 + i, &regulars[i]));
-        tern_admission_know(admission, &regulars[i], i + 1);
+        tern_admission_authenticate(admission, &regulars[i], i + 1);
     }
 }
 
@@ -381,7 +381,7 @@ static void visit(uint32_t arrivals, void (*arrive)(uint32_t))
     for (uint32_t i = 0; i < arrivals; i++) {
         arrive(i);
     }
-    tern_admission_know(admission, &honest, REGULARS + 1);
+    tern_admission_authenticate(admission, &honest, REGULARS + 1);
     tern_admission_leave(admission, &honest);
 }
 
@@ -442,7 +442,7 @@ static void test_many_addresses_come_and_go(void **state)
         for (uint32_t i = 0; i < 3000; i++) {
             assert_true(enter(0, i / 3, &many[i]));
             if (i % 2 == 0) {
-                tern_admission_know(admission, &many[i], 1 + i / 7);
+                tern_admission_authenticate(admission, &many[i], 1 + i / 7);
             }
         }
         for (uint32_t i = 0; i < 3000; i++) {

@@ -1,6 +1,6 @@
 // How many TLS handshakes one address may begin: counted, and by a listener whose peers send a ClientHello and no
 // more.
-#include "http/handshakes.h"
+#include "http/admission.h"
 
 #include "client.h"
 #include "fixture.h"

@@ -1,5 +1,5 @@
 // The defaults of the limits, and what is limited per address.
-#include "http/limits.h"
+#include "http/admission.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <setjmp.h>

@@ -92,9 +92,13 @@ static struct client open_client(void)
 // The connection ends after so many bytes of the body.
 static size_t cut_at(unsigned owner, size_t from, size_t to)
 {
+    const uint64_t accepted = fixture_counters(&fixture).connections_accepted;
     struct client client = open_client();
     const size_t sent = send_part(&client, owner, from, to);
     client_close(&client);
+    for (int i = 0; i < 5000 && fixture_counters(&fixture).connections_accepted == accepted; i++) {
+        sleep_ms(1); // the server is idle, too, before it accepts
+    }
     assert_true(fixture_wait_idle(&fixture));
     return sent;
 }

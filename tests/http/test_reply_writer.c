@@ -1,5 +1,5 @@
 // Reply heads, byte by byte.
-#include "http/reply_writer.h"
+#include "http/reply.h"
 #include "wire/wire.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 // The request reader without sockets: every way to cut the same bytes gives the same request.
-#include "http/request_reader.h"
+#include "http/request.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,7 +95,7 @@ static int status_of(const char *text, struct judge *judge, bool *reusable)
     size_t taken = 0;
     enum tern_result result = feed(reader, text, strlen(text), 7, &taken);
     int status = result == TERN_OK ? 200 : tern_reader_status(reader);
-    *reusable = tern_reader_reusable(reader);
+    *reusable = tern_reader_discards(reader);
     assert_int_not_equal(result, TERN_AGAIN);
     tern_reader_free(reader);
     return status;

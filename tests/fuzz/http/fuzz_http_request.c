@@ -1,7 +1,7 @@
 // Any bytes are read as a stream of requests, once whole and once in pieces. Both must be
 // understood alike, no request may come with more than its limits allow, and a refused one asks
 // nothing more of the handler. The first byte is the size of a piece.
-#include "http/request_reader.h"
+#include "http/request.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +83,7 @@ static size_t read_request(const uint8_t *data, size_t len, size_t piece, struct
             int status = tern_reader_status(reader);
             must(status >= 400 && status < 600);
             log_bytes(log, &status, sizeof status);
-            if (!tern_reader_reusable(reader)) {
+            if (!tern_reader_discards(reader)) {
                 break;
             }
         }

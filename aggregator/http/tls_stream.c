@@ -1,10 +1,11 @@
-#include "http/tls.h"
+#include "http/tls_stream.h"
 #include "hosted/mbedtls_versions.h"
 #include "http/certificate.h"
 #include "http/tickets.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 #include <errno.h>
+#include <linux/tcp.h>
 #include <mbedtls/ctr_drbg.h>
 #include <mbedtls/entropy.h>
 #include <mbedtls/error.h>
@@ -12,11 +13,15 @@
 #include <mbedtls/platform_util.h>
 #include <mbedtls/ssl.h>
 #include <mbedtls/x509_crt.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
 
 #define CA_TAG_SIZE 8u
 
@@ -32,13 +37,13 @@ struct tern_tls_context {
     struct tern_ticket_keys *ticket_keys;
     bool (*psk)(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE]); // NULL = none
     void *psk_ctx;
-    struct tern_tls_session *current; // whose handshake runs now, for the callbacks
-    uint32_t references;              // its sessions, and whoever made it
+    struct tern_tls_session *current; // the one whose handshake runs now, for the callbacks
+    uint32_t references;              // its sessions, and its creator
 };
 
 #define KEY_TAG_SIZE 8u
 
-// Whom a pre-shared key proved: its client, and which key it was.
+// The client that a pre-shared key proved, and which of its keys it was.
 struct owner {
     uint32_t client; // 0 = nobody
     uint8_t key_tag[KEY_TAG_SIZE];
@@ -61,15 +66,14 @@ struct tern_tls_session {
     uint64_t ticket; // key of the ticket; 0 = none
     struct owner owner;
     struct tern_client_certificate certificate;
-    const char *refusal; // NULL = the client's certificate is not why the handshake failed
+    const char *refusal; // what is wrong with the client's certificate; NULL = nothing
     uint64_t bytes_received;
     uint64_t bytes_sent;
 };
 
-// ChaCha20-Poly1305 first: no explicit nonce makes each record 8 bytes shorter than GCM's, and
-// devices without AES instructions are fastest with it.
-// The one suite with a pre-shared key comes last: a client that also offers suites with certificates
-// has what it takes to verify ours.
+// ChaCha20-Poly1305 is first: it has no explicit nonce, which makes each record 8 bytes shorter than GCM's, and devices
+// without AES instructions are fastest with it. The suite with a pre-shared key is last: a client that also offers
+// suites with certificates can verify ours.
 #define PSK_SUITE MBEDTLS_TLS_ECDHE_PSK_WITH_CHACHA20_POLY1305_SHA256
 
 static const int CIPHERSUITES[] = {
@@ -86,9 +90,8 @@ static const int CIPHERSUITES[] = {
 
 // --- Pre-shared keys
 
-// Tells apart the keys that one id may have had: a restored backup gives its next client an id that
-// was taken before.
-static void tag_of(const uint8_t key[TERN_HTTP_PSK_SIZE], uint8_t tag[KEY_TAG_SIZE])
+// Distinguishes the keys that one id has had: after a backup is restored, a new client can get an id that was in use.
+static void tag_key(const uint8_t key[TERN_HTTP_PSK_SIZE], uint8_t tag[KEY_TAG_SIZE])
 {
     static const char domain[] = "tern psk ticket";
     uint8_t digest[TERN_SHA256_SIZE];
@@ -100,7 +103,7 @@ static void tag_of(const uint8_t key[TERN_HTTP_PSK_SIZE], uint8_t tag[KEY_TAG_SI
     memcpy(tag, digest, KEY_TAG_SIZE);
 }
 
-// The client that an identity names: its id in decimal digits, without leading zeros. 0 = none.
+// Returns the client that an identity names: its id in decimal digits, without leading zeros. 0 = none.
 static uint32_t client_in_identity(const unsigned char *identity, size_t len)
 {
     uint64_t id = 0;
@@ -116,9 +119,8 @@ static uint32_t client_in_identity(const unsigned char *identity, size_t len)
     return id <= UINT32_MAX ? (uint32_t)id : 0;
 }
 
-// Random bytes stand in for a key that there is not: an unknown identity then fails where a wrong
-// key does, by the same alert and as late. TLS 1.3 also asks for tickets that it cannot open, which
-// are no keys.
+// Uses random bytes as the key of an unknown identity, which then fails like a wrong key: by the same alert and as late.
+// TLS 1.3 also calls this for tickets that it cannot open; these are no keys.
 static int find_key(void *ctx, mbedtls_ssl_context *ssl, const unsigned char *identity, size_t len)
 {
     struct tern_tls_context *context = ctx;
@@ -130,14 +132,14 @@ static int find_key(void *ctx, mbedtls_ssl_context *ssl, const unsigned char *id
     uint32_t client = client_in_identity(identity, len);
     int error = mbedtls_ctr_drbg_random(&context->random, key, sizeof key);
     bool known = context->psk(context->psk_ctx, client, key);
-    tag_of(key, owner->key_tag);
+    tag_key(key, owner->key_tag);
     owner->client = known ? client : 0;
     error = error != 0 ? error : mbedtls_ssl_set_hs_psk(ssl, key, sizeof key);
     mbedtls_platform_zeroize(key, sizeof key);
     return error;
 }
 
-// Whether the owner's key is still the one that it proved.
+// Whether the owner still has the key that it proved.
 static bool is_current(const struct tern_tls_context *context, const struct owner *owner)
 {
     uint8_t key[TERN_HTTP_PSK_SIZE];
@@ -145,13 +147,13 @@ static bool is_current(const struct tern_tls_context *context, const struct owne
     if (context->psk == NULL || !context->psk(context->psk_ctx, owner->client, key)) {
         return false;
     }
-    tag_of(key, tag);
+    tag_key(key, tag);
     mbedtls_platform_zeroize(key, sizeof key);
     return tern_equal_constant_time(tag, owner->key_tag, KEY_TAG_SIZE);
 }
 
-// A proven client and the suite that proves it go together. A ticket of the one kind is not resumed
-// under a suite of the other, which mbedTLS would allow.
+// Whether the session has a proven client exactly if its suite proves one. mbedTLS would resume a ticket of one kind
+// under a suite of the other.
 static bool is_consistent(const struct tern_tls_session *session)
 {
     bool has_owner = session->owner.client != 0;
@@ -165,7 +167,7 @@ static bool asks_for_certificate(const struct tern_tls_context *context)
     return context->client_ca.version != 0;
 }
 
-// By these a client tells what to mend (RFC 5246, section 7.2.2).
+// Returns the alert from which the client learns what to correct (RFC 5246, section 7.2.2).
 static unsigned char alert_of(uint32_t flags)
 {
     if ((flags & MBEDTLS_X509_BADCERT_MISSING) != 0) {
@@ -196,9 +198,8 @@ static bool is_for_clients(const mbedtls_x509_crt *certificate)
                0;
 }
 
-// Called within a full handshake for each certificate of the client's chain, its own (depth 0) last. All
-// that is wrong ends the handshake here: where certificates are optional, mbedTLS would go on with one
-// that is not good.
+// Called in a full handshake for each certificate of the client's chain, its own (depth 0) last. Ends the handshake for
+// every fault: where certificates are optional, mbedTLS would accept a bad one.
 static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, uint32_t *flags)
 {
     const struct tern_tls_context *context = ctx;
@@ -220,8 +221,8 @@ static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, u
     return 0;
 }
 
-// Under TLS 1.2 mbedTLS does not tell a client that it has shown none.
-static void note_missing(struct tern_tls_session *session)
+// Sends the alert for a missing certificate, which mbedTLS does not send under TLS 1.2.
+static void refuse_missing(struct tern_tls_session *session)
 {
     const uint32_t missing = MBEDTLS_X509_BADCERT_MISSING;
     (void)refuse_certificate(session, missing, tern_client_certificate_why(missing));
@@ -229,12 +230,11 @@ static void note_missing(struct tern_tls_session *session)
 
 // --- Tickets
 
-// A ticket's content is what this listener needs to resume and no more: mbedTLS's own form of a
-// session is twice as long, and each reconnect sends it. One of a client with a pre-shared key says
-// whose it is, under a version of its own.
+// A ticket contains only what this listener needs to resume: mbedTLS's own form of a session is twice as long, and each
+// reconnect sends it. The ticket of a client with a pre-shared key also names the client, and has its own version.
 #define TICKET_CERTIFICATE 1u
 #define TICKET_PSK 2u
-#define TICKET_TLS13 3u // always of a handshake with the certificate
+#define TICKET_TLS13 3u // always from a handshake with the certificate
 #define TICKET_PLAIN (1u + 1u + 1u + 2u + 8u + 48u)
 #define TICKET_PLAIN_PSK (TICKET_PLAIN + 4u + KEY_TAG_SIZE)
 #define TICKET_TLS13_HEAD (1u + 2u + 4u + 8u + 1u) // the key follows
@@ -243,8 +243,8 @@ static void note_missing(struct tern_tls_session *session)
 _Static_assert(TICKET_TLS13_HEAD + TERN_MBEDTLS_TICKET_KEY <= TICKET_BASE_MAX,
                "a TLS 1.3 ticket fits");
 
-// Set in the version where the client has shown a certificate, which then follows: its end, what it was
-// verified by, its name, and the name's length.
+// Set in the version where the client has shown a certificate. The ticket then ends with the certificate's end, the tag
+// of the CAs that verified it, its name, and the name's length.
 #define TICKET_HAS_CLIENT_CERTIFICATE 0x80u
 #define TICKET_CLIENT_CERTIFICATE_MIN (8u + CA_TAG_SIZE + 1u)
 #define TICKET_MAX (TICKET_BASE_MAX + TICKET_CLIENT_CERTIFICATE_MIN + TERN_HTTP_NAME_SIZE)
@@ -280,7 +280,7 @@ static size_t pack_session(const mbedtls_ssl_session *session, const struct owne
     return TICKET_PLAIN_PSK;
 }
 
-// Reads whose ticket it is. False: it is none, or its length and version do not go together.
+// Reads the ticket's owner. False: the ticket's length and version contradict each other.
 static bool unpack_owner(const uint8_t *plain, size_t len, struct owner *owner)
 {
     memset(owner, 0, sizeof *owner);
@@ -363,7 +363,7 @@ static size_t append_certificate(const struct tern_tls_context *context,
     return TICKET_CLIENT_CERTIFICATE_MIN + name_len;
 }
 
-// Cuts it off the ticket. False: it does not hold, as its time is over or other CAs are trusted now.
+// Removes the certificate from the ticket's end. False: it has expired, or other CAs are trusted now.
 static bool cut_certificate(const struct tern_tls_context *context, uint8_t *plain, size_t *len,
                             struct tern_client_certificate *certificate)
 {
@@ -387,10 +387,9 @@ static bool cut_certificate(const struct tern_tls_context *context, uint8_t *pla
            memcmp(plain + *len + 8, context->client_ca_tag, CA_TAG_SIZE) == 0;
 }
 
-// Whether a client that resumes may come in as it did when the ticket was made. Nobody is asked for a
-// certificate in a resumed handshake.
-static bool has_what_is_asked_for(const struct tern_tls_context *context, const struct owner *owner,
-                                  const struct tern_client_certificate *certificate)
+// Whether the ticket proves what the configuration requires now; a resumed handshake requests no certificate.
+static bool proves_enough(const struct tern_tls_context *context, const struct owner *owner,
+                          const struct tern_client_certificate *certificate)
 {
     const bool required = asks_for_certificate(context) && !context->client_certificate_optional;
     return !required || owner->client != 0 || certificate->name[0] != '\0';
@@ -417,9 +416,9 @@ static int write_ticket(void *ctx, const mbedtls_ssl_session *session, unsigned 
     return result == TERN_OK ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
-// Reads an opened ticket, if it still holds.
-static int take_ticket(struct tern_tls_context *context, uint8_t *plain, size_t len,
-                       mbedtls_ssl_session *session, struct offer *offer)
+// Reads an opened ticket, if it is still valid.
+static int unpack_ticket(struct tern_tls_context *context, uint8_t *plain, size_t len,
+                         mbedtls_ssl_session *session, struct offer *offer)
 {
     if (!cut_certificate(context, plain, &len, &offer->certificate)) {
         return MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
@@ -429,12 +428,12 @@ static int take_ticket(struct tern_tls_context *context, uint8_t *plain, size_t 
     const bool is_its_owners = is_tls13 || (unpack_owner(plain, len, owner) &&
                                             (owner->client == 0 || is_current(context, owner)));
     const bool holds =
-        is_its_owners && has_what_is_asked_for(context, owner, &offer->certificate) &&
+        is_its_owners && proves_enough(context, owner, &offer->certificate) &&
         (is_tls13 ? unpack_tls13(plain, len, session) : unpack_session(plain, session));
     return holds ? 0 : MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
 }
 
-// A ticket that does not open is no error: the handshake goes on in full.
+// A ticket that cannot be opened is no error: mbedTLS continues with a full handshake.
 static int parse_ticket(void *ctx, mbedtls_ssl_session *session, unsigned char *ticket, size_t len)
 {
     struct tern_tls_context *context = ctx;
@@ -444,7 +443,7 @@ static int parse_ticket(void *ctx, mbedtls_ssl_session *session, unsigned char *
         return MBEDTLS_ERR_SSL_INVALID_MAC;
     }
     struct offer offer = {.ticket = tern_ticket_tag(ticket, len)};
-    int result = take_ticket(context, plain, len - TERN_TICKET_OVERHEAD, session, &offer);
+    int result = unpack_ticket(context, plain, len - TERN_TICKET_OVERHEAD, session, &offer);
     if (result == 0) {
         context->current->offer = offer;
     }
@@ -526,7 +525,7 @@ static bool configure(struct tern_tls_context *context)
                                               ? MBEDTLS_SSL_VERIFY_OPTIONAL
                                               : MBEDTLS_SSL_VERIFY_REQUIRED);
         mbedtls_ssl_conf_verify(config, on_certificate, context);
-        // A device has one certificate, and need not be told which to choose.
+        // A device has one certificate and needs no list to choose one.
         mbedtls_ssl_conf_cert_req_ca_list(config, MBEDTLS_SSL_CERT_REQ_CA_LIST_DISABLED);
     }
     mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
@@ -618,7 +617,17 @@ static int socket_receive(void *ctx, unsigned char *dst, size_t size)
     return later ? MBEDTLS_ERR_SSL_WANT_READ : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
-struct tern_tls_session *tern_tls_session_new(struct tern_tls_context *context, int fd)
+static void free_session(struct tern_tls_session *session)
+{
+    if (session != NULL) {
+        mbedtls_ssl_free(&session->ssl);
+        tern_tls_context_release(session->context);
+        free(session);
+    }
+}
+
+// Returns a session on the socket, which the caller keeps. NULL when memory is short.
+static struct tern_tls_session *new_session(struct tern_tls_context *context, int fd)
 {
     struct tern_tls_session *session = calloc(1, sizeof *session);
     if (session == NULL) {
@@ -630,20 +639,11 @@ struct tern_tls_session *tern_tls_session_new(struct tern_tls_context *context, 
     mbedtls_ssl_init(&session->ssl);
     tern_mbedtls_give_tickets(&context->config, true);
     if (mbedtls_ssl_setup(&session->ssl, &context->config) != 0) {
-        tern_tls_session_free(session);
+        free_session(session);
         return NULL;
     }
     mbedtls_ssl_set_bio(&session->ssl, session, socket_send, socket_receive, NULL);
     return session;
-}
-
-void tern_tls_session_free(struct tern_tls_session *session)
-{
-    if (session != NULL) {
-        mbedtls_ssl_free(&session->ssl);
-        tern_tls_context_release(session->context);
-        free(session);
-    }
 }
 
 static enum tern_stream_status status_of(int result)
@@ -653,7 +653,7 @@ static enum tern_stream_status status_of(int result)
         return TERN_STREAM_WANT_READ;
     case MBEDTLS_ERR_SSL_WANT_WRITE:
         return TERN_STREAM_WANT_WRITE;
-    case 0: // the TCP stream ended; HTTP lengths tell whether it was early
+    case 0: // the TCP stream ended; HTTP lengths show whether it was early
     case MBEDTLS_ERR_SSL_CONN_EOF:
     case MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY:
         return TERN_STREAM_END;
@@ -662,9 +662,9 @@ static enum tern_stream_status status_of(int result)
     }
 }
 
-// In a full handshake the server shows its certificate, or skips it for a pre-shared key, whatever ticket was offered:
-// mbedTLS opens a ticket of TLS 1.3 before it verifies the binder, and does without both if the ticket's
-// age is wrong. A ticket is good as often as it is shown, so a resumed connection is given no other.
+// Drops the offered ticket when the state of the server's certificate is reached, which only a full handshake does:
+// mbedTLS opens a ticket of TLS 1.3 before it verifies the binder, and uses neither if the ticket's age is wrong. A
+// ticket can be used many times, so a resumed connection gets no new one.
 static int step_handshake(struct tern_tls_session *session)
 {
     if (session->ssl.state == MBEDTLS_SSL_SERVER_CERTIFICATE) {
@@ -674,7 +674,7 @@ static int step_handshake(struct tern_tls_session *session)
     return mbedtls_ssl_handshake_step(&session->ssl);
 }
 
-// The client's Finished has proved that the offered ticket is its own.
+// Takes over the content of the ticket, after the client's Finished has proved that it owns the ticket.
 static void accept_offer(struct tern_tls_session *session)
 {
     if (session->offer.ticket != 0) {
@@ -685,8 +685,9 @@ static void accept_offer(struct tern_tls_session *session)
     }
 }
 
-enum tern_stream_status tern_tls_handshake(struct tern_tls_session *session)
+enum tern_stream_status tern_stream_handshake(struct tern_stream *stream)
 {
+    struct tern_tls_session *session = stream->tls;
     int result = 0;
     session->context->current = session;
     while (result == 0 && session->ssl.state != MBEDTLS_SSL_HANDSHAKE_OVER) {
@@ -694,7 +695,7 @@ enum tern_stream_status tern_tls_handshake(struct tern_tls_session *session)
     }
     session->context->current = NULL;
     if (result == MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE) {
-        note_missing(session);
+        refuse_missing(session);
     }
     if (result != 0) {
         return status_of(result);
@@ -703,43 +704,8 @@ enum tern_stream_status tern_tls_handshake(struct tern_tls_session *session)
     return is_consistent(session) ? TERN_STREAM_DONE : TERN_STREAM_FAILED;
 }
 
-const char *tern_tls_certificate(const struct tern_tls_session *session)
-{
-    return session->certificate.name;
-}
-
-const char *tern_tls_refusal(const struct tern_tls_session *session)
-{
-    return session->refusal != NULL ? session->refusal : "";
-}
-
-uint64_t tern_tls_client(const struct tern_tls_session *session)
-{
-    return session->owner.client;
-}
-
-uint64_t tern_tls_ticket(const struct tern_tls_session *session)
-{
-    return session->ticket;
-}
-
-bool tern_tls_resumed(const struct tern_tls_session *session)
-{
-    return session->resumed;
-}
-
-uint64_t tern_tls_bytes_received(const struct tern_tls_session *session)
-{
-    return session->bytes_received;
-}
-
-uint64_t tern_tls_bytes_sent(const struct tern_tls_session *session)
-{
-    return session->bytes_sent;
-}
-
-enum tern_stream_status tern_tls_read(struct tern_tls_session *session, uint8_t *dst, size_t size,
-                                      size_t *len)
+static enum tern_stream_status tls_read(struct tern_tls_session *session, uint8_t *dst, size_t size,
+                                        size_t *len)
 {
     int result = mbedtls_ssl_read(&session->ssl, dst, size);
     if (result <= 0) {
@@ -749,8 +715,9 @@ enum tern_stream_status tern_tls_read(struct tern_tls_session *session, uint8_t 
     return TERN_STREAM_DONE;
 }
 
-enum tern_stream_status tern_tls_write(struct tern_tls_session *session, const uint8_t *src,
-                                       size_t len, size_t *written)
+// Writes one record of up to TERN_TLS_RECORD_MAX bytes. After TERN_STREAM_WANT_WRITE pass the same bytes again.
+static enum tern_stream_status write_record(struct tern_tls_session *session, const uint8_t *src,
+                                            size_t len, size_t *written)
 {
     int result = mbedtls_ssl_write(&session->ssl, src, len);
     if (result <= 0) {
@@ -760,7 +727,244 @@ enum tern_stream_status tern_tls_write(struct tern_tls_session *session, const u
     return TERN_STREAM_DONE;
 }
 
-void tern_tls_close(struct tern_tls_session *session)
+// --- Stream
+
+// The kernel accepts no more than this ahead of the network, so that the write deadline and the meter see a reply's
+// progress.
+#define UNSENT_MAX 131072
+
+// TCP_LAST_ACK of <netinet/tcp.h>, which cannot be included beside <linux/tcp.h>.
+#define STATE_LAST_ACK 9
+
+static uint32_t header_bytes(int fd)
 {
-    (void)mbedtls_ssl_close_notify(&session->ssl); // the FIN that follows says the same
+    struct sockaddr_storage local = {0};
+    socklen_t len = sizeof local;
+    bool is_v6 = getsockname(fd, (struct sockaddr *)&local, &len) == 0 &&
+                 local.ss_family == AF_INET6 &&
+                 !IN6_IS_ADDR_V4MAPPED(&((struct sockaddr_in6 *)&local)->sin6_addr);
+    return (is_v6 ? 40u : 20u) + 20u;
+}
+
+enum tern_result tern_stream_open(struct tern_stream *stream, int fd, bool is_tcp,
+                                  struct tern_tls_context *context)
+{
+    *stream = (struct tern_stream){.fd = fd, .header_bytes = is_tcp ? header_bytes(fd) : 0};
+    if (is_tcp) {
+        int on = 1;
+        int unsent = UNSENT_MAX;
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    }
+    if (context != NULL) {
+        stream->tls = new_session(context, fd);
+        if (stream->tls == NULL) {
+            tern_stream_close(stream);
+            return TERN_ERR_NO_MEMORY;
+        }
+    }
+    return TERN_OK;
+}
+
+void tern_stream_delay_acknowledgements(const struct tern_stream *stream)
+{
+    int off = 0;
+    if (stream->header_bytes > 0) {
+        (void)setsockopt(stream->fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
+    }
+}
+
+void tern_stream_close(struct tern_stream *stream)
+{
+    free_session(stream->tls);
+    stream->tls = NULL;
+    close(stream->fd);
+    stream->fd = -1;
+}
+
+uint64_t tern_stream_client(const struct tern_stream *stream)
+{
+    return stream->tls != NULL ? stream->tls->owner.client : 0;
+}
+
+uint64_t tern_stream_ticket(const struct tern_stream *stream)
+{
+    return stream->tls != NULL ? stream->tls->ticket : 0;
+}
+
+bool tern_stream_resumed(const struct tern_stream *stream)
+{
+    return stream->tls->resumed;
+}
+
+const char *tern_stream_refusal(const struct tern_stream *stream)
+{
+    return stream->tls->refusal != NULL ? stream->tls->refusal : "";
+}
+
+size_t tern_stream_peek(const struct tern_stream *stream, uint8_t *dst, size_t size)
+{
+    const ssize_t len = recv(stream->fd, dst, size, MSG_PEEK | MSG_DONTWAIT);
+    return len > 0 ? (size_t)len : 0;
+}
+
+const char *tern_stream_certificate(const struct tern_stream *stream)
+{
+    return stream->tls != NULL ? stream->tls->certificate.name : "";
+}
+
+static enum tern_stream_status status_of_errno(enum tern_stream_status later)
+{
+    return errno == EAGAIN || errno == EINTR ? later : TERN_STREAM_FAILED;
+}
+
+static enum tern_stream_status plain_read(struct tern_stream *stream, uint8_t *dst, size_t size,
+                                          size_t *len)
+{
+    ssize_t received = recv(stream->fd, dst, size, 0);
+    if (received < 0) {
+        return status_of_errno(TERN_STREAM_WANT_READ);
+    }
+    *len = (size_t)received;
+    stream->bytes_received += *len;
+    return received == 0 ? TERN_STREAM_END : TERN_STREAM_DONE;
+}
+
+enum tern_stream_status tern_stream_read(struct tern_stream *stream, uint8_t *dst, size_t size,
+                                         size_t *len)
+{
+    return stream->tls != NULL ? tls_read(stream->tls, dst, size, len)
+                               : plain_read(stream, dst, size, len);
+}
+
+static enum tern_stream_status plain_write(struct tern_stream *stream,
+                                           const struct tern_stream_parts *parts, size_t *written)
+{
+    // sendmsg() does not write through its iovecs, although their type is not const.
+    struct iovec vector[2] = {
+        {.iov_base = (void *)(uintptr_t)parts->a, .iov_len = parts->a_len},
+        {.iov_base = (void *)(uintptr_t)parts->b, .iov_len = parts->b_len},
+    };
+    struct msghdr message = {.msg_iov = vector, .msg_iovlen = 2};
+    ssize_t sent = sendmsg(stream->fd, &message, MSG_NOSIGNAL);
+    if (sent < 0) {
+        return status_of_errno(TERN_STREAM_WANT_WRITE);
+    }
+    *written = (size_t)sent;
+    stream->bytes_sent += *written;
+    return TERN_STREAM_DONE;
+}
+
+static enum tern_stream_status tls_write(struct tern_stream *stream,
+                                         const struct tern_stream_parts *parts, uint8_t *scratch,
+                                         size_t *written)
+{
+    if (parts->a_len == 0) {
+        size_t len = parts->b_len < TERN_TLS_RECORD_MAX ? parts->b_len : TERN_TLS_RECORD_MAX;
+        return write_record(stream->tls, parts->b, len, written);
+    }
+    size_t a_len = parts->a_len < TERN_TLS_RECORD_MAX ? parts->a_len : TERN_TLS_RECORD_MAX;
+    size_t room = TERN_TLS_RECORD_MAX - a_len;
+    size_t b_len = parts->b_len < room ? parts->b_len : room;
+    memcpy(scratch, parts->a, a_len);
+    if (b_len > 0) {
+        memcpy(scratch + a_len, parts->b, b_len);
+    }
+    return write_record(stream->tls, scratch, a_len + b_len, written);
+}
+
+enum tern_stream_status tern_stream_write(struct tern_stream *stream,
+                                          const struct tern_stream_parts *parts, uint8_t *scratch,
+                                          size_t *written)
+{
+    return stream->tls != NULL ? tls_write(stream, parts, scratch, written)
+                               : plain_write(stream, parts, written);
+}
+
+uint64_t tern_stream_progress(const struct tern_stream *stream)
+{
+    return stream->tls != NULL ? stream->tls->bytes_sent : stream->bytes_sent;
+}
+
+void tern_stream_shut(struct tern_stream *stream)
+{
+    if (stream->tls != NULL) {
+        stream->bytes_received = stream->tls->bytes_received;
+        stream->bytes_sent = stream->tls->bytes_sent;
+        free_session(stream->tls);
+        stream->tls = NULL;
+    }
+    (void)shutdown(stream->fd, SHUT_WR); // fails only when the peer is gone already
+}
+
+void tern_stream_finish(struct tern_stream *stream)
+{
+    if (stream->tls != NULL) {
+        (void)mbedtls_ssl_close_notify(&stream->tls->ssl); // the FIN follows in any case
+    }
+    tern_stream_shut(stream);
+}
+
+enum tern_stream_status tern_stream_discard(struct tern_stream *stream, uint8_t *scratch,
+                                            size_t *len)
+{
+    return plain_read(stream, scratch, TERN_TLS_RECORD_MAX, len);
+}
+
+// --- Counters
+
+static uint64_t bytes_read(const struct tern_stream *stream)
+{
+    return stream->tls != NULL ? stream->tls->bytes_received : stream->bytes_received;
+}
+
+// Returns how many bytes wait in the kernel.
+static uint64_t bytes_unread(const struct tern_stream *stream)
+{
+    int unread = 0;
+    return ioctl(stream->fd, FIONREAD, &unread) == 0 && unread > 0 ? (uint64_t)unread : 0;
+}
+
+// Counts the bytes that were read as received, since tcpi_bytes_received counts a FIN as a byte.
+static void read_counters(const struct tern_stream *stream, struct tern_socket_counters *counters,
+                          struct tcp_info *info)
+{
+    socklen_t len = sizeof *info;
+    memset(info, 0, sizeof *info);
+    *counters = (struct tern_socket_counters){.bytes_received = bytes_read(stream),
+                                              .bytes_sent = tern_stream_progress(stream)};
+    if (stream->header_bytes == 0 ||
+        getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, info, &len) != 0) {
+        return;
+    }
+    uint32_t timestamps = (info->tcpi_options & TCPI_OPT_TIMESTAMPS) != 0 ? 12 : 0;
+    counters->bytes_sent = info->tcpi_bytes_sent;
+    counters->bytes_retransmitted = info->tcpi_bytes_retrans;
+    // The SYN-ACK is sent before the socket exists that could count it.
+    counters->segments_sent = info->tcpi_segs_out + 1;
+    counters->segments_received = info->tcpi_segs_in;
+    counters->header_bytes = stream->header_bytes + timestamps;
+}
+
+// Subtracts the segments that the unread bytes must have arrived in.
+void tern_stream_counters(const struct tern_stream *stream, struct tern_socket_counters *counters)
+{
+    struct tcp_info info;
+    read_counters(stream, counters, &info);
+    uint64_t size = info.tcpi_rcv_mss > 0 ? info.tcpi_rcv_mss : 536;
+    uint64_t segments = (bytes_unread(stream) + size - 1) / size;
+    if (segments < counters->segments_received) {
+        counters->segments_received -= (uint32_t)segments;
+    }
+}
+
+void tern_stream_final_counters(const struct tern_stream *stream,
+                                struct tern_socket_counters *counters)
+{
+    struct tcp_info info;
+    read_counters(stream, counters, &info);
+    counters->bytes_received += bytes_unread(stream);
+    if (stream->header_bytes != 0 && info.tcpi_state == STATE_LAST_ACK) {
+        counters->segments_received++;
+    }
 }

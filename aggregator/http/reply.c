@@ -1,14 +1,182 @@
-// Heads are as short as HTTP allows: every byte is paid for by a device. No Date, no Server, no
-// Content-Type unless asked for.
-#include "http/reply_writer.h"
+#include "http/reply.h"
 #include "wire/wire.h"
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
-// Statuses, and what a refusal by the listener itself says in its Error; those that only handlers
-// answer with, or that refuse nothing, have no sentence.
+// --- Exchanges and their mailbox
+
+struct tern_mailbox {
+    pthread_mutex_t lock;
+    uint32_t references;
+    uv_async_t *wake; // NULL once closed
+    pthread_t owner;
+    struct tern_http_exchange *first;
+    struct tern_http_exchange *last;
+};
+
+struct tern_mailbox *tern_mailbox_new(uv_async_t *wake)
+{
+    struct tern_mailbox *mailbox = calloc(1, sizeof *mailbox);
+    if (mailbox != NULL) {
+        pthread_mutex_init(&mailbox->lock, NULL);
+        mailbox->references = 1;
+        mailbox->wake = wake;
+        mailbox->owner = pthread_self();
+    }
+    return mailbox;
+}
+
+void tern_mailbox_own(struct tern_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    mailbox->owner = pthread_self();
+    pthread_mutex_unlock(&mailbox->lock);
+}
+
+static void release_mailbox(struct tern_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    bool last = --mailbox->references == 0;
+    pthread_mutex_unlock(&mailbox->lock);
+    if (last) {
+        pthread_mutex_destroy(&mailbox->lock);
+        free(mailbox);
+    }
+}
+
+struct tern_http_exchange *tern_mailbox_take(struct tern_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    struct tern_http_exchange *first = mailbox->first;
+    mailbox->first = NULL;
+    mailbox->last = NULL;
+    pthread_mutex_unlock(&mailbox->lock);
+    return first;
+}
+
+bool tern_mailbox_is_empty(struct tern_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    bool empty = mailbox->first == NULL;
+    pthread_mutex_unlock(&mailbox->lock);
+    return empty;
+}
+
+static void drop(struct tern_http_exchange *exchange)
+{
+    tern_blob_release(exchange->reply.body);
+    tern_exchange_free(exchange);
+}
+
+void tern_mailbox_close(struct tern_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    mailbox->wake = NULL;
+    pthread_mutex_unlock(&mailbox->lock);
+    struct tern_http_exchange *exchange = tern_mailbox_take(mailbox);
+    while (exchange != NULL) {
+        struct tern_http_exchange *next = exchange->next;
+        drop(exchange);
+        exchange = next;
+    }
+    release_mailbox(mailbox);
+}
+
+// Adds the exchange to the mailbox. False: the loop has ended.
+static bool post(struct tern_mailbox *mailbox, struct tern_http_exchange *exchange)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    bool open = mailbox->wake != NULL;
+    if (open) {
+        bool was_empty = mailbox->first == NULL;
+        *(was_empty ? &mailbox->first : &mailbox->last->next) = exchange;
+        mailbox->last = exchange;
+        // The lock keeps the handle open.
+        if (was_empty && !pthread_equal(mailbox->owner, pthread_self())) {
+            uv_async_send(mailbox->wake);
+        }
+    }
+    pthread_mutex_unlock(&mailbox->lock);
+    return open;
+}
+
+struct tern_http_exchange *tern_exchange_new(struct tern_mailbox *mailbox,
+                                             struct tern_request_reader *reader,
+                                             struct tern_connection *connection)
+{
+    struct tern_http_exchange *exchange = calloc(1, sizeof *exchange);
+    if (exchange == NULL) {
+        return NULL;
+    }
+    exchange->mailbox = mailbox;
+    exchange->reader = reader;
+    exchange->connection = connection;
+    pthread_mutex_lock(&mailbox->lock);
+    mailbox->references++;
+    pthread_mutex_unlock(&mailbox->lock);
+    return exchange;
+}
+
+void tern_exchange_free(struct tern_http_exchange *exchange)
+{
+    release_mailbox(exchange->mailbox);
+    tern_reader_free(exchange->reader);
+    free(exchange);
+}
+
+struct tern_http_tag tern_exchange_tag(struct tern_http_exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->mailbox->lock);
+    struct tern_http_tag tag = exchange->tag;
+    pthread_mutex_unlock(&exchange->mailbox->lock);
+    return tag;
+}
+
+const struct tern_http_request *
+tern_http_exchange_request(const struct tern_http_exchange *exchange)
+{
+    return tern_reader_request(exchange->reader);
+}
+
+void tern_http_exchange_rest(const struct tern_http_exchange *exchange)
+{
+    tern_reader_rest(exchange->reader);
+}
+
+bool tern_http_exchange_unfinished(const struct tern_http_exchange *exchange, uint64_t owner,
+                                   struct tern_http_unfinished *unfinished)
+{
+    return tern_reader_unfinished(exchange->reader, owner, unfinished);
+}
+
+void tern_http_exchange_tag(struct tern_http_exchange *exchange, const struct tern_http_tag *tag)
+{
+    pthread_mutex_lock(&exchange->mailbox->lock);
+    exchange->tag = *tag;
+    pthread_mutex_unlock(&exchange->mailbox->lock);
+}
+
+void tern_http_reply(struct tern_http_exchange *exchange, const struct tern_http_reply *reply)
+{
+    exchange->reply = *reply;
+    exchange->next = NULL;
+    if (!post(exchange->mailbox, exchange)) {
+        drop(exchange);
+    }
+}
+
+// --- Writer
+
+// Heads are as short as HTTP allows, since devices pay for every byte: no Date, no Server, no Content-Type unless the
+// handler sets one.
+
+// Statuses with the sentence that the listener's own refusals have in their Error. Statuses that only handlers use, or
+// that refuse nothing, have no sentence.
 static const struct status {
     int code;
     const char *phrase;
@@ -67,13 +235,12 @@ __attribute__((format(printf, 2, 3))) static void head_add(struct tern_reply_out
     // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start() is two lines above
     int len = vsnprintf(out->head + out->head_len, room, format, arguments);
     va_end(arguments);
-    // On overflow head_len becomes the full size, which no whole head has.
+    // On overflow head_len becomes the full size, which no complete head has.
     out->head_len += len >= 0 && (size_t)len < room ? (size_t)len : room;
 }
 
-// An entity tag is asked for by caches and by clients that resume with If-Range. Cached replies
-// are content-addressed: their path names their bytes, so that every version of one path is the
-// same, and the shortest tag there is says so.
+// Caches, and clients that resume with If-Range, need an entity tag. Cached replies are content-addressed: a path always
+// has the same bytes, so the shortest tag is correct for all of them.
 static void add_cache(struct tern_reply_out *out, const struct tern_http_reply *reply)
 {
     if (reply->cache != NULL) {
@@ -126,7 +293,7 @@ static void write_head(struct tern_reply_out *out, const struct tern_http_reply 
     head_add(out, "\r\n");
 }
 
-// The reply with the status that its range makes it.
+// Returns the reply with the status that follows from its range.
 static struct tern_http_reply ranged(const struct tern_http_reply *reply)
 {
     struct tern_http_reply effective = *reply;
@@ -200,8 +367,8 @@ struct tern_http_reply tern_reply_refusal(const struct tern_http_handler *handle
     return reply;
 }
 
-// Sent bytes of a file leave memory this many at a time: each time costs a system call, and what
-// another reply still sends comes back at its next read.
+// Sent bytes of a file leave memory in pieces of this size, since each piece costs a system call. Another reply that
+// still sends them reads them from the file again.
 #define REST_BYTES ((size_t)1 << 20)
 
 void tern_reply_sent(struct tern_reply_out *out, size_t len)

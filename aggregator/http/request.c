@@ -1,10 +1,7 @@
-// The parser runs until one of two stops: after the headers, where the request is judged, and after
-// the message. Everything between belongs to tern_reader_feed(), so that a push parser reads like
-// straight code.
-#include "http/request_reader.h"
+#include "http/request.h"
 #include "http/body.h"
-#include "http/head_lines.h"
 #include "http/parser/parser.h"
+#include "http/request.h"
 #include "util/bytes.h"
 #include <netinet/in.h>
 #include <stdio.h>
@@ -12,7 +9,120 @@
 #include <string.h>
 #include <strings.h>
 
-// A refused body up to this size is read and dropped; a reconnect costs the peer about as much.
+// --- Lines of the head
+
+// Reads the lines of a request's head more strictly than the parser libraries do. Where a proxy and a listener disagree
+// about the end of a line or a head, bytes of a stranger become another client's request; so a head that can be read in
+// two ways is refused.
+
+enum head_place {
+    HEAD_BEFORE, // nothing yet, or empty lines, which RFC 9112 (2.2) allows before the request line
+    HEAD_BEFORE_CR,
+    HEAD_LINE,
+    HEAD_LINE_CR,
+    HEAD_LINE_START,
+    HEAD_END_CR,
+    HEAD_ENDED,
+};
+
+// All zero before the first byte.
+struct head_lines {
+    enum head_place place;
+    bool in_headers;     // the request line has ended
+    bool behind_blank;   // within the request line
+    unsigned int blanks; // of the request line
+};
+
+static bool is_control(uint8_t byte)
+{
+    return (byte < ' ' && byte != '\t') || byte == 0x7f;
+}
+
+// Requires one blank between method, target and version, and none around them.
+static bool check_request_line(struct head_lines *lines, uint8_t byte)
+{
+    const bool begins = lines->place != HEAD_LINE;
+    const bool is_blank = byte == ' ';
+    const bool good = !is_blank || (!begins && !lines->behind_blank && lines->blanks < 2);
+    lines->behind_blank = is_blank;
+    lines->blanks += is_blank;
+    return good && byte != '\t';
+}
+
+// Advances over one byte that is neither CR nor LF.
+static bool check_text(struct head_lines *lines, uint8_t byte)
+{
+    const bool folds = lines->place == HEAD_LINE_START && (byte == ' ' || byte == '\t');
+    const bool behind_cr = lines->place == HEAD_BEFORE_CR || lines->place == HEAD_LINE_CR ||
+                           lines->place == HEAD_END_CR;
+    const bool fits = lines->in_headers || check_request_line(lines, byte);
+    lines->place = HEAD_LINE;
+    return fits && !folds && !behind_cr && !is_control(byte);
+}
+
+static bool check_cr(struct head_lines *lines)
+{
+    switch (lines->place) {
+    case HEAD_BEFORE:
+        lines->place = HEAD_BEFORE_CR;
+        return true;
+    case HEAD_LINE:
+        lines->place = HEAD_LINE_CR;
+        return lines->in_headers || !lines->behind_blank;
+    case HEAD_LINE_START:
+        lines->place = HEAD_END_CR;
+        return true;
+    case HEAD_BEFORE_CR:
+    case HEAD_LINE_CR:
+    case HEAD_END_CR:
+    case HEAD_ENDED:
+        break;
+    }
+    return false;
+}
+
+static bool check_lf(struct head_lines *lines)
+{
+    switch (lines->place) {
+    case HEAD_BEFORE_CR:
+        lines->place = HEAD_BEFORE;
+        return true;
+    case HEAD_LINE_CR:
+        lines->place = HEAD_LINE_START;
+        lines->in_headers = true;
+        return true;
+    case HEAD_END_CR:
+        lines->place = HEAD_ENDED;
+        return true;
+    case HEAD_BEFORE:
+    case HEAD_LINE:
+    case HEAD_LINE_START:
+    case HEAD_ENDED:
+        break;
+    }
+    return false;
+}
+
+// Reads the next bytes of the stream, up to the end of the head. False: a bare CR or LF, a folded line (RFC 9112, 5.2),
+// a control character other than TAB, or a request line without exactly one blank between its three parts (RFC 9112, 3).
+// The request is malformed then, and must be read no further.
+static bool check_head_lines(struct head_lines *lines, const uint8_t *data, size_t len)
+{
+    bool good = true;
+    for (size_t i = 0; i < len && good && lines->place != HEAD_ENDED; i++) {
+        good = data[i] == '\r'   ? check_cr(lines)
+               : data[i] == '\n' ? check_lf(lines)
+                                 : check_text(lines, data[i]);
+    }
+    return good;
+}
+
+// --- Reader
+
+// The parser runs until one of two stops: after the headers, where the request is checked, and after the message.
+// tern_reader_feed() does everything between, so that the code around a push parser stays sequential.
+
+// A refused body up to this size is read and dropped; a new connection would cost the peer about as much.
 #define DISCARD_MAX 16384u
 
 enum field {
@@ -38,11 +148,11 @@ struct content_range {
 struct tern_request_reader {
     struct tern_reader_config config;
     struct tern_parser *parser;
-    struct tern_head_lines lines;
+    struct head_lines lines;
     struct tern_http_request request;
     uint64_t content_length;
     struct content_range range;
-    uint64_t total; // bytes of the body with those that came before
+    uint64_t total; // bytes of the whole body, with those of earlier requests
     struct tern_http_permit permit;
     int status; // 0 until refused
     bool head_done;
@@ -50,7 +160,7 @@ struct tern_request_reader {
     bool discards;
     bool expects; // "Expect: 100-continue" and no body byte yet
 
-    // The header being read. Longer names and values than these are none that matter here.
+    // The header being read. Names and values that are longer are not needed.
     bool in_value;
     enum field field;
     size_t name_len;
@@ -60,7 +170,7 @@ struct tern_request_reader {
 
     char peer[INET6_ADDRSTRLEN];
     char certificate[TERN_HTTP_NAME_SIZE];
-    uint32_t head_len; // bytes taken of the request line and headers
+    uint32_t head_len; // bytes of the request line and headers so far
     bool target_done;  // text holds the whole request target
     bool has_length;   // a Content-Length was read
     bool has_coding;   // a Transfer-Encoding was read
@@ -68,16 +178,17 @@ struct tern_request_reader {
     char *host;
     char *cookie;
     char *origin;
-    struct tern_body body;            // unless it may outlive the connection: then
-    struct tern_upload_writer upload; // until it is whole
-    uint64_t received;                // bytes of it that came with this request
+    struct tern_body body; // a short body, and every complete one
+    struct tern_upload_writer
+        upload;        // a body that may outlive the connection, until it is complete
+    uint64_t received; // bytes of the body that came with this request
     size_t text_len;
-    char text[]; // request target, then values that are kept as they come; NUL-terminated each
+    char text[]; // request target, then values that are kept whole; each ends with NUL
 };
 
-// The first reason to refuse stands; but what is malformed is that before anything else, because
-// the connection cannot go on behind it.
-static void object(struct tern_request_reader *reader, int status)
+// Records why to refuse the request. The first reason counts, except that 400 replaces any other: nothing can be read
+// behind a malformed request.
+static void set_refusal(struct tern_request_reader *reader, int status)
 {
     if (reader->status == 0 || status == 400) {
         reader->status = status;
@@ -86,8 +197,8 @@ static void object(struct tern_request_reader *reader, int status)
 
 // --- Text
 
-// Never overflows: target and value are parts of the head, whose length is checked first, and the
-// head has more bytes around them than the two NULs.
+// Never overflows: target and values are parts of the head, whose length is limited, and the head has more bytes around
+// them than the NULs that are added.
 static void text_append(struct tern_request_reader *reader, const char *at, size_t len)
 {
     memcpy(reader->text + reader->text_len, at, len);
@@ -134,8 +245,7 @@ static enum field field_of(const struct tern_request_reader *reader)
     return FIELD_OTHER;
 }
 
-// Only "bytes=N-" is taken. Any other range is ignored, which RFC 9110 14.2 allows: the whole body
-// is a right answer to it.
+// Accepts "bytes=N-" only. Ignores any other range, as RFC 9110 (14.2) allows: the whole body is a correct answer.
 static uint64_t range_from(const char *value)
 {
     uint64_t from = 0;
@@ -146,16 +256,14 @@ static uint64_t range_from(const char *value)
     return strcmp(end, "-") == 0 ? from : 0;
 }
 
-// The number that `at` begins with, in digits alone; returns what stands behind it and one `end`, NULL
-// where that is not there.
+// Reads a number of digits that ends with the character `end`. Returns the text behind `end`; NULL where there is none.
 static const char *number_before(const char *at, char end, uint64_t *number)
 {
     const char *behind = at != NULL ? tern_get_decimal(at, number) : NULL;
     return behind != NULL && behind != at && *behind == end ? behind + 1 : NULL;
 }
 
-// Exactly the bytes that are left of a body (RFC 9110, 14.5): an end or a length that is not known
-// would leave open what the body is.
+// Accepts the rest of a body (RFC 9110, 14.5) with known end and length, since other forms leave open what the body is.
 static bool parse_content_range(const char *value, struct content_range *range)
 {
     static const char unit[] = "bytes ";
@@ -168,7 +276,7 @@ static bool parse_content_range(const char *value, struct content_range *range)
            range->last + 1 == range->whole;
 }
 
-// Where a value goes that is kept whole; NULL for the others.
+// Returns where to store a value that is kept whole; NULL for other headers.
 static char **kept_value(struct tern_request_reader *reader)
 {
     switch (reader->field) {
@@ -191,7 +299,7 @@ static char **kept_value(struct tern_request_reader *reader)
     return NULL;
 }
 
-// Digits and nothing else: libraries take a sign, a list or nothing at all for a number.
+// Accepts digits only: libraries also read a sign, a list or an empty text as a number.
 static bool is_length(const char *value)
 {
     return *value != '\0' && value[strspn(value, "0123456789")] == '\0';
@@ -206,22 +314,22 @@ static void end_value(struct tern_request_reader *reader)
     case FIELD_EXPECT:
         reader->expects = strcasecmp(reader->value, "100-continue") == 0;
         if (!reader->expects) {
-            object(reader, 417);
+            set_refusal(reader, 417);
         }
         break;
     case FIELD_CONTENT_LENGTH:
         if (reader->has_length || reader->has_coding || !is_length(reader->value)) {
-            object(reader, 400);
+            set_refusal(reader, 400);
         }
         reader->has_length = true;
         break;
     case FIELD_CONTENT_RANGE:
         if (reader->range.whole != 0 || !parse_content_range(reader->value, &reader->range)) {
-            object(reader, 400);
+            set_refusal(reader, 400);
         }
         break;
     case FIELD_TRANSFER_ENCODING: // with a length, the body would have two ends (RFC 9112, 6.3)
-        object(reader, reader->has_length ? 400 : 411);
+        set_refusal(reader, reader->has_length ? 400 : 411);
         reader->has_coding = true;
         break;
     case FIELD_OTHER:
@@ -270,31 +378,30 @@ static void begin_value(struct tern_request_reader *reader)
         return;
     }
     if (*kept != NULL) {
-        object(reader, 400); // which of the two counts must not be a matter of taste
+        set_refusal(reader, 400); // two readers could choose different ones
     }
     *kept = reader->text + reader->text_len;
 }
 
 // --- The parser's events
 
-// Debian builds http_parser in its lenient mode, which lets white space into names and targets; a
-// proxy before us could understand such a request in another way. llhttp rejects it. Bytes outside of ASCII are
-// refused in names and targets, too.
-static void refuse_others(struct tern_request_reader *reader, const char *at, size_t len)
+// Debian builds http_parser in its lenient mode, which accepts white space in names and targets; a proxy before us could
+// read such a request in another way. llhttp rejects it. Bytes outside of ASCII are refused in names and targets, too.
+static void check_ascii(struct tern_request_reader *reader, const char *at, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         unsigned char byte = (unsigned char)at[i];
         if (byte <= ' ' || byte >= 0x7f) {
-            object(reader, 400);
+            set_refusal(reader, 400);
         }
     }
 }
 
 static void on_target(void *ctx, const char *at, size_t len)
 {
-    refuse_others(ctx, at, len);
+    check_ascii(ctx, at, len);
     if (memchr(at, '#', len) != NULL) { // clients never send a fragment (RFC 9112, 3.2)
-        object(ctx, 400);
+        set_refusal(ctx, 400);
     }
     text_append(ctx, at, len);
 }
@@ -304,7 +411,7 @@ static void on_name(void *ctx, const char *at, size_t len)
     struct tern_request_reader *reader = ctx;
     end_target(reader);
     end_header(reader);
-    refuse_others(reader, at, len);
+    check_ascii(reader, at, len);
     size_t room = sizeof reader->name - reader->name_len;
     memcpy(reader->name + reader->name_len, at, len < room ? len : room);
     reader->name_len += len < room ? len : room;
@@ -336,7 +443,7 @@ static bool on_body(void *ctx, const char *at, size_t len)
                               ? tern_upload_append(&reader->upload, at, len)
                               : tern_body_append(&reader->body, at, len, (size_t)reader->total);
     if (!appended) {
-        object(reader, 503);
+        set_refusal(reader, 503);
         return false;
     }
     reader->received += len;
@@ -351,7 +458,7 @@ static const struct tern_parser_events EVENTS = {
     .body = on_body,
 };
 
-// --- Judging
+// --- Checks of the head
 
 static enum tern_result result_of(int status)
 {
@@ -386,25 +493,24 @@ static const char *cut_query(char *path)
     return end + 1;
 }
 
-// No path of ours has an escape or a step upwards, of which two readers make two paths.
+// Rejects escapes and steps upwards, which two readers could resolve to two paths; no path that is served has them.
 static bool is_path(const char *path)
 {
     return *path == '/' && strchr(path, '%') == NULL && strstr(path, "/..") == NULL;
 }
 
-// The path and query of the target "/a?b". Of what is not in this form, as "http://host/a" and "*",
-// nothing is known but that it is malformed.
+// Splits the target "/a?b" into path and query. Other forms, such as "http://host/a" and "*", are malformed.
 static void cut_target(struct tern_request_reader *reader)
 {
     reader->request.query = cut_query(reader->text);
     if (is_path(reader->text)) {
         reader->request.path = reader->text;
     } else {
-        object(reader, 400);
+        set_refusal(reader, 400);
     }
 }
 
-// A name or an address, with or without a port, as nginx takes it.
+// Accepts a name or an address, with or without a port, by the same rule as nginx.
 static bool is_host(const char *host)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -413,8 +519,8 @@ static bool is_host(const char *host)
            strstr(host, "..") == NULL;
 }
 
-// Whether the headers agree about how much comes.
-static bool is_range_right(const struct tern_request_reader *reader)
+// Whether Content-Length and Content-Range agree.
+static bool lengths_agree(const struct tern_request_reader *reader)
 {
     const struct content_range *range = &reader->range;
     return range->whole == 0 || reader->content_length == range->whole - range->first;
@@ -443,8 +549,9 @@ static int status_of(enum tern_result begun)
     return begun == TERN_OK ? 0 : begun == TERN_ERR_STATE ? 416 : 503;
 }
 
-// Where the body goes: where what came of it before is, or to a place of its own.
-static int make_place(struct tern_request_reader *reader)
+// Prepares the body: continues the one of an earlier request, or begins a new one. Returns 0 or the status to refuse
+// with.
+static int begin_body(struct tern_request_reader *reader)
 {
     const bool kept = reader->permit.owner != 0 && reader->config.uploads != NULL &&
                       tern_body_is_long(reader->config.room, reader->total);
@@ -467,7 +574,7 @@ static int make_place(struct tern_request_reader *reader)
     return status_of(tern_uploads_begin(reader->config.uploads, &rest, &reader->upload));
 }
 
-static int judge_status(struct tern_request_reader *reader, const struct tern_parser_head *head)
+static int check_head(struct tern_request_reader *reader, const struct tern_parser_head *head)
 {
     if (head->unserved) {
         return 405;
@@ -481,7 +588,7 @@ static int judge_status(struct tern_request_reader *reader, const struct tern_pa
     if (!is_host(reader->host)) {
         return 400;
     }
-    if (!is_range_right(reader)) {
+    if (!lengths_agree(reader)) {
         return 400;
     }
     reader->total = reader->range.whole != 0 ? reader->range.whole : reader->content_length;
@@ -489,12 +596,12 @@ static int judge_status(struct tern_request_reader *reader, const struct tern_pa
     if (status != 0) {
         return status;
     }
-    return reader->total > reader->permit.body_limit ? 413 : make_place(reader);
+    return reader->total > reader->permit.body_limit ? 413 : begin_body(reader);
 }
 
-// Decides about the request once its headers are known. A refused one with a short body may stay
-// on its connection; not so when the peer waits for "100 Continue", which might send it or not.
-static enum tern_result judge(struct tern_request_reader *reader)
+// Admits or refuses the request once its headers are complete. A refused request with a short body may stay on its
+// connection, unless the peer waits for "100 Continue": such a peer may send the body or not.
+static enum tern_result end_head(struct tern_request_reader *reader)
 {
     const struct tern_parser_head head = tern_parser_head(reader->parser);
     end_target(reader);
@@ -509,7 +616,7 @@ static enum tern_result judge(struct tern_request_reader *reader)
     reader->request.cookie = reader->cookie != NULL ? reader->cookie : "";
     reader->request.origin = reader->origin != NULL ? reader->origin : "";
     cut_target(reader);
-    int status = judge_status(reader, &head);
+    int status = check_head(reader, &head);
     if (status == 0) {
         return TERN_OK;
     }
@@ -564,7 +671,7 @@ void tern_reader_free(struct tern_request_reader *reader)
     }
 }
 
-// One run of the parser: never past the header limit while the headers last.
+// Runs the parser once, up to the header limit within the headers.
 static enum tern_parser_stop run(struct tern_request_reader *reader, const uint8_t *data,
                                  size_t len, size_t *used)
 {
@@ -593,12 +700,12 @@ static enum tern_result after(struct tern_request_reader *reader, enum tern_pars
     case TERN_PARSER_AGAIN:
         return TERN_AGAIN;
     case TERN_PARSER_HEAD: {
-        const enum tern_result result = judge(reader);
+        const enum tern_result result = end_head(reader);
         return result == TERN_OK ? TERN_AGAIN : result;
     }
     case TERN_PARSER_COMPLETE:
         return complete(reader);
-    case TERN_PARSER_UNWANTED: // on_body said why
+    case TERN_PARSER_UNWANTED: // on_body has set the status
         reader->discards = false;
         return refuse(reader, reader->status);
     case TERN_PARSER_TOO_LONG:
@@ -622,7 +729,7 @@ enum tern_result tern_reader_feed(struct tern_request_reader *reader, const uint
         }
         const size_t before = *used;
         const enum tern_parser_stop stop = run(reader, data + before, len - before, used);
-        const bool good = tern_head_lines_take(&reader->lines, data + before, *used - before);
+        const bool good = check_head_lines(&reader->lines, data + before, *used - before);
         result = after(reader, good ? stop : TERN_PARSER_MALFORMED);
     }
     return result;
@@ -633,12 +740,12 @@ int tern_reader_status(const struct tern_request_reader *reader)
     return reader->status;
 }
 
-bool tern_reader_reusable(const struct tern_request_reader *reader)
+bool tern_reader_discards(const struct tern_request_reader *reader)
 {
     return reader->discards;
 }
 
-bool tern_reader_waits(const struct tern_request_reader *reader)
+bool tern_reader_expects_continue(const struct tern_request_reader *reader)
 {
     return reader->head_done && reader->expects && reader->status == 0;
 }
