@@ -1,5 +1,5 @@
 """What an aggregator tells operators, and takes from them, by the API of its admin listener (docs/OPERATIONS.md,
-"Watching"): over TCP on loopback, or a unix socket."""
+"Admin API"): over TCP on loopback, or a unix socket."""
 from __future__ import annotations
 
 import http.client
