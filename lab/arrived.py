@@ -26,7 +26,7 @@ def accuracy_of_version(version, result, folder, aggregator, fleet):
     """aggregator, fleet: a program and its options."""
     weights = os.path.join(folder, "version.f32")
     measured = os.path.join(folder, "version.json")
-    run(aggregator[0], "export", *aggregator[1:], "--version", str(version), weights)
+    run(aggregator[0], "export", *aggregator[1:], "--global", "--version", str(version), weights)
     with open(weights, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
     with open(measured, "w", encoding="utf-8") as file:

@@ -201,7 +201,7 @@ def federate(arguments, postgres, programs):
     story.run_with(fleet)
     counts = check_nothing_is_lost(site, fleet, clients)
     model = folder / "global.f32"
-    site.any.verb("export", model)
+    site.any.verb("export", "--global", model)
     print(subprocess.run([str(part) for part in (fleet.program, "evaluate", *fleet.options, arguments.results, model)],
                          check=True, capture_output=True, text=True).stdout, end="")
     for node in site.nodes.values():

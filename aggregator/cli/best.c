@@ -4,14 +4,15 @@
 #include "rounds/ending.h"
 #include <string.h>
 
-#define MODELS (TERN_LAST_evaluated + 1)
+#define POINTS_AHEAD 0.002
+#define LOSS_AHEAD 0.01
 
 // What was found of versions' replicas, and of their global models.
 struct found {
-    struct tern_best best[MODELS];
-    uint32_t versions[MODELS]; // that have a figure
-    uint32_t evaluated;        // versions that have one of either
-    uint32_t last;             // of those
+    struct tern_best best[TERN_BEST_MODELS];
+    uint32_t versions[TERN_BEST_MODELS]; // that have a figure
+    uint32_t evaluated;                  // versions that have one of either
+    uint32_t last;                       // of those
 };
 
 static void take(struct found *found, const struct tern_accuracy *of)
@@ -32,12 +33,11 @@ static void take(struct found *found, const struct tern_accuracy *of)
     found->last = of->version;
 }
 
-static enum tern_result read_evaluations(struct tern_db *db, struct tern_judges *judges,
+static enum tern_result read_evaluations(struct tern_db_rows *rows, struct tern_judges *judges,
                                          struct tern_votes *votes, struct found *found)
 {
     struct tern_accuracy of = {.num_examples = 0};
     struct tern_db_evaluation row;
-    struct tern_db_rows *rows = tern_db_evaluations_from(db, 0);
     while (tern_judges_next(judges, rows, &row)) {
         if (row.version != of.version || row.model != of.model) {
             tern_votes_decide(votes, &of);
@@ -51,23 +51,32 @@ static enum tern_result read_evaluations(struct tern_db *db, struct tern_judges 
     return tern_db_end(rows);
 }
 
-static enum tern_result by_evaluation(struct tern_db *db, enum tern_db_evaluated wanted,
-                                      struct tern_best *best)
+// Finds the figures of all versions from `first` to `last`, which is `first` or UINT32_MAX.
+static enum tern_result find(struct tern_db *db, uint32_t first, uint32_t last, struct found *found)
 {
-    struct found found = {.evaluated = 0};
     struct tern_votes votes = {NULL, 0, 0};
     struct tern_judges judges;
-    enum tern_result result = tern_judges_load(db, 0, UINT32_MAX, &judges);
+    memset(found, 0, sizeof *found);
+    enum tern_result result = tern_judges_load(db, first, last, &judges);
     if (result == TERN_OK) {
-        result = read_evaluations(db, &judges, &votes, &found);
+        struct tern_db_rows *rows =
+            first == last ? tern_db_evaluations_of(db, first) : tern_db_evaluations_from(db, first);
+        result = read_evaluations(rows, &judges, &votes, found);
     }
     tern_votes_free(&votes);
     tern_judges_free(&judges);
-    const enum tern_db_evaluated other =
-        wanted == TERN_EVALUATED_GLOBAL ? TERN_EVALUATED_REPLICA : TERN_EVALUATED_GLOBAL;
-    const bool has_all = found.versions[wanted] == found.evaluated;
-    *best = found.best[has_all || found.versions[wanted] > found.versions[other] ? wanted : other];
     return result;
+}
+
+// points, loss: the least difference that counts, of accuracies and, relative, of losses.
+static bool is_ahead(const struct tern_best *one, const struct tern_best *other, double points,
+                     double loss)
+{
+    if (one->by != other->by) {
+        return one->by != TERN_BEST_OF_NOTHING && other->by == TERN_BEST_OF_NOTHING;
+    }
+    return one->by == TERN_BEST_BY_ACCURACY ? one->value > other->value + points
+                                            : one->value < other->value - loss * other->value;
 }
 
 static enum tern_result by_loss(struct tern_db *db, struct tern_best *best)
@@ -84,7 +93,8 @@ static enum tern_result by_loss(struct tern_db *db, struct tern_best *best)
     if (losses.rounds > 0) {
         *best = (struct tern_best){.by = TERN_BEST_BY_LOSS,
                                    .version = losses.lowest_version,
-                                   .value = (double)losses.lowest};
+                                   .value = (double)losses.lowest,
+                                   .model = TERN_EVALUATED_GLOBAL};
     }
     return tern_db_end(rows);
 }
@@ -92,7 +102,37 @@ static enum tern_result by_loss(struct tern_db *db, struct tern_best *best)
 enum tern_result tern_best_find(struct tern_db *db, enum tern_db_evaluated wanted,
                                 struct tern_best *best)
 {
-    memset(best, 0, sizeof *best);
-    TERN_TRY(by_evaluation(db, wanted, best));
+    struct found found;
+    TERN_TRY(find(db, 0, UINT32_MAX, &found));
+    const enum tern_db_evaluated other =
+        wanted == TERN_EVALUATED_GLOBAL ? TERN_EVALUATED_REPLICA : TERN_EVALUATED_GLOBAL;
+    const bool has_all = found.versions[wanted] == found.evaluated;
+    *best = found.best[has_all || found.versions[wanted] > found.versions[other] ? wanted : other];
     return best->by == TERN_BEST_OF_NOTHING ? by_loss(db, best) : TERN_OK;
+}
+
+enum tern_result tern_best_find_any(struct tern_db *db, struct tern_best *best)
+{
+    struct found found;
+    TERN_TRY(find(db, 0, UINT32_MAX, &found));
+    const struct tern_best *replica = &found.best[TERN_EVALUATED_REPLICA];
+    const struct tern_best *global = &found.best[TERN_EVALUATED_GLOBAL];
+    *best = is_ahead(replica, global, 0, 0) ? *replica : *global;
+    return best->by == TERN_BEST_OF_NOTHING ? by_loss(db, best) : TERN_OK;
+}
+
+enum tern_result tern_best_models(struct tern_db *db, uint32_t version,
+                                  struct tern_best best[TERN_BEST_MODELS])
+{
+    struct found found;
+    TERN_TRY(find(db, version, version, &found));
+    memcpy(best, found.best, sizeof found.best);
+    return TERN_OK;
+}
+
+bool tern_best_prefers_replica(const struct tern_best best[TERN_BEST_MODELS])
+{
+    const struct tern_best *global = &best[TERN_EVALUATED_GLOBAL];
+    return global->by != TERN_BEST_OF_NOTHING &&
+           is_ahead(&best[TERN_EVALUATED_REPLICA], global, POINTS_AHEAD, LOSS_AHEAD);
 }

@@ -71,6 +71,7 @@ static const struct tern_cli_option export_options[] = {
     {"version", "N", "an earlier version, replayed from the stored updates"},
     {"best", NULL, "the version of the highest accuracy, or of the lowest loss"},
     {"dtype", "TYPE", "of a safetensors file: F32 (default), F16 or BF16"},
+    {"global", NULL, "the global model, also where evaluators found the replica better"},
     {"replica", NULL, "the weights that clients hold, not the global model"},
     {"averaged", NULL, "the averaged model (strategy.average_versions) up to that version"},
     {0}};
@@ -164,8 +165,7 @@ static const char relay_help[] =
 static const char status_help[] =
     "How good the model is, what a round costs on the wire, and what goes on. The accuracy is that "
     "of\n"
-    "the global model, which export writes, where evaluators measured it, or else of a replica: "
-    "what\n"
+    "the global model (export --global) where evaluators measured it, or else of a replica: what\n"
     "clients hold of it by compressed downloads.\n"
     "\n"
     "  tern-aggregator status --state /var/lib/tern\n"
@@ -342,12 +342,15 @@ static const char close_round_help[] =
     "Exit code 4: no round is open.\n";
 
 static const char export_help[] =
-    "Writes the newest global model. .f32: all weights as little-endian float32 in layout order;\n"
-    ".safetensors: with names, shapes and metadata. FILE - is standard output and needs --format.\n"
-    "An earlier version is had as long as the updates of all rounds up to it are kept\n"
-    "(limits.history_bytes, prune). --best takes the version to which evaluators gave the highest\n"
-    "accuracy, of the model that is written where they evaluated that of each version; where none\n"
-    "has reported, the one that the round of the lowest training loss began with.\n"
+    "Writes the newest global model; its replica, the weights that clients hold, if evaluators\n"
+    "measured both and the replica is better by more than .002 of accuracy or 1 % of the loss.\n"
+    ".f32: all weights as little-endian float32 in layout order; .safetensors: with names, shapes\n"
+    "and metadata, in which \"weights\" is global or replica. FILE - is standard output and needs\n"
+    "--format. An earlier version is had as long as the updates of all rounds up to it are kept\n"
+    "(limits.history_bytes, prune). --best takes the version and model to which evaluators gave\n"
+    "the highest accuracy; with --global or --replica, by figures of that model where they\n"
+    "evaluated that of each version. Where none has reported, it takes the version that the round\n"
+    "of the lowest training loss began with.\n"
     "\n"
     "  tern-aggregator export model.safetensors --state /var/lib/tern\n"
     "  tern-aggregator export v10.f32 --version 10\n"

@@ -16,6 +16,8 @@ struct job {
     struct tern_db_round round; // that made the version; round 0: nobody, it is the first one
     bool replica;
     bool averaged;
+    bool
+        by_figures; // no option names the weights: evaluators' figures choose between the two models
     struct tern_export_file format;
     uint8_t *kept_bytes; // of the tensors that came with the model and are not trained
     struct tern_safetensors kept;
@@ -28,12 +30,20 @@ struct job {
 
 static int take_weights(struct tern_cli *cli, struct job *job)
 {
+    static const char *const flags[] = {"global", "replica", "averaged"};
+    const char *given = NULL;
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        if (given != NULL && tern_cli_flag(cli, flags[i])) {
+            return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                                 "--%s and --%s name different weights; give one of them", given,
+                                 flags[i]);
+        }
+        given = tern_cli_flag(cli, flags[i]) ? flags[i] : given;
+    }
     job->replica = tern_cli_flag(cli, "replica");
     job->averaged = tern_cli_flag(cli, "averaged");
-    return job->replica && job->averaged
-               ? tern_cli_fail(cli, TERN_ERR_CONFIG,
-                               "--replica and --averaged name different weights; give one of them")
-               : TERN_EXIT_OK;
+    job->by_figures = given == NULL;
+    return TERN_EXIT_OK;
 }
 
 // Makes version `wanted` from the first one and the stored updates, and compares it with its row.
@@ -93,10 +103,12 @@ static const char *model_name(enum tern_db_evaluated model)
     return model == TERN_EVALUATED_GLOBAL ? "global model" : "replica";
 }
 
+static const char *const figures[] = {
+    [TERN_BEST_BY_ACCURACY] = "accuracy", [TERN_BEST_BY_HELD_OUT_LOSS] = "loss on held-out data"};
+
 // Where the figures are of the other model, that is said.
 static void say_best(const struct tern_best *best, enum tern_db_evaluated written)
 {
-    static const char *const figures[] = {"", "accuracy", "loss on held-out data"};
     if (best->by == TERN_BEST_BY_LOSS) {
         fprintf(stderr,
                 "tern-aggregator: version %" PRIu32 ", by its round's training loss, %.4f\n",
@@ -111,42 +123,67 @@ static void say_best(const struct tern_best *best, enum tern_db_evaluated writte
     fprintf(stderr, "\n");
 }
 
-// The version that --version or --best names; the newest where neither is given.
-static int choose_version(struct tern_cli *cli, struct tern_db *db, uint32_t newest, bool replica,
-                          uint64_t *wanted)
+// Chooses between the models of one version, and names both figures.
+static int choose_model(struct tern_cli *cli, struct tern_db *db, uint32_t version, struct job *job)
+{
+    struct tern_best best[TERN_BEST_MODELS];
+    TERN_CLI_TRY(tern_cli_check(cli, tern_best_models(db, version, best),
+                                "cannot read the evaluations: %s", tern_db_error(db)));
+    job->replica = tern_best_prefers_replica(best);
+    if (job->replica) {
+        fprintf(stderr,
+                "tern-aggregator: version %" PRIu32 ": the replica is written, because its %s is "
+                "%.4f and the global model's %.4f. --global writes the latter.\n",
+                version, figures[best[TERN_EVALUATED_REPLICA].by],
+                best[TERN_EVALUATED_REPLICA].value, best[TERN_EVALUATED_GLOBAL].value);
+    }
+    return TERN_EXIT_OK;
+}
+
+static int find_best(struct tern_cli *cli, struct tern_db *db, struct job *job, uint64_t *wanted)
 {
     struct tern_best best;
+    const enum tern_db_evaluated written =
+        job->replica ? TERN_EVALUATED_REPLICA : TERN_EVALUATED_GLOBAL;
+    const enum tern_result result =
+        job->by_figures ? tern_best_find_any(db, &best) : tern_best_find(db, written, &best);
+    TERN_CLI_TRY(tern_cli_check(cli, result, "cannot read the rounds: %s", tern_db_error(db)));
+    if (best.by == TERN_BEST_OF_NOTHING) {
+        return tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
+                             "there is no best version: no round is committed");
+    }
+    *wanted = best.version;
+    job->replica = job->by_figures ? best.model == TERN_EVALUATED_REPLICA : job->replica;
+    say_best(&best, job->by_figures ? best.model : written);
+    return TERN_EXIT_OK;
+}
+
+// The version that --version or --best names, the newest where neither is given; and which of its models.
+static int choose(struct tern_cli *cli, struct tern_db *db, uint32_t newest, struct job *job,
+                  uint64_t *wanted)
+{
     if (tern_cli_number(cli, "version", newest, 0, UINT32_MAX - 1, wanted) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
     if (!tern_cli_flag(cli, "best")) {
-        return TERN_EXIT_OK;
+        return job->by_figures ? choose_model(cli, db, (uint32_t)*wanted, job) : TERN_EXIT_OK;
     }
     if (tern_cli_flag(cli, "version")) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "--version and --best name different versions; give one of them");
     }
-    const enum tern_db_evaluated written = replica ? TERN_EVALUATED_REPLICA : TERN_EVALUATED_GLOBAL;
-    TERN_CLI_TRY(tern_cli_check(cli, tern_best_find(db, written, &best),
-                                "cannot read the rounds: %s", tern_db_error(db)));
-    *wanted = best.version;
-    if (best.by == TERN_BEST_OF_NOTHING) {
-        return tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
-                             "there is no best version: no round is committed");
-    }
-    say_best(&best, written);
-    return TERN_EXIT_OK;
+    return find_best(cli, db, job, wanted);
 }
 
-static int load_weights(struct tern_cli *cli, struct tern_db *db, bool replica,
-                        struct tern_merge *merge)
+static int load_weights(struct tern_cli *cli, struct tern_db *db, struct job *job)
 {
+    struct tern_merge *merge = job->merge;
     uint64_t wanted = 0;
     struct tern_db_version row;
     struct tern_db_version newest = {0}; // of a federation that was never served: version 0
     enum tern_result result = tern_db_may_miss(tern_db_version_last(db, &newest));
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot read the versions: %s", tern_db_error(db)));
-    TERN_CLI_TRY(choose_version(cli, db, newest.version, replica, &wanted));
+    TERN_CLI_TRY(choose(cli, db, newest.version, job, &wanted));
     if (wanted == newest.version) {
         return load_newest(cli, db, merge);
     }
@@ -300,7 +337,7 @@ static int export_merged(struct tern_cli *cli, struct tern_db *db, struct job *j
     char why[TERN_SAFETENSORS_WHY_MAX] = "";
     uint8_t *data = NULL;
     size_t len = 0;
-    TERN_CLI_TRY(load_weights(cli, db, job->replica, job->merge));
+    TERN_CLI_TRY(load_weights(cli, db, job));
     TERN_CLI_TRY(check_average(cli, job));
     TERN_CLI_TRY(
         tern_cli_check(cli, find_round(db, job), "cannot read the rounds: %s", tern_db_error(db)));

@@ -317,7 +317,8 @@ static void print_advice(const struct prediction_job *job)
     if (strcmp(tern_held_name(job->session), "replica") == 0) {
         printf("The replica is this device's copy by compressed downloads, also of an earlier "
                "version. "
-               "`tern-aggregator export` writes the\nglobal model, whose answers may differ; with "
+               "`tern-aggregator export --global` writes the\nglobal model, whose answers may "
+               "differ; with "
                "downloads.final_model = all each device ends with that model itself.\n");
     }
 }

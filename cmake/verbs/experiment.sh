@@ -206,7 +206,7 @@ describe_run() { # RESULTS_FILE CONFIG OVERRIDE...
 measure_global_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
     local dir=$1 config=$2 results=$3
     shift 3
-    "$TERN_BUILD/bin/tern-aggregator" export "${AGGREGATOR_OPTIONS[@]}" "$dir/global.f32" \
+    "$TERN_BUILD/bin/tern-aggregator" export "${AGGREGATOR_OPTIONS[@]}" --global "$dir/global.f32" \
         >"$dir/export.log" 2>&1 || {
         cat "$dir/export.log" >&2
         fail "tern-aggregator export failed"

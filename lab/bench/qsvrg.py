@@ -118,7 +118,7 @@ def read(options):
     objective = TABLES[options.table]().objective()
     rounds = bounds.steps_of(objective) - 1
     least = objective.value(objective.optimum())
-    distances = [objective.value(weights_of(options.aggregator, "--version", str(epoch * rounds))) - least
+    distances = [objective.value(weights_of(options.aggregator, "--global", "--version", str(epoch * rounds))) - least
                  for epoch in range(options.epochs + 1)]
     sent, counted = bits_by_epoch(stored_updates(options.state), rounds, options.epochs)
     made = {"table": options.table, "strategy": options.strategy, "optimum": least, "distances": distances,

@@ -27,7 +27,7 @@ struct tern_global_model {
     struct tern_client_score best;
 };
 
-// Reads the weights that `tern-aggregator export FILE.f32` wrote after a run, measures them on the
+// Reads the weights that `tern-aggregator export --global FILE.f32` wrote after a run, measures them on the
 // test set of the settings, and puts into the run's results: global_accuracy, global_loss, macro_f1,
 // class_accuracy, class_precision and class_f1 (one per class), confusion (a row per class),
 // client_accuracy and client_examples (one per client), where clients are natural groups client_groups

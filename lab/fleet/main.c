@@ -198,9 +198,9 @@ static const struct tern_cli_verb verbs[] = {
      "  tern-fleet compare 3lc.json float32.json\n",
      NULL, 2, 2, compare},
     {"evaluate", "measure the global model of a finished run", "RUN.json MODEL.f32",
-     "Measures the weights that `tern-aggregator export MODEL.f32` wrote after the run, on the "
-     "test\n"
-     "set of [data], and adds to the run's JSON: global_accuracy, global_loss, macro_f1,\n"
+     "Measures the weights that `tern-aggregator export --global MODEL.f32` wrote after the run, "
+     "on\n"
+     "the test set of [data], and adds to the run's JSON: global_accuracy, global_loss, macro_f1,\n"
      "class_accuracy, class_precision, class_f1, confusion (a row of answers per class),\n"
      "class_names (where the data name their classes),\n"
      "client_accuracy and client_examples. A client's accuracy is that on the test examples of\n"

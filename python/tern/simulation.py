@@ -301,7 +301,7 @@ class _Run:
     def result(self, seconds: float) -> Simulation:
         """What the aggregator has, which goes on meanwhile."""
         rounds = Table(map(flat_round, json.loads(self._verb("rounds", "--json", "--last", "1000000"))))
-        self._verb("export", "final.safetensors")
+        self._verb("export", "--global", "final.safetensors")
         return Simulation(model=load_model(self._folder / "final.safetensors"),
                           status=json.loads(self._verb("status", "--json")), seconds=seconds, all_rounds=rounds)
 

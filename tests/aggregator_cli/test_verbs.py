@@ -518,43 +518,94 @@ def export_makes_earlier_versions():
     state.run("export", "-", "--format", "f32", "--version", 5, code=FAILED, says="no version 5")
 
 
+def evaluate(database, version, replica=None, whole=None, column="accuracy", **values):
+    """The only evaluations of a version: of its replica, and of the global model."""
+    database.execute("DELETE FROM evaluations WHERE version = ?", [version])
+    for model, value in enumerate((replica, whole)):
+        if value is not None:
+            insert(database, "evaluations", version=version, model=model, client=4, num_examples=200, **{column: value}, **values)
+    database.commit()
+
+
 def export_has_the_best_version():
     state = State(rounds=6)
     state.run("export", "-", "--format", "f32", "--best", "--version", 2, code=USAGE, says="give one of them")
     database = sqlite3.connect(state.path / "tern.db")
-    hashes = dict(database.execute("SELECT version, hex(model_sha256) FROM versions").fetchall())
 
-
-    def expect(version, says, *more):
-        database.commit()
+    def expect(version, says, written, *more):
         done = state.run("export", "-", "--format", "f32", "--best", *more, says=says)
-        assert done.out == state.run("export", "-", "--format", "f32", "--version", version, *more).out
-        assert more or hashlib.sha256(done.out).hexdigest().upper() == hashes[version]
+        assert done.out == state.run("export", "-", "--format", "f32", "--version", version, written).out
+        assert not more or more == (written,)
         return "what is written is" in done.error
 
-    def evaluate_global(version, accuracy):
-        insert(database, "evaluations", version=version, model=1, client=4, num_examples=200, accuracy=accuracy)
-
-    database.execute("UPDATE evaluations SET accuracy = 0.1")
-    database.execute("UPDATE evaluations SET accuracy = 0.75 WHERE version IN (2, 3)")
-    assert expect(3, "version 3, by its replica's accuracy, 0.7500; what is written is its global model")
+    for version, accuracy in enumerate((0.1, 0.75, 0.75, 0.1, 0.1), 1):
+        evaluate(database, version, accuracy)
+    evaluate(database, 6, 0.1)
     assert not expect(3, "version 3, by its replica's accuracy, 0.7500", "--replica")
-    evaluate_global(6, 0.9)  # of the last one alone, as is usual: it says nothing about the others
-    assert expect(3, "version 3, by its replica's accuracy, 0.7500")
-    for version, accuracy in enumerate((0.2, 0.3, 0.4, 0.5, 0.95), 1):
-        evaluate_global(version, accuracy)
-    assert not expect(5, "version 5, by its global model's accuracy, 0.9500")
+    assert not expect(3, "version 3, by its replica's accuracy, 0.7500", "--replica", "--replica")
+    assert expect(3, "version 3, by its replica's accuracy, 0.7500; what is written is its global model", "--global", "--global")
+    evaluate(database, 6, 0.1, 0.75)  # of the last one alone, as is usual: the global model of two alike
+    assert not expect(6, "version 6, by its global model's accuracy, 0.7500", "--global")
+    assert expect(3, "version 3, by its replica's accuracy, 0.7500", "--global", "--global")  # it says nothing about the others
+    evaluate(database, 6, 0.1, 0.7)
     assert not expect(3, "version 3, by its replica's accuracy, 0.7500", "--replica")
+    for version, accuracy in enumerate((0.2, 0.3, 0.4, 0.5, 0.95, 0.9), 1):
+        evaluate(database, version, 0.75 if version in (2, 3) else 0.1, accuracy)
+    assert not expect(5, "version 5, by its global model's accuracy, 0.9500", "--global")
+    assert not expect(5, "version 5, by its global model's accuracy, 0.9500", "--global", "--global")
+    assert not expect(3, "version 3, by its replica's accuracy, 0.7500", "--replica", "--replica")
     database.execute("DELETE FROM evaluations WHERE model = 0 AND version < 6")
-    assert expect(5, "version 5, by its global model's accuracy, 0.9500; what is written is its replica", "--replica")
+    database.commit()
+    assert expect(5, "version 5, by its global model's accuracy, 0.9500; what is written is its replica", "--replica", "--replica")
     database.execute("DELETE FROM evaluations WHERE model = 1 AND version = 6")
-    assert not expect(5, "version 5, by its global model's accuracy, 0.9500")  # which most versions have
+    database.commit()
+    assert not expect(5, "version 5, by its global model's accuracy, 0.9500", "--global", "--global")  # which most versions have
+    database.execute("DELETE FROM evaluations")
+    evaluate(database, 2, 0.4, column="loss", no_accuracy=1)
+    evaluate(database, 4, 0.5, 0.3, column="loss", no_accuracy=1)
+    assert not expect(4, "version 4, by its global model's loss on held-out data, 0.3000", "--global")
+    assert not expect(2, "version 2, by its replica's loss on held-out data, 0.4000", "--replica", "--replica")
     database.execute("DELETE FROM evaluations")
     database.execute("UPDATE rounds SET mean_loss = 0.01, median_loss = 0.01 WHERE round = 5")
-    assert not expect(4, "version 4, by its round's training loss, 0.0100")  # that it trained from
+    database.commit()
+    assert not expect(4, "version 4, by its round's training loss, 0.0100", "--global")  # that it trained from
+    assert not expect(4, "version 4, by its round's training loss, 0.0100", "--replica", "--replica")
     database.close()
     empty = State(rounds=0)
     empty.run("export", "-", "--format", "f32", "--best", code=FAILED, says="no round is committed")
+
+
+def export_writes_the_better_model():
+    """Without an option that names the weights, and only where evaluators measured both models of that version."""
+    state = State(rounds=4)
+    database = sqlite3.connect(state.path / "tern.db")
+    whole, replica = (state.run("export", "-", "--format", "f32", name).out for name in ("--global", "--replica"))
+    assert whole != replica
+    why = "version 4: the replica is written, because its accuracy is 0.7700 and the global model's 0.7600. --global writes"
+
+    def expect(weights, says=""):
+        done = state.run("export", "-", "--format", "f32", says=says)
+        assert done.out == weights and bool(done.error) == bool(says), done.error
+
+    for figures in ((0.9, None), (None, 0.1), (0.7, 0.9), (0.8, 0.8), (0.8, 0.799)):
+        evaluate(database, 4, *figures)
+        expect(whole)
+    evaluate(database, 4, 0.77, 0.76)
+    expect(replica, why)
+    assert state.json("export", state.root / "model.f32")["weights"] == "replica"
+    named = state.root / "model.safetensors"
+    assert "replica of version 4" in state.run("export", named).text
+    assert read_safetensors(named.read_bytes())[0]["__metadata__"]["weights"] == "replica"
+    assert state.run("export", "-", "--format", "f32", "--global").out == whole
+    assert state.run("export", "-", "--format", "f32", "--version", 3).out == \
+        state.run("export", "-", "--format", "f32", "--version", 3, "--global").out
+    evaluate(database, 4, 0.499, 0.5, column="loss", no_accuracy=1)
+    expect(whole)
+    evaluate(database, 4, 0.45, 0.5, column="loss", no_accuracy=1)
+    expect(replica, "because its loss on held-out data is 0.4500 and the global model's 0.5000")
+    database.close()
+    state.run("export", "-", "--format", "f32", "--global", "--averaged", code=USAGE,
+              says="--global and --averaged name different weights; give one of them")
 
 
 def one_evaluator_decides_no_best_version():
@@ -802,7 +853,7 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      texts_of_a_database_do_not_steer_a_terminal, codes_are_shown_once_and_stored_hashed,
      provisioned_clients_are_shown_once, replicas_say_who_holds_what, tags_are_given_by_codes_and_by_hand,
      provisioning_refuses_what_cannot_be, revoking_is_for_good, export_writes_what_was_recorded,
-     export_has_the_averaged_model, export_makes_earlier_versions, export_has_the_best_version,
+     export_has_the_averaged_model, export_makes_earlier_versions, export_has_the_best_version, export_writes_the_better_model,
      one_evaluator_decides_no_best_version,
      every_reason_names_what_to_do, a_federation_that_diverged_says_so, export_refuses_without_writing,
      export_replaces_regular_files_only, a_backup_is_a_state_of_its_own,

@@ -54,7 +54,7 @@ def wait_for(what, message, seconds=PATIENCE, pause=0.05):
 
 def exported(aggregator, workspace):
     target = workspace.path / "model.f32"
-    aggregator.verb("export", target)
+    aggregator.verb("export", "--global", target)
     data = target.read_bytes()
     return struct.unpack(f"<{len(data) // 4}f", data)
 

@@ -48,7 +48,7 @@ def enroll(config, aggregator):
 
 def export(workspace, aggregator, *arguments, name="out.safetensors"):
     path = workspace.path / name
-    aggregator.verb("export", path, *arguments)
+    aggregator.verb("export", "--global", path, *arguments)
     return safetensors_file.parse(path.read_bytes())
 
 

@@ -108,7 +108,7 @@ def status_and_the_model_on_the_device_are_one(workspace):
     aggregator = federation(workspace, "all")
     evaluator, trainer = take_part(workspace, aggregator)
     exported = workspace.path / "global.f32"
-    said = aggregator.json("export", exported)
+    said = aggregator.json("export", "--global", exported)
     check(said["weights"] == "global" and said["version"] == 4, f"export said {said}")
     for client in (evaluator, trainer):
         own = workspace.path / "own.f32"
@@ -191,7 +191,7 @@ def without_the_last_download_a_device_holds_a_replica(workspace):
     aggregator = federation(workspace, "none")
     evaluator, trainer = take_part(workspace, aggregator)
     exported, own = workspace.path / "global.f32", workspace.path / "own.f32"
-    aggregator.verb("export", exported)
+    aggregator.verb("export", "--global", exported)
     said = trainer.json("export", own)
     check(said["weights"] == "replica", f"tern-client export said {said}")
     check(own.read_bytes() != exported.read_bytes(), "a replica is the global model, bit for bit")

@@ -34,7 +34,7 @@ def measure(workspace, partition):
     run(BIN / "tern-fleet", "run", "--results", results, "--set", f"fleet.server={aggregator.url}",
         "--set", f"fleet.ca={aggregator.ca}", "--set", f"fleet.join_code={aggregator.join_code(uses=CLIENTS + 1)}",
         "--set", f"round.rounds={ROUNDS}", *options)
-    aggregator.verb("export", model)
+    aggregator.verb("export", "--global", model)
     run(BIN / "tern-fleet", "evaluate", results, model, *options)
     return json.loads(results.read_text())
 

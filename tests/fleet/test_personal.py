@@ -36,7 +36,7 @@ def trained(rules):
             "--set", "fleet.measure_replicas=0", *DATA)
         aggregator.kill()
         run(BIN / "tern-aggregator", "verify", "--config", aggregator.config)
-        run(BIN / "tern-aggregator", "export", model, "--config", aggregator.config)
+        run(BIN / "tern-aggregator", "export", "--global", model, "--config", aggregator.config)
         run(BIN / "tern-fleet", "evaluate", *DATA, results, model)
         return json.loads(results.read_text())
 

@@ -38,7 +38,7 @@ def learn(workspace):
     run(BIN / "tern-fleet", "run", "--results", results, "--set", f"fleet.server={aggregator.url}",
         "--set", f"fleet.ca={aggregator.ca}", "--set", f"fleet.join_code={aggregator.join_code(uses=CLIENTS + 1)}",
         "--set", f"round.rounds={ROUNDS}", *options)
-    aggregator.verb("export", workspace.path / "model.f32")
+    aggregator.verb("export", "--global", workspace.path / "model.f32")
     run(BIN / "tern-fleet", "evaluate", results, workspace.path / "model.f32", *options)
     return json.loads(results.read_text())
 

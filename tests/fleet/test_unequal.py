@@ -108,7 +108,7 @@ def lateness():
 def measure_global_model(aggregator, result):
     folder = aggregator.workspace.path
     aggregator.kill(signal.SIGTERM)
-    aggregator.verb("export", folder / "model.f32")
+    aggregator.verb("export", "--global", folder / "model.f32")
     run(BIN / "tern-fleet", "evaluate", "--set", DATA, folder / "results.json",
         folder / "model.f32")
     measured = json.loads((folder / "results.json").read_text())
