@@ -1,3 +1,4 @@
+#include "cli/best.h"
 #include "cli/figures.h"
 #include "cli/gateway.h"
 #include "cli/other_columns.h"
@@ -24,6 +25,7 @@ struct status {
     struct tern_spending_accuracies accuracies;
     struct tern_figures figures;
     struct tern_quality quality;
+    struct tern_best models[TERN_BEST_MODELS]; // of the newest version
     uint64_t now_ms;
     struct tern_waiting waiting;
     struct tern_unreported unreported;
@@ -58,6 +60,7 @@ static enum tern_result load(struct tern_cli *cli, struct tern_db *db, struct st
         status->values = model.count;
         status->accuracies = tern_spending_accuracies(cli, &model);
     }
+    TERN_TRY(tern_best_models(db, status->store.version.version, status->models));
     TERN_TRY(tern_figures_load(db, &status->figures));
     return tern_quality_load(db, federation->model_spec, status->store.version.version,
                              &status->figures.newest, &status->figures.pending, &status->quality);
@@ -125,6 +128,11 @@ static void print_accuracy(const struct status *status)
         printf("Accuracy    %.4f, %s (%" PRIu64 " held-out examples%s, loss %.4f)\n",
                newest->accuracy, tern_accuracy_of(newest, of), newest->num_examples,
                whose(status, clients), newest->loss);
+    }
+    if (tern_best_prefers_replica(status->models)) {
+        const struct tern_best *replica = &status->models[TERN_EVALUATED_REPLICA];
+        printf("            its replica is better (%s %.4f): `export` writes the replica\n",
+               replica->by == TERN_BEST_BY_ACCURACY ? "accuracy" : "loss", replica->value);
     }
     tern_quality_print_pending(&status->quality);
     tern_quality_print(&status->quality, status->waiting.wait == TERN_WAIT_FINISHED);

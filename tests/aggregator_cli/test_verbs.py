@@ -590,8 +590,11 @@ def export_writes_the_better_model():
     for figures in ((0.9, None), (None, 0.1), (0.7, 0.9), (0.8, 0.8), (0.8, 0.799)):
         evaluate(database, 4, *figures)
         expect(whole)
+        assert "its replica" not in state.run("status").text
     evaluate(database, 4, 0.77, 0.76)
     expect(replica, why)
+    assert "global model of version 4" in (text := state.run("status").text), text
+    assert "            its replica is better (accuracy 0.7700): `export` writes the replica\n" in text, text
     assert state.json("export", state.root / "model.f32")["weights"] == "replica"
     named = state.root / "model.safetensors"
     assert "replica of version 4" in state.run("export", named).text
