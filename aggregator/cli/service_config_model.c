@@ -14,24 +14,28 @@ static const struct usual {
     const char *up;
     const char *down;
     double residual;
+    uint32_t early; // most first rounds with finer codecs in federations of more than ALL_EARLY
 } usual[] = {
-    {10000, "3lc:s=1,clip=4,coder=range", "density:p=0.5,least=64,fit=yes,coder=range", 1.0},
-    {75000, "3lc:s=1,clip=4,coder=range", "density:p=0.1,least=64,coder=range", 1.0},
-    {UINT32_MAX, "3lc:s=1,clip=4.5,coder=range", "density:p=0.07,least=64,coder=range", 1.5},
+    {10000, "3lc:s=1,clip=4,coder=range", "density:p=0.5,least=64,fit=yes,coder=range", 1.0, 45},
+    {75000, "3lc:s=1,clip=4,coder=range", "density:p=0.1,least=64,coder=range", 1.0, 15},
+    {UINT32_MAX, "3lc:s=1,clip=4.5,coder=range", "density:p=0.07,least=64,coder=range", 1.5, 15},
 };
 
 // codec.accuracy. A federation of few rounds learns from few updates, and what their codecs lose does not average out.
-// docs/BENCHMARKS.md, "How the defaults are decided", has the figures behind both numbers of rounds.
-enum { ALL_EARLY = 45, NONE_EARLY = 90, ENDLESS_EARLY = 20 };
+// docs/BENCHMARKS.md, "How the defaults are decided", has the figures behind these numbers of rounds.
+enum { FEW_ROUNDS = 8, ALL_EARLY = 45, NONE_EARLY = 90, ENDLESS_EARLY = 20 };
+
+#define CAREFUL "uniform:error=0.02"
 
 static const struct accuracy {
     const char *name;
     const char *codec; // both ways; NULL: those of usual[], in all rounds
-    bool always;       // else in early rounds only
+    const char *few;   // in place of codec in federations of at most FEW_ROUNDS
+    bool always;       // false: in early rounds only
 } accuracies[] = {
     {.name = "thrifty"},
-    {.name = "balanced", .codec = "uniform:error=0.05"},
-    {.name = "careful", .codec = "uniform:error=0.02", .always = true},
+    {.name = "balanced", .codec = "uniform:error=0.05", .few = CAREFUL},
+    {.name = "careful", .codec = CAREFUL, .always = true},
 };
 
 const char *tern_cli_accuracy(size_t i)
@@ -49,8 +53,13 @@ static const struct accuracy *accuracy_of(const char *name)
     return NULL;
 }
 
-// The first rounds of a federation of so many, 0 = without end, in which a balanced one takes its finer codecs.
-static uint32_t early_rounds(uint32_t rounds)
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+// Returns how many first rounds of a balanced federation have finer codecs. rounds: all of them, 0 = without end.
+static uint32_t early_rounds(const struct usual *row, uint32_t rounds)
 {
     if (rounds == 0) {
         return ENDLESS_EARLY;
@@ -58,7 +67,12 @@ static uint32_t early_rounds(uint32_t rounds)
     if (rounds <= ALL_EARLY) {
         return rounds;
     }
-    return rounds < NONE_EARLY ? NONE_EARLY - rounds : 0;
+    return rounds < NONE_EARLY ? smaller(NONE_EARLY - rounds, row->early) : 0;
+}
+
+static const char *early_codec(const struct accuracy *accuracy, uint32_t rounds)
+{
+    return rounds > 0 && rounds <= FEW_ROUNDS ? accuracy->few : accuracy->codec;
 }
 
 static const struct usual *usual_of(uint32_t values)
@@ -159,18 +173,20 @@ static int fill_codecs(struct tern_cli *cli, const struct tern_aggregator_settin
 }
 
 static int fill_early(struct tern_cli *cli, const struct tern_aggregator_settings *s,
-                      const struct accuracy *accuracy, struct tern_federation_config *config)
+                      const struct accuracy *accuracy, const struct usual *row,
+                      struct tern_federation_config *config)
 {
     const struct defaults defaults = defaults_of(s, config);
+    const char *codec = early_codec(accuracy, s->round_rounds);
     struct tern_early_codecs *early = &config->early;
     *early = (struct tern_early_codecs){.up = config->codec_up, .down = config->downloads.codec};
     if (defaults.up) {
-        TERN_CLI_TRY(parse_codec(cli, "codec.accuracy", accuracy->codec, &early->up));
+        TERN_CLI_TRY(parse_codec(cli, "codec.accuracy", codec, &early->up));
     }
     if (defaults.down) {
-        TERN_CLI_TRY(parse_codec(cli, "codec.accuracy", accuracy->codec, &early->down));
+        TERN_CLI_TRY(parse_codec(cli, "codec.accuracy", codec, &early->down));
     }
-    early->rounds = defaults.up || defaults.down ? early_rounds(s->round_rounds) : 0;
+    early->rounds = defaults.up || defaults.down ? early_rounds(row, s->round_rounds) : 0;
     return TERN_EXIT_OK;
 }
 
@@ -198,7 +214,7 @@ int tern_cli_fill_for_model(struct tern_cli *cli, const struct tern_aggregator_s
     } else {
         TERN_CLI_TRY(fill_codecs(cli, s, row->up, row->down, config));
         if (accuracy->codec != NULL) {
-            TERN_CLI_TRY(fill_early(cli, s, accuracy, config));
+            TERN_CLI_TRY(fill_early(cli, s, accuracy, row, config));
         }
     }
     return tern_cli_check(cli, tern_federation_suits(config, values, why), "%s", why);

@@ -48,8 +48,8 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
              BENCH_ROUNDS (60) rounds, and accuracies; needs TERN_DATA_DIR likewise, only when asked for
   deep       deep models in short federations, float32 beside the defaults: the plan configs/experiments/deep.ini; needs
              TERN_DATA_DIR likewise and PyTorch, only when asked for
-  suite      all tasks that decide the defaults: the plans suite.ini, pilots.ini and deep.ini, into one file; needs
-             TERN_DATA_DIR likewise and PyTorch, only when asked for. Of deep and suite: BENCH_DAILY=1 takes the cells of
+  suite      all tasks that decide the defaults: the plans suite.ini, middle.ini, pilots.ini and deep.ini, into one file;
+             needs TERN_DATA_DIR likewise and PyTorch, only when asked for. Of deep and suite: BENCH_DAILY=1 takes the cells of
              a quarter of an hour, with one seed; BENCH_RUN='LABEL | section.key=value' tries a candidate, too. Results are
              kept as those of `./tern experiment` are
 
@@ -259,13 +259,13 @@ bench_deep() { # OUT
 bench_suite() { # OUT
     local plan files=()
     need_fashion suite
-    for plan in suite pilots deep; do
+    for plan in suite middle pilots deep; do
         files+=("${1%.json}-$plan.json")
         bench_plan "$plan" "${files[-1]}"
     done
     python3 -c 'import json, sys
 print(json.dumps({name: json.load(open(name_of)) for name, name_of in zip(sys.argv[1::2], sys.argv[2::2])}, indent=1))' \
-        suite "${files[0]}" pilots "${files[1]}" deep "${files[2]}" >"$1"
+        suite "${files[0]}" middle "${files[1]}" pilots "${files[2]}" deep "${files[3]}" >"$1"
 }
 
 bench_protocol() { # OUT

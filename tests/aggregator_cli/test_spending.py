@@ -44,16 +44,22 @@ def estimates_are_of_what_was_measured():
     check(40 < frozen["tensors_up"] < 40 + usual["tensors_up"] / 50, f"frozen tensors count in {frozen}")
 
 
-def accuracy_of(*settings):
+def accuracy_of(*settings, model="mlp:784-32-10"):
     arguments = [word for setting in settings for word in ("--set", setting)]
-    return State().run("init", "--model", "mlp:784-32-10", *arguments, "--json").json
+    return State().run("init", "--model", model, *arguments, "--json").json
 
 
 def finer_codecs_are_for_federations_of_few_rounds():
-    early = {rounds: accuracy_of(f"round.rounds={rounds}")["early_rounds"] for rounds in (0, 1, 45, 46, 60, 89, 90, 400)}
-    check(early == {0: 20, 1: 1, 45: 45, 46: 44, 60: 30, 89: 1, 90: 0, 400: 0}, f"early rounds are {early}")
+    for model, expected in (
+            ("mlp:784-32-10", {0: 20, 1: 1, 45: 45, 46: 15, 75: 15, 76: 14, 89: 1, 90: 0, 400: 0}),
+            ("mlp:24-48-8", {0: 20, 45: 45, 46: 44, 60: 30, 90: 0})):
+        early = {rounds: accuracy_of(f"round.rounds={rounds}", model=model)["early_rounds"] for rounds in expected}
+        check(early == expected, f"early rounds of {model} are {early}")
     balanced = accuracy_of("round.rounds=10")
     check((balanced["early_codec_up"], balanced["early_codec_down"]) == ("uniform:error=0.05",) * 2, f"{balanced}")
+    few = {rounds: accuracy_of(f"round.rounds={rounds}")["early_codec_up"] for rounds in (1, 8, 9, 0)}
+    check(few == {1: "uniform:error=0.02", 8: "uniform:error=0.02", 9: "uniform:error=0.05", 0: "uniform:error=0.05"},
+          f"codecs of few rounds are {few}")
     thrifty = accuracy_of("round.rounds=10", "codec.accuracy=thrifty")
     check(thrifty["early_rounds"] == 0 and thrifty["codec_up"].startswith("3lc"), f"thrifty is {thrifty}")
     careful = accuracy_of("round.rounds=400", "codec.accuracy=careful")
