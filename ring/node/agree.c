@@ -320,8 +320,9 @@ static enum step take_view(struct run *run, uint32_t peer)
         run->agreement->epoch = head->epoch;
         return ANEW;
     }
-    if (head == NULL || (run->told & bit(peer)) != 0) {
-        return GO_ON; // what comes behind the view is of the exchange
+    const bool has_told = (run->told & bit(peer)) != 0;
+    if (head == NULL || (has_told && head->type != TERN_RING_PULSE)) {
+        return GO_ON; // a frame behind the view belongs to the exchange; a pulse may hide the next hello
     }
     if (head->type == TERN_RING_VIEW && head->epoch == epoch) {
         run->views[peer] = tern_get_le64(body);

@@ -48,7 +48,9 @@ class Hand:
 
     def take(self, kind, epoch):
         """The body of the next frame, but for pulses and the terms that come first."""
+        end = time.monotonic() + PATIENCE
         while True:
+            assert time.monotonic() < end, f"nothing but pulses instead of {kind} of epoch {epoch}"
             start, version, found, its, length = struct.unpack("<2sBBII", self.exactly(12))
             assert (start, version) == (b"TR", 1)
             body = self.exactly(length)
@@ -107,12 +109,15 @@ class ByHand(unittest.TestCase):
         self.views(epoch, 7)
 
     def test_one_that_was_left_out_comes_in_with_the_next_epoch(self):
+        """A pulse behind a view must not hide the next hello: then all wait for each other for ever."""
         self.start()
         self.hello(1)
         for hand in self.hands:
             hand.take(HELLO, 1)
             hand.take(VIEW, 1)
         self.views(1, 6)  # they have not heard p0
+        for hand in self.hands:
+            hand.send(PULSE, 1)
         time.sleep(.5)
         self.agree(2)
         self.assertEqual(self.hands[0].take(BLOCK, 2)[:4], struct.pack("<HH", 0, 0))
