@@ -74,9 +74,9 @@ static void print_serve(const struct tern_cli *cli)
             " %" PRIu32 " clients,\n     and do not end)\n",
             least);
     } else {
-        printf("\n     (rounds begin with %" PRIu32 " client%s: round.min_clients%s)\n", least,
-               least == 1 ? "" : "s",
-               least == 1 ? "; for devices that are to train together, their number" : "");
+        printf("\n     (rounds begin with %" PRIu32 " client%s: round.min_clients. Set it to the "
+               "number of devices that are to\n     train together, before they are started%s)\n",
+               least, least == 1 ? "" : "s", least == 1 ? "" : "; 1 is for a trial of one device");
     }
 }
 

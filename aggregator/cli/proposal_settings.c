@@ -152,11 +152,12 @@ void tern_proposal_settings_choose(const struct tern_cli *cli, struct tern_propo
     const uint32_t rounds = is_set(cli, named("round.rounds="))
                                 ? settings->round_rounds
                                 : tern_proposal_rounds(proposal->rows, rows_a_round, most);
-    propose(proposal,
-            "Rounds begin with the first client, so that one device shows whether all works. A "
-            "model of one client is that client's alone: raise this before others' data is at "
-            "stake.",
-            "round.min_clients=1");
+    propose(
+        proposal,
+        "Rounds begin when so many clients have enrolled. Raise it to the number of devices that "
+        "are to train together: those that come later find rounds done without them. 1 is for "
+        "a trial of one device, whose model is that device's alone.",
+        "round.min_clients=%" PRIu32, settings->round_min_clients);
     propose(proposal,
             "About as many passes over the rows of one client as training needs. After them the "
             "federation is finished; `status` reports whether the model still improved.",

@@ -130,6 +130,14 @@ def groups_and_dropped_columns_are_no_features():
     assert ",group=site," in made["data"]["source"]
 
 
+def no_device_trains_alone():
+    """Devices are started in turn: the first one must not finish the federation by itself."""
+    folder = Folder(table())
+    said = folder.run("init", *OPTIONS).text
+    assert settings(folder)["round.min_clients"] == "2", said
+    assert "(rounds begin with 2 clients: round.min_clients. Set it to the number of devices" in said, said
+
+
 def settings_of_ones_own_stay():
     folder = Folder(table())
     (folder.root / "mine.ini").write_text("[federation]\nstate = mine\n[round]\nmin_clients = 7\n")
@@ -453,7 +461,7 @@ def what_is_missing_is_counted_and_what_is_no_number_is_refused():
 main(a_sample_becomes_a_model_and_settings, the_proposed_client_names_the_device, arrays_are_no_table,
      settings_of_other_programs_are_refused, clients_read_what_was_written, the_labels_say_what_is_learnt, a_table_without_names,
      columns_that_no_setting_can_name_go_by_their_number,
-     groups_and_dropped_columns_are_no_features, a_model_of_set_is_made, a_name_with_an_equals_sign_is_read_back, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
+     groups_and_dropped_columns_are_no_features, no_device_trains_alone, a_model_of_set_is_made, a_name_with_an_equals_sign_is_read_back, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
      files_and_states_that_are_there_stay, clients_that_share_statistics_scale_nothing_themselves,
      statistics_are_not_for_models_that_come_as_files, labels_that_may_be_none_are_asked_about,
      numbers_that_32_bits_cannot_tell_apart_are_left_out, anomalies_need_no_label, a_port_that_is_chosen_later_is_not_made_up,

@@ -87,7 +87,8 @@ def follow(folder, *init):
         check(done.returncode == 0, f"{script}\nexited {done.returncode}:\n{done.stdout}")
         return done.stdout
 
-    steps = commands(shell(" ".join(["tern-aggregator", "init", *init])))
+    one = ["--set", "round.min_clients=1"] if "--data" in init else []
+    steps = commands(shell(" ".join(["tern-aggregator", "init", *init, *one])))
     check(len(steps) == (7 if "--data" in init else 6), f"init printed {steps}")
     openssl, serve, look, enroll, train, status, *compare = steps
     port = " --set client.server=https://localhost:$(cat port)"
