@@ -3,6 +3,7 @@
 #include "admin/held_out.h"
 #include "admin/rows.h"
 #include "tensor/model.h"
+#include "util/utf8.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -207,8 +208,33 @@ static void judge_guess(enum tern_loss loss, struct tern_quality *quality)
     }
 }
 
-enum tern_result tern_quality_load(struct tern_db *db, const char *model_spec, uint32_t version,
-                                   const struct tern_accuracy *evaluated,
+// --- Names of classes
+
+// Reads the name out of what init --data notes for export: "classes", the text of a JSON array.
+static char *name_of_class(const char *metadata, uint32_t number)
+{
+    cJSON *notes = metadata != NULL ? cJSON_Parse(metadata) : NULL;
+    const char *listed = cJSON_GetStringValue(cJSON_GetObjectItem(notes, "classes"));
+    cJSON *names = listed != NULL ? cJSON_Parse(listed) : NULL;
+    cJSON *name = cJSON_GetArrayItem(names, (int)number);
+    char *text = cJSON_IsString(name) ? name->valuestring : NULL;
+    if (text != NULL) {
+        name->valuestring = NULL; // it outlives the array
+        tern_utf8_show(text, strlen(text));
+    }
+    cJSON_Delete(names);
+    cJSON_Delete(notes);
+    return text;
+}
+
+void tern_quality_free(struct tern_quality *quality)
+{
+    cJSON_free(quality->worst_name);
+    quality->worst_name = NULL;
+}
+
+enum tern_result tern_quality_load(struct tern_db *db, const struct tern_db_federation *federation,
+                                   uint32_t version, const struct tern_accuracy *evaluated,
                                    const struct tern_judged *pending, struct tern_quality *quality)
 {
     *quality = (struct tern_quality){.newest = *evaluated, .pending = *pending};
@@ -218,9 +244,12 @@ enum tern_result tern_quality_load(struct tern_db *db, const char *model_spec, u
     } else if (version != UINT32_MAX) {
         TERN_TRY(load_held_out(db, version, quality));
     }
+    if (quality->worst.clients > 0) {
+        quality->worst_name = name_of_class(federation->metadata, quality->worst.class_number);
+    }
     if (quality->newest.num_examples > 0) {
         quality->trend_of = quality->newest.no_accuracy ? "loss" : "accuracy";
-        judge_guess(tern_model_spec_loss(model_spec), quality);
+        judge_guess(tern_model_spec_loss(federation->model_spec), quality);
     }
     return TERN_OK;
 }
@@ -236,8 +265,10 @@ static void print_classes(const struct tern_quality *quality)
     printf("            macro F1 %.4f", f1->value);
     const struct tern_worst_class *worst = &quality->worst;
     if (worst->clients > 0) {
-        printf("; worst class: %" PRIu32 " (from 0), %.4f of its examples are right",
-               worst->class_number, worst->recall);
+        const char *name = quality->worst_name;
+        printf("; worst class: %s%s%" PRIu32 " (from 0), %.4f of its examples are right",
+               name != NULL ? name : "", name != NULL ? ", number " : "", worst->class_number,
+               worst->recall);
     }
     if (worst->of_clients > 1) {
         printf(" at %" PRIu32 " of %" PRIu32 " %s", worst->clients, worst->of_clients,
@@ -320,9 +351,12 @@ void tern_quality_json(cJSON *object, const struct tern_quality *quality)
     }
     if (quality->worst.clients > 0) {
         tern_json_u64(json, "worst_class", quality->worst.class_number);
+        tern_json_text(json, "worst_class_name",
+                       quality->worst_name != NULL ? quality->worst_name : "");
         cJSON_AddNumberToObject(json, "worst_recall", quality->worst.recall);
     } else {
         cJSON_AddNullToObject(json, "worst_class");
+        cJSON_AddNullToObject(json, "worst_class_name");
         cJSON_AddNullToObject(json, "worst_recall");
     }
     tern_json_u64(json, "worst_class_clients", quality->worst.clients);

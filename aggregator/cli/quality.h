@@ -26,15 +26,17 @@ struct tern_quality {
     const char *guess;  // static: the guess that is as good as the model; NULL: the model is better
     double guess_right; // the share of examples that the guess gets right, where it names a class
     struct tern_worst_class worst;
+    char *worst_name; // malloc'ed by cJSON; NULL: the federation knows no names of classes
 };
 
-// evaluated and pending: from tern_accuracy_newest(). version: the newest.
+// evaluated and pending: from tern_accuracy_newest(). version: the newest. *quality is to be freed in any case.
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO
-TERN_MUST_USE enum tern_result tern_quality_load(struct tern_db *db, const char *model_spec,
-                                                 uint32_t version,
-                                                 const struct tern_accuracy *evaluated,
-                                                 const struct tern_judged *pending,
-                                                 struct tern_quality *quality);
+TERN_MUST_USE enum tern_result
+tern_quality_load(struct tern_db *db, const struct tern_db_federation *federation, uint32_t version,
+                  const struct tern_accuracy *evaluated, const struct tern_judged *pending,
+                  struct tern_quality *quality);
+
+void tern_quality_free(struct tern_quality *quality);
 
 // Prints how many evaluators reported the version that has no figure yet, if any.
 void tern_quality_print_pending(const struct tern_quality *quality);

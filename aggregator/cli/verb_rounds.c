@@ -16,7 +16,7 @@ struct rounds {
     uint32_t first;
 };
 
-// Of the version that the round made.
+// Returns the evaluators' figures of the version that the round made; NULL: none.
 static const struct tern_accuracy *accuracy_of(const struct rounds *rounds,
                                                const struct tern_db_round *round)
 {
@@ -31,6 +31,26 @@ static enum tern_colour colour_of(const struct tern_db_round *round)
     return round->state == TERN_ROUND_OPEN ? TERN_COLOUR_GOOD : TERN_COLOUR_NONE;
 }
 
+// Writes the score of the version that the round made, by evaluators or else on the held-out rows of clients, and
+// whose it is: "replica", "global" or "clients". Leaves both where nobody reported any.
+static void write_score(const struct rounds *rounds, const struct tern_db_round *round,
+                        char score[TERN_TEXT], const char **of)
+{
+    const struct tern_accuracy *evaluated = accuracy_of(rounds, round);
+    struct tern_accuracy held_out;
+    double value;
+    const bool by_clients =
+        evaluated == NULL && round->state == TERN_ROUND_COMMITTED &&
+        tern_held_outs_accuracy(&rounds->held_outs, round->base_version + 1, &held_out);
+    if (evaluated == NULL && !by_clients) {
+        return;
+    }
+    *of = by_clients ? "clients" : tern_evaluated_name(evaluated->model);
+    if (tern_accuracy_value(by_clients ? &held_out : evaluated, rounds->score, &value)) {
+        snprintf(score, TERN_TEXT, "%.4f", value);
+    }
+}
+
 // What is not known yet, or never will be, is a -.
 static void add_row(struct tern_text_table *table, const struct rounds *rounds,
                     const struct tern_db_round *round)
@@ -41,7 +61,6 @@ static void add_row(struct tern_text_table *table, const struct rounds *rounds,
     char took[TERN_TEXT] = "-";
     char up[TERN_TEXT] = "-";
     char down[TERN_TEXT] = "-";
-    const struct tern_accuracy *evaluated = accuracy_of(rounds, round);
     const struct tern_round_bytes *bytes = tern_figures_round(&rounds->figures, round->round);
     const bool is_open = round->state == TERN_ROUND_OPEN;
     const uint32_t updates = !is_open        ? round->applied
@@ -50,13 +69,7 @@ static void add_row(struct tern_text_table *table, const struct rounds *rounds,
     if (round->state == TERN_ROUND_COMMITTED && round->applied > 0) {
         snprintf(loss, sizeof loss, "%.4f", (double)round->mean_loss);
     }
-    if (evaluated != NULL) {
-        double value;
-        if (tern_accuracy_value(evaluated, rounds->score, &value)) {
-            snprintf(accuracy, sizeof accuracy, "%.4f", value);
-        }
-        model = tern_evaluated_name(evaluated->model);
-    }
+    write_score(rounds, round, accuracy, &model);
     if (round->closed_ms > round->opened_ms) {
         tern_text_duration(round->closed_ms - round->opened_ms, took);
     }

@@ -42,6 +42,7 @@ static enum tern_result load(struct tern_cli *cli, struct tern_db *db, struct st
 {
     static struct tern_model model;
     tern_shared_settings_free(status->settings, status->node_count);
+    tern_quality_free(&status->quality);
     memset(status, 0, sizeof *status);
     status->now_ms = tern_now_ms();
     TERN_TRY(tern_db_federation(db, &status->federation));
@@ -62,8 +63,8 @@ static enum tern_result load(struct tern_cli *cli, struct tern_db *db, struct st
     }
     TERN_TRY(tern_best_models(db, status->store.version.version, status->models));
     TERN_TRY(tern_figures_load(db, &status->figures));
-    return tern_quality_load(db, federation->model_spec, status->store.version.version,
-                             &status->figures.newest, &status->figures.pending, &status->quality);
+    return tern_quality_load(db, federation, status->store.version.version, &status->figures.newest,
+                             &status->figures.pending, &status->quality);
 }
 
 static void load_certificate(const struct tern_cli *cli, struct status *status)

@@ -377,6 +377,28 @@ static void say_proposed_classes(const struct looking *looking)
                       profile->labels.count > 2 * NAMED ? ", ..." : "");
 }
 
+// Names what init would learn from a file without a problem.
+static void say_sound(const struct looking *looking, bool numeric)
+{
+    const struct tern_csv_profile *profile = &looking->profile;
+    uint32_t features = 0;
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        features += profile->column[c].feature;
+    }
+    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "data", NULL,
+                      "%.200s: %" PRIu64 " rows of %" PRIu32 " features", looking->spec.path,
+                      profile->rows, features);
+    if (!numeric) {
+        say_proposed_classes(looking);
+        return;
+    }
+    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "target",
+                      "tern-aggregator init --data FILE proposes a federation that predicts it",
+                      "a number, column '%.60s': its values have fractions, or more than %d "
+                      "are different",
+                      profile->column[profile->columns.label].name, TERN_CSV_VALUES_MAX);
+}
+
 // Leaves out what init leaves out, and returns the number of features that stay.
 static uint32_t leave_out(struct tern_csv_profile *profile)
 {
@@ -389,7 +411,8 @@ static uint32_t leave_out(struct tern_csv_profile *profile)
     return features;
 }
 
-static void say_proposal(struct looking *looking, const struct tern_csv_choice *choice)
+// false: init would refuse the file.
+static bool say_proposal(struct looking *looking, const struct tern_csv_choice *choice)
 {
     char why[TERN_CSV_TASK_WHY_MAX];
     float number = 0;
@@ -405,25 +428,13 @@ static void say_proposal(struct looking *looking, const struct tern_csv_choice *
         tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM,
                           choice->numeric ? "target" : "classes", NULL, "%s", why);
         looking->profile.columns.label = TERN_CSV_NO_COLUMN; // nothing else to judge of it
-        return;
+        return false;
     }
     if (features == 0) {
         tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "data", NULL,
                           "%.200s has no column of numbers that differ, beside the label's",
                           looking->spec.path);
-        return;
-    }
-    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "data", NULL,
-                      "%.200s: %" PRIu64 " rows of %" PRIu32 " features", looking->spec.path,
-                      profile->rows, features);
-    if (choice->numeric) {
-        tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "target",
-                          "tern-aggregator init --data FILE proposes a federation that predicts it",
-                          "a number, column '%.60s': its values have fractions, or more than %d "
-                          "are different",
-                          profile->column[profile->columns.label].name, TERN_CSV_VALUES_MAX);
-    } else {
-        say_proposed_classes(looking);
+        return false;
     }
     const struct tern_dataset shape = {.height = 1,
                                        .width = features,
@@ -432,6 +443,7 @@ static void say_proposal(struct looking *looking, const struct tern_csv_choice *
                                        .class_count = profile->labels.count,
                                        .targets = choice->numeric ? &number : NULL};
     say_model(looking, looking->federation->spec, &shape);
+    return true;
 }
 
 // Appends a text in quotes to data.source. false where it does not fit.
@@ -553,8 +565,9 @@ static bool look_at_file(struct looking *looking)
     }
     looking->unlabelled = choice.unlabelled;
     const uint32_t problems = looking->findings->count[TERN_HEALTH_PROBLEM];
+    bool fits = true;
     if (looking->open) {
-        say_proposal(looking, &choice);
+        fits = say_proposal(looking, &choice);
         choice.classes = looking->classes[0] != '\0' ? looking->classes : NULL;
     }
     const struct tern_csv_judging judging = {.profile = &looking->profile,
@@ -564,7 +577,11 @@ static bool look_at_file(struct looking *looking)
                                                       !looking->open,
                                              .say = take_judgement,
                                              .ctx = looking};
+    const uint32_t before = looking->findings->count[TERN_HEALTH_PROBLEM];
     tern_csv_judge(&judging);
+    if (looking->open && fits && looking->findings->count[TERN_HEALTH_PROBLEM] == before) {
+        say_sound(looking, choice.numeric);
+    }
     const bool sound = looking->findings->count[TERN_HEALTH_PROBLEM] == problems;
     return sound && (!looking->open || read_as_init(looking, &choice));
 }

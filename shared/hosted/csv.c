@@ -329,7 +329,7 @@ enum tern_result tern_csv_next(struct tern_csv *csv, bool *more)
     if (csv->next_line == 1 && csv->input->offset == 0) {
         TERN_TRY(read_mark(csv));
     }
-    for (;;) {
+    for (csv->empty_lines = 0;; csv->empty_lines++) {
         int byte;
         TERN_TRY(peek(csv, &byte));
         *more = byte != END;

@@ -22,6 +22,7 @@ struct tern_csv {
     uint32_t max_fields;
     uint64_t line;        // on which the current record began, from 1
     uint32_t field_count; // of the current record
+    uint64_t empty_lines; // between the current record and the one before it
     char *text;           // its fields, each with a NUL; private, as is all below
     uint32_t *starts;     // of the fields in text
     enum tern_csv_line_end line_end;

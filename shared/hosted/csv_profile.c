@@ -729,6 +729,9 @@ static enum tern_result read_all(struct profiling *profiling)
     }
     TERN_TRY(tern_csv_next(csv, &more));
     while (more) {
+        for (uint64_t before = csv->empty_lines; before > 0; before--) {
+            note(&profiling->profile->skipped[TERN_CSV_EMPTY - 1], csv->line - before, "");
+        }
         TERN_TRY(add_line(profiling));
         TERN_TRY(tern_csv_next(csv, &more));
     }

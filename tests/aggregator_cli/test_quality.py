@@ -1,5 +1,6 @@
 """What status reports of the model's quality: figures of evaluators or of the clients that train, whether they still
 improve, and whether a guess would be as good."""
+import hashlib
 import json
 import sqlite3
 
@@ -48,6 +49,14 @@ def clients_that_train_stand_in_for_evaluators():
     assert "still improving: accuracy by 0.015 a round\n" in text, text
     assert "`tern-client compare` on a device: whether its rows alone do as well\n" in text, text
     assert "WARNING: the model" not in text, text
+    rounds = [line.split() for line in state.run("rounds").text.splitlines()]
+    assert rounds[0][:6] == ["ROUND", "STATE", "UPDATES", "LOSS", "ACCURACY", "OF"], rounds[0]
+    assert rounds[23][4:6] == [f"{want:.4f}", "clients"] and rounds[24][4:6] == ["-", "-"], rounds[23:]
+    with sqlite3.connect(state.path / "tern.db") as db:
+        notes = json.dumps({"classes": json.dumps(["good", "worn", "dry, hot"])}).encode()
+        insert(db, "files", name="metadata", body=notes, sha256=hashlib.sha256(notes).digest())
+    text, status = both(state)
+    assert "worst class: dry, hot, number 2 (from 0), 0.3750 of its" in text and status["quality"]["worst_class_name"] == "dry, hot", text
     text, _ = both(state, f"round.rounds={ROUNDS}")
     assert "still improving: accuracy by 0.015 a round; raise round.rounds to go on" in text, text
 

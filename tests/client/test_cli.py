@@ -147,6 +147,13 @@ class Check(unittest.TestCase):
             self.assertIn("the target is missing ('-') (1 of 61 rows)", found["target", "warning"][0])
             self.assertEqual([area for area, _ in found if area == "classes"], [])
 
+    def test_what_has_a_problem_is_not_called_good(self):
+        for flaw in ("1,2,1e30", "1,2,3,4", "1,<0.5,2.5", "1,1e30,0.5"):
+            lines = [f"{i % 7},{i % 5},{i / 2}" for i in range(60)] + [flaw]
+            code, _, found = self.check_file("a,b,y\n" + "\n".join(lines) + "\n")
+            problems = [area for area, health in found if health == "problem"]
+            self.assertEqual((code, [area for area in problems if (area, "good") in found]), (1, []), (flaw, found))
+
     def test_labels_of_one_file_alone_that_are_no_classes_are_one_problem(self):
         code, _, found = self.check_file("a,y\n" + "".join(f"{i % 7},note {i}\n" for i in range(60)))
         self.assertEqual((code, len(found["classes", "problem"])), (1, 1))

@@ -255,7 +255,11 @@ static void lines_that_are_no_rows_are_left_out(void **state)
     assert_int_equal(profile.rows, ROWS - 1);
     expect_said(",,", false, "?line 7 is without any value");
     assert_int_equal(profile.rows, ROWS - 1);
-    expect_said("", false, "");
+    expect_said("\n\n", false,
+                "?line 7 is without any value, and is not read as a row (3 such lines)");
+    strcat(text, "\n\n"); // at the end of a file such lines shift no row
+    assert_int_equal(read_text(), TERN_OK);
+    assert_int_equal(profile.skipped[TERN_CSV_EMPTY - 1].count, 3);
     expect_said("1,2", true, "!line 7 has 2 fields, the first line 3");
 }
 
