@@ -1,5 +1,5 @@
 // Makes one scaling of what clients told of their columns (wire/tern.proto, Statistics): of each column a mean
-// and a deviation, which docs/PROTOCOL.md, section Statistics, defines. Pure but for the memory that it takes; the
+// and a deviation, which docs/PROTOCOL.md, "Statistics of columns", defines. Pure but for the memory that it takes; the
 // same bits for the same statistics, in whatever order clients sent them, where the caller sorts them.
 #ifndef TERN_COLUMN_SCALING_H
 #define TERN_COLUMN_SCALING_H

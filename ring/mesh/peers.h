@@ -6,7 +6,7 @@
 //   ben     10.0.0.2   7100
 //
 // Where each line has a fourth word, it names the peer's group: a ring in each group, and one of their first members
-// (docs/RING.md, Groups).
+// (docs/RING.md, "Groups").
 //
 // Reads a file; from the main thread. A list that was read is never changed.
 #ifndef TERN_RING_PEERS_H

@@ -1,4 +1,4 @@
-// How the peers of a ring agree who is in the next exchange (docs/RING.md, Who takes part): all say hello to
+// How the peers of a ring agree who is in the next exchange (docs/RING.md, "Who takes part"): all say hello to
 // all and then whom they have heard; where all have heard the same, these are the members. Whoever did not
 // answer is left out and named, and all ask again. More than half of all peers must be there, so that no two
 // rings of the same peers go on beside each other. Hosted; one thread.

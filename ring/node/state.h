@@ -31,7 +31,7 @@ void tern_ring_state_free(struct tern_ring_state *state);
 // The residual, each peer's own, is no part of it. Sets state->hash.
 void tern_ring_state_hash(struct tern_ring_state *state);
 
-// The model as one peer sends it to another (docs/RING.md, MODEL): version, contributed, weights.
+// The model as one peer sends it to another (docs/RING.md, "The bytes"): version, contributed, weights.
 uint32_t tern_ring_model_size(uint32_t count, uint32_t peers);
 void tern_ring_model_write(const struct tern_ring_state *state, uint8_t *dst);
 

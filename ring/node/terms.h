@@ -1,6 +1,6 @@
-// What all peers of a ring must have alike, as a text that each sends once on every connection (docs/RING.md, TERMS):
-// lines of a setting's name, a space and its value. It decides nothing, which the hash of a hello does: it is there so that
-// a peer that is set otherwise is told in which setting. Pure; reentrant.
+// The settings that all peers of a ring must share, as a text that each peer sends once on every connection
+// (docs/RING.md, "The bytes"): lines of a setting's name, a space and its value. The hash of a hello decides whether
+// peers agree; this text lets a peer report which setting differs. Pure; reentrant.
 #ifndef TERN_RING_TERMS_H
 #define TERN_RING_TERMS_H
 

@@ -1,5 +1,5 @@
-// How the clients of a round of scalecom send values without their indices (docs/FORMAT.md, "How the
-// clients of a round share indices"): the aggregator makes the indices out of the leader's
+// How the clients of a round of scalecom send values without their indices (docs/FORMAT.md,
+// "sparse-indices, sparse-shared"): the aggregator makes the indices out of the leader's
 // container, a client strips its own of them, and the aggregator joins the two again. Pure; the
 // caller owns all memory; reentrant. ScaleCom, section 3.
 //

@@ -146,7 +146,7 @@ static void hash_tensor(struct tern_sha256 *sha, const struct tern_tensor *tenso
     tern_sha256_update(sha, bound, sizeof bound);
 }
 
-// docs/FORMAT.md, section "Model hash".
+// docs/FORMAT.md, section 6.2.
 static void hash_model(struct tern_model *model)
 {
     static const char label[] = "tern model";

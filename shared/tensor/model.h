@@ -203,8 +203,8 @@ uint32_t tern_model_spec_inputs(const char *spec);
 // have one, too.
 enum tern_loss tern_model_spec_loss(const char *spec);
 
-// Columns that clients of a federation of such a built-in model scale together (docs/PROTOCOL.md, Statistics of
-// columns): its inputs and, where it tells a number, the target behind them. 0: the spec is none.
+// Columns that clients of a federation of such a built-in model scale together (docs/PROTOCOL.md, "Statistics of
+// columns"): its inputs and, where it tells a number, the target behind them. 0: the spec is none.
 uint32_t tern_model_spec_columns(const char *spec);
 
 // "cross-entropy", "mse", "mae", "reconstruction".

@@ -140,7 +140,7 @@ def learns(workspace, aggregator, devices):
 
 
 def costs_what_is_documented(devices):
-    """docs/PROTOCOL.md, Statistics: 8 bytes a column and a few more; the scaling likewise."""
+    """docs/PROTOCOL.md, "Statistics of columns": 8 bytes a column and a few more; the scaling likewise."""
     for name, count in ROWS.items():
         told = re.findall(rf"event=statistics num_examples={count} bytes=(\d+)", devices[name].log())
         check(told == [str(8 * 3 + 2 + (2 if count < 128 else 3))], f"{name} told {told}")

@@ -1,5 +1,6 @@
-"""The scaling of columns against plain Python, written from docs/PROTOCOL.md, Statistics; and what it promises: all
-rows' mean and deviation where clients are alike, bounds where one is not.
+"""The scaling of columns against plain Python, written from docs/PROTOCOL.md, "Statistics of columns".
+
+It also checks what the scaling promises: all rows' mean and deviation where clients are alike, bounds where one is not.
 
     test_column_scaling.py DRIVER
 """
