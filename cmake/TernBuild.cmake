@@ -45,6 +45,13 @@ elseif(TERN_SANITIZE STREQUAL "thread")
 elseif(NOT TERN_SANITIZE STREQUAL "")
   message(FATAL_ERROR "TERN_SANITIZE must be empty, address or thread")
 endif()
+# Nothing of such a build is handed on, so the quickest linker makes it.
+if(TERN_SANITIZE)
+  find_program(TERN_LLD ld.lld)
+  if(TERN_LLD)
+    add_link_options(-fuse-ld=lld)
+  endif()
+endif()
 
 # tern_library(NAME FOLDER...): a static library of every .c file directly in the folders.
 function(tern_library name)

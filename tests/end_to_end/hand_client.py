@@ -15,7 +15,7 @@ def container(values, encode):
     return varint(len(payload)) + payload
 
 
-def while_busy(ask):
+def while_busy(connection, ask):
     """The answer to a request, which is made again while the aggregator has no time for it, as clients do."""
     deadline = time.monotonic() + PATIENCE
     while True:
@@ -23,6 +23,8 @@ def while_busy(ask):
         if status != 503 or time.monotonic() > deadline:
             return status, headers, body
         time.sleep(int(headers.get("retry-after", 1)))
+        if headers.get("connection") == "close":
+            connection.open_again()
 
 
 class HandClient:
@@ -36,7 +38,7 @@ class HandClient:
 
     def enroll(self, code, name="by hand"):
         with self.connect() as connection:
-            status, _, body = while_busy(lambda: connection.request(
+            status, _, body = while_busy(connection, lambda: connection.request(
                 "POST", "/v1/enroll", body=message(f1=code, f2=name, f3="test")))
         check(status == 200, f"enrolment answered {status}")
         reply = parse(body)
@@ -63,7 +65,7 @@ class HandClient:
         return status, headers, parse(body) if status == 200 else body
 
     def task(self, connection, **named):
-        status, _, reply = while_busy(lambda: self.checkin(connection, **named))
+        status, _, reply = while_busy(connection, lambda: self.checkin(connection, **named))
         check(status == 200, f"check-in answered {status}")
         task = first(reply, 1)
         return None if task is None else parse(task)

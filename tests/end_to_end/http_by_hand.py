@@ -6,6 +6,7 @@ import ssl
 
 class Connection:
     def __init__(self, port, ca, address="127.0.0.1"):
+        self.reaches = port, ca, address
         context = ssl.create_default_context(cafile=str(ca))
         # The CA of a test has no key usage, which Python 3.13 asks for.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -19,6 +20,10 @@ class Connection:
 
     def __exit__(self, *_):
         self.tls.close()
+
+    def open_again(self):
+        self.tls.close()
+        self.__init__(*self.reaches)
 
     def send(self, data):
         self.tls.sendall(data)
