@@ -269,8 +269,8 @@ class Experiment(unittest.TestCase):
         rows = json.loads((self.folder / "other.json").read_text())["rows"]
         self.assertEqual([row["seeds"] for row in rows], [1, 1])
         self.refused("no run of", config, "--keep", "runs", "--only", "zzz", code=4)
-        (self.folder / "runs" / "float32.seed3.json").write_text('{"accuracy": [')
-        self.refused("float32.seed3.json is damaged", config, "--keep", "runs", code=1)
+        (self.folder / "runs" / "3lc.seed3.json").write_text('{"accuracy": [')
+        self.refused("3lc.seed3.json is damaged", config, "--keep", "runs", code=1)
 
     def test_each_run_in_each_cell(self):
         """What is tried, crossed with tasks; a task without its data is left out."""
