@@ -1,14 +1,16 @@
-// What is looked at of the data: fields that cannot be learnt from, labels, scales, and the model's
-// inputs and classes.
-#include "cli/check.h"
+// Checks the data of `tern-client check`: unusable fields, labels, scales, and the model's inputs and classes.
+#include "cli/check_data.h"
 #include "cli/client_data.h"
 #include "cli/model_fit.h"
 #include "data/columns.h"
 #include "data/readers.h"
 #include "hosted/csv_choice.h"
 #include "hosted/csv_doubt.h"
+#include "hosted/csv_header.h"
 #include "hosted/csv_judge.h"
 #include "hosted/csv_task.h"
+#include "hosted/csv_text.h"
+#include "hosted/text_table.h"
 #include "tensor/model.h"
 
 #include <inttypes.h>
@@ -17,24 +19,154 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAMED 5 // columns or classes of one line; the others are counted
+// --- The table of `check --data`: the content of a CSV file, column by column
 
-#define TOO_LARGE 100.0 // root mean square of a column that does not learn
-#define FEW 10          // different values of a column that one client may have one of
-#define TOO_FLAT 1e-3   // standard deviation that statistics of something else leave
+struct row {
+    const char *kind;
+    char becomes[160];
+    uint64_t missing;
+    bool has_values; // the profile has statistics of this column
+};
 
-struct looking {
+static const char *kind_of(const struct tern_csv_profile *profile,
+                           const struct tern_csv_column *column)
+{
+    if (column->suspect == TERN_CSV_TIME) {
+        return "time";
+    }
+    if (column->missing.count == profile->rows) {
+        return "empty";
+    }
+    return tern_csv_is_numeric(column) ? "number" : "text";
+}
+
+static void describe_feature(const struct tern_csv_profile *profile,
+                             const struct tern_csv_choice *choice,
+                             const struct tern_csv_column *column, struct row *row)
+{
+    const char *why = tern_csv_why_useless(profile, column);
+    const char *suspect = tern_csv_suspect_text(column->suspect);
+    const bool filled = choice->missing == TERN_CSV_MISSING_MEAN && column->missing.count > 0;
+    if (why != NULL) {
+        snprintf(row->becomes, sizeof row->becomes, "a feature of no use: %s", why);
+    } else if (column->bad.count > 0) {
+        snprintf(row->becomes, sizeof row->becomes, "refused: '%s' in line %" PRIu64,
+                 column->bad.text, column->bad.line);
+    } else if (filled) {
+        snprintf(row->becomes, sizeof row->becomes, "a feature, %" PRIu64 " filled with the mean",
+                 column->missing.count);
+    } else {
+        snprintf(row->becomes, sizeof row->becomes, "a feature%s%s", suspect[0] != '\0' ? "; " : "",
+                 suspect);
+    }
+}
+
+static struct row describe(const struct tern_csv_profile *profile,
+                           const struct tern_csv_choice *choice, uint32_t c)
+{
+    const struct tern_csv_column *column = &profile->column[c];
+    const bool label = c == profile->columns.label;
+    struct row row = {.kind = kind_of(profile, column),
+                      .missing = column->missing.count,
+                      .has_values = label || column->feature};
+    if (column->feature) {
+        describe_feature(profile, choice, column, &row);
+    } else {
+        snprintf(row.becomes, sizeof row.becomes, "%s",
+                 label                         ? choice->numeric ? "the target" : "the label"
+                 : c == profile->columns.group ? "the group"
+                                               : "left out (drop)");
+    }
+    return row;
+}
+
+static uint64_t distinct_of(const struct tern_csv_profile *profile, uint32_t c)
+{
+    const bool labels = c == profile->columns.label && profile->labels.count > 0;
+    return labels ? profile->labels.count : profile->column[c].distinct;
+}
+
+static void print_table(const struct tern_csv_profile *profile,
+                        const struct tern_csv_choice *choice)
+{
+    static const struct tern_text_column columns[] = {
+        {"COLUMN", TERN_TEXT_LONG},     {"KIND", TERN_TEXT_WORD},   {"MISSING", TERN_TEXT_NUMBER},
+        {"MIN", TERN_TEXT_NUMBER},      {"MEAN", TERN_TEXT_NUMBER}, {"MAX", TERN_TEXT_NUMBER},
+        {"DISTINCT", TERN_TEXT_NUMBER}, {"BECOMES", TERN_TEXT_LONG}};
+    struct tern_text_table table = TERN_TEXT_TABLE(columns);
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        const struct tern_csv_column *column = &profile->column[c];
+        const struct row row = describe(profile, choice, c);
+        const double values[] = {column->low, column->mean, column->high};
+        tern_text_cell(&table, "%s", column->name);
+        tern_text_cell(&table, "%s", row.has_values ? row.kind : "-");
+        tern_text_cell(&table, "%" PRIu64, row.missing);
+        for (size_t i = 0; i < 3; i++) {
+            tern_text_cell(&table, column->numbers > 0 ? "%.10g" : "-", values[i]);
+        }
+        const uint64_t distinct = distinct_of(profile, c);
+        tern_text_cell(&table, row.has_values && distinct > 0 ? "%" PRIu64 : "-", distinct);
+        tern_text_cell(&table, "%s", row.becomes);
+    }
+    if (tern_text_table_print(&table, stdout) != TERN_OK) {
+        printf("no memory for the columns\n");
+    }
+    printf("\n%" PRIu64 " row%s; %s\n\n", profile->rows, tern_plural(profile->rows),
+           profile->columns.header ? "the first line names the columns"
+                                   : "no line names the columns, which go by number from 0");
+}
+
+static void add_table(const struct tern_csv_profile *profile, const struct tern_csv_choice *choice,
+                      cJSON *list)
+{
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        const struct tern_csv_column *column = &profile->column[c];
+        const struct row row = describe(profile, choice, c);
+        cJSON *object = cJSON_CreateObject();
+        cJSON_AddStringToObject(object, "column", column->name);
+        cJSON_AddStringToObject(object, "kind", row.has_values ? row.kind : "");
+        cJSON_AddNumberToObject(object, "missing", (double)row.missing);
+        if (column->numbers > 0) {
+            cJSON_AddNumberToObject(object, "min", column->low);
+            cJSON_AddNumberToObject(object, "mean", column->mean);
+            cJSON_AddNumberToObject(object, "max", column->high);
+        }
+        cJSON_AddNumberToObject(object, "distinct", (double)distinct_of(profile, c));
+        cJSON_AddStringToObject(object, "becomes", row.becomes);
+        cJSON_AddItemToArray(list, object);
+    }
+}
+
+static void show_table(const struct tern_csv_profile *profile, const struct tern_csv_choice *choice,
+                       struct check_table *table)
+{
+    if (table->columns != NULL) {
+        add_table(profile, choice, table->columns);
+    } else {
+        print_table(profile, choice);
+    }
+}
+
+// --- The check
+
+#define NAMED 5 // columns or classes that a line names; it counts the others
+
+#define TOO_LARGE 100.0 // root mean square above which training does not learn from a column
+#define FEW 10 // a column with at most this many different values can be constant on one client
+#define TOO_FLAT 1e-3 // standard deviation that remains when the statistics belong to other data
+
+struct check {
     const struct tern_client_settings *settings;
     struct tern_findings *findings;
     const struct check_federation *federation;
     struct check_table *table;
     struct tern_data_spec spec;
-    struct tern_csv_profile profile; // rows == 0: not of a CSV file
+    struct tern_csv_profile profile; // rows == 0: the data is no CSV file
     struct tern_data data;
     bool unlabelled; // no column has a label
-    bool open;       // a file whose labels nobody chose: they are judged as init judges them
-    bool as_init;    // what an open file's labels were found to be is added to the settings
-    char classes[TERN_CSV_CLASSES_MAX]; // of an open one, as init lists them
+    bool open;       // no option names the file's labels: they are found as `init` finds them
+    bool as_init;    // the settings include the labels that were found in an open file
+    char classes[TERN_CSV_CLASSES_MAX]; // classes of an open file, as `init` lists them
 };
 
 static void append(char text[CHECK_SENTENCE_MAX], const char *format, ...)
@@ -51,24 +183,24 @@ static void append(char text[CHECK_SENTENCE_MAX], const char *format, ...)
 
 // --- Lines, fields and labels of a CSV file
 
-static void take_judgement(void *ctx, enum tern_csv_level level, enum tern_result result,
-                           const char *area, const char *sentence)
+static void report_judgement(void *ctx, enum tern_csv_level level, enum tern_result result,
+                             const char *area, const char *sentence)
 {
-    struct looking *looking = ctx;
+    struct check *check = ctx;
     (void)result;
-    tern_findings_say(looking->findings,
+    tern_findings_say(check->findings,
                       level == TERN_CSV_PROBLEM ? TERN_HEALTH_PROBLEM : TERN_HEALTH_WARNING, area,
                       NULL, "%s", sentence);
 }
 
-// The name of a class, or its number.
-static const char *class_name(const struct looking *looking, uint32_t number, char text[64])
+// Writes the name of a class, or its number.
+static const char *class_name(const struct check *check, uint32_t number, char text[64])
 {
     char name[TERN_CSV_NAME_MAX];
     const char *classes = NULL;
-    for (uint32_t i = 0; i < looking->spec.option_count; i++) {
-        if (strcmp(looking->spec.options[i].key, "classes") == 0) {
-            classes = looking->spec.options[i].value;
+    for (uint32_t i = 0; i < check->spec.option_count; i++) {
+        if (strcmp(check->spec.options[i].key, "classes") == 0) {
+            classes = check->spec.options[i].value;
         }
     }
     snprintf(text, 64, "%" PRIu32, number);
@@ -80,9 +212,9 @@ static const char *class_name(const struct looking *looking, uint32_t number, ch
     return text;
 }
 
-static void say_classes(struct looking *looking)
+static void report_classes(struct check *check)
 {
-    const struct tern_dataset *train = &looking->data.train;
+    const struct tern_dataset *train = &check->data.train;
     uint32_t *counts = calloc(train->class_count, sizeof *counts);
     char seen[CHECK_SENTENCE_MAX] = "";
     char unseen[CHECK_SENTENCE_MAX] = "";
@@ -94,18 +226,18 @@ static void say_classes(struct looking *looking)
     }
     for (uint32_t i = 0; counts != NULL && i < train->class_count; i++) {
         if (counts[i] == 0 && missing++ < NAMED) {
-            append(unseen, "%s%s", missing > 1 ? ", " : "", class_name(looking, i, name));
+            append(unseen, "%s%s", missing > 1 ? ", " : "", class_name(check, i, name));
         } else if (counts[i] > 0 && present++ < 2 * NAMED) {
-            append(seen, "%s%s %" PRIu32, present > 1 ? ", " : "", class_name(looking, i, name),
+            append(seen, "%s%s %" PRIu32, present > 1 ? ", " : "", class_name(check, i, name),
                    counts[i]);
         }
     }
     free(counts);
-    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "classes", NULL,
+    tern_findings_say(check->findings, TERN_HEALTH_GOOD, "classes", NULL,
                       "%" PRIu32 " with examples to train on: %s%s", present, seen,
                       present > 2 * NAMED ? ", ..." : "");
     if (missing > 0) {
-        tern_findings_say(looking->findings, TERN_HEALTH_WARNING, "classes", NULL,
+        tern_findings_say(check->findings, TERN_HEALTH_WARNING, "classes", NULL,
                           "%" PRIu32 " without an example to train on here (other clients may have "
                           "some): %s%s",
                           missing, unseen, missing > NAMED ? ", ..." : "");
@@ -114,9 +246,9 @@ static void say_classes(struct looking *looking)
 
 // --- Scales
 
-static const char *feature_name(const struct looking *looking, uint32_t feature, char text[64])
+static const char *feature_name(const struct check *check, uint32_t feature, char text[64])
 {
-    const struct tern_csv_profile *profile = &looking->profile;
+    const struct tern_csv_profile *profile = &check->profile;
     snprintf(text, 64, "feature %" PRIu32, feature);
     for (uint32_t c = 0, f = 0; profile->rows > 0 && c < profile->columns.count; c++) {
         if (profile->column[c].feature && f++ == feature) {
@@ -126,29 +258,30 @@ static const char *feature_name(const struct looking *looking, uint32_t feature,
     return text;
 }
 
-// Makes of the data what the federation's training sees.
-static void take_scaling(struct looking *looking)
+// Scales the data as the federation's training does.
+static void apply_scaling(struct check *check)
 {
-    const struct tern_span scaling = looking->federation->scaling;
+    const struct tern_span scaling = check->federation->scaling;
     const uint32_t count = (uint32_t)(scaling.len / TERN_WIRE_COLUMN_BYTES);
-    const enum tern_result result =
-        tern_columns_scale(&looking->data, scaling.data, count); // other shapes: say_model()
+    const enum tern_result result = tern_columns_scale(
+        &check->data, scaling.data, count); // report_model() reports other shapes
     if (result == TERN_OK) {
-        tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "scaling", NULL,
-                          "the federation's, of statistics that its clients shared");
+        tern_findings_say(check->findings, TERN_HEALTH_GOOD, "scaling", NULL,
+                          "columns are scaled by the federation's shared statistics");
     } else if (result == TERN_ERR_NON_FINITE) {
-        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "scaling", NULL,
-                          "a value is too far from those that the federation's clients shared "
-                          "statistics of");
+        tern_findings_say(check->findings, TERN_HEALTH_PROBLEM, "scaling", NULL,
+                          "a value is too far outside the range that the federation's shared "
+                          "statistics describe");
     }
 }
 
-// Whether the size of values as they are read says anything: not where the federation scales them.
-static bool scales_itself(struct looking *looking)
+// Whether the size of the values matters: it does not where the federation scales them later. Applies a scaling
+// that the client holds.
+static bool sizes_matter(struct check *check)
 {
-    const bool has_columns = tern_data_has_columns(&looking->data);
-    const bool scaled = looking->data.scaled;
-    switch (looking->federation->shared) {
+    const bool has_columns = tern_data_has_columns(&check->data);
+    const bool scaled = check->data.scaled;
+    switch (check->federation->shared) {
     case CHECK_SCALING_UNKNOWN:
     case CHECK_SCALING_NONE:
         return true;
@@ -158,49 +291,48 @@ static bool scales_itself(struct looking *looking)
         break;
     }
     if (scaled || !has_columns) {
-        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "scaling", NULL, "%s",
+        tern_findings_say(check->findings, TERN_HEALTH_PROBLEM, "scaling", NULL, "%s",
                           scaled ? CLIENT_SCALED_TWICE
-                                 : "the federation scales columns by statistics that its clients "
-                                   "share (statistics.columns), and these examples have none: "
-                                   "this client will have no tasks");
+                                 : "the federation scales columns by shared statistics "
+                                   "(statistics.columns), and these examples have no columns: "
+                                   "this client will get no tasks");
         return false;
     }
-    if (looking->federation->shared == CHECK_SCALING_HELD) {
-        take_scaling(looking);
+    if (check->federation->shared == CHECK_SCALING_HELD) {
+        apply_scaling(check);
         return true;
     }
-    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "scaling", NULL, "%s",
-                      looking->federation->shared == CHECK_SCALING_DUE
-                          ? "the federation's is not fixed yet: it is made of the statistics that "
-                            "its clients, this one too, tell when they run; columns may be as they "
-                            "are"
-                          : "the federation's is fixed, of its clients' statistics, and fetched "
-                            "when this client runs; columns may be as they are");
+    tern_findings_say(check->findings, TERN_HEALTH_GOOD, "scaling", NULL, "%s",
+                      check->federation->shared == CHECK_SCALING_DUE
+                          ? "the federation's scaling does not exist yet: clients send statistics "
+                            "when they run; columns may stay unscaled"
+                          : "the federation's scaling exists, and this client fetches it when it "
+                            "runs; columns may stay unscaled");
     return false;
 }
 
-// How bad values of that size are. Before a client is enrolled its federation may scale them.
-static enum tern_health judge(const struct looking *looking, double size)
+// The severity of values of this size: a warning before enrolment, since the federation may scale them.
+static enum tern_health judge(const struct check *check, double size)
 {
-    const bool known = looking->federation->shared != CHECK_SCALING_UNKNOWN;
+    const bool known = check->federation->shared != CHECK_SCALING_UNKNOWN;
     return size > TOO_LARGE && known  ? TERN_HEALTH_PROBLEM
            : size > TERN_COLUMN_LARGE ? TERN_HEALTH_WARNING
                                       : TERN_HEALTH_GOOD;
 }
 
-static const char *unless(const struct looking *looking)
+static const char *scaling_caveat(const struct check *check)
 {
-    return looking->federation->shared == CHECK_SCALING_UNKNOWN
-               ? " (unless the federation scales by its clients' statistics, statistics.columns)"
+    return check->federation->shared == CHECK_SCALING_UNKNOWN
+               ? " (unless the federation scales them, statistics.columns)"
                : "";
 }
 
-// Whether scaling has made a column almost constant whose values differ: a value far beyond all others was in the rows
-// that the statistics are of, or they are of another table. A column of few values may be constant in a client's rows.
-static bool is_flat(const struct looking *looking, uint32_t column, double *deviation)
+// Whether scaling has made a column with different values almost constant: its statistics include a far larger value, or
+// belong to another table. A column with few different values may be constant on one client.
+static bool is_flat(const struct check *check, uint32_t column, double *deviation)
 {
-    const struct tern_dataset *train = &looking->data.train;
-    const struct tern_csv_profile *profile = &looking->profile;
+    const struct tern_dataset *train = &check->data.train;
+    const struct tern_csv_profile *profile = &check->profile;
     bool varies = false;
     for (uint32_t c = 0, f = 0; profile->rows > 0 && c < profile->columns.count; c++) {
         const bool target = c == profile->columns.label && column == train->feature_count;
@@ -209,104 +341,103 @@ static bool is_flat(const struct looking *looking, uint32_t column, double *devi
         }
     }
     *deviation = tern_columns_deviation(train, column);
-    return (looking->data.scaled || looking->federation->shared == CHECK_SCALING_HELD) &&
+    return (check->data.scaled || check->federation->shared == CHECK_SCALING_HELD) &&
            *deviation < TOO_FLAT && (*deviation > 0 || varies);
 }
 
-static void say_targets(struct looking *looking)
+static void report_targets(struct check *check)
 {
-    const struct tern_dataset *train = &looking->data.train;
-    const double size = tern_columns_size(train, train->feature_count); // the targets stand behind
+    const struct tern_dataset *train = &check->data.train;
+    const double size =
+        tern_columns_size(train, train->feature_count); // targets follow the features
     double deviation;
-    if (is_flat(looking, train->feature_count, &deviation)) {
-        return; // say_flat() names it
+    if (is_flat(check, train->feature_count, &deviation)) {
+        return; // report_flat_columns() names it
     }
     if (size <= TERN_COLUMN_LARGE) {
-        tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "target", NULL,
-                          "targets are of the size that training expects (%.4g)", size);
+        tern_findings_say(check->findings, TERN_HEALTH_GOOD, "target", NULL,
+                          "targets have the size that training expects (%.4g)", size);
         return;
     }
-    tern_findings_say(looking->findings, judge(looking, size), "target", NULL,
-                      "targets are unscaled (root mean square %.4g): training is for targets of "
-                      "about 1%s. scale=FILE scales them by the last line of the file, which "
-                      "`tern-aggregator init --data` writes; or statistics.columns = clients at "
-                      "the aggregator does, with the columns",
-                      size, unless(looking));
+    tern_findings_say(check->findings, judge(check, size), "target", NULL,
+                      "targets are unscaled (root mean square %.4g): training expects about 1%s. "
+                      "Set scale=FILE with the file that `tern-aggregator init --data` writes, or "
+                      "statistics.columns = clients at the aggregator",
+                      size, scaling_caveat(check));
 }
 
-static bool say_flat(struct looking *looking)
+static bool report_flat_columns(struct check *check)
 {
-    const struct tern_dataset *train = &looking->data.train;
+    const struct tern_dataset *train = &check->data.train;
     const bool target = train->targets != NULL;
     char flat[CHECK_SENTENCE_MAX] = "";
     char name[64];
     uint32_t count = 0;
     for (uint32_t f = 0; train->values != NULL && f < train->feature_count + target; f++) {
         double deviation;
-        if (is_flat(looking, f, &deviation) && count++ < NAMED) {
+        if (is_flat(check, f, &deviation) && count++ < NAMED) {
             append(flat, "%s%s (%.2g)", count > 1 ? ", " : "",
-                   f == train->feature_count ? "the target" : feature_name(looking, f, name),
+                   f == train->feature_count ? "the target" : feature_name(check, f, name),
                    deviation);
         }
     }
     if (count > 0) {
-        tern_findings_say(looking->findings, TERN_HEALTH_WARNING, "scale", NULL,
+        tern_findings_say(check->findings, TERN_HEALTH_WARNING, "scale", NULL,
                           "%" PRIu32 " of %" PRIu32 " columns are almost constant once scaled "
                           "(standard deviation; training expects about 1): %s%s. The statistics "
-                          "are of other values than these, or of a table with a value far beyond "
-                          "all others: mend it and run `tern-aggregator init --data` again",
+                          "belong to other values, or to a table with a value far beyond all "
+                          "others: mend it and run `tern-aggregator init --data` again",
                           count, train->feature_count + target, flat, count > NAMED ? ", ..." : "");
     }
     return count > 0;
 }
 
-static void say_scales(struct looking *looking)
+static void report_scales(struct check *check)
 {
-    const struct tern_dataset *train = &looking->data.train;
+    const struct tern_dataset *train = &check->data.train;
     struct tern_large_columns large;
     char names[CHECK_SENTENCE_MAX] = "";
     char name[64];
     tern_columns_large(train, train->values != NULL ? train->feature_count : 0, &large);
     for (uint32_t i = 0; i < large.count && i < TERN_COLUMNS_FOUND; i++) {
-        append(names, "%s%s (%.4g)", i > 0 ? ", " : "", feature_name(looking, large.first[i], name),
+        append(names, "%s%s (%.4g)", i > 0 ? ", " : "", feature_name(check, large.first[i], name),
                large.size[i]);
     }
-    const bool flat = say_flat(looking);
+    const bool flat = report_flat_columns(check);
     if (large.count == 0 && !flat) {
-        tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "scale", NULL,
-                          "every column's values are of the size that training expects");
+        tern_findings_say(check->findings, TERN_HEALTH_GOOD, "scale", NULL,
+                          "the values of every column have the size that training expects");
     }
     if (large.count == 0) {
         return;
     }
-    const bool held = looking->federation->shared == CHECK_SCALING_HELD;
-    const bool scaled = looking->data.scaled;
+    const bool held = check->federation->shared == CHECK_SCALING_HELD;
+    const bool scaled = check->data.scaled;
     tern_findings_say(
-        looking->findings, judge(looking, large.most), "scale",
+        check->findings, judge(check, large.most), "scale",
         held ? "compare their units with those of the other clients, whose statistics scale them"
-        : scaled
-            ? "compare their units with those of the table that the statistics of scale= are of"
-        : looking->profile.rows > 0
+        : scaled ? "compare their units with those of the table behind scale="
+        : check->profile.rows > 0
             ? "set scale=scaling.csv, which `tern-aggregator init --data` writes, in data.source, "
               "or statistics.columns = clients at the aggregator"
-            : "set statistics.columns = clients at the aggregator before its first round, or bring "
-              "them to mean 0 and deviation 1, by the same numbers on every client",
+            : "set statistics.columns = clients at the aggregator before its first round, or scale "
+              "them to mean 0 and deviation 1 by the same numbers on every client",
         "%" PRIu32 " of %" PRIu32 " columns are %s (root mean square): %s%s%s", large.count,
-        train->feature_count, held || scaled ? "large also once scaled" : "unscaled", names,
-        large.count > TERN_COLUMNS_FOUND ? ", ..." : "", scaled ? "" : unless(looking));
+        train->feature_count, held || scaled ? "large even after scaling" : "unscaled", names,
+        large.count > TERN_COLUMNS_FOUND ? ", ..." : "", scaled ? "" : scaling_caveat(check));
 }
 
-static void say_sizes(struct looking *looking)
+static void report_sizes(struct check *check)
 {
-    if (looking->data.train.targets != NULL) {
-        say_targets(looking);
+    if (check->data.train.targets != NULL) {
+        report_targets(check);
     }
-    say_scales(looking);
+    report_scales(check);
 }
 
 // --- The model
 
-static void say_model(struct looking *looking, const char *spec, const struct tern_dataset *train)
+static void report_model(struct check *check, const char *spec, const struct tern_dataset *train)
 {
     static struct tern_model model;
     char why[MODEL_FIT_WHY_MAX];
@@ -316,9 +447,9 @@ static void say_model(struct looking *looking, const char *spec, const struct te
     const bool more = model.loss == TERN_LOSS_CROSS_ENTROPY &&
                       model.tensors[model.tensor_count - 1].count > train->class_count;
     if (!tern_model_takes(spec, &model, train, why)) {
-        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "model", NULL, "%s", why);
+        tern_findings_say(check->findings, TERN_HEALTH_PROBLEM, "model", NULL, "%s", why);
     } else {
-        tern_findings_say(looking->findings, more ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD, "model",
+        tern_findings_say(check->findings, more ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD, "model",
                           NULL, "%s fits the data%s", spec,
                           more ? ", but has more classes than it" : "");
     }
@@ -326,7 +457,7 @@ static void say_model(struct looking *looking, const char *spec, const struct te
 
 // --- A file alone
 
-// Whether an option of the spec is one of `keys`, up to NULL.
+// Whether the spec has an option named in `keys`, which ends with NULL.
 static bool has_option(const struct tern_data_spec *spec, const char *const *keys)
 {
     for (uint32_t i = 0; i < spec->option_count; i++) {
@@ -339,7 +470,7 @@ static bool has_option(const struct tern_data_spec *spec, const char *const *key
     return false;
 }
 
-// Whether nothing chooses the file's labels.
+// Whether no option names the file's labels.
 static bool is_open(const struct tern_data_spec *spec)
 {
     static const char *const choices[] = {"label", "target", "classes", NULL};
@@ -356,10 +487,10 @@ static uint64_t count_of(const struct tern_csv_profile *profile, const char *lab
     return 0;
 }
 
-static void say_proposed_classes(const struct looking *looking)
+static void report_proposed_classes(const struct check *check)
 {
-    const struct tern_csv_profile *profile = &looking->profile;
-    const char *rest = looking->classes;
+    const struct tern_csv_profile *profile = &check->profile;
+    const char *rest = check->classes;
     const bool listed = rest[0] != '\0';
     char name[TERN_CSV_NAME_MAX];
     char seen[CHECK_SENTENCE_MAX] = "";
@@ -370,36 +501,36 @@ static void say_proposed_classes(const struct looking *looking)
         }
         append(seen, "%s%.40s %" PRIu64, i > 0 ? ", " : "", name, count_of(profile, name));
     }
-    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "classes",
+    tern_findings_say(check->findings, TERN_HEALTH_GOOD, "classes",
                       "tern-aggregator init --data FILE proposes a federation that learns them",
                       "%" PRIu32 " in column '%.60s', with their rows: %s%s", profile->labels.count,
                       profile->column[profile->columns.label].name, seen,
                       profile->labels.count > 2 * NAMED ? ", ..." : "");
 }
 
-// Names what init would learn from a file without a problem.
-static void say_sound(const struct looking *looking, bool numeric)
+// Reports what `init` would propose for a file without a problem.
+static void report_sound(const struct check *check, bool numeric)
 {
-    const struct tern_csv_profile *profile = &looking->profile;
+    const struct tern_csv_profile *profile = &check->profile;
     uint32_t features = 0;
     for (uint32_t c = 0; c < profile->columns.count; c++) {
         features += profile->column[c].feature;
     }
-    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "data", NULL,
-                      "%.200s: %" PRIu64 " rows of %" PRIu32 " features", looking->spec.path,
+    tern_findings_say(check->findings, TERN_HEALTH_GOOD, "data", NULL,
+                      "%.200s: %" PRIu64 " rows of %" PRIu32 " features", check->spec.path,
                       profile->rows, features);
     if (!numeric) {
-        say_proposed_classes(looking);
+        report_proposed_classes(check);
         return;
     }
-    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "target",
+    tern_findings_say(check->findings, TERN_HEALTH_GOOD, "target",
                       "tern-aggregator init --data FILE proposes a federation that predicts it",
                       "a number, column '%.60s': its values have fractions, or more than %d "
                       "are different",
                       profile->column[profile->columns.label].name, TERN_CSV_VALUES_MAX);
 }
 
-// Leaves out what init leaves out, and returns the number of features that stay.
+// Drops the columns that `init` drops. Returns the number of features that remain.
 static uint32_t leave_out(struct tern_csv_profile *profile)
 {
     uint32_t features = 0;
@@ -411,29 +542,29 @@ static uint32_t leave_out(struct tern_csv_profile *profile)
     return features;
 }
 
-// false: init would refuse the file.
-static bool say_proposal(struct looking *looking, const struct tern_csv_choice *choice)
+// Checks what `init` would propose. Returns false when `init` would refuse the file.
+static bool report_proposal(struct check *check, const struct tern_csv_choice *choice)
 {
     char why[TERN_CSV_TASK_WHY_MAX];
     float number = 0;
-    const struct tern_csv_profile *profile = &looking->profile;
-    const struct tern_csv_task task = {.profile = profile, .data = looking->spec.path, .least = 2};
+    const struct tern_csv_profile *profile = &check->profile;
+    const struct tern_csv_task task = {.profile = profile, .data = check->spec.path, .least = 2};
     char hint[CHECK_SENTENCE_MAX];
     if (tern_csv_hint_label(profile, hint, sizeof hint)) {
-        tern_findings_say(looking->findings, TERN_HEALTH_WARNING, "label", NULL, "%s", hint);
+        tern_findings_say(check->findings, TERN_HEALTH_WARNING, "label", NULL, "%s", hint);
     }
-    const uint32_t features = leave_out(&looking->profile);
+    const uint32_t features = leave_out(&check->profile);
     if (choice->numeric ? !tern_csv_check_target(&task, why)
-                        : !tern_csv_list_classes(&task, looking->classes, why)) {
-        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM,
+                        : !tern_csv_list_classes(&task, check->classes, why)) {
+        tern_findings_say(check->findings, TERN_HEALTH_PROBLEM,
                           choice->numeric ? "target" : "classes", NULL, "%s", why);
-        looking->profile.columns.label = TERN_CSV_NO_COLUMN; // nothing else to judge of it
+        check->profile.columns.label = TERN_CSV_NO_COLUMN; // it needs no further check
         return false;
     }
     if (features == 0) {
-        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "data", NULL,
-                          "%.200s has no column of numbers that differ, beside the label's",
-                          looking->spec.path);
+        tern_findings_say(check->findings, TERN_HEALTH_PROBLEM, "data", NULL,
+                          "%.200s has no column of varying numbers beside the label",
+                          check->spec.path);
         return false;
     }
     const struct tern_dataset shape = {.height = 1,
@@ -442,11 +573,11 @@ static bool say_proposal(struct looking *looking, const struct tern_csv_choice *
                                        .feature_count = features,
                                        .class_count = profile->labels.count,
                                        .targets = choice->numeric ? &number : NULL};
-    say_model(looking, looking->federation->spec, &shape);
+    report_model(check, check->federation->spec, &shape);
     return true;
 }
 
-// Appends a text in quotes to data.source. false where it does not fit.
+// Appends a text in quotes to data.source. Returns false when it does not fit.
 static bool append_quoted(char *source, size_t size, const char *before, const char *text)
 {
     size_t used = strlen(source);
@@ -465,10 +596,10 @@ static bool append_option(char *source, size_t size, const char *key, const char
     return append_quoted(source, size, before, value);
 }
 
-// Lists the columns that are no features, be it by drop or since they are of no use.
-static void list_dropped(const struct looking *looking, char list[CHECK_SENTENCE_MAX])
+// Lists the columns that are not features: dropped by an option, or useless.
+static void list_dropped(const struct check *check, char list[CHECK_SENTENCE_MAX])
 {
-    const struct tern_csv_profile *profile = &looking->profile;
+    const struct tern_csv_profile *profile = &check->profile;
     char number[16];
     list[0] = '\0';
     for (uint32_t c = 0; c < profile->columns.count; c++) {
@@ -480,162 +611,159 @@ static void list_dropped(const struct looking *looking, char list[CHECK_SENTENCE
     }
 }
 
-// Makes *source what init would write for the file, with the other options that were given.
-static bool compose(struct looking *looking, const struct tern_csv_choice *choice, char *source,
+// Composes the data.source that `init` would write for the file, with the options that were given.
+static bool compose(struct check *check, const struct tern_csv_choice *choice, char *source,
                     size_t size)
 {
     char dropped[CHECK_SENTENCE_MAX];
     char number[16];
-    const struct tern_csv_profile *profile = &looking->profile;
+    const struct tern_csv_profile *profile = &check->profile;
     source[0] = '\0';
-    list_dropped(looking, dropped);
-    bool fits = append_quoted(source, size, "csv:", looking->spec.path);
-    for (uint32_t i = 0; i < looking->spec.option_count; i++) {
-        const char *key = looking->spec.options[i].key;
+    list_dropped(check, dropped);
+    bool fits = append_quoted(source, size, "csv:", check->spec.path);
+    for (uint32_t i = 0; i < check->spec.option_count; i++) {
+        const char *key = check->spec.options[i].key;
         fits = fits && (strcmp(key, "drop") == 0 ||
-                        append_option(source, size, key, looking->spec.options[i].value));
+                        append_option(source, size, key, check->spec.options[i].value));
     }
-    fits =
-        fits && (dropped[0] == '\0' || append_option(source, size, "drop", dropped)) &&
-        (looking->classes[0] == '\0' || append_option(source, size, "classes", looking->classes));
+    fits = fits && (dropped[0] == '\0' || append_option(source, size, "drop", dropped)) &&
+           (check->classes[0] == '\0' || append_option(source, size, "classes", check->classes));
     return fits && (!choice->numeric ||
                     append_option(source, size, "target",
                                   tern_csv_setting_name(profile, profile->columns.label, number)));
 }
 
-// Options that only reading the examples can judge are judged with the labels and features that init would choose.
-static bool read_as_init(struct looking *looking, const struct tern_csv_choice *choice)
+// Checking some options needs the examples: sets data.source to the labels and features that `init` would choose.
+static bool read_as_init(struct check *check, const struct tern_csv_choice *choice)
 {
     static const char *const judged[] = {"scale", "only", "test", "test_file", "seed", NULL};
     static struct tern_client_settings settings;
-    if (!has_option(&looking->spec, judged)) {
+    if (!has_option(&check->spec, judged)) {
         return false;
     }
-    settings = *looking->settings;
-    looking->as_init = compose(looking, choice, settings.data_source, sizeof settings.data_source);
-    looking->settings = &settings;
-    return looking->as_init;
+    settings = *check->settings;
+    check->as_init = compose(check, choice, settings.data_source, sizeof settings.data_source);
+    check->settings = &settings;
+    return check->as_init;
 }
 
 // --- All together
 
-static enum tern_result read_profile(struct looking *looking, const struct tern_csv_choice *choice)
+static enum tern_result read_profile(struct check *check, const struct tern_csv_choice *choice)
 {
     char why[TERN_DATA_WHY_MAX];
     struct tern_input input;
-    tern_csv_profile_free(&looking->profile);
-    TERN_TRY(tern_input_open(&input, looking->spec.path, 1ull << 32, why));
-    const enum tern_result result = tern_csv_profile_read(&input, choice, &looking->profile);
+    tern_csv_profile_free(&check->profile);
+    TERN_TRY(tern_input_open(&input, check->spec.path, 1ull << 32, why));
+    const enum tern_result result = tern_csv_profile_read(&input, choice, &check->profile);
     tern_input_close(&input);
     return result;
 }
 
-// Reads an open file once more where its labels are numbers to predict.
-static enum tern_result read_table(struct looking *looking, struct tern_csv_choice *choice)
+// Profiles the file; reads an open file again as numeric when its labels are numbers to predict.
+static enum tern_result read_table(struct check *check, struct tern_csv_choice *choice)
 {
-    TERN_TRY(read_profile(looking, choice));
-    choice->numeric = choice->numeric || (looking->open && tern_csv_is_target(&looking->profile));
-    if (!looking->open || !choice->numeric) {
+    TERN_TRY(read_profile(check, choice));
+    choice->numeric = choice->numeric || (check->open && tern_csv_is_target(&check->profile));
+    if (!check->open || !choice->numeric) {
         return TERN_OK;
     }
-    choice->header = looking->profile.columns.header ? TERN_CSV_HEADER_YES : TERN_CSV_HEADER_NO;
-    return read_profile(looking, choice);
+    choice->header = check->profile.columns.header ? TERN_CSV_HEADER_YES : TERN_CSV_HEADER_NO;
+    return read_profile(check, choice);
 }
 
-// Reads every line of a CSV file. false when nothing is left to say.
-static bool look_at_file(struct looking *looking)
+// Checks every line of a CSV file. Returns whether the examples should be checked too.
+static bool check_file(struct check *check)
 {
     char text[TERN_DATA_SPEC_MAX];
     char why[TERN_DATA_WHY_MAX] = "";
     struct tern_csv_choice choice;
-    const struct tern_client_settings *settings = looking->settings;
+    const struct tern_client_settings *settings = check->settings;
     tern_data_spec_join(settings->data_source, settings->data_dir, text);
-    if (tern_spec_parse(&looking->spec, text, why) != TERN_OK ||
-        strcmp(looking->spec.kind, "csv") != 0 ||
-        tern_csv_choose(&looking->spec, &choice) != TERN_OK) {
-        return true; // the reader of examples names it
+    if (tern_spec_parse(&check->spec, text, why) != TERN_OK ||
+        strcmp(check->spec.kind, "csv") != 0 || tern_csv_choose(&check->spec, &choice) != TERN_OK) {
+        return true; // check_examples() reports the error
     }
-    looking->open = looking->table != NULL && is_open(&looking->spec);
-    if (read_table(looking, &choice) != TERN_OK) {
-        looking->profile.rows = 0;
+    check->open = check->table != NULL && is_open(&check->spec);
+    if (read_table(check, &choice) != TERN_OK) {
+        check->profile.rows = 0;
         return true;
     }
-    if (looking->table != NULL) {
-        tern_check_table_show(&looking->profile, &choice, looking->table);
+    if (check->table != NULL) {
+        show_table(&check->profile, &choice, check->table);
     }
-    looking->unlabelled = choice.unlabelled;
-    const uint32_t problems = looking->findings->count[TERN_HEALTH_PROBLEM];
+    check->unlabelled = choice.unlabelled;
+    const uint32_t problems = check->findings->count[TERN_HEALTH_PROBLEM];
     bool fits = true;
-    if (looking->open) {
-        fits = say_proposal(looking, &choice);
-        choice.classes = looking->classes[0] != '\0' ? looking->classes : NULL;
+    if (check->open) {
+        fits = report_proposal(check, &choice);
+        choice.classes = check->classes[0] != '\0' ? check->classes : NULL;
     }
-    const struct tern_csv_judging judging = {.profile = &looking->profile,
+    const struct tern_csv_judging judging = {.profile = &check->profile,
                                              .choice = &choice,
-                                             .sample = looking->open,
-                                             .fixed = looking->federation->spec != NULL &&
-                                                      !looking->open,
-                                             .say = take_judgement,
-                                             .ctx = looking};
-    const uint32_t before = looking->findings->count[TERN_HEALTH_PROBLEM];
+                                             .sample = check->open,
+                                             .fixed = check->federation->spec != NULL &&
+                                                      !check->open,
+                                             .say = report_judgement,
+                                             .ctx = check};
+    const uint32_t before = check->findings->count[TERN_HEALTH_PROBLEM];
     tern_csv_judge(&judging);
-    if (looking->open && fits && looking->findings->count[TERN_HEALTH_PROBLEM] == before) {
-        say_sound(looking, choice.numeric);
+    if (check->open && fits && check->findings->count[TERN_HEALTH_PROBLEM] == before) {
+        report_sound(check, choice.numeric);
     }
-    const bool sound = looking->findings->count[TERN_HEALTH_PROBLEM] == problems;
-    return sound && (!looking->open || read_as_init(looking, &choice));
+    const bool sound = check->findings->count[TERN_HEALTH_PROBLEM] == problems;
+    return sound && (!check->open || read_as_init(check, &choice));
 }
 
-static void look_at_examples(struct looking *looking)
+static void check_examples(struct check *check)
 {
     char why[CLIENT_DATA_WHY_MAX] = "";
-    const enum tern_result result =
-        tern_client_data_open(looking->settings, true, &looking->data, why);
+    const enum tern_result result = tern_client_data_open(check->settings, true, &check->data, why);
     if (result != TERN_OK) {
-        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "data", NULL, "%s", why);
+        tern_findings_say(check->findings, TERN_HEALTH_PROBLEM, "data", NULL, "%s", why);
         return;
     }
-    const struct tern_dataset *train = &looking->data.train;
-    if (looking->as_init) {
-        if (looking->data.scaled) { // the rest is said
-            say_sizes(looking);
+    const struct tern_dataset *train = &check->data.train;
+    if (check->as_init) {
+        if (check->data.scaled) { // check_file() has reported the rest
+            report_sizes(check);
         }
         return;
     }
-    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "data", NULL,
+    tern_findings_say(check->findings, TERN_HEALTH_GOOD, "data", NULL,
                       "%.200s: %" PRIu32 " examples to train on, %" PRIu32
-                      " held out to evaluate on, of %" PRIu32 " values",
-                      looking->settings->data_source, train->count, looking->data.test.count,
+                      " held out to evaluate on, of %" PRIu32 " values each",
+                      check->settings->data_source, train->count, check->data.test.count,
                       train->feature_count);
-    if (looking->unlabelled) {
-        tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "classes", NULL,
-                          "no label: every row counts as normal, and none is known as an anomaly");
+    if (check->unlabelled) {
+        tern_findings_say(check->findings, TERN_HEALTH_GOOD, "classes", NULL,
+                          "no label: every row counts as normal, and none is marked as an anomaly");
     } else if (train->targets == NULL) {
-        say_classes(looking);
+        report_classes(check);
     }
-    if (scales_itself(looking)) {
-        say_sizes(looking);
+    if (sizes_matter(check)) {
+        report_sizes(check);
     }
-    say_model(looking, looking->federation->spec, train);
+    report_model(check, check->federation->spec, train);
 }
 
 void tern_check_data(const struct tern_client_settings *settings,
                      const struct check_federation *federation, struct tern_findings *findings,
                      struct check_table *table)
 {
-    struct looking *looking = calloc(1, sizeof *looking);
-    if (looking == NULL) {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "data", NULL, "no memory to look at it");
+    struct check *check = calloc(1, sizeof *check);
+    if (check == NULL) {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "data", NULL, "no memory to check it");
         return;
     }
-    looking->settings = settings;
-    looking->federation = federation;
-    looking->findings = findings;
-    looking->table = table;
-    if (look_at_file(looking)) {
-        look_at_examples(looking);
+    check->settings = settings;
+    check->federation = federation;
+    check->findings = findings;
+    check->table = table;
+    if (check_file(check)) {
+        check_examples(check);
     }
-    tern_csv_profile_free(&looking->profile);
-    tern_data_close(&looking->data);
-    free(looking);
+    tern_csv_profile_free(&check->profile);
+    tern_data_close(&check->data);
+    free(check);
 }

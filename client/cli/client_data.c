@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE_MAX (1ull << 32) // bytes, as the readers of tables take
+#define TABLE_MAX (1ull << 32) // bytes; the limit of the table readers
 
 static enum tern_result explain(char why[CLIENT_DATA_WHY_MAX], enum tern_result result,
                                 const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -39,7 +39,7 @@ static enum tern_result parse_shard(const char *text, uint32_t *index, uint32_t 
                    "data.shard is \"%s\"; it must be i/n with 1 <= i <= n, e.g. 3/10", text);
 }
 
-// The partition that the settings name, and which of its shards is this client's.
+// Reads the partition that the settings name, and this client's shard of it.
 static enum tern_result read_shard(const struct tern_client_settings *settings,
                                    struct tern_partition_config *partition, uint32_t *client,
                                    char *why)
@@ -63,7 +63,7 @@ static enum tern_result explain_data(char *why, enum tern_result result, const c
     case TERN_ERR_ARGUMENT:
         return explain(why, TERN_ERR_CONFIG, "data.shard: %s", problem);
     case TERN_ERR_NOT_FOUND:
-        // A file that is not there was named by the setting; one that is damaged was not.
+        // The setting names a missing file; a damaged file is no error of the setting.
         return explain(why, TERN_ERR_CONFIG, "data.source: %s", problem);
     default:
         return explain(why, result, "data.source: %s", problem);
@@ -86,7 +86,7 @@ enum tern_result tern_client_data_open(const struct tern_client_settings *settin
     return result == TERN_OK ? TERN_OK : explain_data(why, result, problem);
 }
 
-// Whether it begins with a kind of data, as "csv:" does; a file of that name would be "./csv:...".
+// Whether it begins with a kind of data such as "csv:"; a file of that name is "./csv:...".
 static bool is_spec(const char *place)
 {
     const size_t kind = strspn(place, "abcdefghijklmnopqrstuvwxyz0123456789");
@@ -123,8 +123,8 @@ enum tern_result tern_client_data_names(const struct tern_client_settings *setti
     if (tern_input_open(&input, spec.path, TABLE_MAX, why) != TERN_OK) {
         tern_log(
             TERN_LOG_WARN, "data", "note=%s why=%s",
-            TERN_LOG_TEXT("data.source cannot be read for the names of its columns: columns are "
-                          "taken by their places"),
+            TERN_LOG_TEXT("the column names of data.source cannot be read: columns are taken by "
+                          "position"),
             TERN_LOG_TEXT(why));
         return TERN_OK;
     }

@@ -9,7 +9,7 @@
 
 struct clause {
     const char *whose;
-    uint64_t end_s; // 0 = not known
+    uint64_t end_s; // 0 = unknown
 };
 
 static void add(const struct clause *clause, uint64_t now_s, char sentence[EXPIRY_MAX])
@@ -22,7 +22,7 @@ static void add(const struct clause *clause, uint64_t now_s, char sentence[EXPIR
     snprintf(sentence + len, EXPIRY_MAX - len, "%s%s %s", len > 0 ? ", " : "", clause->whose, when);
 }
 
-bool tern_expiry_say(const struct tern_curl *curl, uint64_t now_s, char sentence[EXPIRY_MAX])
+bool tern_expiry_describe(const struct tern_curl *curl, uint64_t now_s, char sentence[EXPIRY_MAX])
 {
     const struct tern_curl_ends ends = tern_curl_certificates(curl);
     const struct clause clauses[] = {

@@ -1,5 +1,5 @@
-// When the certificates expire by which the aggregator was last verified, and the client's own, in words. Who
-// calls: the verbs that show it, and the narrator, who warns.
+// Describes when the certificates of the last verified connection and the client's own expire. Called by the verbs
+// that print it, and by verb_run.c, which warns.
 #ifndef TERN_CLIENT_EXPIRY_H
 #define TERN_CLIENT_EXPIRY_H
 
@@ -10,8 +10,8 @@
 // Bytes of a sentence.
 #define EXPIRY_MAX 256
 
-// "the aggregator's certificate expires in 12 d, its CA's expires in 300 d, this client's certificate expires
-// in 80 d"; what is not known is left out. Returns whether one of them does within two weeks, or has.
-bool tern_expiry_say(const struct tern_curl *curl, uint64_t now_s, char sentence[EXPIRY_MAX]);
+// Writes "the aggregator's certificate expires in 12 d, its CA's expires in 300 d, this client's certificate expires
+// in 80 d" and omits unknown dates. Returns whether one expires within two weeks or has expired.
+bool tern_expiry_describe(const struct tern_curl *curl, uint64_t now_s, char sentence[EXPIRY_MAX]);
 
 #endif

@@ -16,13 +16,14 @@ enum tern_result tern_held_open(struct session *session)
     TERN_TRY(tern_session_restore_reader(session));
     if (memcmp(tern_client_replica(&session->client), no_replica, TERN_SHA256_SIZE) == 0) {
         snprintf(session->why, sizeof session->why,
-                 "%s holds no model yet: its first task brings one", session->settings->state_dir);
+                 "%s holds no model yet: the first task downloads it",
+                 session->settings->state_dir);
         return TERN_ERR_NOT_FOUND;
     }
     return TERN_OK;
 }
 
-// The id of a replica that these weights, sent whole, open.
+// Computes the id that a replica has when the aggregator sends these weights whole.
 static enum tern_result opened_id(const struct session *session, float *weights, uint8_t *blob,
                                   size_t size, uint8_t id[TERN_SHA256_SIZE])
 {
@@ -37,7 +38,7 @@ static enum tern_result opened_id(const struct session *session, float *weights,
     return TERN_OK;
 }
 
-// Version 0 is nobody's replica: every client begins with it.
+// Version 0 is the same on every client, so it is global.
 bool tern_held_is_global(const struct session *session)
 {
     const struct tern_codec whole = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
@@ -59,7 +60,7 @@ bool tern_held_is_global(const struct session *session)
     return global;
 }
 
-// *bytes stays NULL where there is none.
+// *bytes stays NULL when there is no scaling.
 static enum tern_result load_scaling(const struct session *session, uint8_t **bytes,
                                      struct tern_span *columns)
 {

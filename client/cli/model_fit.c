@@ -59,8 +59,8 @@ static bool turn_axes(const struct shape *have, const struct shape *want, char t
     return false;
 }
 
-// Advice for examples of as many values as the model takes.
-static void explain_turn(const struct shape *have, const struct shape *want, char text[192])
+// Writes advice for examples with the right number of values in the wrong shape.
+static void advise_turn(const struct shape *have, const struct shape *want, char text[192])
 {
     char turn[64];
     const uint32_t *dims = want->dims;
@@ -93,7 +93,7 @@ static bool shape_fits(const char *spec, const struct tern_dataset *data,
         return true;
     }
     if (as_many) {
-        explain_turn(&have, &want, advice);
+        advise_turn(&have, &want, advice);
     }
     snprintf(why, MODEL_FIT_WHY_MAX, "%.120s: the examples are %s, the model takes %s%s: %s", spec,
              shape_text(&have, theirs), shape_text(&want, ours),
@@ -104,25 +104,25 @@ static bool shape_fits(const char *spec, const struct tern_dataset *data,
 static bool answers_fit(const char *spec, const struct tern_model *model,
                         const struct tern_dataset *data, char why[MODEL_FIT_WHY_MAX])
 {
-    const bool tells_number = model->loss == TERN_LOSS_MSE || model->loss == TERN_LOSS_MAE;
+    const bool predicts_number = model->loss == TERN_LOSS_MSE || model->loss == TERN_LOSS_MAE;
     const uint32_t classes = model->tensors[model->tensor_count - 1].count;
-    if (tells_number && data->targets == NULL) {
+    if (predicts_number && data->targets == NULL) {
         snprintf(why, MODEL_FIT_WHY_MAX,
-                 "%.120s tells a number: name its column with target=COLUMN in data.source, in the "
+                 "%.120s predicts a number: name its column with target=COLUMN in data.source, in "
                  "place of label=",
                  spec);
         return false;
     }
-    if (!tells_number && data->targets != NULL) {
+    if (!predicts_number && data->targets != NULL) {
         snprintf(why, MODEL_FIT_WHY_MAX,
-                 "%.120s tells no number: data.source has target=, which is for models with "
+                 "%.120s predicts no number: data.source has target=, which is for models with "
                  "loss=mse or mae",
                  spec);
         return false;
     }
     if (model->loss == TERN_LOSS_CROSS_ENTROPY && data->class_count > classes) {
         snprintf(why, MODEL_FIT_WHY_MAX,
-                 "%.120s tells %" PRIu32 " classes, the data has %" PRIu32 ": " OTHER_DATA, spec,
+                 "%.120s predicts %" PRIu32 " classes, the data has %" PRIu32 ": " OTHER_DATA, spec,
                  classes, data->class_count);
         return false;
     }

@@ -1,5 +1,5 @@
-// Whether a built-in model takes a data set, for the verbs that train, predict or look before they do. One
-// judgement, and one sentence, for all of them. Hosted; reentrant.
+// Decides whether a built-in model accepts a data set, and explains why not. Called by the verbs that train, predict or
+// check, here and in ring/cli. Reentrant.
 #ifndef TERN_CLIENT_MODEL_FIT_H
 #define TERN_CLIENT_MODEL_FIT_H
 
@@ -9,8 +9,8 @@
 
 #define MODEL_FIT_WHY_MAX 448
 
-// model: built from spec. false, and why names both shapes and how to turn one into the other, where the
-// examples have another shape, more classes, or targets that the model does not tell.
+// model: built from spec. Returns false when the examples have another shape, more classes, or targets that the model
+// does not predict; why names both shapes and how to convert the data.
 bool tern_model_takes(const char *spec, const struct tern_model *model,
                       const struct tern_dataset *data, char why[MODEL_FIT_WHY_MAX]);
 

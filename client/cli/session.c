@@ -1,17 +1,17 @@
 #define _GNU_SOURCE
 #include "cli/session.h"
 #include "cli/client_data.h"
-#include "cli/conditions.h"
-#include "cli/model.h"
 #include "cli/model_fit.h"
-
+#include "cli/verb_conditions.h"
 #include "data/columns.h"
 #include "hosted/log.h"
 #include "posix/offline.h"
+#include "tensor/manifest.h"
 #include "version.h"
 
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +31,137 @@ static enum tern_result explain(struct session *session, enum tern_result result
     return result;
 }
 
+// --- The model that the identity names: built from its spec, or from a manifest that is fetched once and stored
+
+#define TRIES 5      // attempts of a fetch that is not patient
+#define SLICE_MS 250 // a signal ends a wait within this time
+
+// Whether the spec alone gives the model with this hash (tern_client_config.builds_model).
+static bool builds_spec(void *ctx, const char *spec, const uint8_t *hash)
+{
+    (void)ctx;
+    static struct tern_model model;
+    return tern_model_build(&model, spec, NULL, 0, hash) == TERN_OK;
+}
+
+bool tern_session_model_is_built_in(const struct session *session)
+{
+    static struct tern_model model;
+    return tern_model_from_spec(&model, tern_client_identity(&session->client)->model_spec) ==
+           TERN_OK;
+}
+
+// --- Fetching
+
+static bool is_aborted(const struct session *session)
+{
+    return session->listener.abort != NULL && *session->listener.abort != 0;
+}
+
+static void wait_ms(const struct session *session, uint64_t ms)
+{
+    while (ms > 0 && !is_aborted(session)) {
+        const uint64_t slice = ms < SLICE_MS ? ms : SLICE_MS;
+        (void)poll(NULL, 0, (int)slice);
+        ms -= slice;
+    }
+}
+
+static bool may_pass(enum tern_result result)
+{
+    return result == TERN_ERR_NETWORK || result == TERN_ERR_TLS || result == TERN_ERR_BUSY ||
+           result == TERN_ERR_HTTP;
+}
+
+// Returns the wait before the next attempt, and doubles *pause for the one after. An exhausted budget is checked as
+// often as a running client checks it.
+static uint64_t next_pause(const struct session *session, enum tern_result result, uint64_t *pause)
+{
+    const uint64_t now = *pause;
+    if (result == TERN_ERR_BUDGET) {
+        return session->settings->budget_look_again;
+    }
+    *pause = 2 * now < session->settings->retry_max ? 2 * now : session->settings->retry_max;
+    return now;
+}
+
+static enum tern_result fetch_once(struct session *session, uint8_t *manifest, size_t *len)
+{
+    enum tern_result result = TERN_AGAIN;
+    while (result == TERN_AGAIN) {
+        result = tern_client_manifest(&session->client, manifest, TERN_MANIFEST_MAX, len);
+    }
+    return result;
+}
+
+static enum tern_result fetch(struct session *session, uint8_t *manifest, size_t *len)
+{
+    uint64_t pause = session->settings->retry_min;
+    for (unsigned tries = 1;; tries++) {
+        const enum tern_result result = fetch_once(session, manifest, len);
+        const bool soon = may_pass(result) && tries < TRIES;
+        const bool later = may_pass(result) || result == TERN_ERR_BUDGET;
+        if (is_aborted(session) || !(session->listener.patient ? later : soon)) {
+            return result;
+        }
+        const uint64_t ms = next_pause(session, result, &pause);
+        tern_log(TERN_LOG_WARN, "model-not-fetched", "result=%s wait_ms=%llu",
+                 tern_result_name(result), (unsigned long long)ms);
+        wait_ms(session, ms);
+    }
+}
+
+static enum tern_result explain_no_model(struct session *session, enum tern_result result)
+{
+    const char *spec = tern_client_identity(&session->client)->model_spec;
+    if (result == TERN_ERR_NOT_FOUND) {
+        return explain(session, result,
+                       "the description of the federation's model \"%s\" is not in %s yet: "
+                       "tern-client run fetches it",
+                       spec, session->settings->state_dir);
+    }
+    if (result == TERN_ERR_BUDGET) {
+        return explain(session, result,
+                       "the byte budget has no room now for the description of the federation's "
+                       "model \"%s\" (budget.per_round, budget.per_month)",
+                       spec);
+    }
+    if (may_pass(result)) {
+        return explain(session, result,
+                       "the description of the federation's model \"%s\" could not be fetched from "
+                       "%s: %s %s",
+                       spec, session->settings->server, tern_result_sentence(result),
+                       tern_curl_why(session->curl));
+    }
+    return explain(session, result, "this version cannot build the federation's model \"%s\": %s",
+                   spec, tern_result_sentence(result));
+}
+
+static enum tern_result build(struct session *session, uint8_t *manifest)
+{
+    const struct tern_client_identity *identity = tern_client_identity(&session->client);
+    size_t len = 0;
+    TERN_TRY(session->curl != NULL ? fetch(session, manifest, &len)
+                                   : tern_client_stored_manifest(&session->client, manifest,
+                                                                 TERN_MANIFEST_MAX, &len));
+    return tern_model_build(&session->model, identity->model_spec, manifest, len,
+                            identity->model_hash);
+}
+
+enum tern_result tern_session_build_model(struct session *session)
+{
+    const struct tern_client_identity *identity = tern_client_identity(&session->client);
+    if (tern_model_build(&session->model, identity->model_spec, NULL, 0, identity->model_hash) ==
+        TERN_OK) {
+        return TERN_OK;
+    }
+    uint8_t *manifest = malloc(TERN_MANIFEST_MAX);
+    const enum tern_result result =
+        manifest != NULL ? build(session, manifest) : TERN_ERR_NO_MEMORY;
+    free(manifest);
+    return result == TERN_OK ? TERN_OK : explain_no_model(session, result);
+}
+
 // --- Opening
 
 static const char *name_of(struct session *session)
@@ -42,7 +173,7 @@ static const char *name_of(struct session *session)
     return session->device;
 }
 
-// A pause stops a command that trains; then the listener is told.
+// Pauses or continues a training command, then passes the event to the listener.
 static void on_event(void *ctx, const struct tern_client_event *event)
 {
     struct session *session = ctx;
@@ -89,7 +220,7 @@ static enum tern_result init_client(struct session *session,
         .budget_per_month = settings->budget_per_month,
         .budget_wait_ms = (uint32_t)settings->budget_look_again,
         .look_again_ms = (uint32_t)settings->look_again,
-        .builds_model = tern_session_builds_spec,
+        .builds_model = builds_spec,
         .takes_manifests = true,
     };
     if (session->curl != NULL) {
@@ -139,7 +270,7 @@ enum tern_result tern_session_open(struct session *session,
     enum tern_result result =
         tern_file_store_open(&session->store, settings->state_dir, session->why);
     if (result != TERN_OK) {
-        // No peer has a part in this, as it would in a conflict of updates.
+        // TERN_ERR_CONFLICT means a conflict with the aggregator; here another local process holds the lock.
         return result == TERN_ERR_CONFLICT ? TERN_ERR_STATE : result;
     }
     TERN_TRY(tern_partial_file_open(&session->partial, settings->state_dir, session->why));
@@ -191,8 +322,8 @@ static enum tern_result build_trainer(struct session *session)
                                              (float)session->settings->anomaly_quantile};
     if (!tern_session_model_is_built_in(session)) {
         return explain(session, TERN_ERR_CONFIG,
-                       "the model \"%s\" is none that this program can train by itself: name a "
-                       "trainer for it with client.trainer = command or library (docs/TRAINERS.md)",
+                       "the model \"%s\" is not built in: name a trainer for it with "
+                       "client.trainer = command or library (docs/TRAINERS.md)",
                        tern_client_identity(&session->client)->model_spec);
     }
     TERN_TRY(tern_client_data_open(session->settings,
@@ -214,8 +345,8 @@ static enum tern_result build_trainer(struct session *session)
     return tern_builtin_trainer_init(&session->trainer, &config, session->arena, size);
 }
 
-// The velocity costs address space only until a codec uses it, and the anchor until a task does: a large allocation has no memory
-// behind it before it is written.
+// Velocity and anchor cost address space only until a codec or task writes them: the kernel backs a large allocation with
+// memory at the first write.
 static enum tern_result take_memory(struct session *session,
                                     struct tern_client_workspace *workspace)
 {
@@ -256,9 +387,9 @@ static enum tern_result read_storage(struct session *session,
 static enum tern_result restore(struct session *session,
                                 const struct tern_client_workspace *workspace)
 {
-    session->why[0] = '\0'; // of a start that was tried again
+    session->why[0] = '\0'; // left by an earlier attempt
     const enum tern_result result = tern_client_restore(&session->client, workspace);
-    return result == TERN_OK || session->why[0] != '\0' // refuse_scaled() has said it
+    return result == TERN_OK || session->why[0] != '\0' // set by refuse_scaled()
                ? result
                : explain(session, result, "the state in %s cannot be used: %s",
                          session->settings->state_dir, tern_result_sentence(result));
@@ -308,7 +439,7 @@ static enum tern_result scale_columns(void *ctx, uint32_t tag, const uint8_t *co
     return TERN_OK;
 }
 
-// Of data that the built-in trainer has; there are none in images, whose bytes are scaled as they are read.
+// The columns of the built-in trainer's data. Images have none: their bytes are scaled when they are read.
 static struct tern_column_port columns_of(struct session *session)
 {
     if (session->external.kind != EXTERNAL_NONE || !tern_data_has_columns(&session->data)) {
@@ -322,8 +453,8 @@ static struct tern_column_port columns_of(struct session *session)
         .scale = scale_columns};
 }
 
-// Runs before the first training: only then is it settled whether clients share a scaling.
-static void warn_of_scales(void *ctx)
+// Runs before the first training, when it is certain whether clients share a scaling.
+static void warn_about_scales(void *ctx)
 {
     const struct session *session = ctx;
     char text[TERN_COLUMNS_TEXT_MAX];
@@ -337,7 +468,7 @@ static void warn_of_scales(void *ctx)
     }
 }
 
-// Of client.trainer. A trainer of the user's has data of its own.
+// Opens what client.trainer names. A user's trainer reads its own data.
 static enum tern_result open_unwatched(struct session *session, struct tern_trainer *trainer)
 {
     char why[EXTERNAL_WHY_MAX];
@@ -350,7 +481,7 @@ static enum tern_result open_unwatched(struct session *session, struct tern_trai
     }
     TERN_TRY(build_trainer(session));
     session->watched.builtin = &session->trainer;
-    session->watched.on_first = warn_of_scales;
+    session->watched.on_first = warn_about_scales;
     session->watched.ctx = session;
     *trainer = tern_builtin_trainer_port(&session->trainer);
     return TERN_OK;

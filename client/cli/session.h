@@ -1,11 +1,11 @@
-// One client of this process with everything it needs: state directory, connection, data, trainer
-// and memory. From the main thread.
+// Opens one client with everything it needs: state directory, connection, model, data, trainer and memory. Called by
+// the verbs from the main thread.
 #ifndef TERN_CLIENT_SESSION_H
 #define TERN_CLIENT_SESSION_H
 
 #include "cli/client_settings.h"
-#include "cli/external.h"
-#include "cli/training_trouble.h"
+#include "cli/external_trainer.h"
+#include "cli/training_failure.h"
 #include "client.h"
 #include "data/source.h"
 #include "hosted/device_name.h"
@@ -18,28 +18,28 @@
 
 #define SESSION_WHY_MAX 512
 
-// Who listens to the client's events, and what ends its requests.
+// The callback for the client's events, and the flag that ends its requests.
 struct session_listener {
     void (*on_event)(void *ctx, const struct tern_client_event *event);
     void *ctx;
     const volatile sig_atomic_t *abort;
-    bool patient; // a start without a connection waits for one
+    bool patient; // the start waits for a connection
 };
 
 struct session {
     const struct tern_client_settings *settings;
     struct tern_client client;
     struct tern_file_store *store;
-    struct tern_partial_file *partial; // NULL: without a connection
-    struct tern_curl *curl;            // NULL: without a connection
+    struct tern_partial_file *partial; // NULL: a reader
+    struct tern_curl *curl;            // NULL: a reader
     struct tern_posix_conditions conditions;
     struct tern_model model;
     struct tern_data data;
     struct tern_builtin_trainer trainer;
     struct external_trainer external;
-    struct watched_trainer watched; // either of them
+    struct watched_trainer watched; // wraps `trainer` or `external`
     struct session_listener listener;
-    uint32_t scaling; // tag of the one that the data has; 0: it is as it was read
+    uint32_t scaling; // tag of the federation's scaling that the data has; 0: none
     void *arena;
     float *weights;
     void *error_buffer;
@@ -48,7 +48,7 @@ struct session {
     uint8_t *blob;
     float *local;
     char device[TERN_DEVICE_NAME_MAX];
-    char why[SESSION_WHY_MAX]; // after an error: what is wrong and what to do
+    char why[SESSION_WHY_MAX]; // describes the last error and what to do
 };
 
 // Locks the state directory and prepares a connection. *session is zeroed.
@@ -57,21 +57,31 @@ TERN_MUST_USE enum tern_result tern_session_open(struct session *session,
                                                  const struct tern_client_settings *settings,
                                                  const struct session_listener *listener);
 
-// Opens the state directory for looking at, beside a client that may be running.
+// Opens the state directory for reading while a client may be running.
 TERN_MUST_USE enum tern_result
 tern_session_open_reader(struct session *session, const struct tern_client_settings *settings);
 
-// For a reader: what is kept of the last connection (session->curl). Nothing is sent. False: nothing can
-// be known, e.g. since client.server is not set.
+// Loads a reader's record of the last connection into session->curl. Sends nothing. Returns false on an error, e.g.
+// when client.server is not set.
 bool tern_session_read_link(struct session *session);
 
 // Loads the identity. TERN_ERR_NOT_FOUND (not enrolled), TERN_ERR_CORRUPT, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_session_identify(struct session *session);
 
-// Opens the data, builds model and trainer, takes memory and restores the client.
+// Builds session->model. Fetches a manifest that is not in the state directory if the session has a connection:
+// a few times, or until it succeeds when session->listener.patient. On an error session->why describes it.
+// TERN_ERR_MODEL_MISMATCH, TERN_ERR_CORRUPT, TERN_ERR_NETWORK, TERN_ERR_TLS, TERN_ERR_BUSY,
+// TERN_ERR_HTTP, TERN_ERR_UNAUTHORIZED, TERN_ERR_IO, TERN_ERR_NO_SPACE, TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_session_build_model(struct session *session);
+
+// Whether the built-in trainer can train session->model, by its spec. Rules for the tensors of a built-in model do
+// not change that.
+bool tern_session_model_is_built_in(const struct session *session);
+
+// Opens the data, builds model and trainer, allocates memory and restores the client.
 TERN_MUST_USE enum tern_result tern_session_restore(struct session *session);
 
-// Takes only the memory that restoring needs; there is no trainer.
+// Allocates only the memory that restoring needs, and opens no trainer.
 TERN_MUST_USE enum tern_result tern_session_restore_reader(struct session *session);
 
 void tern_session_close(struct session *session);

@@ -1,17 +1,385 @@
 #define _GNU_SOURCE
 #include "posix/conditions.h"
+#include "posix/probe.h"
 #include "posix/system.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#include <unistd.h>
+
+// --- Files of the kernel
+
+// Reads root/path up to size - 1 bytes, without waiting. Returns false, and "", when the file cannot be read, is empty, or
+// is not text.
+static bool read_text(const char *root, const char *path, char *text, size_t size)
+{
+    char whole[TERN_PROBE_PATH];
+    text[0] = '\0';
+    if (snprintf(whole, sizeof whole, "%s/%s", root, path) >= (int)sizeof whole) {
+        return false;
+    }
+    // O_NONBLOCK: the path may name a device or pipe.
+    const int fd = open(whole, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return false;
+    }
+    const ssize_t got = read(fd, text, size - 1);
+    close(fd);
+    const size_t len = got > 0 ? (size_t)got : 0;
+    text[memchr(text, '\0', len) == NULL ? len : 0] = '\0';
+    return text[0] != '\0';
+}
+
+// Reads the first line without its newline.
+static bool read_line(const char *root, const char *path, char *line, size_t size)
+{
+    read_text(root, path, line, size);
+    line[strcspn(line, "\n")] = '\0';
+    return line[0] != '\0';
+}
+
+// Parses a whole number. Returns false when anything follows it or it does not fit.
+static bool parse_number(const char *text, long *number)
+{
+    char *end = NULL;
+    errno = 0;
+    const long value = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0) {
+        return false;
+    }
+    *number = value;
+    return true;
+}
+
+void tern_reading_known(struct tern_reading *reading, double value, const char *format, ...)
+{
+    va_list arguments;
+    reading->known = true;
+    reading->value = value;
+    va_start(arguments, format);
+    vsnprintf(reading->said, sizeof reading->said, format, arguments);
+    va_end(arguments);
+}
+
+void tern_reading_unknown(struct tern_reading *reading, const char *format, ...)
+{
+    va_list arguments;
+    reading->known = false;
+    reading->value = 0;
+    va_start(arguments, format);
+    vsnprintf(reading->said, sizeof reading->said, format, arguments);
+    va_end(arguments);
+}
+
+// --- Load: how busy the processors are with other work
+
+#define LOAD_MAX 1e6 // nothing has so many processes
+#define CPUS_MAX 65536
+
+// Counts the processors in a list of ranges such as "0-3,6,8-11". Returns 0 when it is no such list.
+static long count_cpus(const char *list)
+{
+    long count = 0;
+    const char *at = list;
+    for (;;) {
+        char *end = NULL;
+        const long first = strtol(at, &end, 10);
+        long last = first;
+        if (end == at) {
+            return 0;
+        }
+        if (*end == '-') {
+            at = end + 1;
+            last = strtol(at, &end, 10);
+            if (end == at) {
+                return 0;
+            }
+        }
+        if (first < 0 || last < first || last >= CPUS_MAX) {
+            return 0;
+        }
+        count += last - first + 1;
+        if (*end != ',') {
+            return *end == '\0' ? count : 0;
+        }
+        at = end + 1;
+    }
+}
+
+// Reads the average over one minute, the file's first number.
+static bool read_average(const char *root, double *load)
+{
+    char line[128];
+    char *end = NULL;
+    if (!read_line(root, "proc/loadavg", line, sizeof line)) {
+        return false;
+    }
+    *load = strtod(line, &end);
+    return end != line && *end == ' ' && *load >= 0 && *load <= LOAD_MAX;
+}
+
+void tern_probe_load(const char *root, double own, struct tern_reading *reading)
+{
+    char cpus[256];
+    double load = 0;
+    snprintf(reading->from, sizeof reading->from, "%.80s/proc/loadavg", root);
+    if (!read_average(root, &load)) {
+        tern_reading_unknown(reading, "the load cannot be read");
+        return;
+    }
+    read_line(root, "sys/devices/system/cpu/online", cpus, sizeof cpus);
+    const long count = count_cpus(cpus);
+    if (count == 0) {
+        tern_reading_unknown(reading,
+                             "%.80s/sys/devices/system/cpu/online does not contain the "
+                             "number of processors",
+                             root);
+        return;
+    }
+    const double others = load > own ? load - own : 0;
+    tern_reading_known(reading, others / (double)count,
+                       "%.2f of others on %ld processor%s: %.2f per core", others, count,
+                       count == 1 ? "" : "s", others / (double)count);
+}
+
+// --- Power, from the kernel's power_supply class
+
+#define POWER_FOLDER "sys/class/power_supply"
+
+// Supplies with longer names are ignored.
+#define NAME_MAX_SHOWN 47
+
+// The state of all supplies together. A name belongs to the last supply in that state.
+struct supplies {
+    unsigned outside; // mains, USB, wireless
+    unsigned online;  // outside supplies that deliver power
+    unsigned batteries;
+    char online_name[NAME_MAX_SHOWN + 1];
+    char discharging[NAME_MAX_SHOWN + 1];
+    char charging[NAME_MAX_SHOWN + 1];
+    char full[NAME_MAX_SHOWN + 1];
+    char emptiest[NAME_MAX_SHOWN + 1];
+    long charge; // of the emptiest battery
+};
+
+static bool read_attribute(const char *root, const char *supply, const char *attribute, char *word,
+                           size_t size)
+{
+    char path[TERN_PROBE_PATH];
+    snprintf(path, sizeof path, POWER_FOLDER "/%s/%s", supply, attribute);
+    return read_line(root, path, word, size);
+}
+
+static void set_name(char name[NAME_MAX_SHOWN + 1], const char *supply)
+{
+    snprintf(name, NAME_MAX_SHOWN + 1, "%s", supply);
+}
+
+static void add_battery(const char *root, const char *supply, struct supplies *all)
+{
+    char word[32];
+    long charge = 0;
+    if (read_attribute(root, supply, "present", word, sizeof word) && strcmp(word, "0") == 0) {
+        return; // an empty slot
+    }
+    all->batteries++;
+    read_attribute(root, supply, "status", word, sizeof word);
+    if (strcmp(word, "Discharging") == 0) {
+        set_name(all->discharging, supply);
+    } else if (strcmp(word, "Charging") == 0) {
+        set_name(all->charging, supply);
+    } else if (strcmp(word, "Full") == 0) {
+        set_name(all->full, supply);
+    }
+    read_attribute(root, supply, "capacity", word, sizeof word);
+    if (parse_number(word, &charge) && charge >= 0 && charge <= 100 &&
+        (all->emptiest[0] == '\0' || charge < all->charge)) {
+        all->charge = charge;
+        set_name(all->emptiest, supply);
+    }
+}
+
+// `online` is 1 for a fixed and 2 for a programmable voltage.
+static void add_outside(const char *root, const char *supply, struct supplies *all)
+{
+    char word[32];
+    long online = 0;
+    read_attribute(root, supply, "online", word, sizeof word);
+    if (!parse_number(word, &online)) {
+        return;
+    }
+    all->outside++;
+    if (online > 0) {
+        all->online++;
+        set_name(all->online_name, supply);
+    }
+}
+
+static void add_supply(const char *root, const char *supply, struct supplies *all)
+{
+    char type[32];
+    char scope[32];
+    read_attribute(root, supply, "scope", scope, sizeof scope);
+    if (strlen(supply) > NAME_MAX_SHOWN || strcmp(scope, "Device") == 0) {
+        return; // the battery of a mouse or headset
+    }
+    read_attribute(root, supply, "type", type, sizeof type);
+    if (strcmp(type, "Battery") == 0 || strcmp(type, "UPS") == 0) {
+        add_battery(root, supply, all);
+    } else {
+        add_outside(root, supply, all);
+    }
+}
+
+static bool read_supplies(const char *root, struct supplies *all)
+{
+    char path[TERN_PROBE_PATH];
+    snprintf(path, sizeof path, "%s/" POWER_FOLDER, root);
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        return false;
+    }
+    const struct dirent *entry = NULL;
+    while ((entry = readdir(folder)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            add_supply(root, entry->d_name, all);
+        }
+    }
+    closedir(folder);
+    return true;
+}
+
+// Checks the most reliable sign first. A discharging battery decides even when a supply is online, which is then too
+// weak. "Full" comes last: some batteries report it for a while after the plug was pulled.
+static void judge_charging(const struct supplies *all, struct tern_reading *charging)
+{
+    if (all->discharging[0] != '\0') {
+        tern_reading_known(charging, 0, "%s is discharging", all->discharging);
+    } else if (all->online > 0) {
+        tern_reading_known(charging, 1, "%s is online", all->online_name);
+    } else if (all->charging[0] != '\0') {
+        tern_reading_known(charging, 1, "%s is charging", all->charging);
+    } else if (all->outside > 0 && all->batteries > 0) {
+        tern_reading_known(charging, 0, "there is a battery and no supply is online");
+    } else if (all->full[0] != '\0') {
+        tern_reading_known(charging, 1, "%s is full", all->full);
+    } else if (all->batteries > 0) {
+        tern_reading_unknown(charging,
+                             "no battery reports whether it charges, no supply is listed");
+    } else if (all->outside > 0) {
+        tern_reading_unknown(charging, "no supply is online, and no battery is listed");
+    } else {
+        tern_reading_unknown(charging, "no power supply is listed");
+    }
+}
+
+static void judge_battery(const struct supplies *all, struct tern_reading *battery)
+{
+    if (all->emptiest[0] != '\0') {
+        tern_reading_known(battery, (double)all->charge, "%s holds %ld %%", all->emptiest,
+                           all->charge);
+    } else if (all->batteries > 0) {
+        tern_reading_unknown(battery, "no battery reports its charge");
+    } else {
+        tern_reading_unknown(battery, "no battery is listed");
+    }
+}
+
+void tern_probe_power(const char *root, struct tern_reading *charging, struct tern_reading *battery)
+{
+    struct supplies all = {0};
+    snprintf(charging->from, sizeof charging->from, "%.80s/" POWER_FOLDER, root);
+    snprintf(battery->from, sizeof battery->from, "%s", charging->from);
+    if (!read_supplies(root, &all)) {
+        tern_reading_unknown(charging, "the folder cannot be read");
+        tern_reading_unknown(battery, "the folder cannot be read");
+        return;
+    }
+    judge_charging(&all, charging);
+    judge_battery(&all, battery);
+}
+
+// --- Temperature, from the kernel's thermal zones
+
+#define THERMAL_FOLDER "sys/class/thermal"
+#define ZONE "thermal_zone"
+
+// Sensors that are off or broken report values outside this range, in thousandths of a degree.
+#define COLDEST (-60000)
+#define HOTTEST 200000
+
+struct zones {
+    unsigned found;
+    unsigned believed;
+    long hottest;
+    char name[32];
+};
+
+static void add_zone(const char *root, const char *zone, struct zones *all)
+{
+    char path[TERN_PROBE_PATH];
+    char word[32];
+    long millidegrees = 0;
+    if (strncmp(zone, ZONE, sizeof ZONE - 1) != 0 || strlen(zone) >= sizeof all->name) {
+        return;
+    }
+    all->found++;
+    snprintf(path, sizeof path, THERMAL_FOLDER "/%s/temp", zone);
+    read_line(root, path, word, sizeof word);
+    if (!parse_number(word, &millidegrees) || millidegrees < COLDEST || millidegrees > HOTTEST) {
+        return;
+    }
+    if (all->believed++ == 0 || millidegrees > all->hottest) {
+        all->hottest = millidegrees;
+        snprintf(all->name, sizeof all->name, "%.*s", (int)sizeof all->name - 1, zone);
+    }
+}
+
+static void read_zones(const char *root, struct zones *all)
+{
+    char path[TERN_PROBE_PATH];
+    snprintf(path, sizeof path, "%s/" THERMAL_FOLDER, root);
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        return;
+    }
+    const struct dirent *entry = NULL;
+    while ((entry = readdir(folder)) != NULL) {
+        add_zone(root, entry->d_name, all);
+    }
+    closedir(folder);
+}
+
+void tern_probe_temperature(const char *root, struct tern_reading *temperature)
+{
+    struct zones all = {0};
+    snprintf(temperature->from, sizeof temperature->from, "%.80s/" THERMAL_FOLDER, root);
+    read_zones(root, &all);
+    if (all.believed > 0) {
+        const double degrees = (double)all.hottest / 1000;
+        tern_reading_known(temperature, degrees, "%.1f degrees Celsius in %s, the hottest of %u",
+                           degrees, all.name, all.believed);
+    } else if (all.found > 0) {
+        tern_reading_unknown(temperature, "no thermal zone reports a temperature");
+    } else {
+        tern_reading_unknown(temperature, "no thermal zone is listed");
+    }
+}
+
+// --- Conditions
 
 #define POWER_BATTERY 1 // tern_Power of tern.proto
 #define POWER_MAINS 2
 
-#define LOAD_SECONDS 60.0 // the kernel's average that the probe reads decays with this
+#define LOAD_SECONDS 60.0 // time constant of the kernel's load average
 
 enum tern_result tern_metered_word_parse(const char *text, enum tern_metered_word *word)
 {
@@ -55,9 +423,9 @@ static double process_seconds(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-// Averages the processor time of this process as the kernel does the load: else a client that waits
-// for an idle machine would take its own training for the reason to stop.
-static void follow_own_load(struct tern_posix_conditions *conditions)
+// Averages this process's processor time as the kernel averages the load, so that a client that waits for an idle machine
+// does not stop because of its own training.
+static void update_own_load(struct tern_posix_conditions *conditions)
 {
     const double cpu =
         conditions->cpu_seconds != NULL ? conditions->cpu_seconds() : process_seconds();
@@ -75,10 +443,10 @@ static void follow_own_load(struct tern_posix_conditions *conditions)
     conditions->own_ms = now;
 }
 
-static void ask_bus(struct tern_posix_conditions *conditions, struct tern_reading *reading)
+static void query_bus(struct tern_posix_conditions *conditions, struct tern_reading *reading)
 {
     if (now_ms(conditions) < conditions->bus_again_ms) {
-        return; // the last reading, which says why there is none
+        return; // keeps the last reading
     }
     tern_probe_metered(&conditions->bus, root_of(conditions), reading);
     if (conditions->bus.connection == NULL || !conditions->when.asked[TERN_CONDITION_UNMETERED]) {
@@ -86,17 +454,17 @@ static void ask_bus(struct tern_posix_conditions *conditions, struct tern_readin
     }
 }
 
-// The finding's value is 1 where the link is metered, as the probe's.
+// The value is 1 when the link is metered.
 static void read_metered(struct tern_posix_conditions *conditions)
 {
     struct tern_reading *reading = &conditions->findings[TERN_CONDITION_UNMETERED].reading;
     if (conditions->metered == TERN_METERED_ASK) {
-        ask_bus(conditions, reading);
+        query_bus(conditions, reading);
         return;
     }
     const bool yes = conditions->metered == TERN_METERED_YES;
     snprintf(reading->from, sizeof reading->from, "budget.metered");
-    tern_reading_known(reading, yes, "the owner says that it is%s metered", yes ? "" : " not");
+    tern_reading_known(reading, yes, "the owner has set that it is%s metered", yes ? "" : " not");
 }
 
 static void read_power(struct tern_posix_conditions *conditions)
@@ -107,7 +475,7 @@ static void read_power(struct tern_posix_conditions *conditions)
 
 static void read_load(struct tern_posix_conditions *conditions)
 {
-    follow_own_load(conditions);
+    update_own_load(conditions);
     tern_probe_load(root_of(conditions), conditions->own_load,
                     &conditions->findings[TERN_CONDITION_LOAD].reading);
 }
@@ -120,7 +488,7 @@ static void read_temperature(struct tern_posix_conditions *conditions)
 
 // --- Judging
 
-// Where a limit that was passed is met again.
+// The value at which a lost limit counts as met again.
 static double limit_again(enum tern_condition condition, double limit)
 {
     switch ((int)condition) {
@@ -201,7 +569,7 @@ static void judge_all(struct tern_posix_conditions *conditions)
     conditions->looked_ms = now_ms(conditions);
 }
 
-bool tern_posix_conditions_look(struct tern_posix_conditions *conditions, const char **why)
+bool tern_posix_conditions_read(struct tern_posix_conditions *conditions, const char **why)
 {
     read_metered(conditions);
     read_power(conditions);
@@ -213,8 +581,8 @@ bool tern_posix_conditions_look(struct tern_posix_conditions *conditions, const 
 
 // --- The port
 
-// What is asked for, and what a check-in tells. Sensors of heat may be slow.
-static void look_where_asked(struct tern_posix_conditions *conditions)
+// Reads the conditions that client.when names and those that a check-in reports. Temperature sensors may be slow.
+static void read_required(struct tern_posix_conditions *conditions)
 {
     read_metered(conditions);
     read_power(conditions);
@@ -244,7 +612,7 @@ static bool may_work(void *ctx, struct tern_conditions *now, const char **why)
     struct tern_posix_conditions *conditions = ctx;
     if (!conditions->looked ||
         now_ms(conditions) - conditions->looked_ms >= TERN_CONDITIONS_FRESH_MS) {
-        look_where_asked(conditions);
+        read_required(conditions);
     }
     *now = tern_posix_conditions_facts(conditions);
     return decide(conditions, why);

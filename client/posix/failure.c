@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// What came with an error; "" where it came from whoever does not speak Tern's messages.
-static void take_sentence(const struct tern_response *response, char sentence[TERN_FAILURE_MAX])
+// Reads the sentence of an error reply; "" when the reply is not a Tern message.
+static void read_sentence(const struct tern_response *response, char sentence[TERN_FAILURE_MAX])
 {
     tern_Error error;
     sentence[0] = '\0';
@@ -25,7 +25,7 @@ const char *tern_failure_text(const struct tern_client *client, const struct ter
     if (unreached && tern_curl_why(curl)[0] != '\0') {
         snprintf(text, TERN_FAILURE_MAX, "%s", tern_curl_why(curl));
     } else if (!unreached && response->status >= 300) {
-        take_sentence(response, sentence);
+        read_sentence(response, sentence);
         snprintf(text, TERN_FAILURE_MAX, "it answered HTTP %d%s%.340s", response->status,
                  sentence[0] != '\0' ? ": " : "", sentence);
     } else {

@@ -1,4 +1,4 @@
-// Why a request to the aggregator failed, for a person. Reentrant.
+// Explains to a person why a request to the aggregator failed. Called by client/cli and aggregator/relay. Reentrant.
 #ifndef TERN_POSIX_FAILURE_H
 #define TERN_POSIX_FAILURE_H
 
@@ -11,8 +11,8 @@ extern "C" {
 
 #define TERN_FAILURE_MAX 384
 
-// What the aggregator itself says of the client's last request, or what was waited for in vain: "it answered HTTP 429: Too
-// many enrolments ...". result: of that request. Returns text.
+// Writes the aggregator's answer to the client's last request ("it answered HTTP 429: Too many enrolments ..."), or
+// what the client waited for in vain. result: the request's result. Returns text.
 const char *tern_failure_text(const struct tern_client *client, const struct tern_curl *curl,
                               enum tern_result result, char text[TERN_FAILURE_MAX]);
 

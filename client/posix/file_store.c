@@ -1,6 +1,6 @@
-// A record's file: "TERN", format version, record number, CRC-32C, length of the body, length of its
-// front, body. The checksum covers the body behind the front, the front, then record number and both
-// lengths, so a file under another's name is not taken. What is saved at once has no front.
+// A record's file: "TERN", format version, record number, CRC-32C, length of the body, length of its front, body. The
+// checksum covers the body after the front, the front, then record number and both lengths, so a file with another
+// record's name is refused. A record that is saved in one piece has no front.
 #define _GNU_SOURCE
 #include "posix/file_store.h"
 #include "hosted/files.h"
@@ -22,20 +22,20 @@
 #define HEAD_SIZE 28
 #define WHY_SIZE 512
 
-// A record on its way.
+// A record that is being written in pieces.
 struct draft {
     enum tern_record record;
     int file; // -1: none
     uint32_t crc;
     size_t front;
-    uint64_t len; // of the body, the front included
+    uint64_t len; // of the body, including the front
 };
 
 struct tern_file_store {
     int directory;
     int lock; // -1 for a reader
     struct draft draft;
-    void *mapped; // NULL: nothing is
+    void *mapped; // NULL: no mapping
     size_t mapped_len;
 };
 
@@ -57,7 +57,7 @@ static void put_head(const struct draft *draft, uint8_t head[HEAD_SIZE])
     tern_put_le32(head + 24, (uint32_t)draft->front);
 }
 
-// Of the head behind the body's checksum.
+// Continues the body's checksum over the head.
 static uint32_t head_crc(uint32_t crc, const uint8_t head[HEAD_SIZE])
 {
     crc = tern_crc32c(crc, head + 8, 4);
@@ -90,7 +90,7 @@ static void drop(void *ctx)
     }
 }
 
-// Makes the file, up to where the body is appended.
+// Creates the temporary file and writes its head.
 static enum tern_result open_draft(const struct tern_file_store *store, struct draft *draft)
 {
     char temporary[32];
@@ -129,7 +129,7 @@ static enum tern_result write_front(struct draft *draft, const void *front)
     return fsync(draft->file) == 0 ? TERN_OK : tern_file_write_error();
 }
 
-// The file that is whole takes the record's name; one that is not goes.
+// Renames a complete file to the record's name; deletes an incomplete one.
 static enum tern_result close_draft(const struct tern_file_store *store, struct draft *draft,
                                     enum tern_result result)
 {
@@ -176,7 +176,7 @@ static enum tern_result save(void *ctx, enum tern_record record,
 
 // --- Saving in pieces
 
-// After an error nothing is left of the draft.
+// Deletes the draft after an error.
 static enum tern_result or_drop(struct tern_file_store *store, enum tern_result result)
 {
     if (result != TERN_OK) {
@@ -239,7 +239,7 @@ static enum tern_result read_exactly(int fd, void *dst, size_t len)
     return TERN_OK;
 }
 
-// Reads on with the file where it stands.
+// Computes the checksum of the next len bytes of the file.
 static enum tern_result body_crc(int fd, uint64_t len, uint32_t *crc)
 {
     uint8_t block[4096];
@@ -315,7 +315,7 @@ static enum tern_result load(void *ctx, enum tern_record record, size_t offset, 
     return result;
 }
 
-// --- Looking
+// --- Viewing
 
 static enum tern_result map(struct tern_file_store *store, int fd, size_t offset, size_t len,
                             const uint8_t **data)
@@ -340,7 +340,7 @@ static enum tern_result map(struct tern_file_store *store, int fd, size_t offset
     return TERN_OK;
 }
 
-// What was mapped stays as it is when the record is replaced, which is another file then.
+// A mapping stays valid when the record is replaced, since the new record is another file.
 static enum tern_result view(void *ctx, enum tern_record record, size_t offset, size_t len,
                              const uint8_t **data)
 {

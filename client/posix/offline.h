@@ -1,4 +1,4 @@
-// The transport of a client without a network, for who looks at a state directory: every exchange is
+// Implements the transport port without a network, for programs that read a state directory: every exchange returns
 // TERN_ERR_NETWORK, and nothing is counted. Threads may share it.
 #ifndef TERN_POSIX_OFFLINE_H
 #define TERN_POSIX_OFFLINE_H

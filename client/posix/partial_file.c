@@ -1,6 +1,6 @@
-// The file: "TPRT", format version, size and SHA-256 of the download, its bytes. How many there are
-// is the file's length: it grows by writes alone, which outlive the process. There is no checksum
-// of what is there, as the whole has to have its SHA-256 in the end.
+// The file: "TPRT", format version, size and SHA-256 of the download, then its bytes. The file's length gives the number
+// of received bytes: the file only grows by writes, which outlive the process. It needs no checksum, since the complete
+// download must match its SHA-256.
 #define _GNU_SOURCE
 #include "posix/partial_file.h"
 #include "hosted/files.h"
@@ -22,10 +22,10 @@
 #define HEAD_SIZE 48
 #define WHY_SIZE 512
 
-// What is resumed is read in pieces of so many bytes.
+// A resumed file is read in pieces of this size.
 #define READ_SIZE ((size_t)1 << 14)
 
-// Written back by the kernel at least so often, so that a power cut takes little.
+// The kernel writes back after this many bytes, so that a power cut loses little.
 #define WRITE_BACK ((size_t)1 << 20)
 
 struct tern_partial_file {
@@ -70,7 +70,7 @@ static void make_head(const uint8_t sha256[TERN_SHA256_SIZE], size_t size, uint8
     memcpy(head + 16, sha256, TERN_SHA256_SIZE);
 }
 
-// What a power cut has made unreadable would be a signal where it is mapped, and at every start anew.
+// Whether all bytes can be read. A block that a power cut damaged would raise a signal in the mapping at every start.
 static bool is_readable(int fd, size_t len)
 {
     uint8_t piece[READ_SIZE];
@@ -100,8 +100,7 @@ static bool is_ours(int fd, const uint8_t head[HEAD_SIZE], size_t size, size_t *
     return true;
 }
 
-// Room for all of it is taken now, where the file system can, so that a disk that is too full costs
-// no bytes of the link.
+// Creates the file and reserves its full size where the file system can, so that a full disk costs no bytes of the link.
 static enum tern_result start(struct tern_partial_file *partial, size_t size)
 {
     partial->file = openat(partial->directory, NAME,
@@ -117,9 +116,9 @@ static enum tern_result start(struct tern_partial_file *partial, size_t size)
     return tern_file_write_all(partial->file, partial->head, HEAD_SIZE);
 }
 
-// Goes on with the file that a former process left, if it is of the same download.
-// TERN_ERR_NOT_FOUND  there is none now
-// TERN_ERR_IO         it cannot be looked at, so it stays
+// Continues the file of an earlier process if it belongs to the same download.
+// TERN_ERR_NOT_FOUND  there is no such file, or it was removed
+// TERN_ERR_IO         the file cannot be read; it stays
 static enum tern_result resume(struct tern_partial_file *partial, size_t size)
 {
     partial->file =
@@ -134,7 +133,7 @@ static enum tern_result resume(struct tern_partial_file *partial, size_t size)
     return TERN_ERR_NOT_FOUND;
 }
 
-// After a failure nothing is left that looks like a download which has begun.
+// Starts a new file. After an error no file remains.
 static enum tern_result start_anew(struct tern_partial_file *partial, size_t size)
 {
     const enum tern_result result = start(partial, size);
@@ -161,7 +160,7 @@ static enum tern_result open_partial(void *ctx, const uint8_t sha256[TERN_SHA256
     return TERN_OK;
 }
 
-// After a write that failed the file may end anywhere: it is looked at again when it is opened.
+// After a failed write the file may end anywhere; the next open checks it.
 static enum tern_result append(void *ctx, const uint8_t *data, size_t len)
 {
     struct tern_partial_file *partial = ctx;

@@ -1,6 +1,5 @@
-// The partial download of client/ports.h as a file of the state directory, `download.part`: what it
-// is of, then its bytes as they came. There is at most one, and it never has more bytes than its
-// download. Belongs to one thread, of the process that holds the directory's lock
+// Implements the partial-download port in one file of the state directory, `download.part`: the download's identity,
+// then the bytes received so far. Belongs to one thread of the process that holds the directory's lock
 // (posix/file_store.h).
 #ifndef TERN_POSIX_PARTIAL_FILE_H
 #define TERN_POSIX_PARTIAL_FILE_H
@@ -13,12 +12,12 @@ extern "C" {
 
 struct tern_partial_file;
 
-// Opens the directory, which is there. Nothing is read yet. why: says what is wrong.
+// Opens the directory, which must exist. Reads nothing yet. why: describes the error.
 // TERN_ERR_IO, TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_partial_file_open(struct tern_partial_file **partial,
                                                       const char *directory, char why[512]);
 
-// What was received stays. NULL is allowed.
+// Keeps the received bytes on disk. NULL is allowed.
 void tern_partial_file_close(struct tern_partial_file *partial);
 
 struct tern_partial tern_partial_file_port(struct tern_partial_file *partial);

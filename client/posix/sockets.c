@@ -15,10 +15,10 @@
 #define TCP_STATE_ESTABLISHED 1
 #define TCP_STATE_CLOSE_WAIT 8
 
-// What an estimate adds.
+// Overhead in an estimate.
 #define RECORD_BYTES 29     // AES-GCM in TLS 1.2; other suites take 7 or 8 less
-#define RECORD_LENGTH 16384 // of what is in one, at the most
-#define SEGMENT_LENGTH 1400 // of what is in one, by a usual MTU
+#define RECORD_LENGTH 16384 // largest content of a record
+#define SEGMENT_LENGTH 1400 // content of a segment with a usual MTU
 #define TIMESTAMP_BYTES 12
 
 static bool read_info(int fd, struct tcp_info *info)
@@ -44,7 +44,7 @@ void tern_sockets_init(struct tern_sockets *sockets)
 {
     memset(sockets, 0, sizeof *sockets);
     sockets->counted = tern_sockets_are_counted();
-    sockets->header = 20 + 20 + TIMESTAMP_BYTES; // until a connection says otherwise
+    sockets->header = 20 + 20 + TIMESTAMP_BYTES; // until the first connection
     for (int i = 0; i < TERN_SOCKETS_MAX; i++) {
         sockets->sockets[i].fd = -1;
     }
@@ -68,7 +68,7 @@ void tern_sockets_add(struct tern_sockets *sockets, int fd)
     }
 }
 
-// IP and TCP, without options of the latter.
+// Header bytes of IP and TCP, without TCP options.
 static uint32_t plain_header_bytes(int fd)
 {
     int family = AF_INET;
@@ -89,7 +89,7 @@ static struct tern_bytes *bytes_of(struct tern_sockets *sockets, enum tern_purpo
     return &sockets->meter.bytes[purpose][direction];
 }
 
-// The stream's bytes that arrived. tcpi_bytes_received counts a FIN as one more.
+// The received bytes of the stream. tcpi_bytes_received counts a FIN as one byte more.
 static uint64_t bytes_received(struct tern_socket_reading *reading, const struct tcp_info *info)
 {
     reading->ended = reading->ended || info->tcpi_state == TCP_STATE_CLOSE_WAIT;
@@ -124,9 +124,9 @@ static void read_one(struct tern_sockets *sockets, struct tern_socket_reading *r
     reading->before = now;
 }
 
-// --- Where the kernel does not count
+// --- Estimates for kernels that do not count
 
-// A handshake, and the end of its connection: half of it goes either way, and half of it is headers.
+// Adds a handshake and the end of its connection: half in each direction, and half of it headers.
 static void estimate_opening(struct tern_sockets *sockets, enum tern_purpose purpose,
                              uint64_t price)
 {
@@ -136,12 +136,12 @@ static void estimate_opening(struct tern_sockets *sockets, enum tern_purpose pur
     }
 }
 
-// What was handed over since the last time: its records, their segments, and of every other segment an
-// acknowledgement the other way.
+// Adds the bytes handed over since the last estimate: their records, segments, and an acknowledgement in the other
+// direction for every second segment.
 static void estimate(struct tern_sockets *sockets, enum tern_purpose purpose)
 {
     for (int d = 0; d < TERN_DIRECTION_COUNT; d++) {
-        const uint64_t len = sockets->handed[d] - sockets->reckoned[d];
+        const uint64_t len = sockets->handed[d] - sockets->estimated[d];
         if (len == 0) {
             continue;
         }
@@ -151,11 +151,11 @@ static void estimate(struct tern_sockets *sockets, enum tern_purpose purpose)
         tern_bytes_add(bytes_of(sockets, purpose, (enum tern_direction)d), &sent);
         bytes_of(sockets, purpose, d == TERN_UP ? TERN_DOWN : TERN_UP)->wire +=
             segments / 2 * sockets->header;
-        sockets->reckoned[d] = sockets->handed[d];
+        sockets->estimated[d] = sockets->handed[d];
     }
 }
 
-// One that never shook hands: two SYNs, or as much as a handshake when it was refused.
+// Adds a connection without a complete handshake: two SYNs, or a whole handshake when it was refused.
 static void estimate_failure(struct tern_sockets *sockets, int fd, enum tern_purpose purpose)
 {
     struct sockaddr_storage peer;
@@ -165,7 +165,7 @@ static void estimate_failure(struct tern_sockets *sockets, int fd, enum tern_pur
                      connected ? TERN_PRICE_FULL : 2 * (sockets->header + TERN_METER_SYN_BYTES));
 }
 
-// Bytes that a socket has taken and the peer has not acknowledged.
+// Bytes that a socket has accepted and the peer has not acknowledged.
 static uint64_t unacknowledged(int fd)
 {
     int bytes = 0;
@@ -236,7 +236,7 @@ void tern_sockets_read(struct tern_sockets *sockets, enum tern_purpose purpose)
     }
 }
 
-// Our FIN and its acknowledgement; and, unless the peer's FIN came before, that and ours for it.
+// Adds our FIN and its acknowledgement, and unless the peer's FIN has arrived, that FIN and its acknowledgement.
 static void count_close(struct tern_sockets *sockets, const struct tern_socket_reading *reading,
                         enum tern_purpose purpose)
 {

@@ -1,4 +1,4 @@
-// Clock and entropy of a Linux machine. Both ports may be shared by threads.
+// Implements the clock and entropy ports on Linux. Threads may share both.
 #ifndef TERN_POSIX_SYSTEM_H
 #define TERN_POSIX_SYSTEM_H
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-// CLOCK_MONOTONIC and the date; the date is unknown before 2020-01-01.
+// CLOCK_MONOTONIC and the date; a date before 2020-01-01 counts as unknown.
 struct tern_clock tern_posix_clock(void);
 
 // getrandom().

@@ -2,8 +2,8 @@
 #include "posix/transport.h"
 #include "defaults.h"
 #include "hosted/clock.h"
+#include "posix/curl_tls.h"
 #include "posix/sockets.h"
-#include "posix/tls.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #define CONNECT_TIMEOUT_MS 20000
-#define IDLE_CONNECTION_S 600 // older ones are not used again
+#define IDLE_CONNECTION_S 600 // a connection idle for longer is closed
 #define WHY_SIZE 512
 
-// Slower than this over a whole exchange is given up even while something moves (4 kbit/s): the
-// aggregator's limits.min_rate gives its end up likewise.
+// An exchange that is slower on average is aborted even while bytes move (4 kbit/s); the aggregator's limits.min_rate does
+// the same at its end.
 #define MIN_BYTES_PER_SECOND 500
 
 struct tern_curl {
@@ -31,17 +31,17 @@ struct tern_curl {
     const volatile sig_atomic_t *abort;
     char error[CURL_ERROR_SIZE];
     struct tern_sockets sockets;
-    enum tern_purpose purpose; // of the exchange under way, or the last one
+    enum tern_purpose purpose; // of the current or last exchange
     bool connecting;           // no request was sent on the newest socket yet
-    bool body_is_long;         // of the exchange: what came of it may be kept by the aggregator
-    bool body_begun;           // some of such a body has gone out
+    bool body_is_long;         // the aggregator may keep a partial body of this exchange
+    bool body_begun;           // a part of such a body was sent
     struct tern_response *response;
-    enum tern_result refused; // by who takes the body
+    enum tern_result refused; // error of the function that receives the body
 
-    // An exchange may take as long as something moves.
-    uint32_t stall_ms; // 0: no exchange is under way
-    uint64_t moved;    // tern_sockets_moved() when it last changed,
-    uint64_t moved_ms; // and when that was
+    // An exchange may last as long as bytes move.
+    uint32_t stall_ms; // 0: no exchange is active
+    uint64_t moved;    // last value of tern_sockets_moved()
+    uint64_t moved_ms; // time when it last changed
     bool stalled;
 };
 
@@ -55,7 +55,7 @@ bool tern_curl_is_counted(void)
     return tern_sockets_are_counted();
 }
 
-// --- What libcurl calls
+// --- Callbacks of libcurl
 
 static enum tern_result put(struct tern_response *response, const uint8_t *data, size_t len)
 {
@@ -78,7 +78,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *ctx)
     const bool taken = response->take != NULL && status >= 200 && status <= 299;
     curl->refused = taken ? response->take(response->take_ctx, (const uint8_t *)data, len)
                           : put(response, (const uint8_t *)data, len);
-    return curl->refused == TERN_OK ? len : 0; // libcurl takes this as "stop"
+    return curl->refused == TERN_OK ? len : 0; // 0 makes libcurl stop
 }
 
 static size_t on_header(char *line, size_t size, size_t count, void *ctx)
@@ -96,8 +96,8 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx)
     return len;
 }
 
-// libcurl repeats a request by itself when a connection that it kept breaks before an answer. Where
-// many bytes of an update had gone out by then, the aggregator has to be asked for how many it has.
+// libcurl repeats a request by itself when a kept connection breaks before an answer. After many bytes of an update the
+// client must first ask the aggregator how many it has received, so this prevents the repetition.
 static curl_socket_t on_open(void *ctx, curlsocktype type, struct curl_sockaddr *address)
 {
     struct tern_curl *curl = ctx;
@@ -140,8 +140,7 @@ static int on_connected(void *ctx, char *remote, char *local, int remote_port, i
     return result == TERN_OK ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
-// What libcurl hands to and takes from TLS. Its own size counters differ in whether a request's
-// body is part of it.
+// Counts the bytes between libcurl and TLS. libcurl's own counters are inconsistent about a request's body.
 static int on_traffic(CURL *easy, curl_infotype type, char *data, size_t len, void *ctx)
 {
     struct tern_curl *curl = ctx;
@@ -156,8 +155,8 @@ static int on_traffic(CURL *easy, curl_infotype type, char *data, size_t len, vo
     return 0;
 }
 
-// Asks the kernel what the peer has acknowledged: libcurl has handed a whole update over long
-// before a slow link has carried it, and would see nothing move meanwhile.
+// Checks progress by the peer's acknowledgements: libcurl hands over a whole update long before a slow link has carried
+// it, and would see nothing move meanwhile.
 static bool is_stalled(struct tern_curl *curl)
 {
     const uint64_t moved = tern_sockets_moved(&curl->sockets);
@@ -247,7 +246,7 @@ static bool append(struct curl_slist **list, const char *text)
     return longer != NULL;
 }
 
-// Takes out what libcurl would add, and adds the token and where the body begins.
+// Removes headers that libcurl would add, and adds the token and the offset of the body.
 static struct curl_slist *make_headers(const struct tern_request *request)
 {
     static const char *const removed[] = {
@@ -291,7 +290,7 @@ static enum tern_result make_url(struct tern_curl *curl, const char *path)
     return TERN_OK;
 }
 
-// The time for all bytes that may pass at the least rate, beyond what it may wait for an answer.
+// The time limit: the wait for an answer plus the time for all bytes at the lowest rate.
 static long total_ms(const struct tern_request *request, const struct tern_response *response)
 {
     const uint64_t bytes = (uint64_t)request->body_len + response->body_size + response->take_size;
@@ -319,8 +318,8 @@ static void set_request(struct tern_curl *curl, const struct tern_request *reque
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, NULL);
         curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
     } else {
-        // As a POST whatever the method is called: libcurl then puts head and body of up to 64 KB
-        // into one write, and so into the fewest records and segments.
+        // CURLOPT_POST for every method: libcurl then writes head and body of up to 64 KB at once, in the fewest records
+        // and segments.
         curl_easy_setopt(easy, CURLOPT_POST, 1L);
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
@@ -353,8 +352,8 @@ static enum tern_result result_of(CURLcode code)
     }
 }
 
-// A handshake that failed sent nothing of the request, so the request may be tried again. If an old
-// session was offered in it, that may be why it failed: the second try offers none.
+// Repeats a request after a failed handshake, which sent nothing of it. An old session may be the reason, so the second
+// attempt offers none.
 static CURLcode run_request(struct tern_curl *curl)
 {
     tern_curl_tls_begin(curl->tls);
@@ -366,21 +365,21 @@ static CURLcode run_request(struct tern_curl *curl)
     return code;
 }
 
-// Whether libcurl says, in the words of either TLS library, that the aggregator ended TLS by an alert. The
-// last are for OpenSSL's alert of an expired certificate; what it finds wrong itself is a "certificate problem".
+// Whether libcurl's message, worded by the TLS library, reports an alert of the aggregator. The last texts match OpenSSL's
+// alert of an expired certificate; an error that OpenSSL itself finds is a "certificate problem".
 static bool was_alerted(const struct tern_curl *curl)
 {
     return strstr(curl->error, " alert ") != NULL ||
            strcmp(curl->error, "SSL certificate verification failed") == 0;
 }
 
-// An aggregator that asks for certificates of clients alerts those that have none, or another than it
-// trusts.
+// Adds advice to an alert: an aggregator that requires client certificates alerts clients whose certificate is missing or
+// untrusted.
 static void advise_about_certificate(struct tern_curl *curl)
 {
     const size_t len = strlen(curl->error);
     if (strstr(curl->error, "protocol version") != NULL) {
-        return; // no certificate mends that
+        return; // a certificate would not help
     }
     const char *section = tern_curl_tls_section(curl->tls);
     if (tern_curl_tls_shows(curl->tls)) {
@@ -395,7 +394,7 @@ static void advise_about_certificate(struct tern_curl *curl)
     }
 }
 
-// What was waited for when time was over. libcurl's own words stand where it looked up a name.
+// Describes what a timed-out exchange was waiting for. Keeps libcurl's message about a name lookup.
 static void explain_timeout(struct tern_curl *curl, const struct tern_request *request)
 {
     if (curl->stalled) {
@@ -463,7 +462,7 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     if (curl->refused != TERN_OK) {
         return curl->refused;
     }
-    // Of a certificate the aggregator may think badly once the handshake is over for this end.
+    // With TLS 1.3 the aggregator can reject our certificate after our handshake has completed.
     return code != CURLE_OK && was_alerted(curl) ? TERN_ERR_TLS : result_of(code);
 }
 

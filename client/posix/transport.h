@@ -1,18 +1,14 @@
-// The transport port on libcurl: one easy handle, one kept connection, TLS always verified, every
-// byte read off the socket's own counters (TCP_INFO). Used by tern-client and tern-fleet. One
-// transport belongs to one thread.
+// Implements the transport port on libcurl: one easy handle, one kept connection, TLS always verified, every byte read from
+// the socket's counters (TCP_INFO). Used by tern-client, gateways and tern-fleet. One transport belongs to one thread.
 //
-// What the meter says, beyond meter.h: http is what libcurl wrote and read; tls and wire come from
-// the kernel. A new connection up to its first request is "handshake"; what arrives late on a kept
-// connection (acknowledgements, a close) goes to the purpose of the exchange before it. The
-// segments that close a connection are sent after the last reading that is possible, and are
-// added as two out and one or two in, without payload.
+// Meter: http counts the bytes that libcurl wrote and read; tls and wire come from the kernel. A new connection up to its
+// first request counts as "handshake"; late bytes on a kept connection (acknowledgements, a close) count for the previous
+// exchange. The segments that close a connection follow the last possible reading, and are added as two out and one or
+// two in, without payload. On a kernel that does not count bytes, tls and wire are estimates (sockets.h), and budgets
+// still hold.
 //
-// Where the kernel does not count bytes, tls and wire are estimated (sockets.h), and budgets hold all the
-// same.
-//
-// A connection resumes the TLS session of the one before when the aggregator agrees; tls.h says
-// when a session is used. A handshake that fails with a session is done once more without.
+// A connection resumes the previous TLS session when the aggregator agrees (curl_tls.h). A handshake that fails with a
+// session is repeated once without it.
 #ifndef TERN_POSIX_TRANSPORT_H
 #define TERN_POSIX_TRANSPORT_H
 
@@ -26,7 +22,7 @@ extern "C" {
 struct tern_curl;
 
 struct tern_curl_config {
-    const char *section;     // of the settings that sentences name, as "relay"; NULL = "client"
+    const char *section;     // settings section for messages, e.g. "relay"; NULL = "client"
     const char *server;      // "https://host:port"
     const char *ca_file;     // PEM; NULL or "" = the system's certificates
     const char *certificate; // PEM, the client's own, and its key; NULL or "" = none
@@ -44,8 +40,7 @@ TERN_MUST_USE enum tern_result tern_curl_global(void);
 // Whether the kernel counts the bytes of connections; else the meter's tls and wire are estimates.
 bool tern_curl_is_counted(void);
 
-// Opens a transport; no connection is made yet. The config's strings are copied. why: says what is
-// wrong and what to write instead.
+// Opens a transport without connecting. Copies the config's strings. why: describes the error and the correct setting.
 // TERN_ERR_CONFIG     the server is not an https URL, or a file cannot be read or is missing,
 //                     or tls names no version that the library has
 // TERN_ERR_NO_MEMORY
@@ -57,15 +52,14 @@ void tern_curl_close(struct tern_curl *curl);
 
 struct tern_transport tern_curl_port(struct tern_curl *curl);
 
-// When certificates expire, as Unix seconds; 0 = not known.
+// When certificates expire, in Unix seconds; 0 = unknown.
 struct tern_curl_ends {
     uint64_t server_s; // the aggregator's own
-    uint64_t ca_s;     // the first of those that vouch for it
-    uint64_t
-        client_s; // the client's own, which is read anew by each call; 0 also where it has none
+    uint64_t ca_s;     // its issuers' first to expire
+    uint64_t client_s; // the client's own, read again by each call; 0 also when it has none
 };
 
-// Those by which the aggregator was last verified, also by an earlier process whose TLS session is kept, and
+// The certificates of the last verification of the aggregator (also by an earlier process whose TLS session is kept), and
 // the client's.
 struct tern_curl_ends tern_curl_certificates(const struct tern_curl *curl);
 

@@ -56,7 +56,7 @@ static enum tern_result wrong(char why[TERN_WHEN_WHY_MAX], const char *format, .
     return TERN_ERR_CONFIG;
 }
 
-// Copies the words between start and end without the blanks around them.
+// Copies the text between start and end without surrounding blanks.
 static bool trim(const char *start, const char *end, char item[ITEM_MAX])
 {
     while (start < end && (*start == ' ' || *start == '\t')) {
@@ -96,7 +96,7 @@ static enum tern_result set(struct tern_when *when, enum tern_condition conditio
     return TERN_OK;
 }
 
-// `rest`: what stands behind the name, from its sign on.
+// `rest`: the text after the name, beginning with the sign.
 static enum tern_result read_known(enum tern_condition condition, const char *item,
                                    const char *rest, struct tern_when *when,
                                    char why[TERN_WHEN_WHY_MAX])

@@ -1,4 +1,5 @@
-// The owner's conditions: under which a client may train and send. Pure; reentrant.
+// Parses client.when, the conditions under which a client may train and send. Called by conditions.c and client/cli.
+// Pure; reentrant.
 #ifndef TERN_POSIX_WHEN_H
 #define TERN_POSIX_WHEN_H
 
@@ -22,12 +23,12 @@ enum tern_condition {
 
 struct tern_when {
     bool asked[TERN_CONDITION_COUNT];
-    double limit[TERN_CONDITION_COUNT]; // of those that have one
+    double limit[TERN_CONDITION_COUNT]; // for conditions with a limit
 };
 
 // Reads "unmetered, charging, idle, load<1.5, temperature<70, battery>40": any of them, in any
 // order; empty = none.
-// TERN_ERR_CONFIG  why says what is wrong and what there is; *when is unchanged
+// TERN_ERR_CONFIG  why describes the error and lists the conditions; *when is unchanged
 TERN_MUST_USE enum tern_result tern_when_parse(const char *text, struct tern_when *when,
                                                char why[TERN_WHEN_WHY_MAX]);
 
@@ -37,7 +38,7 @@ const char *tern_condition_name(enum tern_condition condition);
 // '<' or '>' of a condition with a limit, else '\0'.
 char tern_condition_sign(enum tern_condition condition);
 
-// Writes the condition as it is asked: "charging", "temperature<70".
+// Writes the condition with its limit: "charging", "temperature<70".
 void tern_when_format(const struct tern_when *when, enum tern_condition condition, char *text,
                       size_t size);
 

@@ -120,7 +120,7 @@ class Check(unittest.TestCase):
         source = "data.source=csv:other.csv,scale="
         code, _, found = self.check_file(table(), "--set", source + statistics)
         self.assertEqual((code, found["classes", "good"]), (0, ["2 in column 'state', with their rows: good 20, worn 20"]))
-        self.assertIn("of the size that training expects", found["scale", "good"][0])
+        self.assertIn("have the size that training expects", found["scale", "good"][0])
         code, _, found = self.check_file(table(), "--set", source + "none.csv")
         self.assertEqual(code, 1)
         self.assertIn("'none.csv' cannot be opened", found["data", "problem"][0])
@@ -132,7 +132,7 @@ class Check(unittest.TestCase):
             file.write("column,mean,deviation\nrpm,295.3,0.2\nflow,0.5,0.35\n")  # of another unit
         code, out, _ = run("check", "--data", os.path.join(self.folder, "pumps.csv"), "--set", source + statistics)
         self.assertEqual(code, 0)
-        self.assertRegex(out, r"1 of 2 columns are large also once scaled \(root mean square\): 'rpm' .*\n +What to do: compare their units")
+        self.assertRegex(out, r"1 of 2 columns are large even after scaling \(root mean square\): 'rpm' .*\n +What to do: compare their units")
         code, _, found = self.check_file(table(), "--set", "data.source=csv:other.csv,scal=standard")
         self.assertEqual(code, 1)
         self.assertIn("no option 'scal'; known: label, target", found["data", "problem"][0])
@@ -195,7 +195,7 @@ class Check(unittest.TestCase):
         file = os.path.join(self.folder, "file")
         open(file, "w", encoding="utf-8").close()
         os.symlink("nowhere", os.path.join(self.folder, "link"))
-        for state, says in ((file, "is no folder"), (file + "/state", file + ": Not a directory"),
+        for state, says in ((file, "is not a folder"), (file + "/state", file + ": Not a directory"),
                             (os.path.join(self.folder, "link"), "Not a directory"),
                             ("/proc/tern/state", "cannot make it in /proc: ")):
             done = run("check", "--offline", "--json", "--set", "client.state_dir=" + state)

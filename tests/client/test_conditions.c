@@ -133,7 +133,7 @@ static void every_condition_can_forbid(void **state)
     assert_true(may_work());
     conditions.metered = TERN_METERED_YES;
     assert_false(may_work());
-    assert_string_equal(why, "unmetered is not met: the owner says that it is metered");
+    assert_string_equal(why, "unmetered is not met: the owner has set that it is metered");
     conditions.metered = TERN_METERED_NO;
     put_battery("Discharging\n", "60\n");
     assert_false(may_work());
@@ -287,13 +287,13 @@ static void owners_word_has_many_forms(void **state)
 static void look_reads_also_what_is_not_asked(void **state)
 {
     (void)state;
-    assert_true(tern_posix_conditions_look(&conditions, &why));
+    assert_true(tern_posix_conditions_read(&conditions, &why));
     assert_true(conditions.findings[TERN_CONDITION_LOAD].reading.known);
     assert_true(conditions.findings[TERN_CONDITION_TEMPERATURE].reading.value == 40);
     assert_string_equal(conditions.findings[TERN_CONDITION_BATTERY].reading.said,
                         "the folder cannot be read");
     ask_for("battery>40");
-    assert_false(tern_posix_conditions_look(&conditions, &why));
+    assert_false(tern_posix_conditions_read(&conditions, &why));
     assert_string_equal(why, "battery>40 is unknown: the folder cannot be read");
 }
 

@@ -160,7 +160,7 @@ def who_does_not_answer_is_said(workspace, aggregator):
     code = aggregator.join_code(uses=9)
     aggregator.process.send_signal(signal.SIGSTOP)
     fresh.run("enroll", code, code=1, says=f"enrolling with {aggregator.url} failed: timed out: nothing moved for 1000 ms "
-              "while TLS was being set up; try again: where it took the code meanwhile")
+              "while TLS was being set up; try again: if the aggregator has accepted the code")
     aggregator.process.send_signal(signal.SIGCONT)
     mute = Mute(workspace)
     fresh.run("enroll", "--set", f"client.server=https://127.0.0.1:{mute.port}", code, code=1,

@@ -91,12 +91,12 @@ static void classes_and_targets_are_compared(void **state)
     static const struct example itself = {"mlp:4-2-4,loss=reconstruction", 1, 4, 1, NULL};
     assert_true(takes(&classes, 1, false, why));
     assert_false(takes(&classes, 3, false, why));
-    assert_says(why, "tells 2 classes, the data has 3");
+    assert_says(why, "predicts 2 classes, the data has 3");
     assert_false(takes(&classes, 1, true, why));
-    assert_says(why, "tells no number: data.source has target=");
+    assert_says(why, "predicts no number: data.source has target=");
     assert_true(takes(&number, 1, true, why));
     assert_false(takes(&number, 2, false, why));
-    assert_says(why, "tells a number: name its column with target=COLUMN");
+    assert_says(why, "predicts a number: name its column with target=COLUMN");
     assert_true(takes(&itself, 2, false, why));
     assert_false(takes(&itself, 1, true, why));
 }

@@ -78,9 +78,9 @@ static void battery_without_supply_tells_by_its_status(void **state)
     put_supply("BAT0", "Battery\n", "status", "Full\n");
     charging_is(true, "BAT0 is full");
     put_supply("BAT0", "Battery\n", "status", "Not charging\n");
-    charging_is_unknown("no battery says whether it charges, no supply is listed");
+    charging_is_unknown("no battery reports whether it charges, no supply is listed");
     put_supply("BAT0", "Battery\n", "status", "");
-    charging_is_unknown("no battery says whether it charges, no supply is listed");
+    charging_is_unknown("no battery reports whether it charges, no supply is listed");
 }
 
 static void supply_and_battery(void **state)
@@ -172,7 +172,7 @@ static void garbage_of_supplies_is_not_believed(void **state)
     fake_root_put("sys/class/power_supply/AC/online/folder", "1");
     charging_is_unknown("no power supply is listed");
     put_supply("BAT0", "Battery\n", "status", "\xff\xfe#!garbage that does not end for long\n");
-    charging_is_unknown("no battery says whether it charges, no supply is listed");
+    charging_is_unknown("no battery reports whether it charges, no supply is listed");
 }
 
 static void emptiest_battery_counts(void **state)
@@ -189,7 +189,7 @@ static void emptiest_battery_counts(void **state)
     put_supply("BAT0", "Battery\n", "capacity", "-1\n");
     (void)charging();
     assert_false(battery.known);
-    assert_string_equal(battery.said, "no battery says what it holds");
+    assert_string_equal(battery.said, "no battery reports its charge");
 }
 
 // --- Load
@@ -277,7 +277,7 @@ static void zones_that_cannot_be_read_are_left_out(void **state)
     for (size_t i = 0; i < sizeof garbage / sizeof garbage[0]; i++) {
         fake_root_put("sys/class/thermal/thermal_zone0/temp", garbage[i]);
         assert_false(temperature().known);
-        assert_string_equal(temperature().said, "no thermal zone tells a temperature");
+        assert_string_equal(temperature().said, "no thermal zone reports a temperature");
     }
     fake_root_put("sys/class/thermal/thermal_zone1/type", "no temp file\n");
     fake_root_put("sys/class/thermal/thermal_zone2/temp/folder", "1\n");

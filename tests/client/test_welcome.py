@@ -75,7 +75,7 @@ def verb_shows_what_it_sees(machine):
     said = json.loads(conditions(machine, all_of_them, "--json", code=0,
                                  **{"budget.metered": "no"}).stdout)
     check(said["may_work"] is True and "why" not in said, f"said {said}")
-    check(said["told_to_aggregator"] == {"metered": False, "power": "mains"},
+    check(said["reported"] == {"metered": False, "power": "mains"},
           f"told {said}")
     found = {entry["condition"]: entry for entry in said["conditions"]}
     check(list(found) == ["unmetered", "charging", "load", "temperature", "battery"], f"{found}")

@@ -138,7 +138,7 @@ def regression():
         new.write_text("rpm,pressure,temperature\n2950,,40\n")
         check("1 value in 1 column is missing, the first in line 2" in warnings_of_predict(workspace, new), "a gap")
         (workspace.path / "0.csv").rename(workspace.path / "elsewhere.csv")
-        check("taken by their places" in warnings_of_predict(workspace, new), "no names to compare with")
+        check("taken by position" in warnings_of_predict(workspace, new), "no names to compare with")
         made = json.loads(run(BIN / "tern-aggregator", "init", "--state", workspace.path / "again", "--model", path,
                               "--json"))
         check(made["model"].endswith(",loss=mse"), f"what was exported has lost its loss: {made}")

@@ -136,7 +136,7 @@ def learns(workspace, aggregator, devices):
     write_table(workspace.path / "new.csv", "new", 300)
     said = json.loads(devices["short"].verb("predict", workspace.path / "new.csv", "--json"))
     check(said["accuracy"] > 0.9, f"raw rows are not told: {said['accuracy']}")
-    check("the federation's, of statistics" in devices["middle"].verb("check"), "check does not know the scaling")
+    check("the federation's shared statistics" in devices["middle"].verb("check"), "check does not know the scaling")
 
 
 def costs_what_is_documented(devices):

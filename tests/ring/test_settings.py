@@ -34,7 +34,7 @@ class Settings(unittest.TestCase):
             for key, value, said in (("ring.peers", "nowhere", "nowhere cannot be read"),
                                      ("ring.codec", "dgc", "cannot go round"), ("ring.codec", "no", "ring.codec: "),
                                      ("ring.model", "mlp:3", "is no built-in model"),
-                                     ("ring.model", "mlp:24-4-3", "mlp:24-4-3 tells 3 classes, the data has 8"),
+                                     ("ring.model", "mlp:24-4-3", "mlp:24-4-3 predicts 3 classes, the data has 8"),
                                      ("ring.ca", "nowhere.crt", "ring.ca: nowhere.crt cannot be read"),
                                      ("ring.ca", "p0.key", "ring.ca: p0.key is no certificate in PEM"),
                                      ("ring.certificate", "", "ring.certificate: is not set"),

@@ -1,29 +1,28 @@
-// Sends what mbedTLS says in a handshake flight by flight. mbedTLS hands each message to the socket
-// by itself, and each becomes a segment with 52 bytes of headers; gathered until it waits for the
-// peer, a flight of three messages is one segment. Between mbedTLS and the functions that libcurl
-// gave it, during the handshake only. Belongs to the connection's thread.
+// Gathers mbedTLS's handshake messages into flights. mbedTLS writes each message by itself, which costs a segment with 52
+// bytes of headers; gathered until mbedTLS waits for the peer, a flight of three messages is one segment. Called by
+// mbedtls.c during the handshake, from the connection's thread.
 #ifndef TERN_POSIX_TLS_FLIGHTS_H
 #define TERN_POSIX_TLS_FLIGHTS_H
 
 #include "hosted/mbedtls_versions.h"
 #include "result.h"
 
-#define TERN_FLIGHT_MAX 1024 // the longest, a ClientHello with a ticket, is half of that
+#define TERN_FLIGHT_MAX 1024 // the longest flight, a ClientHello with a ticket, needs half of it
 
 struct tern_flights {
     mbedtls_ssl_send_t *send;
     mbedtls_ssl_recv_t *recv;
     void *socket;
-    size_t len; // gathered and not sent yet
+    size_t len; // unsent bytes
     unsigned char gathered[TERN_FLIGHT_MAX];
 };
 
-// Steps between, before the handshake begins. *flights stays where it is until tern_flights_end()
-// or the end of the connection.
+// Installs itself between mbedTLS and libcurl's socket functions before the handshake. The caller keeps *flights in place
+// until tern_flights_end() or the end of the connection.
 void tern_flights_begin(struct tern_flights *flights, mbedtls_ssl_context *connection);
 
-// The handshake is over: sends what is left and steps back.
-// TERN_ERR_NETWORK  the socket does not take it; the connection must be given up
+// Called when the handshake is complete: sends the unsent bytes and uninstalls itself.
+// TERN_ERR_NETWORK  the socket refuses them; the caller closes the connection
 TERN_MUST_USE enum tern_result tern_flights_end(struct tern_flights *flights,
                                                 mbedtls_ssl_context *connection);
 

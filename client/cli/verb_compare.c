@@ -1,7 +1,7 @@
-// The verb that trains the federation's model on this client's rows alone, and compares both on its held-out rows.
+// `tern-client compare`: trains the federation's model on this client's rows alone, and compares both models on its
+// held-out rows.
 #include "cli/client_data.h"
 #include "cli/held_model.h"
-#include "cli/model.h"
 #include "cli/model_fit.h"
 #include "cli/verbs.h"
 #include "data/columns.h"
@@ -26,9 +26,9 @@ struct comparison {
     struct tern_builtin_trainer trainer;
     struct tern_trainer port;
     void *arena;
-    float *weights; // of the model that is trained alone
+    float *weights; // the model that is trained on this client's rows alone
     uint64_t seconds_max;
-    uint32_t passes; // done
+    uint32_t passes; // completed
     double seconds;
     struct tern_evaluate_result alone;
     struct tern_evaluate_result federation;
@@ -86,8 +86,8 @@ static enum tern_result prepare(struct comparison *job)
     const struct session *session = job->session;
     if (!tern_session_model_is_built_in(session)) {
         return refuse(job, TERN_ERR_CONFIG,
-                      "the model is none that this program trains by itself: train it with your "
-                      "own trainer on this client's rows alone");
+                      "the model is not built in: train it with your own trainer on this client's "
+                      "rows alone");
     }
     TERN_TRY(open_data(job));
     const struct tern_builtin_config config = {.model = &session->model,
@@ -109,7 +109,7 @@ static enum tern_result prepare(struct comparison *job)
 
 // --- Training and evaluating
 
-// One pass over the rows, at the rate that init proposes for the task. It rises at first, and falls along a cosine.
+// One pass over the rows at the rate that `init` proposes. The rate rises at first, then falls along a cosine.
 static struct tern_train_task task_of(const struct comparison *job, uint32_t pass)
 {
     const struct tern_usual_rate usual = tern_usual_rate(job->session->model.loss);
@@ -143,7 +143,7 @@ static enum tern_result train_pass(struct comparison *job, uint32_t pass, uint64
     return result;
 }
 
-// Stops at the end of the time, with what the last whole pass left.
+// Trains until the passes or the time are used up. Keeps the result of the last complete pass.
 static enum tern_result train(struct comparison *job)
 {
     const uint64_t begin_ms = tern_monotonic_ms();

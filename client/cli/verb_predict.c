@@ -1,7 +1,6 @@
-// The verb that asks the model that the device holds about data.
+// `tern-client predict`: runs the model that the device holds on rows of data.
 #include "cli/client_data.h"
 #include "cli/held_model.h"
-#include "cli/model.h"
 #include "cli/model_fit.h"
 #include "cli/verbs.h"
 #include "data/columns.h"
@@ -16,28 +15,28 @@
 struct prediction_job {
     struct session *session;
     struct tern_data data;
-    struct tern_view rows; // those that are asked about
+    struct tern_view rows; // rows to predict
     uint32_t labelled;     // rows that have a label or target
     void *arena;
     size_t arena_size;
-    struct tern_prediction *found; // [rows.count], of a model that tells classes
+    struct tern_prediction *found; // [rows.count], for a model that predicts classes
     uint32_t right;
-    float *numbers;  // [rows.count], of one that tells numbers, or finds anomalies by these errors
-    float threshold; // above which it is one
-    struct tern_data own; // of data.source, by whose errors the threshold is found
+    float *numbers;  // [rows.count], for a model that predicts numbers; an autoencoder's errors
+    float threshold; // an error above it marks an anomaly
+    struct tern_data own; // data.source, whose errors give the threshold
     struct tern_evaluate_result figures;
     char why[CLIENT_DATA_WHY_MAX];
 };
 
-// --- Asking
+// --- Predicting
 
-// Whether a row came with its label or target.
+// Whether a row has its label or target.
 static bool has_label(const struct prediction_job *job, uint32_t row)
 {
     return !job->data.unlabelled && (job->data.labelled == NULL || job->data.labelled[row] != 0);
 }
 
-// Without an argument, what evaluators would be asked about: the rows that are held out of training.
+// Opens the rows of `place`; without one, the rows that data.source holds out of training.
 static enum tern_result open_rows(struct prediction_job *job, const char *place)
 {
     const struct tern_client_settings *settings = job->session->settings;
@@ -52,13 +51,13 @@ static enum tern_result open_rows(struct prediction_job *job, const char *place)
     }
     if (job->rows.count == 0) {
         snprintf(job->why, sizeof job->why,
-                 "data.source holds out no rows: name a file to look at");
+                 "data.source holds out no rows: name a file to predict");
         return TERN_ERR_NOT_FOUND;
     }
     return TERN_OK;
 }
 
-static enum tern_result ask_for_classes(struct prediction_job *job,
+static enum tern_result predict_classes(struct prediction_job *job,
                                         const struct tern_builtin_config *config)
 {
     struct tern_builtin_trainer trainer;
@@ -116,7 +115,7 @@ static enum tern_result evaluate_labelled(struct prediction_job *job,
     return result;
 }
 
-static enum tern_result ask_for_numbers(struct prediction_job *job,
+static enum tern_result predict_numbers(struct prediction_job *job,
                                         const struct tern_builtin_config *config)
 {
     struct tern_builtin_trainer trainer;
@@ -136,13 +135,13 @@ static enum tern_result ask_for_numbers(struct prediction_job *job,
 // An autoencoder's threshold comes from this client's training examples, where it has any.
 static void open_own(struct prediction_job *job)
 {
-    char why[CLIENT_DATA_WHY_MAX]; // without them the rows that are asked about do
+    char why[CLIENT_DATA_WHY_MAX]; // on an error the rows to predict give the threshold
     if (job->session->model.loss == TERN_LOSS_RECONSTRUCTION) {
         (void)!tern_client_data_open(job->session->settings, false, &job->own, why);
     }
 }
 
-static enum tern_result ask(struct prediction_job *job)
+static enum tern_result run_model(struct prediction_job *job)
 {
     const struct session *session = job->session;
     const struct tern_builtin_config config = {.model = &session->model,
@@ -162,8 +161,8 @@ static enum tern_result ask(struct prediction_job *job)
         snprintf(job->why, sizeof job->why, "needs %zu bytes of memory", size);
         return TERN_ERR_NO_MEMORY;
     }
-    return session->model.loss == TERN_LOSS_CROSS_ENTROPY ? ask_for_classes(job, &config)
-                                                          : ask_for_numbers(job, &config);
+    return session->model.loss == TERN_LOSS_CROSS_ENTROPY ? predict_classes(job, &config)
+                                                          : predict_numbers(job, &config);
 }
 
 static enum tern_result refuse_scaled(struct prediction_job *job)
@@ -172,7 +171,7 @@ static enum tern_result refuse_scaled(struct prediction_job *job)
     return TERN_ERR_CONFIG;
 }
 
-// As the model was trained. Rows of other columns are refused with their shape.
+// Scales the rows as they were in training. The check of the shape refuses rows with other columns.
 static enum tern_result scale_rows(struct prediction_job *job)
 {
     uint8_t *bytes = NULL;
@@ -191,8 +190,7 @@ static enum tern_result scale_rows(struct prediction_job *job)
         }
     }
     if (result != TERN_OK && job->why[0] == '\0') {
-        snprintf(job->why, sizeof job->why,
-                 "a value is too far from those that were learnt from: %s",
+        snprintf(job->why, sizeof job->why, "a value is too far from the training values: %s",
                  tern_result_sentence(result));
     }
     free(bytes);
@@ -203,20 +201,20 @@ static enum tern_result predict(struct prediction_job *job, const char *place)
 {
     if (!tern_session_model_is_built_in(job->session)) {
         snprintf(job->why, sizeof job->why,
-                 "the model \"%s\" is none that this program can run by itself: `tern-client "
-                 "export` writes it for the program that trains it",
+                 "the model \"%s\" is not built in: `tern-client export` writes it for the program "
+                 "that trains it",
                  tern_client_identity(&job->session->client)->model_spec);
         return TERN_ERR_CONFIG;
     }
     TERN_TRY(open_rows(job, place));
     open_own(job);
     TERN_TRY(scale_rows(job));
-    return ask(job);
+    return run_model(job);
 }
 
-// --- Telling
+// --- Printing
 
-// The name of a class, or its number.
+// Writes the name of a class, or its number.
 static const char *class_name(const struct prediction_job *job, uint16_t class, char text[16])
 {
     snprintf(text, 16, "%u", class);
@@ -315,11 +313,11 @@ static void print_unlabelled(const struct prediction_job *job)
 static void print_advice(const struct prediction_job *job)
 {
     if (strcmp(tern_held_name(job->session), "replica") == 0) {
-        printf("The replica is this device's copy by compressed downloads, also of an earlier "
-               "version. "
-               "`tern-aggregator export --global` writes the\nglobal model, whose answers may "
-               "differ; with "
-               "downloads.final_model = all each device ends with that model itself.\n");
+        printf(
+            "The replica is this device's copy from compressed downloads, possibly of an earlier "
+            "version. `tern-aggregator export --global` writes the\nglobal model, whose answers "
+            "may "
+            "differ; with downloads.final_model = all each device receives it at the end.\n");
     }
 }
 

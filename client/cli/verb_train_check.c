@@ -1,11 +1,13 @@
-// The verb that tries a trainer of the user's: one run of each kind, as the client would do it.
+// `tern-client train-check`: runs a user's trainer once as the client would, training and evaluation, and reports errors.
 #define _GNU_SOURCE // mkdtemp
-#include "cli/external.h"
-#include "cli/trial_model.h"
+#include "cli/external_trainer.h"
 #include "cli/verbs.h"
 #include "hosted/clock.h"
+#include "hosted/files.h"
 #include "hosted/interrupts.h"
 #include "hosted/json_print.h"
+#include "hosted/safetensors.h"
+#include "util/prefix.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,6 +19,115 @@
 #include <time.h>
 #include <unistd.h>
 
+// --- The model of the trial: built in, or from a safetensors file as `tern-aggregator init` would take it
+
+#define FILE_MAX ((size_t)1 << 30)
+
+static enum tern_result fail(char *why, enum tern_result result, const char *what,
+                             const char *detail)
+{
+    snprintf(why, EXTERNAL_WHY_MAX, "%.100s %.300s", what, detail);
+    return result;
+}
+
+static enum tern_result allocate_weights(struct tern_model *model, float **weights, char *why)
+{
+    *weights = malloc(sizeof(float) * (size_t)model->count);
+    return *weights != NULL ? TERN_OK
+                            : fail(why, TERN_ERR_NO_MEMORY, "the model", "needs more memory");
+}
+
+// Skips tensors of integers, which cannot be averaged.
+static enum tern_result add_tensors(const struct tern_safetensors *file, struct tern_model *model,
+                                    char *why)
+{
+    tern_model_clear(model);
+    for (size_t i = 0; i < file->count; i++) {
+        const struct tern_safetensors_entry *entry = &file->entries[i];
+        uint32_t dims[TERN_TENSOR_MAX_DIMS];
+        uint32_t dim_count = 0;
+        const enum tern_rule rule =
+            entry->count < TERN_FUSE_BELOW ? TERN_RULE_FUSE : TERN_RULE_COMPRESS;
+        if (entry->kind == TERN_SAFETENSORS_OTHER) {
+            continue;
+        }
+        if (!tern_safetensors_dims(entry, dims, TERN_TENSOR_MAX_DIMS, &dim_count) ||
+            tern_model_add_by_rule(model, entry->name, dims, dim_count, rule) != TERN_OK) {
+            return fail(why, TERN_ERR_CONFIG, entry->name,
+                        "cannot be a tensor of a model: its name is too long, it is empty, or "
+                        "there are too many");
+        }
+    }
+    return tern_model_layout(model) == TERN_OK
+               ? TERN_OK
+               : fail(why, TERN_ERR_CONFIG, "the file", "holds no tensor that can be averaged");
+}
+
+static void copy_values(const struct tern_safetensors *file, const struct tern_model *model,
+                        float *weights)
+{
+    uint32_t next = 0; // the tensors were added in the file's order
+    for (size_t i = 0; i < file->count; i++) {
+        if (file->entries[i].kind != TERN_SAFETENSORS_OTHER) {
+            tern_safetensors_floats(&file->entries[i], weights + model->tensors[next++].offset);
+        }
+    }
+}
+
+static enum tern_result build(const struct tern_safetensors *file, struct tern_model *model,
+                              float **weights, char *why)
+{
+    TERN_TRY(add_tensors(file, model, why));
+    TERN_TRY(allocate_weights(model, weights, why));
+    copy_values(file, model, *weights);
+    return TERN_OK;
+}
+
+static enum tern_result read_model(const char *path, struct tern_model *model, float **weights,
+                                   char *why)
+{
+    char reason[TERN_SAFETENSORS_WHY_MAX] = "";
+    struct tern_safetensors file;
+    uint8_t *bytes = NULL;
+    size_t len = 0;
+    enum tern_result result = tern_file_read_regular(path, FILE_MAX, &bytes, &len);
+    if (result != TERN_OK) {
+        return fail(why, TERN_ERR_CONFIG, path,
+                    "cannot be read, is no regular file, or is too large for a trial");
+    }
+    result = tern_safetensors_parse(bytes, len, &file, reason);
+    if (result == TERN_OK) {
+        result = build(&file, model, weights, why);
+        tern_safetensors_free(&file);
+    } else {
+        (void)fail(why, result, path, reason);
+    }
+    free(bytes);
+    return result;
+}
+
+// name: a spec, with weights drawn from `seed`, or a file name that ends with .safetensors. *weights [model->count] is
+// malloc'ed and belongs to the caller. TERN_ERR_CONFIG (no such model), TERN_ERR_NO_MEMORY, errors of the file; with
+// `why`
+static enum tern_result make_model(const char *name, uint64_t seed, struct tern_model *model,
+                                   float **weights, char why[EXTERNAL_WHY_MAX])
+{
+    if (tern_ends_with(name, ".safetensors")) {
+        return read_model(name, model, weights, why);
+    }
+    if (tern_model_from_spec(model, name) != TERN_OK) {
+        return fail(why, TERN_ERR_CONFIG, name,
+                    "is no model: write softmax:64-6, mlp:784-64-10, cnn:28x28x1-8-16-10, "
+                    "mlp:24-32-1,loss=mse, mlp:24-8-24,loss=reconstruction, or the name of a "
+                    ".safetensors file");
+    }
+    TERN_TRY(allocate_weights(model, weights, why));
+    tern_model_init_weights(model, seed, *weights);
+    return TERN_OK;
+}
+
+// --- The trial
+
 #define TRIAL_SEED 1
 #define STEPS_MAX 1000000
 
@@ -26,13 +137,13 @@ struct trial {
     struct tern_trainer trainer;
     struct tern_model model;
     struct tern_train_task task;
-    float *weights; // fresh
+    float *weights; // initial
     char scratch[PATH_MAX];
     char folder[PATH_MAX];
     enum tern_result trained;
     struct tern_train_result train;
     double seconds;
-    double change; // largest of a weight
+    double change; // largest absolute change of a weight
     char metrics[TERN_TRAINER_METRICS_MAX];
     enum tern_result evaluated;
     struct tern_evaluate_result before;
@@ -63,7 +174,7 @@ static enum tern_result read_options(const struct tern_cli *cli, struct tern_tra
     return TERN_OK;
 }
 
-// In a folder of its own: a client that runs may be using the state directory's.
+// Makes a folder for the trial, since a running client may use the one in the state directory.
 static enum tern_result make_folder(struct trial *trial)
 {
     const char *base = getenv("TMPDIR");
@@ -90,7 +201,7 @@ static enum tern_result prepare(struct trial *trial, const char *spec)
                  "client.trainer is builtin, which needs no trial: set it to command or library");
         return TERN_ERR_CONFIG;
     }
-    TERN_TRY(tern_trial_model_make(spec, TRIAL_SEED, &trial->model, &trial->weights, trial->why));
+    TERN_TRY(make_model(spec, TRIAL_SEED, &trial->model, &trial->weights, trial->why));
     TERN_TRY(make_folder(trial));
     TERN_TRY(tern_external_open(&trial->external, settings, &trial->model, spec, trial->folder,
                                 trial->why));
@@ -107,7 +218,7 @@ static void end_trial(struct trial *trial)
     }
 }
 
-// --- Trying
+// --- Running
 
 static enum tern_result train(struct trial *trial, float **trained)
 {
@@ -141,7 +252,7 @@ static void measure_change(struct trial *trial, const float *trained)
     }
 }
 
-static void try_it(struct trial *trial)
+static void run_trial(struct trial *trial)
 {
     float *trained = NULL;
     const double start = tern_monotonic_seconds();
@@ -158,7 +269,7 @@ static void try_it(struct trial *trial)
     }
 }
 
-// --- Telling
+// --- Printing
 
 static int code_of(const struct trial *trial)
 {
@@ -174,7 +285,7 @@ static const char *reason_of(const struct trial *trial, enum tern_result result)
     return why[0] != '\0' ? why : tern_result_sentence(result);
 }
 
-// What the command wrote, without what a terminal would obey.
+// Prints the command's output without control characters.
 static void print_output(const struct trial *trial)
 {
     const char *output = tern_external_output(&trial->external);
@@ -193,7 +304,7 @@ static void print_output(const struct trial *trial)
     printf("\n");
 }
 
-static int tell(const struct trial *trial)
+static int print_text(const struct trial *trial)
 {
     const struct tern_train_result *train = &trial->train;
     if (trial->trained != TERN_OK) {
@@ -207,7 +318,7 @@ static int tell(const struct trial *trial)
         printf("weights    ok: %" PRIu32 " values in %" PRIu32 " tensors, changed by up to %.3g\n",
                trial->model.count, trial->model.tensor_count, trial->change);
     } else {
-        printf("weights    UNCHANGED: it gave back what it was given\n");
+        printf("weights    UNCHANGED: the trainer returned the weights that it received\n");
     }
     if (trial->metrics[0] != '\0') {
         printf("metrics    %s\n", trial->metrics);
@@ -233,7 +344,7 @@ static int tell(const struct trial *trial)
     return code_of(trial);
 }
 
-// Of "name=1.5 other=2", in which names may have blanks and equals signs.
+// Parses "name=1.5 other=2"; names may contain blanks and equals signs.
 static cJSON *json_of_metrics(const char *text)
 {
     cJSON *object = cJSON_CreateObject();
@@ -267,7 +378,7 @@ static void add_evaluated(cJSON *object, const char *key, const struct tern_eval
     }
 }
 
-static int tell_json(const struct tern_cli *cli, const struct trial *trial)
+static int print_json(const struct tern_cli *cli, const struct trial *trial)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON *train = cJSON_AddObjectToObject(root, "train");
@@ -305,9 +416,9 @@ int tern_verb_train_check(struct tern_cli *cli)
     if (ready != TERN_OK) {
         code = tern_cli_fail(cli, ready, "%s", trial.why);
     } else {
-        try_it(&trial);
+        run_trial(&trial);
         if (!tern_interrupted) {
-            code = cli->json ? tell_json(cli, &trial) : tell(&trial);
+            code = cli->json ? print_json(cli, &trial) : print_text(&trial);
         }
     }
     end_trial(&trial);

@@ -1,13 +1,124 @@
-#include "cli/model.h"
-#include "cli/provisioned.h"
+// `tern-client enroll`: exchanges a join code for an identity, or installs a provisioned identity.
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "client.h"
 #include "hosted/json_print.h"
 #include "posix/failure.h"
+#include "tensor/manifest.h"
+#include "util/bytes.h"
 
+#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+// --- The output of `tern-aggregator provision --json`
+
+#define FILE_MAX 4096
+
+// A double represents every integer up to this one.
+#define WHOLE_MAX 9007199254740992.0
+
+static enum tern_result read_file(const char *path, char text[FILE_MAX], size_t *len)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    if (file == NULL) {
+        return TERN_ERR_IO;
+    }
+    *len = fread(text, 1, FILE_MAX, file);
+    const bool failed = ferror(file) != 0;
+    const bool whole = feof(file) != 0;
+    if (file != stdin) {
+        fclose(file);
+    }
+    if (failed) {
+        return TERN_ERR_IO;
+    }
+    return whole ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+static enum tern_result read_text(const cJSON *root, const char *key, char *dst, size_t size)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, key));
+    if (text == NULL || strlen(text) >= size) {
+        return TERN_ERR_CORRUPT;
+    }
+    memcpy(dst, text, strlen(text) + 1);
+    return TERN_OK;
+}
+
+static enum tern_result read_whole(const cJSON *root, const char *key, uint64_t *value)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key);
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0.0) || item->valuedouble > WHOLE_MAX ||
+        (double)(uint64_t)item->valuedouble != item->valuedouble) {
+        return TERN_ERR_CORRUPT;
+    }
+    *value = (uint64_t)item->valuedouble;
+    return TERN_OK;
+}
+
+// A missing flag is false.
+static enum tern_result read_flag(const cJSON *root, const char *key, bool *flag)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key);
+    *flag = cJSON_IsTrue(item);
+    return item == NULL || cJSON_IsBool(item) ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+// A missing manifest is 0: the spec gives the model.
+static enum tern_result read_manifest(const cJSON *root, uint32_t *bytes)
+{
+    uint64_t value = 0;
+    if (cJSON_GetObjectItemCaseSensitive(root, "manifest") != NULL) {
+        TERN_TRY(read_whole(root, "manifest", &value));
+    }
+    *bytes = (uint32_t)value;
+    return value <= TERN_MANIFEST_MAX ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+static enum tern_result read_identity(const cJSON *root, struct tern_client_identity *identity)
+{
+    char hash[2 * TERN_SHA256_SIZE + 1];
+    TERN_TRY(read_whole(root, "client", &identity->client_id));
+    TERN_TRY(read_text(root, "token", identity->token, sizeof identity->token));
+    TERN_TRY(read_text(root, "model", identity->model_spec, sizeof identity->model_spec));
+    TERN_TRY(read_whole(root, "seed", &identity->model_seed));
+    TERN_TRY(read_text(root, "model_hash", hash, sizeof hash));
+    TERN_TRY(read_flag(root, "evaluator", &identity->evaluator));
+    TERN_TRY(read_manifest(root, &identity->manifest));
+    return strlen(hash) == sizeof hash - 1
+               ? tern_hex_decode(hash, identity->model_hash, TERN_SHA256_SIZE)
+               : TERN_ERR_CORRUPT;
+}
+
+// Whether only white space follows: a file with several clients' objects is refused.
+static bool is_blank(const char *text, const char *end)
+{
+    while (text < end && strchr(" \t\r\n", *text) != NULL && *text != '\0') {
+        text++;
+    }
+    return text == end;
+}
+
+// path: "-" is the standard input.
+// TERN_ERR_IO       the file cannot be read
+// TERN_ERR_CORRUPT  the file does not hold exactly one identity
+static enum tern_result read_provisioned(const char *path, struct tern_client_identity *identity)
+{
+    char text[FILE_MAX];
+    size_t len = 0;
+    memset(identity, 0, sizeof *identity);
+    TERN_TRY(read_file(path, text, &len));
+    const char *end = text;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, len, &end, 0);
+    const bool single = cJSON_IsObject(root) && is_blank(end, text + len);
+    const enum tern_result result = single ? read_identity(root, identity) : TERN_ERR_CORRUPT;
+    cJSON_Delete(root);
+    return result;
+}
+
+// --- Enrolling
 
 #define CODE_MAX 64
 
@@ -27,7 +138,7 @@ static int read_code(const struct tern_cli *cli, char code[CODE_MAX])
     return TERN_EXIT_OK;
 }
 
-static int say_enrolled(const struct tern_cli *cli, const struct tern_client_identity *identity)
+static int print_enrolled(const struct tern_cli *cli, const struct tern_client_identity *identity)
 {
     if (!cli->json) {
         printf("Enrolled as client %llu for the model %s.\n",
@@ -45,7 +156,7 @@ static int provision(struct tern_cli *cli, struct session *session)
 {
     struct tern_client_identity identity;
     const char *path = cli->arguments[0];
-    enum tern_result result = tern_provisioned_read(path, &identity);
+    enum tern_result result = read_provisioned(path, &identity);
     if (result == TERN_ERR_IO) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "%s cannot be read", path);
     }
@@ -54,31 +165,32 @@ static int provision(struct tern_cli *cli, struct session *session)
     }
     if (result == TERN_ERR_CORRUPT || result == TERN_ERR_ARGUMENT) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "%s is not what tern-aggregator provision --json prints for one "
-                             "client",
+                             "%s does not hold the output of tern-aggregator provision --json for "
+                             "one client",
                              path);
     }
     if (result == TERN_ERR_MODEL_MISMATCH) {
-        return tern_cli_fail(cli, result,
-                             "the federation's model is none that this version builds: use the "
-                             "tern-client that belongs to the aggregator");
+        return tern_cli_fail(
+            cli, result,
+            "this version cannot build the federation's model: use the tern-client "
+            "that belongs to the aggregator");
     }
     if (result != TERN_OK) {
         return tern_cli_fail(cli, result, "the identity cannot be saved in %s: %s",
                              session->settings->state_dir, tern_result_sentence(result));
     }
-    return say_enrolled(cli, tern_client_identity(&session->client));
+    return print_enrolled(cli, tern_client_identity(&session->client));
 }
 
-// What a model that is not built in looks like is fetched at once, while somebody is looking. The
-// client is enrolled all the same when that fails: it is tried again at each start.
+// Fetches the description of a model that is not built in, so that the user sees an error at once. The client stays
+// enrolled when that fails, and tries again at each start.
 static int fetch_model(struct tern_cli *cli, struct session *session)
 {
     if (tern_session_build_model(session) != TERN_OK) {
         fprintf(stderr, "tern-client: enrolled, but %s; it is tried again when the client runs\n",
                 session->why);
     }
-    return say_enrolled(cli, tern_client_identity(&session->client));
+    return print_enrolled(cli, tern_client_identity(&session->client));
 }
 
 static int enroll(struct tern_cli *cli, struct session *session)
@@ -101,7 +213,7 @@ static int enroll(struct tern_cli *cli, struct session *session)
     if (result == TERN_ERR_UNAUTHORIZED) {
         const bool evaluator = session->settings->evaluator;
         return tern_cli_fail(cli, result,
-                             "the aggregator does not take this code: it is wrong, used up%s "
+                             "the aggregator refused this code: it is wrong, used up%s "
                              "expired%s; ask for one made by tern-aggregator enroll-code%s",
                              evaluator ? "," : " or", evaluator ? ", or makes no evaluators" : "",
                              evaluator ? " --evaluator" : "");
@@ -113,18 +225,20 @@ static int enroll(struct tern_cli *cli, struct session *session)
                              code);
     }
     if (result == TERN_ERR_MODEL_MISMATCH) {
-        return tern_cli_fail(cli, result,
-                             "the federation's model is none that this version builds: use the "
-                             "tern-client that belongs to the aggregator; the code is used up");
+        return tern_cli_fail(
+            cli, result,
+            "this version cannot build the federation's model: use the tern-client "
+            "that belongs to the aggregator; the code is used up");
     }
     if (result != TERN_OK) {
         char why[TERN_FAILURE_MAX];
         return tern_cli_fail(
             cli, result, "enrolling with %s failed: %s%s", session->settings->server,
             tern_failure_text(&session->client, session->curl, result, why),
-            result == TERN_ERR_NETWORK
-                ? "; try again: where it took the code meanwhile, it says that it is used up"
-                : "");
+            result == TERN_ERR_NETWORK ? "; try again: if the aggregator has accepted the code, it "
+                                         "answers that the code is "
+                                         "used up"
+                                       : "");
     }
     return fetch_model(cli, session);
 }
@@ -135,7 +249,7 @@ static uint64_t wire_bytes(const struct session *session)
     return tern_meter_total(meter, TERN_UP).wire + tern_meter_total(meter, TERN_DOWN).wire;
 }
 
-// Enrolling again must not make the month's bytes free: the meter goes on from what was counted.
+// Keeps the meter's counts, so that enrolling again does not reset the month's budget.
 static int enroll_metered(struct tern_cli *cli, struct session *session)
 {
     const enum tern_result result = tern_client_load_meter(&session->client);

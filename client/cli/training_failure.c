@@ -1,4 +1,4 @@
-#include "cli/training_trouble.h"
+#include "cli/training_failure.h"
 
 #include "hosted/files.h"
 
@@ -10,23 +10,23 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FILE_NAME "training-trouble"
+#define FILE_NAME "training-failure"
 #define FILE_MAX 4096
 
 // --- In words
 
-static void explain_builtin(const struct tern_builtin_trainer *trainer, enum tern_result result,
-                            char why[TRAINING_WHY_MAX])
+static void describe_builtin(const struct tern_builtin_trainer *trainer, enum tern_result result,
+                             char why[TRAINING_WHY_MAX])
 {
     const uint32_t steps = trainer->task.local_steps;
     const uint32_t done = trainer->steps_done;
     if (result == TERN_ERR_NON_FINITE && done < steps) {
         snprintf(why, TRAINING_WHY_MAX,
-                 "the loss of local step %" PRIu32 " of %" PRIu32 " is no finite number", done + 1,
+                 "the loss of local step %" PRIu32 " of %" PRIu32 " is not finite", done + 1,
                  steps);
     } else if (result == TERN_ERR_NON_FINITE) {
         snprintf(why, TRAINING_WHY_MAX,
-                 "after the last of %" PRIu32 " local steps a weight is no finite number", steps);
+                 "after the last of %" PRIu32 " local steps a weight is not finite", steps);
     } else if (result == TERN_ERR_NOT_FOUND) {
         snprintf(why, TRAINING_WHY_MAX,
                  "none of the %" PRIu32 " rows that are not held out can be trained on%s",
@@ -43,9 +43,9 @@ static void explain_builtin(const struct tern_builtin_trainer *trainer, enum ter
     }
 }
 
-const char *tern_training_hint(const struct watched_trainer *watched)
+const char *tern_training_failure_hint(const struct watched_trainer *watched)
 {
-    const enum tern_result result = watched->trouble.result;
+    const enum tern_result result = watched->failure.result;
     if (watched->external != NULL) {
         return "tern-client train-check tries the trainer by itself (docs/TRAINERS.md)";
     }
@@ -56,22 +56,22 @@ const char *tern_training_hint(const struct watched_trainer *watched)
                                           : "";
 }
 
-// --- Between client and trainer
+// --- The wrapper
 
-static enum tern_result note(struct watched_trainer *watched, enum tern_result result)
+static enum tern_result record(struct watched_trainer *watched, enum tern_result result)
 {
-    struct training_trouble *trouble = &watched->trouble;
+    struct training_failure *failure = &watched->failure;
     if (result == TERN_OK || result == TERN_AGAIN) {
         return result;
     }
     watched->failed = true;
-    trouble->result = result;
-    trouble->time_s = (uint64_t)time(NULL);
+    failure->result = result;
+    failure->time_s = (uint64_t)time(NULL);
     if (watched->builtin != NULL) {
-        explain_builtin(watched->builtin, result, trouble->why);
+        describe_builtin(watched->builtin, result, failure->why);
     } else {
         const char *why = tern_external_why(watched->external);
-        snprintf(trouble->why, sizeof trouble->why, "%s",
+        snprintf(failure->why, sizeof failure->why, "%s",
                  why[0] != '\0' ? why : tern_result_sentence(result));
     }
     return result;
@@ -81,18 +81,18 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
                               uint32_t count)
 {
     struct watched_trainer *watched = ctx;
-    watched->trouble.round = task->round;
+    watched->failure.round = task->round;
     if (watched->on_first != NULL) {
         watched->on_first(watched->ctx);
         watched->on_first = NULL;
     }
-    return note(watched, watched->inner.begin(watched->inner.ctx, task, base, count));
+    return record(watched, watched->inner.begin(watched->inner.ctx, task, base, count));
 }
 
 static enum tern_result step(void *ctx, float **weights, struct tern_train_result *result)
 {
     struct watched_trainer *watched = ctx;
-    return note(watched, watched->inner.step(watched->inner.ctx, weights, result));
+    return record(watched, watched->inner.step(watched->inner.ctx, weights, result));
 }
 
 static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count,
@@ -108,7 +108,7 @@ struct tern_trainer tern_watched_trainer_port(struct watched_trainer *watched)
         .ctx = watched, .begin = begin, .step = step, .evaluate = evaluate};
 }
 
-// --- Kept
+// --- The saved failure
 
 static const char *path_of(const char *state_dir, char path[PATH_MAX])
 {
@@ -116,25 +116,25 @@ static const char *path_of(const char *state_dir, char path[PATH_MAX])
     return path;
 }
 
-void tern_training_trouble_keep(const char *state_dir, const struct watched_trainer *watched)
+void tern_training_failure_save(const char *state_dir, const struct watched_trainer *watched)
 {
-    const struct training_trouble *trouble = &watched->trouble;
-    const char *hint = tern_training_hint(watched);
+    const struct training_failure *failure = &watched->failure;
+    const char *hint = tern_training_failure_hint(watched);
     char path[PATH_MAX];
     char text[FILE_MAX];
     const int len = snprintf(text, sizeof text, "%" PRIu64 " %" PRIu32 " %d %s%s%s\n",
-                             trouble->time_s, trouble->round, (int)trouble->result, trouble->why,
+                             failure->time_s, failure->round, (int)failure->result, failure->why,
                              hint[0] != '\0' ? ": " : "", hint);
     (void)!tern_file_write(path_of(state_dir, path), text, (size_t)len, 0600);
 }
 
-void tern_training_trouble_forget(const char *state_dir)
+void tern_training_failure_clear(const char *state_dir)
 {
     char path[PATH_MAX];
     (void)unlink(path_of(state_dir, path));
 }
 
-bool tern_training_trouble_read(const char *state_dir, struct training_trouble *trouble)
+bool tern_training_failure_read(const char *state_dir, struct training_failure *failure)
 {
     char path[PATH_MAX];
     uint8_t *text = NULL;
@@ -144,11 +144,11 @@ bool tern_training_trouble_read(const char *state_dir, struct training_trouble *
     if (tern_file_read_regular(path_of(state_dir, path), FILE_MAX, &text, &len) != TERN_OK) {
         return false;
     }
-    const bool read = sscanf((const char *)text, "%" SCNu64 " %" SCNu32 " %d %n", &trouble->time_s,
-                             &trouble->round, &result, &at) == 3;
+    const bool read = sscanf((const char *)text, "%" SCNu64 " %" SCNu32 " %d %n", &failure->time_s,
+                             &failure->round, &result, &at) == 3;
     if (read) {
-        trouble->result = (enum tern_result)result;
-        snprintf(trouble->why, sizeof trouble->why, "%.*s",
+        failure->result = (enum tern_result)result;
+        snprintf(failure->why, sizeof failure->why, "%.*s",
                  (int)strcspn((const char *)text + at, "\n"), (const char *)text + at);
     }
     free(text);

@@ -1,35 +1,122 @@
 #define _GNU_SOURCE
-#include "posix/tls.h"
-#include "posix/session_file.h"
+#include "posix/curl_tls.h"
+#include "hosted/files.h"
 #include "posix/tls/backend.h"
+#include "util/bytes.h"
+#include "util/crc32c.h"
 #include "util/sha256.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+// --- The session file
+
+// "TLSs", format version, CRC-32C of the rest, length of the session, time of saving, time of expiry, binding, expiry of
+// the server's certificate and of its issuers' first to expire, session. It holds the keys of the connection, so only
+// its owner may read it.
+
+#define MAGIC 0x73534c54u // "TLSs"
+#define FORMAT 2u
+#define CHECKED_FROM 12
+#define BINDING_AT 32
+#define ENDS_AT (BINDING_AT + TERN_SHA256_SIZE)
+#define HEAD_SIZE (ENDS_AT + 16)
+
+static bool is_valid(const uint8_t *file, size_t len, const uint8_t *binding, uint64_t now_s)
+{
+    return len > HEAD_SIZE && tern_get_le32(file) == MAGIC && tern_get_le32(file + 4) == FORMAT &&
+           tern_get_le32(file + 8) == tern_crc32c(0, file + CHECKED_FROM, len - CHECKED_FROM) &&
+           tern_get_le32(file + 12) == len - HEAD_SIZE && tern_get_le64(file + 16) <= now_s &&
+           tern_get_le64(file + 24) > now_s &&
+           memcmp(file + BINDING_AT, binding, TERN_SHA256_SIZE) == 0;
+}
+
+// Whether only this user or root can write the file. Others could plant a session of their own, which is resumed without
+// verifying a certificate. Refuses devices and pipes, which could block the reader.
+static bool is_own(const char *path)
+{
+    struct stat facts;
+    return lstat(path, &facts) == 0 && S_ISREG(facts.st_mode) &&
+           (facts.st_uid == geteuid() || facts.st_uid == 0) &&
+           (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// Reads a session that was saved with the same binding and has not expired at now_s. Leaves *session unchanged when the
+// file is missing, damaged, bound to something else, expired, from the future, or not is_own().
+static void session_file_read(const char *path, const uint8_t binding[TERN_SHA256_SIZE],
+                              uint64_t now_s, struct tern_curl_tls_session *session)
+{
+    uint8_t *file = NULL;
+    size_t len = 0;
+    if (!is_own(path) ||
+        tern_file_read(path, HEAD_SIZE + TERN_TLS_SESSION_MAX, &file, &len) != TERN_OK) {
+        return;
+    }
+    uint8_t *bytes = is_valid(file, len, binding, now_s) ? malloc(len - HEAD_SIZE) : NULL;
+    if (bytes != NULL) {
+        memcpy(bytes, file + HEAD_SIZE, len - HEAD_SIZE);
+        *session =
+            (struct tern_curl_tls_session){.bytes = bytes,
+                                           .len = len - HEAD_SIZE,
+                                           .expires_s = tern_get_le64(file + 24),
+                                           .ends = {.server_s = tern_get_le64(file + ENDS_AT),
+                                                    .ca_s = tern_get_le64(file + ENDS_AT + 8)}};
+    }
+    explicit_bzero(file, len);
+    free(file);
+}
+
+// Replaces the file atomically. Ignores errors: without the file the next handshake is a full one.
+static void session_file_write(const char *path, const uint8_t binding[TERN_SHA256_SIZE],
+                               uint64_t now_s, const struct tern_curl_tls_session *session)
+{
+    const size_t len = HEAD_SIZE + session->len;
+    uint8_t *file = malloc(len);
+    if (file == NULL) {
+        return;
+    }
+    tern_put_le32(file, MAGIC);
+    tern_put_le32(file + 4, FORMAT);
+    tern_put_le32(file + 12, (uint32_t)session->len);
+    tern_put_le64(file + 16, now_s);
+    tern_put_le64(file + 24, session->expires_s);
+    memcpy(file + BINDING_AT, binding, TERN_SHA256_SIZE);
+    tern_put_le64(file + ENDS_AT, session->ends.server_s);
+    tern_put_le64(file + ENDS_AT + 8, session->ends.ca_s);
+    memcpy(file + HEAD_SIZE, session->bytes, session->len);
+    tern_put_le32(file + 8, tern_crc32c(0, file + CHECKED_FROM, len - CHECKED_FROM));
+    const enum tern_result result = tern_file_write(path, file, len, 0600);
+    (void)result; // see above
+    explicit_bzero(file, len);
+    free(file);
+}
+
+// --- The state of one transport
+
 #define WHY_SIZE 512
 
-// A session is as good as the verification it came from, so that one is repeated weekly at least.
+// A session relies on the verification of its full handshake, so that one happens at least weekly.
 #define TICKET_LIMIT_S (7 * 86400)
 #define TICKET_DEFAULT_S 86400
 
 struct tern_curl_tls {
     char *section;
     char *host;
-    char *ca_file;     // NULL: whatever libcurl's library takes by itself
+    char *ca_file;     // NULL: the default of libcurl's TLS library
     char *certificate; // NULL: none
     char *key;
     char *session_file; // NULL: none
     uint8_t binding[TERN_SHA256_SIZE];
     long versions; // CURLOPT_SSLVERSION
     struct tern_curl_tls_session session;
-    struct tern_curl_tls_session got; // from a peer whose name may not be verified yet
+    struct tern_curl_tls_session got; // the peer's name may not be verified yet
     bool unsaved;                     // the session is newer than the file
-    bool refused;                     // not offered in this exchange any more
+    bool refused;                     // no longer offered in this exchange
     bool offered;                     // in the last handshake of this exchange
     bool verified;
     struct tern_curl_ends ends; // of the last handshake, if that was a full one
@@ -42,14 +129,14 @@ static uint64_t unix_seconds(void)
     return (uint64_t)time(NULL);
 }
 
-// --- The CA and what a session file is bound to
+// --- The CA and the binding of a session file
 
 static bool is_named(const char *path)
 {
     return path != NULL && path[0] != '\0';
 }
 
-// Where the distributions that Tern runs on keep the certificates that they trust.
+// Finds the file of trusted certificates of the supported distributions.
 static const char *system_bundle(void)
 {
     static const char *const paths[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem",
@@ -104,8 +191,8 @@ static enum tern_result check_own(const struct tern_curl_tls_config *config, cha
     return TERN_OK;
 }
 
-// TLS 1.2 with the backends' suites is as strong as 1.3 for what Tern sends, and cheaper:
-// docs/BENCHMARKS.md has the bytes of both.
+// TLS 1.2 with the backends' suites is as secure as 1.3 for Tern's messages, and cheaper: docs/BENCHMARKS.md has the bytes
+// of both.
 static enum tern_result choose_versions(const struct tern_curl_tls_config *config, long *versions,
                                         char *why)
 {
@@ -143,8 +230,8 @@ static void hash_file(struct tern_sha256 *hash, const char *path)
     fclose(file);
 }
 
-// A session stands for a verification that was done for this server, with these CAs, and of the client by
-// this certificate. Another library's form of a session is of no use either.
+// Binds a session to the server, the CAs, the client's certificate and the TLS library, since its verification is valid for
+// these alone and its format belongs to the library.
 static void bind_session(struct tern_curl_tls *tls, const char *server, const char *library)
 {
     struct tern_sha256 hash;
@@ -168,7 +255,7 @@ static const char *library_version(void)
     return version->ssl_version != NULL ? version->ssl_version : "none";
 }
 
-// The host as certificates name it: libcurl's parser leaves an IPv6 address in its brackets.
+// The host as certificates name it, without the brackets that libcurl's parser leaves around an IPv6 address.
 static char *host_of(const char *server)
 {
     char *host = NULL;
@@ -235,8 +322,7 @@ enum tern_result tern_curl_tls_open(struct tern_curl_tls **tls,
     fresh->versions = versions;
     bind_session(fresh, config->server, library);
     if (fresh->session_file != NULL) {
-        tern_session_file_read(fresh->session_file, fresh->binding, unix_seconds(),
-                               &fresh->session);
+        session_file_read(fresh->session_file, fresh->binding, unix_seconds(), &fresh->session);
     }
     *tls = fresh;
     return TERN_OK;
@@ -312,7 +398,7 @@ void tern_curl_tls_got(struct tern_curl_tls *tls, const struct tern_curl_tls_ses
     tls->got = *session;
 }
 
-static void keep_what_came(struct tern_curl_tls *tls)
+static void keep_received_session(struct tern_curl_tls *tls)
 {
     if (tls->got.bytes != NULL) {
         forget(&tls->session);
@@ -328,7 +414,7 @@ enum tern_result tern_curl_tls_connected(struct tern_curl_tls *tls, CURL *easy)
     if (tern_curl_tls_backend_matches(library_version())) {
         TERN_TRY(tern_curl_tls_backend_end_handshake(tls, easy));
     }
-    keep_what_came(tls);
+    keep_received_session(tls);
     return TERN_OK;
 }
 
@@ -347,7 +433,7 @@ bool tern_curl_tls_is_verified(const struct tern_curl_tls *tls)
     return tls->verified;
 }
 
-// timegm() ends in 2038 where time_t has 32 bits, and certificates of devices may not.
+// Replaces timegm(), which fails after 2038 when time_t has 32 bits; certificates of devices may expire later.
 static uint64_t unix_time(const struct tm *date)
 {
     static const uint16_t days_before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
@@ -390,9 +476,9 @@ uint64_t tern_curl_tls_expiry(uint32_t ticket_s, const struct tm *certificate_en
 
 void tern_curl_tls_exchanged(struct tern_curl_tls *tls)
 {
-    keep_what_came(tls); // a ticket of TLS 1.3 comes behind the handshake
+    keep_received_session(tls); // a ticket of TLS 1.3 arrives after the handshake
     if (tls->unsaved && tls->session_file != NULL) {
-        tern_session_file_write(tls->session_file, tls->binding, unix_seconds(), &tls->session);
+        session_file_write(tls->session_file, tls->binding, unix_seconds(), &tls->session);
     }
     tls->unsaved = false;
 }

@@ -1,7 +1,7 @@
-// The trainer that client.trainer names, when it is one of the user's: which, from the settings,
-// and one set of calls for both kinds. From the main thread.
-#ifndef TERN_CLIENT_EXTERNAL_H
-#define TERN_CLIENT_EXTERNAL_H
+// Opens the user's trainer that client.trainer names, a command or a shared object, and offers one interface to both
+// kinds. Called by session.c and verb_train_check.c from the main thread.
+#ifndef TERN_CLIENT_EXTERNAL_TRAINER_H
+#define TERN_CLIENT_EXTERNAL_TRAINER_H
 
 #include "cli/client_settings.h"
 #include "external/command_trainer.h"
@@ -27,9 +27,8 @@ TERN_MUST_USE enum tern_result tern_external_kind_of(const struct tern_client_se
                                                      enum external_kind *kind,
                                                      char why[EXTERNAL_WHY_MAX]);
 
-// Opens the trainer of a kind that is not EXTERNAL_NONE. A command works in `folder`. The strings
-// and the model are borrowed. Errors of the two open functions, with `why`, which names the
-// setting.
+// Opens a trainer whose kind is not EXTERNAL_NONE. A command works in `folder`. The strings and the model are borrowed.
+// Returns the errors of tern_command_trainer_open() and tern_library_trainer_open(); `why` names the setting.
 TERN_MUST_USE enum tern_result tern_external_open(struct external_trainer *external,
                                                   const struct tern_client_settings *settings,
                                                   const struct tern_model *model, const char *spec,
@@ -37,19 +36,19 @@ TERN_MUST_USE enum tern_result tern_external_open(struct external_trainer *exter
 
 struct tern_trainer tern_external_port(struct external_trainer *external);
 
-// Stops a command while the client may not work, and lets it go on.
+// Pauses or continues a command.
 void tern_external_pause(struct external_trainer *external, bool paused);
 
-// Of the last failure: a sentence; "" when there is none.
+// Describes the last failure; "" when there is none.
 const char *tern_external_why(const struct external_trainer *external);
 
-// What a command wrote last; "" for a library.
+// The end of a command's output; "" for a library.
 const char *tern_external_output(const struct external_trainer *external);
 
-// "name=1.5 other=2", "" for none.
+// The metrics that a command reported, "name=1.5 other=2"; "" for none.
 const char *tern_external_metrics(const struct external_trainer *external);
 
-// Processor seconds of this process and of a command that runs: what client.when = idle leaves out.
+// Processor seconds of this process and its running command, which the load condition of client.when subtracts.
 double tern_external_cpu_seconds(void);
 
 void tern_external_close(struct external_trainer *external);

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "cli/external.h"
+#include "cli/external_trainer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #define GRACE_MS 5000
 
-// The one command of this process, for tern_external_cpu_seconds(), which is told nothing.
+// The command of this process, for tern_external_cpu_seconds(), which takes no argument.
 static const struct tern_child *running;
 
 enum tern_result tern_external_kind_of(const struct tern_client_settings *settings,

@@ -1,10 +1,10 @@
-// The verb that looks at everything a client needs before anything of it is sent.
-#include "cli/check.h"
+// `tern-client check`: checks everything that a client needs before it sends anything.
+#include "cli/check_data.h"
 #include "cli/client_data.h"
-#include "cli/conditions.h"
 #include "cli/expiry.h"
 #include "cli/held_model.h"
 #include "cli/session.h"
+#include "cli/verb_conditions.h"
 #include "cli/verbs.h"
 #include "hosted/files.h"
 #include "hosted/json_print.h"
@@ -21,29 +21,28 @@
 #include <time.h>
 #include <unistd.h>
 
-// A round at its cheapest: a handshake that resumes, a check-in and an update.
+// The cheapest round: a resumed handshake, a check-in and an update.
 #define LEAST_ROUND (TERN_PRICE_RESUMED + 2u * TERN_PRICE_EXCHANGE)
 
-// What is asked of the aggregator: by who is known how far its scaling is, which changes nothing; by others whether
-// it works.
+// The requests: an enrolled client reads the state of the scaling, which changes nothing; others test the service.
 #define READY_PATH "/readyz"
 #define READY_ANSWER "ok\n"
 
-// --- Who this client is
+// --- State directory
 
 #define OTHER_STATE_DIR                                                                            \
     "set client.state_dir to a folder that this user may write, or run as the user that owns it"
 
-static void say_new_state(const char *folder, struct tern_findings *findings)
+static void report_missing_state(const char *folder, struct tern_findings *findings)
 {
     char parent[PATH_MAX];
     if (tern_file_can_make_folders(folder, parent) == TERN_OK) {
         tern_findings_say(findings, TERN_HEALTH_GOOD, "state", NULL,
-                          "%s: not there yet; enrolling makes it", folder);
+                          "%s does not exist yet; enrolling creates it", folder);
     } else {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "state", OTHER_STATE_DIR,
-                          "%s is not there, and enrolling cannot make it in %s: %s", folder, parent,
-                          strerror(errno));
+                          "%s does not exist, and enrolling cannot create it in %s: %s", folder,
+                          parent, strerror(errno));
     }
 }
 
@@ -52,12 +51,12 @@ static bool state_is_usable(const char *folder, struct tern_findings *findings)
 {
     struct stat facts;
     if (stat(folder, &facts) != 0) {
-        say_new_state(folder, findings);
+        report_missing_state(folder, findings);
         return false;
     }
     if (!S_ISDIR(facts.st_mode)) {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "state", OTHER_STATE_DIR,
-                          "%s is no folder", folder);
+                          "%s is not a folder", folder);
         return false;
     }
     if (access(folder, R_OK | W_OK | X_OK) != 0) {
@@ -68,8 +67,8 @@ static bool state_is_usable(const char *folder, struct tern_findings *findings)
     return true;
 }
 
-static void look_at_state(struct session *session, const struct tern_client_identity **identity,
-                          struct tern_findings *findings)
+static void check_state(struct session *session, const struct tern_client_identity **identity,
+                        struct tern_findings *findings)
 {
     const char *folder = tern_client_settings.state_dir;
     *identity = NULL;
@@ -77,7 +76,7 @@ static void look_at_state(struct session *session, const struct tern_client_iden
         return;
     }
     enum tern_result result = tern_session_open_reader(session, &tern_client_settings);
-    if (result != TERN_OK) { // without a client nothing can be asked of its store
+    if (result != TERN_OK) { // the store is of no use without a client
         tern_file_store_close(session->store);
         session->store = NULL;
     }
@@ -96,7 +95,7 @@ static void look_at_state(struct session *session, const struct tern_client_iden
 
 // --- The aggregator
 
-// Whether an answer of 200 is an aggregator's.
+// Whether a response with status 200 comes from an aggregator.
 static bool is_ready(const struct tern_response *response)
 {
     const size_t len = strlen(READY_ANSWER);
@@ -121,18 +120,19 @@ static bool read_scaling_state(const struct tern_response *response,
     return true;
 }
 
-static void say_answer(const struct tern_client_identity *identity,
-                       const struct tern_response *response, uint64_t bytes,
-                       struct check_federation *federation, struct tern_findings *findings)
+static void report_answer(const struct tern_client_identity *identity,
+                          const struct tern_response *response, uint64_t bytes,
+                          struct check_federation *federation, struct tern_findings *findings)
 {
     const char *server = tern_client_settings.server;
     const int status = response->status;
     const bool busy = status == 503 || status == 429;
     if (identity != NULL && status == 200 && read_scaling_state(response, federation)) {
-        tern_findings_say(findings, TERN_HEALTH_GOOD, "server", NULL,
-                          "%s: reached, its certificate is good, and it knows this client (%" PRIu64
-                          " bytes on the wire)",
-                          server, bytes);
+        tern_findings_say(
+            findings, TERN_HEALTH_GOOD, "server", NULL,
+            "%s: reached, its certificate is good, and it accepts this client (%" PRIu64
+            " bytes on the wire)",
+            server, bytes);
     } else if (identity == NULL && status == 200 && is_ready(response)) {
         tern_findings_say(findings, TERN_HEALTH_GOOD, "server", NULL,
                           "%s: reached, and its certificate is good (%" PRIu64
@@ -140,29 +140,29 @@ static void say_answer(const struct tern_client_identity *identity,
                           server, bytes);
     } else if (identity != NULL && status == 401) {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL,
-                          "%s: reached, but it does not know this client, which was revoked or "
+                          "%s: reached, but it refuses this client, which was revoked or "
                           "enrolled with another aggregator: tern-client enroll --force CODE",
                           server);
     } else {
         tern_findings_say(findings, busy ? TERN_HEALTH_WARNING : TERN_HEALTH_PROBLEM, "server",
                           NULL, "%s: answers %d, %s", server, status,
                           busy ? "it is busy now"
-                               : "as no Tern aggregator does: is the address right?");
+                               : "which no Tern aggregator does: check the address");
     }
 }
 
-static void say_expiry(const struct tern_curl *curl, struct tern_findings *findings)
+static void report_expiry(const struct tern_curl *curl, struct tern_findings *findings)
 {
     char sentence[EXPIRY_MAX];
-    const bool soon = tern_expiry_say(curl, (uint64_t)time(NULL), sentence);
+    const bool soon = tern_expiry_describe(curl, (uint64_t)time(NULL), sentence);
     if (sentence[0] != '\0') {
         tern_findings_say(findings, soon ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD, "expiry", NULL,
                           "%s", sentence);
     }
 }
 
-static void ask(struct tern_curl *curl, const struct tern_client_identity *identity,
-                struct check_federation *federation, struct tern_findings *findings)
+static void send_request(struct tern_curl *curl, const struct tern_client_identity *identity,
+                         struct check_federation *federation, struct tern_findings *findings)
 {
     uint8_t body[TERN_SHA256_SIZE * 8];
     const struct tern_transport transport = tern_curl_port(curl);
@@ -182,17 +182,17 @@ static void ask(struct tern_curl *curl, const struct tern_client_identity *ident
     if (result == TERN_OK || result == TERN_ERR_TOO_LARGE) {
         const uint64_t bytes =
             tern_meter_total(&meter, TERN_UP).wire + tern_meter_total(&meter, TERN_DOWN).wire;
-        say_answer(identity, &response, bytes, federation, findings);
+        report_answer(identity, &response, bytes, federation, findings);
     } else {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL, "%s: %s %s",
                           tern_client_settings.server, tern_result_sentence(result),
                           tern_curl_why(curl));
     }
-    say_expiry(curl, findings);
+    report_expiry(curl, findings);
 }
 
-static void look_at_server(const struct tern_client_identity *identity,
-                           struct check_federation *federation, struct tern_findings *findings)
+static void check_server(const struct tern_client_identity *identity,
+                         struct check_federation *federation, struct tern_findings *findings)
 {
     const struct tern_curl_config config = {.server = tern_client_settings.server,
                                             .ca_file = tern_client_settings.ca,
@@ -209,7 +209,7 @@ static void look_at_server(const struct tern_client_identity *identity,
     } else if (tern_curl_global() != TERN_OK || tern_curl_open(&curl, &config, why) != TERN_OK) {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL, "%s", why);
     } else {
-        ask(curl, identity, federation, findings);
+        send_request(curl, identity, federation, findings);
     }
     tern_curl_close(curl);
 }
@@ -223,7 +223,7 @@ static uint32_t this_month(void)
     return date.year * 12 + date.month;
 }
 
-static void look_at_budget(struct session *session, struct tern_findings *findings)
+static void check_budget(struct session *session, struct tern_findings *findings)
 {
     const struct tern_client_settings *settings = &tern_client_settings;
     const struct tern_client_budget none = {0};
@@ -238,13 +238,14 @@ static void look_at_budget(struct session *session, struct tern_findings *findin
     } else if (settings->budget_per_round != 0 && settings->budget_per_round < usual) {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "budget", NULL,
                           "budget.per_round = %" PRIu64 " is less than the %" PRIu64
-                          " bytes that a round %s: none will be begun",
+                          " bytes that a round %s: no round will start",
                           settings->budget_per_round, usual,
-                          usual > LEAST_ROUND ? "took so far" : "takes before it says anything");
+                          usual > LEAST_ROUND ? "took so far" : "takes without its payload");
     } else if (settings->budget_per_month != 0 &&
                settings->budget_per_month < month_spent + usual) {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "budget", NULL,
-                          "budget.per_month = %" PRIu64 " leaves no round this month: %" PRIu64
+                          "budget.per_month = %" PRIu64
+                          " leaves no room for a round this month: %" PRIu64
                           " bytes are spent, and a round takes %" PRIu64 " at least",
                           settings->budget_per_month, month_spent, usual);
     } else {
@@ -255,7 +256,7 @@ static void look_at_budget(struct session *session, struct tern_findings *findin
     }
 }
 
-static void look_at_clock(const struct session *session, struct tern_findings *findings)
+static void check_clock(const struct session *session, struct tern_findings *findings)
 {
     const struct tern_clock clock = tern_posix_clock();
     const uint64_t now = clock.unix_seconds(clock.ctx);
@@ -264,15 +265,14 @@ static void look_at_clock(const struct session *session, struct tern_findings *f
     if (now == 0) {
         tern_findings_say(
             findings, TERN_HEALTH_PROBLEM, "clock", NULL,
-            "it is not set: certificates cannot be verified, and months not told apart; "
+            "it is not set, so that certificates cannot be verified and months not distinguished; "
             "set it, e.g. by NTP");
     } else if (month > date.year * 12 + date.month) {
         tern_findings_say(
             findings, TERN_HEALTH_WARNING, "clock", NULL,
-            "it says %04" PRIu32 "-%02" PRIu32 "-%02" PRIu32
-            ", a month before the last that this client counted bytes in: was it set "
-            "back? Until it gets there, budget.per_month is for 31 days in which this "
-            "machine runs",
+            "it shows %04" PRIu32 "-%02" PRIu32 "-%02" PRIu32
+            ", a month before the last one in which this client counted bytes: was it set back? "
+            "Until then budget.per_month covers 31 days of running time",
             date.year, date.month + 1, date.day + 1);
     } else {
         tern_findings_say(findings, TERN_HEALTH_GOOD, "clock", NULL,
@@ -281,7 +281,7 @@ static void look_at_clock(const struct session *session, struct tern_findings *f
     }
 }
 
-static void look_at_conditions(struct tern_findings *findings)
+static void check_conditions(struct tern_findings *findings)
 {
     static struct tern_posix_conditions conditions;
     char problem[CONDITIONS_WHY_MAX];
@@ -290,12 +290,11 @@ static void look_at_conditions(struct tern_findings *findings)
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "when", NULL, "%s", problem);
         return;
     }
-    const bool allowed = tern_posix_conditions_look(&conditions, &why);
+    const bool allowed = tern_posix_conditions_read(&conditions, &why);
     tern_posix_conditions_close(&conditions);
     if (allowed) {
         tern_findings_say(findings, TERN_HEALTH_GOOD, "when", NULL, "the client may work now%s",
-                          tern_client_settings.when[0] == '\0' ? " (client.when asks for nothing)"
-                                                               : "");
+                          tern_client_settings.when[0] == '\0' ? " (client.when is empty)" : "");
     } else {
         tern_findings_say(findings, TERN_HEALTH_WARNING, "when", NULL,
                           "the client would wait now: %s (tern-client conditions)", why);
@@ -304,8 +303,8 @@ static void look_at_conditions(struct tern_findings *findings)
 
 // --- All together
 
-static void look_at_columns(struct session *session, const struct tern_client_identity *identity,
-                            struct check_federation *federation, struct tern_findings *findings)
+static void check_columns(struct session *session, const struct tern_client_identity *identity,
+                          struct check_federation *federation, struct tern_findings *findings)
 {
     uint8_t *bytes = NULL;
     if (identity != NULL && tern_held_scaling(session, &bytes, &federation->scaling) != TERN_OK) {
@@ -322,9 +321,9 @@ static void look_at_columns(struct session *session, const struct tern_client_id
     free(bytes);
 }
 
-static void look_at_data(const struct tern_cli *cli, struct session *session,
-                         const struct tern_client_identity *identity,
-                         struct check_federation *federation, struct tern_findings *findings)
+static void check_data(const struct tern_cli *cli, struct session *session,
+                       const struct tern_client_identity *identity,
+                       struct check_federation *federation, struct tern_findings *findings)
 {
     struct external_trainer external = {0};
     char why[EXTERNAL_WHY_MAX];
@@ -338,23 +337,23 @@ static void look_at_data(const struct tern_cli *cli, struct session *session,
                           "take client.trainer out of the settings, so that the built-in trainer "
                           "trains; or ask the operator about statistics.columns",
                           "clients of this federation share statistics of their columns, which "
-                          "client.trainer = %s has none of: no round will ask this one",
+                          "client.trainer = %s does not have: this client will get no tasks",
                           tern_client_settings.trainer);
     } else if (external.kind != EXTERNAL_NONE) {
-        tern_findings_say(findings, TERN_HEALTH_GOOD, "data", NULL,
-                          "the affair of client.trainer = %s: try that by tern-client train-check",
-                          tern_client_settings.trainer);
+        tern_findings_say(
+            findings, TERN_HEALTH_GOOD, "data", NULL,
+            "client.trainer = %s reads its own data: test it with tern-client train-check",
+            tern_client_settings.trainer);
     } else {
-        look_at_columns(session, identity, federation, findings);
+        check_columns(session, identity, federation, findings);
         if (federation->spec == NULL) {
-            tern_findings_say(
-                findings, TERN_HEALTH_GOOD, "model", NULL,
-                "not known before this client is enrolled; --model SPEC compares one");
+            tern_findings_say(findings, TERN_HEALTH_GOOD, "model", NULL,
+                              "unknown before this client is enrolled; --model SPEC checks one");
         }
     }
 }
 
-// --data: the columns of one file, and what is wrong with it.
+// --data: the columns of one file and its errors.
 static int check_file(struct tern_cli *cli, const char *place)
 {
     static struct tern_client_settings settings;
@@ -364,7 +363,7 @@ static int check_file(struct tern_cli *cli, const char *place)
     struct check_federation federation = {.shared = CHECK_SCALING_UNKNOWN,
                                           .spec = tern_cli_option(cli, "model", NULL)};
     settings = tern_client_settings;
-    if (strncmp(settings.data_source, "csv", 3) != 0) { // options of another kind of data
+    if (strncmp(settings.data_source, "csv", 3) != 0) { // drops the options of another kind of data
         snprintf(settings.data_source, sizeof settings.data_source, "csv");
     }
     tern_client_data_spec(&settings, place, spec);
@@ -394,14 +393,14 @@ int tern_verb_check(struct tern_cli *cli)
     struct tern_findings findings = {.list = cli->json ? cJSON_CreateArray() : NULL};
     const struct tern_client_identity *identity = NULL;
     struct check_federation federation = {.shared = CHECK_SCALING_UNKNOWN};
-    look_at_state(&session, &identity, &findings);
+    check_state(&session, &identity, &findings);
     if (!tern_cli_flag(cli, "offline")) {
-        look_at_server(identity, &federation, &findings);
+        check_server(identity, &federation, &findings);
     }
-    look_at_data(cli, &session, identity, &federation, &findings);
-    look_at_conditions(&findings);
-    look_at_budget(&session, &findings);
-    look_at_clock(&session, &findings);
+    check_data(cli, &session, identity, &federation, &findings);
+    check_conditions(&findings);
+    check_budget(&session, &findings);
+    check_clock(&session, &findings);
     tern_session_close(&session);
     if (cli->json && tern_json_print(cli, findings.list) != TERN_EXIT_OK) {
         return TERN_EXIT_FAILED;

@@ -1,5 +1,5 @@
-// The verb that shows the conditions, and how settings become conditions.
-#include "cli/conditions.h"
+// `tern-client conditions`: shows whether the machine's state allows work.
+#include "cli/verb_conditions.h"
 #include "cli/verbs.h"
 #include "hosted/json_print.h"
 
@@ -68,9 +68,9 @@ static int show_json(const struct tern_cli *cli, const struct tern_posix_conditi
     for (int i = 0; i < TERN_CONDITION_COUNT; i++) {
         add_condition(list, conditions, (enum tern_condition)i);
     }
-    cJSON *told = cJSON_AddObjectToObject(root, "told_to_aggregator");
-    cJSON_AddBoolToObject(told, "metered", facts.metered);
-    cJSON_AddStringToObject(told, "power", power_name(facts.power));
+    cJSON *reported = cJSON_AddObjectToObject(root, "reported");
+    cJSON_AddBoolToObject(reported, "metered", facts.metered);
+    cJSON_AddStringToObject(reported, "power", power_name(facts.power));
     return tern_json_print(cli, root);
 }
 
@@ -98,8 +98,8 @@ static void show_text(const struct tern_posix_conditions *conditions, bool allow
     for (int i = 0; i < TERN_CONDITION_COUNT; i++) {
         print_condition(conditions, (enum tern_condition)i);
     }
-    printf("\nThe aggregator is told: %s, power %s.\n", facts.metered ? "metered" : "not metered",
-           power_name(facts.power));
+    printf("\nReported to the aggregator: %s, power %s.\n",
+           facts.metered ? "metered" : "not metered", power_name(facts.power));
     if (allowed) {
         printf("The client may work now.\n");
     } else {
@@ -117,7 +117,7 @@ int tern_verb_conditions(struct tern_cli *cli)
     if (result != TERN_OK) {
         return tern_cli_fail(cli, result, "%s", problem);
     }
-    const bool allowed = tern_posix_conditions_look(&conditions, &why);
+    const bool allowed = tern_posix_conditions_read(&conditions, &why);
     tern_posix_conditions_close(&conditions);
     if (!cli->json) {
         show_text(&conditions, allowed, why);

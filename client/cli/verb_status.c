@@ -1,4 +1,4 @@
-// The verbs that only look: status and meter.
+// `tern-client status` and `tern-client meter`: show the state directory.
 #include "cli/expiry.h"
 #include "cli/held_model.h"
 #include "cli/session.h"
@@ -30,15 +30,15 @@ static void add_expiry(cJSON *root, const struct tern_curl *curl)
     }
 }
 
-static void add_trouble(cJSON *root, const char *state_dir)
+static void add_training_failure(cJSON *root, const char *state_dir)
 {
-    struct training_trouble trouble;
-    if (tern_training_trouble_read(state_dir, &trouble)) {
+    struct training_failure failure;
+    if (tern_training_failure_read(state_dir, &failure)) {
         cJSON *object = cJSON_AddObjectToObject(root, "training_failed");
-        cJSON_AddNumberToObject(object, "round", trouble.round);
-        cJSON_AddNumberToObject(object, "time_s", (double)trouble.time_s);
-        cJSON_AddStringToObject(object, "result", tern_result_name(trouble.result));
-        cJSON_AddStringToObject(object, "why", trouble.why);
+        cJSON_AddNumberToObject(object, "round", failure.round);
+        cJSON_AddNumberToObject(object, "time_s", (double)failure.time_s);
+        cJSON_AddStringToObject(object, "result", tern_result_name(failure.result));
+        cJSON_AddStringToObject(object, "why", failure.why);
     }
 }
 
@@ -68,33 +68,33 @@ static int status_json(const struct tern_cli *cli, const struct session *session
         cJSON_AddNumberToObject(update, "sequence", pending->sequence);
         cJSON_AddNumberToObject(update, "bytes", pending->len);
     }
-    add_trouble(root, session->settings->state_dir);
+    add_training_failure(root, session->settings->state_dir);
     return tern_json_print(cli, root);
 }
 
 static void print_expiry(const struct tern_curl *curl)
 {
     char sentence[EXPIRY_MAX];
-    tern_expiry_say(curl, (uint64_t)time(NULL), sentence);
+    tern_expiry_describe(curl, (uint64_t)time(NULL), sentence);
     if (sentence[0] != '\0') {
         printf("link      %s\n", sentence);
     }
 }
 
-static void print_trouble(const char *state_dir)
+static void print_training_failure(const char *state_dir)
 {
-    struct training_trouble trouble;
+    struct training_failure failure;
     struct tm utc;
-    if (!tern_training_trouble_read(state_dir, &trouble)) {
+    if (!tern_training_failure_read(state_dir, &failure)) {
         return;
     }
-    const time_t when = (time_t)trouble.time_s;
+    const time_t when = (time_t)failure.time_s;
     char text[32] = "";
     if (gmtime_r(&when, &utc) != NULL) {
         strftime(text, sizeof text, "%Y-%m-%d %H:%M:%SZ", &utc);
     }
     printf("training  failed in round %" PRIu32 ", %s, and has not worked since: %s\n",
-           trouble.round, text, trouble.why);
+           failure.round, text, failure.why);
 }
 
 static const char *describe_held(const struct session *session)
@@ -122,7 +122,7 @@ static int status_text(const struct session *session)
     } else {
         printf("pending   nothing\n");
     }
-    print_trouble(session->settings->state_dir);
+    print_training_failure(session->settings->state_dir);
     if (session->curl != NULL) {
         print_expiry(session->curl);
     }
@@ -147,7 +147,7 @@ int tern_verb_status(struct tern_cli *cli)
         code = tern_cli_fail(cli, result, "%s", session.why);
     } else {
         const bool linked = tern_session_read_link(&session);
-        (void)linked; // then nothing is known of certificates
+        (void)linked; // on an error the certificates' dates are omitted
         code = cli->json ? status_json(cli, &session) : status_text(&session);
     }
     tern_session_close(&session);
@@ -158,7 +158,7 @@ int tern_verb_status(struct tern_cli *cli)
 
 static const char *const direction_names[] = {"up", "down"};
 
-// What a newer version counted for purposes of its own is among it.
+// The total includes bytes that a newer version counted for purposes of its own.
 static struct tern_bytes total_of(const struct session *session, enum tern_direction direction)
 {
     struct tern_bytes total = tern_meter_total(tern_client_meter_all(&session->client), direction);
@@ -260,7 +260,7 @@ int tern_verb_meter(struct tern_cli *cli)
     } else {
         result = tern_client_load_meter(&session.client);
         if (result == TERN_ERR_NOT_FOUND) {
-            code = tern_cli_fail(cli, result, "%s holds no meter yet: nothing was sent from it",
+            code = tern_cli_fail(cli, result, "%s holds no meter yet: the client has sent nothing",
                                  tern_client_settings.state_dir);
         } else if (result != TERN_OK) {
             code = tern_cli_fail(cli, result, "the meter in %s cannot be read: %s",

@@ -1,0 +1,39 @@
+// The part of `tern-client check` that reads the data: fields, labels, scales and the fit to the model. Called by
+// verb_check.c from the main thread.
+#ifndef TERN_CLIENT_CHECK_DATA_H
+#define TERN_CLIENT_CHECK_DATA_H
+
+#include "cli/client_settings.h"
+#include "hosted/csv_profile.h"
+#include "hosted/findings.h"
+#include "tensor/model.h"
+#include "wire/wire.h"
+
+#define CHECK_SENTENCE_MAX 640
+
+// The facts about the federation that the data must suit.
+struct check_federation {
+    const char *spec; // its built-in model, which the data must fit; NULL: unknown
+    enum {
+        CHECK_SCALING_UNKNOWN, // the client is not enrolled
+        CHECK_SCALING_NONE,    // clients share no statistics of columns
+        CHECK_SCALING_DUE,     // clients share statistics; the scaling does not exist yet
+        CHECK_SCALING_MADE,    // the scaling exists; this client has not fetched it
+        CHECK_SCALING_HELD,    // this client holds the scaling
+    } shared;
+    bool
+        other_columns; // the aggregator reports column names that differ from those of most clients
+    struct tern_span scaling; // CHECK_SCALING_HELD: the columns' means and deviations
+};
+
+// Where the table of a CSV file's columns goes.
+struct check_table {
+    cJSON *columns; // receives one object a column; NULL: the table is printed
+};
+
+// Checks [data] as a client would read it, and every line of a CSV file. table: NULL shows no table.
+void tern_check_data(const struct tern_client_settings *settings,
+                     const struct check_federation *federation, struct tern_findings *findings,
+                     struct check_table *table);
+
+#endif
