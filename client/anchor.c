@@ -13,7 +13,7 @@ static float *step_of(const struct tern_client *client)
     return client->work.anchor + client->work.model->count;
 }
 
-void tern_anchor_forget(struct tern_client *client)
+void tern_anchor_clear(struct tern_client *client)
 {
     client->anchor_round = 0;
     client->anchor_has_step = false;
@@ -21,7 +21,7 @@ void tern_anchor_forget(struct tern_client *client)
 
 enum tern_result tern_anchor_restore(struct tern_client *client)
 {
-    tern_anchor_forget(client);
+    tern_anchor_clear(client);
     if (client->work.anchor == NULL) {
         return TERN_OK;
     }
@@ -29,7 +29,7 @@ enum tern_result tern_anchor_restore(struct tern_client *client)
     const bool is_none =
         result == TERN_ERR_NOT_FOUND || result == TERN_ERR_CORRUPT || result == TERN_ERR_STATE;
     if (is_none) { // the next full gradient makes another
-        tern_anchor_forget(client);
+        tern_anchor_clear(client);
         return TERN_OK;
     }
     return result;
@@ -87,7 +87,7 @@ void tern_anchor_trained(struct tern_client *client)
 {
     const float *anchor = client->work.anchor;
     const float *trained = client->trained;
-    const bool given = tern_client_was_given_change(client);
+    const bool given = tern_client_has_given_change(client);
     float *rest = step_of(client);
     for (uint32_t i = 0; i < client->work.model->count; i++) {
         rest[i] -= given ? trained[i] : trained[i] - anchor[i];

@@ -31,7 +31,7 @@ static void count_time(struct tern_client *client)
 }
 
 // A client that waits for its month saves little else, and may lose its power any time.
-static enum tern_result keep_time(struct tern_client *client)
+static enum tern_result save_time(struct tern_client *client)
 {
     const uint64_t unsaved_ms = client->budget.month_ms - client->month_ms_saved;
     return TERN_MONTH_BY_TIME && unsaved_ms >= DAY_MS ? tern_record_save_meter(client) : TERN_OK;
@@ -153,7 +153,7 @@ static uint64_t spare(struct tern_client *client, uint64_t left)
 }
 
 // A small build takes them only where it has no budget to look after.
-uint32_t tern_budget_inline(struct tern_client *client)
+uint32_t tern_budget_inline_bytes(struct tern_client *client)
 {
     const uint64_t left = tern_budget_left(client);
     if (left == UINT64_MAX) {
@@ -196,7 +196,7 @@ bool tern_budget_month_has_round(struct tern_client *client)
     return !client->month_closed && client->budget.round_mean <= left;
 }
 
-enum tern_result tern_budget_stop(struct tern_client *client, uint64_t expected, const char *why)
+enum tern_result tern_budget_wait(struct tern_client *client, uint64_t expected, const char *why)
 {
     const struct tern_client_event event = {
         .kind = TERN_EVENT_BUDGET,
@@ -210,15 +210,15 @@ enum tern_result tern_budget_stop(struct tern_client *client, uint64_t expected,
     tern_client_emit(client, &event);
     client->round_done = true;
     client->due_ms = tern_client_now_ms(client) + client->config.budget_wait_ms;
-    TERN_TRY(keep_time(client));
+    TERN_TRY(save_time(client));
     return TERN_AGAIN;
 }
 
-enum tern_result tern_budget_ask(struct tern_client *client, uint64_t expected)
+enum tern_result tern_budget_reserve_or_wait(struct tern_client *client, uint64_t expected)
 {
     const char *why = NULL;
     const enum tern_result result = tern_budget_reserve(client, expected, &why);
-    return result == TERN_ERR_BUDGET ? tern_budget_stop(client, expected, why) : result;
+    return result == TERN_ERR_BUDGET ? tern_budget_wait(client, expected, why) : result;
 }
 
 enum tern_result tern_budget_end_round(struct tern_client *client)

@@ -1,7 +1,7 @@
-// The Tern client as an embeddable library: it checks in, downloads, trains, encodes, uploads and
-// waits, one bounded piece of work per tern_client_step(). It blocks nowhere but in a port, takes
-// no memory (the caller owns all of it) and knows neither curl nor files: see ports.h. One client
-// belongs to one thread; clients share nothing, so a program may run any number of them.
+// The Tern client as an embeddable library: it checks in, downloads, trains, encodes, uploads and waits, one bounded piece
+// of work per tern_client_step(). It blocks only inside a port, allocates no memory (the caller owns all of it), and reaches
+// network and storage through ports.h. Called by tern-client, gateways, tern-fleet and firmware. One client belongs to one
+// thread; clients share nothing, so a program may run any number of them.
 //
 //   tern_client_init(&client, &config);
 //   if (tern_client_identify(&client) == TERN_ERR_NOT_FOUND) {
@@ -12,12 +12,12 @@
 //   for (;;) {
 //       result = tern_client_step(&client);
 //       if (result == TERN_AGAIN) sleep(tern_client_next_ms(&client));
-//       else if (result != TERN_OK) break;   // said by name; restore, or enrol again
+//       else if (result != TERN_OK) break;   // report tern_result_name(result); restore, or enrol again
 //   }
 //
-// Conservation: every change that was encoded is applied by the aggregator exactly once, or is in
-// the pending update, or in the error buffer. State is saved before its effect; after a power cut
-// tern_client_restore() continues from the last record saved.
+// Conservation: the aggregator applies every encoded change exactly once, or the change is in the pending update or the
+// error buffer. The client saves state before its effect; after a power cut tern_client_restore() continues from the last
+// saved record.
 #ifndef TERN_CLIENT_H
 #define TERN_CLIENT_H
 
@@ -30,7 +30,7 @@
 extern "C" {
 #endif
 
-// --- What the caller is told
+// --- Events
 
 #if TERN_STATISTICS
 #define TERN_CLIENT_STATISTICS_EVENTS(X)                                                           \
@@ -55,7 +55,7 @@ extern "C" {
     X(TERN_EVENT_WAITING, "waiting")                                                               \
     X(TERN_EVENT_PAUSED, "paused")                                                                 \
     X(TERN_EVENT_RESUMED, "resumed")                                                               \
-    X(TERN_EVENT_TROUBLE, "trouble")                                                               \
+    X(TERN_EVENT_FAILURE, "failure")                                                               \
     X(TERN_EVENT_BUDGET, "budget")                                                                 \
     X(TERN_EVENT_FINISHED, "finished")
 
@@ -68,26 +68,26 @@ enum tern_client_event_kind {
 // Static string.
 const char *tern_client_event_name(enum tern_client_event_kind kind);
 
-// Fields that a kind does not name below are zero.
+// Fields that are not listed for a kind are zero.
 //   enrolled      client_id
-//   started-over  result, why: a record was damaged or of another enrolment and is not used
+//   started-over  result, why: a record is damaged or belongs to another enrolment, and is not used
 //   task          round, version (of the base), local_steps, bytes (of the downloads to fetch)
 //   downloaded    round, version (now held), bytes (of the blob)
 //   trained       round, version, loss, num_examples, local_steps
 //   encoded       round, version, sequence, bytes (of the whole update)
-//   statistics    num_examples, bytes (of the message): those of the columns were taken
-//   scaled        bytes (of the Scaling): the columns have the federation's scaling from now on
+//   statistics    num_examples, bytes (of the message): the aggregator accepted the columns' statistics
+//   scaled        bytes (of the Scaling): the columns now have the federation's scaling
 //   other-columns this client's columns have other names, or another order, than those of most clients
 //   uploaded      round, sequence, bytes, result: TERN_OK applied, TERN_ERR_LATE given back, any
 //                 other code: rejected for this reason and given back; duplicate: it had been
-//                 accepted before; round_bytes: what the round cost on the wire, both directions
-//   evaluated     round (of a client that trains, before it does; else 0), version, loss, accuracy, num_examples; global: of the global model itself, which came
-//                 with the end, and not of the replica that this client holds by compressed downloads
+//                 accepted before; round_bytes: the round's bytes on the wire, both directions
+//   evaluated     round (of a client that evaluates its base before training; else 0), version, loss, accuracy,
+//                 num_examples; global: the model is the global model that a finished federation sends, not a replica
 //   waiting       wait_ms, why
-//   paused        why: a condition is not met; wait_ms until it is looked at again; round, when one
-//                 is in hand; sequence, when its update is saved and waits. Said once a pause.
-//   resumed       round, sequence as above; wait_ms: how long the pause was
-//   trouble       result, status (HTTP, 0 when none arrived), wait_ms, why: tried again after it
+//   paused        why: a condition is not met; wait_ms until the next check; round of the current task; sequence of an
+//                 unsent update. Emitted once a pause.
+//   resumed       round, sequence as above; wait_ms: duration of the pause
+//   failure       result, status (HTTP, 0 without an answer), wait_ms, why: the client tries again after wait_ms
 //   budget        wait_ms, why, bytes (expected), budget_left
 //   finished      version, final_model_hash
 struct tern_client_event {
@@ -105,7 +105,8 @@ struct tern_client_event {
     float loss;
     float accuracy;
 #if TERN_HELD_OUT
-    const struct tern_evaluate_result *found; // of evaluated: all of it; valid during the call
+    const struct tern_evaluate_result
+        *found; // evaluated: the complete result; valid during the call
 #endif
     bool duplicate;
     bool global;
@@ -118,82 +119,81 @@ struct tern_client_event {
 // --- Configuration
 
 struct tern_client_config {
-    struct tern_ports ports; // the trainer may stay empty: tern_client_restore() takes it
+    struct tern_ports ports; // tern_client_restore() sets the trainer
 
     const char *name;     // shown by `tern-aggregator clients`; at most 63 bytes; NULL = ""
     const char *platform; // e.g. "linux-arm64 tern-client/0.1.0"; at most 63 bytes; NULL = ""
-    bool evaluator;       // enrol as one that evaluates every version and never trains
+    bool evaluator;       // enrol as an evaluator, which evaluates every version and never trains
 
-    uint32_t wait_ms; // let a check-in be held this long for a task; 0 = not at all
+    // A duration of 0 means the default of defaults.h, except in wait_ms.
+    uint32_t wait_ms; // longest time that a check-in waits for a task; 0 = none
     uint32_t
-        timeout_ms; // of one request without progress; 0 = as in defaults.h. A check-in that may be
-                    // held has wait_ms more, and at least 30,000 beyond it.
-    uint32_t retry_min_ms; // first wait after a failure, doubled by each more; 0 likewise
-    uint32_t retry_max_ms; // longest wait after a failure; 0 likewise
+        timeout_ms; // of one request without progress; a waiting check-in gets wait_ms and at least 30,000 more
+    uint32_t retry_min_ms; // first wait after a failure; each further failure doubles it
+    uint32_t retry_max_ms; // longest wait after a failure
 #if TERN_PARTIALS
-    // A longer update goes on where an attempt to send it broke off, which takes a request that asks
-    // how much arrived; 0 = 65,536 bytes, less than which aggregators do not keep.
+    // A longer update resumes after a broken attempt, which needs a request for the number of received bytes;
+    // 0 = 65,536 bytes: aggregators keep no shorter partial updates.
     uint32_t resume_upload_above;
 #endif
-    uint32_t max_local_steps; // does at most so many, whatever the task asks; 0 = no limit
+    uint32_t max_local_steps; // limits the task's local steps; 0 = no limit
 
-    // Bytes on the wire, both directions, IP and TCP headers included; 0 = no budget. What would
-    // exceed one is not started, so that at most the message in flight goes over it. At most
-    // TERN_WIRE_BUDGET_MAX, above which check-ins cannot be encoded.
+    // Bytes on the wire in both directions, including IP and TCP headers; 0 = no budget. The client does not start what
+    // would exceed a budget, so that at most the current message exceeds it. At most TERN_WIRE_BUDGET_MAX, the limit of
+    // a check-in.
     uint64_t budget_per_round;
-    uint64_t budget_per_month; // calendar month, UTC; needs a clock that knows the date
-    uint32_t budget_wait_ms;   // looks again after this; 0 as in defaults.h
+    uint64_t budget_per_month; // calendar month, UTC; needs a clock with a date
+    uint32_t budget_wait_ms;   // time until the next check of an exhausted budget
 
-    uint32_t look_again_ms; // while the conditions do not allow work; 0 likewise
+    uint32_t look_again_ms; // time until the next check of conditions that do not allow work
 
-    void (*on_event)(void *ctx, const struct tern_client_event *event); // NULL = nobody listens
-    void *ctx; // of on_event and builds_model
+    void (*on_event)(void *ctx, const struct tern_client_event *event); // may be NULL
+    void *ctx; // argument of on_event and builds_model
 
-    // Whether this program builds the model `spec` with this hash (TERN_SHA256_SIZE bytes). Asked
-    // while enrolling, before the identity is saved; NULL = only tern_client_restore() compares.
+    // Whether this program builds the model `spec` with this hash (TERN_SHA256_SIZE bytes). Called during enrolment, before
+    // the identity is saved; NULL = only tern_client_restore() compares.
     bool (*builds_model)(void *ctx, const char *spec, const uint8_t *hash);
 
-    // This program also takes models that come with a manifest: once it is enrolled it calls
-    // tern_client_manifest().
+    // This program accepts models with a manifest: after enrolment it calls tern_client_manifest().
     bool takes_manifests;
 };
 
-// What training needs, known once the identity names the model. All memory is the caller's and is
-// used until the client is no longer stepped.
+// The resources for training, available once the identity names the model. The caller owns all memory and keeps it until
+// the last step.
 struct tern_client_workspace {
     const struct tern_model *model; // its hash must be the identity's
     struct tern_trainer trainer;
 #if TERN_STATISTICS
-    struct tern_column_port columns; // of the trainer's data; may stay empty
+    struct tern_column_port columns; // the trainer's data; may stay empty
 #endif
-    float *weights; // model->count values: the replica, and in it the client's own local values
+    float *weights; // model->count values: the replica, including the client's own local values
 
-    // tern_error_storage_bytes() of model->coded values, aligned as float. A record saved in
-    // another storage is converted.
+    // tern_error_storage_bytes() of model->coded values, aligned like float. A record in another storage is converted.
     enum tern_error_storage error_storage;
     void *error_buffer;
 
-    float *velocity; // model->count values, for codecs with momentum; not touched before one is
-                     // used. NULL: such codecs are not announced, and a task with one is refused.
+    // model->count values for codecs with momentum, unused until such a codec is used. NULL: the client does not announce
+    // such codecs, and refuses their tasks.
+    float *velocity;
 
 #if TERN_VARIANCE_REDUCTION
-    float *
-        anchor; // 2 * model->count values, for tasks with variance reduction; not touched before one comes.
-                // NULL: such tasks are not announced, and refused.
+    // 2 * model->count values for tasks with variance reduction, unused until such a task. NULL: the client does not
+    // announce such tasks, and refuses them.
+    float *anchor;
 #endif
 
 #if TERN_MANIFESTS
-    float *
-        local; // room for the model's local values (tern_model_local()), while others stand in `weights`;
-               // NULL where it has none
+    // Holds the model's local values (tern_model_local()) while `weights` has others; NULL when the model has none.
+    float *local;
 #endif
 
-    uint8_t *blob;    // one update or one download at a time
-    size_t blob_size; // tern_client_blob_bound() holds everything. With less, codecs that do not
-                      // fit are not announced and larger downloads are refused.
+    uint8_t *blob; // one update or one download at a time
+    size_t
+        blob_size; // tern_client_blob_bound() suffices for everything. With less, the client does not announce codecs
+        // that do not fit, and refuses larger downloads.
 };
 
-// The most bytes of any update or download of `model`.
+// The largest size in bytes of any update or download of `model`.
 size_t tern_client_blob_bound(const struct tern_model *model);
 
 // --- State
@@ -208,8 +208,8 @@ struct tern_client_identity {
     uint64_t model_seed;
     uint8_t model_hash[TERN_SHA256_SIZE];
     bool evaluator;
-    uint32_t manifest; // bytes that the model's manifest was said to have when it was enrolled, 0:
-                       // the spec gives the model, or nobody said
+    uint32_t
+        manifest; // size of the model's manifest in bytes, as given at enrolment; 0: none, or unknown
 };
 
 enum tern_client_phase {
@@ -221,9 +221,9 @@ enum tern_client_phase {
     TERN_PHASE_UPLOAD,
     TERN_PHASE_EVALUATE,
 #if TERN_STATISTICS
-    TERN_PHASE_STATISTICS, // telling those of the columns, or fetching the scaling
+    TERN_PHASE_STATISTICS, // sending the columns' statistics, or fetching the scaling
 #endif
-    TERN_PHASE_FINISHED, // the federation has done its rounds
+    TERN_PHASE_FINISHED, // the federation has completed its rounds
     TERN_PHASE_STOPPED   // after an error that tern_client_step() returned
 };
 
@@ -231,17 +231,17 @@ enum tern_client_phase {
 const char *tern_client_phase_name(enum tern_client_phase phase);
 
 struct tern_client_budget {
-    uint32_t month; // year * 12 + month - 1, never goes back; 0 while the date was never known
-    uint64_t month_spent;   // bytes on the wire in it
+    uint32_t month;         // year * 12 + month - 1, never decreases; 0 while the date is unknown
+    uint64_t month_spent;   // bytes on the wire in that month
     uint64_t month_counted; // saved as spent before the bytes are sent: >= month_spent
-    uint64_t round_mean;    // of the rounds done, bytes on the wire; 0 before the first
-    uint64_t update_mean;   // of the updates encoded, bytes; 0 before the first
-    uint64_t rounds;        // updates answered, ever
-    uint64_t month_ms;      // that have passed for certain since the month began to be counted
-    uint64_t clock_ms;      // what the monotonic clock said when that was looked at last
+    uint64_t round_mean;    // mean bytes on the wire of a round; 0 before the first
+    uint64_t update_mean;   // mean bytes of an encoded update; 0 before the first
+    uint64_t rounds;        // answered updates since enrolment
+    uint64_t month_ms;      // time that has certainly passed since the month's account began
+    uint64_t clock_ms;      // the monotonic clock when month_ms was last updated
 };
 
-// The longest request but updates.
+// The longest request except updates.
 #define TERN_CLIENT_REQUEST_MAX                                                                    \
     (tern_CheckinRequest_size > tern_EnrollRequest_size ? tern_CheckinRequest_size                 \
                                                         : tern_EnrollRequest_size)
@@ -249,12 +249,12 @@ struct tern_client_budget {
 struct tern_client_pending {
     uint32_t round;
     uint32_t sequence;
-    uint32_t len;  // bytes of the whole update, in workspace.blob; 0 = none
-    uint32_t sent; // bytes of it as it goes out, and of its container there: the payload
-    uint32_t container;
+    uint32_t len;       // bytes of the whole update, in workspace.blob; 0 = none
+    uint32_t sent;      // bytes of the request body
+    uint32_t container; // bytes of the container in the body: the payload
 };
 
-// Caller-owned; the fields are the core's. Use the accessors.
+// Owned by the caller; the fields belong to the core. Use the accessors.
 struct tern_client {
     struct tern_client_config config;
     struct tern_client_workspace work;
@@ -263,81 +263,81 @@ struct tern_client {
     enum tern_client_phase phase;
     enum tern_result stopped_by;
 
-    // The replica held.
+    // The replica.
     uint8_t replica[TERN_SHA256_SIZE];
     uint32_t version;
     bool replica_unsaved;
 
-    // The error buffer's name and the update in flight.
+    // The error buffer's generation and the update in flight.
     uint32_t generation;
     uint32_t sequence;
-    bool has_velocity;     // the velocity is of this generation, and in its record; else it is zero
-    bool error_told;       // the aggregator was, of the error buffer as it is
-    uint32_t failed_round; // whose training failed, for the next check-in to report; 0 = none
-    tern_TrainingFailure failure; // why
-    uint32_t kept_round; // its change is in the error buffer without an update; 0 = of no round
-    float kept_decay;    // what that round's directive left of the error buffer
+    bool has_velocity;     // the record has this generation's velocity; else it is zero
+    bool error_reported;   // the aggregator has the facts of the current error buffer
+    uint32_t failed_round; // the next check-in reports this round's failed training; 0 = none
+    tern_TrainingFailure failure; // its reason
+    uint32_t kept_round; // the error buffer has this round's change without an update; 0 = none
+    float kept_decay;    // fraction of the error buffer that this round's directive left
     struct tern_client_pending pending;
 #if TERN_PARTIALS
-    const uint8_t *stored_update; // the pending update where the store shows it; NULL: in the blob
+    const uint8_t *stored_update; // the pending update in the store; NULL: it is in the blob
 #endif
 #if TERN_MANIFESTS
-    bool has_local;   // local values of its own stand in the weights, and in the upload record
-    bool local_aside; // but are in work.local now
+    bool has_local;     // the weights and the upload record have the client's own local values
+    bool local_stashed; // work.local has them now
 #endif
 
-    // The task in hand.
+    // The current task.
     tern_Task task;
     uint64_t task_taken_ms;
     uint32_t download_index;
-    size_t download_have;     // bytes of the current download already in the blob
-    size_t inline_at;         // where it begins there: behind others, if it came with the task
-    struct tern_span indices; // of the task, in the blob until the update is encoded
+    size_t download_have;     // bytes of the current download in the blob
+    size_t inline_at;         // start of a download in the blob that came with the task
+    struct tern_span indices; // the task's indices, in the blob until the update is encoded
 #if TERN_PARTIALS
-    bool download_resumed;  // part of it came before the last request for it
-    bool download_damaged;  // what was kept of it is, and nobody was told yet
-    bool download_anew;     // what was kept of it was damaged, and all of it is fetched again
-    size_t container_at;    // where its container begins in the partial download
-    bool replica_torn;      // a download was added in part; only the replica's record is whole
-    uint64_t unsaved_bytes; // of downloads that were applied, and are not in the replica's record
-    bool upload_cut;        // the aggregator may have more of the update than upload_have
-    size_t upload_have;     // bytes of the pending update that it was found to have
+    bool download_resumed;  // an earlier request brought a part of the download
+    bool download_damaged;  // the stored part is damaged, which was not reported yet
+    bool download_anew;     // the stored part was damaged, and the whole download is fetched again
+    size_t container_at;    // offset of the container in the partial download
+    bool replica_torn;      // a download was added in part; only the replica's record is complete
+    uint64_t unsaved_bytes; // applied downloads that the replica's record lacks
+    bool upload_cut;        // the aggregator may have more bytes of the update than upload_have
+    size_t upload_have;     // bytes of the pending update that the aggregator reported
 #endif
 #if TERN_VARIANCE_REDUCTION
-    uint32_t anchor_round;   // whose base it is; 0 = none is held
-    uint32_t anchor_version; // of that
-    bool anchor_has_step;    // the record has how far the next version is from it
-    bool at_anchor_done;     // the task in hand was trained at it
+    uint32_t anchor_round;   // the anchor is this round's base; 0 = no anchor
+    uint32_t anchor_version; // version of the anchor
+    bool anchor_has_step;    // the record has the difference of the next version to the anchor
+    bool at_anchor_done;     // the current task was trained at the anchor
 #endif
     bool training;
-    float carried; // share of the error buffer in the sum: training started ahead by the rest
+    float carried; // fraction of the error buffer in the sum; a step ahead starts with the rest
     uint64_t train_started_ms;
     uint32_t train_ms;
-    float *trained; // the trainer's memory: the sum t, then what the update does not carry
+    float *trained; // the trainer's memory: the sum t, later the residual error
     struct tern_train_result train_result;
     bool has_evaluation;
     tern_Evaluation evaluation;
 #if TERN_HELD_OUT
-    bool asked;        // the task's base was evaluated, as far as it could be
-    bool has_held_out; // what that came to is known
+    bool asked;        // the evaluation of the task's base was attempted
+    bool has_held_out; // held_out is valid
     tern_Evaluation held_out;
 #endif
 
 #if TERN_STATISTICS
-    uint32_t scaling;             // tag of the columns' scaling; 0 = they are as they were read
-    bool names_told;              // the tag of the columns' names, since the client was started
-    bool names_differ;            // from those of most clients, as the aggregator answered last
-    bool tells;                   // the phase is to tell statistics, not to fetch the scaling
-    tern_DownloadRef scaling_ref; // to be fetched
+    uint32_t scaling;             // tag of the columns' scaling; 0 = none
+    bool names_sent;              // the tag of the columns' names was sent since the start
+    bool names_differ;            // the aggregator's last answer: most clients have other names
+    bool sends_statistics;        // the phase sends statistics; else it fetches the scaling
+    tern_DownloadRef scaling_ref; // the scaling to fetch
 #endif
 #if TERN_FINAL_MODEL
-    bool final;                           // the task in hand is the last download
-    bool final_refused;                   // it was another than was named
+    bool final;                           // the current task is the final download
+    bool final_refused;                   // the final download did not match its name
     uint8_t final_hash[TERN_SHA256_SIZE]; // of the global model's weights
 #endif
 #if TERN_MANIFESTS
-    bool meter_loaded;    // what the store has is counted on from
-    size_t manifest_have; // bytes of the manifest that a cut connection left in the caller's memory
+    bool meter_loaded;    // the meter continues from the store's record
+    size_t manifest_have; // bytes of the manifest in the caller's memory after a broken connection
 #endif
 
     // The request in flight.
@@ -348,42 +348,41 @@ struct tern_client {
     uint8_t message[TERN_CLIENT_REQUEST_MAX]; // request body of enrolment and check-in
     uint8_t reply[TERN_WIRE_MESSAGE_MAX];     // reply body of everything but downloads
 
-    // What the conditions are, and whether they make the client wait.
+    // The conditions, and whether they make the client wait.
     struct tern_conditions conditions;
     bool paused;
     uint64_t paused_since_ms;
 
-    // When to go on.
+    // When to continue.
     uint64_t due_ms; // monotonic
     uint32_t failures;
     struct tern_prng jitter;
 
-    // What it cost.
+    // Bytes and budgets.
     struct tern_meter meter_all;
-    struct tern_bytes meter_other[TERN_DIRECTION_COUNT]; // by builds with more purposes than this
+    struct tern_bytes meter_other[TERN_DIRECTION_COUNT]; // purposes that only other builds have
     struct tern_meter meter_round;
-    bool round_done;         // the next exchange starts a new round's account
-    bool month_closed;       // something did not fit into the month's budget any more
-    uint64_t month_ms_saved; // of budget.month_ms, in the store
+    bool round_done;         // the next exchange opens the next round's account
+    bool month_closed;       // a request did not fit into the month's budget
+    uint64_t month_ms_saved; // budget.month_ms in the store
     struct tern_client_budget budget;
 };
 
 // --- Calls
 
-// Prepares *client. The config is copied; the strings and contexts in it are borrowed.
+// Prepares *client. Copies the config, and borrows its strings and contexts.
 // TERN_ERR_ARGUMENT  a port or a string is missing or too long
 TERN_MUST_USE enum tern_result tern_client_init(struct tern_client *client,
                                                 const struct tern_client_config *config);
 
-// Loads who the client is from the store.
+// Loads the identity from the store.
 // TERN_ERR_NOT_FOUND  never enrolled
 // TERN_ERR_CORRUPT    the identity record is damaged: enrol again
 // TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_client_identify(struct tern_client *client);
 
-// Enrols with a join code and saves the identity. Also replaces an identity: what other records
-// hold belongs to the former one and is not used again.
-// TERN_AGAIN              call again with the same code (a transport that does not block)
+// Enrols with a join code and saves the identity. It may replace an identity, whose other records are not used again.
+// TERN_AGAIN              call again with the same code (a non-blocking transport)
 // TERN_ERR_UNAUTHORIZED   the code is wrong, used up or expired
 // TERN_ERR_MODEL_MISMATCH this program does not build the federation's model; nothing was saved
 // TERN_ERR_NETWORK, TERN_ERR_TLS, TERN_ERR_BUSY, TERN_ERR_HTTP, TERN_ERR_CORRUPT (not a reply)
@@ -391,9 +390,9 @@ TERN_MUST_USE enum tern_result tern_client_identify(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_client_enroll(struct tern_client *client,
                                                   const char *join_code);
 
-// Saves an identity that `tern-aggregator provision` made, say one that a factory wrote into the
-// device: enrolling without a request. *identity is copied; the same checks and the same event as
-// after tern_client_enroll(). On an error the former identity, if any, stays.
+// Saves an identity from `tern-aggregator provision`, for example one that a factory wrote into the device: enrols without
+// a request. Copies *identity; checks and event are the same as in tern_client_enroll(). After an error an earlier identity
+// stays.
 // TERN_ERR_ARGUMENT       no client id, the token is not 22 characters of base64url, or no model
 // TERN_ERR_MODEL_MISMATCH this program does not build that model
 // TERN_ERR_STATE          an exchange is under way
@@ -402,42 +401,39 @@ TERN_MUST_USE enum tern_result tern_client_provision(struct tern_client *client,
                                                      const struct tern_client_identity *identity);
 
 #if TERN_MANIFESTS
-// Gets the manifest of the model that the identity names into dst[0..size): from the store, or when
-// it is not there, or not of this model, from the aggregator (GET /v1/downloads/), which is then
-// saved. TERN_MANIFEST_MAX bytes hold every one. It is within the byte budgets, as an account of
-// its own in that of a round; the meter is loaded before, unless that was done, and saved after.
-// TERN_AGAIN              call again with the same arguments (a transport that does not block)
+// Reads the manifest of the identity's model into dst[0..size): from the store, or when the store has none of this model,
+// from the aggregator (GET /v1/downloads/), and then saves it. TERN_MANIFEST_MAX bytes hold every manifest. The byte budgets
+// apply, with a round's account for this request alone; the call loads the meter first if necessary, and saves it.
+// TERN_AGAIN              call again with the same arguments (a non-blocking transport)
 // TERN_ERR_STATE          no identity yet
 // TERN_ERR_MODEL_MISMATCH the aggregator has no manifest of this model
-// TERN_ERR_CORRUPT        what it sent is not of this model; TERN_ERR_TOO_LARGE  more than `size`,
-//                         or clearly more than it was said to have
-// TERN_ERR_BUDGET         it does not fit into a byte budget (TERN_EVENT_BUDGET says which)
-// TERN_ERR_NETWORK        with the same arguments and dst as it is, the next call goes on from what
-//                         has come
+// TERN_ERR_CORRUPT        the answer belongs to another model
+// TERN_ERR_TOO_LARGE      more than `size` bytes, or clearly more than the enrolment announced
+// TERN_ERR_BUDGET         it does not fit into a byte budget (TERN_EVENT_BUDGET names it)
+// TERN_ERR_NETWORK        the next call with the same arguments and an unchanged dst continues after the received bytes
 // TERN_ERR_TLS, TERN_ERR_BUSY, TERN_ERR_HTTP, TERN_ERR_UNAUTHORIZED
-// TERN_ERR_IO, TERN_ERR_NO_SPACE  it, or the meter, could not be saved
+// TERN_ERR_IO, TERN_ERR_NO_SPACE  the manifest or the meter could not be saved
 TERN_MUST_USE enum tern_result tern_client_manifest(struct tern_client *client, uint8_t *dst,
                                                     size_t size, size_t *len);
 
-// The same from the store alone.
-// TERN_ERR_NOT_FOUND  it is not there, or not of this model
+// Reads the manifest from the store alone.
+// TERN_ERR_NOT_FOUND  the store has no manifest of this model
 TERN_MUST_USE enum tern_result tern_client_stored_manifest(struct tern_client *client, uint8_t *dst,
                                                            size_t size, size_t *len);
 #endif
 
 #if TERN_STATISTICS
-// The Scaling message that this client was given, from the store: for programs that show its data to the
-// model.
-// TERN_ERR_NOT_FOUND  there is none, or of a former enrolment
-// TERN_ERR_NO_SPACE   it has more than `size` bytes: *len
+// Reads this client's Scaling message from the store, for programs that run the model on its data.
+// TERN_ERR_NOT_FOUND  there is none for this enrolment
+// TERN_ERR_NO_SPACE   it has *len bytes, more than `size`
 // TERN_ERR_CORRUPT, TERN_ERR_STATE (no identity), TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_client_stored_scaling(const struct tern_client *client,
                                                           uint8_t *dst, size_t size, size_t *len);
 #endif
 
-// Takes the model, trainer and memory, and loads replica, error buffer, pending update and meter.
-// A damaged replica starts from the seed again; a damaged upload record starts a new generation of
-// the error buffer from zero (TERN_EVENT_STARTED_OVER says so). May be called again after an error.
+// Sets the model, trainer and memory, and loads replica, error buffer, pending update and meter. A damaged replica starts
+// from the seed again, a damaged upload record starts a new generation of the error buffer from zero, and both emit
+// TERN_EVENT_STARTED_OVER. May be called again after an error.
 // TERN_ERR_STATE           no identity yet
 // TERN_ERR_MODEL_MISMATCH  the model is not the one the client enrolled for
 // TERN_ERR_ARGUMENT        the error storage is not built in
@@ -447,10 +443,10 @@ TERN_MUST_USE enum tern_result tern_client_restore(struct tern_client *client,
                                                    const struct tern_client_workspace *workspace);
 
 // Does the next piece of work: one request, one local step, one save, one evaluation.
-// TERN_OK     something was done: call again
+// TERN_OK     a piece of work is complete: call again
 // TERN_AGAIN  nothing to do before tern_client_next_ms(); also when finished
-// Failures of the network, answers that make no sense and training that diverges are events, tried
-// again later, and never returned. What is returned stops the client until tern_client_restore():
+// Network errors, invalid answers and diverging training are events, and the client tries again later. A returned error
+// stops the client until tern_client_restore():
 // TERN_ERR_UNAUTHORIZED             the token is unknown or revoked; a pending update is kept
 // TERN_ERR_IO, TERN_ERR_NO_SPACE    a record could not be saved; nothing was sent after it
 // TERN_ERR_MODEL_MISMATCH           the trainer is for another model
@@ -461,27 +457,27 @@ TERN_MUST_USE enum tern_result tern_client_step(struct tern_client *client);
 // Milliseconds until tern_client_step() has something to do; 0 = now.
 uint32_t tern_client_next_ms(const struct tern_client *client);
 
-// Saves the meter now (it is otherwise saved once a round). Call before a planned end.
+// Saves the meter now; the client itself saves it once a round. Call it before a planned end.
 TERN_MUST_USE enum tern_result tern_client_save_meter(struct tern_client *client);
 
-// Closes the connection, counts what closing it costs, and saves the meter: a planned end.
+// Closes the connection, counts its last bytes, and saves the meter: a planned end.
 TERN_MUST_USE enum tern_result tern_client_end(struct tern_client *client);
 
-// Loads the meter and budget counters without a workspace, for programs that only show them.
+// Loads the meter and budget counters without a workspace, for programs that show them.
 // TERN_ERR_NOT_FOUND (nothing was counted yet), TERN_ERR_CORRUPT, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_client_load_meter(struct tern_client *client);
 
 enum tern_client_phase tern_client_phase(const struct tern_client *client);
 
-// NULL before tern_client_identify() or tern_client_enroll() worked.
+// NULL before tern_client_identify() or tern_client_enroll() has succeeded.
 const struct tern_client_identity *tern_client_identity(const struct tern_client *client);
 
-// Bytes of the round in hand or just done, and of all time.
+// Bytes of the current or last round, and since enrolment.
 const struct tern_meter *tern_client_meter_round(const struct tern_client *client);
 const struct tern_meter *tern_client_meter_all(const struct tern_client *client);
 
-// Up and down, of all time: what another build of this client counted for purposes that this one
-// does not have. Zero, but after a step back to an older version.
+// Up and down, since enrolment: bytes of purposes that only another build of this client has. Zero unless an older version
+// replaced a newer one.
 const struct tern_bytes *tern_client_meter_other(const struct tern_client *client);
 const struct tern_client_budget *tern_client_budget(const struct tern_client *client);
 
@@ -489,10 +485,10 @@ const struct tern_client_budget *tern_client_budget(const struct tern_client *cl
 const uint8_t *tern_client_replica(const struct tern_client *client);
 uint32_t tern_client_version(const struct tern_client *client);
 const float *tern_client_weights(const struct tern_client *client);
-// Whether these have local values of the client's own: it has trained some.
+// Whether the weights include local values that this client has trained.
 bool tern_client_is_personal(const struct tern_client *client);
 
-// The update that was encoded and not answered yet; len 0 = none.
+// The encoded update without an answer; len 0 = none.
 const struct tern_client_pending *tern_client_pending(const struct tern_client *client);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-// How long a client waits, where nobody says otherwise: once for the core, whose configuration says 0
-// then, and once as text for the settings of tern-client. And which updates are worth resuming.
+// Default durations of a client, as numbers for the core, whose configuration has 0 for them, and as text for the settings
+// of tern-client; and the size above which updates resume.
 #ifndef TERN_CLIENT_DEFAULTS_H
 #define TERN_CLIENT_DEFAULTS_H
 
@@ -16,7 +16,7 @@
 #define TERN_CLIENT_LOOK_AGAIN(as) as(30, s)
 #define TERN_CLIENT_BUDGET_WAIT(as) as(1, h)
 
-// Bytes, above which an aggregator keeps what came of a body (docs/PROTOCOL.md).
+// An aggregator keeps partial bodies above this many bytes (docs/PROTOCOL.md).
 #define TERN_CLIENT_RESUME_UPLOAD_ABOVE 65536u
 
 #endif

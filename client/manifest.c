@@ -43,7 +43,7 @@ static enum tern_result pay(struct tern_client *client, uint64_t bytes)
         client->meter_loaded = true;
     }
     client->round_done = true;
-    const enum tern_result asked = tern_budget_ask(client, tern_budget_cost(bytes, 1));
+    const enum tern_result asked = tern_budget_reserve_or_wait(client, tern_budget_cost(bytes, 1));
     return asked == TERN_AGAIN ? TERN_ERR_BUDGET : asked;
 }
 

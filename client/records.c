@@ -536,8 +536,8 @@ static enum tern_result load_local(struct tern_client *client, const struct uplo
         return TERN_ERR_CORRUPT;
     }
     client->has_local = true;
-    client->local_aside = true;
-    tern_client_local_back(client);
+    client->local_stashed = true;
+    tern_client_unstash_local(client);
 #else
     (void)client;
     (void)upload;

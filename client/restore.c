@@ -166,9 +166,9 @@ enum tern_result tern_client_restore(struct tern_client *client,
 #endif
 #if TERN_MANIFESTS
     client->has_local = false;
-    client->local_aside = false;
+    client->local_stashed = false;
 #endif
-    client->error_told = false;
+    client->error_reported = false;
     client->failed_round = 0;
     client->failure = tern_TrainingFailure_FAILURE_TRAINER;
     memset(&client->task, 0, sizeof client->task);

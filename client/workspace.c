@@ -11,23 +11,23 @@ struct tern_error_buffer tern_client_error_buffer(const struct tern_client *clie
 }
 
 #if TERN_MANIFESTS
-void tern_client_local_aside(struct tern_client *client)
+void tern_client_stash_local(struct tern_client *client)
 {
     uint32_t first = 0;
     const uint32_t count = tern_model_local(client->work.model, &first);
-    if (client->has_local && !client->local_aside) {
+    if (client->has_local && !client->local_stashed) {
         memcpy(client->work.local, client->work.weights + first, (size_t)count * sizeof(float));
-        client->local_aside = true;
+        client->local_stashed = true;
     }
 }
 
-void tern_client_local_back(struct tern_client *client)
+void tern_client_unstash_local(struct tern_client *client)
 {
     uint32_t first = 0;
     const uint32_t count = tern_model_local(client->work.model, &first);
-    if (client->local_aside) {
+    if (client->local_stashed) {
         memcpy(client->work.weights + first, client->work.local, (size_t)count * sizeof(float));
-        client->local_aside = false;
+        client->local_stashed = false;
     }
 }
 #endif

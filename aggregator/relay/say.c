@@ -99,7 +99,7 @@ void tern_relay_say(void *ctx, const struct tern_client_event *event)
     case TERN_EVENT_UPLOADED:
         say_uploaded(event);
         break;
-    case TERN_EVENT_TROUBLE:
+    case TERN_EVENT_FAILURE:
         say_trouble(relay, event);
         break;
     case TERN_EVENT_BUDGET:

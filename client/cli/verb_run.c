@@ -312,7 +312,7 @@ static void log_pause(const struct narrator *narrator, const struct tern_client_
         tern_log(TERN_LOG_INFO, name, "round=%u sequence=%u paused_ms=%u", event->round,
                  event->sequence, event->wait_ms);
         break;
-    case TERN_EVENT_TROUBLE: {
+    case TERN_EVENT_FAILURE: {
         if (tern_interrupted && event->result == TERN_ERR_NETWORK) {
             break; // a signal has aborted the exchange
         }
@@ -379,7 +379,7 @@ static bool may_end_at(const struct tern_client_event *paused)
 // An evaluation ends when the aggregator has answered the check-in that reports it.
 static void detect_end(struct narrator *narrator, const struct tern_client_event *event)
 {
-    const bool failure = event->kind == TERN_EVENT_TROUBLE;
+    const bool failure = event->kind == TERN_EVENT_FAILURE;
     narrator->failures = failure ? narrator->failures + 1 : narrator->failures;
     switch ((int)event->kind) {
     case TERN_EVENT_UPLOADED:
@@ -405,7 +405,7 @@ static void detect_end(struct narrator *narrator, const struct tern_client_event
     case TERN_EVENT_BUDGET:
         end_round(narrator, event, TERN_EXIT_NOTHING);
         break;
-    case TERN_EVENT_TROUBLE:
+    case TERN_EVENT_FAILURE:
         if (event->result == TERN_ERR_TLS || narrator->failures >= narrator->failure_limit) {
             end_round(narrator, event, TERN_EXIT_FAILED);
         }
@@ -432,7 +432,7 @@ static void save_training_failure(struct narrator *narrator, const struct tern_c
 {
     if (event->kind == TERN_EVENT_TRAINED) {
         tern_training_failure_clear(narrator->state_dir);
-    } else if (event->kind == TERN_EVENT_TROUBLE && has_failed(narrator)) {
+    } else if (event->kind == TERN_EVENT_FAILURE && has_failed(narrator)) {
         tern_training_failure_save(narrator->state_dir, narrator->watched);
         narrator->watched->failed = false;
     }
@@ -452,7 +452,7 @@ static void on_event(void *ctx, const struct tern_client_event *event)
     case TERN_EVENT_WAITING:
     case TERN_EVENT_PAUSED:
     case TERN_EVENT_RESUMED:
-    case TERN_EVENT_TROUBLE:
+    case TERN_EVENT_FAILURE:
     case TERN_EVENT_BUDGET:
     case TERN_EVENT_STARTED_OVER:
         log_pause(narrator, event);

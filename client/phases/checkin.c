@@ -18,7 +18,7 @@ static void expect_answer(struct tern_client *client)
 // Bytes of an answer that brings downloads.
 static uint32_t reply_room(struct tern_client *client)
 {
-    const uint32_t budget = tern_budget_inline(client);
+    const uint32_t budget = tern_budget_inline_bytes(client);
     const size_t memory = client->work.blob_size;
     return budget < memory ? budget : (uint32_t)memory;
 }
@@ -26,10 +26,10 @@ static uint32_t reply_room(struct tern_client *client)
 static enum tern_result may_start(struct tern_client *client, uint32_t room)
 {
     if (!tern_budget_month_has_round(client)) {
-        return tern_budget_stop(client, client->budget.round_mean,
+        return tern_budget_wait(client, client->budget.round_mean,
                                 TERN_WHY("a round would exceed the byte budget of the month"));
     }
-    return tern_budget_ask(client, tern_budget_cost(room, 1));
+    return tern_budget_reserve_or_wait(client, tern_budget_cost(room, 1));
 }
 
 static bool budgeted(const struct tern_client *client)
@@ -80,7 +80,7 @@ static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
     message.budgeted = budgeted(client);
     message.budget_left = message.budgeted ? tern_budget_left(client) : 0;
     message.power = (tern_Power)conditions->power;
-    message.has_error = !client->identity.evaluator && !client->error_told;
+    message.has_error = !client->identity.evaluator && !client->error_reported;
     message.error = tern_client_error_facts(client);
     message.has_evaluation = client->has_evaluation;
     message.evaluation = client->evaluation;
@@ -100,7 +100,7 @@ static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
 #endif
 #if TERN_STATISTICS
     message.scaling = client->scaling;
-    message.column_names = client->names_told ? 0 : client->work.columns.names;
+    message.column_names = client->names_sent ? 0 : client->work.columns.names;
 #endif
     return message;
 }
@@ -144,21 +144,21 @@ enum tern_result tern_phase_checkin(struct tern_client *client)
         return result;
     }
     if (result != TERN_OK) {
-        return tern_client_trouble(client, result, TERN_WHY("the check-in was not answered"));
+        return tern_client_retry_later(client, result, TERN_WHY("the check-in was not answered"));
     }
     tern_CheckinReply reply;
     struct tern_span downloads;
     result = tern_wire_decode_checkin_reply(client->response.body, client->response.body_len,
                                             &reply, &downloads);
     if (result != TERN_OK) {
-        return tern_client_trouble(client, result,
-                                   TERN_WHY("the answer to the check-in makes no sense"));
+        return tern_client_retry_later(client, result,
+                                       TERN_WHY("the answer to the check-in makes no sense"));
     }
     client->has_evaluation = false;
     client->failed_round = 0;
     client->failure = tern_TrainingFailure_FAILURE_TRAINER;
 #if TERN_STATISTICS
-    client->names_told = true;
+    client->names_sent = true;
 #endif
-    return tern_client_follow(client, &reply, downloads);
+    return tern_client_take_assignment(client, &reply, downloads);
 }

@@ -40,7 +40,7 @@ static enum tern_result prepare(struct tern_client *client)
     char path[TERN_PATH_MAX];
     const uint64_t cost =
         tern_budget_cost(tern_client_download(client)->size - client->download_have, 1);
-    const enum tern_result result = tern_budget_ask(client, cost);
+    const enum tern_result result = tern_budget_reserve_or_wait(client, cost);
     if (result == TERN_AGAIN) {
         client->phase = TERN_PHASE_CHECKIN;
     }
@@ -82,7 +82,7 @@ static enum tern_result cut(struct tern_client *client, enum tern_result result)
         return tern_client_drop_task(client, result,
                                      TERN_WHY("the round's window passed while downloading"));
     }
-    return tern_client_trouble(client, result, why_cut(result));
+    return tern_client_retry_later(client, result, why_cut(result));
 }
 
 // The task's download is none that can be used: nothing of it is kept.
@@ -97,8 +97,8 @@ static enum tern_result received(struct tern_client *client, bool fits)
 {
     if (!tern_client_continues(client)) {
         client->download_have = 0;
-        return tern_client_trouble(client, TERN_ERR_HTTP,
-                                   TERN_WHY("the aggregator ignored a Range header"));
+        return tern_client_retry_later(client, TERN_ERR_HTTP,
+                                       TERN_WHY("the aggregator ignored a Range header"));
     }
     client->download_have += client->response.body_len;
     if (!fits || client->download_have != tern_client_download(client)->size) {
@@ -327,8 +327,8 @@ static enum tern_result fetch_anew(struct tern_client *client)
     client->download_damaged = false;
     client->download_anew = true;
     client->response = (struct tern_response){0}; // nobody was asked
-    return tern_client_trouble(client, TERN_ERR_CORRUPT,
-                               "what was kept of a download is damaged; it is fetched anew");
+    return tern_client_retry_later(client, TERN_ERR_CORRUPT,
+                                   "what was kept of a download is damaged; it is fetched anew");
 }
 #endif
 
@@ -373,14 +373,14 @@ static enum tern_result apply(struct tern_client *client, size_t *payload)
 // they come back, though of the last one only once its hash was looked at.
 static enum tern_result apply_beside_local(struct tern_client *client, size_t *payload)
 {
-    tern_client_local_aside(client);
+    tern_client_stash_local(client);
     const enum tern_result result = apply(client, payload);
 #if TERN_FINAL_MODEL
     if (client->final && result == TERN_OK) {
         return result;
     }
 #endif
-    tern_client_local_back(client);
+    tern_client_unstash_local(client);
     return result;
 }
 
@@ -488,18 +488,18 @@ static enum tern_result all_taken(struct tern_client *client)
             TERN_TRY(tern_client_restore_replica(client));
         }
 #endif
-        tern_client_local_back(client);
+        tern_client_unstash_local(client);
         return tern_client_drop_task(client, TERN_ERR_WRONG_REPLICA,
                                      TERN_WHY("the downloads do not lead to the task's base"));
     }
-    tern_client_local_back(client);
+    tern_client_unstash_local(client);
     if (client->replica_unsaved) {
         TERN_TRY(save_replica(client));
     }
     tern_partial_drop(client);
 #if TERN_FINAL_MODEL
     if (client->final) {
-        return tern_client_final_taken(client);
+        return tern_client_end_with_final(client);
     }
 #endif
     client->phase =

@@ -95,8 +95,8 @@ static void take_local(struct tern_client *client, const struct outcome *outcome
 #if TERN_MANIFESTS
     if (outcome->has_local) {
         client->has_local = true;
-        client->local_aside = true;
-        tern_client_local_back(client);
+        client->local_stashed = true;
+        tern_client_unstash_local(client);
     }
 #else
     (void)client;
@@ -121,7 +121,7 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
         return TERN_OK;
     }
     TERN_TRY(stage_local(client, outcome));
-    for (uint32_t i = 0; i < trained && !tern_client_was_given_change(client); i++) {
+    for (uint32_t i = 0; i < trained && !tern_client_has_given_change(client); i++) {
         sum[i] -= client->work.weights[i];
     }
     tern_anchor_add(client, sum, trained);
@@ -262,7 +262,7 @@ static enum tern_result save(struct tern_client *client, const struct outcome *o
     struct tern_error_buffer buffer = tern_client_error_buffer(client);
     tern_error_buffer_store(&buffer, &outcome->next);
     take_local(client, outcome);
-    client->error_told = false;
+    client->error_reported = false;
     client->has_velocity = outcome->has_velocity;
     client->generation = outcome->generation;
     client->sequence = outcome->sequence;
@@ -342,7 +342,7 @@ static enum tern_result too_dear(struct tern_client *client, struct outcome *out
     TERN_TRY(keep_change(client, outcome));
     drop_record(client);
     client->phase = TERN_PHASE_CHECKIN;
-    return tern_budget_stop(client, cost, why);
+    return tern_budget_wait(client, cost, why);
 }
 
 // What the store refused is no fault of the change.

@@ -5,21 +5,6 @@
 
 #include "codec/sparse_share.h"
 
-bool tern_share_fits(const struct tern_client *client, const tern_Task *task)
-{
-    const size_t size = client->work.blob_size;
-    struct tern_codec codec;
-    if (tern_codec_parse(task->codec, &codec, NULL) != TERN_OK ||
-        !tern_codec_entry(codec.id)->follows_leader) {
-        return false;
-    }
-    // The indices stay at the blob's start while the container is encoded at its end. Later the
-    // pending update is at the start, what goes out behind it, and that one's container at the end.
-    const size_t container = tern_container_bound(&codec, client->work.model);
-    const size_t sending = 2 * (size_t)TERN_WIRE_OVERHEAD + 3 * container;
-    return task->indices.size <= size && container <= size - task->indices.size && sending <= size;
-}
-
 // Leaves the update without its indices in the blob, behind the pending one if that is there.
 static enum tern_result strip(struct tern_client *client, const tern_Update *message,
                               struct tern_span container, struct tern_span *body)

@@ -19,12 +19,12 @@ static enum tern_result give_up(struct tern_client *client, enum tern_result res
                                 const char *why)
 {
     client->phase = TERN_PHASE_CHECKIN;
-    return tern_client_trouble(client, result, why);
+    return tern_client_retry_later(client, result, why);
 }
 
 static enum tern_result pay(struct tern_client *client, uint64_t bytes)
 {
-    const enum tern_result result = tern_budget_ask(client, tern_budget_cost(bytes, 1));
+    const enum tern_result result = tern_budget_reserve_or_wait(client, tern_budget_cost(bytes, 1));
     if (result == TERN_AGAIN) {
         client->phase = TERN_PHASE_CHECKIN;
     }
@@ -173,7 +173,7 @@ static enum tern_result fetched(struct tern_client *client)
 enum tern_result tern_phase_statistics(struct tern_client *client)
 {
     if (!client->in_flight) {
-        TERN_TRY(client->tells ? prepare_telling(client) : prepare_fetching(client));
+        TERN_TRY(client->sends_statistics ? prepare_telling(client) : prepare_fetching(client));
     }
     const enum tern_result sent = tern_client_exchange(client);
     if (sent == TERN_AGAIN) {
@@ -185,10 +185,11 @@ enum tern_result tern_phase_statistics(struct tern_client *client)
     }
     if (result != TERN_OK) {
         return give_up(client, result,
-                       client->tells ? TERN_WHY("the statistics of the columns were not taken")
-                                     : TERN_WHY("the federation's scaling cannot be had"));
+                       client->sends_statistics
+                           ? TERN_WHY("the statistics of the columns were not taken")
+                           : TERN_WHY("the federation's scaling cannot be had"));
     }
-    return client->tells ? told(client) : fetched(client);
+    return client->sends_statistics ? told(client) : fetched(client);
 }
 
 // --- From the store

@@ -8,7 +8,7 @@
 #if TERN_PARTIALS
 // How much of the update is to be asked for before any of it is sent: an attempt broke off after
 // nobody knows how many bytes, in this process or in the one before.
-static bool is_to_be_asked(const struct tern_client *client, size_t len)
+static bool must_query(const struct tern_client *client, size_t len)
 {
     return client->upload_cut && len > client->config.resume_upload_above;
 }
@@ -21,8 +21,8 @@ static enum tern_result prepare(struct tern_client *client)
     TERN_TRY(tern_share_body(client, &body));
     tern_path_update(client->pending.round, client->pending.sequence, path);
 #if TERN_PARTIALS
-    if (is_to_be_asked(client, body.len)) {
-        TERN_TRY(tern_budget_ask(client, tern_budget_cost(0, 1)));
+    if (must_query(client, body.len)) {
+        TERN_TRY(tern_budget_reserve_or_wait(client, tern_budget_cost(0, 1)));
         tern_client_request(client, TERN_PURPOSE_UPLOAD, "GET", path);
         return TERN_OK;
     }
@@ -30,7 +30,7 @@ static enum tern_result prepare(struct tern_client *client)
 #else
     const size_t have = 0;
 #endif
-    TERN_TRY(tern_budget_ask(client, tern_budget_cost(body.len - have, 1)));
+    TERN_TRY(tern_budget_reserve_or_wait(client, tern_budget_cost(body.len - have, 1)));
     tern_client_request(client, TERN_PURPOSE_UPLOAD, "PUT", path);
     client->request.body = body.data + have;
     client->request.body_len = body.len - have;
@@ -49,9 +49,9 @@ static void forget_progress(struct tern_client *client, bool cut)
     (void)cut;
 }
 
-static void say_uploaded(const struct tern_client *client,
-                         const struct tern_client_pending *pending, enum tern_result result,
-                         bool duplicate)
+static void report_uploaded(const struct tern_client *client,
+                            const struct tern_client_pending *pending, enum tern_result result,
+                            bool duplicate)
 {
     const struct tern_client_event event = {
         .kind = TERN_EVENT_UPLOADED,
@@ -70,13 +70,13 @@ static void say_uploaded(const struct tern_client *client,
 // The answer brings the next task, the end, or a time to come back. A client that may be held at a
 // check-in asks to be, instead of sleeping until the round's deadline while the round may end any
 // moment; what that check-in says about coming back is then followed.
-static enum tern_result go_on(struct tern_client *client, const tern_UpdateReply *reply)
+static enum tern_result continue_with(struct tern_client *client, const tern_UpdateReply *reply)
 {
     const bool says_wait = reply->has_next && !reply->next.has_task && !reply->next.finished;
     if (!reply->has_next || (says_wait && client->config.wait_ms > 0)) {
         return TERN_OK;
     }
-    return tern_client_follow(client, &reply->next, (struct tern_span){NULL, 0});
+    return tern_client_take_assignment(client, &reply->next, (struct tern_span){NULL, 0});
 }
 
 static enum tern_result applied(struct tern_client *client, const tern_UpdateReply *reply)
@@ -84,13 +84,13 @@ static enum tern_result applied(struct tern_client *client, const tern_UpdateRep
     TERN_TRY(tern_record_save_settled(client));
     const struct tern_client_pending pending = client->pending;
     client->pending.len = 0;
-    client->error_told = true; // the update said what it left
+    client->error_reported = true; // the update said what it left
     client->failures = 0;
     client->phase = TERN_PHASE_CHECKIN;
     forget_progress(client, false);
-    say_uploaded(client, &pending, TERN_OK, reply->status == tern_UpdateStatus_UPDATE_DUPLICATE);
+    report_uploaded(client, &pending, TERN_OK, reply->status == tern_UpdateStatus_UPDATE_DUPLICATE);
     TERN_TRY(tern_budget_end_round(client));
-    return go_on(client, reply);
+    return continue_with(client, reply);
 }
 
 static enum tern_result give_back(struct tern_client *client, enum tern_result reason)
@@ -107,13 +107,14 @@ static enum tern_result give_back(struct tern_client *client, enum tern_result r
     forget_progress(client, false);
     TERN_TRY(tern_record_save_upload(client));
     client->phase = TERN_PHASE_CHECKIN;
-    say_uploaded(client, &pending, reason, false);
+    report_uploaded(client, &pending, reason, false);
     TERN_TRY(tern_budget_end_round(client));
     if (reason == TERN_ERR_LATE) {
         client->failures = 0;
         return TERN_OK;
     }
-    return tern_client_trouble(client, reason, TERN_WHY("the update was rejected and given back"));
+    return tern_client_retry_later(client, reason,
+                                   TERN_WHY("the update was rejected and given back"));
 }
 
 // Whether a refusal says what became of the update: those that do not speak of the way to the
@@ -139,8 +140,8 @@ static enum tern_result read_reply(struct tern_client *client, tern_UpdateReply 
         tern_wire_decode_update_reply(response->body, response->body_len, reply);
     return result == TERN_OK
                ? TERN_OK // else asked again, which is harmless
-               : tern_client_trouble(client, result,
-                                     TERN_WHY("the answer to the update makes no sense"));
+               : tern_client_retry_later(client, result,
+                                         TERN_WHY("the answer to the update makes no sense"));
 }
 
 #if TERN_PARTIALS
@@ -156,7 +157,7 @@ static bool begins_with(struct tern_span update, size_t len, const uint8_t sha25
 }
 
 // What is kept of another update, or was damaged, is of no use; then all of it is sent.
-static enum tern_result go_on_from(struct tern_client *client, const tern_UpdateReply *reply)
+static enum tern_result continue_from(struct tern_client *client, const tern_UpdateReply *reply)
 {
     struct tern_span body;
     TERN_TRY(tern_share_body(client, &body));
@@ -176,7 +177,7 @@ static enum tern_result go_on_from(struct tern_client *client, const tern_Update
 }
 
 // The answer to how much of the update is there.
-static enum tern_result take_progress(struct tern_client *client, enum tern_result sent)
+static enum tern_result read_progress(struct tern_client *client, enum tern_result sent)
 {
     tern_UpdateReply reply;
     const enum tern_result answer = sent == TERN_OK ? tern_client_answer(client) : sent;
@@ -189,11 +190,11 @@ static enum tern_result take_progress(struct tern_client *client, enum tern_resu
         return TERN_OK;
     }
     if (answer != TERN_OK) {
-        return tern_client_trouble(client, answer,
-                                   TERN_WHY("how much of the update arrived was not answered"));
+        return tern_client_retry_later(client, answer,
+                                       TERN_WHY("how much of the update arrived was not answered"));
     }
     TERN_TRY(read_reply(client, &reply));
-    return go_on_from(client, &reply);
+    return continue_from(client, &reply);
 }
 #endif
 
@@ -201,15 +202,15 @@ static enum tern_result take_answer(struct tern_client *client, enum tern_result
 {
     if (sent != TERN_OK) {
         forget_progress(client, true);
-        return tern_client_trouble(client, sent,
-                                   TERN_WHY("the update was not answered; it is kept"));
+        return tern_client_retry_later(client, sent,
+                                       TERN_WHY("the update was not answered; it is kept"));
     }
     tern_UpdateReply reply;
     const enum tern_result result = tern_client_answer(client);
     if (client->response.status == 416) { // what was there of it is gone
         forget_progress(client, false);
-        return tern_client_trouble(client, result,
-                                   TERN_WHY("the update is sent from its beginning"));
+        return tern_client_retry_later(client, result,
+                                       TERN_WHY("the update is sent from its beginning"));
     }
     if (result == TERN_OK || decides(result)) { // once, however often it was sent
         tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
@@ -226,7 +227,8 @@ static enum tern_result take_answer(struct tern_client *client, enum tern_result
         return give_back(client, result);
     }
     forget_progress(client, true);
-    return tern_client_trouble(client, result, TERN_WHY("the update was not settled; it is kept"));
+    return tern_client_retry_later(client, result,
+                                   TERN_WHY("the update was not settled; it is kept"));
 }
 
 enum tern_result tern_phase_upload(struct tern_client *client)
@@ -240,7 +242,7 @@ enum tern_result tern_phase_upload(struct tern_client *client)
     }
 #if TERN_PARTIALS
     if (client->request.body_len == 0) {
-        return take_progress(client, sent);
+        return read_progress(client, sent);
     }
 #endif
     return take_answer(client, sent);

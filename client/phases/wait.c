@@ -1,4 +1,5 @@
-// When to go on: after what the aggregator asked for, after a failure, or after a bad task.
+// Decides when the client continues: after the time that the aggregator requested, after a failure with backoff, and while
+// the conditions do not allow work.
 #include "core.h"
 
 #define WAIT_MIN_MS 100
@@ -60,8 +61,8 @@ static uint32_t asked_ms(struct tern_client *client)
     return tern_client_spread(client, ms, ms / 2);
 }
 
-enum tern_result tern_client_trouble(struct tern_client *client, enum tern_result result,
-                                     const char *why)
+enum tern_result tern_client_retry_later(struct tern_client *client, enum tern_result result,
+                                         const char *why)
 {
     uint32_t ms = backoff(client);
     if (client->response.retry_after_s > 0) {
@@ -71,7 +72,7 @@ enum tern_result tern_client_trouble(struct tern_client *client, enum tern_resul
     client->failures++;
     sleep_until(client, ms);
     const struct tern_client_event event = {
-        .kind = TERN_EVENT_TROUBLE,
+        .kind = TERN_EVENT_FAILURE,
         .result = result,
         .round = client->task.round,
         .status = client->response.status,
@@ -88,7 +89,7 @@ enum tern_result tern_client_drop_task(struct tern_client *client, enum tern_res
     client->phase = TERN_PHASE_CHECKIN;
     client->training = false;
     client->download_have = 0;
-    return tern_client_trouble(client, result, why);
+    return tern_client_retry_later(client, result, why);
 }
 
 static tern_TrainingFailure failure_of(enum tern_result result)
@@ -106,4 +107,67 @@ enum tern_result tern_client_fail_task(struct tern_client *client, enum tern_res
     client->failed_round = client->task.round;
     client->failure = failure_of(result);
     return tern_client_drop_task(client, result, why);
+}
+
+// --- Conditions
+
+// Called before every piece of work, so that a pause comes between two pieces: the task, the trainer's state and an unsent
+// update stay in place, and the same round continues.
+
+static uint32_t paused_ms(const struct tern_client *client)
+{
+    const uint64_t ms = tern_client_now_ms(client) - client->paused_since_ms;
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
+static void report_pause(const struct tern_client *client, enum tern_client_event_kind kind,
+                         uint32_t wait_ms, const char *why)
+{
+    struct tern_client_event event = {
+        .kind = kind,
+        .version = client->version,
+        .wait_ms = wait_ms,
+        .why = why,
+    };
+    if (client->pending.len > 0) {
+        event.round = client->pending.round;
+        event.sequence = client->pending.sequence;
+    } else if (client->phase != TERN_PHASE_CHECKIN) {
+        event.round = client->task.round;
+    }
+    tern_client_emit(client, &event);
+}
+
+static enum tern_result pause_work(struct tern_client *client, const char *why)
+{
+    const struct tern_transport *transport = &client->config.ports.transport;
+    if (!client->paused) {
+        client->paused = true;
+        client->paused_since_ms = tern_client_now_ms(client);
+        report_pause(client, TERN_EVENT_PAUSED, client->config.look_again_ms, why);
+    } else if (paused_ms(client) >= TERN_CLIENT_CLOSE_AFTER_MS) {
+        transport->close(transport->ctx);
+    }
+    client->due_ms = tern_client_now_ms(client) + client->config.look_again_ms;
+    return TERN_AGAIN;
+}
+
+static void resume_work(struct tern_client *client)
+{
+    client->paused = false;
+    client->train_started_ms += paused_ms(client); // a pause is no training time
+    report_pause(client, TERN_EVENT_RESUMED, paused_ms(client), NULL);
+}
+
+enum tern_result tern_client_allowed(struct tern_client *client)
+{
+    const struct tern_condition_port *port = &client->config.ports.conditions;
+    const char *why = TERN_WHY("the conditions do not allow work now");
+    if (port->may_work != NULL && !port->may_work(port->ctx, &client->conditions, &why)) {
+        return pause_work(client, why);
+    }
+    if (client->paused) {
+        resume_work(client);
+    }
+    return TERN_OK;
 }

@@ -177,7 +177,7 @@ static enum tern_result save(void *ctx, enum tern_record record,
 // --- Saving in pieces
 
 // Deletes the draft after an error.
-static enum tern_result or_drop(struct tern_file_store *store, enum tern_result result)
+static enum tern_result drop_on_error(struct tern_file_store *store, enum tern_result result)
 {
     if (result != TERN_OK) {
         drop(store);
@@ -193,13 +193,13 @@ static enum tern_result begin(void *ctx, enum tern_record record, size_t front)
     }
     drop(store);
     store->draft = (struct draft){.record = record, .front = front};
-    return or_drop(store, open_draft(store, &store->draft));
+    return drop_on_error(store, open_draft(store, &store->draft));
 }
 
 static enum tern_result append(void *ctx, const void *data, size_t len)
 {
     struct tern_file_store *store = ctx;
-    return store->draft.file >= 0 ? or_drop(store, append_to(&store->draft, data, len))
+    return store->draft.file >= 0 ? drop_on_error(store, append_to(&store->draft, data, len))
                                   : TERN_ERR_IO;
 }
 

@@ -140,7 +140,7 @@ static void on_event(void *ctx, const struct tern_client_event *event)
     (void)ctx;
     if (event->kind == TERN_EVENT_UPLOADED) {
         uploads++;
-    } else if (event->kind == TERN_EVENT_TROUBLE) {
+    } else if (event->kind == TERN_EVENT_FAILURE) {
         fprintf(stderr, "bench-protocol: %s\n", event->why);
     }
 }

@@ -124,10 +124,10 @@ static void on_event(void *ctx, const struct tern_client_event *event)
     case TERN_EVENT_FINISHED:
         tern_progress_finished(member->progress, event->final_model_hash);
         break;
-    case TERN_EVENT_TROUBLE:
+    case TERN_EVENT_FAILURE:
         set_busy(member, false);
         // First, since the count may end the process.
-        tern_log(TERN_LOG_WARN, "trouble",
+        tern_log(TERN_LOG_WARN, "failure",
                  "client=%s result=%s status=%d wait_ms=%u why=%s transport=%s", member->name,
                  tern_result_name(event->result), event->status, event->wait_ms,
                  TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(tern_curl_why(member->transport)));

@@ -26,7 +26,7 @@ static void expect_refused(enum tern_result result)
     struct tern_client_event trouble;
     const size_t before = world.trainings;
     const size_t tasks = world_count_events(&world, TERN_EVENT_TASK);
-    run_until(TERN_EVENT_TROUBLE, &trouble);
+    run_until(TERN_EVENT_FAILURE, &trouble);
     assert_int_equal(trouble.result, result);
     assert_int_equal(world.trainings, before);
     assert_int_equal(world_count_events(&world, TERN_EVENT_TASK), tasks);
@@ -68,7 +68,7 @@ static void an_anchor_is_told_of_and_built_on(void **state)
     run_until(TERN_EVENT_UPLOADED, NULL);
     assert_int_equal(world.trainings, 3);
     assert_true(world.store.records[TERN_RECORD_ANCHOR].saved);
-    run_until(TERN_EVENT_TROUBLE, NULL); // round 3 says anchor 2
+    run_until(TERN_EVENT_FAILURE, NULL); // round 3 says anchor 2
     assert_int_equal(world.server.last_checkin.anchor, 1);
     assert_true(world.server.last_checkin.anchor_step);
 }

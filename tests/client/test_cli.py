@@ -197,7 +197,7 @@ class Check(unittest.TestCase):
         os.symlink("nowhere", os.path.join(self.folder, "link"))
         for state, says in ((file, "is not a folder"), (file + "/state", file + ": Not a directory"),
                             (os.path.join(self.folder, "link"), "Not a directory"),
-                            ("/proc/tern/state", "cannot make it in /proc: ")):
+                            ("/proc/tern/state", "cannot create it in /proc: ")):
             done = run("check", "--offline", "--json", "--set", "client.state_dir=" + state)
             found = [line for line in json.loads(done[1]) if line["area"] == "state"]
             self.assertEqual((done[0], found[0]["health"]), (1, "problem"), state)

@@ -56,7 +56,7 @@ static void cut_download_goes_on_where_it_was_cut(void **state)
         world.last_range = SIZE_MAX;
         run_until(TERN_EVENT_DOWNLOADED, NULL);
         assert_int_equal(world.last_range, at);
-        assert_int_equal(world_count_events(&world, TERN_EVENT_TROUBLE), 1);
+        assert_int_equal(world_count_events(&world, TERN_EVENT_FAILURE), 1);
         world_check_replica(&world);
     }
 }
@@ -78,7 +78,7 @@ static void download_survives_a_busy_aggregator(void **state)
     commit(1);
     run_until(TERN_EVENT_TASK, NULL);
     world.down = true;
-    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_FAILURE, NULL);
     world.down = false;
     run_until(TERN_EVENT_UPLOADED, NULL);
     assert_int_equal(world.server.checkins, 1);
@@ -92,7 +92,7 @@ static void download_is_given_up_when_the_window_has_passed(void **state)
     run_until(TERN_EVENT_TASK, NULL);
     world.down = true;
     for (int i = 0; i < 8; i++) {
-        run_until(TERN_EVENT_TROUBLE, NULL);
+        run_until(TERN_EVENT_FAILURE, NULL);
     }
     world.down = false;
     run_until(TERN_EVENT_UPLOADED, NULL);
@@ -177,7 +177,7 @@ static void check_refused(enum tern_result why)
     struct tern_client_event event;
     float before[WORLD_VALUES];
     memcpy(before, world.weights, sizeof before);
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, why);
     assert_memory_equal(before, world.weights, sizeof before);
     assert_int_equal(tern_client_version(&world.client), 0);
@@ -326,7 +326,7 @@ static void delta_from_the_seed_that_overflows_leaves_what_is_held(void **state)
     float before[WORLD_VALUES];
     follow_from_seed(values);
     memcpy(before, world.weights, sizeof before);
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_NON_FINITE);
     assert_memory_equal(before, world.weights, sizeof before);
     assert_int_equal(tern_client_version(&world.client), 3);
@@ -342,7 +342,7 @@ static void chain_that_misses_the_base_does_not_train(void **state)
     tern_Download message = honest();
     message.version = 9;
     redo(&message, 0.5f);
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_WRONG_REPLICA);
     assert_int_equal(world.trainings, 0);
 }

@@ -87,7 +87,7 @@ def a_factory_writes_the_identity(workspace, aggregator):
     said = client.json("enroll", "--provisioned", str(path))
     check(said["client"] == facts["client"], f"said {said}")
     client.run("enroll", "--provisioned", str(path), code=2, says="--force")
-    client.run("meter", code=1, says="nothing was sent")
+    client.run("meter", code=1, says="has sent nothing")
     said = client.json("once", code=4)  # the aggregator knows it
     check(said["ended_by"] == "waiting" and client.wire()[0] > 0, f"said {said}")
 

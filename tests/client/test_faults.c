@@ -30,7 +30,7 @@ static void lost_request_is_sent_again(void **state)
     (void)state;
     struct tern_client_event event;
     world.server.faults[2] = FAULT_LOSE_REQUEST;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_NETWORK);
     run_until(TERN_EVENT_UPLOADED, &event);
     assert_int_equal(event.result, TERN_OK);
@@ -45,7 +45,7 @@ static void lost_reply_counts_once(void **state)
     (void)state;
     struct tern_client_event event;
     world.server.faults[2] = FAULT_LOSE_REPLY;
-    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_FAILURE, NULL);
     run_until(TERN_EVENT_UPLOADED, &event);
     assert_int_equal(event.result, TERN_OK);
     assert_true(event.duplicate);
@@ -59,7 +59,7 @@ static void damaged_reply_counts_once(void **state)
     (void)state;
     struct tern_client_event event;
     world.server.faults[1] = FAULT_BAD_REPLY;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_CORRUPT);
     run_until(TERN_EVENT_UPLOADED, &event);
     assert_true(event.duplicate);
@@ -106,7 +106,7 @@ static void refused_client_trains_ever_more_seldom(void **state)
     uint32_t least = 500;
     for (size_t i = 0; i < 6; i++, least *= 2) {
         world.server.faults[1] = FAULT_REJECT;
-        run_until(TERN_EVENT_TROUBLE, &event);
+        run_until(TERN_EVENT_FAILURE, &event);
         assert_int_equal(event.result, TERN_ERR_NORM_LIMIT);
         assert_in_range(event.wait_ms, least, 2 * least);
         assert_int_equal(tern_client_next_ms(&world.client), event.wait_ms);
@@ -114,7 +114,7 @@ static void refused_client_trains_ever_more_seldom(void **state)
     }
     world.server.faults[1] = FAULT_REJECT;
     world.server.refused_wait_s = 256;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_in_range(event.wait_ms, 256000, 384000);
     world_check_conservation(&world);
     finish();
@@ -126,7 +126,7 @@ static void refused_check_in_is_repeated_when_it_was_said(void **state)
     struct tern_client_event event;
     world.server.checkin_status = 422;
     world.server.refused_wait_s = 64;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_in_range(event.wait_ms, 64000, 96000);
     world.server.checkin_status = 0;
     finish();
@@ -147,7 +147,7 @@ static void error_page_of_a_proxy_decides_nothing(void **state)
     (void)state;
     struct tern_client_event event;
     world.server.faults[1] = FAULT_PROXY_PAGE;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_HTTP);
     assert_int_equal(event.status, 410);
     assert_true(tern_client_pending(&world.client)->len > 0);
@@ -161,7 +161,7 @@ static void busy_aggregator_is_asked_again_when_it_said(void **state)
     (void)state;
     struct tern_client_event event;
     world.server.faults[1] = FAULT_BUSY;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_BUSY);
     assert_in_range(event.wait_ms, 30000, 45000);
     run_until(TERN_EVENT_UPLOADED, &event);
@@ -200,7 +200,7 @@ static void unreachable_aggregator_is_tried_less_and_less(void **state)
     uint32_t bound = 1000;
     world.down = true;
     for (int i = 0; i < 12; i++) {
-        run_until(TERN_EVENT_TROUBLE, &event);
+        run_until(TERN_EVENT_FAILURE, &event);
         assert_int_equal(event.result, TERN_ERR_NETWORK);
         assert_true(event.wait_ms <= bound && event.wait_ms >= bound / 2);
         assert_int_equal(tern_client_next_ms(&world.client), event.wait_ms);
@@ -216,15 +216,15 @@ static void clients_do_not_come_back_together(void **state)
     struct tern_client_event first;
     struct tern_client_event second;
     world.down = true;
-    run_until(TERN_EVENT_TROUBLE, &first);
+    run_until(TERN_EVENT_FAILURE, &first);
     assert_int_equal(world_boot(&world), TERN_OK); // draws another seed
-    run_until(TERN_EVENT_TROUBLE, &second);
+    run_until(TERN_EVENT_FAILURE, &second);
     assert_int_not_equal(first.wait_ms, second.wait_ms);
     world.down = false;
     for (int i = 0; i < 2; i++) { // nor when all were told the same time
         assert_int_equal(world_boot(&world), TERN_OK);
         world.server.faults[1] = FAULT_BUSY;
-        run_until(TERN_EVENT_TROUBLE, i == 0 ? &first : &second);
+        run_until(TERN_EVENT_FAILURE, i == 0 ? &first : &second);
         assert_int_equal(second.result, i == 0 ? TERN_ERR_NETWORK : TERN_ERR_BUSY);
     }
     assert_int_not_equal(first.wait_ms, second.wait_ms);
@@ -251,7 +251,7 @@ static void diverged_training_changes_nothing(void **state)
     run_until(TERN_EVENT_UPLOADED, NULL);
     memcpy(before, world.error_buffer, sizeof before);
     world.train_diverges = true;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_NON_FINITE);
     assert_memory_equal(before, world.error_buffer, sizeof before);
     world.train_diverges = false;
@@ -291,7 +291,7 @@ static void directive_that_was_not_saved_is_not_felt(void **state)
     world.server.codec = "3lc:s=1";
     run_until(TERN_EVENT_TRAINED, NULL);
     world.trained[5] = (float)(1e38 * 10); // the encode is refused: not finite
-    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_FAILURE, NULL);
     assert_memory_equal(before, world.error_buffer, sizeof before);
     finish();
 }

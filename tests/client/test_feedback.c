@@ -195,7 +195,7 @@ static void failed_encoding_leaves_every_storage_alone(void **state)
         const size_t writes = world.store.writes;
         run_until(TERN_EVENT_TRAINED, NULL);
         world.trained[5] = 2e38f * 2;
-        run_until(TERN_EVENT_TROUBLE, NULL);
+        run_until(TERN_EVENT_FAILURE, NULL);
         assert_memory_equal(before, world.error_buffer, sizeof before);
         assert_int_equal(world.store.writes, writes + 1); // the replica's
         run_until(TERN_EVENT_FINISHED, NULL);
@@ -217,7 +217,7 @@ static void every_codec_is_used_and_conserves(void **state)
         boot();
         run_until(TERN_EVENT_FINISHED, NULL);
         assert_int_equal(world.server.version, world.server.target);
-        assert_int_equal(world_count_events(&world, TERN_EVENT_TROUBLE), 0);
+        assert_int_equal(world_count_events(&world, TERN_EVENT_FAILURE), 0);
         if (entry->feedback == TERN_FEEDBACK_ERROR) {
             world_check_conservation_within(&world, 1e-4);
         }
@@ -239,7 +239,7 @@ static void codecs_with_momentum_need_memory_for_it(void **state)
     assert_int_equal(world.server.last_checkin.codecs >> TERN_CODEC_DGC & 1, 0);
     assert_int_equal(world.server.last_checkin.codecs >> TERN_CODEC_SPARSE & 1, 1);
     world.server.codec = "dgc";
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_NO_MEMORY);
     assert_non_null(strstr(event.why, "velocity"));
 }
@@ -369,7 +369,7 @@ static void failed_encoding_leaves_the_velocity_alone(void **state)
     run_until(TERN_EVENT_TRAINED, NULL);
     world.error_buffer[7] = 3e38f; // the velocity moves, and then the sum overflows
     world.trained[7] = 3e38f;
-    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_FAILURE, NULL);
     assert_memory_equal(before, world.velocity, sizeof before);
 }
 

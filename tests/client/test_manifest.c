@@ -497,7 +497,7 @@ static void late_updates_keep_local_values(void **state)
     boot(); // before it was encoded
     assert_memory_equal(world.weights + FIRST_LOCAL, expected, sizeof expected);
     world.train_diverges = true;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_NON_FINITE);
     assert_memory_equal(world.weights + FIRST_LOCAL, expected, sizeof expected);
 }

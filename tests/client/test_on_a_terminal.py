@@ -99,7 +99,7 @@ def an_end_during_a_held_check_in_is_no_trouble():
             time.sleep(0.05)
         client.send_signal(signal.SIGTERM)
         check(client.wait(PATIENCE) == INTERRUPTED, log.read_text())
-        check("event=trouble" not in log.read_text() and "abort" not in log.read_text(), log.read_text())
+        check("event=failure" not in log.read_text() and "abort" not in log.read_text(), log.read_text())
         check("event=interrupted" in log.read_text(), log.read_text())
 
 

@@ -22,7 +22,7 @@ static int set_up(void **state)
 static void kill_at(size_t at)
 {
     world.cut_download_at = at;
-    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_FAILURE, NULL);
     assert_int_equal(world.partial.have, at);
     boot();
 }
@@ -70,7 +70,7 @@ static void what_was_damaged_is_fetched_anew_once(void **state)
     commit(1);
     kill_at(500);
     world.partial.data[3] ^= 1;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_CORRUPT);
     assert_int_equal(event.status, 0);
     assert_non_null(strstr(event.why, "damaged"));
@@ -89,9 +89,9 @@ static void wrong_download_is_refused_after_the_second_time(void **state)
     commit(1);
     world.server.downloads[0].blob[1000] ^= 1;
     kill_at(500);
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_non_null(strstr(event.why, "damaged"));
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_CORRUPT);
     assert_non_null(strstr(event.why, "refused"));
     assert_false(world.partial.there);
@@ -131,7 +131,7 @@ static void whole_download_where_the_rest_was_asked_for_is_taken(void **state)
     world.event_count = 0;
     run_until(TERN_EVENT_DOWNLOADED, NULL);
     assert_int_equal(world.last_range, 100);
-    assert_int_equal(world_count_events(&world, TERN_EVENT_TROUBLE), 0);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_FAILURE), 0);
     world_check_replica(&world);
 }
 
@@ -142,7 +142,7 @@ static void longer_download_than_the_task_says_is_refused(void **state)
     commit(1);
     run_until(TERN_EVENT_TASK, NULL);
     world.client.task.downloads[0].size -= 1;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_CORRUPT);
     assert_false(world.partial.there);
 }
@@ -155,7 +155,7 @@ static void full_disk_is_named_before_a_byte_is_asked_for(void **state)
     world.partial.full = true;
     run_until(TERN_EVENT_TASK, NULL);
     const size_t asked = world.exchanges;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_NO_SPACE);
     assert_int_equal(world.exchanges, asked);
     world.partial.full = false;
@@ -173,7 +173,7 @@ static void full_disk_gives_the_task_up_with_its_window(void **state)
     world.partial.full = true;
     run_until(TERN_EVENT_TASK, NULL);
     for (int i = 0; i < 8 && tern_client_phase(&world.client) != TERN_PHASE_CHECKIN; i++) {
-        run_until(TERN_EVENT_TROUBLE, &event);
+        run_until(TERN_EVENT_FAILURE, &event);
         assert_int_equal(event.result, TERN_ERR_NO_SPACE);
     }
     assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_CHECKIN);

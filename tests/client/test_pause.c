@@ -119,7 +119,7 @@ static void pause_before_any_piece_of_work_changes_nothing(void **state)
         world.may_work = true;
         run_until(TERN_EVENT_FINISHED, NULL);
         assert_memory_equal(world.server.weights, weights, sizeof weights);
-        assert_int_equal(world_count_events(&world, TERN_EVENT_TROUBLE), 0);
+        assert_int_equal(world_count_events(&world, TERN_EVENT_FAILURE), 0);
         world_check_conservation(&world);
     }
 }

@@ -33,7 +33,7 @@ static void whole_federation_keeps_both_replicas_equal(void **state)
     assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_FINISHED);
     assert_int_equal(tern_client_step(&world.client), TERN_AGAIN);
     assert_int_equal(tern_client_next_ms(&world.client), UINT32_MAX);
-    assert_int_equal(world_count_events(&world, TERN_EVENT_TROUBLE), 0);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_FAILURE), 0);
 }
 
 static void warm_round_is_one_download_and_one_upload(void **state)
@@ -274,7 +274,7 @@ static void final_model_of_another_hash_is_no_end(void **state)
     world.server.target = 1;
     world.server.final_lies = true;
     end_with_the_global_model();
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_WRONG_REPLICA);
     run_until(TERN_EVENT_FINISHED, NULL); // it is not fetched again
     assert_false(holds_the_global_model());
@@ -292,7 +292,7 @@ static void evaluator_refuses_to_train(void **state)
     struct tern_client_event event;
     world.config.evaluator = true;
     boot();
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_ARGUMENT);
     assert_int_equal(world.trainings, 0);
 }
@@ -305,7 +305,7 @@ static void who_trains_refuses_to_evaluate(void **state)
     world.server.evaluate = true;
     boot();
     fake_server_commit(&world.server, change);
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_ARGUMENT);
     assert_int_equal(world.server.evaluation_count, 0);
 }
@@ -328,7 +328,7 @@ static void waits_as_long_as_it_was_told(void **state)
     assert_int_equal(world.server.checkins, 2);
     world.server.come_back_ms = 0; // says nothing, as an empty body does: must not make it spin
     world.now_ms += 5500;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_CORRUPT);
     assert_true(event.wait_ms >= 100);
 }
@@ -415,7 +415,7 @@ static void small_memory_announces_only_what_fits(void **state)
     assert_int_equal(announced, codecs_within(world.blob_size));
     assert_true((announced >> TERN_CODEC_3LC & 1) == 1 &&
                 (announced >> TERN_CODEC_FLOAT32 & 1) == 0);
-    run_until(TERN_EVENT_TROUBLE, &event); // the float32 download is too large for it
+    run_until(TERN_EVENT_FAILURE, &event); // the float32 download is too large for it
     assert_int_equal(event.result, TERN_ERR_TOO_LARGE);
     world_check_conservation(&world);
 }
@@ -435,7 +435,7 @@ static void blob_bound_holds_every_codec(void **state)
         run_until(TERN_EVENT_UPLOADED, NULL);
     }
     assert_int_equal(world.server.accepted_count, codecs);
-    assert_int_equal(world_count_events(&world, TERN_EVENT_TROUBLE), 0);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_FAILURE), 0);
 }
 
 static void enrolment_tells_what_failed(void **state)

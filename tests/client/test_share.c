@@ -101,7 +101,7 @@ static void damaged_indices_are_not_used(void **state)
     (void)state;
     boot();
     world.damage = damage_indices;
-    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_FAILURE, NULL);
     assert_int_equal(world.trainings, 0);
     world.damage = NULL;
     run_until(TERN_EVENT_UPLOADED, NULL);

@@ -109,7 +109,7 @@ static void lost_request_is_sent_again(void **state)
     world.server.statistics = tern_StatisticsState_STATISTICS_WANTED;
     world.server.told_status = 503;
     boot();
-    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_FAILURE, NULL);
     world.server.told_status = 0;
     run_until(TERN_EVENT_STATISTICS, NULL);
     assert_int_equal(world.server.told_times, 2);
@@ -122,7 +122,7 @@ static void refusal_is_named(void **state)
     world.server.statistics = tern_StatisticsState_STATISTICS_WANTED;
     world.server.told_status = 422;
     boot();
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_MODEL_MISMATCH);
     assert_non_null(strstr(event.why, "were not taken"));
 }
@@ -134,12 +134,12 @@ static void data_that_cannot_be_told_is_named(void **state)
     world.server.statistics = tern_StatisticsState_STATISTICS_WANTED;
     data.measures_as = TERN_ERR_NON_FINITE;
     boot();
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_NON_FINITE);
     assert_int_equal(world.server.told_times, 0);
     world.columns = (struct tern_column_port){0}; // images
     boot();
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_CONFIG);
     assert_non_null(strstr(event.why, "statistics.columns"));
     assert_int_equal(world.server.told_times, 0);
@@ -167,7 +167,7 @@ static void small_memory_is_named(void **state)
     world.server.statistics = tern_StatisticsState_STATISTICS_WANTED;
     world.columns.count = WORLD_BLOB / TERN_WIRE_COLUMN_BYTES;
     boot();
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_NO_SPACE);
     assert_int_equal(data.measured, 0);
 }
@@ -245,7 +245,7 @@ static void scaling_of_other_columns_is_refused(void **state)
     for (size_t i = 0; i < 2; i++) {
         offer_scaling(others[i], 2.0F);
         boot();
-        run_until(TERN_EVENT_TROUBLE, &event);
+        run_until(TERN_EVENT_FAILURE, &event);
         assert_int_equal(event.result, TERN_ERR_MODEL_MISMATCH);
         assert_int_equal(data.scaled, 0);
         assert_false(world.store.records[TERN_RECORD_SCALING].saved);
@@ -259,7 +259,7 @@ static void another_blob_than_named_is_refused(void **state)
     offer_scaling(COLUMNS, 2.0F);
     world.server.scaling.blob[world.server.scaling.len - 1] ^= 1;
     boot();
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_CORRUPT);
     assert_int_equal(data.scaled, 0);
 }

@@ -27,7 +27,7 @@ static int set_up(void **state)
 static void cut_at(size_t at)
 {
     server->cut_upload_at = at;
-    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_FAILURE, NULL);
     assert_int_equal(server->unfinished.len, at);
 }
 
@@ -72,7 +72,7 @@ static void cut_again_and_again_it_waits_no_longer(void **state)
     run_until(TERN_EVENT_ENCODED, NULL);
     for (size_t at = 50; at <= 400; at += 50) {
         server->cut_upload_at = 50;
-        run_until(TERN_EVENT_TROUBLE, &event);
+        run_until(TERN_EVENT_FAILURE, &event);
         assert_int_equal(server->unfinished.len, at);
         assert_true(event.wait_ms <= 2000);
     }
@@ -128,7 +128,7 @@ static void what_goes_in_between_is_sent_anew(void **state)
     struct tern_client_event event;
     cut_at(100);
     world.damage = drop_unfinished;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.status, 416);
     settle(&event);
     assert_int_equal(server->upload_bytes, 100 + event.bytes);
@@ -139,7 +139,7 @@ static void a_lost_answer_is_asked_for_without_the_update(void **state)
     (void)state;
     struct tern_client_event event;
     server->faults[1] = FAULT_LOSE_REPLY;
-    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_FAILURE, NULL);
     settle(&event);
     assert_true(event.duplicate);
     assert_int_equal(server->puts, 1);
@@ -151,7 +151,7 @@ static void another_update_under_its_key_is_a_conflict(void **state)
     (void)state;
     struct tern_client_event event;
     server->faults[1] = FAULT_LOSE_REPLY;
-    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_FAILURE, NULL);
     server->accepted[0].sha256[0] ^= 1;
     run_until(TERN_EVENT_UPLOADED, &event);
     assert_int_equal(event.result, TERN_ERR_CONFLICT);
@@ -174,7 +174,7 @@ static void a_busy_aggregator_is_asked_again(void **state)
     struct tern_client_event event;
     cut_at(100);
     server->asked_status = 503;
-    run_until(TERN_EVENT_TROUBLE, &event);
+    run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_BUSY);
     server->asked_status = 0;
     settle(&event);
@@ -191,7 +191,7 @@ static void an_update_is_one_payload_however_often_it_is_sent(void **state)
     const uint64_t payload = all->bytes[TERN_PURPOSE_UPLOAD][TERN_UP].payload;
     assert_true(payload > 0);
     server->faults[2] = FAULT_BUSY;
-    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_FAILURE, NULL);
     settle(&event);
     assert_int_equal(server->puts, 3);
     assert_int_equal(all->bytes[TERN_PURPOSE_UPLOAD][TERN_UP].payload, 2 * payload);
@@ -203,7 +203,7 @@ static void a_link_that_is_down_while_it_asks_loses_nothing(void **state)
     struct tern_client_event event;
     cut_at(100);
     world.down = true;
-    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_FAILURE, NULL);
     world.down = false;
     settle(&event);
     assert_int_equal(server->upload_bytes, event.bytes);
@@ -227,7 +227,7 @@ static void a_short_update_is_never_asked_for(void **state)
     world.config.resume_upload_above = 0;
     boot();
     server->faults[1] = FAULT_LOSE_REQUEST;
-    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_FAILURE, NULL);
     boot();
     settle(&event);
     assert_int_equal(server->asked, 0);

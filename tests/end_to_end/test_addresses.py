@@ -30,7 +30,7 @@ def run_client(workspace, aggregator, addresses, *words):
                            BIN / "tern-client", *words, *(part for one in settings for part in ("--set", one))],
                           capture_output=True, text=True, timeout=PATIENCE, check=False)
     check(done.returncode == 0, f"{words[0]} exited {done.returncode}: {done.stderr}")
-    check("event=trouble" not in done.stderr, f"{words[0]} had trouble: {done.stderr}")
+    check("event=failure" not in done.stderr, f"{words[0]} had trouble: {done.stderr}")
     return done.stderr
 
 

@@ -43,7 +43,7 @@ class Client:
 
     def says(self, *parts):
         """In the log, in the state directory, and of a round that there was."""
-        line = self.log_line("event=trouble .*local training failed.*").group()
+        line = self.log_line("event=failure .*local training failed.*").group()
         check(all(part in line for part in parts), f"the log says: {line}")
         self.stop()
         text = self.verb("status")

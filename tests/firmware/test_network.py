@@ -53,10 +53,10 @@ def tell_nothing(image, workspace, aggregator, name, settings):
         device = Device(workspace, image, name, **settings)
         device.put_data(*EXAMPLES)
         process = device.start(proxy.port)
-        device.wait_until("trouble", PATIENCE, 2)
+        device.wait_until("failure", PATIENCE, 2)
         process.kill()
         process.wait()
-        results = [line["result"] for line in find(device.lines(), "trouble")]
+        results = [line["result"] for line in find(device.lines(), "failure")]
         check(set(results) == {"tls"}, f"{name}: the device had {results}")
         check(len(proxy.connections) >= 2, f"{name}: {len(proxy.connections)} connections")
         for connection in proxy.connections:

@@ -46,7 +46,7 @@ def comparable(text):
     """Lines of the device, with what varies left open; troubles come and go."""
     return [VARIES.sub(r"\1=", line) for line in text.splitlines()
             if re.match(r"[a-z]+ \w+=|done$", line)
-            and not line.startswith(("trouble", "waiting", "time="))]
+            and not line.startswith(("failure", "waiting", "time="))]
 
 
 def test():

@@ -43,7 +43,7 @@ SOON = "soon"  # before the first line
 PHASES = {
     SOON: "starting", "started": "checking in", "task": "downloading", "downloaded": "training",
     "trained": "encoding, saving", "encoded": "uploading", "uploaded": "settling, checking in",
-    "trouble": "waiting", "waiting": "waiting",
+    "failure": "waiting", "waiting": "waiting",
 }
 # Every other cut is to hit the phase that had the fewest so far, because some are too short to be
 # met by chance: it waits for the line, and then for a random while, which becomes shorter whenever

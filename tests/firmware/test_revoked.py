@@ -88,9 +88,9 @@ def stops(device, port):
 def keeps_out(device, proxy):
     """With a key the handshake fails, which tells nothing about why: the device tries on."""
     earlier = len(proxy.connections)
-    troubles = len(find(device.lines(), "trouble"))
+    troubles = len(find(device.lines(), "failure"))
     process = device.start(proxy.port)
-    device.wait_until("trouble", 60, troubles + 2)
+    device.wait_until("failure", 60, troubles + 2)
     process.kill()
     process.wait()
     return earlier
@@ -159,7 +159,7 @@ def on_a_resumption(image, expected):
             stops(device, proxy.port)
         else:
             process = device.start(proxy.port)
-            device.wait_until("trouble", 60, 2)
+            device.wait_until("failure", 60, 2)
             process.kill()
             process.wait()
             behind = [connection.cut for connection in proxy.connections].index(True) + 1

@@ -110,7 +110,7 @@ def with_fates(image, codec):
             said = device.run(proxy.port)
         disturbed = {which: ATTEMPTS for which, fate in enumerate(FATES) if fate is not None}
         check(fates.met == disturbed, f"attempts were disturbed: {fates.met}, not {disturbed}")
-        troubles = len(find(said, "trouble"))
+        troubles = len(find(said, "failure"))
         check(troubles >= len(disturbed), f"the device noticed {troubles} troubles")
         answers, status = check_answers(said), aggregator.json("status")
         check(status["updates_applied"] == ROUNDS, f"applied {status['updates_applied']} updates")

@@ -192,7 +192,7 @@ def diverging():
                 "--set", f"fleet.join_code={aggregator.join_code(uses=CLIENTS + 1)}",
                 "--set", f"fleet.clients={CLIENTS}", "--set", DATA, "--set", "fleet.workers=1")],
             capture_output=True, text=True, timeout=PATIENCE)
-        failed = re.findall("event=trouble client=(\\S+) .*training failed", done.stderr)
+        failed = re.findall("event=failure client=(\\S+) .*training failed", done.stderr)
         check(len(set(failed)) >= 3, f"only {failed} came to train")
         check(done.returncode != 0 and re.search(r"training diverges: \d updates in a row", done.stderr),
               f"exit code {done.returncode}: {done.stderr}")

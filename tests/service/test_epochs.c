@@ -276,7 +276,7 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         party->uploaded = event->round;
     }
     party->waits =
-        party->waits || event->kind == TERN_EVENT_WAITING || event->kind == TERN_EVENT_TROUBLE;
+        party->waits || event->kind == TERN_EVENT_WAITING || event->kind == TERN_EVENT_FAILURE;
 }
 
 // --- The clients

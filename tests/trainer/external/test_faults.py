@@ -73,8 +73,8 @@ def every_failure_is_said_and_changes_nothing(client):
             ("not_a_number", "NaN or infinity"), ("no_result", "it wrote no result.json"),
             ("renamed", "is not one of the model's")):
         said = client.once(trainer, code=1)
-        check("event=trouble result=trainer" in said and says in said, f"{trainer}: {said}")
-        check(said.count("event=trouble") == 5, f"not tried again: {said}")
+        check("event=failure result=trainer" in said and says in said, f"{trainer}: {said}")
+        check(said.count("event=failure") == 5, f"not tried again: {said}")
         check(client.held() == before, f"{trainer}: the state changed")
     said = client.once("raises", code=1)
     check('event=trainer-output line="ValueError: my own mistake"' in said, f"said {said}")

@@ -114,7 +114,7 @@ def test():
         for process in processes:
             check(process.wait(timeout=280) == 0, f"a client exited {process.returncode}")
         for client in (*clients, evaluator):
-            check("event=trouble" not in client.log(), f"{client.name}: {client.log()}")
+            check("event=failure" not in client.log(), f"{client.name}: {client.log()}")
             check(not (workspace.path / client.name / "trainer").exists(), "the folder is left")
         found = re.findall(r"version=(\d+) model=replica accuracy=([0-9.]+)", evaluator.log())
         check(found, f"nothing was evaluated: {evaluator.log()}")

@@ -85,7 +85,7 @@ def test():
         run(BIN / "tern-client", "enroll", *client, aggregator.join_code())
         done = subprocess.run([BIN / "tern-client", "run", *client], capture_output=True,
                               text=True, timeout=PATIENCE)
-        check(done.returncode == 0 and "event=trouble" not in done.stderr,
+        check(done.returncode == 0 and "event=failure" not in done.stderr,
               f"exit {done.returncode}: {done.stderr}")
         last = workspace.path / "last.safetensors"
         aggregator.verb("export", str(last))

@@ -146,7 +146,7 @@ static enum tern_result afford(struct tern_client *client, const tern_Task *task
     const uint64_t cost =
         tern_budget_cost(download_bytes(task) - there + update_bytes(client, task),
                          exchanges + task->has_indices + 1);
-    return tern_budget_ask(client, cost);
+    return tern_budget_reserve_or_wait(client, cost);
 }
 
 static void begin_downloads(struct tern_client *client)
@@ -171,13 +171,30 @@ static void begin_downloads(struct tern_client *client)
     client->phase = TERN_PHASE_DOWNLOAD;
 }
 
+// Whether the blob has room to make and send an update at the indices of the task. Without it the client chooses its own
+// indices, which the protocol allows.
+static bool indices_fit(const struct tern_client *client, const tern_Task *task)
+{
+    const size_t size = client->work.blob_size;
+    struct tern_codec codec;
+    if (tern_codec_parse(task->codec, &codec, NULL) != TERN_OK ||
+        !tern_codec_entry(codec.id)->follows_leader) {
+        return false;
+    }
+    // The indices stay at the blob's start while the container is encoded at its end. Later the
+    // pending update is at the start, what goes out behind it, and that one's container at the end.
+    const size_t container = tern_container_bound(&codec, client->work.model);
+    const size_t sending = 2 * (size_t)TERN_WIRE_OVERHEAD + 3 * container;
+    return task->indices.size <= size && container <= size - task->indices.size && sending <= size;
+}
+
 static enum tern_result take_task(struct tern_client *client, const tern_Task *task,
                                   struct tern_span downloads)
 {
     const char *why = NULL;
     const enum tern_result result = check_task(client, task, downloads, &why);
     if (result != TERN_OK) {
-        return tern_client_trouble(client, result, why);
+        return tern_client_retry_later(client, result, why);
     }
     TERN_TRY(afford(client, task, downloads));
     if (downloads.len > 0) { // its memory may be there already, behind the task
@@ -185,7 +202,7 @@ static enum tern_result take_task(struct tern_client *client, const tern_Task *t
     }
     client->task = *task;
     client->task.has_indices =
-        TERN_CLIENT_SHARING && task->has_indices && tern_share_fits(client, task);
+        TERN_CLIENT_SHARING && task->has_indices && indices_fit(client, task);
 #if TERN_FINAL_MODEL
     client->final = false;
 #endif
@@ -217,8 +234,8 @@ static enum tern_result finish(struct tern_client *client, const uint8_t *final_
 #if TERN_FINAL_MODEL
 // Whether the last download is to be fetched. A client that may not pay for it, has no room, or got
 // another than was named, ends with the replica that it holds.
-static enum tern_result may_take_final(struct tern_client *client, const tern_CheckinReply *reply,
-                                       bool *takes)
+static enum tern_result should_fetch_final(struct tern_client *client,
+                                           const tern_CheckinReply *reply, bool *takes)
 {
     const char *why = NULL;
     *takes = false;
@@ -233,7 +250,7 @@ static enum tern_result may_take_final(struct tern_client *client, const tern_Ch
 }
 
 // As a task that only its downloads are of.
-static void take_final(struct tern_client *client, const tern_CheckinReply *reply)
+static void begin_final(struct tern_client *client, const tern_CheckinReply *reply)
 {
     memset(&client->task, 0, sizeof client->task);
     client->task.kind = tern_TaskKind_TASK_EVALUATE;
@@ -244,7 +261,7 @@ static void take_final(struct tern_client *client, const tern_CheckinReply *repl
     begin_downloads(client);
 }
 
-enum tern_result tern_client_final_taken(struct tern_client *client)
+enum tern_result tern_client_end_with_final(struct tern_client *client)
 {
     if (client->identity.evaluator) {
         client->phase = TERN_PHASE_EVALUATE;
@@ -254,13 +271,13 @@ enum tern_result tern_client_final_taken(struct tern_client *client)
 }
 #endif
 
-static enum tern_result follow_end(struct tern_client *client, const tern_CheckinReply *reply)
+static enum tern_result end_federation(struct tern_client *client, const tern_CheckinReply *reply)
 {
 #if TERN_FINAL_MODEL
     bool takes = false;
-    TERN_TRY(may_take_final(client, reply, &takes));
+    TERN_TRY(should_fetch_final(client, reply, &takes));
     if (takes) {
-        take_final(client, reply);
+        begin_final(client, reply);
         return TERN_OK;
     }
 #endif
@@ -284,7 +301,7 @@ static const char *why_wait(const tern_CheckinReply *reply)
 }
 
 #if TERN_STATISTICS
-static bool is_of_columns(const struct tern_client *client, const tern_CheckinReply *reply)
+static bool concerns_columns(const struct tern_client *client, const tern_CheckinReply *reply)
 {
     const bool wanted = reply->statistics == tern_StatisticsState_STATISTICS_WANTED;
     const bool new_scaling =
@@ -293,7 +310,7 @@ static bool is_of_columns(const struct tern_client *client, const tern_CheckinRe
 }
 
 // Reported once for each time that it comes to be so.
-static void note_column_names(struct tern_client *client, const tern_CheckinReply *reply)
+static void report_column_names(struct tern_client *client, const tern_CheckinReply *reply)
 {
     const struct tern_client_event event = {.kind = TERN_EVENT_OTHER_COLUMNS};
     if (reply->other_column_names && !client->names_differ) {
@@ -303,15 +320,15 @@ static void note_column_names(struct tern_client *client, const tern_CheckinRepl
 }
 
 // Its columns are to be told of, or to be scaled, before it has a task.
-static enum tern_result follow_columns(struct tern_client *client, const tern_CheckinReply *reply)
+static enum tern_result begin_statistics(struct tern_client *client, const tern_CheckinReply *reply)
 {
     if (client->work.columns.scale == NULL || client->work.columns.measure == NULL) {
-        return tern_client_trouble(
+        return tern_client_retry_later(
             client, TERN_ERR_CONFIG,
             TERN_WHY("the federation scales columns by statistics that clients share "
                      "(statistics.columns), and this client's data has none that can be scaled"));
     }
-    client->tells = !reply->has_scaling;
+    client->sends_statistics = !reply->has_scaling;
     client->scaling_ref = reply->scaling;
     client->download_have = 0;
     client->phase = TERN_PHASE_STATISTICS;
@@ -319,25 +336,26 @@ static enum tern_result follow_columns(struct tern_client *client, const tern_Ch
 }
 #endif
 
-enum tern_result tern_client_follow(struct tern_client *client, const tern_CheckinReply *reply,
-                                    struct tern_span downloads)
+enum tern_result tern_client_take_assignment(struct tern_client *client,
+                                             const tern_CheckinReply *reply,
+                                             struct tern_span downloads)
 {
     client->phase = TERN_PHASE_CHECKIN;
 #if TERN_STATISTICS
-    note_column_names(client, reply);
-    if (is_of_columns(client, reply)) {
-        return follow_columns(client, reply);
+    report_column_names(client, reply);
+    if (concerns_columns(client, reply)) {
+        return begin_statistics(client, reply);
     }
 #endif
     if (reply->finished) {
-        return follow_end(client, reply);
+        return end_federation(client, reply);
     }
     if (reply->has_task) {
         return take_task(client, &reply->task, downloads);
     }
     if (reply->come_back_ms == 0) { // an empty body, say of a proxy, must not make the client spin
-        return tern_client_trouble(client, TERN_ERR_CORRUPT,
-                                   TERN_WHY("the answer says nothing to do"));
+        return tern_client_retry_later(client, TERN_ERR_CORRUPT,
+                                       TERN_WHY("the answer says nothing to do"));
     }
     client->failures = 0;
     const uint32_t ms = tern_client_spread(client, reply->come_back_ms, reply->come_back_ms / 10);
