@@ -190,7 +190,7 @@ struct tern_client_workspace {
     uint8_t *blob; // one update or one download at a time
     size_t
         blob_size; // tern_client_blob_bound() suffices for everything. With less, the client does not announce codecs
-        // that do not fit, and refuses larger downloads.
+    // that do not fit, and refuses larger downloads.
 };
 
 // The largest size in bytes of any update or download of `model`.

@@ -702,8 +702,8 @@ static bool check_file(struct check *check)
     const struct tern_csv_judging judging = {.profile = &check->profile,
                                              .choice = &choice,
                                              .sample = check->open,
-                                             .fixed = check->federation->spec != NULL &&
-                                                      !check->open,
+                                             .fixed =
+                                                 check->federation->spec != NULL && !check->open,
                                              .say = report_judgement,
                                              .ctx = check};
     const uint32_t before = check->findings->count[TERN_HEALTH_PROBLEM];
