@@ -2,17 +2,27 @@
 
 Usage: check_documents.py SOURCE_DIR
 docs/overview.dot names every folder of sources and no other, docs/overview.svg was made from it, the table at
-the beginning of docs/DESIGN.md has the same folders, CONTRIBUTING.md names files that exist, and docs/EMBEDDING.md
-says how long its program is. Prints one line per finding; exits with 1 on any.
+the beginning of docs/DESIGN.md has the same folders, CONTRIBUTING.md names files that exist, docs/EMBEDDING.md
+says how long its program is, and headings and sections of documents that comments, tests and documents cite exist.
+Prints one line per finding; exits with 1 on any.
 """
 import html
 import os
 import re
 import sys
 
+from check_text import TEXT, tracked
+
 COMPONENTS = ("shared", "client", "aggregator", "ring", "firmware_port", "lab")
 FOLDER = re.compile(r"\b(?:%s)/[a-z_]+(?![\w./])" % "|".join(COMPONENTS))
 PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]*(?:/|\.(?:c|h|def|py|md|ini|txt|json|proto|options)))`")
+# Line breaks within a comment or between strings of C; then citations: NAME.md, "Heading", NAME.md ("Heading"), and
+# NAME.md, section 3.2. Constants in code look alike: without ".md" a heading starts with a capital, and a number follows
+# the word "section" or FORMAT.
+BREAK = re.compile(r'(?<!\\)"\s*\n\s*"|\s*\n\s*(?:(?://+|#+|\*|--|;)\s)?\s*')
+HEADING = re.compile(r'\b([A-Z]+)(?:\.md(?:,? section|,)? \(?|,? \(?(?=\\?"[A-Z]))\\?"([^"\\]{3,80})')
+NUMBER = r"(\d+(?:\.\d+)*)"
+SECTION = re.compile(rf"\b(?:([A-Z]+)(?:\.md\)?)?,? sections? |(FORMAT) ){NUMBER}\b(?: (?:and|to) {NUMBER}\b)?")
 
 
 def read(root, path):
@@ -84,11 +94,42 @@ def embedding_findings(root):
         yield f"docs/EMBEDDING.md says {' and '.join(said) or 'nothing'} of join.c, which has {len(code)} lines of code"
 
 
+def headings(root):
+    """The headings of each document by its name in capitals."""
+    for name in sorted(os.listdir(os.path.join(root, "docs"))):
+        if name.endswith(".md"):
+            yield name[:-3], re.findall(r"^#+ (.*?)#*$", read(root, f"docs/{name}"), re.M)
+
+
+def is_heading(cited, heading):
+    """The beginning of a heading, up to a comma, is enough; so is a heading without its number."""
+    heading = re.sub(r"^[\d.]+ ", "", heading)
+    return heading == cited or heading.startswith(f"{cited},")
+
+
+def citation_findings(root):
+    """Citations of a document's heading or section that the document does not have."""
+    documents = dict(headings(root))
+    for path in tracked(root):
+        if not path.endswith((*TEXT, ".sv")) or not os.path.isfile(os.path.join(root, path)):
+            continue
+        text = BREAK.sub(lambda found: "" if '"' in found[0] else " ", read(root, path))
+        for name, cited in HEADING.findall(text):
+            if name in documents and not any(is_heading(cited, heading) for heading in documents[name]):
+                yield f'{path} cites docs/{name}.md, "{cited}", which is not there'
+        for name, only, *numbers in SECTION.findall(text):
+            for number in filter(None, numbers):
+                if not any(re.match(rf"{re.escape(number)}[. ]", heading)
+                           for heading in documents.get(name or only, [number + " "])):
+                    yield f"{path} cites docs/{name or only}.md, section {number}, which is not there"
+
+
 def findings(root):
     yield from overview_findings(root)
     yield from table_findings(root)
     yield from contributing_findings(root)
     yield from embedding_findings(root)
+    yield from citation_findings(root)
 
 
 def main():

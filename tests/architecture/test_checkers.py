@@ -130,6 +130,21 @@ class Planted(unittest.TestCase):
         self.plant("lab/new/a.py", "")
         self.assertEqual(self.documents(), ["docs/overview.dot does not have lab/new"])
 
+    def test_citations_of_what_a_document_does_not_have_are_found(self):
+        text = "# Formats\n## 2. Container\n### 2.1 Index sets\n## Checkpoints, and how far back\n"
+        page = {"FORMAT.md": text, "PLAN.md": text}
+        by_number = "FORM" + "AT"  # in pieces, so that the check does not find this file
+        there = ['docs/PLAN.md, "Checkpoints"', 'PLAN.md ("Index\n// sets")', "PLAN.md, section 2.1", f"{by_number} 2",
+                 'docs/OTHER.md, "Nothing"', '{PLAN, "nothing"}', "PLAN 3, FORMATS 7", 'see(PLAN.md, \\"Index "\n"sets\\")']
+        for cited in there:
+            self.plant("shared/codec/b.c", f"// {cited}\n")
+            self.assertEqual(self.documents(**page), [], cited)
+        for cited in ['PLAN.md, "Check"', 'PLAN.md ("Index\n// set")', 'PLAN, "Gone"', 'PLAN.md, section "Gone"',
+                      "PLAN.md,\n// section 2.2", "docs/PLAN.md sections 2 and 3", f"{by_number} 3",
+                      'printf("See PLAN.md, \\"Gone\\".")', "[F](PLAN.md), section 3"]:
+            self.plant("shared/codec/b.c", f"// {cited}\n")
+            self.assertEqual(len(self.documents(**page)), 1, cited)
+
     def test_names_with_two_meanings_are_found(self):
         self.plant("client/a.c", "int\ntern_a(void)\n{\n}\n\nstatic int helper(void)\n{\n}\n")
         self.plant("aggregator/a.c", "static int helper(void)\n{\n}\n\nint main(void)\n{\n}\n")
