@@ -2,7 +2,7 @@
 
 #include "admin/held_out.h"
 #include "cli/state.h"
-#include "rounds/fairness.h"
+#include "rounds/spread.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef TERN_DOWNLOADS_WHOLE_H
 #define TERN_DOWNLOADS_WHOLE_H
 
-#include "downloads/made.h"
+#include "merge/delta.h"
 #include "result.h"
 #include "tensor/model.h"
 

@@ -1,10 +1,9 @@
 // Clients: which exist, which may be selected for a round, and what each one's record is.
 #include "federation/clients.h"
 
-#include "rounds/cohort.h"
 #include "rounds/reliability.h"
 #include "rounds/selection.h"
-#include "rounds/variance.h"
+#include "rounds/spread.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,16 +200,6 @@ enum tern_result tern_epoch_set_held(struct tern_federation *federation, uint64_
     return tern_clients_store(federation, id);
 }
 
-enum tern_result tern_epoch_update_accepted(struct tern_federation *federation, uint64_t id)
-{
-    const struct epoch *epoch = &federation->epoch;
-    if (!epoch->is_on) {
-        return TERN_OK;
-    }
-    const uint32_t anchor = epoch->step > 0 ? epoch->anchor : federation->machine.round;
-    return tern_epoch_set_held(federation, id, anchor, epoch->step > 0);
-}
-
 // --- Which clients may be selected
 
 // A provisioned client that has never checked in is still with the factory.
@@ -230,32 +219,10 @@ void tern_clients_mark_seen(struct client *client, uint64_t now)
     client->absent_ms = 0;
 }
 
-void tern_clients_set_last_seen(struct client *client, uint64_t ms)
-{
-    struct tern_db_client *row = &client->row;
-    if (row->last_seen_ms > row->created_ms) {
-        row->last_seen_ms = ms > row->created_ms ? ms : row->created_ms + 1;
-    } else {
-        row->last_seen_ms = ms < row->created_ms ? ms : row->created_ms;
-    }
-}
-
 bool tern_clients_has_other_columns(const struct tern_federation *federation,
                                     const struct client *client)
 {
     return tern_column_names_differ(&federation->clients->column_names, client->row.column_names);
-}
-
-bool tern_clients_has_come(const struct tern_federation *federation, const struct client *client,
-                           uint64_t now)
-{
-    return tern_selection_came(client->row.created_ms, client->row.last_seen_ms,
-                               federation->config.round.come_back_min_ms, now);
-}
-
-bool tern_clients_lacks_scaling(const struct client *client)
-{
-    return client->unscaled >= UNSCALED_TIMES;
 }
 
 static bool may_be_selected(const struct tern_federation *federation, const struct client *client,
@@ -266,43 +233,6 @@ static bool may_be_selected(const struct tern_federation *federation, const stru
     return tern_clients_is_trainer(federation, client) && !tern_clients_lacks_scaling(client) &&
            tern_epoch_admits(federation, &client->row) &&
            (client->waiting || (recent && tern_clients_has_come(federation, client, now)));
-}
-
-bool tern_clients_is_absent(const struct client *client, uint64_t now)
-{
-    return client->absent_ms != 0 && client->absent_ms <= now && !client->waiting;
-}
-
-uint32_t tern_clients_count_trainers(const struct tern_federation *federation, uint64_t now)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < federation->clients->count; i++) {
-        const struct client *client = &federation->clients->list[i];
-        count += tern_clients_is_trainer(federation, client) &&
-                 tern_clients_has_come(federation, client, now);
-    }
-    return count;
-}
-
-uint32_t tern_clients_missing_statistics(const struct tern_federation *federation, uint64_t now)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < federation->clients->count; i++) {
-        const struct client *client = &federation->clients->list[i];
-        count += tern_clients_is_trainer(federation, client) &&
-                 tern_clients_has_come(federation, client, now) && !client->has_statistics;
-    }
-    return count;
-}
-
-uint32_t tern_clients_with_statistics(const struct tern_federation *federation)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < federation->clients->count; i++) {
-        const struct client *client = &federation->clients->list[i];
-        count += client->has_statistics && tern_clients_is_trainer(federation, client);
-    }
-    return count;
 }
 
 // Keeps those of clients.eligible[0..count) for which is_so() holds; returns how many.
@@ -711,27 +641,6 @@ struct tern_budget tern_budgets_for(const struct tern_federation *federation,
     return budget_of(client, &to_go);
 }
 
-void tern_budgets_update(struct client *client, const tern_CheckinRequest *message, uint64_t now)
-{
-    uint64_t left = message->budgeted ? message->budget_left : 0;
-    // A budget of each round is as large again after one; but so is a month's when the month turns,
-    // and must not be spent in one round for it.
-    if (client->row.budget_spent > 0 && !tern_budget_month_turned(client->row.last_seen_ms, now)) {
-        client->row.budget_renewed = left >= client->row.budget_left;
-    }
-    client->row.metered = message->metered;
-    client->row.budgeted = message->budgeted;
-    client->row.budget_left = left;
-    client->row.budget_spent = 0;
-    client->row.power = (uint32_t)message->power;
-}
-
-// Estimates until the next check-in reports the exact remainder.
-void tern_budgets_spend(struct client *client)
-{
-    client->row.budget_spent += client->round_bytes;
-}
-
 // --- Selection
 
 struct choice {
@@ -814,96 +723,4 @@ void tern_drift_add(struct client *client, const tern_Update *message, double su
                                    .loss = message->loss,
                                    .num_examples = message->num_examples,
                                    .local_steps = message->local_steps};
-}
-
-// Returns the norm of the mean of the round's updates, before the strategy's own step (momentum, say).
-static double norm_of_mean(const struct tern_strategy *strategy,
-                           const struct tern_strategy_report *report)
-{
-    return tern_strategy_tells_mean(strategy) ? (double)report->mean_norm : (double)NAN;
-}
-
-static int compare_floats(const void *a, const void *b)
-{
-    const float *one = a;
-    const float *other = b;
-    return (*one > *other) - (*one < *other);
-}
-
-// Sets the median loss of the members that reported; of an even number, the lower of the middle two. Each client has
-// one vote, whatever number of examples it claims. 0 when every update was a late one of another round.
-static enum tern_result measure_loss(struct tern_federation *federation)
-{
-    const struct tern_round_machine *machine = &federation->machine;
-    uint32_t count = 0;
-    float *losses = malloc(((size_t)machine->member_count + 1) * sizeof losses[0]);
-    if (losses == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    for (uint32_t i = 0; i < machine->member_count; i++) {
-        const struct tern_member *member = &machine->members[i];
-        if (member->state == TERN_MEMBER_REPORTED) {
-            losses[count++] = client_of(federation, member->client)->drift.loss;
-        }
-    }
-    qsort(losses, count, sizeof losses[0], compare_floats);
-    federation->row.median_loss = count > 0 ? losses[(count - 1) / 2] : 0.0F;
-    free(losses);
-    return TERN_OK;
-}
-
-// Sums in client order, so that the bits do not depend on the order of arrival. Each update counts as the mean takes it:
-// scaled for its local steps, weighted by its examples.
-static void measure_variance(struct tern_federation *federation,
-                             const struct tern_strategy_report *report)
-{
-    const struct tern_round_machine *machine = &federation->machine;
-    const struct tern_strategy_totals *totals = &federation->totals;
-    double square = 0.0;
-    for (uint32_t i = 0; i < machine->member_count; i++) {
-        const struct tern_member *member = &machine->members[i];
-        if (member->state != TERN_MEMBER_REPORTED) {
-            continue;
-        }
-        const struct drift *drift = &client_of(federation, member->client)->drift;
-        double factor = tern_strategy_steps_factor(totals, drift->local_steps);
-        double share = (double)drift->num_examples / (double)totals->num_examples;
-        square += share * factor * factor * drift->square;
-    }
-    federation->row.local_steps = report->effective_steps;
-    federation->row.variance =
-        tern_round_variance(square, norm_of_mean(totals->rule.strategy, report), report->updates);
-}
-
-enum tern_result tern_drift_measure(struct tern_federation *federation,
-                                    const struct tern_strategy_report *report)
-{
-    measure_variance(federation, report);
-    return measure_loss(federation);
-}
-
-// Measures a stored update as if it had just arrived. Its values are read later (tern_merge_resume()), where a node's part
-// may cover them.
-static enum tern_result remeasure(void *ctx, const struct tern_db_update *update)
-{
-    struct tern_federation *federation = ctx;
-    struct client *client = client_of(federation, update->client);
-    struct tern_codec_info info;
-    struct tern_span container;
-    tern_Update message;
-    if (client == NULL || update->body == NULL || update->round != federation->machine.round) {
-        return TERN_OK;
-    }
-    TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
-    TERN_TRY(
-        tern_container_inspect(&federation->merge.model, container.data, container.len, &info));
-    tern_drift_add(client, &message, info.sum_square);
-    return TERN_OK;
-}
-
-enum tern_result tern_drift_load(struct tern_federation *federation)
-{
-    return federation->machine.open ? tern_db_update_each(federation->db, federation->machine.round,
-                                                          remeasure, federation)
-                                    : TERN_OK;
 }

@@ -7,7 +7,8 @@
 #include "federation/state.h"
 #include "rounds/column_names.h"
 #include "rounds/reliability.h"
-#include "rounds/speed.h"
+#include "rounds/selection.h"
+#include "rounds/steps.h"
 
 // A client's update in the open round.
 struct drift {
@@ -84,26 +85,29 @@ TERN_MUST_USE enum tern_result tern_clients_store(struct tern_federation *federa
 
 // Whether a client can ever be selected: not an evaluator, not revoked, with the configured tags.
 bool tern_clients_is_trainer(const struct tern_federation *federation, const struct client *client);
-// Counts trainers that have checked in or have just enrolled; those among them without stored statistics of columns;
-// and all trainers with stored statistics.
-uint32_t tern_clients_count_trainers(const struct tern_federation *federation, uint64_t now);
-uint32_t tern_clients_missing_statistics(const struct tern_federation *federation, uint64_t now);
-uint32_t tern_clients_with_statistics(const struct tern_federation *federation);
 // Whether the client has checked in since it enrolled, or enrolled just now.
-bool tern_clients_has_come(const struct tern_federation *federation, const struct client *client,
-                           uint64_t now);
+static inline bool tern_clients_has_come(const struct tern_federation *federation,
+                                         const struct client *client, uint64_t now)
+{
+    return tern_selection_came(client->row.created_ms, client->row.last_seen_ms,
+                               federation->config.round.come_back_min_ms, now);
+}
 // Whether the client's next check-in is overdue.
-bool tern_clients_is_absent(const struct client *client, uint64_t now);
+static inline bool tern_clients_is_absent(const struct client *client, uint64_t now)
+{
+    return client->absent_ms != 0 && client->absent_ms <= now && !client->waiting;
+}
 // Whether its table has other columns, or in another order, than most clients' tables.
 bool tern_clients_has_other_columns(const struct tern_federation *federation,
                                     const struct client *client);
 // Rounds proceed without a client that was denied a task this often for lack of the scaling of columns.
 #define UNSCALED_TIMES 4
-bool tern_clients_lacks_scaling(const struct client *client);
+static inline bool tern_clients_lacks_scaling(const struct client *client)
+{
+    return client->unscaled >= UNSCALED_TIMES;
+}
 // Records that the client checked in or sent an update.
 void tern_clients_mark_seen(struct client *client, uint64_t now);
-// Replaces the time of its last check-in after the clock was stepped. A client that never came stays one.
-void tern_clients_set_last_seen(struct client *client, uint64_t ms);
 // Each lists client ids in clients->eligible, ascending, and returns their number: all that may be selected; those that
 // rounds count on (all where too few are reliable); those among them that are not absent; unreliable ones that are not
 // absent.
@@ -123,11 +127,9 @@ bool tern_epoch_supports(const struct tern_federation *federation,
                          const struct tern_db_client *client);
 bool tern_epoch_admits(const struct tern_federation *federation,
                        const struct tern_db_client *client);
-// Stores which full gradient the client reports to hold; and what its accepted update of the open round implies.
+// Stores which full gradient the client holds.
 TERN_MUST_USE enum tern_result tern_epoch_set_held(struct tern_federation *federation, uint64_t id,
                                                    uint32_t anchor, bool step);
-TERN_MUST_USE enum tern_result tern_epoch_update_accepted(struct tern_federation *federation,
-                                                          uint64_t id);
 
 // --- Members of the open round
 
@@ -182,17 +184,10 @@ bool tern_budgets_are_used(const struct tern_federation *federation);
 // invited clients.
 struct tern_budget tern_budgets_for(const struct tern_federation *federation,
                                     const struct client *client, uint64_t now);
-// Takes the budget of a check-in, before the client is marked as seen; and spends a round's bytes for an accepted update.
-void tern_budgets_update(struct client *client, const tern_CheckinRequest *message, uint64_t now);
-void tern_budgets_spend(struct client *client);
 
 // --- Drift: how far the open round's updates are apart
 
 // Records an accepted update. sum_square: of its decoded values.
 void tern_drift_add(struct client *client, const tern_Update *message, double sum_square);
-// After the merge: sets local_steps, median_loss and variance of federation->row.
-TERN_MUST_USE enum tern_result tern_drift_measure(struct tern_federation *federation,
-                                                  const struct tern_strategy_report *report);
-TERN_MUST_USE enum tern_result tern_drift_load(struct tern_federation *federation);
 
 #endif

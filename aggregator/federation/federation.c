@@ -163,7 +163,6 @@ enum tern_result tern_federation_load(struct tern_federation *federation, uint64
     TERN_TRY(tern_clients_load_records(federation));
     TERN_TRY(tern_federation_restore_rounds(federation, now));
     TERN_TRY(tern_statistics_load(federation));
-    TERN_TRY(tern_drift_load(federation));
     TERN_TRY(tern_share_load(federation));
     TERN_TRY(tern_catchup_load(federation->catchup, now));
     federation->moved = true;

@@ -9,12 +9,12 @@
 #ifndef TERN_FEDERATION_H
 #define TERN_FEDERATION_H
 
-#include "catchup/catchup.h"
+#include "downloads/catchup.h"
 #include "federation/accuracy.h"
 #include "rounds/error_policy.h"
 #include "rounds/error_watch.h"
+#include "rounds/machine.h"
 #include "rounds/rate.h"
-#include "rounds/round.h"
 #include "rounds/selection.h"
 #include "rounds/steps.h"
 #include "rounds/tags.h"

@@ -125,11 +125,6 @@ static void log_finding(struct tern_federation *federation, struct tern_db_ledge
 
 // --- What clients tell
 
-float tern_ledger_decay(const tern_Update *message)
-{
-    return message->has_decay ? message->decay : 1.0F;
-}
-
 // A buffer with a new update, or a new buffer, shows that its client has done what it was told: a decay or reset then
 // settles all rounds that it missed before that task. A client that failed before it trained has not done it.
 static void settle_missed(struct tern_db_ledger *row, const tern_ErrorFacts *error)

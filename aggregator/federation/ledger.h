@@ -20,7 +20,10 @@ TERN_MUST_USE enum tern_result tern_ledger_checkin(struct tern_federation *feder
                                                    const tern_ErrorFacts *error, uint64_t now);
 
 // The part of the error buffer that the directive left, 0 to 1, as the update reports it.
-float tern_ledger_decay(const tern_Update *message);
+static inline float tern_ledger_decay(const tern_Update *message)
+{
+    return message->has_decay ? message->decay : 1.0F;
+}
 
 // Takes the report of an accepted update.
 TERN_MUST_USE enum tern_result tern_ledger_update(struct tern_federation *federation,

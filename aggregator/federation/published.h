@@ -5,7 +5,7 @@
 #define TERN_FEDERATION_PUBLISHED_H
 
 #include "hosted/blob.h"
-#include "rounds/round.h"
+#include "rounds/machine.h"
 #include <pthread.h>
 
 struct tern_published {

@@ -13,12 +13,14 @@
 #include "federation/update.h"
 #include "merge/gather.h"
 #include "merge/strategy_rule.h"
-#include "rounds/cohort.h"
-#include "rounds/leader.h"
+#include "rounds/machine.h"
+#include "rounds/selection.h"
+#include "rounds/spread.h"
 #include "store/parts.h"
 #include "store/retention.h"
 #include "store/room.h"
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -442,6 +444,74 @@ static enum tern_result note_scaled_down(struct tern_federation *federation)
     return TERN_OK;
 }
 
+// --- How far the updates of a round are apart, and their loss
+
+// Returns the norm of the mean of the round's updates, before the strategy's own step (momentum, say).
+static double norm_of_mean(const struct tern_strategy *strategy,
+                           const struct tern_strategy_report *report)
+{
+    return tern_strategy_tells_mean(strategy) ? (double)report->mean_norm : (double)NAN;
+}
+
+static int compare_floats(const void *a, const void *b)
+{
+    const float *one = a;
+    const float *other = b;
+    return (*one > *other) - (*one < *other);
+}
+
+// Sets the median loss of the members that reported; of an even number, the lower of the middle two. Each client has
+// one vote, whatever number of examples it claims. 0 when every update was a late one of another round.
+static enum tern_result measure_loss(struct tern_federation *federation)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    uint32_t count = 0;
+    float *losses = malloc(((size_t)machine->member_count + 1) * sizeof losses[0]);
+    if (losses == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        if (member->state == TERN_MEMBER_REPORTED) {
+            losses[count++] = client_of(federation, member->client)->drift.loss;
+        }
+    }
+    qsort(losses, count, sizeof losses[0], compare_floats);
+    federation->row.median_loss = count > 0 ? losses[(count - 1) / 2] : 0.0F;
+    free(losses);
+    return TERN_OK;
+}
+
+// Sums in client order, so that the bits do not depend on the order of arrival. Each update counts as the mean takes it:
+// scaled for its local steps, weighted by its examples.
+static void measure_variance(struct tern_federation *federation,
+                             const struct tern_strategy_report *report)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    const struct tern_strategy_totals *totals = &federation->totals;
+    double square = 0.0;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        if (member->state != TERN_MEMBER_REPORTED) {
+            continue;
+        }
+        const struct drift *drift = &client_of(federation, member->client)->drift;
+        double factor = tern_strategy_steps_factor(totals, drift->local_steps);
+        double share = (double)drift->num_examples / (double)totals->num_examples;
+        square += share * factor * factor * drift->square;
+    }
+    federation->row.local_steps = report->effective_steps;
+    federation->row.variance =
+        tern_round_variance(square, norm_of_mean(totals->rule.strategy, report), report->updates);
+}
+
+static enum tern_result measure_drift(struct tern_federation *federation,
+                                      const struct tern_strategy_report *report)
+{
+    measure_variance(federation, report);
+    return measure_loss(federation);
+}
+
 // --- Merging
 
 // Adds the parts that other nodes have summed, and updates stored before a restart.
@@ -640,7 +710,7 @@ static enum tern_result store(struct tern_federation *federation,
     row->applied = next->report.updates;
     row->mean_loss = next->report.mean_loss;
     TERN_TRY(note_scaled_down(federation));
-    TERN_TRY(tern_drift_measure(federation, &next->report));
+    TERN_TRY(measure_drift(federation, &next->report));
     advance_schedules(federation, row);
     TERN_TRY(tern_db_round_put(federation->db, row));
     TERN_TRY(tern_db_parts_drop(federation->db, row->round));
@@ -876,13 +946,24 @@ static uint32_t select_for_epoch(struct tern_federation *federation, uint64_t no
     return others;
 }
 
+// Counts trainers that have checked in or have just enrolled.
+static uint32_t count_trainers(const struct tern_federation *federation, uint64_t now)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < federation->clients->count; i++) {
+        const struct client *client = &federation->clients->list[i];
+        count += tern_clients_is_trainer(federation, client) &&
+                 tern_clients_has_come(federation, client, now);
+    }
+    return count;
+}
+
 static enum tern_result open_round(struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
     bool settled = false;
     federation->retry_open_ms = now + RETRY_OPEN_MS;
-    federation->too_few =
-        tern_clients_count_trainers(federation, now) < federation->config.min_clients;
+    federation->too_few = count_trainers(federation, now) < federation->config.min_clients;
     if (!federation->too_few) {
         TERN_TRY(tern_statistics_settle(federation, now, &settled));
     }
@@ -1288,6 +1369,17 @@ static enum tern_result check_open_round(const struct tern_db_round *row)
     return known ? TERN_OK : TERN_ERR_UNKNOWN;
 }
 
+// Replaces the time of a client's last check-in. A client that never came stays one.
+static void set_last_seen(struct client *client, uint64_t ms)
+{
+    struct tern_db_client *row = &client->row;
+    if (row->last_seen_ms > row->created_ms) {
+        row->last_seen_ms = ms > row->created_ms ? ms : row->created_ms + 1;
+    } else {
+        row->last_seen_ms = ms < row->created_ms ? ms : row->created_ms;
+    }
+}
+
 // Moves times that lie in the future back to now: the clock may have been set while the machine was off.
 static void bound_clock(struct tern_federation *federation, uint64_t now)
 {
@@ -1298,8 +1390,34 @@ static void bound_clock(struct tern_federation *federation, uint64_t now)
     for (uint32_t i = 0; i < clients->count; i++) {
         struct client *client = &clients->list[i];
         const uint64_t seen = client->row.last_seen_ms;
-        tern_clients_set_last_seen(client, seen < now ? seen : now);
+        set_last_seen(client, seen < now ? seen : now);
     }
+}
+
+// Measures a stored update as if it had just arrived. Its values are read later (tern_merge_resume()), where a node's part
+// may cover them.
+static enum tern_result remeasure(void *ctx, const struct tern_db_update *update)
+{
+    struct tern_federation *federation = ctx;
+    struct client *client = client_of(federation, update->client);
+    struct tern_codec_info info;
+    struct tern_span container;
+    tern_Update message;
+    if (client == NULL || update->body == NULL || update->round != federation->machine.round) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
+    TERN_TRY(
+        tern_container_inspect(&federation->merge.model, container.data, container.len, &info));
+    tern_drift_add(client, &message, info.sum_square);
+    return TERN_OK;
+}
+
+static enum tern_result load_drift(struct tern_federation *federation)
+{
+    return federation->machine.open ? tern_db_update_each(federation->db, federation->machine.round,
+                                                          remeasure, federation)
+                                    : TERN_OK;
 }
 
 static enum tern_result load_open_round(struct tern_federation *federation)
@@ -1338,6 +1456,7 @@ enum tern_result tern_federation_restore_rounds(struct tern_federation *federati
     TERN_TRY(tern_db_end(rows));
     tern_merge_stop(&federation->merge);
     TERN_TRY(federation->machine.open ? load_open_round(federation) : TERN_OK);
+    TERN_TRY(load_drift(federation));
     bound_clock(federation, now);
     // Members may not have been able to come while nothing was served.
     federation->loaded_ms = now;
@@ -1377,7 +1496,7 @@ enum tern_result tern_federation_set_clock(struct tern_federation *federation, i
     federation->loaded_ms = tern_round_moved_ms(federation->loaded_ms, step);
     for (uint32_t i = 0; i < clients->count; i++) {
         struct client *client = &clients->list[i];
-        tern_clients_set_last_seen(client, tern_round_moved_ms(client->row.last_seen_ms, step));
+        set_last_seen(client, tern_round_moved_ms(client->row.last_seen_ms, step));
         client->absent_ms = tern_round_moved_ms(client->absent_ms, step);
         client->dirty = true;
     }

@@ -163,6 +163,28 @@ static uint32_t least_clients(const struct tern_federation *federation)
                                                : config->min_clients;
 }
 
+// Counts trainers that have checked in or have just enrolled and have no stored statistics; and all with stored ones.
+static uint32_t clients_missing_statistics(const struct tern_federation *federation, uint64_t now)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < federation->clients->count; i++) {
+        const struct client *client = &federation->clients->list[i];
+        count += tern_clients_is_trainer(federation, client) &&
+                 tern_clients_has_come(federation, client, now) && !client->has_statistics;
+    }
+    return count;
+}
+
+static uint32_t clients_with_statistics(const struct tern_federation *federation)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < federation->clients->count; i++) {
+        const struct client *client = &federation->clients->list[i];
+        count += client->has_statistics && tern_clients_is_trainer(federation, client);
+    }
+    return count;
+}
+
 static enum tern_result take(struct tern_federation *federation, uint64_t id,
                              const struct tern_incoming_statistics *statistics, uint64_t now)
 {
@@ -175,7 +197,7 @@ static enum tern_result take(struct tern_federation *federation, uint64_t id,
     federation->retry_open_ms = 0; // they may be enough
     tern_log(TERN_LOG_INFO, "statistics", "client=%llu examples=%u bytes=%zu have=%u needed=%u",
              (unsigned long long)id, statistics->message.num_examples, statistics->body.len,
-             tern_clients_with_statistics(federation), least_clients(federation));
+             clients_with_statistics(federation), least_clients(federation));
     return TERN_OK;
 }
 
@@ -244,7 +266,7 @@ static enum tern_result gather_row(struct tern_federation *federation,
 
 static enum tern_result gather(struct tern_federation *federation, struct gathered *gathered)
 {
-    const uint32_t most = tern_clients_with_statistics(federation);
+    const uint32_t most = clients_with_statistics(federation);
     gathered->parts = calloc(most, sizeof gathered->parts[0]);
     gathered->bytes = calloc(most, (size_t)columns_of(federation) * TERN_WIRE_COLUMN_BYTES);
     if (gathered->parts == NULL || gathered->bytes == NULL) {
@@ -316,8 +338,8 @@ static enum tern_result fix(struct tern_federation *federation)
 static void log_awaited(const struct tern_federation *federation, uint64_t now)
 {
     tern_log(TERN_LOG_INFO, "statistics-awaited", "have=%u needed=%u come_without_statistics=%u",
-             tern_clients_with_statistics(federation), least_clients(federation),
-             tern_clients_missing_statistics(federation, now));
+             clients_with_statistics(federation), least_clients(federation),
+             clients_missing_statistics(federation, now));
 }
 
 enum tern_result tern_statistics_settle(struct tern_federation *federation, uint64_t now,
@@ -330,9 +352,9 @@ enum tern_result tern_statistics_settle(struct tern_federation *federation, uint
     if (*settled) {
         return TERN_OK;
     }
-    const bool enough = tern_clients_with_statistics(federation) >= least_clients(federation);
+    const bool enough = clients_with_statistics(federation) >= least_clients(federation);
     const bool waited = now >= scaling->first_ms + federation->config.statistics.wait_ms;
-    if (enough && (waited || tern_clients_missing_statistics(federation, now) == 0)) {
+    if (enough && (waited || clients_missing_statistics(federation, now) == 0)) {
         TERN_TRY(fix(federation));
         *settled = true;
         scaling->awaited = false;

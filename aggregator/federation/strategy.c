@@ -1,6 +1,6 @@
 #include "federation/strategy.h"
 
-#include "rounds/cohort.h"
+#include "rounds/selection.h"
 #include "strategies/bounds.h"
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "federation/statistics.h"
 #include "federation/update.h"
 #include "meter/price.h"
-#include "rounds/leader.h"
+#include "rounds/machine.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -54,6 +54,22 @@ static void take_column_names(struct tern_federation *federation, struct client 
     }
 }
 
+// Takes the budget of a check-in, before the client is marked as seen.
+static void take_budget(struct client *client, const tern_CheckinRequest *message, uint64_t now)
+{
+    uint64_t left = message->budgeted ? message->budget_left : 0;
+    // A budget of each round is as large again after one; but so is a month's when the month turns,
+    // and must not be spent in one round for it.
+    if (client->row.budget_spent > 0 && !tern_budget_month_turned(client->row.last_seen_ms, now)) {
+        client->row.budget_renewed = left >= client->row.budget_left;
+    }
+    client->row.metered = message->metered;
+    client->row.budgeted = message->budgeted;
+    client->row.budget_left = left;
+    client->row.budget_spent = 0;
+    client->row.power = (uint32_t)message->power;
+}
+
 // Stores new abilities at once: after a crash the reply to an update must not exceed them. Everything else waits for the
 // next flush of dirty rows.
 static enum tern_result take_facts(struct tern_federation *federation, uint64_t id,
@@ -67,7 +83,7 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     if (row->last_seen_ms == 0) {
         tern_round_joined(&federation->machine, now);
     }
-    tern_budgets_update(client, message, now);
+    take_budget(client, message, now);
     tern_clients_mark_seen(client, now);
     row->codecs = message->codecs;
     row->coders = message->coders;

@@ -4,7 +4,7 @@
 #include "federation/ledger.h"
 #include "federation/refusals.h"
 #include "merge/strategy_rule.h"
-#include "rounds/leader.h"
+#include "rounds/machine.h"
 #include "strategies/bounds.h"
 #include "util/bytes.h"
 #include <stdio.h>
@@ -828,13 +828,24 @@ enum tern_result tern_federation_expects(struct tern_federation *federation, uin
 
 // --- Counting
 
+// Stores what an accepted update implies: its client holds the epoch's full gradient.
+static enum tern_result hold_anchor(struct tern_federation *federation, uint64_t id)
+{
+    const struct epoch *epoch = &federation->epoch;
+    if (!epoch->is_on) {
+        return TERN_OK;
+    }
+    const uint32_t anchor = epoch->step > 0 ? epoch->anchor : federation->machine.round;
+    return tern_epoch_set_held(federation, id, anchor, epoch->step > 0);
+}
+
 static enum tern_result accept(struct tern_federation *federation,
                                const struct tern_incoming *update, struct tern_member *member,
                                uint64_t now)
 {
     struct client *client = client_of(federation, update->client);
     TERN_TRY(count_update(federation, update, member, 0, now));
-    TERN_TRY(tern_epoch_update_accepted(federation, update->client));
+    TERN_TRY(hold_anchor(federation, update->client));
     share_indices(federation, update, now);
     tern_round_reported(&federation->machine, member, now);
     member->decay = tern_ledger_decay(&update->message);
@@ -844,7 +855,8 @@ static enum tern_result accept(struct tern_federation *federation,
             store_member_metrics(federation, update->client, member, &update->message.evaluation));
     }
     tern_drift_add(client, &update->message, update->sum_square);
-    tern_budgets_spend(client);
+    client->row.budget_spent +=
+        client->round_bytes; // until the next check-in reports the exact remainder
     return TERN_OK;
 }
 

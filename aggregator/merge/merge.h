@@ -9,8 +9,8 @@
 #ifndef TERN_MERGE_H
 #define TERN_MERGE_H
 
-#include "downloads/delta.h"
 #include "merge/arrival.h"
+#include "merge/delta.h"
 #include "merge/exact_mean.h"
 #include "merge/strategy_rule.h"
 #include "merge/update_bounds.h"

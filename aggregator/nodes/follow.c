@@ -1,7 +1,6 @@
 #include "nodes/follow.h"
 
-#include "catchup/blob_cache.h"
-#include "catchup/new_blob.h"
+#include "downloads/blobs.h"
 #include "nodes/messages.h"
 #include "nodes/sum.h"
 #include "service/caches.h"

@@ -3,7 +3,7 @@
 #ifndef TERN_RELIABILITY_H
 #define TERN_RELIABILITY_H
 
-#include "rounds/round.h"
+#include "rounds/machine.h"
 
 // Of a client: the share of its tasks that it did not report, of which the newest weighs a quarter and each
 // before it less; 0 for one that has missed none. What it is after one more.

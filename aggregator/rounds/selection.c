@@ -1,7 +1,56 @@
 #include "rounds/selection.h"
 
 #include "util/prng.h"
+#include <stdlib.h>
 #include <string.h>
+
+// --- The cohort
+
+// Rounds up, to at most `most`.
+static uint32_t rounded_up(double number, uint32_t most)
+{
+    if (number >= (double)most) {
+        return most;
+    }
+    uint32_t whole = (uint32_t)number;
+    return (double)whole < number ? whole + 1 : whole;
+}
+
+uint32_t tern_cohort_target(uint32_t cohort, double fraction, uint32_t eligible)
+{
+    uint32_t share = rounded_up(fraction * (double)eligible, eligible);
+    return share > cohort ? share : cohort;
+}
+
+uint32_t tern_cohort_size(uint32_t target, double over_selection, uint32_t eligible)
+{
+    return rounded_up((double)target * (1.0 + over_selection), eligible);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+void tern_cohort_sample(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
+                        uint32_t count, uint32_t want)
+{
+    struct tern_prng rng;
+    tern_prng_init(&rng, seed, TERN_PRNG_COHORT, round, attempt);
+    for (uint32_t i = 0; i < want; i++) {
+        uint32_t j = i + tern_prng_below(&rng, count - i);
+        uint64_t drawn = ids[j];
+        ids[j] = ids[i];
+        ids[i] = drawn;
+    }
+    if (want > 1) {
+        qsort(ids, want, sizeof ids[0], ascending);
+    }
+}
+
+// --- Which clients may be in it
 
 #define LEAST_CHANCE (1.0 / 16.0)
 #define DOUBLINGS 64 // from 2^-32, the least that the draw tells from 0, and far beyond
@@ -57,8 +106,8 @@ static bool falls_below(const struct draws *draws, uint32_t attempt, uint64_t id
     return (double)tern_prng_u32(&rng) < chance * 4294967296.0;
 }
 
-// Each client's draw depends on its id alone, not on who else is there. Whether a round is one of
-// those that it can afford is drawn once for all of the round's attempts.
+// A client's draw depends on its id alone, not on the other clients. Whether it can afford the round is drawn once for all
+// of the round's attempts.
 static bool is_in(const struct draws *draws, uint64_t id)
 {
     const struct tern_selection_chance chance = draws->chance(draws->ctx, id);
@@ -75,7 +124,7 @@ static uint32_t count_in(const struct draws *draws, const uint64_t *ids, uint32_
     return in;
 }
 
-// Doubles `scale`, one of draws', until there are enough.
+// Doubles `scale`, a member of draws, until enough clients are in.
 static void enlarge(struct draws *draws, double *scale, const uint64_t *ids, uint32_t count,
                     uint32_t need)
 {
@@ -84,7 +133,7 @@ static void enlarge(struct draws *draws, double *scale, const uint64_t *ids, uin
     }
 }
 
-// Halves what the last doubling was too much, so that hardly anybody pays for it.
+// Halves the excess of the last doubling, so that hardly any client pays for it.
 static void refine(struct draws *draws, const uint64_t *ids, uint32_t count, uint32_t need)
 {
     double most = draws->scale.affords;

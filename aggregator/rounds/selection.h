@@ -1,13 +1,30 @@
-// Who may be drawn for a round beside being eligible at all: each client has chances between 0 and
-// 1, which seeded draws must stay below. What is left is sampled by cohort.h as ever. Who calls:
-// the service, before it opens or extends a round. Pure; reentrant; named by (seed, round, attempt)
-// and the chances alone.
+// Selects the clients of a round: how many, and which. Each eligible client has chances between 0 and 1, which a seeded
+// draw compares; a seeded sample of those that pass fills the cohort. aggregator/federation calls it before it opens or
+// extends a round. Pure; reentrant; the result depends on (seed, round, attempt) and the chances alone.
 #ifndef TERN_SELECTION_H
 #define TERN_SELECTION_H
 
 #include "result.h"
 #include <stdbool.h>
 #include <stdint.h>
+
+// --- The cohort
+
+// How many updates are wanted of that many clients: the larger of cohort and ceil(fraction *
+// eligible) (C of McMahan et al., AISTATS 2017, algorithm 1). fraction: 0..1.
+uint32_t tern_cohort_target(uint32_t cohort, double fraction, uint32_t eligible);
+
+// How many clients to ask for `target` updates: ceil(target * (1 + over_selection)), at most
+// `eligible`. over_selection: 0..10.
+uint32_t tern_cohort_size(uint32_t target, double over_selection, uint32_t eligible);
+
+// Moves `want` ids drawn without replacement from ids[0..count) to its front, in ascending order.
+// ids are ascending on entry, so that the draw depends on the set alone; the rest of ids is in no
+// order afterwards. want <= count. The draw is named by (seed, round, attempt).
+void tern_cohort_sample(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
+                        uint32_t count, uint32_t want);
+
+// --- Which clients may be in it
 
 enum tern_client_selection {
     TERN_SELECTION_RANDOM,       // all alike

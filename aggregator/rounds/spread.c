@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 // The means go on from value to value (Welford: Note on a Method for Calculating Corrected Sums of Squares and
@@ -42,4 +43,40 @@ bool tern_metric_is_of_worst_class(const char *name)
 {
     return strcmp(name, TERN_METRIC_WORST_CLASS) == 0 ||
            strcmp(name, TERN_METRIC_WORST_RECALL) == 0;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+struct tern_fairness tern_fairness_of(uint32_t *rounds, uint32_t clients)
+{
+    struct tern_fairness fairness = {.jain = 1.0};
+    double sum = 0.0;
+    double squares = 0.0;
+    if (clients == 0) {
+        return fairness;
+    }
+    qsort(rounds, clients, sizeof rounds[0], ascending);
+    for (uint32_t i = 0; i < clients; i++) {
+        sum += (double)rounds[i];
+        squares += (double)rounds[i] * (double)rounds[i];
+    }
+    fairness.least = rounds[0];
+    fairness.most = rounds[clients - 1];
+    fairness.median = ((double)rounds[(clients - 1) / 2] + (double)rounds[clients / 2]) / 2.0;
+    fairness.jain = squares > 0.0 ? sum * sum / ((double)clients * squares) : 1.0;
+    return fairness;
+}
+
+float tern_round_variance(double mean_square, double norm_of_mean, uint32_t updates)
+{
+    double variance = mean_square - norm_of_mean * norm_of_mean;
+    if (updates < 2 || !isfinite(variance) || variance < 0.0 || variance > 1e30) {
+        return 0.0F;
+    }
+    return (float)variance;
 }

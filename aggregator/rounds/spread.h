@@ -1,5 +1,6 @@
-// One figure of many clients: its means, how far they are apart, and whom it is worst for. Who calls:
-// `tern-aggregator report fairness` and `rounds`. Pure.
+// Statistics over many clients: one figure's means, deviation and worst client; how evenly rounds fell on clients; and the
+// variance of a round's updates. The federation calls it for the variance, the admin listener and the command line for the
+// others. Pure; reentrant.
 #ifndef TERN_SPREAD_H
 #define TERN_SPREAD_H
 
@@ -33,5 +34,26 @@ bool tern_metric_is_gain(const char *name);
 #define TERN_METRIC_WORST_CLASS "class_worst"
 #define TERN_METRIC_WORST_RECALL "recall_worst"
 bool tern_metric_is_of_worst_class(const char *name);
+
+// --- How evenly rounds fell on the clients
+
+struct tern_fairness {
+    uint32_t least;
+    double median;
+    uint32_t most;
+    double jain; // 1: all alike; 1 / clients: one has all; 1 when nobody has any
+};
+
+// Jain's index: (sum x)^2 / (n sum x^2) (Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC
+// TR-301, 1984). rounds[0..clients) of each client; it is sorted.
+struct tern_fairness tern_fairness_of(uint32_t *rounds, uint32_t clients);
+
+// --- Updates of a round
+
+// Variance of a round's updates in the manner of FDA (Theologitis et al., Communication-Efficient
+// Distributed Deep Learning via Federated Dynamic Averaging, 2024, section 3): the mean of their
+// squared norms minus the squared norm of their mean, both weighted as the mean is. 0 when it is
+// not known: fewer than two updates, or numbers that are not finite.
+float tern_round_variance(double mean_square, double norm_of_mean, uint32_t updates);
 
 #endif

@@ -1,6 +1,9 @@
-#include "rounds/policies.h"
+#include "rounds/steps.h"
 
+#include "codec/plan.h"
+#include "meter/price.h"
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 // --- Names
@@ -82,13 +85,335 @@ void tern_steps_policy_name(unsigned policy, char name[TERN_STEPS_POLICY_MAX])
     }
 }
 
+// --- Bounds
+
+// Rounds down to a whole number within [min_steps, max_steps]; the reason names a bound that holds.
+static uint32_t bound_steps(const struct tern_steps_settings *settings, double steps,
+                            struct tern_reason *reason)
+{
+    if (!(steps >= (double)settings->min_steps)) {
+        tern_reason_text(reason, ", at least ");
+        tern_reason_integer(reason, settings->min_steps);
+        return settings->min_steps;
+    }
+    if (steps > (double)settings->max_steps) {
+        tern_reason_text(reason, ", at most ");
+        tern_reason_integer(reason, settings->max_steps);
+        return settings->max_steps;
+    }
+    return (uint32_t)steps;
+}
+
+// --- Adaptive
+//
+// AdaComm (Wang, Joshi: Adaptive Communication Strategies to Achieve the Best
+// Error-Runtime Trade-off in Local-Update SGD, SysML 2019, section 4). Many local steps are cheap
+// while the loss is high, and their drift is what keeps it from falling later:
+// tau = ceil(sqrt(F / F_0) tau_0), and gamma tau where that would not be fewer than before.
+//
+// The paper's intervals are of wall-clock time and F is measured on the data. Here they are
+// committed rounds, F is the mean over them of the median of the clients' training losses, which no
+// single client decides, and F_0 the median of the first round. tau_0 is a multiple of the usual steps,
+// so that the rounds in all do about as many as under `fixed`: from tau_0 = local_steps they did a fifth
+// of those (docs/BENCHMARKS.md, "Schedules on the suite").
+
+static uint32_t start_of(const struct tern_steps_settings *settings)
+{
+    return (uint32_t)((double)settings->local_steps * settings->start);
+}
+
+// Limits the cut to half of the usual steps: rounds of one or two cost as many bytes and teach next to nothing.
+static uint32_t fewest(const struct tern_steps_settings *settings)
+{
+    uint32_t half = (settings->local_steps + 1) / 2;
+    return half > settings->min_steps ? half : settings->min_steps;
+}
+
+// Ends an interval with this mean loss.
+static void end_interval(struct tern_steps_course *course,
+                         const struct tern_steps_settings *settings, double loss)
+{
+    double tau = ceil(sqrt(loss / course->first_loss) * (double)start_of(settings));
+    if (!(tau < (double)course->tau)) {
+        tau = (double)course->tau * settings->gamma;
+    }
+    uint32_t least = fewest(settings);
+    course->tau = tau > (double)least ? (uint32_t)tau : least;
+}
+
+static void plan_adaptive(const struct tern_steps_settings *settings,
+                          const struct tern_steps_course *course, struct tern_steps_plan *plan)
+{
+    struct tern_reason *reason = &plan->reason;
+    tern_reason_policy(reason, "adaptive");
+    if (course->last_loss == 0.0) {
+        tern_reason_text(reason, "no interval yet");
+    } else {
+        tern_reason_text(reason, "loss ");
+        tern_reason_real(reason, course->last_loss);
+        tern_reason_text(reason, " of ");
+        tern_reason_real(reason, course->first_loss);
+    }
+    plan->local_steps = bound_steps(settings, (double)course->tau, reason);
+}
+
+// --- Deadline: as many local steps as a client's measured speed fits into its share of the window
+
+// Returns the most steps that fit into the window; UINT32_MAX = not known. only: H is that number, else at most that.
+static uint32_t plan_deadline(const struct tern_steps_settings *settings,
+                              const struct tern_steps_facts *facts, bool only,
+                              struct tern_steps_plan *plan)
+{
+    struct tern_reason *reason = &plan->reason;
+    tern_reason_policy(reason, "deadline");
+    // Also false for NaN, which a file may hold that took over what clients claimed.
+    if (!(facts->steps_per_second > 0.0F)) {
+        tern_reason_text(reason, "speed not known yet");
+        return UINT32_MAX;
+    }
+    double seconds = (double)facts->window_ms / 1000.0;
+    double fit = (double)facts->steps_per_second * seconds * settings->fraction;
+    tern_reason_real(reason, (double)facts->steps_per_second);
+    tern_reason_text(reason, " steps/s x ");
+    tern_reason_real(reason, seconds);
+    tern_reason_text(reason, " s x ");
+    tern_reason_real(reason, settings->fraction);
+    if (!only && fit >= (double)plan->local_steps) {
+        tern_reason_text(reason, ", all fit");
+        return fit < (double)settings->max_steps ? (uint32_t)fit : settings->max_steps;
+    }
+    plan->local_steps = bound_steps(settings, fit, reason);
+    return plan->local_steps;
+}
+
+// --- Budget
+//
+// What a client may still send and receive is spread over the rounds it is likely to take
+// part in. A round that is too dear is first made cheaper: its update at a lower density, and more
+// local steps for it, so that a byte carries more of them. What even the least density does not
+// bring down is made up by fewer invitations (selection.h).
+//
+// How many rounds a client takes part in follows from everybody's bytes: where many can afford few
+// rounds, the others are asked more often, and their bytes are spread over more.
+//
+// Bytes come from the client's last round as metered. Another codec's are estimated from it by the
+// entropy of what it sends, so that the estimate of the codec that made that update is exact.
+
+// Of a round that was not yet measured: a check-in, a download and an update on a resumed
+// connection, of which the check-in's bodies and the bits of the download are guessed.
+#define USUAL_EXCHANGES 3
+#define USUAL_CHECKIN 300
+#define USUAL_DOWN_BITS 0.34 // of a value
+
+#define DAY_MS UINT64_C(86400000)
+
+// Densities that a budget is cut to.
+static const double rungs[] = {0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0};
+
+struct costs {
+    double scale; // bytes measured for each byte estimated
+    double other;
+    double values;
+};
+
+static struct costs costs_of(const struct tern_steps_facts *facts)
+{
+    const struct tern_budget *budget = &facts->budget;
+    struct costs costs = {.scale = 1.0, .values = (double)facts->values};
+    costs.other = (double)tern_price(TERN_PRICE_RESUMED, USUAL_EXCHANGES, USUAL_CHECKIN) +
+                  costs.values * USUAL_DOWN_BITS / 8.0;
+    if (budget->update > 0) {
+        double estimate = costs.values * tern_codec_bits(&budget->update_codec) / 8.0;
+        costs.scale = estimate > 0.0 ? (double)budget->update / estimate : 1.0;
+    }
+    if (budget->other > 0) {
+        costs.other = (double)budget->other;
+    }
+    return costs;
+}
+
+static double bytes_of(const struct costs *costs, const struct tern_codec *codec)
+{
+    return costs->other + costs->scale * costs->values * tern_codec_bits(codec) / 8.0;
+}
+
+// The codec of the highest density whose round costs at most `allowed`, or of the least.
+static void cut(const struct tern_steps_settings *settings, const struct tern_steps_facts *facts,
+                const struct costs *costs, double allowed, struct tern_codec *codec)
+{
+    struct tern_codec best = *codec;
+    for (const double *p = rungs; *p > 0.0 && bytes_of(costs, &best) > allowed; p++) {
+        struct tern_codec next = *codec;
+        if (*p >= settings->min_density && tern_codec_thin(&next, *p, facts->density) &&
+            bytes_of(costs, &next) < bytes_of(costs, &best)) {
+            best = next;
+        }
+    }
+    *codec = best;
+}
+
+static double least_bytes(const struct tern_steps_settings *settings,
+                          const struct tern_steps_facts *facts, const struct costs *costs)
+{
+    struct tern_codec codec = facts->codec;
+    cut(settings, facts, costs, 0.0, &codec);
+    return bytes_of(costs, &codec);
+}
+
+static void explain(const struct tern_steps_facts *facts, double allowed, double bytes,
+                    struct tern_reason *reason)
+{
+    tern_reason_bytes(reason, (double)facts->budget.left);
+    tern_reason_text(reason, " left, ");
+    tern_reason_bytes(reason, allowed);
+    tern_reason_text(reason, " a round, takes ");
+    tern_reason_bytes(reason, bytes);
+    if (facts->budget.update == 0 || facts->budget.other == 0) {
+        tern_reason_text(reason, " (estimated)");
+    }
+    if (bytes > allowed) {
+        const double share = facts->budget.renewed ? 1.0 : facts->budget.share;
+        tern_reason_text(reason, ", so 1 of ");
+        tern_reason_real(reason, bytes / ((allowed > 1.0 ? allowed : 1.0) * share));
+        tern_reason_text(reason, " rounds");
+    }
+}
+
+// More local steps for as much as the round became cheaper.
+static void raise_steps(const struct tern_steps_settings *settings, double usual, double bytes,
+                        uint32_t most, struct tern_steps_plan *plan)
+{
+    double steps = (double)plan->local_steps * usual / bytes;
+    double limit = (double)(most < settings->max_steps ? most : settings->max_steps);
+    steps = steps < limit ? steps : limit;
+    if (steps > (double)plan->local_steps) {
+        plan->local_steps = (uint32_t)steps;
+        tern_reason_text(&plan->reason, ", more steps for it");
+    }
+}
+
+// most: steps that the deadline allows.
+static void plan_budget(const struct tern_steps_settings *settings,
+                        const struct tern_steps_facts *facts, uint32_t most,
+                        struct tern_steps_plan *plan)
+{
+    struct costs costs = costs_of(facts);
+    tern_reason_policy(&plan->reason, "budget");
+    if (!facts->budget.budgeted) {
+        tern_reason_text(&plan->reason, "none");
+        return;
+    }
+    double allowed = (double)tern_budget_allowance(&facts->budget);
+    double usual = bytes_of(&costs, &plan->codec);
+    struct tern_codec codec = plan->codec;
+    cut(settings, facts, &costs, allowed, &codec);
+    double bytes = bytes_of(&costs, &codec);
+    plan->bytes = (uint64_t)(bytes + 0.5);
+    explain(facts, allowed, bytes, &plan->reason);
+    plan->least_bytes = (uint64_t)(least_bytes(settings, facts, &costs) + 0.5);
+    if (bytes < usual) {
+        plan->codec = codec;
+        plan->own_codec = true;
+        raise_steps(settings, usual, bytes, most, plan);
+    }
+}
+
+// --- What a budget allows
+
+// Less than a byte, where a client has few for many rounds; of a client with a budget.
+static double allowance(const struct tern_budget *budget)
+{
+    double rounds = budget->renewed ? 1.0 : budget->rounds * budget->share;
+    return (double)budget->left / (rounds > 1.0 ? rounds : 1.0);
+}
+
+uint64_t tern_budget_allowance(const struct tern_budget *budget)
+{
+    return budget->budgeted ? (uint64_t)allowance(budget) : UINT64_MAX;
+}
+
+double tern_budget_affords(const struct tern_budget *budget, uint64_t least)
+{
+    struct tern_budget every = *budget;
+    every.share = 1.0;
+    return tern_budget_chance(&every, least);
+}
+
+// Begins with equal shares. Clients that cannot afford theirs leave a rest, which raises the share of
+// the others; this is repeated until nobody else falls short.
+double tern_budget_share(uint32_t invited, uint32_t count,
+                         double (*affords)(const void *ctx, uint32_t index), const void *ctx)
+{
+    double share = 0.0;
+    for (uint32_t turn = 0; turn <= count; turn++) {
+        double taken = 0.0;
+        uint32_t able = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            double most = affords(ctx, i);
+            able += most > 0.0 && most >= share;
+            taken += most < share ? most : 0.0;
+        }
+        double next = able > 0 ? ((double)invited - taken) / (double)able : 1.0;
+        if (next >= 1.0) {
+            return 1.0;
+        }
+        if (next <= share) {
+            break;
+        }
+        share = next;
+    }
+    return share;
+}
+
+double tern_budget_chance(const struct tern_budget *budget, uint64_t least)
+{
+    if (!budget->budgeted || least == 0) {
+        return 1.0;
+    }
+    if (budget->left < least) {
+        return 0.0;
+    }
+    double chance = allowance(budget) / (double)least;
+    return chance < 1.0 ? chance : 1.0;
+}
+
+// Days from 1970-01-01 to the first of a month, proleptic Gregorian; month 1..13.
+static uint64_t days_to(uint64_t year, uint64_t month)
+{
+    static const uint16_t before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365};
+    uint64_t past = year - 1;
+    uint64_t days = past * 365 + past / 4 - past / 100 + past / 400 - 719162;
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    return days + before[month - 1] + (leap && month > 2);
+}
+
+uint64_t tern_budget_month_left_ms(uint64_t now)
+{
+    uint64_t days = now / DAY_MS;
+    uint64_t year = 1970 + days / 366; // not yet past it
+    while (days_to(year + 1, 1) <= days) {
+        year++;
+    }
+    uint64_t month = 1;
+    while (days_to(year, month + 1) <= days) {
+        month++;
+    }
+    return days_to(year, month + 1) * DAY_MS - now;
+}
+
+bool tern_budget_month_turned(uint64_t from_ms, uint64_t to_ms)
+{
+    uint64_t from = from_ms > DAY_MS ? from_ms - DAY_MS : 0;
+    return to_ms + DAY_MS >= from + tern_budget_month_left_ms(from);
+}
+
 // --- The course of the training
 
 void tern_steps_course_init(struct tern_steps_course *course,
                             const struct tern_steps_settings *settings)
 {
     memset(course, 0, sizeof *course);
-    course->tau = tern_adaptive_start(settings);
+    course->tau = start_of(settings);
 }
 
 void tern_steps_course_add(struct tern_steps_course *course,
@@ -107,9 +432,40 @@ void tern_steps_course_add(struct tern_steps_course *course,
         return;
     }
     course->last_loss = course->loss_sum / (double)course->losses;
-    tern_adaptive_interval(course, settings, course->last_loss);
+    end_interval(course, settings, course->last_loss);
     course->losses = 0;
     course->loss_sum = 0.0;
+}
+
+// --- How fast a client trains
+
+// A known speed counts like a round of as many steps. False for what a client may have made up, in
+// a file that took over what clients claimed: NaN, infinity, or a speed at which this would take
+// more than a year.
+static bool start_from(struct tern_steps_done *done, float known, float steps)
+{
+    float ms = steps * 1000.0F / known;
+    if (!(known > 0.0F) || !(ms > 0.0F && ms < 3e10F)) {
+        return false;
+    }
+    *done = (struct tern_steps_done){steps, ms};
+    return true;
+}
+
+float tern_steps_speed(struct tern_steps_done *done, float known, uint32_t local_steps,
+                       uint32_t train_ms)
+{
+    float steps = (float)local_steps;
+    float ms = train_ms == 0 ? 0.5F : (float)train_ms;
+    if (local_steps == 0) {
+        return known;
+    }
+    if (done->ms > 0.0F || start_from(done, known, steps)) {
+        steps = done->steps * 0.7F + steps * 0.3F;
+        ms = done->ms * 0.7F + ms * 0.3F;
+    }
+    *done = (struct tern_steps_done){steps, ms};
+    return steps * 1000.0F / ms;
 }
 
 // --- Plans
@@ -124,15 +480,15 @@ void tern_steps_for(const struct tern_steps_settings *settings,
     plan->local_steps = settings->local_steps;
     plan->codec = facts->codec;
     if ((policy & TERN_STEPS_ADAPTIVE) != 0) {
-        tern_policy_adaptive(settings, course, plan);
+        plan_adaptive(settings, course, plan);
     } else if (policy == TERN_STEPS_FIXED || (policy & TERN_STEPS_AT_MOST) != 0) {
         tern_reason_text(&plan->reason, "fixed");
     }
     if ((policy & TERN_STEPS_DEADLINE) != 0) {
         bool only = (policy & ((unsigned)TERN_STEPS_ADAPTIVE | TERN_STEPS_AT_MOST)) == 0;
-        most = tern_policy_deadline(settings, facts, only, plan);
+        most = plan_deadline(settings, facts, only, plan);
     }
     if ((policy & TERN_STEPS_BUDGET) != 0) {
-        tern_policy_budget(settings, facts, most, plan);
+        plan_budget(settings, facts, most, plan);
     }
 }

@@ -1,11 +1,10 @@
-// How much a client trains in a round and how its update is encoded. Who calls: the service, when
-// it hands out a task; it keeps the plan, so that a repeated task is the same. Pure; reentrant; the
-// same answers from the same stored facts, also after a restart.
+// How much a client trains in a round and how its update is encoded. The federation calls it when it hands out a task, and
+// keeps the plan, so that a repeated task is the same. Pure; reentrant; the same stored facts give the same plan, also
+// after a restart.
 //
-// One policy says where the local steps H start from: `fixed` or `adaptive`.
-// `deadline` and `budget` go on from there, in this order: what does not fit into a client's window
-// or its bytes is cut. A policy by itself starts from `fixed`, but for `deadline`, which then gives
-// every client as many steps as fit.
+// `fixed` or `adaptive` sets the initial number of local steps H. `deadline` and `budget` then cut it, in this order, to a
+// client's window and bytes. A policy by itself starts from `fixed`; `deadline` alone gives every client as many steps as
+// fit.
 #ifndef TERN_STEPS_H
 #define TERN_STEPS_H
 
@@ -132,5 +131,21 @@ uint64_t tern_budget_month_left_ms(uint64_t now);
 // Whether a client's month may have turned between two times, by its own clock: within a day of
 // either.
 bool tern_budget_month_turned(uint64_t from_ms, uint64_t to_ms);
+
+// --- How fast a client trains
+
+// What a client did in its last rounds, the newest weighing 0.3 and each before it less. Zeros =
+// none.
+struct tern_steps_done {
+    float steps;
+    float ms;
+};
+
+// The speed after a report of local_steps in train_ms: smoothed steps by smoothed time, so that a
+// long training says more than a short one, of which milliseconds measure little, and a round at
+// half the speed costs the next a quarter. known: the speed before, for when *done is empty; 0 =
+// none. 0 ms stands for half of one. A report of 0 steps changes nothing.
+float tern_steps_speed(struct tern_steps_done *done, float known, uint32_t local_steps,
+                       uint32_t train_ms);
 
 #endif

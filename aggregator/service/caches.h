@@ -3,7 +3,7 @@
 #ifndef TERN_CACHES_H
 #define TERN_CACHES_H
 
-#include "downloads/made.h"
+#include "merge/delta.h"
 #include "http/http.h"
 #include "wire/wire.h"
 

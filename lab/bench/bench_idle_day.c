@@ -1,7 +1,7 @@
 // How often an idle device looks in, day by day, as the round machine tells it to: under a clock of its
 // own, for the settings and the time that a check-in is held that it is given. Prints JSON. The device's
 // own spread, up to a tenth on top of each wait, is left out: with it there are fewer.
-#include "rounds/round.h"
+#include "rounds/machine.h"
 
 #include <inttypes.h>
 #include <stdio.h>

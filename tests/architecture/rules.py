@@ -44,13 +44,15 @@ TABLES = ["shared/hosted/input.h", "shared/hosted/csv.h", "shared/hosted/csv_col
           "shared/hosted/name_set.h"]
 CLIENT_CORE = ["client/phases/", "client/client.h", "client/ports.h", "client/core.h",
                "client/defaults.h"]
-ROUNDS = ["aggregator/rounds/", "aggregator/strategies/", "aggregator/downloads/",
+# Pure files among others: encoders, plans and the book of replicas.
+DOWNLOADS = ["aggregator/downloads/plan.", "aggregator/downloads/replicas.", "aggregator/downloads/whole."]
+ROUNDS = ["aggregator/rounds/", "aggregator/strategies/", "aggregator/merge/delta.",
           "aggregator/store/store.h", "aggregator/store/parts.h", "aggregator/store/retention.h",
           "aggregator/store/room.h"]
 # Each knows those before it.
 MERGE = PURE_SHARED + ["shared/hosted/"] + ROUNDS
 CATCHUP = MERGE + ["aggregator/merge/"]
-FEDERATION = CATCHUP + ["aggregator/catchup/abilities.h", "aggregator/catchup/catchup.h"]
+FEDERATION = CATCHUP + ["aggregator/downloads/abilities.h", "aggregator/downloads/catchup.h"]
 SERVICE = FEDERATION + ["aggregator/federation/accuracy.h", "aggregator/federation/federation.h",
                         "aggregator/http/http.h"]
 
@@ -83,14 +85,14 @@ RULES = {
     # The round machine: time, randomness, disk and network come in as arguments.
     "aggregator/rounds/": (PURE_SHARED, FREESTANDING + PURE),
     "aggregator/strategies/": (PURE_SHARED, FREESTANDING + PURE),
-    "aggregator/downloads/": (PURE_SHARED + ["aggregator/store/store.h"], FREESTANDING + PURE),
+    "aggregator/merge/delta.": (PURE_SHARED, FREESTANDING + PURE),
     "aggregator/merge/": (MERGE + ["aggregator/store/nodes.h"], HOSTED),
-    "aggregator/catchup/": (CATCHUP, HOSTED),
+    "aggregator/downloads/": (CATCHUP + DOWNLOADS, HOSTED),
     "aggregator/federation/": (FEDERATION, HOSTED + ["pthread.h"]),
     "aggregator/service/": (SERVICE + ["aggregator/store/nodes.h"], OS),
     # Requests of other aggregators, in the service's own terms.
     "aggregator/nodes/": (SERVICE + ["aggregator/store/nodes.h", "aggregator/service/", "aggregator/merge/",
-                                   "aggregator/catchup/blob_cache.h", "aggregator/catchup/new_blob.h"], OS),
+                                   "aggregator/downloads/blobs.h", "aggregator/downloads/blobs.h"], OS),
     "aggregator/admin/": (SERVICE + ["aggregator/service/service.h", "aggregator/store/tables/"], OS),
     # Gateways: a client above, whose trainer is a round of the service below.
     "aggregator/relay/": (SERVICE + ["aggregator/service/service.h", "aggregator/merge/", "client/client.h",
@@ -113,6 +115,9 @@ RULES = {
                        ["client/data/dataset.h", "client/trainer/trainer.h", "firmware_port/"], OS),
 }
 
+RULES.update({prefix: (PURE_SHARED + ["aggregator/merge/delta.", "aggregator/store/store.h"], FREESTANDING + PURE)
+              for prefix in DOWNLOADS})
+
 # Where "name.h" is looked for, after the including file's own folder.
 INCLUDE_ROOTS = ["shared/", "client/", "aggregator/", "ring/", "firmware_port/", "lab/", "tests/", ""]
 
@@ -124,7 +129,7 @@ NO_CALLS = {
 NO_CALLS["shared/codec/kernels/"] = NO_CALLS["shared/"]
 NO_CALLS["shared/codec/kernels/dispatch.c"] = NO_CALLS["shared/"]
 NO_CALLS["shared/util/sha256_x86.c"] = NO_CALLS["shared/"]
-for prefix in ["aggregator/strategies/", "aggregator/downloads/", "client/", "client/phases/",
+for prefix in ["aggregator/strategies/", "aggregator/merge/delta.", *DOWNLOADS, "client/", "client/phases/",
                "ring/exchange/"]:
     NO_CALLS[prefix] = NO_CALLS["aggregator/rounds/"]
 
@@ -136,3 +141,13 @@ ALTERNATIVES = [
     ("client/posix/tls/openssl.c", "client/posix/tls/mbedtls.c"),
     ("aggregator/http/parser/http_parser.c", "aggregator/http/parser/llhttp.c"),
 ]
+
+# Public functions that one other file of their folder calls, and nobody else: at most so many (check_neighbours.py).
+NEIGHBOURS = {
+    "aggregator/downloads/": 11,
+    "aggregator/federation/": 67,
+    "aggregator/rounds/": 2,
+}
+
+# No two of these folders have a file of one name.
+DISTINCT_NAMES = ["aggregator/federation/", "aggregator/rounds/", "aggregator/downloads/"]

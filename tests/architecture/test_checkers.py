@@ -5,9 +5,11 @@ import os
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 import check_documents
 import check_includes
+import check_neighbours
 import check_symbols
 import check_objects
 import check_text
@@ -22,8 +24,8 @@ class Planted(unittest.TestCase):
     def setUp(self):
         self.root = tempfile.TemporaryDirectory(prefix="tern-architecture-")
         for path in ["shared/codec/codec.h", "shared/hosted/cli.h", "client/ports.h",
-                     "client/client.h", "aggregator/store/store.h", "aggregator/rounds/round.h",
-                     "aggregator/http/http.h", "aggregator/merge/merge.h",
+                     "client/client.h", "aggregator/store/store.h", "aggregator/rounds/machine.h",
+                     "aggregator/http/http.h", "aggregator/merge/merge.h", "aggregator/downloads/blobs.h",
                      "aggregator/service/service.h", "lab/fleet/fleet.h"]:
             self.plant(path, "// A header.\n#ifndef TERN_A_H\n#define TERN_A_H\n#endif\n")
 
@@ -66,7 +68,7 @@ class Planted(unittest.TestCase):
                 ("client/phases/a.c", "#include <time.h>"),
                 ("client/phases/a.c", '#include "../../aggregator/http/http.h"'),
                 ("client/cli/a.c", "#include <curl/curl.h>"),
-                ("client/cli/a.c", '#include "rounds/round.h"'),
+                ("client/cli/a.c", '#include "rounds/machine.h"'),
                 ("aggregator/rounds/a.c", "#include <pthread.h>"),
                 ("aggregator/rounds/a.c", '#include "http/http.h"'),
                 ("aggregator/service/a.c", "#include <sqlite3.h>"),
@@ -74,9 +76,9 @@ class Planted(unittest.TestCase):
                 ("aggregator/http/a.c", '#include "store/store.h"'),
                 ("aggregator/merge/a.c", '#include "service/service.h"'),
                 ("aggregator/merge/a.c", '#include "http/http.h"'),
-                ("aggregator/catchup/a.c", '#include "service/service.h"'),
+                ("aggregator/downloads/a.c", '#include "service/service.h"'),
                 ("aggregator/federation/a.c", '#include "http/http.h"'),
-                ("aggregator/federation/a.c", '#include "catchup/internal.h"'),
+                ("aggregator/federation/a.c", '#include "downloads/blobs.h"'),
                 ("aggregator/cli/a.c", '#include "client.h"'),
                 ("aggregator/cli/a.c", "#include <uv.h>"),
                 ("shared/cli/a.c", '#include "fleet/fleet.h"'),
@@ -205,6 +207,23 @@ class Planted(unittest.TestCase):
                        for a, b in [(one, other), (other, one)])
             with self.subTest(one=one, other=other):
                 self.assertFalse(apart and both)
+
+    def test_functions_for_one_neighbour_are_counted(self):
+        folder = "aggregator/rounds/"
+        self.plant(folder + "a.h", "int tern_a(void);\nint tern_both(void);\n")
+        self.plant(folder + "a.c", "int tern_a(void)\n{\n}\n\nint tern_both(void)\n{\n}\n\nstatic int f(void)\n{\n}\n")
+        self.plant(folder + "b.c", "int tern_b(void)\n{\n    return tern_a() + tern_both();\n}\n")
+        self.plant("aggregator/service/a.c", "// tern_a() is not called here.\nint x = tern_both();\n")
+        found = check_neighbours.for_one_neighbour(self.root.name)
+        self.assertEqual(found, {folder: [("tern_a", folder + "a.c", folder + "b.c")]})
+        with unittest.mock.patch.dict(check_neighbours.NEIGHBOURS, {folder: 0}):
+            self.assertIn("tern_a is for", "\n".join(check_neighbours.findings(self.root.name)))
+
+    def test_files_of_one_name_are_found(self):
+        self.plant("aggregator/rounds/waits.c", "")
+        self.assertEqual(list(check_neighbours.findings(self.root.name)), [])
+        self.plant("aggregator/federation/waits.h", "")
+        self.assertIn("both have a file waits", list(check_neighbours.findings(self.root.name))[0])
 
     def test_names_without_prefix_are_found(self):
         built = self.compiled({"shared/a.c": "int value;\nstatic void f(void) {}\n"

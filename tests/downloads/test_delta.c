@@ -1,7 +1,7 @@
 // Deltas and snapshots: what the aggregator keeps is what a client gets, to the bit, and nothing of
 // the global model's change is lost to compression.
-#include "downloads/delta.h"
 #include "downloads/whole.h"
+#include "merge/delta.h"
 
 #include "util/prng.h"
 #include "wire/wire.h"

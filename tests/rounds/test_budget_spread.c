@@ -2,7 +2,6 @@
 // the selection and the budget policy together spend what all have over all the rounds. The devices
 // here cost what they cost by numbers of their own, and keep their budgets themselves.
 #include "codec/plan.h"
-#include "rounds/cohort.h"
 #include "rounds/selection.h"
 #include "rounds/steps.h"
 

@@ -1,5 +1,5 @@
 // Who is drawn into a round: how many, reproducibly, evenly.
-#include "rounds/cohort.h"
+#include "rounds/selection.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

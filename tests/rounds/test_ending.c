@@ -1,7 +1,7 @@
 // When losses end a federation: after they diverge for some rounds, or stop getting lower; never by a
 // few high ones, nor by the usual course of training.
 #include "rounds/ending.h"
-#include "rounds/round.h"
+#include "rounds/machine.h"
 
 #include <math.h>
 #include <setjmp.h>

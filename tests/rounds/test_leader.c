@@ -1,5 +1,5 @@
 // Who leads a round of scalecom.
-#include "rounds/leader.h"
+#include "rounds/machine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

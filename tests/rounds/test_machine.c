@@ -1,5 +1,5 @@
 // The round machine, driven by hand through every transition.
-#include "rounds/round.h"
+#include "rounds/machine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

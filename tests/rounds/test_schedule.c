@@ -1,6 +1,6 @@
 // Measured speeds and learning rates.
 #include "rounds/rate.h"
-#include "rounds/speed.h"
+#include "rounds/steps.h"
 
 #include <math.h>
 #include <setjmp.h>

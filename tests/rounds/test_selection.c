@@ -1,7 +1,6 @@
 // Who may be drawn, and how evenly rounds fall.
-#include "rounds/cohort.h"
-#include "rounds/fairness.h"
 #include "rounds/selection.h"
+#include "rounds/spread.h"
 
 #include <math.h>
 #include <setjmp.h>

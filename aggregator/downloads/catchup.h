@@ -10,10 +10,10 @@
 #ifndef TERN_CATCHUP_H
 #define TERN_CATCHUP_H
 
-#include "catchup/abilities.h"
-#include "downloads/made.h"
+#include "downloads/abilities.h"
 #include "downloads/plan.h"
 #include "hosted/blob.h"
+#include "merge/delta.h"
 #include "merge/merge.h"
 #include "store/store.h"
 #include "wire/wire.h"

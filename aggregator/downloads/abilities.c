@@ -1,4 +1,4 @@
-#include "catchup/abilities.h"
+#include "downloads/abilities.h"
 
 struct tern_abilities tern_abilities_of(const struct tern_db_client *row)
 {

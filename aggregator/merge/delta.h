@@ -5,13 +5,29 @@
 #ifndef TERN_DOWNLOADS_DELTA_H
 #define TERN_DOWNLOADS_DELTA_H
 
+#include "codec/codec.h"
 #include "codec/container.h"
-#include "downloads/made.h"
 #include "result.h"
 #include "tensor/model.h"
 #include "util/sha256.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct tern_download_made {
+    size_t len;     // bytes of the blob
+    size_t payload; // bytes of its container
+    struct tern_codec codec;
+    uint8_t sha256[TERN_SHA256_SIZE];
+    uint8_t replica[TERN_SHA256_SIZE]; // that a client holds after it
+};
+
+// Of one that is there, beside its bytes.
+struct tern_download_facts {
+    uint32_t size;    // bytes of the blob
+    uint32_t payload; // bytes of its container
+    bool shared;      // many clients are given it; else it was made for one
+};
 
 // Working memory: scratch holds model->count floats, blob what the bound below asks for.
 struct tern_download_buffers {

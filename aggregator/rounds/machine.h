@@ -1,11 +1,11 @@
-// The round machine: an event and the present time in, what to do out. It knows who is in the open
-// round, who has its task, who has reported, when the round closes and when an idle client should
-// come back. Who calls: aggregator/federation, which stores what changed; tests drive it by hand.
+// The round machine: takes an event and the present time, and decides what to do. It holds the members of the open round,
+// which of them have their task or have reported, when the round closes and when an idle client should come back.
+// aggregator/federation calls it and stores what changed; tests drive it by hand.
 //
-// Pure: no clock, no randomness but the seed's, no memory but the caller's, so that the same events
-// give the same answers. Not locked; one thread owns a machine. Times are Unix milliseconds.
-#ifndef TERN_ROUND_H
-#define TERN_ROUND_H
+// Pure: no clock, no randomness but the seed's, no memory but the caller's, so that the same events give the same
+// answers. Not locked; one thread owns a machine. Times are Unix milliseconds.
+#ifndef TERN_MACHINE_H
+#define TERN_MACHINE_H
 
 #include "codec/codec.h"
 #include "result.h"
@@ -208,5 +208,18 @@ void tern_round_bound_clock(struct tern_round_machine *machine, uint64_t now);
 
 // When the machine wants the next tick, without further events; UINT64_MAX = never.
 uint64_t tern_round_next_tick(const struct tern_round_machine *machine);
+
+// --- The leader of a round of scalecom, whose clients send values at the indices that it chose (Chen et al., NeurIPS 2020,
+// section 3: cyclic local top-k)
+
+// Of the n members that the open round was opened with, in client order, number `round` mod n,
+// counted from 0. Members that were invited later change nothing. 0: nobody.
+uint64_t tern_round_leader(const struct tern_round_machine *machine);
+
+// Until when the others wait for the leader's update: a quarter of the round's window.
+uint64_t tern_round_leader_until_ms(const struct tern_round_machine *machine);
+
+// How long one who waits stays away at a time.
+uint64_t tern_round_leader_wait_ms(const struct tern_round_machine *machine, uint64_t now);
 
 #endif

@@ -1,4 +1,4 @@
-#include "downloads/delta.h"
+#include "merge/delta.h"
 
 #include "codec/sparse_share.h"
 #include "util/bytes.h"

@@ -1,0 +1,1572 @@
+#include "downloads/catchup.h"
+
+#include "downloads/blobs.h"
+#include "downloads/replicas.h"
+#include "wire/wire.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// What a path of downloads depends on, of a client.
+struct tern_holder {
+    struct tern_abilities able;
+    const uint8_t *replica; // the replica that it holds; zeros = none
+};
+
+// The delta that makes a version.
+struct delta {
+    uint8_t sha256[TERN_SHA256_SIZE];
+    uint32_t size; // 0 = not kept
+    bool codec_known;
+    struct tern_codec codec; // that it was made with
+};
+
+struct tern_trunk {
+    struct delta *deltas; // by version - 1, up to the present one
+    uint32_t delta_capacity;
+    uint8_t before
+        [TERN_SHA256_SIZE]; // replica of the version before the present one; zeros = not known
+    struct tern_db_download snapshot; // of the present version; size 0 = not made
+    uint32_t snapshots;               // commits that may still find an old one to be forgotten
+};
+
+// A way that was found. Other clients that hold the same replica use it too.
+struct known_way {
+    uint8_t held[TERN_SHA256_SIZE];
+    struct tern_abilities able;
+    bool used;
+    struct tern_way way;
+};
+
+// A download that was made or read while the ways of one client are compared.
+struct draft {
+    struct tern_db_download row;
+    struct tern_blob *blob;
+    double residual;
+};
+
+#define OWN_WAYS 64
+#define OWN_DRAFTS 128 // in one search, of which three are for snapshots
+
+// Limits the searches for one client in one version. A search encodes, while every request waits; an honest client needs
+// one, and another for each of its downloads after which its power is cut.
+#define OWN_SEARCHES 32
+
+struct tern_own_replicas {
+    struct tern_replica_book book;
+    float *slot_memory;
+    struct tern_codec snapshots[TERN_PLAN_STARTS];
+
+    struct known_way ways[OWN_WAYS]; // to the version of ways_version
+    uint32_t next_way;
+    uint32_t ways_version;
+    struct tern_way
+        exact; // to that version's global model itself; leads is false: not searched for yet
+    double trunk_residual; // of that version
+    double global_norm;    // of that version; negative: no search has needed it
+
+    // Of the search under way: where the passes have led to; NULL: there is none.
+    float *weights;
+    struct tern_download_buffers made; // what they encode; the scratch is the merge's
+    uint8_t at[TERN_SHA256_SIZE];
+    struct draft drafts[OWN_DRAFTS];
+    uint32_t draft_count;
+};
+
+struct tern_catchup {
+    struct tern_catchup_config config;
+    struct tern_db *db;
+    const struct tern_merge *merge;
+    struct tern_trunk trunk;
+    struct tern_own_replicas *own;
+    struct tern_blob_cache cache; // of blobs in memory
+    struct tern_blob_cache files; // of those in files
+    bool collect_due;             // a version was made since replicas were last collected
+    uint64_t searches;
+};
+
+static const uint8_t no_replica[TERN_SHA256_SIZE];
+
+// --- Blobs
+
+static enum tern_result read_pieces(struct tern_catchup *catchup,
+                                    const struct tern_db_download *row, struct tern_new_blob *fresh,
+                                    struct tern_blob **blob)
+{
+    const struct tern_download_sink sink = tern_new_blob_sink(fresh);
+    TERN_TRY(tern_db_download_stream(catchup->db, row, sink.take, sink.ctx));
+    return tern_new_blob_end(fresh, blob);
+}
+
+static enum tern_result read_download(struct tern_catchup *catchup,
+                                      const struct tern_db_download *row, struct tern_blob **blob)
+{
+    struct tern_new_blob fresh;
+    TERN_TRY(tern_new_blob_begin(&fresh, catchup->config.spool_folder, row->size));
+    const enum tern_result result = read_pieces(catchup, row, &fresh, blob);
+    tern_new_blob_drop(&fresh);
+    return result;
+}
+
+// The pages of what was looked at before may leave memory.
+static enum tern_result view(void *ctx, size_t at, size_t len, const uint8_t **data)
+{
+    const struct tern_blob *blob = ctx;
+    if (len > blob->len || at > blob->len - len) {
+        return TERN_ERR_ARGUMENT;
+    }
+    tern_blob_rest(blob, 0, at);
+    *data = blob->data + at;
+    return TERN_OK;
+}
+
+// What leads on from a version's replica is given to all who hold that, and a snapshot to all who need one.
+// Other deltas begin at a replica of a client's own.
+static enum tern_result facts_of(struct tern_catchup *catchup, const struct tern_db_download *row,
+                                 struct tern_download_facts *facts)
+{
+    struct tern_db_replica from = {.trunk = false};
+    enum tern_result found = TERN_OK;
+    if (!row->snapshot) {
+        found = tern_db_replica_get(catchup->db, row->from_replica, &from);
+    }
+    *facts = (struct tern_download_facts){
+        .size = row->size, .payload = row->payload, .shared = row->snapshot || from.trunk};
+    return tern_db_may_miss(found);
+}
+
+static void keep_for_others(struct tern_catchup *catchup, const struct tern_db_download *row,
+                            struct tern_blob *blob, const struct tern_download_facts *facts)
+{
+    tern_blob_cache_put(tern_blob_is_in_file(blob) ? &catchup->files : &catchup->cache, row->sha256,
+                        blob, facts);
+}
+
+static enum tern_result store_download(struct tern_catchup *catchup,
+                                       const struct tern_db_download *row, struct tern_blob *blob)
+{
+    struct tern_db_download there;
+    struct tern_download_facts facts;
+    TERN_TRY(facts_of(catchup, row, &facts));
+    const enum tern_result found = tern_db_download_get(catchup->db, row->sha256, &there, NULL, 0);
+    if (found == TERN_ERR_NOT_FOUND) {
+        TERN_TRY(tern_blob_is_in_file(blob)
+                     ? tern_db_download_put_pieces(catchup->db, row, view, blob)
+                     : tern_db_download_put(catchup->db, row, blob->data));
+        catchup->own->book.bytes += row->size;
+    } else {
+        TERN_TRY(found);
+    }
+    tern_blob_rest(blob, 0, blob->len);
+    keep_for_others(catchup, row, blob, &facts);
+    return TERN_OK;
+}
+
+static enum tern_result read_blob(struct tern_catchup *catchup,
+                                  const uint8_t sha256[TERN_SHA256_SIZE], struct tern_blob **blob,
+                                  struct tern_download_facts *facts)
+{
+    struct tern_db_download row;
+    TERN_TRY(tern_db_download_get(catchup->db, sha256, &row, NULL, 0));
+    TERN_TRY(facts_of(catchup, &row, facts));
+    TERN_TRY(read_download(catchup, &row, blob));
+    keep_for_others(catchup, &row, *blob, facts);
+    return TERN_OK;
+}
+
+enum tern_result tern_catchup_blob(struct tern_catchup *catchup,
+                                   const uint8_t sha256[TERN_SHA256_SIZE], struct tern_blob **blob,
+                                   struct tern_download_facts *facts)
+{
+    *blob = tern_blob_cache_get(&catchup->cache, sha256, facts);
+    if (*blob == NULL) {
+        *blob = tern_blob_cache_get(&catchup->files, sha256, facts);
+    }
+    return *blob != NULL ? TERN_OK : read_blob(catchup, sha256, blob, facts);
+}
+
+enum tern_result tern_catchup_know(struct tern_catchup *catchup,
+                                   const uint8_t sha256[TERN_SHA256_SIZE],
+                                   struct tern_download_facts *facts)
+{
+    struct tern_db_download row;
+    if (tern_blob_cache_know(&catchup->cache, sha256, facts) ||
+        tern_blob_cache_know(&catchup->files, sha256, facts)) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_download_get(catchup->db, sha256, &row, NULL, 0));
+    return facts_of(catchup, &row, facts);
+}
+
+// --- Snapshots of all weights in float32, written piece by piece: into a file, where they are many
+
+typedef enum tern_result (*maker)(const struct tern_merge *merge,
+                                  const struct tern_download_sink *sink,
+                                  struct tern_download_made *made);
+
+static enum tern_result make_trunk(const struct tern_merge *merge,
+                                   const struct tern_download_sink *sink,
+                                   struct tern_download_made *made)
+{
+    return tern_whole_snapshot(&merge->model, merge->replica, merge->replica_id, merge->version,
+                               sink, made);
+}
+
+static enum tern_result make_global(const struct tern_merge *merge,
+                                    const struct tern_download_sink *sink,
+                                    struct tern_download_made *made)
+{
+    return tern_whole_opening(&merge->model, merge->global, merge->version, sink, made);
+}
+
+static enum tern_result write_into(const struct tern_merge *merge, maker make,
+                                   struct tern_new_blob *fresh, struct tern_db_download *row,
+                                   struct tern_blob **blob)
+{
+    const struct tern_download_sink sink = tern_new_blob_sink(fresh);
+    struct tern_download_made made;
+    TERN_TRY(make(merge, &sink, &made));
+    *row = (struct tern_db_download){.snapshot = true,
+                                     .to_version = merge->version,
+                                     .size = (uint32_t)made.len,
+                                     .payload = (uint32_t)made.payload};
+    tern_codec_format(&made.codec, row->codec);
+    memcpy(row->sha256, made.sha256, TERN_SHA256_SIZE);
+    memcpy(row->to_replica, made.replica, TERN_SHA256_SIZE);
+    return tern_new_blob_end(fresh, blob);
+}
+
+static enum tern_result write_whole(const struct tern_catchup *catchup, maker make,
+                                    struct tern_db_download *row, struct tern_blob **blob)
+{
+    struct tern_new_blob fresh;
+    TERN_TRY(tern_new_blob_begin_anyhow(&fresh, catchup->config.spool_folder,
+                                        tern_whole_bound(&catchup->merge->model)));
+    const enum tern_result result = write_into(catchup->merge, make, &fresh, row, blob);
+    tern_new_blob_drop(&fresh);
+    return result;
+}
+
+static enum tern_result snapshot_of_trunk(const struct tern_catchup *catchup,
+                                          struct tern_db_download *row, struct tern_blob **blob)
+{
+    return write_whole(catchup, make_trunk, row, blob);
+}
+
+static enum tern_result snapshot_of_global(const struct tern_catchup *catchup,
+                                           struct tern_db_download *row, struct tern_blob **blob)
+{
+    return write_whole(catchup, make_global, row, blob);
+}
+
+// --- The trunk, one replica per version that all clients can share
+
+// Snapshots are large and made anew on demand; old ones serve only who is downloading them now.
+#define KEEP_SNAPSHOTS 4
+
+// Commits after which a snapshot is forgotten, and some to be sure.
+#define SNAPSHOT_COMMITS 6
+
+static const uint8_t no_replica[TERN_SHA256_SIZE];
+
+static enum tern_result make_delta_room(struct tern_trunk *trunk, uint32_t version)
+{
+    if (version <= trunk->delta_capacity) {
+        return TERN_OK;
+    }
+    uint32_t capacity = trunk->delta_capacity == 0 ? 64 : trunk->delta_capacity;
+    while (capacity < version) {
+        capacity *= 2;
+    }
+    struct delta *deltas = realloc(trunk->deltas, capacity * sizeof deltas[0]);
+    if (deltas == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    memset(deltas + trunk->delta_capacity, 0,
+           (capacity - trunk->delta_capacity) * sizeof deltas[0]);
+    trunk->deltas = deltas;
+    trunk->delta_capacity = capacity;
+    return TERN_OK;
+}
+
+static enum tern_result remember_delta(struct tern_trunk *trunk, uint32_t version,
+                                       const struct tern_db_download *download)
+{
+    TERN_TRY(make_delta_room(trunk, version));
+    struct delta *delta = &trunk->deltas[version - 1];
+    memcpy(delta->sha256, download->sha256, TERN_SHA256_SIZE);
+    delta->size = download->size;
+    delta->codec_known = tern_codec_parse(download->codec, &delta->codec, NULL) == TERN_OK;
+    return TERN_OK;
+}
+
+static enum tern_result trunk_load(struct tern_catchup *catchup)
+{
+    struct tern_trunk *trunk = &catchup->trunk;
+    uint32_t keep = catchup->config.keep_versions;
+    uint32_t version = catchup->merge->version;
+    uint32_t first = version > keep ? version - keep + 1 : 1;
+    trunk->snapshots = SNAPSHOT_COMMITS;
+    // There may be none of them: a bound of bytes is kept by forgetting deltas.
+    TERN_TRY(make_delta_room(trunk, version));
+    if (trunk->deltas != NULL) {
+        memset(trunk->deltas, 0, trunk->delta_capacity * sizeof trunk->deltas[0]);
+    }
+    for (uint32_t v = first; v <= version; v++) {
+        struct tern_db_download download;
+        enum tern_result found = tern_db_download_to(catchup->db, v, false, &download);
+        if (found == TERN_OK) {
+            found = remember_delta(trunk, v, &download);
+        }
+        if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
+            return found;
+        }
+    }
+    enum tern_result found = tern_db_download_to(catchup->db, version, true, &trunk->snapshot);
+    if (found == TERN_ERR_NOT_FOUND) {
+        memset(&trunk->snapshot, 0, sizeof trunk->snapshot);
+        return TERN_OK;
+    }
+    return found;
+}
+
+static enum tern_result trunk_add(struct tern_catchup *catchup,
+                                  const struct tern_db_download *download)
+{
+    memset(&catchup->trunk.snapshot, 0, sizeof catchup->trunk.snapshot);
+    memcpy(catchup->trunk.before, download->from_replica, TERN_SHA256_SIZE);
+    return remember_delta(&catchup->trunk, download->to_version, download);
+}
+
+// Deltas go with their replicas, once nobody needs those.
+static enum tern_result trunk_prune(struct tern_catchup *catchup)
+{
+    struct tern_trunk *trunk = &catchup->trunk;
+    uint32_t version = catchup->merge->version;
+    uint32_t keep = catchup->config.keep_versions;
+    if (version > KEEP_SNAPSHOTS && trunk->snapshots > 0) {
+        struct tern_replica_book *book = &catchup->own->book;
+        uint64_t freed = 0;
+        trunk->snapshots--;
+        TERN_TRY(tern_db_snapshot_prune(catchup->db, version - KEEP_SNAPSHOTS, &freed));
+        book->bytes -= freed < book->bytes ? freed : book->bytes;
+    }
+    if (version > keep) {
+        trunk->deltas[version - keep - 1].size = 0;
+    }
+    return TERN_OK;
+}
+
+// Deltas are found by their version: one that is gone is in no chain.
+static void trunk_dropped(void *ctx, uint32_t version)
+{
+    struct tern_catchup *catchup = ctx;
+    struct tern_trunk *trunk = &catchup->trunk;
+    if (version > 0 && version <= trunk->delta_capacity) {
+        trunk->deltas[version - 1].size = 0;
+    }
+    if (version < trunk->delta_capacity) {
+        trunk->deltas[version].size = 0;
+    }
+}
+
+// Makes and stores the snapshot of the present version, once.
+static enum tern_result make_snapshot(struct tern_catchup *catchup)
+{
+    struct tern_trunk *trunk = &catchup->trunk;
+    struct tern_db_download row;
+    struct tern_blob *blob = NULL;
+    if (trunk->snapshot.size != 0) {
+        return TERN_OK;
+    }
+    TERN_TRY(snapshot_of_trunk(catchup, &row, &blob));
+    const enum tern_result result = store_download(catchup, &row, blob);
+    tern_blob_release(blob);
+    TERN_TRY(result);
+    trunk->snapshot = row;
+    trunk->snapshots = SNAPSHOT_COMMITS;
+    return TERN_OK;
+}
+
+// A client that holds nothing yet makes the seed's replica by itself. A model without a seed must be
+// given to it as a snapshot.
+static enum tern_result trunk_position(struct tern_catchup *catchup,
+                                       const struct tern_holder *holder,
+                                       struct tern_plan_client *held)
+{
+    const struct tern_merge *merge = catchup->merge;
+    *held = (struct tern_plan_client){.known = true,
+                                      .chain_max = holder->able.downloads_max,
+                                      .no_snapshots =
+                                          !tern_abilities_know(&holder->able, TERN_CODEC_FLOAT32)};
+    if (memcmp(holder->replica, no_replica, TERN_SHA256_SIZE) == 0) {
+        held->known = tern_model_is_seeded(&merge->model);
+        return TERN_OK;
+    }
+    if (memcmp(holder->replica, merge->replica_id, TERN_SHA256_SIZE) == 0) {
+        held->version = merge->version;
+        return TERN_OK;
+    }
+    if (memcmp(holder->replica, catchup->trunk.before, TERN_SHA256_SIZE) == 0) {
+        held->version = merge->version - 1;
+        return TERN_OK;
+    }
+    enum tern_result found =
+        tern_db_version_of_replica(catchup->db, holder->replica, &held->version);
+    if (found == TERN_ERR_NOT_FOUND) {
+        held->known = false;
+        return TERN_OK;
+    }
+    return found;
+}
+
+// Where the chain of deltas begins for a client whose replica is not on the trunk: at the seed, if the
+// client can start over from there and a delta from the seed is stored.
+static struct tern_plan_client start_of(const struct tern_catchup *catchup,
+                                        const struct tern_holder *holder,
+                                        const struct tern_plan_client *held)
+{
+    struct tern_plan_client start = *held;
+    if (!held->known && holder->able.from_seed && catchup->merge->version > 0 &&
+        tern_model_is_seeded(&catchup->merge->model)) {
+        start.known = true;
+        start.version = 0;
+    }
+    return start;
+}
+
+static const struct tern_codec *trunk_codec(const struct tern_catchup *catchup)
+{
+    const uint32_t version = catchup->merge->version;
+    const struct delta *delta = version > 0 ? &catchup->trunk.deltas[version - 1] : NULL;
+    return delta != NULL && delta->codec_known ? &delta->codec : &catchup->config.codec;
+}
+
+struct reader {
+    const struct tern_catchup *catchup;
+    const struct tern_holder *holder;
+};
+
+// The bytes of the delta that makes a version. Where the row does not name its codec, the client is
+// taken to be able to read it.
+static uint32_t delta_bytes(void *ctx, uint32_t version)
+{
+    const struct reader *reader = ctx;
+    const struct delta *delta = &reader->catchup->trunk.deltas[version - 1];
+    bool readable =
+        !delta->codec_known || tern_abilities_decode(&reader->holder->able, &delta->codec);
+    return readable ? delta->size : 0;
+}
+
+// A snapshot's size before it is made: exact but for a few bytes of framing.
+static uint32_t snapshot_bytes(const struct tern_catchup *catchup)
+{
+    uint32_t made = catchup->trunk.snapshot.size;
+    return made != 0 ? made : catchup->merge->model.count * 4;
+}
+
+static enum tern_plan plan_from(const struct tern_catchup *catchup,
+                                const struct tern_holder *holder,
+                                const struct tern_plan_client *start)
+{
+    struct reader reader = {catchup, holder};
+    return tern_plan_choose(start, catchup->merge->version, snapshot_bytes(catchup), delta_bytes,
+                            &reader);
+}
+
+static enum tern_plan trunk_plan(const struct tern_catchup *catchup,
+                                 const struct tern_holder *holder,
+                                 const struct tern_plan_client *held)
+{
+    const struct tern_plan_client start = start_of(catchup, holder, held);
+    return plan_from(catchup, holder, &start);
+}
+
+static bool trunk_has_next(const struct tern_catchup *catchup, const struct tern_holder *holder,
+                           const struct tern_plan_client *held)
+{
+    struct reader reader = {catchup, holder};
+    bool behind = held->known && held->version < catchup->merge->version;
+    return behind && delta_bytes(&reader, held->version + 1) != 0;
+}
+
+static void way_add(struct tern_way *way, const uint8_t sha256[TERN_SHA256_SIZE], uint32_t bytes)
+{
+    memcpy(way->sha256[way->count], sha256, TERN_SHA256_SIZE);
+    way->bytes[way->count++] = bytes;
+}
+
+static void end_way(struct tern_way *way, const uint8_t base[TERN_SHA256_SIZE], uint32_t version)
+{
+    memcpy(way->base, base, TERN_SHA256_SIZE);
+    way->base_version = version;
+    way->leads = true;
+}
+
+static void add_delta(const struct tern_trunk *trunk, uint32_t version, struct tern_way *way)
+{
+    const struct delta *delta = &trunk->deltas[version - 1];
+    way_add(way, delta->sha256, delta->size);
+}
+
+static uint64_t trunk_chain_bytes(const struct tern_catchup *catchup,
+                                  const struct tern_holder *holder,
+                                  const struct tern_plan_client *held)
+{
+    struct reader reader = {catchup, holder};
+    return tern_plan_chain_bytes(held, catchup->merge->version, delta_bytes, &reader);
+}
+
+static void trunk_chain(const struct tern_catchup *catchup, const struct tern_plan_client *held,
+                        struct tern_way *way)
+{
+    const struct tern_merge *merge = catchup->merge;
+    for (uint32_t version = held->version + 1; version <= merge->version; version++) {
+        add_delta(&catchup->trunk, version, way);
+    }
+    end_way(way, merge->replica_id, merge->version);
+}
+
+static enum tern_result trunk_next(struct tern_catchup *catchup,
+                                   const struct tern_plan_client *held, struct tern_way *way)
+{
+    struct tern_db_version next;
+    TERN_TRY(tern_db_version_get(catchup->db, held->version + 1, &next));
+    add_delta(&catchup->trunk, next.version, way);
+    end_way(way, next.replica, next.version);
+    return TERN_OK;
+}
+
+static enum tern_result trunk_way(struct tern_catchup *catchup, const struct tern_holder *holder,
+                                  const struct tern_plan_client *held, struct tern_way *way)
+{
+    const struct tern_merge *merge = catchup->merge;
+    const struct tern_plan_client start = start_of(catchup, holder, held);
+    switch (plan_from(catchup, holder, &start)) {
+    case TERN_PLAN_NOTHING:
+        break;
+    case TERN_PLAN_CHAIN:
+        trunk_chain(catchup, &start, way);
+        break;
+    case TERN_PLAN_SNAPSHOT:
+        TERN_TRY(make_snapshot(catchup));
+        way_add(way, catchup->trunk.snapshot.sha256, catchup->trunk.snapshot.size);
+        break;
+    case TERN_PLAN_NONE:
+        return TERN_ERR_STATE;
+    }
+    end_way(way, merge->replica_id, merge->version);
+    return TERN_OK;
+}
+
+// --- Replicas of clients' own: the search for the cheapest way to weights near enough to the global model
+
+// Float32 rounds: a replica that nothing was lost on the way to still differs by this share.
+#define ROUNDING 1e-6
+#define SNAPSHOTS (TERN_PLAN_STARTS - TERN_PLAN_INT8)
+
+static const uint8_t no_replica[TERN_SHA256_SIZE];
+
+struct search {
+    struct tern_catchup *catchup;
+    struct tern_own_replicas *own;
+    const struct tern_holder *holder;
+    const uint8_t *held;
+    struct tern_plan_client position; // of what is held, on the trunk
+    bool newest;                      // an older version is never near enough
+    double bound;
+};
+
+static double own_residual(const float *a, const float *b, uint32_t count)
+{
+    double sum = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        double difference = (double)a[i] - (double)b[i];
+        sum += difference * difference;
+    }
+    return sqrt(sum);
+}
+
+static double residual_now(const struct search *search)
+{
+    const struct tern_merge *merge = search->catchup->merge;
+    return own_residual(merge->global, search->own->weights, merge->model.count);
+}
+
+// The merge's scratch serves a search, too; what is encoded is not to stay in the merge's memory.
+static enum tern_result begin_search(const struct tern_catchup *catchup)
+{
+    struct tern_own_replicas *own = catchup->own;
+    const struct tern_merge *merge = catchup->merge;
+    own->made = merge->buffers;
+    own->made.blob = malloc(own->made.blob_size);
+    own->weights = malloc(merge->model.count * sizeof *own->weights);
+    return own->made.blob != NULL && own->weights != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+// What a search took: of a large model much, which others need meanwhile.
+static void end_search(struct tern_own_replicas *own)
+{
+    free(own->weights);
+    free(own->made.blob);
+    own->weights = NULL;
+    own->made.blob = NULL;
+    for (uint32_t i = 0; i < own->draft_count; i++) {
+        tern_blob_release(own->drafts[i].blob);
+    }
+    own->draft_count = 0;
+}
+
+// The draft from this replica by this codec, made before in this search, or NULL.
+static struct draft *find_draft(struct tern_own_replicas *own, const uint8_t from[TERN_SHA256_SIZE],
+                                const char *codec)
+{
+    for (uint32_t i = 0; i < own->draft_count; i++) {
+        struct draft *draft = &own->drafts[i];
+        if (memcmp(draft->row.from_replica, from, TERN_SHA256_SIZE) == 0 &&
+            strcmp(draft->row.codec, codec) == 0) {
+            return draft;
+        }
+    }
+    return NULL;
+}
+
+static enum tern_result apply(const struct search *search, const struct draft *draft)
+{
+    struct tern_own_replicas *own = search->own;
+    const struct tern_model *model = &search->catchup->merge->model;
+    tern_Download message;
+    struct tern_span container;
+    TERN_TRY(tern_wire_decode_download(draft->blob->data, draft->blob->len, &message, &container));
+    memcpy(own->at, draft->row.to_replica, TERN_SHA256_SIZE);
+    const enum tern_result result =
+        draft->row.snapshot
+            ? tern_container_decode(model, container.data, container.len, own->weights)
+            : tern_container_accumulate(model, container.data, container.len, 1.0F, own->weights);
+    tern_blob_rest(draft->blob, 0, draft->blob->len);
+    return result;
+}
+
+// Keeps a place for what is encoded, whose blob it takes over, and fails with it too. After about a hundred
+// passes there is none for another pass, and the search makes no more of them; for snapshots there always is.
+static enum tern_result new_draft(struct tern_own_replicas *own, const struct tern_db_download *row,
+                                  struct tern_blob *blob, struct draft **draft)
+{
+    const uint32_t room = OWN_DRAFTS - (row->snapshot ? 0 : SNAPSHOTS);
+    if (own->draft_count >= room) {
+        tern_blob_release(blob);
+        return TERN_ERR_NON_FINITE;
+    }
+    *draft = &own->drafts[own->draft_count++];
+    **draft = (struct draft){.row = *row, .blob = blob};
+    return TERN_OK;
+}
+
+// A draft whose bytes are all there: goes to where it leads.
+static enum tern_result take_draft(const struct search *search, const struct tern_db_download *row,
+                                   struct tern_blob *blob)
+{
+    struct draft *draft;
+    TERN_TRY(new_draft(search->own, row, blob, &draft));
+    TERN_TRY(apply(search, draft));
+    draft->residual = residual_now(search);
+    return TERN_OK;
+}
+
+// One that the store has already is read instead of made.
+static enum tern_result read_draft(const struct search *search, const struct tern_db_download *row)
+{
+    struct tern_blob *blob = NULL;
+    TERN_TRY(read_download(search->catchup, row, &blob));
+    return take_draft(search, row, blob);
+}
+
+// A blob of bytes that are in memory.
+static enum tern_result copy_blob(const struct tern_catchup *catchup, const uint8_t *bytes,
+                                  size_t len, struct tern_blob **blob)
+{
+    struct tern_new_blob fresh;
+    TERN_TRY(tern_new_blob_begin_anyhow(&fresh, catchup->config.spool_folder, len));
+    const struct tern_download_sink sink = tern_new_blob_sink(&fresh);
+    enum tern_result result = sink.take(sink.ctx, bytes, len);
+    if (result == TERN_OK) {
+        result = tern_new_blob_end(&fresh, blob);
+    }
+    tern_new_blob_drop(&fresh);
+    return result;
+}
+
+// Takes what was just made.
+static enum tern_result keep_draft(const struct search *search, const struct tern_codec *codec,
+                                   const struct tern_download_made *made, bool snapshot)
+{
+    const struct tern_merge *merge = search->catchup->merge;
+    struct tern_own_replicas *own = search->own;
+    struct tern_db_download row = {.snapshot = snapshot,
+                                   .to_version = merge->version,
+                                   .size = (uint32_t)made->len,
+                                   .payload = (uint32_t)made->payload};
+    struct tern_blob *blob = NULL;
+    struct draft *draft;
+    memcpy(row.sha256, made->sha256, TERN_SHA256_SIZE);
+    memcpy(row.to_replica, made->replica, TERN_SHA256_SIZE);
+    tern_codec_format(codec, row.codec);
+    if (!snapshot) {
+        memcpy(row.from_replica, own->at, TERN_SHA256_SIZE);
+    }
+    TERN_TRY(copy_blob(search->catchup, own->made.blob, made->len, &blob));
+    TERN_TRY(new_draft(own, &row, blob, &draft));
+    memcpy(own->at, made->replica, TERN_SHA256_SIZE);
+    draft->residual = residual_now(search);
+    return TERN_OK;
+}
+
+static struct tern_encode_context context_of(const struct tern_merge *merge)
+{
+    return (struct tern_encode_context){.seed = merge->seed, .round = merge->version};
+}
+
+static enum tern_result begin_snapshot(const struct search *search, enum tern_plan_start start)
+{
+    struct tern_own_replicas *own = search->own;
+    const struct tern_merge *merge = search->catchup->merge;
+    const struct tern_codec *codec = &own->snapshots[start];
+    char spec[TERN_CODEC_SPEC_MAX];
+    struct tern_db_download row;
+    struct tern_download_made made;
+    tern_codec_format(codec, spec);
+    const struct draft *draft = find_draft(own, no_replica, spec);
+    if (draft != NULL) {
+        return apply(search, draft);
+    }
+    enum tern_result found = tern_db_snapshot_find(search->catchup->db, merge->version, spec, &row);
+    if (found != TERN_ERR_NOT_FOUND) {
+        TERN_TRY(found);
+        return read_draft(search, &row);
+    }
+    if (codec->id == TERN_CODEC_FLOAT32) {
+        struct tern_blob *blob = NULL;
+        TERN_TRY(snapshot_of_global(search->catchup, &row, &blob));
+        return take_draft(search, &row, blob);
+    }
+    const struct tern_encode_context context = context_of(merge);
+    TERN_TRY(tern_download_opening(&merge->model, codec, &context, merge->global, own->weights,
+                                   &own->made, &made));
+    return keep_draft(search, codec, &made, true);
+}
+
+static enum tern_result begin(void *ctx, enum tern_plan_start start, double *residual)
+{
+    struct search *search = ctx;
+    struct tern_own_replicas *own = search->own;
+    if (start == TERN_PLAN_HELD || start == TERN_PLAN_SEED) {
+        const uint8_t *from = start == TERN_PLAN_HELD ? search->held : own->book.seed_id;
+        memcpy(own->at, from, TERN_SHA256_SIZE);
+        TERN_TRY(tern_replica_weights(&own->book, from, own->weights));
+    } else {
+        TERN_TRY(begin_snapshot(search, start));
+    }
+    *residual = residual_now(search);
+    return TERN_OK;
+}
+
+// Finds the codec of a pass: that of the newest version's delta, made finer, or the one that refines. False: there is
+// no such pass, as the codec cannot be made that much finer.
+static bool codec_of(const struct tern_catchup *catchup, enum tern_plan_pass pass,
+                     struct tern_codec *codec)
+{
+    static const float times[TERN_PLAN_PASSES] = {
+        [TERN_PLAN_DOWN_2] = 2.0F, [TERN_PLAN_DOWN_4] = 4.0F, [TERN_PLAN_DOWN_8] = 8.0F};
+    *codec = pass == TERN_PLAN_REFINE ? catchup->config.refine : *trunk_codec(catchup);
+    if (times[pass] > 0.0F && codec->id == TERN_CODEC_UNIFORM) {
+        codec->error /= times[pass];
+        return codec->error >= TERN_UNIFORM_ERROR_LEAST / 1e6F;
+    }
+    if (times[pass] > 0.0F) {
+        codec->density *= times[pass];
+        return codec->id == TERN_CODEC_DENSITY && codec->density <= 1.0F;
+    }
+    return true;
+}
+
+static bool own_pass_reads(const struct tern_catchup *catchup, const struct tern_abilities *able,
+                           enum tern_plan_pass pass)
+{
+    struct tern_codec codec;
+    return codec_of(catchup, pass, &codec) && tern_abilities_decode(able, &codec);
+}
+
+static enum tern_result make_pass(const struct search *search, const struct tern_codec *codec,
+                                  const char *spec)
+{
+    struct tern_own_replicas *own = search->own;
+    const struct tern_merge *merge = search->catchup->merge;
+    struct tern_db_download row;
+    struct tern_download_made made;
+    enum tern_result found =
+        tern_db_edge_find(search->catchup->db, own->at, merge->version, spec, &row);
+    if (found != TERN_ERR_NOT_FOUND) {
+        TERN_TRY(found);
+        return read_draft(search, &row);
+    }
+    const struct tern_encode_context context = context_of(merge);
+    TERN_TRY(tern_download_delta(&merge->model, codec, &context, merge->global, own->weights,
+                                 own->at, &own->made, &made));
+    return keep_draft(search, codec, &made, false);
+}
+
+static enum tern_result pass(void *ctx, enum tern_plan_pass which, uint32_t *bytes,
+                             double *residual)
+{
+    struct search *search = ctx;
+    struct tern_own_replicas *own = search->own;
+    struct tern_codec codec;
+    char spec[TERN_CODEC_SPEC_MAX];
+    if (!codec_of(search->catchup, which, &codec)) {
+        return TERN_ERR_NON_FINITE;
+    }
+    tern_codec_format(&codec, spec);
+    const struct draft *draft = find_draft(own, own->at, spec);
+    if (draft != NULL) {
+        TERN_TRY(apply(search, draft));
+    } else {
+        TERN_TRY(make_pass(search, &codec, spec));
+        draft = &own->drafts[own->draft_count - 1];
+    }
+    *bytes = draft->row.size;
+    *residual = draft->residual;
+    return TERN_OK;
+}
+
+// Stores a draft of the chosen way, if need be, and goes on to the replica that it makes.
+static enum tern_result settle(const struct search *search, const struct draft *draft, uint64_t now,
+                               struct tern_way *way)
+{
+    struct tern_own_replicas *own = search->own;
+    TERN_TRY(apply(search, draft));
+    way_add(way, draft->row.sha256, draft->row.size);
+    TERN_TRY(store_download(search->catchup, &draft->row, draft->blob));
+    return tern_replica_add(&own->book, &draft->row, draft->blob->data, own->weights,
+                            (float)draft->residual, false, now);
+}
+
+// Goes the chosen passes once more, over drafts that are all there.
+static enum tern_result settle_passes(struct search *search, const struct tern_plan_way *plan,
+                                      uint64_t now, struct tern_way *way)
+{
+    struct tern_own_replicas *own = search->own;
+    char spec[TERN_CODEC_SPEC_MAX];
+    double residual = 0.0;
+    TERN_TRY(begin(search, plan->start, &residual));
+    if (plan->start >= TERN_PLAN_INT8) {
+        tern_codec_format(&own->snapshots[plan->start], spec);
+        const struct draft *draft = find_draft(own, no_replica, spec);
+        TERN_TRY(draft == NULL ? TERN_ERR_STATE : settle(search, draft, now, way));
+    }
+    for (uint32_t i = 0; i < plan->passes; i++) {
+        enum tern_plan_pass which = i == 0 ? plan->first : TERN_PLAN_REFINE;
+        struct tern_codec codec;
+        const bool there = codec_of(search->catchup, which, &codec);
+        tern_codec_format(&codec, spec);
+        const struct draft *draft = there ? find_draft(own, own->at, spec) : NULL;
+        TERN_TRY(draft == NULL ? TERN_ERR_STATE : settle(search, draft, now, way));
+    }
+    memcpy(way->base, own->at, TERN_SHA256_SIZE);
+    tern_replica_remember(&own->book, own->at, own->weights);
+    return TERN_OK;
+}
+
+static enum tern_result settle_way(struct search *search, const struct tern_plan_way *plan,
+                                   uint64_t now, struct tern_way *way)
+{
+    struct tern_own_replicas *own = search->own;
+    way->leads = plan->kind != TERN_WAY_NONE;
+    if (!way->leads) {
+        return TERN_OK;
+    }
+    if (plan->kind == TERN_WAY_CHAIN) {
+        trunk_chain(search->catchup, &search->position, way);
+    } else {
+        TERN_TRY(settle_passes(search, plan, now, way));
+    }
+    struct tern_db_replica base;
+    TERN_TRY(tern_db_replica_get(search->catchup->db, way->base, &base));
+    way->base_version = base.version; // an older one's, where what is held is near enough
+    TERN_TRY(tern_db_replica_use(search->catchup->db, search->held, now));
+    TERN_TRY(tern_db_replica_use(search->catchup->db, way->base, now));
+    return tern_replica_evict(&own->book, search->catchup->merge->version);
+}
+
+// Euclidean, in double, from first to last.
+static double norm_of(const float *a, uint32_t count)
+{
+    double sum = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += (double)a[i] * (double)a[i];
+    }
+    return sqrt(sum);
+}
+
+static double at_least_rounding(const struct search *search, double residual)
+{
+    const struct tern_merge *merge = search->catchup->merge;
+    struct tern_own_replicas *own = search->own;
+    if (own->global_norm < 0.0) {
+        own->global_norm = norm_of(merge->global, merge->model.count);
+    }
+    const double rounding = ROUNDING * own->global_norm;
+    return residual > rounding ? residual : rounding;
+}
+
+// The residual of the trunk at the version that what is held is of; 0 where it is not known any more.
+static enum tern_result trunk_residual_then(const struct search *search, double *residual)
+{
+    struct tern_db *db = search->catchup->db;
+    struct tern_db_replica held;
+    struct tern_db_version version;
+    struct tern_db_replica trunk = {.residual = 0.0F};
+    enum tern_result found = tern_db_replica_get(db, search->held, &held);
+    if (found == TERN_OK) {
+        found = tern_db_version_get(db, held.version, &version);
+    }
+    if (found == TERN_OK) {
+        found = tern_db_replica_get(db, version.replica, &trunk);
+    }
+    *residual = (double)trunk.residual;
+    return tern_db_may_miss(found);
+}
+
+// How near a way must lead: as the trunk of the newest version is, times what is configured, or of the
+// version that the client comes from, where that is farther. When rounds change less and less, as under a
+// falling learning rate, what a client missed is large beside what the trunk has still to send, and every
+// download would be denser than the one before.
+static enum tern_result set_bound(struct search *search)
+{
+    const struct tern_own_replicas *own = search->own;
+    double then = 0.0;
+    TERN_TRY(trunk_residual_then(search, &then));
+    const double trunk = then > own->trunk_residual ? then : own->trunk_residual;
+    search->bound = at_least_rounding(search, search->catchup->config.residual * trunk);
+    return TERN_OK;
+}
+
+// The residual up to which a client keeps what it holds and downloads nothing: the bound, for a replica
+// of the newest version, and otherwise no more than rounding (none, when it must come to the newest).
+// A client that missed a version always gets something of it, because small differences that are left
+// each time would add up.
+static double keep_of(const struct search *search)
+{
+    const struct tern_catchup *catchup = search->catchup;
+    struct tern_db_replica row;
+    if (tern_db_replica_get(catchup->db, search->held, &row) == TERN_OK &&
+        row.version == catchup->merge->version) {
+        return search->bound;
+    }
+    return search->newest ? -1.0 : at_least_rounding(search, 0.0);
+}
+
+static void ask(const struct search *search, struct tern_plan_question *question)
+{
+    const struct tern_catchup *catchup = search->catchup;
+    const struct tern_abilities *able = &search->holder->able;
+    memset(question, 0, sizeof *question);
+    question->chain_bytes = trunk_chain_bytes(catchup, search->holder, &search->position);
+    question->chain =
+        question->chain_bytes > 0 ? catchup->merge->version - search->position.version : 0;
+    question->bound = search->bound;
+    question->keep = keep_of(search);
+    question->downloads_max = able->downloads_max;
+    question->passes_max = catchup->config.passes;
+    question->starts[TERN_PLAN_HELD] = true;
+    question->starts[TERN_PLAN_SEED] =
+        able->from_seed && tern_model_is_seeded(&catchup->merge->model) &&
+        memcmp(search->held, search->own->book.seed_id, TERN_SHA256_SIZE) != 0;
+    for (int i = TERN_PLAN_INT8; i < TERN_PLAN_STARTS; i++) {
+        const struct tern_codec *codec = &search->own->snapshots[i];
+        question->starts[i] = tern_abilities_decode(able, codec);
+        question->start_bytes[i] =
+            (uint32_t)tern_download_blob_bound(codec, &catchup->merge->model);
+    }
+    for (int i = 0; i < TERN_PLAN_PASSES; i++) {
+        // No delta makes version 0, which is only searched for where no seed makes it.
+        question->passes[i] =
+            catchup->merge->version > 0 && own_pass_reads(catchup, able, (enum tern_plan_pass)i);
+    }
+}
+
+static enum tern_result own_search(struct tern_catchup *catchup, const struct tern_holder *holder,
+                                   const uint8_t *held, bool newest, uint64_t now,
+                                   struct tern_way *way)
+{
+    struct tern_own_replicas *own = catchup->own;
+    struct search search = {
+        .catchup = catchup, .own = own, .holder = holder, .held = held, .newest = newest};
+    const struct tern_plan_ports ports = {&search, begin, pass};
+    struct tern_plan_question question;
+    struct tern_plan_way plan;
+    TERN_TRY(trunk_position(catchup, holder, &search.position));
+    TERN_TRY(set_bound(&search));
+    ask(&search, &question);
+    enum tern_result result = begin_search(catchup);
+    if (result == TERN_OK) {
+        result = tern_plan_cheapest(&question, &ports, &plan);
+    }
+    if (result == TERN_OK) {
+        result = settle_way(&search, &plan, now, way);
+    }
+    end_search(own);
+    return result;
+}
+
+static enum tern_result store_exact(struct tern_catchup *catchup, struct tern_db_download *row)
+{
+    struct tern_blob *blob = NULL;
+    TERN_TRY(snapshot_of_global(catchup, row, &blob));
+    const enum tern_result result = store_download(catchup, row, blob);
+    tern_blob_release(blob);
+    return result;
+}
+
+// Nothing is searched for: what leads there is one snapshot, of weights that are at hand.
+static enum tern_result own_open_exact(struct tern_catchup *catchup, uint64_t now,
+                                       struct tern_way *way)
+{
+    struct tern_own_replicas *own = catchup->own;
+    const struct tern_merge *merge = catchup->merge;
+    struct tern_db_download row;
+    char spec[TERN_CODEC_SPEC_MAX];
+    memset(way, 0, sizeof *way);
+    tern_codec_format(&own->snapshots[TERN_PLAN_FLOAT32], spec);
+    enum tern_result found = tern_db_snapshot_find(catchup->db, merge->version, spec, &row);
+    if (found == TERN_ERR_NOT_FOUND) {
+        found = store_exact(catchup, &row);
+    }
+    TERN_TRY(found);
+    TERN_TRY(tern_replica_add(&own->book, &row, NULL, merge->global, 0.0F, false, now));
+    way_add(way, row.sha256, row.size);
+    memcpy(way->base, row.to_replica, TERN_SHA256_SIZE);
+    way->leads = true;
+    way->base_version = merge->version;
+    return tern_replica_evict(&own->book, merge->version);
+}
+
+// --- Replicas of clients' own: the book of replicas, and ways that were found
+
+// Of replicas kept in memory, however small they are: all are looked through for each task.
+#define SLOTS_MAX 1024u
+
+static const uint8_t no_replica[TERN_SHA256_SIZE];
+static const uint8_t unknown_replica[TERN_SHA256_SIZE] = {1}; // stands for all that are not known
+static const char *const snapshot_codecs[TERN_PLAN_STARTS] = {
+    [TERN_PLAN_INT8] = "qsgd:levels=127,bucket=256",
+    [TERN_PLAN_FLOAT16] = "float16",
+    [TERN_PLAN_FLOAT32] = "float32",
+};
+
+static void own_free(struct tern_own_replicas *own)
+{
+    if (own == NULL) {
+        return;
+    }
+    free(own->book.slots);
+    free(own->book.blob);
+    free(own->slot_memory);
+    free(own);
+}
+
+static bool take_slots(struct tern_replica_book *book, struct tern_own_replicas *own,
+                       uint64_t bytes)
+{
+    uint64_t count = bytes / ((uint64_t)book->model->count * sizeof(float));
+    book->slot_count = count < SLOTS_MAX ? (uint32_t)count : SLOTS_MAX;
+    if (book->slot_count == 0) {
+        return true;
+    }
+    book->slots = calloc(book->slot_count, sizeof book->slots[0]);
+    own->slot_memory = malloc((size_t)book->slot_count * book->model->count * sizeof(float));
+    if (book->slots == NULL || own->slot_memory == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < book->slot_count; i++) {
+        book->slots[i].weights = own->slot_memory + (size_t)i * book->model->count;
+    }
+    return true;
+}
+
+static struct tern_own_replicas *own_new(struct tern_catchup *catchup)
+{
+    const struct tern_catchup_config *config = &catchup->config;
+    struct tern_own_replicas *own = calloc(1, sizeof *own);
+    if (own == NULL) {
+        return NULL;
+    }
+    struct tern_replica_book *book = &own->book;
+    book->db = catchup->db;
+    book->model = &catchup->merge->model;
+    book->seed = catchup->merge->seed;
+    book->keep_versions = config->keep_versions;
+    book->bytes_max = config->replica_bytes;
+    book->blob_size = catchup->merge->buffers.blob_size;
+    book->blob = malloc(book->blob_size);
+    book->dropped = trunk_dropped;
+    book->ctx = catchup;
+    if (book->blob == NULL || !take_slots(book, own, config->replica_cache)) {
+        own_free(own);
+        return NULL;
+    }
+    for (int i = TERN_PLAN_INT8; i < TERN_PLAN_STARTS; i++) {
+        if (tern_codec_parse(snapshot_codecs[i], &own->snapshots[i], NULL) != TERN_OK) {
+            own_free(own);
+            return NULL;
+        }
+    }
+    return own;
+}
+
+// A replica of a version that what the book knows does not lead to: kept whole.
+static enum tern_result put_root(struct tern_catchup *catchup, uint64_t now)
+{
+    const struct tern_merge *merge = catchup->merge;
+    struct tern_own_replicas *own = catchup->own;
+    struct tern_db_replica row = {
+        .form = TERN_REPLICA_WHOLE, .trunk = true, .version = merge->version, .used_ms = now};
+    memcpy(row.id, merge->replica_id, TERN_SHA256_SIZE);
+    row.residual = (float)own_residual(merge->global, merge->replica, merge->model.count);
+    TERN_TRY(tern_db_replica_put(catchup->db, &row));
+    TERN_TRY(tern_db_replica_weights_put(catchup->db, row.id, merge->replica, merge->model.count));
+    own->book.bytes += merge->model.count * sizeof(float);
+    return TERN_OK;
+}
+
+// Version 0 of a federation that is not seeded is where its book begins.
+static enum tern_result load_book(struct tern_catchup *catchup, uint64_t now)
+{
+    struct tern_db_replica row;
+    TERN_TRY(tern_replica_book_load(&catchup->own->book));
+    enum tern_result found = tern_db_replica_get(catchup->db, catchup->merge->replica_id, &row);
+    return found == TERN_ERR_NOT_FOUND ? put_root(catchup, now) : found;
+}
+
+static enum tern_result own_load(struct tern_catchup *catchup, uint64_t now)
+{
+    struct tern_own_replicas *own = catchup->own;
+    own->ways_version = UINT32_MAX;
+    for (uint32_t i = 0; i < own->book.slot_count; i++) {
+        own->book.slots[i].used = 0;
+    }
+    TERN_TRY(tern_db_begin(catchup->db));
+    return tern_db_conclude(catchup->db, load_book(catchup, now));
+}
+
+// What all ways to the newest version share.
+static void look_at_version(struct tern_catchup *catchup)
+{
+    struct tern_own_replicas *own = catchup->own;
+    const struct tern_merge *merge = catchup->merge;
+    if (own->ways_version == merge->version) {
+        return;
+    }
+    own->next_way = 0;
+    memset(own->ways, 0, sizeof own->ways);
+    own->exact.leads = false;
+    own->ways_version = merge->version;
+    own->trunk_residual = own_residual(merge->global, merge->replica, merge->model.count);
+    own->global_norm = -1.0;
+}
+
+static enum tern_result own_version(struct tern_catchup *catchup,
+                                    const struct tern_db_download *download, uint64_t now)
+{
+    const struct tern_merge *merge = catchup->merge;
+    struct tern_own_replicas *own = catchup->own;
+    look_at_version(catchup);
+    TERN_TRY(tern_replica_add(&own->book, download, merge->buffers.blob, merge->replica,
+                              (float)own->trunk_residual, true, now));
+    return tern_replica_evict(&own->book, merge->version);
+}
+
+// A version that ages out of keep_versions is looked at once; those before it follow.
+static enum tern_result own_collect(struct tern_catchup *catchup)
+{
+    const uint32_t version = catchup->merge->version;
+    const uint32_t keep = catchup->config.keep_versions;
+    if (version >= keep) {
+        struct tern_db_version old;
+        enum tern_result found = tern_db_version_get(catchup->db, version - keep, &old);
+        if (found == TERN_OK) {
+            found = tern_db_replica_suspect(catchup->db, old.replica, true);
+        }
+        if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
+            return found;
+        }
+    }
+    return tern_replica_collect(&catchup->own->book, version);
+}
+
+static struct known_way *find_way(struct tern_own_replicas *own, const uint8_t *held,
+                                  const struct tern_abilities *able)
+{
+    for (uint32_t i = 0; i < OWN_WAYS; i++) {
+        struct known_way *way = &own->ways[i];
+        if (way->used && memcmp(way->held, held, TERN_SHA256_SIZE) == 0 &&
+            tern_abilities_equal(&way->able, able)) {
+            return way;
+        }
+    }
+    return NULL;
+}
+
+// Whether nothing of a way was forgotten since it was found. One that leads nowhere needs nothing.
+static enum tern_result is_whole(struct tern_own_replicas *own, const struct tern_way *way,
+                                 bool *whole)
+{
+    struct tern_db_replica base;
+    struct tern_db_download download;
+    *whole = true;
+    enum tern_result found =
+        way->leads ? tern_db_replica_get(own->book.db, way->base, &base) : TERN_OK;
+    for (uint32_t i = 0; i < way->count && found == TERN_OK; i++) {
+        found = tern_db_download_get(own->book.db, way->sha256[i], &download, NULL, 0);
+    }
+    *whole = found == TERN_OK;
+    return tern_db_may_miss(found);
+}
+
+// A known way, or NULL.
+static enum tern_result known(struct tern_own_replicas *own, const uint8_t *held,
+                              const struct tern_abilities *able, struct known_way **way)
+{
+    bool whole = true;
+    *way = find_way(own, held, able);
+    if (*way != NULL) {
+        TERN_TRY(is_whole(own, &(*way)->way, &whole));
+    }
+    if (!whole) {
+        (*way)->used = false;
+        *way = NULL;
+    }
+    return TERN_OK;
+}
+
+// Those that are not known have one way in common, whatever name a client made up.
+static enum tern_result held_by(const struct tern_own_replicas *own,
+                                const struct tern_holder *holder, const uint8_t **held)
+{
+    struct tern_db_replica row;
+    bool none = memcmp(holder->replica, no_replica, TERN_SHA256_SIZE) == 0;
+    *held = none ? own->book.seed_id : holder->replica;
+    enum tern_result found = tern_db_replica_get(own->book.db, *held, &row);
+    if (found == TERN_ERR_NOT_FOUND) {
+        *held = unknown_replica;
+        return TERN_OK;
+    }
+    return found;
+}
+
+static bool may_search(const struct tern_catchup *catchup, struct tern_searches *searches)
+{
+    if (searches->version != catchup->merge->version) {
+        *searches = (struct tern_searches){.version = catchup->merge->version};
+    }
+    return searches->count++ < OWN_SEARCHES;
+}
+
+static enum tern_result new_way(struct tern_catchup *catchup, const struct tern_holder *holder,
+                                const uint8_t *held, bool newest, uint64_t now,
+                                struct known_way **way)
+{
+    struct tern_own_replicas *own = catchup->own;
+    *way = &own->ways[own->next_way++ % OWN_WAYS];
+    memset(*way, 0, sizeof **way);
+    catchup->searches++;
+    TERN_TRY(own_search(catchup, holder, held, newest, now, &(*way)->way));
+    memcpy((*way)->held, held, TERN_SHA256_SIZE);
+    (*way)->able = holder->able;
+    (*way)->used = true;
+    return TERN_OK;
+}
+
+static enum tern_result own_way(struct tern_catchup *catchup, const struct tern_holder *holder,
+                                struct tern_searches *searches, bool newest, uint64_t now,
+                                struct tern_way *way)
+{
+    const uint8_t *held = NULL;
+    TERN_TRY(held_by(catchup->own, holder, &held));
+    look_at_version(catchup);
+    struct known_way *found = NULL;
+    TERN_TRY(known(catchup->own, held, &holder->able, &found));
+    if (found == NULL && may_search(catchup, searches)) {
+        TERN_TRY(new_way(catchup, holder, held, newest, now, &found));
+    }
+    if (found != NULL) {
+        *way = found->way;
+        way->own = true;
+    }
+    return TERN_OK;
+}
+
+static enum tern_result own_exact(struct tern_catchup *catchup, uint64_t now, struct tern_way *way)
+{
+    struct tern_own_replicas *own = catchup->own;
+    look_at_version(catchup);
+    bool whole = own->exact.leads;
+    if (whole) {
+        TERN_TRY(is_whole(own, &own->exact, &whole));
+    }
+    if (!whole) {
+        TERN_TRY(own_open_exact(catchup, now, &own->exact));
+    }
+    *way = own->exact;
+    return TERN_OK;
+}
+
+static enum tern_result own_is_stranded(struct tern_catchup *catchup,
+                                        const struct tern_holder *holder, bool *stranded)
+{
+    struct tern_own_replicas *own = catchup->own;
+    const uint8_t *held = NULL;
+    *stranded = false;
+    for (int i = TERN_PLAN_INT8; i < TERN_PLAN_STARTS; i++) {
+        if (tern_abilities_decode(&holder->able, &own->snapshots[i])) {
+            return TERN_OK;
+        }
+    }
+    bool reads = own_pass_reads(catchup, &holder->able, TERN_PLAN_DOWN) ||
+                 own_pass_reads(catchup, &holder->able, TERN_PLAN_REFINE);
+    bool from_seed = holder->able.from_seed && tern_model_is_seeded(&catchup->merge->model);
+    TERN_TRY(held_by(own, holder, &held));
+    *stranded = !reads || (held == unknown_replica && !from_seed);
+    return TERN_OK;
+}
+
+// Disk space for blobs in files, in snapshots of the model: as many as are of interest at a time.
+#define FILES_OF_WEIGHTS 6
+
+// --- Life
+
+struct tern_catchup *tern_catchup_new(const struct tern_catchup_config *config, struct tern_db *db,
+                                      const struct tern_merge *merge)
+{
+    struct tern_catchup *catchup = calloc(1, sizeof *catchup);
+    if (catchup == NULL) {
+        return NULL;
+    }
+    catchup->config = *config;
+    catchup->db = db;
+    catchup->merge = merge;
+    catchup->cache.bytes_max = config->download_cache;
+    catchup->files.bytes_max = (uint64_t)merge->model.count * sizeof(float) * FILES_OF_WEIGHTS;
+    catchup->own = own_new(catchup);
+    if (catchup->own == NULL) {
+        tern_catchup_free(catchup);
+        return NULL;
+    }
+    return catchup;
+}
+
+void tern_catchup_free(struct tern_catchup *catchup)
+{
+    if (catchup == NULL) {
+        return;
+    }
+    tern_blob_cache_clear(&catchup->cache);
+    tern_blob_cache_clear(&catchup->files);
+    own_free(catchup->own);
+    free(catchup->trunk.deltas);
+    free(catchup);
+}
+
+enum tern_result tern_catchup_load(struct tern_catchup *catchup, uint64_t now)
+{
+    TERN_TRY(own_load(catchup, now));
+    return trunk_load(catchup);
+}
+
+uint64_t tern_catchup_bytes(const struct tern_catchup *catchup)
+{
+    return catchup->own->book.bytes;
+}
+
+uint64_t tern_catchup_searches(const struct tern_catchup *catchup)
+{
+    return catchup->searches;
+}
+
+// --- Versions
+
+enum tern_result tern_catchup_version(struct tern_catchup *catchup,
+                                      const struct tern_download_made *made,
+                                      const uint8_t from[TERN_SHA256_SIZE], uint64_t now)
+{
+    const struct tern_merge *merge = catchup->merge;
+    struct tern_db_download download = {.from_version = merge->version - 1,
+                                        .to_version = merge->version,
+                                        .size = (uint32_t)made->len,
+                                        .payload = (uint32_t)made->payload};
+    tern_codec_format(&made->codec, download.codec);
+    memcpy(download.sha256, made->sha256, TERN_SHA256_SIZE);
+    memcpy(download.from_replica, from, TERN_SHA256_SIZE);
+    memcpy(download.to_replica, merge->replica_id, TERN_SHA256_SIZE);
+    catchup->collect_due = true;
+    TERN_TRY(own_version(catchup, &download, now));
+    TERN_TRY(trunk_add(catchup, &download));
+    return trunk_prune(catchup);
+}
+
+enum tern_result tern_catchup_collect(struct tern_catchup *catchup)
+{
+    if (!catchup->collect_due) {
+        return TERN_OK;
+    }
+    catchup->collect_due = false;
+    return own_collect(catchup);
+}
+
+// Ways that were found may lead over what is forgotten.
+enum tern_result tern_catchup_give_way(struct tern_catchup *catchup, uint64_t most)
+{
+    catchup->own->ways_version = UINT32_MAX;
+    return tern_replica_give_way(&catchup->own->book, catchup->merge->version, most);
+}
+
+enum tern_result tern_catchup_named(struct tern_catchup *catchup,
+                                    const uint8_t name[TERN_WIRE_REPLICA_BYTES],
+                                    uint8_t id[TERN_SHA256_SIZE])
+{
+    static const uint8_t unknown[TERN_SHA256_SIZE - TERN_WIRE_REPLICA_BYTES];
+    const bool same = memcmp(name, id, TERN_WIRE_REPLICA_BYTES) == 0;
+    if (same && memcmp(id + TERN_WIRE_REPLICA_BYTES, unknown, sizeof unknown) != 0) {
+        return TERN_OK;
+    }
+    if (!same) {
+        memset(id, 0, TERN_SHA256_SIZE);
+        memcpy(id, name, TERN_WIRE_REPLICA_BYTES);
+    }
+    return tern_db_may_miss(tern_db_replica_id(catchup->db, name, TERN_WIRE_REPLICA_BYTES, id));
+}
+
+// --- Ways
+
+static struct tern_holder holder_of(const struct tern_db_client *client)
+{
+    return (struct tern_holder){tern_abilities_of(client), client->replica};
+}
+
+// Only who takes no snapshots can be left without a way.
+enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,
+                                          const struct tern_db_client *client, bool *stranded)
+{
+    const struct tern_holder holder = holder_of(client);
+    struct tern_plan_client held;
+    *stranded = false;
+    if (tern_abilities_know(&holder.able, TERN_CODEC_FLOAT32)) {
+        return TERN_OK;
+    }
+    TERN_TRY(trunk_position(catchup, &holder, &held));
+    *stranded = trunk_plan(catchup, &holder, &held) == TERN_PLAN_NONE;
+    return *stranded && !client->evaluator ? own_is_stranded(catchup, &holder, stranded) : TERN_OK;
+}
+
+// Whether no way to a replica of a client's own is fewer bytes than the trunk's snapshot, which all
+// share: downloads that lose nothing all lead to the global model, each with all of its values. A
+// snapshot holds frozen tensors as well, which deltas leave out.
+static bool trunk_is_cheapest(const struct tern_catchup *catchup)
+{
+    const struct tern_model *model = &catchup->merge->model;
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        if (tern_segment_is_skipped(&model->segments[i])) {
+            return false;
+        }
+    }
+    return catchup->config.codec.id == TERN_CODEC_FLOAT32;
+}
+
+// Under plan = cheapest a client that missed no version follows the trunk: the delta is there, and the
+// same for all. Under plan = trunk every client does that the trunk has a way for, and likewise where
+// nothing could be gained by another. It has none for
+// clients that take no snapshots and hold an earlier replica of their own or are too far behind: they
+// get downloads of their own, as under cheapest.
+static bool follows_trunk(const struct tern_catchup *catchup, const struct tern_holder *holder,
+                          const struct tern_plan_client *held)
+{
+    uint32_t version = catchup->merge->version;
+    if (catchup->config.plan == TERN_DOWNLOADS_TRUNK || trunk_is_cheapest(catchup)) {
+        return trunk_plan(catchup, holder, held) != TERN_PLAN_NONE;
+    }
+    return held->known && (held->version == version ||
+                           (held->version + 1 == version && trunk_has_next(catchup, holder, held)));
+}
+
+enum tern_result tern_catchup_trainer(struct tern_catchup *catchup,
+                                      const struct tern_db_client *client,
+                                      struct tern_searches *searches, bool newest, uint64_t now,
+                                      struct tern_way *way)
+{
+    const struct tern_holder holder = holder_of(client);
+    struct tern_plan_client held;
+    memset(way, 0, sizeof *way);
+    TERN_TRY(trunk_position(catchup, &holder, &held));
+    return follows_trunk(catchup, &holder, &held)
+               ? trunk_way(catchup, &holder, &held, way)
+               : own_way(catchup, &holder, searches, newest, now, way);
+}
+
+enum tern_result tern_catchup_is_global(struct tern_catchup *catchup,
+                                        const uint8_t replica[TERN_SHA256_SIZE], bool *global)
+{
+    struct tern_db_replica row;
+    enum tern_result found = tern_db_replica_get(catchup->db, replica, &row);
+    *global = found == TERN_OK && row.residual == 0.0F;
+    return tern_db_may_miss(found);
+}
+
+// Whether it holds the newest version's global model itself.
+static enum tern_result holds_global(struct tern_catchup *catchup,
+                                     const struct tern_db_client *client, bool *holds)
+{
+    *holds = false;
+    return client->version == catchup->merge->version
+               ? tern_catchup_is_global(catchup, client->replica, holds)
+               : TERN_OK;
+}
+
+enum tern_result tern_catchup_final(struct tern_catchup *catchup,
+                                    const struct tern_db_client *client, uint64_t now,
+                                    struct tern_way *way)
+{
+    const struct tern_holder holder = holder_of(client);
+    bool held = false;
+    memset(way, 0, sizeof *way);
+    TERN_TRY(holds_global(catchup, client, &held));
+    return held || !tern_abilities_know(&holder.able, TERN_CODEC_FLOAT32)
+               ? TERN_OK
+               : own_exact(catchup, now, way);
+}
+
+enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
+                                        const struct tern_db_client *client, bool again,
+                                        struct tern_way *way)
+{
+    const struct tern_holder holder = holder_of(client);
+    struct tern_plan_client held;
+    bool stranded = false;
+    bool global = false;
+    memset(way, 0, sizeof *way);
+    TERN_TRY(holds_global(catchup, client, &global));
+    if (global) { // which need not be on the trunk
+        memcpy(way->base, client->replica, TERN_SHA256_SIZE);
+        way->base_version = catchup->merge->version;
+        way->leads = again;
+        return TERN_OK;
+    }
+    TERN_TRY(tern_catchup_is_stranded(catchup, client, &stranded));
+    if (stranded) {
+        return TERN_OK;
+    }
+    TERN_TRY(trunk_position(catchup, &holder, &held));
+    if (held.known && held.version >= catchup->merge->version && !again) {
+        return TERN_OK;
+    }
+    return trunk_has_next(catchup, &holder, &held) ? trunk_next(catchup, &held, way)
+                                                   : trunk_way(catchup, &holder, &held, way);
+}
