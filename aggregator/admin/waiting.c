@@ -164,11 +164,11 @@ static void say_seen(struct tern_waiting *waiting, const struct tern_waiting_kno
 static void say_too_few_told(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     const uint32_t wanted = tern_wait_statistics(known->rules);
-    const uint32_t more = wanted - known->facts->trainers.told;
+    const uint32_t more = wanted - known->facts->trainers.with_statistics;
     say(waiting,
         "waiting for the statistics of %" PRIu32 " more client%s, by which columns are scaled: "
         "statistics.min_clients = %" PRIu32 ", and %" PRIu32 " of those that have come told none",
-        more, more == 1 ? "" : "s", wanted, known->facts->trainers.untold);
+        more, more == 1 ? "" : "s", wanted, known->facts->trainers.missing_statistics);
     tern_waiting_advise(waiting,
                         "each tells them when it checks in; the log of one that does not says why "
                         "(event=client-without-scaling here); a lower statistics.min_clients does "
@@ -179,20 +179,21 @@ static void say_statistics(struct tern_waiting *waiting, const struct tern_waiti
 {
     const struct tern_trainers *trainers = &known->facts->trainers;
     char left[TERN_TEXT];
-    if (trainers->told < tern_wait_statistics(known->rules)) {
+    if (trainers->with_statistics < tern_wait_statistics(known->rules)) {
         say_too_few_told(waiting, known);
         return;
     }
     say(waiting,
         "waiting for the statistics of %" PRIu32 " client%s come and told none, for %s at the most",
-        trainers->untold, trainers->untold == 1 ? " that has" : "s that have",
+        trainers->missing_statistics,
+        trainers->missing_statistics == 1 ? " that has" : "s that have",
         tern_text_duration(tern_wait_statistics_left_ms(known->rules, known->facts, known->now_ms),
                            left));
     tern_waiting_advise(waiting,
                         "statistics.wait since the first came; the %" PRIu32 " that are there are "
                         "enough by then (statistics.min_clients). The log of a client that tells "
                         "none says why (event=client-without-scaling here)",
-                        trainers->told);
+                        trainers->with_statistics);
 }
 
 static void say_bytes(struct tern_waiting *waiting, const struct tern_waiting_known *known)
@@ -279,10 +280,10 @@ static bool has_told(struct told *told, uint64_t client, struct tern_wait_facts 
 {
     const bool is_its = told->more && told->row.client == client;
     if (is_its) {
-        facts->first_told_ms =
-            facts->first_told_ms == 0 || told->row.received_ms < facts->first_told_ms
+        facts->first_statistics_ms =
+            facts->first_statistics_ms == 0 || told->row.received_ms < facts->first_statistics_ms
                 ? told->row.received_ms
-                : facts->first_told_ms;
+                : facts->first_statistics_ms;
         told->more = tern_db_next(told->rows, &told->row);
     }
     return is_its;

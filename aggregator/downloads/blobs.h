@@ -13,7 +13,7 @@
 // --- New blobs: one above TERN_BLOB_LONG is in a file from its first byte on, where there is a folder for it, so that it
 // need not fit into memory
 
-// One that every new client fetches must not be in memory for each of them, nor thrown out of it by each.
+// A blob that every new client fetches must neither be in memory for each of them nor be evicted by each.
 #define TERN_BLOB_LONG (1u << 20)
 
 struct tern_new_blob {
@@ -24,18 +24,18 @@ struct tern_new_blob {
 };
 
 // For a blob of `most` bytes at most. folder: NULL = in memory, whatever its size.
-// TERN_ERR_BUSY  too little disk, memory or descriptors for it, and the log says which
+// TERN_ERR_BUSY  too little disk, memory or descriptors for it; the log names which
 TERN_MUST_USE enum tern_result tern_new_blob_begin(struct tern_new_blob *made, const char *folder,
                                                    size_t most);
-// Likewise, but in memory where the file cannot be made: of what others wait for.
+// The same, but in memory where the file cannot be made: for blobs that others wait for.
 TERN_MUST_USE enum tern_result tern_new_blob_begin_anyhow(struct tern_new_blob *made,
                                                           const char *folder, size_t most);
-// Where its bytes go. TERN_ERR_BUSY likewise; TERN_ERR_NO_SPACE  more than there were to be
+// The sink for its bytes. TERN_ERR_BUSY as above; TERN_ERR_NO_SPACE  more than `most` bytes
 struct tern_download_sink tern_new_blob_sink(struct tern_new_blob *made);
-// All are there. TERN_ERR_BUSY likewise; nothing is left of it then
+// Completes it. TERN_ERR_BUSY as above; nothing is left of it then
 TERN_MUST_USE enum tern_result tern_new_blob_end(struct tern_new_blob *made,
                                                  struct tern_blob **blob);
-// It is not wanted. Also after an error of the functions above.
+// Drops it. Also after an error of the functions above.
 void tern_new_blob_drop(struct tern_new_blob *made);
 
 // Whether a blob is in a file.

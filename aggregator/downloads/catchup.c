@@ -65,7 +65,7 @@ struct tern_own_replicas {
     double trunk_residual; // of that version
     double global_norm;    // of that version; negative: no search has needed it
 
-    // Of the search under way: where the passes have led to; NULL: there is none.
+    // The current search: the weights that its passes have led to; NULL: there is none.
     float *weights;
     struct tern_download_buffers made; // what they encode; the scratch is the merge's
     uint8_t at[TERN_SHA256_SIZE];
@@ -1052,11 +1052,11 @@ static enum tern_result own_open_exact(struct tern_catchup *catchup, uint64_t no
 
 // --- Replicas of clients' own: the book of replicas, and ways that were found
 
-// Of replicas kept in memory, however small they are: all are looked through for each task.
+// Limits the replicas in memory, however small they are: each task searches all of them.
 #define SLOTS_MAX 1024u
 
 static const uint8_t no_replica[TERN_SHA256_SIZE];
-static const uint8_t unknown_replica[TERN_SHA256_SIZE] = {1}; // stands for all that are not known
+static const uint8_t unknown_replica[TERN_SHA256_SIZE] = {1}; // stands for every unknown one
 static const char *const snapshot_codecs[TERN_PLAN_STARTS] = {
     [TERN_PLAN_INT8] = "qsgd:levels=127,bucket=256",
     [TERN_PLAN_FLOAT16] = "float16",
@@ -1123,7 +1123,7 @@ static struct tern_own_replicas *own_new(struct tern_catchup *catchup)
     return own;
 }
 
-// A replica of a version that what the book knows does not lead to: kept whole.
+// Keeps a version's replica whole that no row of the book leads to.
 static enum tern_result put_root(struct tern_catchup *catchup, uint64_t now)
 {
     const struct tern_merge *merge = catchup->merge;
@@ -1158,7 +1158,7 @@ static enum tern_result own_load(struct tern_catchup *catchup, uint64_t now)
     return tern_db_conclude(catchup->db, load_book(catchup, now));
 }
 
-// What all ways to the newest version share.
+// Resets what all ways to the newest version share.
 static void look_at_version(struct tern_catchup *catchup)
 {
     struct tern_own_replicas *own = catchup->own;
@@ -1248,7 +1248,7 @@ static enum tern_result known(struct tern_own_replicas *own, const uint8_t *held
     return TERN_OK;
 }
 
-// Those that are not known have one way in common, whatever name a client made up.
+// Unknown replicas share one way, whatever name a client made up.
 static enum tern_result held_by(const struct tern_own_replicas *own,
                                 const struct tern_holder *holder, const uint8_t **held)
 {
@@ -1482,8 +1482,8 @@ static bool trunk_is_cheapest(const struct tern_catchup *catchup)
 }
 
 // Under plan = cheapest a client that missed no version follows the trunk: the delta is there, and the
-// same for all. Under plan = trunk every client does that the trunk has a way for, and likewise where
-// nothing could be gained by another. It has none for
+// same for all. Under plan = trunk every client does that the trunk has a way for, and so it does where
+// no other way could be cheaper. It has none for
 // clients that take no snapshots and hold an earlier replica of their own or are too far behind: they
 // get downloads of their own, as under cheapest.
 static bool follows_trunk(const struct tern_catchup *catchup, const struct tern_holder *holder,

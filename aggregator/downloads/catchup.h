@@ -1,11 +1,10 @@
-// Brings clients up to date: what each should download to come from the replica that it holds to
-// the newest version, or near enough to it. The trunk is one replica for each version, which all
-// may share (trunk.c); a client that missed rounds can be led to a replica of its own, which it may
-// share with those that missed the same (own_replicas.c). What is given stands in the store before
-// it is told.
+// Decides which downloads bring a client from the replica that it holds to the newest version, or near enough to it, and
+// makes and stores them. The trunk is one replica for each version, which all clients can share; a client that missed
+// rounds can be led to a replica of its own, which it shares with clients that missed the same. A download is in the store
+// before a task names it.
 //
-// Who calls: federation/, on the thread that owns the store. Functions that return a result are
-// called inside a transaction, unless they say otherwise; the result is other than TERN_OK only
+// federation/ calls it on the thread that owns the store. Functions that return a result are
+// called inside a transaction, unless noted otherwise; the result is other than TERN_OK only
 // when the store or memory fails.
 #ifndef TERN_CATCHUP_H
 #define TERN_CATCHUP_H
@@ -71,7 +70,7 @@ TERN_MUST_USE enum tern_result tern_catchup_version(struct tern_catchup *catchup
                                                     const uint8_t from[TERN_SHA256_SIZE],
                                                     uint64_t now);
 
-// Once the clients' rows say what they hold: forgets replicas that nobody needs, after a version
+// Once the clients' rows are current: forgets replicas that nobody needs, after a version
 // was made.
 TERN_MUST_USE enum tern_result tern_catchup_collect(struct tern_catchup *catchup);
 
@@ -79,9 +78,8 @@ TERN_MUST_USE enum tern_result tern_catchup_collect(struct tern_catchup *catchup
 // used first; what leads clients on from the newest versions stays.
 TERN_MUST_USE enum tern_result tern_catchup_give_way(struct tern_catchup *catchup, uint64_t most);
 
-// The id of the replica that a client says to hold by its name, the id's first bytes. id: what the
-// client held before; on return the whole id or, where nobody knows it any more, the name with zeros
-// behind it.
+// Completes the name of a client's replica, the id's first bytes. id: the replica that the client held before; on return
+// the whole id or, where the store no longer has it, the name followed by zeros.
 TERN_MUST_USE enum tern_result tern_catchup_named(struct tern_catchup *catchup,
                                                   const uint8_t name[TERN_WIRE_REPLICA_BYTES],
                                                   uint8_t id[TERN_SHA256_SIZE]);

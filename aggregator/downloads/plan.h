@@ -1,9 +1,9 @@
-// Picks the cheapest way to bring a client up to date. Who calls: the service for every task. Pure;
+// Picks the cheapest way to bring a client up to date. catchup.c calls it for every task. Pure;
 // reentrant.
 //
-// tern_plan_choose() knows the trunk alone: the chain of the versions' deltas, and snapshots. It
-// serves evaluators and a service that is told to keep all clients on one replica.
-// tern_plan_cheapest() also looks at downloads of a client's own, and says when a replica is near
+// tern_plan_choose() considers the trunk alone: the chain of the versions' deltas, and snapshots. It
+// serves evaluators and a service configured to keep all clients on one replica.
+// tern_plan_cheapest() also considers downloads of a client's own, and decides when a replica is near
 // enough to the global model.
 #ifndef TERN_DOWNLOADS_PLAN_H
 #define TERN_DOWNLOADS_PLAN_H
@@ -48,8 +48,8 @@ enum tern_plan_start {
     TERN_PLAN_HELD,    // the replica that the client holds
     TERN_PLAN_SEED,    // the seed's, which every client makes by itself
     TERN_PLAN_INT8,    // a snapshot of the newest version
-    TERN_PLAN_FLOAT16, // likewise
-    TERN_PLAN_FLOAT32, // likewise
+    TERN_PLAN_FLOAT16, // a snapshot of that codec
+    TERN_PLAN_FLOAT32, // a snapshot of that codec
     TERN_PLAN_STARTS
 };
 
@@ -104,7 +104,7 @@ struct tern_plan_way {
     uint32_t passes;
 };
 
-// Of these ways the one of least cost whose residual is within the bound:
+// Finds the cheapest of these ways whose residual is within the bound:
 // - nothing, where what is held is near enough,
 // - the chain,
 // - from each start, nothing more or passes: the first by any of the codecs, all further ones by

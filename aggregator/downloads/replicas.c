@@ -4,7 +4,7 @@
 #include "wire/wire.h"
 #include <string.h>
 
-// Of the trunk, whose downloads stay for the clients that follow it, weights are kept whole only to
+// The trunk's downloads stay for the clients that follow it, so its weights are kept whole only to
 // bound what is added up: not more often than every so many versions.
 #define TRUNK_DEPTH_MIN 8
 

@@ -1,5 +1,5 @@
-// The book of replicas: which weights clients hold, kept in the store as what made them, and given
-// back bit for bit. Who calls: the service, which plans with them; tests. Pure but for the store;
+// The book of replicas: the weights that clients hold, stored as the downloads that made them, and rebuilt
+// bit for bit. catchup.c calls it to plan downloads; tests do, too. Pure but for the store;
 // the caller owns all memory; one thread.
 //
 // A replica's weights are what is kept whole (the seed's, a snapshot's blob, or float32 values of
@@ -23,7 +23,7 @@
 #define TERN_REPLICA_DEPTH_MAX 1024
 
 // A replica of fewer versions ago is kept although no client is known to hold it: its download may
-// be on the way, or its client may not have told yet.
+// be on the way, or its client may not have reported yet.
 #define TERN_REPLICA_GRACE 8
 
 // Weights kept in memory, least recently used first out.
@@ -80,7 +80,7 @@ TERN_MUST_USE enum tern_result tern_replica_add(struct tern_replica_book *book,
 
 // Forgets replicas that nobody needs: no client holds them, nothing was made from them that is
 // needed, and they are TERN_REPLICA_GRACE versions old, of the trunk keep_versions. A bounded
-// number at once; the clients' rows must say what they hold. Then tern_replica_evict().
+// number at once; the clients' rows must be current. Then tern_replica_evict().
 TERN_MUST_USE enum tern_result tern_replica_collect(struct tern_replica_book *book,
                                                     uint32_t version);
 

@@ -1,6 +1,6 @@
-// Snapshots in float32: weights as they are, as many bytes as the model itself has. They are made where
-// the weights lie and handed on piece by piece, so that they take no memory of their own. Who calls: the
-// service when a client needs one. Pure; the caller owns all memory; reentrant.
+// Snapshots in float32: the weights themselves, as many bytes as the model has. They are written piece by
+// piece from where the weights are, so that they take no memory of their own. catchup.c calls it when a
+// client needs one. Pure; the caller owns all memory; reentrant.
 #ifndef TERN_DOWNLOADS_WHOLE_H
 #define TERN_DOWNLOADS_WHOLE_H
 

@@ -112,7 +112,7 @@ static struct tern_judged judge(const struct evaluators *evaluators,
                                  .expected =
                                      late ? evaluators->created_ms.count - gone : by_then - gone};
     judged.counts = judged.reports > 0 && 2 * (uint64_t)judged.reports >= judged.expected;
-    // A report of an evaluator that was not expected, since it was away, is no reason for "3 of 2".
+    // An evaluator that was not expected, since it was away, may report too: "3 of 3", never "3 of 2".
     judged.expected = judged.expected > judged.reports ? judged.expected : judged.reports;
     return judged;
 }

@@ -97,7 +97,7 @@ TERN_MUST_USE enum tern_result tern_accuracy_newest(struct tern_db *db, struct t
                                                     struct tern_judged *pending);
 
 // The figure that a version is known by: its accuracy, or that of the model's loss: r2, or auc. *value; false:
-// nobody told it.
+// no evaluator reported it.
 const char *tern_accuracy_name(const char *model_spec);
 bool tern_accuracy_value(const struct tern_accuracy *accuracy, const char *name, double *value);
 

@@ -104,7 +104,7 @@ enum tern_result tern_clients_load(struct tern_federation *federation)
         tern_db_check_row(rows, tern_clients_remember(federation, &row));
     }
     TERN_TRY(tern_db_end(rows));
-    // Clients whose enrolment was rolled back: nobody was told their tokens.
+    // Clients whose enrolment was rolled back: no reply with their tokens was sent.
     federation->ports.dismiss(federation->ports.ctx, (uint64_t)federation->clients->count + 1);
     return TERN_OK;
 }

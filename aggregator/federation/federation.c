@@ -449,7 +449,7 @@ static struct tern_waited trainer_of(const struct client *client)
         .budget_left =
             row->budget_left > row->budget_spent ? row->budget_left - row->budget_spent : 0,
         .least_bytes = client->least_bytes,
-        .has_told = client->has_statistics,
+        .has_statistics = client->has_statistics,
     };
 }
 
@@ -523,7 +523,7 @@ void tern_federation_missing_statistics(const struct tern_federation *federation
 
 #define RENEWED_MS 1000
 
-// What cannot be read now stays as it was until the next time.
+// A figure that cannot be read now keeps its last value until the next time.
 static void renew(struct tern_federation *federation, const struct tern_wait_rules *rules,
                   uint64_t now)
 {

@@ -1,10 +1,10 @@
-// The federation: who is enrolled, which round is open and who is in it, what each client is told,
-// and which updates count. It decides over the store and knows no HTTP and no clock: requests come
-// in as messages, times as arguments, and what is refused is named with its reason.
+// The federation: enrolled clients, the open round and its members, what each client does next, and
+// which updates count. It works on the store, without HTTP or a clock: requests arrive as messages,
+// times as arguments, and every refusal carries its reason.
 //
-// Who calls: service/, on the thread that owns the store, inside its transaction. A result other
+// service/ calls it on the thread that owns the store, inside its transaction. A result other
 // than TERN_OK means that the store or memory failed; the transaction is rolled back then, and
-// tern_federation_load() makes memory what the store says. Only tern_federation_read_update() may
+// tern_federation_load() rebuilds memory from the store. Only tern_federation_read_update() may
 // be called by any thread. The updates of a round that closes are merged by a thread of its own.
 #ifndef TERN_FEDERATION_H
 #define TERN_FEDERATION_H
@@ -41,8 +41,8 @@ struct tern_federation_limits {
     uint64_t history;      // bytes of committed rounds' updates that are kept; 0 = no limit
 };
 
-// Who is given the global model itself when the federation has finished. Others end with the replica
-// that they hold.
+// Which clients receive the global model itself when the federation has finished. Others end with the
+// replica that they hold.
 enum tern_final_model {
     TERN_FINAL_MODEL_NONE,
     TERN_FINAL_MODEL_EVALUATORS,
@@ -64,8 +64,8 @@ struct tern_early_codecs {
 };
 
 struct tern_federation_config {
-    // Of a gateway: the client whose updates bring the model from above. Rounds open as tern_federation_set_model() and
-    // tern_federation_let_open() say, and never by themselves. 0 = it is no gateway.
+    // A gateway's client whose updates bring the upstream model. Rounds open as tern_federation_set_model() and
+    // tern_federation_let_open() order, and never by themselves. 0 = no gateway.
     uint64_t follower;
     struct tern_round_policy round; // seed is taken from the store
     uint32_t min_clients;           // enrolled before the first round opens
@@ -89,7 +89,7 @@ struct tern_federation_config {
     struct tern_federation_limits limits;
 };
 
-// What the federation needs of those around it.
+// Services that the federation's owner provides.
 struct tern_federation_ports {
     void *ctx;
     // A client was enrolled, revoked, or loaded from the store. TERN_ERR_NO_MEMORY
@@ -103,14 +103,14 @@ struct tern_federation_ports {
     // A round is being merged and `missing` of its updates, which were deferred, are in no part that was delivered: asks
     // the nodes that sum for their parts of it, the first time, and waits until one may have come, or not at all.
     // False: enough time went by, a second or so altogether, and the leader reads what is missing from the store. On
-    // the merge's thread, so that it must not use what belongs to the service's. NULL: nobody else sums.
+    // the merge's thread, so that it must not use what belongs to the service's. NULL: no other node sums.
     bool (*await_parts)(void *ctx, uint32_t round, uint32_t missing);
 };
 
-// Why a request is not served. TERN_OK: it is.
+// Why a request is refused. TERN_OK: it is not.
 struct tern_refusal {
     enum tern_result result;
-    uint32_t retry_after_s; // when to ask again; 0 = nothing is said of it
+    uint32_t retry_after_s; // when to ask again; 0 = not set
     char sentence[sizeof((tern_Error){0}.sentence)];
 };
 
@@ -174,7 +174,7 @@ void tern_federation_wait_for_merge(struct tern_federation *federation);
 // Whether a round opened or was extended, or a version was made, since tern_federation_begin():
 // those who wait for a task may have one.
 bool tern_federation_moved(const struct tern_federation *federation);
-// After the commit, before its answers are sent: then every client finds what it was told. What the
+// After the commit, before its answers are sent, so that every client finds what its answer names. What the
 // transaction has decided to merge, is merged from here on.
 void tern_federation_publish(struct tern_federation *federation);
 // After a rollback: why going on would lose what was acknowledged, or NULL.
@@ -193,8 +193,8 @@ TERN_MUST_USE enum tern_result tern_federation_enroll(struct tern_federation *fe
                                                       tern_EnrollReply *reply,
                                                       struct tern_refusal *refusal);
 
-// What a check-in tells. parsed: of the message; an error is told to the client.
-// Refused: that, TERN_ERR_MODEL_MISMATCH, TERN_ERR_UNKNOWN
+// Takes a check-in. parsed: of the message; an error is sent to the client.
+// Refused: that error, TERN_ERR_MODEL_MISMATCH, TERN_ERR_UNKNOWN
 TERN_MUST_USE enum tern_result tern_federation_checkin(struct tern_federation *federation,
                                                        uint64_t client, enum tern_result parsed,
                                                        const tern_CheckinRequest *message,
@@ -203,15 +203,15 @@ TERN_MUST_USE enum tern_result tern_federation_checkin(struct tern_federation *f
 // What a client should do now.
 struct tern_next {
     tern_CheckinReply reply;
-    bool idle;          // nothing, so that a check-in may be held
-    bool merging;       // nothing before the open round is merged, which does not take long
-    bool own_downloads; // those of the task were made for this client: they may come inline
+    bool idle;          // nothing; the check-in may be held
+    bool merging;       // nothing before the open round is merged, which is soon
+    bool own_downloads; // the task's downloads were made for this client: they may be sent inline
 };
 
 TERN_MUST_USE enum tern_result tern_federation_next(struct tern_federation *federation,
                                                     uint64_t client, uint64_t now,
                                                     struct tern_next *next);
-// Whether its check-in is held: then it can be had at once.
+// Sets whether the client's check-in is held: such a client can start at once.
 void tern_federation_wait(struct tern_federation *federation, uint64_t client, bool waits);
 
 // A download, the round's shared indices, the scaling or the model's manifest by its name, one reference more.
@@ -226,7 +226,7 @@ TERN_MUST_USE enum tern_result tern_federation_find_blob(struct tern_federation 
                                                          const uint8_t sha256[TERN_SHA256_SIZE],
                                                          struct tern_download_facts *facts);
 
-// Likewise only of those that are in the store, where another aggregator may read them. TERN_ERR_NOT_FOUND
+// The same, but only for downloads in the store, where another aggregator can read them. TERN_ERR_NOT_FOUND
 TERN_MUST_USE enum tern_result
 tern_federation_find_stored_blob(struct tern_federation *federation,
                                  const uint8_t sha256[TERN_SHA256_SIZE],
@@ -234,41 +234,41 @@ tern_federation_find_stored_blob(struct tern_federation *federation,
 
 // --- Statistics of columns
 
-// Whether a federation of this model can have what the config says of them, or why not. Any thread.
+// Whether a federation of this model can use the configured statistics, or why not. Any thread.
 bool tern_federation_can_scale(const struct tern_federation_config *config, const char *spec,
                                char why[256]);
 
-// Statistics as they came.
+// Statistics as received.
 struct tern_incoming_statistics {
-    enum tern_result parsed; // an error is told to the client
+    enum tern_result parsed; // an error is sent to the client
     tern_Statistics message;
     struct tern_span columns; // of body
     struct tern_span body;    // as received, borrowed
 };
 
-// Bytes of the longest that can be taken; any thread.
+// Bytes of the longest accepted statistics; any thread.
 size_t tern_federation_statistics_max(const struct tern_federation *federation);
 
-// Stores them, or finds that they are stored already (*duplicate). Refused, and nothing is changed: what
+// Stores statistics, or finds that they are stored already (*duplicate). Refused, and nothing is changed: what
 // PROTOCOL.md names for statistics.
 TERN_MUST_USE enum tern_result
 tern_federation_statistics(struct tern_federation *federation, uint64_t client,
                            const struct tern_incoming_statistics *statistics, uint64_t now,
                            bool *duplicate, struct tern_refusal *refusal);
 
-// Says how far they are, as a check-in of the client would: `statistics` or `scaling` of a reply, and a
-// `come_back_ms` that is no time but above 0. Changes nothing.
+// Fills in `statistics` or `scaling` of a reply, as a check-in of the client would; `come_back_ms` is above 0 and no time.
+// Changes nothing.
 void tern_federation_scaling_status(const struct tern_federation *federation, uint64_t client,
                                     tern_CheckinReply *reply);
 
 // --- Updates
 
-// An update as the thread that received it took it apart.
+// An update, parsed by the thread that received it.
 struct tern_incoming {
     uint64_t client;
     uint32_t round;
     uint32_t sequence;
-    enum tern_result parsed; // of the body: an error is told unless something goes before
+    enum tern_result parsed; // of the body: an error is sent unless another one precedes it
     tern_Update message;
     struct tern_span body; // as received, borrowed; or joined
     struct tern_span container;
@@ -278,20 +278,20 @@ struct tern_incoming {
     uint32_t payload;                 // bytes of its container
     uint8_t *joined;                  // the body with its indices put back, or NULL; owned
     struct tern_reading *reading;     // what was kept of its container, or NULL; owned
-    bool unread;                      // it could not count, so its container was not looked at
+    bool unread;                      // it could not count, so its container was not read
     // A node that checked it has its values in its part (merge/part.h), or will have.
     bool deferred;
 };
 
 // Reads the body of an update whose client, round, sequence and body are set. Any thread.
 void tern_federation_read_update(struct tern_federation *federation, struct tern_incoming *update);
-// What another aggregator has read and found good is read once more, for its values, so that the thread that counts it
-// need not, and no limit goes by what that one says. Any thread.
+// Reads the values of an update that another aggregator has checked, so that the counting thread need not and no limit
+// depends on that aggregator's report. Any thread.
 void tern_federation_read_values(struct tern_federation *federation, struct tern_incoming *update);
-// Frees what these left in it. Any thread.
+// Frees what the functions above allocated. Any thread.
 void tern_incoming_clear(struct tern_incoming *update);
 
-// Counts it in its round, or finds that it is stored already (*duplicate). Refused: everything that
+// Counts an update in its round, or finds that it is stored already (*duplicate). Refused: everything that
 // PROTOCOL.md names for an update; TERN_ERR_BUSY  nothing changed, try again. Not while a round is being
 // merged.
 TERN_MUST_USE enum tern_result tern_federation_update(struct tern_federation *federation,
@@ -304,12 +304,12 @@ TERN_MUST_USE enum tern_result tern_federation_stored(struct tern_federation *fe
                                                       uint64_t client, uint32_t round,
                                                       uint8_t sha256[TERN_SHA256_SIZE]);
 
-// --- Following another federation's model, as a gateway does (config.follower; follow.c)
+// --- Following another federation's model, as a gateway does (config.follower; gateway.c)
 
 // config.follower.
 uint64_t tern_federation_follower(const struct tern_federation *federation);
 
-// How clients train from the next round on, and in one that is open: what the task from above says.
+// How clients train, in an open round too: as the upstream task says.
 struct tern_federation_course {
     uint32_t local_steps;
     uint32_t batch_size;
@@ -320,29 +320,29 @@ struct tern_federation_course {
     uint32_t
         window_ms; // devices have no longer than this, nor than round.deadline; 0 = the latter alone
 };
-// config: becomes one of these; the strategy is then the plain mean, which nothing bounds or scales.
+// Writes the course into config; the strategy becomes the plain mean, without bounds or scaling.
 void tern_federation_take_course(struct tern_federation_config *config,
                                  const struct tern_federation_course *course);
 void tern_federation_set_course(struct tern_federation *federation,
                                 const struct tern_federation_course *course);
 
-// The model is to be weights[0..count): opens a round whose one member is `follower`, a client that never trains,
-// and stores its update, which is the difference. That round closes as any other does, and makes a version that is
-// these weights but for the rounding of two sums. Refused: TERN_ERR_BUSY  a round is open, or being merged;
-// TERN_ERR_MODEL_MISMATCH  count; TERN_ERR_NON_FINITE, TERN_ERR_NORM_LIMIT  they are not to be reached
+// Sets the model to weights[0..count): opens a round whose one member is `follower`, a client that never trains, and
+// stores its update, the difference. That round closes as any other, and makes a version that equals these weights but
+// for the rounding of two sums. Refused: TERN_ERR_BUSY  a round is open, or being merged;
+// TERN_ERR_MODEL_MISMATCH  count; TERN_ERR_NON_FINITE, TERN_ERR_NORM_LIMIT  the weights cannot be reached
 TERN_MUST_USE enum tern_result tern_federation_set_model(struct tern_federation *federation,
                                                          uint64_t follower, const float *weights,
                                                          uint32_t count, uint64_t now,
                                                          struct tern_refusal *refusal);
 
-// The round of that number may open, once there are clients for it.
+// Lets the round of that number open, once there are clients for it.
 void tern_federation_let_open(struct tern_federation *federation, uint32_t round);
 
-// The federation is over, unless a round is open, which it says: clients are told that it has finished. Until memory
-// is loaded again.
+// Ends the federation until memory is loaded again: clients receive that it has finished. False: a round is open, and
+// nothing changed.
 bool tern_federation_end(struct tern_federation *federation);
 
-// What is summed, for nodes that do so in parts. Any thread; as long as the federation.
+// The model, for nodes that sum parts of a round. Any thread; lives as long as the federation.
 const struct tern_model *tern_federation_model(const struct tern_federation *federation);
 
 // --- Facts
@@ -374,14 +374,14 @@ struct tern_federation_facts {
     uint32_t version;
     uint32_t values;                   // of the model
     struct tern_round_machine machine; // without its members
-    bool merging;                      // its round's updates, by now
-    uint32_t clients; // as are the next ones without the one that stands for the aggregator above
+    bool merging;                      // its round's updates are being merged
+    uint32_t clients;                  // like the next three without a gateway's follower
     uint32_t revoked;
     uint32_t evaluators;
     uint32_t unreliable; // rounds do not count on them
     float last_loss;
-    uint32_t refused_draws; // in a row, of which every update was refused for its values
-    const char *advice;     // about those, once they are enough; else NULL
+    uint32_t refused_draws; // consecutive draws in which every update was refused for its values
+    const char *advice;     // about such draws, once there are enough, or about an end; else NULL
     uint64_t replica_bytes; // of downloads and replicas in the store
     uint64_t ways;          // searched for since the start, to replicas of clients' own
     struct tern_federation_counts counts;
@@ -396,18 +396,18 @@ struct tern_federation_facts {
 void tern_federation_facts(struct tern_federation *federation, uint64_t now,
                            struct tern_federation_facts *facts);
 
-// What the federation waits for is decided by these; facts: looks at each client in memory.
+// The rules and facts that decide what the federation waits for. facts: reads each client in memory.
 void tern_federation_wait_rules(const struct tern_federation_config *config,
                                 struct tern_wait_rules *rules);
 void tern_federation_waits(const struct tern_federation *federation, uint64_t now,
                            struct tern_wait_rules *rules, struct tern_wait_facts *facts);
-// tries: times that it came for its task, at the least
+// tries: how often it came for its task, at least
 typedef void tern_federation_take_missing(void *ctx, const struct tern_db_client *client,
                                           bool has_task, uint32_t tries);
-// Those of the open round's members that have no update and were not revoked.
+// Calls take() for the open round's members that have no update and were not revoked.
 void tern_federation_missing(const struct tern_federation *federation,
                              tern_federation_take_missing *take, void *ctx);
-// Clients that have come and told no statistics of columns.
+// Calls take() for clients that have come and have sent no statistics of columns.
 void tern_federation_missing_statistics(const struct tern_federation *federation, uint64_t now,
                                         tern_federation_take_missing *take, void *ctx);
 

@@ -14,8 +14,8 @@ _Static_assert((int)TERN_DIRECTIVE_KEEP == (int)tern_ErrorDirective_ERROR_KEEP &
                "directives go out as they are");
 _Static_assert(TERN_ERROR_REASON_MAX <= TERN_DB_REASON_MAX, "a reason fits into its column");
 
-// Rows that are kept in memory, as they are stored: each at its client's place, where another's may be. A round reads a
-// row several times.
+// Rows kept in memory, as they are stored. Clients with the same id modulo ROWS_KEPT share a slot. A round reads a row
+// several times.
 #define ROWS_KEPT 1024
 
 struct ledger {
@@ -123,10 +123,10 @@ static void log_finding(struct tern_federation *federation, struct tern_db_ledge
              (unsigned)row->generation, (unsigned)row->sequence);
 }
 
-// --- What clients tell
+// --- Reports of clients
 
-// A buffer with a new update, or a new buffer, shows that its client has done what it was told: a decay or reset then
-// settles all rounds that it missed before that task. A client that failed before it trained has not done it.
+// A buffer with a new update, or a new buffer, shows that its client has followed the directive: a decay or reset then
+// settles all rounds that it missed before that task. A client that failed before it trained has not followed it.
 static void settle_missed(struct tern_db_ledger *row, const tern_ErrorFacts *error)
 {
     const bool moved = row->generation != error->generation || row->sequence != error->sequence;
@@ -220,7 +220,7 @@ enum tern_result tern_ledger_conflict(struct tern_federation *federation,
     return write_row(federation, &row);
 }
 
-// --- What clients are told
+// --- Directives for clients
 
 // Counts rounds missed since the last accepted update (or since the first task, when none was accepted) that no decay or
 // reset has settled. A round whose update came too late counts as missed, because the client put that update back into its
@@ -287,7 +287,7 @@ enum tern_result tern_ledger_assign(struct tern_federation *federation,
         .missed = missed_by(federation, &row),
     };
     if (member->local_steps != 0 && !state.must_reset) {
-        return TERN_OK; // was replaced, and is back in the same round: its task says the same
+        return TERN_OK; // was replaced, and is back in the same round: its task stays the same
     }
     const struct tern_error_choice choice = tern_error_policy_choose(settings, &state);
     federation->counts.directives[choice.directive]++;

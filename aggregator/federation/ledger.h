@@ -1,5 +1,5 @@
 // The error ledger: what clients report of their error buffers, anomalies in these reports (rounds/error_watch.h), and
-// what each client is told to do with its buffer (rounds/error_policy.h). Check-ins, tasks and updates call it, on the
+// what each client does with its buffer (rounds/error_policy.h). Check-ins, tasks and updates call it, on the
 // thread that owns the store, inside its transaction; a result other than TERN_OK means that the store failed.
 #ifndef TERN_FEDERATION_LEDGER_H
 #define TERN_FEDERATION_LEDGER_H

@@ -1,6 +1,6 @@
-// What any thread may know of the open round: who may still report in it, as of the last commit, so
-// that an update that cannot count is not decoded first; and the download with the indices that its
-// leader chose. Written by the thread that owns the federation.
+// The open round as of the last commit, for any thread: which clients may still report, so that an update that cannot
+// count is not decoded; and the download with the indices that its leader chose. The thread that owns the federation
+// writes it, threads that receive updates read it.
 #ifndef TERN_FEDERATION_PUBLISHED_H
 #define TERN_FEDERATION_PUBLISHED_H
 
@@ -24,10 +24,10 @@ struct tern_standing {
 void tern_published_init(struct tern_published *published);
 void tern_published_free(struct tern_published *published);
 
-// Both before the answers of that commit are sent: then every client finds what it was told.
+// Both run before the answers of that commit are sent, so that every client finds the round that its answer names.
 void tern_published_machine(struct tern_published *published,
                             const struct tern_round_machine *machine);
-// Likewise, where no member came or went since the last time, and only those of `clients` changed.
+// The same where no member came or went since the last time, and only those of `clients` changed.
 void tern_published_members(struct tern_published *published,
                             const struct tern_round_machine *machine, const uint64_t *clients,
                             uint32_t count);

@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Work on a thread of its own. The federation's thread starts it, polls for its end and joins it.
+// Work on its own thread. The federation's thread starts it, polls for its end and joins it.
 struct job {
     void (*work)(void *ctx);
     void (*ended)(void *ended_ctx); // notifies the owner, on the job's thread
@@ -58,7 +58,7 @@ struct closing {
     uint64_t request;        // the request in the log when the round was decided to close
 };
 
-// --- Work on a thread of its own
+// --- Starting and joining a job
 
 static void *run_job(void *arg)
 {
@@ -191,10 +191,14 @@ static void note_few_updates(const struct tern_federation *federation)
     }
 }
 
-// --- What is kept: checkpoints of the model, and updates of committed rounds for replays
+// --- History: checkpoints of the model, and updates of committed rounds for replays
 
 // Versions from one checkpoint to the next, at most: a start merges that many rounds again.
 #define CHECKPOINT_VERSIONS 16
+
+// A checkpoint is due, too, when the updates since the last one have this part of the weights' and the replica's bytes,
+// since merging again would take long: 4 MiB of updates take 0.3 s. Where each round has about as many bytes, checkpoints
+// are still most of what is written. A small checkpoint does not wait for 4 MiB.
 #define CHECKPOINT_SHARE 4
 #define CHECKPOINT_UPDATE_BYTES (UINT64_C(4) << 20)
 #define CHECKPOINT_SMALL 65536u
@@ -267,7 +271,7 @@ static enum tern_result write_piece(struct tern_federation *federation)
     return TERN_OK;
 }
 
-// A version was made: begins to store it as the checkpoint where that is due.
+// Begins to store a new version as the checkpoint, if one is due.
 static enum tern_result begin_checkpoint(struct tern_federation *federation)
 {
     bool due = false;
@@ -284,7 +288,7 @@ static enum tern_result make_room(struct tern_federation *federation)
     return federation->disk_is_low ? tern_catchup_give_way(federation->catchup, bytes) : TERN_OK;
 }
 
-// Returns the bytes of all updates that had come when the newest version was made.
+// Returns the bytes of all updates received before the newest version was made.
 static enum tern_result received_bytes(struct tern_federation *federation, uint64_t *received)
 {
     struct tern_db_version version;
@@ -315,7 +319,7 @@ static enum tern_result most_kept(struct tern_federation *federation, uint64_t r
     return TERN_OK;
 }
 
-// A round was committed: decides which rounds' updates are dropped.
+// Decides, after a commit, which rounds' updates are dropped.
 static enum tern_result decide_pruning(struct tern_federation *federation)
 {
     uint64_t most = 0;
@@ -852,7 +856,7 @@ static uint32_t keep_fresh(struct tern_federation *federation, uint32_t count)
     return fresh;
 }
 
-// Fills the remaining places with absent clients, should they come: nobody waits for them.
+// Fills the remaining places with absent clients. The round does not wait for them.
 static enum tern_result invite_absent(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -873,7 +877,7 @@ static enum tern_result invite_absent(struct tern_federation *federation, uint64
     return TERN_OK;
 }
 
-// Invites some unreliable clients as well, for which nobody waits. A later time of invitation keeps them from leading the
+// Invites some unreliable clients as well; the round does not wait for them. A later time of invitation keeps them from leading the
 // round.
 static enum tern_result invite_unreliable(struct tern_federation *federation, uint64_t now)
 {
@@ -928,7 +932,7 @@ static void log_early_end(const struct epoch *epoch, uint32_t round)
              TERN_LOG_TEXT("the clients that hold its full gradient do not come"));
 }
 
-// If no client is left that can continue the epoch, the next one begins from the model as it is.
+// Selects for the current epoch. If no client is left that can continue it, the next one begins from the model as it is.
 static uint32_t select_for_epoch(struct tern_federation *federation, uint64_t now)
 {
     plan_epoch(federation);
@@ -1023,7 +1027,7 @@ static enum tern_result store_replacements(struct tern_federation *federation, u
     return tern_members_store_all(federation);
 }
 
-// Logs the first of the members that the round has waited for until its deadline.
+// Logs the members that the round has waited for until its deadline, as many as fit.
 static void log_silent(const struct tern_round_machine *machine)
 {
     char ids[160] = "";
@@ -1039,7 +1043,7 @@ static void log_silent(const struct tern_round_machine *machine)
              machine->round, machine->reported, machine->quorum, TERN_LOG_TEXT(ids));
 }
 
-// Whether the member was invited, has not come since, and is late. No client could come before the service was there.
+// Whether the member was invited, has not come since, and is late. Time before the service started does not count.
 static bool is_silent(const struct tern_federation *federation, const struct tern_member *member,
                       uint64_t now)
 {
@@ -1069,7 +1073,7 @@ static uint32_t note_silent(struct tern_federation *federation, uint64_t now)
     return count;
 }
 
-// Begins a new epoch in the open round, instead of continuing one that nobody comes for, where others could take part. The
+// Begins a new epoch in the open round, instead of continuing one whose clients do not come, where others could take part. The
 // round has no update yet; what a member still sends for its earlier task is refused. Returns how many are selected anew.
 static uint32_t begin_epoch_anew(struct tern_federation *federation, uint64_t now)
 {
@@ -1358,7 +1362,7 @@ static void load_round(struct tern_federation *federation, const struct tern_db_
     federation->row = *row;
 }
 
-// Fails at the start rather than at the commit. TERN_ERR_UNKNOWN
+// Finds an unknown strategy or codec at the start rather than at the commit. TERN_ERR_UNKNOWN
 static enum tern_result check_open_round(const struct tern_db_round *row)
 {
     struct tern_codec codec;
@@ -1458,7 +1462,7 @@ enum tern_result tern_federation_restore_rounds(struct tern_federation *federati
     TERN_TRY(federation->machine.open ? load_open_round(federation) : TERN_OK);
     TERN_TRY(load_drift(federation));
     bound_clock(federation, now);
-    // Members may not have been able to come while nothing was served.
+    // Members cannot have come while the service was down.
     federation->loaded_ms = now;
     return TERN_OK;
 }

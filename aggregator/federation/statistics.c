@@ -447,7 +447,7 @@ enum tern_result tern_statistics_set_clock(struct tern_federation *federation, i
 
 void tern_statistics_facts(const struct tern_federation *federation, struct tern_wait_facts *facts)
 {
-    facts->first_told_ms = federation->scaling->first_ms;
+    facts->first_statistics_ms = federation->scaling->first_ms;
     facts->scaled = federation->scaling->body != NULL;
 }
 

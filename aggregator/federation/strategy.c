@@ -79,7 +79,7 @@ static bool check_epochs(const struct tern_federation_config *config, char why[2
     return false;
 }
 
-// The bounds that every accepted update keeps must hold whatever the configuration says.
+// Checks that the limits stay within the bounds of every accepted update (strategies/bounds.h).
 static bool check_bounds(const struct tern_federation_config *config, char why[256])
 {
     struct tern_strategy_rule rule;

@@ -58,8 +58,8 @@ static void take_column_names(struct tern_federation *federation, struct client 
 static void take_budget(struct client *client, const tern_CheckinRequest *message, uint64_t now)
 {
     uint64_t left = message->budgeted ? message->budget_left : 0;
-    // A budget of each round is as large again after one; but so is a month's when the month turns,
-    // and must not be spent in one round for it.
+    // A budget per round is as large again after each round. So is a monthly one when the month turns, but it must not
+    // be spent in one round.
     if (client->row.budget_spent > 0 && !tern_budget_month_turned(client->row.last_seen_ms, now)) {
         client->row.budget_renewed = left >= client->row.budget_left;
     }
@@ -138,7 +138,7 @@ static enum tern_result take_evaluation(struct tern_federation *federation, uint
                                         const tern_Evaluation *evaluation)
 {
     struct client *client = client_of(federation, id);
-    // Only an evaluator's figure is the federation's accuracy; anybody may send one.
+    // Any client may send an evaluation; only an evaluator's counts for the federation's accuracy.
     if (!client->row.evaluator || evaluation->version > federation->merge.version) {
         return TERN_OK;
     }
@@ -408,7 +408,7 @@ static void fill_epoch(const struct tern_federation *federation, tern_Task *task
     }
 }
 
-// What an update of another strategy, or a late one, has left in an error buffer goes into no update of an epoch.
+// During an epoch no error buffer is sent: it may hold values of another strategy's or a late update.
 static const struct tern_error_settings *error_settings(const struct tern_federation *federation)
 {
     static const struct tern_error_settings nothing = {.policy = TERN_DIRECTIVE_LIMIT};
@@ -549,7 +549,7 @@ static enum tern_result evaluate_task(struct tern_federation *federation, struct
     if (client->row.version == version) {
         TERN_TRY(tern_catchup_is_global(federation->catchup, client->row.replica, &global));
     }
-    // It is asked once for a version whose result was lost; a client without data must not be
+    // Asks once more for a version whose result was lost. A client without data must not be
     // asked for ever.
     bool again = client->evaluated[global] < version && client->asked[global] < version;
     TERN_TRY(tern_catchup_evaluator(federation->catchup, &client->row, again, &way));

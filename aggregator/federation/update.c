@@ -46,7 +46,7 @@ static enum tern_result put_metric(struct tern_federation *federation, struct te
     return tern_db_metric_put(federation->db, row);
 }
 
-// Names are keys and columns of printed tables, beside these taken ones.
+// Whether a metric's name can be a key and a column of printed tables, beside these taken ones.
 static bool is_plain(const char *name)
 {
     static const char *const taken[] = {"client", "clients", "invited", "model", "reported"};
@@ -221,7 +221,7 @@ bool tern_share_holds(const struct tern_federation *federation, uint64_t id, uin
 {
     uint64_t leader = awaited_leader(federation, now);
     const struct tern_member *member = tern_round_member(&federation->machine, id);
-    // A task that was given stays.
+    // A client that has its task keeps it.
     return leader != 0 && leader != id && member != NULL && member->local_steps == 0;
 }
 
@@ -471,7 +471,7 @@ _Static_assert(TERN_WIRE_LOCAL_STEPS_MAX <= TERN_UPDATE_LOCAL_STEPS_MAX,
 // steps than its task is scaled up, by scale_max at most. Also true for NaN.
 static bool over_norm(const struct tern_federation *federation, double sum_square, double scale)
 {
-    // The open round may have been begun under another configuration than today's.
+    // The open round may have begun under another configuration.
     double most = tern_strategy_norm_max(&federation->totals.rule);
     double limit = federation->config.limits.norm < most ? federation->config.limits.norm : most;
     return !(sum_square * scale * scale <= limit * limit);
@@ -506,7 +506,7 @@ static enum tern_result member_of(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// Checks in this order; the client is a member of the update's round. Whatever passes can be merged: strategies/bounds.h
+// Checks an update, in this order; the client is a member of the update's round. Whatever passes can be merged: strategies/bounds.h
 // has the arithmetic, the totals are exact.
 static enum tern_result check_update(const struct tern_federation *federation,
                                      const struct tern_incoming *update,
@@ -610,7 +610,7 @@ static enum tern_result go_back_to_base(struct tern_federation *federation, uint
     TERN_TRY(tern_db_assignment_get(federation->db, round, id, &assignment));
     TERN_TRY(tern_db_round_get(federation->db, round, &own));
     TERN_TRY(member_of(federation, &own, &assignment, &member));
-    // A check-in that is held, or came since, says more.
+    // A check-in that is held, or came since, is newer.
     if (!client->waiting && member.base_version >= client->row.version) {
         client->row.version = member.base_version;
         memcpy(client->row.replica, member.base, TERN_SHA256_SIZE);
@@ -650,7 +650,7 @@ static enum tern_result check_late(const struct tern_federation *federation,
     TERN_TRY(find_staleness_max(&federation->row, &most));
     bool fresh = federation->row.base_version >= own->base_version &&
                  federation->row.base_version - own->base_version <= most;
-    // Without a task there is nothing it could have trained; a time of reporting is that of `late`.
+    // A client without a task has trained nothing. A reporting time means that the update was given back.
     bool given_back = assignment->reported_ms != 0;
     // Indices are kept while their round is open.
     bool whole = !update->message.shared_indices;
@@ -860,7 +860,7 @@ static enum tern_result accept(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// The round is closed, or the client has reported: what is stored under the key decides.
+// The round is closed, or the client has reported: compares with the update stored under the same key.
 static enum tern_result compare_stored(struct tern_federation *federation,
                                        const struct tern_incoming *update, uint64_t now,
                                        bool *duplicate, struct tern_refusal *refusal)
@@ -896,7 +896,7 @@ enum tern_result tern_federation_update(struct tern_federation *federation,
         return compare_stored(federation, update, now, duplicate, refusal);
     }
     if (verdict == TERN_OK && update->unread) {
-        // It guessed what its task would be before the answer with that task was sent.
+        // The client guessed its task before the answer with that task was sent.
         tern_refuse(refusal, TERN_ERR_BUSY, NULL);
         return TERN_OK;
     }

@@ -1,6 +1,6 @@
-// Whether a federation should end before its rounds are done, from the training losses of the rounds it
-// has committed: it has diverged, or learns no more. The same losses give the same answer, so that it
-// holds after a restart and `status` comes to it, too. Pure.
+// Whether a federation should end before its rounds are done, from the training losses of its committed rounds: it has
+// diverged, or no longer learns. The round machine calls it, `status` and `export --best` too. The same losses give
+// the same answer, so that it holds after a restart. Pure.
 #ifndef TERN_ENDING_H
 #define TERN_ENDING_H
 
@@ -15,7 +15,7 @@ enum tern_ending {
 
 struct tern_ending_policy {
     uint32_t divergence_rounds; // in a row, whose loss has diverged; 0 = it never ends by that
-    uint32_t patience;          // rounds without a lower loss than the lowest; 0 = likewise
+    uint32_t patience;          // rounds without a new lowest loss; 0 = it never ends by that
 };
 
 // A loss has diverged when it is not finite, or more than so many times that of the first round, or 1
@@ -32,7 +32,7 @@ struct tern_losses {
     enum tern_ending ending; // stays once it is set
 };
 
-// Adds a committed round; base_version: that it trained from, which its loss speaks of.
+// Adds a committed round. base_version: the version that it trained from, to which its loss belongs.
 void tern_losses_add(struct tern_losses *losses, const struct tern_ending_policy *policy,
                      uint32_t base_version, float loss);
 

@@ -22,7 +22,7 @@ enum tern_result tern_error_policy_from_name(const char *name, enum tern_error_d
     return TERN_ERR_UNKNOWN;
 }
 
-// gamma to the power of missed. What is left of a factor below a millionth says nothing.
+// gamma to the power of missed. A factor below a millionth leaves nothing.
 static float faded(float gamma, uint32_t missed)
 {
     double factor = 1.0;

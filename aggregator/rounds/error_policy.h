@@ -1,9 +1,9 @@
-// What a client is told to do with its error buffer before it trains. With each round that a client
-// misses, because it is away or its update comes too late, its buffer holds more of what was
-// computed for a model that has moved on. Who calls: federation/ledger.c, when a member first gets
-// its task. Pure; reentrant; the same bits everywhere.
+// Decides what a client does with its error buffer before it trains. With each round that a client
+// misses, because it is away or its update comes too late, its buffer holds more values that were
+// computed for an older model. federation/ledger.c calls it when a member first gets its
+// task. Pure; reentrant; the same bits everywhere.
 //
-// What wins:
+// In order of precedence:
 //   1. A buffer of which part was applied already (rounds/error_watch.h) is reset, under any
 //   policy.
 //   2. An empty buffer is kept.
@@ -45,8 +45,8 @@ TERN_MUST_USE enum tern_result tern_error_policy_from_name(const char *name,
 struct tern_error_buffer_state {
     bool must_reset;    // tern_error_watch_must_reset()
     bool empty;         // nothing in it, or nothing known of it
-    bool no_step_ahead; // its client cannot do one, or is too old to read of it
-    uint32_t missed;    // rounds that the client missed and that no decay or reset was for yet
+    bool no_step_ahead; // its client cannot do one, or is too old to decode it
+    uint32_t missed;    // rounds that the client missed and no decay or reset has settled
 };
 
 #define TERN_ERROR_REASON_MAX TERN_STEPS_REASON_MAX

@@ -1,11 +1,11 @@
-// Watches what one client tells of its error buffer, and notices when it is not the buffer that the
-// client had: a generation that nobody ordered, a sequence that went back, two devices that speak
-// under one name. Who calls: federation/ledger.c, for each check-in and each accepted update; tests
-// with whole stories of reports.
+// Watches one client's reports of its error buffer, and detects a buffer that is not the one that the client had: a
+// generation that no directive ordered, a sequence that went back, two devices under one name. federation/ledger.c
+// calls it for each check-in and each accepted update; tests call it with
+// whole sequences of reports.
 //
-// What a client tells goes forward: the sequence grows with each update that it encodes, and the
+// An honest client's reports go forward: the sequence grows with each update that it encodes, and the
 // generation changes when the buffer starts from zero, which is saved before anything of it is
-// sent. So nothing that can happen to an honest client makes it go back: lost answers, late updates
+// sent. Nothing that can happen to such a client makes it go back: lost answers, late updates
 // that it takes back, changes that a budget held back, power cuts between two records.
 //
 // A check-in may be older than it looks: a connection that was given up can deliver it minutes
@@ -43,13 +43,13 @@ struct tern_error_doubt {
     uint32_t generation;             // that was reported
 };
 
-// All zeros: a client that has told nothing yet.
+// All zeros: a client that has reported nothing yet.
 struct tern_error_watch {
-    bool known; // `last` was told
+    bool known; // `last` was reported
     struct tern_error_facts_told last;
     uint32_t previous_generation; // before the present one; 0 = none
     enum tern_error_finding finding;
-    uint32_t finding_generation; // that was present when it was found
+    uint32_t finding_generation; // the generation at the time of the finding
     struct tern_error_doubt doubt;
 };
 

@@ -99,7 +99,7 @@ uint32_t tern_round_quorum(const struct tern_round_policy *policy)
     return policy->quorum != 0 ? policy->quorum : policy->cohort / 2 + policy->cohort % 2;
 }
 
-// Of a round that wants fewer updates than the cohort: half of those where no quorum is set, since in a small
+// The quorum of a round that wants fewer updates than the cohort: half of those where none is set, since in a small
 // federation half a cohort is everybody, and one that stays silent would hold rounds up for good.
 static uint32_t quorum_of(const struct tern_round_policy *policy, uint32_t target)
 {
@@ -156,7 +156,7 @@ void tern_round_restore(struct tern_round_machine *machine, uint32_t round, uint
 
 // --- Come-back times: idle clients should be quiet, and not all come at once
 
-// Where nothing tells how long something takes, a client comes back after a share of the time that it has
+// Where nothing indicates how long something takes, a client comes back after a share of the time that it has
 // taken: so it looks in less and less often, and its absence adds no more than that share. The smaller
 // one is for a round under way, since the next one may want the client as soon as that is over.
 #define AWAY_SHARE 4 // a round lacks members past its deadline
@@ -180,9 +180,9 @@ static uint64_t clamp_wait(const struct tern_round_policy *policy, uint64_t wait
 }
 
 // When the open round is likely to end. A round that takes longer than usual, or the first, is looked at again
-// once it has taken twice as long as now, or half-way to its deadline: one that is late by a second
-// must not put everybody to sleep for minutes, whom the next round would then wait for. One that lacks
-// its quorum at the deadline waits for devices that are away, nobody knows how long.
+// once it has taken twice as long as now, or half-way to its deadline: a round that is late by a second
+// must not send all clients away for minutes, for whom the next round would then wait. A round that lacks
+// its quorum at the deadline waits for absent devices, for an unknown time.
 static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t now)
 {
     uint64_t usual_end = machine->opened_ms + machine->usual_ms;
@@ -222,7 +222,7 @@ static uint64_t come_back(const struct tern_round_machine *machine, uint64_t cli
         uint64_t end = expected_end(machine, now);
         at = larger(end, at);
     } else if (at <= now) {
-        // Waiting for more clients to enrol: nothing tells when.
+        // Waiting for more clients to enrol, at an unknown time.
         at =
             now + larger(10 * policy->come_back_min_ms, since(machine->moved_ms, now) / JOIN_SHARE);
     }
@@ -320,7 +320,7 @@ enum tern_round_action tern_round_tick(const struct tern_round_machine *machine,
     return machine->reported >= machine->quorum ? TERN_ROUND_CLOSE : TERN_ROUND_EXTEND;
 }
 
-// gone NULL: whoever has not reported.
+// gone NULL: every member that has not reported.
 static bool is_missing(const struct tern_member *member, tern_member_gone gone, const void *ctx)
 {
     bool waiting = member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED;

@@ -31,13 +31,13 @@ struct tern_member {
     uint64_t reported_ms; // 0 = not yet
     bool dropped;         // its training failed: no task for it before the round is extended
 
-    // What else its task says. The machine carries it and never looks at it.
+    // Other contents of its task. The machine carries them and never reads them.
     uint8_t base[TERN_SHA256_SIZE]; // replica that it trains from
     uint32_t base_version;
     char codec[TERN_CODEC_SPEC_MAX]; // of its update; "" = the round's
     uint32_t directive;              // for its error buffer: tern_ErrorDirective of tern.proto
     float factor;                    // of the directive
-    float decay;                     // what its update says that this left of the buffer
+    float decay;                     // the part of the buffer that this left, as its update reports
     bool is_stored;                  // there is a row of it, in
     enum tern_member_state stored;   // this state
 };
@@ -50,7 +50,7 @@ struct tern_round_policy {
     double over_selection; // share of further clients invited, >= 0
     uint64_t deadline_ms;  // from a round's opening, and again from each extension
     uint64_t min_interval_ms;  // between two rounds' openings
-    bool interval_is_auto;     // nobody set that: what people are told of it
+    bool interval_is_auto;     // not configured; for messages only
     uint64_t come_back_min_ms; // bounds of every come-back time
     uint64_t come_back_max_ms;
     uint32_t rounds;                  // to commit; 0 = no end
@@ -129,7 +129,7 @@ void tern_round_joined(struct tern_round_machine *machine, uint64_t now);
 
 // A client asks for work. A member that has not reported gets its task, again if it had it already;
 // the caller then calls tern_round_tasked(). Others come back when the next round is likely to open.
-// Where nothing tells, they come back after a share of the time that this has lasted: half of it where too
+// Where nothing indicates that, they come back after a share of the time that the wait has lasted: half of it where too
 // few clients have enrolled, a quarter where members of a round do not come by its deadline.
 enum tern_checkin_action tern_round_checkin(const struct tern_round_machine *machine,
                                             uint64_t client, uint64_t now, uint64_t *come_back_ms);
@@ -155,7 +155,7 @@ TERN_MUST_USE enum tern_result tern_round_update(const struct tern_round_machine
 void tern_round_reported(struct tern_round_machine *machine, struct tern_member *member,
                          uint64_t now);
 
-// So many updates of earlier rounds count in the open one.
+// Counts `updates` of earlier rounds in the open one.
 void tern_round_buffered(struct tern_round_machine *machine, uint32_t updates);
 
 enum tern_round_action {
@@ -197,9 +197,9 @@ void tern_round_want_anew(struct tern_round_machine *machine, uint32_t clients);
 // The open round was committed.
 void tern_round_close(struct tern_round_machine *machine, uint64_t now);
 
-// The time of day was set forth by step ms, or back when that is negative: what is left of each interval
-// stays. Members are among what is moved.
-// Where such a step moves a time; 0 stays 0, "never".
+// The clock was stepped by `step` ms: moves every time, those of members too, so that what is left of each interval
+// stays.
+// Returns a time moved by such a step; 0 stays 0, "never".
 uint64_t tern_round_moved_ms(uint64_t ms, int64_t step);
 void tern_round_set_clock(struct tern_round_machine *machine, int64_t step);
 // After a restart, before which it may have been set: nothing was in the future, and no deadline is
@@ -212,14 +212,14 @@ uint64_t tern_round_next_tick(const struct tern_round_machine *machine);
 // --- The leader of a round of scalecom, whose clients send values at the indices that it chose (Chen et al., NeurIPS 2020,
 // section 3: cyclic local top-k)
 
-// Of the n members that the open round was opened with, in client order, number `round` mod n,
-// counted from 0. Members that were invited later change nothing. 0: nobody.
+// The leader: number `round` mod n, counted from 0, of the n members that the open round was opened with, in client order.
+// Members that were invited later change nothing. 0: nobody.
 uint64_t tern_round_leader(const struct tern_round_machine *machine);
 
-// Until when the others wait for the leader's update: a quarter of the round's window.
+// When the others stop waiting for the leader's update: after a quarter of the round's window.
 uint64_t tern_round_leader_until_ms(const struct tern_round_machine *machine);
 
-// How long one who waits stays away at a time.
+// How long a waiting client stays away at a time.
 uint64_t tern_round_leader_wait_ms(const struct tern_round_machine *machine, uint64_t now);
 
 #endif

@@ -43,7 +43,7 @@ static uint32_t least_of(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-// A loss that falls no more while the rate still rises says nothing of it.
+// While the rate still rises, a loss that no longer falls does not count against it.
 static uint32_t plateau_decays(const struct tern_rate_policy *policy,
                                const struct tern_rate_course *course, uint32_t scheduled,
                                uint32_t since_lowest)

@@ -1,4 +1,4 @@
-// The learning rate of local training over the rounds. Who calls: the service, when it opens a
+// The learning rate of local training over the rounds. federation/round.c calls it when it opens a
 // round and when it has committed one. Pure; reentrant; the same bits everywhere: no libm.
 #ifndef TERN_RATE_H
 #define TERN_RATE_H
@@ -22,7 +22,7 @@ struct tern_rate_policy {
     uint32_t warmup_rounds; // before the schedule begins: round r of n has r / (n + 1) of `first`
 };
 
-// What earlier rounds say, from their rows.
+// What follows from earlier rounds' rows.
 struct tern_rate_course {
     uint32_t decays; // of the last round that opened
     uint32_t since;  // rounds committed since that number changed
@@ -33,11 +33,11 @@ TERN_MUST_USE enum tern_result tern_rate_schedule_from_name(const char *name,
                                                             enum tern_rate_schedule *schedule);
 const char *tern_rate_schedule_names(void); // for error messages; static string
 
-// A round opened whose rate was decayed so many times, now or before a restart; and was committed.
+// Adds that a round opened, with its rate decayed `decays` times, now or before a restart; and that it was committed.
 void tern_rate_opened(struct tern_rate_course *course, uint32_t decays);
 void tern_rate_committed(struct tern_rate_course *course);
 
-// Times that the rate of the next round is decayed: after `committed` rounds, the last `since_lowest`
+// How many times the next round's rate is decayed: after `committed` rounds, the last `since_lowest`
 // of which had no lower training loss than the one before these.
 uint32_t tern_rate_decays(const struct tern_rate_policy *policy,
                           const struct tern_rate_course *course, uint32_t committed,

@@ -1,5 +1,5 @@
-// Sentences for people, put together without stdio. Who calls: the policies of rounds/. Pure;
-// reentrant. What does not fit is left out.
+// Sentences for people, made without stdio. steps.c and error_policy.c call it. Pure; reentrant.
+// What does not fit is left out.
 #ifndef TERN_REASON_H
 #define TERN_REASON_H
 
@@ -17,7 +17,7 @@ void tern_reason_integer(struct tern_reason *reason, uint64_t value);
 void tern_reason_real(struct tern_reason *reason, double value);
 // "813 B", "12.70 KB", "1.25 MB" (powers of 1000).
 void tern_reason_bytes(struct tern_reason *reason, double bytes);
-// Begins what a policy says: "deadline: ", after "; " when another has said something.
+// Begins a policy's part: "deadline: ", after "; " where another policy has a part.
 void tern_reason_policy(struct tern_reason *reason, const char *policy);
 
 #endif

@@ -53,7 +53,7 @@ void tern_cohort_sample(uint64_t seed, uint32_t round, uint32_t attempt, uint64_
 // --- Which clients may be in it
 
 #define LEAST_CHANCE (1.0 / 16.0)
-#define DOUBLINGS 64 // from 2^-32, the least that the draw tells from 0, and far beyond
+#define DOUBLINGS 64 // from 2^-32, the least chance above 0 in a draw, to far above 1
 #define HALVINGS 16
 
 static const char *const names[] = {"random", "availability", "budget-aware"};

@@ -10,26 +10,26 @@
 
 // --- The cohort
 
-// How many updates are wanted of that many clients: the larger of cohort and ceil(fraction *
+// How many updates to want from `eligible` clients: the larger of cohort and ceil(fraction *
 // eligible) (C of McMahan et al., AISTATS 2017, algorithm 1). fraction: 0..1.
 uint32_t tern_cohort_target(uint32_t cohort, double fraction, uint32_t eligible);
 
-// How many clients to ask for `target` updates: ceil(target * (1 + over_selection)), at most
+// How many clients to invite for `target` updates: ceil(target * (1 + over_selection)), at most
 // `eligible`. over_selection: 0..10.
 uint32_t tern_cohort_size(uint32_t target, double over_selection, uint32_t eligible);
 
 // Moves `want` ids drawn without replacement from ids[0..count) to its front, in ascending order.
 // ids are ascending on entry, so that the draw depends on the set alone; the rest of ids is in no
-// order afterwards. want <= count. The draw is named by (seed, round, attempt).
+// order afterwards. want <= count. The draw depends on (seed, round, attempt).
 void tern_cohort_sample(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
                         uint32_t count, uint32_t want);
 
 // --- Which clients may be in it
 
 enum tern_client_selection {
-    TERN_SELECTION_RANDOM,       // all alike
-    TERN_SELECTION_AVAILABILITY, // rather those that are likely to report, at little cost to them
-    TERN_SELECTION_BUDGET,       // rarely those whose bytes would not last
+    TERN_SELECTION_RANDOM,       // all with the same chance
+    TERN_SELECTION_AVAILABILITY, // prefers clients that are likely to report at little cost
+    TERN_SELECTION_BUDGET,       // rarely clients whose bytes would not last
 };
 
 // "random", "availability" or "budget-aware". TERN_ERR_UNKNOWN
@@ -69,8 +69,8 @@ uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, ui
                              struct tern_selection_chance (*chance)(const void *ctx, uint64_t id),
                              const void *ctx);
 
-// Whether rounds may count on a client by when it enrolled and was last seen: one that enrols comes at
-// once, and whoever has not come since is nobody to count on. seen_ms: 0 = never; created_ms or earlier =
+// Whether rounds can count on a client, by when it enrolled and was last seen: a client comes right after it enrols, and one
+// that has not come since does not count. seen_ms: 0 = never; created_ms or earlier =
 // not since. come_back_min_ms: of the policy.
 uint64_t tern_selection_newcomer_ms(uint64_t come_back_min_ms); // that it may take to come
 bool tern_selection_came(uint64_t created_ms, uint64_t seen_ms, uint64_t come_back_min_ms,

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Zeros at first.
+// All zero at first.
 struct tern_spread {
     uint32_t clients;
     uint64_t examples;
@@ -15,18 +15,18 @@ struct tern_spread {
     double mean;     // each client alike
     double squares;  // of the distances to it, added up
     double worst;
-    uint64_t worst_client; // the first of those alike
+    uint64_t worst_client; // the first one with this value
 };
 
 // gain: more is better. examples: at least 1.
 void tern_spread_add(struct tern_spread *spread, bool gain, uint64_t client, uint32_t examples,
                      double value);
 
-// Of the clients themselves, not estimated from a sample of more: sqrt(squares / clients).
+// The deviation of the clients themselves, not estimated from a sample: sqrt(squares / clients).
 double tern_spread_deviation(const struct tern_spread *spread);
 
-// Whether more is better of a figure of this name: accuracy, and what begins with f1, precision, recall, auc or
-// r2. Of all others, as losses and errors, less is.
+// Whether a higher figure of this name is better: accuracy, and names that begin with f1, precision, recall, auc or r2.
+// For all others, such as losses and errors, a lower one is.
 bool tern_metric_is_gain(const char *name);
 
 // The worst class of one client, as two metrics: the number of the class, and the share of its examples that are

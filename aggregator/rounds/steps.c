@@ -199,7 +199,7 @@ static uint32_t plan_deadline(const struct tern_steps_settings *settings,
 // Bytes come from the client's last round as metered. Another codec's are estimated from it by the
 // entropy of what it sends, so that the estimate of the codec that made that update is exact.
 
-// Of a round that was not yet measured: a check-in, a download and an update on a resumed
+// Assumed for a round that was not yet measured: a check-in, a download and an update on a resumed
 // connection, of which the check-in's bodies and the bits of the download are guessed.
 #define USUAL_EXCHANGES 3
 #define USUAL_CHECKIN 300

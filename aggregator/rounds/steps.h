@@ -50,11 +50,11 @@ const char *tern_steps_policy_names(void);
 // The committed rounds in short. Made by adding them in their order.
 struct tern_steps_course {
     uint32_t rounds;
-    double first_loss; // of the first round that told a usable one; 0 = none yet
+    double first_loss; // of the first round with a usable one; 0 = none yet
     double last_loss;  // mean of the last full interval; 0 = none yet
     uint32_t tau;      // adaptive: H
 
-    // Of the interval under way.
+    // Sums of the current interval.
     uint32_t losses;
     double loss_sum;
 };
@@ -74,7 +74,7 @@ struct tern_budget {
     bool renewed;  // it did not shrink over the last round: it is a budget of each round
     double rounds; // to go before it is renewed or the federation is done
     double share;  // of these that the client is to take part in: tern_budget_share(); 0..1
-    // Of its last round, measured; 0 = not known.
+    // Measured in its last round; 0 = not known.
     uint64_t update;                // bytes of its update
     uint64_t other;                 // all others, both directions
     struct tern_codec update_codec; // that made the update
@@ -95,7 +95,7 @@ struct tern_steps_plan {
     bool own_codec;       // the update is encoded by `codec`, not by the round's
     struct tern_codec codec;
     uint64_t bytes;            // budget: that the round is expected to take; 0 = not known
-    uint64_t least_bytes;      // likewise, at the least density
+    uint64_t least_bytes;      // the same at the least density; 0 = not known
     struct tern_reason reason; // e.g. "deadline: 41.00 steps/s x 30.00 s x 0.50"
 };
 
@@ -142,7 +142,7 @@ struct tern_steps_done {
 };
 
 // The speed after a report of local_steps in train_ms: smoothed steps by smoothed time, so that a
-// long training says more than a short one, of which milliseconds measure little, and a round at
+// long training weighs more than a short one, which milliseconds measure badly, and a round at
 // half the speed costs the next a quarter. known: the speed before, for when *done is empty; 0 =
 // none. 0 ms stands for half of one. A report of 0 steps changes nothing.
 float tern_steps_speed(struct tern_steps_done *done, float known, uint32_t local_steps,

@@ -20,7 +20,7 @@ struct tag {
 
 static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
-// Of a text that is made piece by piece; what does not fit is left out.
+// A text that is made piece by piece; what does not fit is left out.
 struct writing {
     char *text;
     size_t room; // with the NUL
@@ -114,7 +114,7 @@ static enum tern_result read_list(const char *text, struct list *list, char why[
     return TERN_OK;
 }
 
-// Those with a value, in the order of their keys.
+// Tags with a value, ordered by key.
 static enum tern_result write_list(const struct list *list, char tags[TERN_TAGS_MAX],
                                    char why[TERN_TAG_WHY_MAX])
 {
@@ -252,7 +252,7 @@ static bool have_one_value(const struct tern_tags_lot *x, const struct tern_tags
     return compare_texts(x->value, x->len, y->value, y->len) == 0;
 }
 
-// Of the value alone: the clients' lots would favour values of many clients, whose n-th lot is lower.
+// Depends on the value alone: clients' lots would favour values of many clients, whose n-th lot is lower.
 static uint64_t index_of_value(const struct tern_tags_lot *lot)
 {
     uint64_t hash = 0xcbf29ce484222325u; // FNV-1a

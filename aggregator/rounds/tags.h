@@ -1,5 +1,5 @@
-// Tags: what an operator says of a client, as "line=3,site=a", and rounds that look at them. Who calls: the
-// command line, which takes them in, and the federation, which draws by them. Pure; reentrant.
+// Tags: an operator's labels of a client, as "line=3,site=a", and selection by them. The command line parses them, the
+// federation selects clients by them. Pure; reentrant.
 #ifndef TERN_TAGS_H
 #define TERN_TAGS_H
 
@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TERN_TAGS_MAX 256    // bytes of all of a client's, with the NUL
-#define TERN_TAG_KEY_MAX 33  // likewise, of a key
-#define TERN_TAG_WHY_MAX 160 // of a sentence that says what is wrong with them
+#define TERN_TAGS_MAX 256    // bytes of all tags of a client, with the NUL
+#define TERN_TAG_KEY_MAX 33  // bytes of a key, with the NUL
+#define TERN_TAG_WHY_MAX 160 // bytes of an error's sentence, with the NUL
 
 // Reads "KEY=VALUE, ...", in any order; keys and values are letters, digits and . _ -, a key of 32 bytes
 // at most, each key once. tags: in the order of their keys, "" for none.
-// TERN_ERR_CONFIG  why says what is wrong
+// TERN_ERR_CONFIG  why: a sentence about the error
 TERN_MUST_USE enum tern_result tern_tags_parse(const char *text, char tags[TERN_TAGS_MAX],
                                                char why[TERN_TAG_WHY_MAX]);
 
@@ -29,7 +29,7 @@ struct tern_tags_wanted {
 };
 
 // Reads "tags:site", "tags:site=a" or "tags:line=3,site": one key at the most stands without a value.
-// TERN_ERR_UNKNOWN  it does not begin with "tags:"; TERN_ERR_CONFIG  why says what is wrong
+// TERN_ERR_UNKNOWN  it does not begin with "tags:"; TERN_ERR_CONFIG  why: a sentence about the error
 TERN_MUST_USE enum tern_result tern_tags_wanted_parse(const char *text,
                                                       struct tern_tags_wanted *wanted,
                                                       char why[TERN_TAG_WHY_MAX]);
@@ -47,10 +47,10 @@ struct tern_tags_lot {
     uint32_t place; // in the draw of its value's clients
 };
 
-// Draws `want` of the clients of lots[0..count), and leaves their ids in ids[0..want), ascending. Of every
-// value of the key as many are drawn as of any other, or one more or less, as long as it has so many
-// clients; which have one more, lots of the values decide. Clients without the key share a value of their own.
-// want <= count. A client's lot is named by (seed, round, attempt) and its id alone, a value's likewise.
+// Selects `want` of the clients of lots[0..count), and writes their ids to ids[0..want), ascending. Every value of the key
+// gets the same number of clients, or one more or less, as far as it has enough clients; lots of the values decide
+// which get one more. Clients without the key share a value of their own. want <= count. A client's lot depends on
+// (seed, round, attempt) and its id alone; a value's lot, on these and the value.
 void tern_tags_spread(uint64_t seed, uint32_t round, uint32_t attempt, const char *key,
                       struct tern_tags_lot *lots, uint32_t count, uint64_t *ids, uint32_t want);
 

@@ -33,7 +33,7 @@ static bool has_come(const struct tern_wait_rules *rules, const struct tern_wait
 bool tern_trainer_is_missing_statistics(const struct tern_wait_rules *rules,
                                         const struct tern_waited *client, uint64_t now_ms)
 {
-    return !client->has_told && tern_tags_fit(client->tags, &rules->tags) &&
+    return !client->has_statistics && tern_tags_fit(client->tags, &rules->tags) &&
            has_come(rules, client, now_ms);
 }
 
@@ -45,8 +45,8 @@ void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_ru
         trainers->other_tags++;
         return;
     }
-    trainers->told += client->has_told;
-    trainers->untold += tern_trainer_is_missing_statistics(rules, client, now_ms);
+    trainers->with_statistics += client->has_statistics;
+    trainers->missing_statistics += tern_trainer_is_missing_statistics(rules, client, now_ms);
     if (!has_come(rules, client, now_ms)) {
         trainers->never_came++;
         return;
@@ -59,7 +59,7 @@ void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_ru
     trainers->spent += is_spent(client);
 }
 
-// --- Each of these says whether no round opens for that reason
+// --- Whether no round opens for one reason
 
 static bool has_ended(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
                       uint64_t now_ms)
@@ -107,7 +107,7 @@ bool tern_wait_scales(const struct tern_wait_rules *rules, const struct tern_wai
 uint64_t tern_wait_statistics_left_ms(const struct tern_wait_rules *rules,
                                       const struct tern_wait_facts *facts, uint64_t now_ms)
 {
-    const uint64_t until_ms = facts->first_told_ms + rules->statistics_wait_ms;
+    const uint64_t until_ms = facts->first_statistics_ms + rules->statistics_wait_ms;
     return until_ms > now_ms ? until_ms - now_ms : 0;
 }
 
@@ -117,8 +117,9 @@ static bool lacks_statistics(const struct tern_wait_rules *rules,
 {
     const struct tern_trainers *trainers = &facts->trainers;
     return tern_wait_scales(rules, facts) &&
-           (trainers->told < tern_wait_statistics(rules) ||
-            (trainers->untold > 0 && tern_wait_statistics_left_ms(rules, facts, now_ms) > 0));
+           (trainers->with_statistics < tern_wait_statistics(rules) ||
+            (trainers->missing_statistics > 0 &&
+             tern_wait_statistics_left_ms(rules, facts, now_ms) > 0));
 }
 
 // Where rounds are fitted to budgets, none opens for fewer clients than the quorum (federation/clients.c).
@@ -183,7 +184,7 @@ bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rul
     case TERN_WAIT_BYTES:
         return true;
     case TERN_WAIT_STATISTICS:
-        return facts->trainers.told < tern_wait_statistics(rules);
+        return facts->trainers.with_statistics < tern_wait_statistics(rules);
     default:
         return false;
     }

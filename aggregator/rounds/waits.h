@@ -1,5 +1,5 @@
-// Why a federation waits, by what is known of its clients and rounds and by the settings: for the service,
-// which tells it to operators, and for `status`, which reads the store. Pure.
+// Why a federation waits, from facts about its clients and rounds and from the settings. The federation calls it for metrics
+// and the API, `tern-aggregator status` for a store that it reads. Pure; reentrant.
 #ifndef TERN_WAITS_H
 #define TERN_WAITS_H
 
@@ -7,23 +7,23 @@
 #include "rounds/tags.h"
 
 enum tern_wait {
-    TERN_WAIT_MEMBERS,    // of the open round, for their updates
-    TERN_WAIT_ENDED,      // for nothing: the losses have ended it
-    TERN_WAIT_FINISHED,   // likewise: its rounds are done
-    TERN_WAIT_ABOVE,      // of a gateway: for a task of the aggregator above
-    TERN_WAIT_CLIENTS,    // that enrol, and come
-    TERN_WAIT_SEEN,       // for one to come that was not seen for long
-    TERN_WAIT_STATISTICS, // of columns
-    TERN_WAIT_BYTES,      // budgets
-    TERN_WAIT_INTERVAL,   // between rounds
-    TERN_WAIT_CHECKIN,    // the next opens a round
+    TERN_WAIT_MEMBERS,    // for updates of the open round's members
+    TERN_WAIT_ENDED,      // for nothing: the losses ended the federation
+    TERN_WAIT_FINISHED,   // for nothing: its rounds are done
+    TERN_WAIT_ABOVE,      // a gateway: for a task of the upstream aggregator
+    TERN_WAIT_CLIENTS,    // for clients that enrol and check in
+    TERN_WAIT_SEEN,       // for clients that have not checked in for long
+    TERN_WAIT_STATISTICS, // for statistics of columns
+    TERN_WAIT_BYTES,      // for byte budgets to be renewed
+    TERN_WAIT_INTERVAL,   // for round.min_interval to pass
+    TERN_WAIT_CHECKIN,    // for a check-in; the next one opens a round
     TERN_WAIT_COUNT
 };
 
 // "members", "ended", ...: static string.
 const char *tern_wait_name(enum tern_wait wait);
 
-// The settings that this depends on, by their names.
+// The settings that decide, by their names.
 struct tern_wait_rules {
     uint32_t rounds;
     uint32_t min_clients;
@@ -39,33 +39,33 @@ struct tern_wait_rules {
     struct tern_tags_wanted tags;    // of round.selection
     bool statistics_are_wanted;      // statistics.columns = clients
     uint32_t statistics_min_clients; // 0 = min_clients
-    uint64_t statistics_wait_ms;     // with those, for others
-    uint64_t follower; // of a gateway: the client that brings the model from above; 0 = it is none
+    uint64_t statistics_wait_ms;     // for other clients' statistics, once there are enough
+    uint64_t follower; // a gateway's client that brings the upstream model; 0 = no gateway
 };
 
 // Clients that may train, and were not revoked.
 struct tern_trainers {
-    uint32_t enrolled;   // and came, or have just enrolled
-    uint32_t never_came; // but have enrolled
-    uint32_t recent;     // seen within round.eligible_within
-    uint32_t spent;      // of these, without the bytes for another round
-    uint32_t told;       // statistics of columns, which are stored
-    uint32_t untold;     // of those that came: none
-    uint32_t other_tags; // than round.selection wants; not among the above
+    uint32_t enrolled;           // have checked in, or have just enrolled
+    uint32_t never_came;         // enrolled, and never checked in since
+    uint32_t recent;             // seen within round.eligible_within
+    uint32_t spent;              // of these, without the bytes for another round
+    uint32_t with_statistics;    // their statistics of columns are stored
+    uint32_t missing_statistics; // of those enrolled: have sent none
+    uint32_t other_tags;         // other tags than round.selection selects; not counted above
 };
 
-// What is known of one.
+// The facts about one client.
 struct tern_waited {
     const char *tags;
     uint64_t created_ms;
     uint64_t last_seen_ms;
     bool budgeted;
-    uint64_t budget_left; // bytes, less those that were spent since
+    uint64_t budget_left; // bytes, less those spent since it was reported
     uint64_t least_bytes; // that its next round takes; 0 = not known
-    bool has_told;        // statistics of columns
+    bool has_statistics;  // statistics of columns
 };
 
-// Whether it has come, or has just enrolled, and has told no statistics of columns.
+// Whether a client has checked in, or has just enrolled, and has sent no statistics of columns.
 bool tern_trainer_is_missing_statistics(const struct tern_wait_rules *rules,
                                         const struct tern_waited *client, uint64_t now_ms);
 
@@ -73,34 +73,34 @@ void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_ru
                        const struct tern_waited *client, uint64_t now_ms);
 
 struct tern_wait_facts {
-    bool open;      // a round is
-    uint32_t round; // that, or the last one; 0 = there was none
+    bool open;      // a round is open
+    uint32_t round; // the open or last one; 0 = there was none
     uint64_t opened_ms;
     uint64_t deadline_ms;
     uint32_t quorum;
     uint64_t committed;        // rounds
-    struct tern_losses losses; // of those
+    struct tern_losses losses; // of the committed rounds
     float last_loss;
     struct tern_trainers trainers;
-    uint64_t first_told_ms; // when statistics of columns first came; 0 = none have
-    bool scaled;            // there is a scaling
-    bool awaits_above; // of a gateway: no round may open before the aggregator above has a task
+    uint64_t first_statistics_ms; // when statistics of columns first came; 0 = none have
+    bool scaled;                  // there is a scaling
+    bool awaits_above; // a gateway: no round opens before the upstream aggregator has a task
 };
 
 enum tern_wait tern_wait_of(const struct tern_wait_rules *rules,
                             const struct tern_wait_facts *facts, uint64_t now_ms);
 
-// Whether that ends only if somebody does something.
+// Whether the wait ends only if an operator acts.
 bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rules,
                           const struct tern_wait_facts *facts);
 
 // Whether the first round needs statistics of columns; they may be enough.
 bool tern_wait_scales(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts);
-// How long others' statistics are awaited once as many have told them as are needed; 0: no more.
+// How long the first round still waits for other clients' statistics, once there are enough; 0: not any more.
 uint64_t tern_wait_statistics_left_ms(const struct tern_wait_rules *rules,
                                       const struct tern_wait_facts *facts, uint64_t now_ms);
 
-// Clients whose statistics, and clients that with bytes for a round, are needed.
+// How many clients with statistics, and how many with bytes for a round, are needed.
 uint32_t tern_wait_statistics(const struct tern_wait_rules *rules);
 uint32_t tern_wait_updates(const struct tern_wait_rules *rules,
                            const struct tern_wait_facts *facts);

@@ -20,7 +20,7 @@ def run(program, name, environment):
 
 
 def main(program, *words):
-    usual, _, long = " ".join(words).partition(" -- ")
+    usual, _, long = " ".join([*words, ""]).partition("-- ")
     names = usual.split() + (long.split() if os.environ.get("TERN_LONG_TESTS") else [])
     if cluster.folder_of_programs() is None:
         print("there is no PostgreSQL here")

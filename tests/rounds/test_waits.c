@@ -56,11 +56,11 @@ static void test_reasons_in_their_order(void **state)
     facts.round = 0;
     rules.statistics_are_wanted = true;
     rules.statistics_wait_ms = 100;
-    facts.first_told_ms = NOW - 99;
-    facts.trainers.told = 3;
-    facts.trainers.untold = 1;
+    facts.first_statistics_ms = NOW - 99;
+    facts.trainers.with_statistics = 3;
+    facts.trainers.missing_statistics = 1;
     check(TERN_WAIT_STATISTICS, false);
-    facts.trainers.told = 2;
+    facts.trainers.with_statistics = 2;
     check(TERN_WAIT_STATISTICS, true);
     facts.trainers.recent = 0;
     check(TERN_WAIT_SEEN, true);
@@ -115,17 +115,17 @@ static void test_for_how_long_statistics_are_awaited(void **state)
     rules.statistics_wait_ms = 100;
     facts.round = 0;
     check(TERN_WAIT_STATISTICS, true); // nobody has told any
-    facts.trainers.told = 2;
-    facts.first_told_ms = NOW - 100;
+    facts.trainers.with_statistics = 2;
+    facts.first_statistics_ms = NOW - 100;
     check(TERN_WAIT_STATISTICS, true);
     assert_int_equal(tern_wait_statistics_left_ms(&rules, &facts, NOW), 0);
-    facts.trainers.told = 3;
-    facts.trainers.untold = 1;
+    facts.trainers.with_statistics = 3;
+    facts.trainers.missing_statistics = 1;
     check(TERN_WAIT_CHECKIN, false);
-    facts.first_told_ms++;
+    facts.first_statistics_ms++;
     assert_int_equal(tern_wait_statistics_left_ms(&rules, &facts, NOW), 1);
     check(TERN_WAIT_STATISTICS, false);
-    facts.trainers.untold = 0;
+    facts.trainers.missing_statistics = 0;
     check(TERN_WAIT_CHECKIN, false);
 }
 
@@ -167,8 +167,8 @@ static void test_clients_are_counted_as_one_thing(void **state)
     assert_int_equal(trainers.enrolled, 6);
     assert_int_equal(trainers.recent, 5);
     assert_int_equal(trainers.spent, 2);
-    assert_int_equal(trainers.told, 2);
-    assert_int_equal(trainers.untold, 4);
+    assert_int_equal(trainers.with_statistics, 2);
+    assert_int_equal(trainers.missing_statistics, 4);
     rules.eligible_within_ms = 0; // whenever they were seen
     tern_trainers_add(&trainers, &rules, &clients[3], NOW);
     assert_int_equal(trainers.recent, 6);

@@ -469,8 +469,8 @@ static void check_wait(enum tern_wait wait, bool needs_help, uint32_t told, uint
     const struct tern_federation_facts is = facts();
     assert_int_equal(is.wait, wait);
     assert_int_equal(is.needs_help, needs_help);
-    assert_int_equal(is.trainers.told, told);
-    assert_int_equal(is.trainers.untold, untold);
+    assert_int_equal(is.trainers.with_statistics, told);
+    assert_int_equal(is.trainers.missing_statistics, untold);
 }
 
 static void test_it_is_known_what_is_awaited(void **state)
