@@ -18,8 +18,10 @@
 #define ROUNDS_MIN 60
 #define ROUNDS_MAX 200
 #define ROUNDS_OF_NUMBERS 300 // for regression, at half the rate of classification
-#define WARMUP_SHARE 6        // one in so many rounds warms up
-#define FAR_OFF 12.0          // deviations: among 20,000 normal values the furthest is at 4.5
+#define MOMENTUM_OF_NUMBERS                                                                        \
+    0.8 // of the server, for regression (docs/BENCHMARKS.md, "Rounds and rates of init")
+#define WARMUP_SHARE 6 // one in so many rounds warms up
+#define FAR_OFF 12.0   // deviations: among 20,000 normal values the furthest is at 4.5
 
 static const struct tern_setting *named(const char *assignment)
 {
@@ -133,6 +135,13 @@ static void propose_rate(const struct tern_cli *cli, uint32_t rounds,
                 "train.learning_rate=%g", usual.learning_rate / (far ? 2 : 1));
         if (usual.momentum > 0) {
             propose(proposal, NULL, "train.momentum=%g", usual.momentum);
+        }
+        if (proposal->task == TERN_TASK_REGRESSION && !is_set(cli, named("strategy.name="))) {
+            propose(proposal,
+                    "Clients of unlike rows undo each other's steps: more momentum at the server "
+                    "keeps the "
+                    "direction that they share.",
+                    "strategy.server_momentum=%g", MOMENTUM_OF_NUMBERS);
         }
     }
     if (rounds > 0) { // without a last round the rate has no end to fall to

@@ -10,6 +10,8 @@
 
 // Most server momentum that clients bear who are one round behind (strategies/means.c).
 #define MOMENTUM_OF_LAG 0.58
+// Up to this, which init proposes for regression, the rounds without such clients gain from it.
+#define MOMENTUM_PROPOSED 0.8
 
 struct advice {
     const struct tern_aggregator_settings *s;
@@ -89,7 +91,7 @@ static void of_codecs(const struct advice *advice)
             spec);
     }
     if (feeds_back(down) && advice->config->strategy == &tern_strategy_fedavgm &&
-        s->strategy_server_momentum > MOMENTUM_OF_LAG) {
+        s->strategy_server_momentum > MOMENTUM_PROPOSED) {
         say(advice,
             "strategy.server_momentum = %g is cut to about %g and less while clients that download "
             "by %s "

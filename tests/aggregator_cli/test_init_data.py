@@ -210,6 +210,16 @@ def rounds_follow_from_rows_and_steps():
     assert settings(folder)["train.warmup_rounds"] == "0", settings(folder)
 
 
+def a_number_is_learnt_with_more_momentum_at_the_server():
+    for rows, sets, momentum in ((lambda i, a, b, c: f"{a},{b},{c},{i / 3}", (), "0.8"), (lambda i, a, b, c: f"{a},{b},{c},{i / 3}", ("strategy.name=fedavg",), None),
+                                 (lambda i, a, b, c: f"{a},{b},{c},{'xy'[i % 2]}", (), None)):
+        folder = write(rows, 60)
+        words = [word for one in sets for word in ("--set", one)]
+        said = folder.run("init", *OPTIONS, "--label", "state", *words)
+        assert settings(folder).get("strategy.server_momentum") == momentum, (sets, settings(folder))
+        assert "is cut to about" not in said.error and "has no effect" not in said.error, said.error
+
+
 def values_that_are_far_off_halve_the_rate():
     text = table(rows=400).replace(",2951,", ",9999999,", 1)
     folder = Folder(text)
@@ -467,4 +477,5 @@ main(a_sample_becomes_a_model_and_settings, the_proposed_client_names_the_device
      numbers_that_32_bits_cannot_tell_apart_are_left_out, anomalies_need_no_label, a_port_that_is_chosen_later_is_not_made_up,
      data_of_the_clients_is_named, comparing_a_device_with_the_federation_is_a_step, ordinary_files_are_read_as_they_are_meant,
      what_cannot_be_read_leaves_nothing_behind, names_that_no_setting_can_hold_go_by_number_and_are_read_back, all_rows_may_be_normal, what_is_missing_is_counted_and_what_is_no_number_is_refused, what_was_set_is_written,
-     a_value_that_the_file_cannot_hold_is_refused, rounds_follow_from_rows_and_steps, values_that_are_far_off_halve_the_rate)
+     a_value_that_the_file_cannot_hold_is_refused, rounds_follow_from_rows_and_steps, values_that_are_far_off_halve_the_rate,
+     a_number_is_learnt_with_more_momentum_at_the_server)
