@@ -2,6 +2,7 @@
 
 #include "admin/rows.h"
 #include "federation/accuracy.h"
+#include "hosted/growing.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +18,11 @@ static struct tern_held_out *place(struct tern_held_outs *all, const struct tern
     if (all->count > 0 && is_of(&all->list[all->count - 1], row)) {
         return &all->list[all->count - 1];
     }
-    if ((all->count & (all->count - 1)) == 0) { // a power of two: the list is full
-        const size_t room = all->count == 0 ? 1 : 2 * all->count;
-        struct tern_held_out *list = realloc(all->list, room * sizeof list[0]);
-        if (list == NULL) {
-            return NULL;
-        }
-        all->list = list;
+    struct tern_held_out *list = tern_grown(all->list, all->count, sizeof list[0]);
+    if (list == NULL) {
+        return NULL;
     }
+    all->list = list;
     struct tern_held_out *fresh = &all->list[all->count++];
     *fresh = (struct tern_held_out){.version = row->version, .model = TERN_EVALUATED_GLOBAL};
     memcpy(fresh->name, row->name, sizeof fresh->name);
@@ -88,21 +86,6 @@ static enum tern_result add_up(struct loading *loading)
     return TERN_OK;
 }
 
-static enum tern_result make_room(struct loading *loading)
-{
-    if (loading->count < loading->room) {
-        return TERN_OK;
-    }
-    const size_t room = loading->room == 0 ? 16 : 2 * loading->room;
-    struct reported *reported = realloc(loading->reported, room * sizeof reported[0]);
-    if (reported == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    loading->reported = reported;
-    loading->room = room;
-    return TERN_OK;
-}
-
 static enum tern_result add(struct loading *loading, const struct tern_db_metric *row)
 {
     struct tern_held_outs *all = loading->all;
@@ -114,7 +97,15 @@ static enum tern_result add(struct loading *loading, const struct tern_db_metric
         return TERN_ERR_NO_MEMORY;
     }
     of->model = row->model == TERN_EVALUATED_REPLICA ? row->model : of->model;
-    TERN_TRY(make_room(loading));
+    if (loading->count == loading->room) { // it is emptied after each figure
+        struct reported *reported =
+            tern_grown(loading->reported, loading->room, sizeof reported[0]);
+        if (reported == NULL) {
+            return TERN_ERR_NO_MEMORY;
+        }
+        loading->reported = reported;
+        loading->room = loading->room == 0 ? 1 : 2 * loading->room;
+    }
     loading->reported[loading->count++] =
         (struct reported){row->client, row->num_examples, (double)row->value};
     return TERN_OK;

@@ -1,4 +1,5 @@
 #include "cli/figures.h"
+#include "hosted/growing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,15 +34,6 @@ double tern_figures_mean(uint64_t total, uint32_t participants)
 
 // --- Of each round
 
-// Makes room for one more element when count has reached a power of two.
-static void *grown(void *array, size_t count, size_t size)
-{
-    if (count != 0 && (count & (count - 1)) != 0) {
-        return array;
-    }
-    return realloc(array, (count == 0 ? 1 : 2 * count) * size);
-}
-
 static void decide(struct tern_votes *votes, struct tern_round_figures *figures, size_t at)
 {
     if (at < figures->accuracy_count) {
@@ -57,7 +49,7 @@ static enum tern_result add_accuracy(struct tern_round_figures *figures, struct 
     if (count == 0 || figures->accuracies[count - 1].version != evaluation->version ||
         figures->accuracies[count - 1].model != evaluation->model) {
         decide(votes, figures, count - 1);
-        void *array = grown(figures->accuracies, count, sizeof figures->accuracies[0]);
+        void *array = tern_grown(figures->accuracies, count, sizeof figures->accuracies[0]);
         if (array == NULL) {
             return TERN_ERR_NO_MEMORY;
         }
@@ -87,7 +79,7 @@ static enum tern_result add_metric(struct tern_round_figures *figures, struct te
 static enum tern_result add_round(struct tern_round_figures *figures,
                                   const struct tern_db_round_total *total)
 {
-    void *array = grown(figures->rounds, figures->round_count, sizeof figures->rounds[0]);
+    void *array = tern_grown(figures->rounds, figures->round_count, sizeof figures->rounds[0]);
     if (array == NULL) {
         return TERN_ERR_NO_MEMORY;
     }

@@ -2,6 +2,7 @@
 
 #include "admin/held_out.h"
 #include "cli/state.h"
+#include "hosted/growing.h"
 #include "rounds/spread.h"
 #include <inttypes.h>
 #include <math.h>
@@ -37,15 +38,11 @@ static enum tern_result add_client(struct shares *shares, const struct tern_db_c
     if (client->evaluator || client->last_seen_ms == 0) {
         return TERN_OK;
     }
-    // The rows grow by doubling.
-    if ((shares->count & (shares->count - 1)) == 0) {
-        size_t room = shares->count == 0 ? 1 : (size_t)shares->count * 2;
-        void *rows = realloc(shares->rows, room * sizeof shares->rows[0]);
-        if (rows == NULL) {
-            return TERN_ERR_NO_MEMORY;
-        }
-        shares->rows = rows;
+    struct share *rows = tern_grown(shares->rows, shares->count, sizeof rows[0]);
+    if (rows == NULL) {
+        return TERN_ERR_NO_MEMORY;
     }
+    shares->rows = rows;
     struct share *share = &shares->rows[shares->count++];
     *share = (struct share){.client = client->id};
     for (uint32_t i = 0; i < FIGURES_MAX; i++) {

@@ -1,5 +1,6 @@
 #include "cli/worst_class.h"
 
+#include "hosted/growing.h"
 #include "rounds/spread.h"
 #include <math.h>
 #include <stdlib.h>
@@ -24,15 +25,11 @@ static enum tern_result add_class(struct reports *reports, const struct tern_db_
     if (!(row->value >= 0 && row->value < CLASSES_MAX)) {
         return TERN_OK;
     }
-    // The list grows by doubling.
-    if ((reports->count & (reports->count - 1)) == 0) {
-        const size_t room = reports->count == 0 ? 1 : 2 * reports->count;
-        struct report *list = realloc(reports->list, room * sizeof list[0]);
-        if (list == NULL) {
-            return TERN_ERR_NO_MEMORY;
-        }
-        reports->list = list;
+    struct report *list = tern_grown(reports->list, reports->count, sizeof list[0]);
+    if (list == NULL) {
+        return TERN_ERR_NO_MEMORY;
     }
+    reports->list = list;
     reports->list[reports->count++] = (struct report){row->client, (uint32_t)row->value, NAN};
     return TERN_OK;
 }

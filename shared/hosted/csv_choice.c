@@ -1,4 +1,5 @@
 #include "hosted/csv_choice.h"
+#include <stdio.h>
 #include <string.h>
 
 // Reads an option that has one of three words; *chosen is the word's number, and stays when it was not given.
@@ -36,19 +37,15 @@ static enum tern_result read_words(struct tern_data_spec *spec, struct tern_csv_
 // Refuses an option that no reader of tables has, before another is judged: a misspelt one would be judged as missing.
 static enum tern_result refuse_unknown(const struct tern_data_spec *spec)
 {
-    static const char *const known[] = {"label",     "target", "drop",    "classes",
-                                        "group",     "header", "missing", "only",
-                                        "test_file", "test",   "seed",    "scale"};
+    static const char known[] = "label, target, drop, classes, group, header, missing, only, "
+                                "test_file, test, seed, scale, ";
     for (uint32_t i = 0; i < spec->option_count; i++) {
-        bool found = false;
-        for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) {
-            found = found || strcmp(spec->options[i].key, known[k]) == 0;
-        }
-        if (!found) {
-            return tern_spec_refuse(spec, TERN_ERR_CONFIG,
-                                    "no option '%.40s'; known: label, target, drop, classes, "
-                                    "group, header, missing, only, test_file, test, seed, scale",
-                                    spec->options[i].key);
+        char listed[48];
+        const int len = snprintf(listed, sizeof listed, "%s, ", spec->options[i].key);
+        const char *found = len < (int)sizeof listed ? strstr(known, listed) : NULL;
+        if (found == NULL || (found != known && found[-1] != ' ')) {
+            return tern_spec_refuse(spec, TERN_ERR_CONFIG, "no option '%.40s'; known: %.*s",
+                                    spec->options[i].key, (int)sizeof known - 3, known);
         }
     }
     return TERN_OK;

@@ -115,24 +115,15 @@ static const struct tern_settings_section *foreign(const struct tern_settings *s
 // The section, of this program or another, that a wrong name may have meant; "": none is near.
 static const char *nearest_section(const struct tern_settings *settings, const char *section)
 {
-    const char *best = "";
-    size_t best_distance = tern_near_limit(section);
+    struct tern_near_name search = {.written = section, .limit = tern_near_limit(section)};
     const struct tern_settings_section *row = settings->foreign_sections;
     for (size_t i = 0; i < settings->count; i++) {
-        const size_t distance = tern_edit_distance(section, settings->table[i].section);
-        if (distance < best_distance) {
-            best_distance = distance;
-            best = settings->table[i].section;
-        }
+        tern_near_offer(&search, settings->table[i].section);
     }
     for (; row != NULL && row->name != NULL; row++) {
-        const size_t distance = tern_edit_distance(section, row->name);
-        if (distance < best_distance) {
-            best_distance = distance;
-            best = row->name;
-        }
+        tern_near_offer(&search, row->name);
     }
-    return best;
+    return search.best != NULL ? search.best : "";
 }
 
 // The setting of that name. section NULL: any; `matches` says how many settings have the key.
