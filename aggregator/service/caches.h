@@ -3,8 +3,8 @@
 #ifndef TERN_CACHES_H
 #define TERN_CACHES_H
 
-#include "merge/delta.h"
 #include "http/http.h"
+#include "merge/delta.h"
 #include "wire/wire.h"
 
 #define TERN_PATH_AUTHORIZE "/v1/authorize/"

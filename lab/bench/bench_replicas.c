@@ -4,8 +4,8 @@
 // worst case. Clients do not share anything here, and no weights are kept in memory. Peaks are over
 // all participations: "on the way" before the collection, where of 10,000 clients only those of the
 // last few versions are at a time, and after it.
-#include "merge/delta.h"
 #include "downloads/replicas.h"
+#include "merge/delta.h"
 #include "store/store.h"
 #include "util/prng.h"
 

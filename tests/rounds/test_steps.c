@@ -1,7 +1,7 @@
 // Policies of local steps: names, fixed, deadline and adaptive, alone and together. And the variance of
 // updates.
-#include "rounds/steps.h"
 #include "rounds/spread.h"
+#include "rounds/steps.h"
 
 #include <math.h>
 #include <setjmp.h>
