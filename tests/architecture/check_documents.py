@@ -3,8 +3,8 @@
 Usage: check_documents.py SOURCE_DIR
 docs/overview.dot names every folder of sources and no other, docs/overview.svg was made from it, the table at
 the beginning of docs/DESIGN.md has the same folders, CONTRIBUTING.md names files that exist, docs/EMBEDDING.md
-says how long its program is, and headings and sections of documents that comments, tests and documents cite exist.
-Prints one line per finding; exits with 1 on any.
+says how long its program is; headings and sections of documents that comments, tests and documents cite exist, and
+so do the log events that documents name. Prints one line per finding; exits with 1 on any.
 """
 import html
 import os
@@ -124,12 +124,24 @@ def citation_findings(root):
                     yield f"{path} cites docs/{name or only}.md, section {number}, which is not there"
 
 
+def event_findings(root):
+    """Log events that a document names and no program logs."""
+    paths = [path for path in tracked(root) if os.path.isfile(os.path.join(root, path))]
+    logged = {word for path in paths if path.endswith((".c", ".h", ".def")) and not path.startswith("tests/")
+              for word in re.findall(r'"([a-z0-9-]+)"', read(root, path))}
+    for path in paths:
+        if path.endswith(".md") and path != "CHANGELOG.md":
+            for name in sorted(set(re.findall(r"\bevent=([a-z0-9-]+)", read(root, path))) - logged):
+                yield f"{path} names event={name}, which no program logs"
+
+
 def findings(root):
     yield from overview_findings(root)
     yield from table_findings(root)
     yield from contributing_findings(root)
     yield from embedding_findings(root)
     yield from citation_findings(root)
+    yield from event_findings(root)
 
 
 def main():

@@ -147,6 +147,12 @@ class Planted(unittest.TestCase):
             self.plant("shared/codec/b.c", f"// {cited}\n")
             self.assertEqual(len(self.documents(**page)), 1, cited)
 
+    def test_events_that_no_program_logs_are_found(self):
+        self.plant("client/log.c", 'tern_log("round-over", "round=%u");\n')
+        self.assertEqual(self.documents(**{"PLAN.md": "`event=round-over round=3`"}), [])
+        self.assertEqual(self.documents(**{"PLAN.md": "(`event=round-lost`)"}),
+                         ["docs/PLAN.md names event=round-lost, which no program logs"])
+
     def test_names_with_two_meanings_are_found(self):
         self.plant("client/a.c", "int\ntern_a(void)\n{\n}\n\nstatic int helper(void)\n{\n}\n")
         self.plant("aggregator/a.c", "static int helper(void)\n{\n}\n\nint main(void)\n{\n}\n")
