@@ -66,7 +66,7 @@ class Strangers:
         self.begin_one = begin
         self.stops = False
         self.begun = 0
-        self.thread = threading.Thread(target=self.run)
+        self.thread = threading.Thread(target=self.run, daemon=True)
 
     def run(self):
         poll = select.poll()
@@ -94,7 +94,7 @@ class Strangers:
 
     def __enter__(self):
         self.thread.start()
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + harness.PATIENCE
         while self.begun < self.count:
             check(time.monotonic() < end, "the strangers do not get on")
             time.sleep(0.01)

@@ -178,7 +178,7 @@ def who_does_not_answer_is_said(workspace, aggregator):
         def be_in_front():
             while not told.is_set():
                 other.attempt("enroll", *patient, code)
-        before = threading.Thread(target=be_in_front)
+        before = threading.Thread(target=be_in_front, daemon=True)
         before.start()
         behind = "failed: it answered HTTP 503: The aggregator waits for its database, which has timed out. Nothing changed; " \
                  "try again later."
