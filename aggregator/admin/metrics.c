@@ -211,7 +211,8 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
     single(text, "replica_bytes", "gauge", "Bytes of downloads and replicas in the database.",
            facts->federation.replica_bytes);
     single(text, "ways_total", "counter",
-           "Searches for the cheapest way to a replica of a client's own.", facts->federation.ways);
+           "Searches for the cheapest way to a replica of a client's own.",
+           facts->federation.replica_searches);
     single(text, "queue_length", "gauge", "Requests waiting for the database.", facts->queued);
     single(text, "follows", "gauge",
            "1 while another aggregator leads, which then has the figures of rounds and clients.",

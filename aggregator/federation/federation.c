@@ -579,7 +579,7 @@ void tern_federation_facts(struct tern_federation *federation, uint64_t now,
         .unreliable = federation->clients->unreliable,
         .last_loss = federation->last_loss,
         .replica_bytes = tern_catchup_bytes(federation->catchup),
-        .ways = federation->searches + tern_catchup_searches(federation->catchup),
+        .replica_searches = federation->searches + tern_catchup_searches(federation->catchup),
         .counts = federation->counts,
     };
     facts->advice = advice_of(federation, &facts->refused_draws);

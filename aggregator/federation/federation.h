@@ -53,7 +53,7 @@ enum tern_final_model {
 struct tern_federation_statistics {
     bool wanted;
     uint32_t min_clients; // whose statistics a scaling takes; 0 = as many as rounds begin with
-    uint64_t wait_ms;     // for those of others that have come, from the first on
+    uint64_t wait_ms;     // for other clients' statistics, from the first ones on
 };
 
 // Finer codecs of the first rounds, whose changes are the largest.
@@ -82,7 +82,7 @@ struct tern_federation_config {
     enum tern_final_model final_model;
     const struct tern_strategy *strategy;
     float server_learning_rate;                          // above 0, at most TERN_SERVER_RATE_MAX
-    float strategy_parameters[TERN_STRATEGY_PARAMETERS]; // those that it uses, in their ranges
+    float strategy_parameters[TERN_STRATEGY_PARAMETERS]; // the ones that it uses, in their ranges
     uint32_t average_versions;      // that the averaged model reaches back; 0 = there is none
     uint64_t strategy_memory;       // bytes for the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_merge_room vectors; // of the model's size; a restart takes another
@@ -172,7 +172,7 @@ bool tern_federation_is_merging(const struct tern_federation *federation);
 // Waits until there is something to store, or nothing is being merged.
 void tern_federation_wait_for_merge(struct tern_federation *federation);
 // Whether a round opened or was extended, or a version was made, since tern_federation_begin():
-// those who wait for a task may have one.
+// clients that wait for a task may have one.
 bool tern_federation_moved(const struct tern_federation *federation);
 // After the commit, before its answers are sent, so that every client finds what its answer names. What the
 // transaction has decided to merge, is merged from here on.
@@ -383,7 +383,7 @@ struct tern_federation_facts {
     uint32_t refused_draws; // consecutive draws in which every update was refused for its values
     const char *advice;     // about such draws, once there are enough, or about an end; else NULL
     uint64_t replica_bytes; // of downloads and replicas in the store
-    uint64_t ways;          // searched for since the start, to replicas of clients' own
+    uint64_t replica_searches; // since the start, for downloads to replicas of clients' own
     struct tern_federation_counts counts;
     enum tern_wait wait;
     bool needs_help; // that wait does not end by itself

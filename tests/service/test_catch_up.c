@@ -582,7 +582,7 @@ static uint64_t searches(void)
 {
     struct tern_service_facts facts;
     tern_service_facts(harness.service, &facts);
-    return facts.federation.ways;
+    return facts.federation.replica_searches;
 }
 
 // A bound of bytes is kept by forgetting replicas at any time; the ways that are known stay, as
