@@ -796,6 +796,8 @@ static bool begin_request(struct tern_connection *connection)
         .certificate = tern_stream_certificate(&connection->stream),
         .admit = admit_request,
         .ctx = connection,
+        .on_dropped = connection->group->shared->handler.on_dropped,
+        .dropped_ctx = connection->group->shared->handler.ctx,
     };
     connection->reader = tern_reader_new(&config);
     begin_reading(connection);

@@ -143,6 +143,11 @@ tern_http_exchange_request(const struct tern_http_exchange *exchange)
     return tern_reader_request(exchange->reader);
 }
 
+void *tern_http_exchange_context(struct tern_http_exchange *exchange)
+{
+    return tern_reader_context(exchange->reader);
+}
+
 void tern_http_exchange_rest(const struct tern_http_exchange *exchange)
 {
     tern_reader_rest(exchange->reader);

@@ -664,6 +664,9 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
 void tern_reader_free(struct tern_request_reader *reader)
 {
     if (reader != NULL) {
+        if (reader->permit.context != NULL) {
+            reader->config.on_dropped(reader->config.dropped_ctx, reader->permit.context);
+        }
         tern_parser_free(reader->parser);
         tern_upload_leave(&reader->upload);
         tern_body_free(&reader->body);
@@ -783,6 +786,13 @@ enum tern_result tern_reader_refusal(const struct tern_request_reader *reader)
 const struct tern_http_tag *tern_reader_tag(const struct tern_request_reader *reader)
 {
     return &reader->permit.tag;
+}
+
+void *tern_reader_context(struct tern_request_reader *reader)
+{
+    void *context = reader->permit.context;
+    reader->permit.context = NULL;
+    return context;
 }
 
 bool tern_reader_unfinished(const struct tern_request_reader *reader, uint64_t owner,

@@ -27,6 +27,10 @@ struct tern_reader_config {
     int (*admit)(void *ctx, const struct tern_http_request *request, uint64_t content_length,
                  struct tern_http_permit *permit);
     void *ctx;
+
+    // Frees the permit's context when nobody has taken it (struct tern_http_handler).
+    void (*on_dropped)(void *ctx, void *context);
+    void *dropped_ctx;
 };
 
 // Allocates little more than header_bytes; the body grows as it arrives (body.h). NULL when memory is short.
@@ -72,6 +76,9 @@ const struct tern_http_tag *tern_reader_tag(const struct tern_request_reader *re
 
 // Returns the client whose credentials the request has; 0 until it is admitted or refused, and where there is none.
 uint64_t tern_reader_client(const struct tern_request_reader *reader);
+
+// Implements tern_http_exchange_context().
+void *tern_reader_context(struct tern_request_reader *reader);
 
 // Implements tern_http_exchange_unfinished().
 bool tern_reader_unfinished(const struct tern_request_reader *reader, uint64_t owner,

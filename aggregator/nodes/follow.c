@@ -4,7 +4,6 @@
 #include "nodes/messages.h"
 #include "nodes/sum.h"
 #include "service/caches.h"
-#include "service/credentials.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -316,7 +315,7 @@ static bool answer_here(struct tern_follower *follower, struct request *request)
     } else if (request->unproven && request->client == 0) {
         tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
     } else if (request->kind == REQUEST_PROGRESS && request->u.progress.kept) {
-        tern_service_say_unfinished(request);
+        tern_answer_unfinished(request);
     } else if (request->kind == REQUEST_CHECKIN && follower->service->quiescing) {
         send_unavailable(request);
         return true;

@@ -3,7 +3,6 @@
 #include "merge/gather.h"
 #include "merge/reading.h"
 #include "nodes/messages.h"
-#include "service/parse.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,11 +112,8 @@ static void take_checked(struct tern_service *service, const struct tern_db_rela
     update->received = (uint32_t)http->body_len;
     update->parsed = is_known ? (enum tern_result)row->parsed : TERN_ERR_CORRUPT;
     memcpy(update->sha256, row->sha256, TERN_SHA256_SIZE);
-    enum tern_result result = tern_path_parse_update(http->path, &update->round, &update->sequence);
-    if (result == TERN_OK) {
-        result = tern_wire_decode_update(http->body, http->body_len, &update->message,
-                                         &update->container);
-    }
+    const enum tern_result result =
+        tern_wire_decode_update(http->body, http->body_len, &update->message, &update->container);
     update->payload = result == TERN_OK ? (uint32_t)update->container.len : 0;
     tern_request_tag_round(service, update->round, &request->tag);
     update->parsed = update->parsed == TERN_OK ? result : update->parsed;
@@ -135,11 +131,18 @@ static void parse(struct tern_service *service, const struct tern_db_relayed *ro
     }
     relayed->over_rate_s =
         tern_request_over_rate(service, &relayed->http, request->client, request->kind);
+    request->parsed = tern_request_parse_path(relayed->path, request);
+    if (request->parsed != TERN_OK) {
+        if (request->kind == REQUEST_UPDATE) {
+            request->u.update.parsed = request->parsed;
+        }
+        return;
+    }
     if (request->kind == REQUEST_UPDATE && row->checked) {
         take_checked(service, row, request);
         return;
     }
-    request->parsed = tern_request_parse(service, &relayed->http, request);
+    request->parsed = tern_request_parse(service, request);
     if (request->kind == REQUEST_AUTHORIZE) {
         request->u.download.request_bytes = row->request_bytes;
     }

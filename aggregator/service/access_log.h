@@ -3,7 +3,7 @@
 #ifndef TERN_ACCESS_LOG_H
 #define TERN_ACCESS_LOG_H
 
-#include "service/allowance.h"
+#include "service/gate.h"
 #include "service/service.h"
 #include <pthread.h>
 #include <stdatomic.h>

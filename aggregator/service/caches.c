@@ -36,7 +36,7 @@ uint32_t tern_cache_request_bytes(const struct tern_http_request *http,
                               path, http->host, http->authorization, range);
 }
 
-// The head that the listener writes (http/reply_writer.c).
+// The head that the listener writes (http/reply.c).
 static uint64_t head_bytes(const struct tern_download_facts *facts, uint64_t from, uint64_t left)
 {
     char range[96] = "";

@@ -1,5 +1,5 @@
-// What any thread may see of the service: a copy that each batch renews, so that nobody who looks
-// waits for the store, least of all when that fails.
+// The clocks, and the facts that any thread can read: a copy that each batch renews, so that readers never wait for the
+// store, in particular when it fails.
 #include "service/internal.h"
 #include "store/room.h"
 
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <time.h>
 
 // Transactions take milliseconds, and seconds where a disk is slow or a verb holds the database.
 #define HANGS_MS 30000u
@@ -14,6 +15,34 @@
 #define STUCK_FAILING_MS 250u
 
 #define MEASURED_MS 5000u
+
+// --- Clocks
+
+static uint64_t read_ms(clockid_t id)
+{
+    struct timespec now;
+    clock_gettime(id, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint64_t tern_service_now(const struct tern_service *service)
+{
+    uint64_t (*now_ms)(void) = service->config.now_ms;
+    return now_ms != NULL ? now_ms() : read_ms(CLOCK_REALTIME);
+}
+
+uint64_t tern_service_machine_ms(void)
+{
+    return read_ms(CLOCK_MONOTONIC);
+}
+
+uint64_t tern_service_monotonic(const struct tern_service *service)
+{
+    uint64_t (*monotonic_ms)(void) = service->config.monotonic_ms;
+    return monotonic_ms != NULL ? monotonic_ms() : read_ms(CLOCK_BOOTTIME);
+}
+
+// --- Facts
 
 void tern_service_view_init(struct tern_service_view *view)
 {

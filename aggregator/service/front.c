@@ -1,14 +1,161 @@
-// What runs on the listeners' threads: checks before a body is read, then taking a request apart,
-// hashing and inspecting it, so that the service thread is left with little more than the store.
-#include "service/caches.h"
-#include "service/credentials.h"
+// Runs on the listeners' threads: routes and checks a request before its body is read, then parses, hashes and inspects
+// the body, so that the service thread does little more than the store. A follower's requests, which the leader takes from
+// the database, are parsed here, too.
 #include "service/internal.h"
-#include "service/parse.h"
 
+#include "service/caches.h"
 #include <stdlib.h>
 #include <string.h>
 
-// --- Routes
+// --- Parsing
+
+void tern_request_tag_round(struct tern_service *service, uint32_t round, struct tern_http_tag *tag)
+{
+    tag->round = tern_federation_had_round(service->federation, round) ? round : 0;
+}
+
+static uint32_t enrollment_over_rate(struct tern_service *service,
+                                     const struct tern_http_request *http, uint64_t now_ms)
+{
+    tern_EnrollRequest message;
+    uint8_t code_hash[TERN_SHA256_SIZE];
+    const bool is_read =
+        tern_wire_decode_enroll_request(http->body, http->body_len, &message) == TERN_OK;
+    if (is_read) {
+        tern_join_code_hash(message.join_code, code_hash);
+    }
+    return tern_gate_enrollment(service->gate, &http->address, is_read ? code_hash : NULL, now_ms);
+}
+
+// The authorisation of a cache's download has counted already.
+uint32_t tern_request_over_rate(struct tern_service *service, const struct tern_http_request *http,
+                                uint64_t client, enum request_kind kind)
+{
+    if (kind == REQUEST_DOWNLOAD && http->of_cache) {
+        return 0;
+    }
+    uint64_t now = tern_service_monotonic(service);
+    uint32_t wait = kind == REQUEST_ENROLL ? enrollment_over_rate(service, http, now)
+                                           : tern_gate_request(service->gate, client, now);
+    if (wait != 0) {
+        atomic_fetch_add(&service->rate_limited, 1);
+    }
+    return wait;
+}
+
+static enum tern_result parse_update(struct tern_service *service,
+                                     const struct tern_http_request *http, struct request *request)
+{
+    struct tern_incoming *update = &request->u.update;
+    update->client = request->client;
+    update->body = (struct tern_span){http->body, http->body_len};
+    tern_federation_read_update(service->federation, update);
+    tern_request_tag_round(service, update->round, &request->tag);
+    request->tag.payload_up = update->parsed == TERN_OK ? update->payload : 0;
+    return update->parsed;
+}
+
+static enum tern_result parse_statistics(const struct tern_http_request *http,
+                                         struct tern_incoming_statistics *statistics)
+{
+    statistics->body = (struct tern_span){http->body, http->body_len};
+    statistics->parsed = tern_wire_decode_statistics(http->body, http->body_len,
+                                                     &statistics->message, &statistics->columns);
+    return statistics->parsed;
+}
+
+enum tern_result tern_request_parse_path(const char *path, struct request *request)
+{
+    switch (request->kind) {
+    case REQUEST_DOWNLOAD:
+        return tern_path_parse_download(path, request->u.download.sha256);
+    case REQUEST_AUTHORIZE:
+        return tern_cache_parse_path(path, request->u.download.sha256);
+    case REQUEST_UPDATE:
+        return tern_path_parse_update(path, &request->u.update.round, &request->u.update.sequence);
+    case REQUEST_PROGRESS:
+        return tern_path_parse_update(path, &request->u.progress.round,
+                                      &request->u.progress.sequence);
+    case REQUEST_ENROLL:
+    case REQUEST_CHECKIN:
+    case REQUEST_STATISTICS:
+    case REQUEST_SCALING:
+    case REQUEST_JOB:
+    case REQUEST_METER:
+        break;
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_request_parse(struct tern_service *service, struct request *request)
+{
+    const struct tern_http_request *http = tern_request_http(request);
+    switch (request->kind) {
+    case REQUEST_ENROLL:
+        return tern_wire_decode_enroll_request(http->body, http->body_len, &request->u.enroll);
+    case REQUEST_CHECKIN:
+        return tern_wire_decode_checkin_request(http->body, http->body_len, &request->u.checkin);
+    case REQUEST_DOWNLOAD:
+        request->u.download.from = http->range_from;
+        return TERN_OK;
+    case REQUEST_AUTHORIZE:
+        request->u.download.from = http->range_from;
+        request->u.download.request_bytes =
+            tern_cache_request_bytes(http, request->u.download.sha256);
+        return TERN_OK;
+    case REQUEST_UPDATE:
+        return parse_update(service, http, request);
+    case REQUEST_PROGRESS:
+        tern_request_tag_round(service, request->u.progress.round, &request->tag);
+        return TERN_OK;
+    case REQUEST_STATISTICS:
+        return parse_statistics(http, &request->u.statistics);
+    case REQUEST_SCALING:
+        return TERN_OK;
+    case REQUEST_JOB:
+    case REQUEST_METER:
+        break;
+    }
+    return TERN_ERR_ARGUMENT;
+}
+
+// --- Credentials
+
+// Requires the token of a client with the certificate's name, so that a stolen certificate or token alone is useless.
+static enum tern_result authenticate_by_token(struct tern_service *service,
+                                              const struct tern_http_request *request,
+                                              uint64_t *client)
+{
+    TERN_TRY(tern_gate_client(service->gate, request->authorization, client));
+    if (request->certificate[0] == '\0' ||
+        tern_gate_is_named(service->gate, *client, request->certificate)) {
+        return TERN_OK;
+    }
+    tern_access_log_misnamed(&service->access, request, *client, tern_service_monotonic(service));
+    return TERN_ERR_UNAUTHORIZED;
+}
+
+// A connection with a pre-shared key belongs to the client that the handshake proved. It needs no token; if a request has
+// one, it must be the same client's.
+enum tern_result tern_request_authenticate(struct tern_service *service,
+                                           const struct tern_http_request *request,
+                                           uint64_t *client)
+{
+    if (request->psk_client == 0) {
+        return authenticate_by_token(service, request, client);
+    }
+    // A revoked client has no key.
+    if (!tern_psk_keys_find(&service->psk_keys, request->psk_client, NULL)) {
+        return TERN_ERR_UNAUTHORIZED;
+    }
+    *client = request->psk_client;
+    if (request->authorization[0] == '\0') {
+        return TERN_OK;
+    }
+    uint64_t of_token = 0;
+    TERN_TRY(tern_gate_client(service->gate, request->authorization, &of_token));
+    return of_token == request->psk_client ? TERN_OK : TERN_ERR_UNAUTHORIZED;
+}
 
 struct route {
     enum request_kind kind;
@@ -30,189 +177,216 @@ static const struct route routes[] = {
     {REQUEST_SCALING, "GET", TERN_PURPOSE_CHECKIN},
 };
 
-// Of a path that has two methods: the one that asks, or the other.
-static const struct route *of_method(enum request_kind asks, enum request_kind other,
-                                     const char *method)
+static const struct route *route_of(enum request_kind kind)
 {
-    return &routes[strcmp(method, routes[asks].method) == 0 ? asks : other];
+    return &routes[kind];
 }
 
-// The route of a path, or NULL when there is nothing there.
-static const struct route *route_of(const char *path, const char *method)
+static bool begins_with(const char *text, const char *prefix)
 {
-    uint8_t sha256[TERN_SHA256_SIZE];
-    uint32_t round;
-    uint32_t sequence;
-    if (strcmp(path, TERN_PATH_ENROLL) == 0) {
-        return &routes[REQUEST_ENROLL];
-    }
-    if (strcmp(path, TERN_PATH_CHECKIN) == 0) {
-        return &routes[REQUEST_CHECKIN];
-    }
-    if (strcmp(path, TERN_PATH_STATISTICS) == 0) {
-        return of_method(REQUEST_SCALING, REQUEST_STATISTICS, method);
-    }
-    if (tern_path_parse_download(path, sha256) == TERN_OK) {
-        return &routes[REQUEST_DOWNLOAD];
-    }
-    if (tern_cache_parse_path(path, sha256) == TERN_OK) {
-        return &routes[REQUEST_AUTHORIZE];
-    }
-    if (tern_path_parse_update(path, &round, &sequence) == TERN_OK) {
-        return of_method(REQUEST_PROGRESS, REQUEST_UPDATE, method);
-    }
-    return NULL;
+    return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-// Asked by whoever watches over the service, without credentials.
+// Sets the kind. A path with two methods has `reads` for GET and `writes` for the others.
+static bool set_kind(struct request *request, const char *method, enum request_kind reads,
+                     enum request_kind writes)
+{
+    request->kind = strcmp(method, "GET") == 0 ? reads : writes;
+    return true;
+}
+
+// Chooses the kind of request by path and method. False: there is no such path.
+static bool find_kind(const struct tern_http_request *http, struct request *request)
+{
+    if (strcmp(http->path, TERN_PATH_ENROLL) == 0) {
+        return set_kind(request, http->method, REQUEST_ENROLL, REQUEST_ENROLL);
+    }
+    if (strcmp(http->path, TERN_PATH_CHECKIN) == 0) {
+        return set_kind(request, http->method, REQUEST_CHECKIN, REQUEST_CHECKIN);
+    }
+    if (strcmp(http->path, TERN_PATH_STATISTICS) == 0) {
+        return set_kind(request, http->method, REQUEST_SCALING, REQUEST_STATISTICS);
+    }
+    if (begins_with(http->path, TERN_PATH_DOWNLOADS)) {
+        return set_kind(request, http->method, REQUEST_DOWNLOAD, REQUEST_DOWNLOAD);
+    }
+    if (begins_with(http->path, TERN_PATH_AUTHORIZE)) {
+        return set_kind(request, http->method, REQUEST_AUTHORIZE, REQUEST_AUTHORIZE);
+    }
+    return begins_with(http->path, TERN_PATH_UPDATES) &&
+           set_kind(request, http->method, REQUEST_PROGRESS, REQUEST_UPDATE);
+}
+
+// Routes the request: sets its kind and the members that follow from its path. Returns 0 or the status to refuse with.
+static int route_request(const struct tern_http_request *http, struct request *request)
+{
+    if (!find_kind(http, request) || tern_request_parse_path(http->path, request) != TERN_OK) {
+        return 404;
+    }
+    if (strcmp(http->method, route_of(request->kind)->method) != 0) {
+        return 405;
+    }
+    request->tag.purpose = route_of(request->kind)->purpose;
+    request->tag.of_cache =
+        request->kind == REQUEST_AUTHORIZE || (request->kind == REQUEST_DOWNLOAD && http->of_cache);
+    return request->kind == REQUEST_AUTHORIZE && !http->of_cache ? 403 : 0;
+}
+
+// Paths of monitoring, which has no credentials.
 static bool is_probe(const char *path)
 {
     return strcmp(path, HEALTH_PATH) == 0 || strcmp(path, READY_PATH) == 0;
 }
 
-static size_t body_limit(const struct tern_service *service, const struct route *route)
+static size_t body_limit(const struct tern_service *service, const struct request *request)
 {
-    if (route->kind == REQUEST_UPDATE) {
+    if (request->kind == REQUEST_UPDATE) {
         return tern_federation_update_max(service->federation);
     }
-    if (route->kind == REQUEST_STATISTICS) {
+    if (request->kind == REQUEST_STATISTICS) {
         return tern_federation_statistics_max(service->federation);
     }
-    return strcmp(route->method, "GET") == 0 ? 0 : TERN_WIRE_MESSAGE_MAX;
+    return strcmp(route_of(request->kind)->method, "GET") == 0 ? 0 : TERN_WIRE_MESSAGE_MAX;
 }
 
-// Whether who asks may ask for that; *client is set to whom a token or a handshake proved. A client
-// that is proven has enrolled: it cannot do so as another.
-static enum tern_result check_client(struct tern_service *service, const struct route *route,
-                                     const struct tern_http_request *request, uint64_t *client)
+// Authenticates the client by its token or handshake, and sets request->client. A client that the handshake proves has
+// enrolled already, and cannot enrol as another.
+static enum tern_result check_client(struct tern_service *service,
+                                     const struct tern_http_request *http, struct request *request)
 {
     enum tern_result result = TERN_OK;
-    if (route->kind != REQUEST_ENROLL) {
-        result = tern_request_authenticate(service, request, client);
-    } else if (request->psk_client != 0) {
+    if (request->kind != REQUEST_ENROLL) {
+        result = tern_request_authenticate(service, http, &request->client);
+    } else if (http->psk_client != 0) {
         result = TERN_ERR_UNAUTHORIZED;
     }
     if (result != TERN_OK) {
-        *client = 0;
+        request->client = 0;
         atomic_fetch_add(&service->unauthorized, 1);
     }
     return result;
 }
 
-// Where another aggregator leads, a client that has enrolled just now may be one that it knows of and this one not yet.
-static bool may_be_new(struct tern_service *service, const struct route *route,
-                       const struct tern_http_request *request)
+// Whether the client may have enrolled at the leader a moment ago, so that this follower does not have its token yet.
+static bool may_be_new(struct tern_service *service, const struct tern_http_request *http,
+                       const struct request *request)
 {
-    return atomic_load(&service->follows) && route->kind != REQUEST_ENROLL &&
-           request->psk_client == 0 && tern_gate_is_strange(service->gate, request->authorization);
+    return atomic_load(&service->follows) && request->kind != REQUEST_ENROLL &&
+           http->psk_client == 0 && tern_gate_is_strange(service->gate, http->authorization);
 }
 
-// Checks who asks for what. Returns 0 or the status to refuse with; *client is set for those that
-// need one, *limit to the most bytes that the body may have; *unproven: who it is is found out later.
-static int check_headers(struct tern_service *service, const struct tern_http_request *request,
-                         uint64_t *client, size_t *limit, bool *unproven)
+// Sets the request's client, or `unproven` where a follower finds it out later. Returns 0 or the status to refuse with.
+static int identify(struct tern_service *service, const struct tern_http_request *http,
+                    struct request *request)
 {
-    *client = 0;
-    *limit = 0;
-    *unproven = false;
-    if (is_probe(request->path)) {
-        return strcmp(request->method, "GET") == 0 ? 0 : 405;
-    }
-    const struct route *route = route_of(request->path, request->method);
-    if (route == NULL) {
-        return 404;
-    }
-    if (strcmp(request->method, route->method) != 0) {
-        return 405;
-    }
-    if (route->kind == REQUEST_AUTHORIZE && !request->of_cache) {
-        return 403;
-    }
-    *limit = body_limit(service, route);
-    if (may_be_new(service, route, request)) {
-        *unproven = true;
-        *limit = *limit < TERN_WIRE_MESSAGE_MAX ? *limit : TERN_WIRE_MESSAGE_MAX;
-        return 0;
-    }
-    if (check_client(service, route, request, client) != TERN_OK) {
+    request->client = 0;
+    request->unproven = may_be_new(service, http, request);
+    if (!request->unproven && check_client(service, http, request) != TERN_OK) {
         return 401;
     }
+    request->tag.client = request->client;
     return 0;
 }
 
-// Whether the body of an update may count, by what its path says, or why not. A short one is read all
-// the same.
-static enum tern_result worth_reading(struct tern_service *service,
-                                      const struct tern_http_request *request, uint64_t client,
+// Checks by its path whether the body of an update may count. A short body is read in any case.
+static enum tern_result worth_reading(struct tern_service *service, const struct request *request,
                                       uint64_t content_length)
 {
-    uint32_t round;
-    uint32_t sequence;
-    if (content_length <= TERN_WIRE_MESSAGE_MAX ||
-        tern_path_parse_update(request->path, &round, &sequence) != TERN_OK) {
-        return TERN_OK;
-    }
-    return tern_federation_expects(service->federation, client, round);
+    return content_length <= TERN_WIRE_MESSAGE_MAX || request->kind != REQUEST_UPDATE
+               ? TERN_OK
+               : tern_federation_expects(service->federation, request->client,
+                                         request->u.update.round);
 }
 
-// What is refused here is a request like any other: it counts for the client's rate.
-static int refuse_early(struct tern_service *service, const struct tern_http_request *request,
-                        uint64_t client, int status)
+// A request that is refused here counts for the client's rate like any other.
+static int refuse_early(struct tern_service *service, const struct tern_http_request *http,
+                        const struct request *request, int status)
 {
-    if (tern_request_over_rate(service, request, client, REQUEST_UPDATE) != 0) {
+    if (tern_request_over_rate(service, http, request->client, REQUEST_UPDATE) != 0) {
         return 429;
     }
     return status;
 }
 
-// What an update's connection brings counts for its client, and is the client's to complete, also
-// when the connection breaks before its end.
-static void permit_update(struct tern_service *service, const struct tern_http_request *request,
-                          uint64_t client, struct tern_http_permit *permit)
+// The bytes of an update count for its client, which may complete it, also when the connection breaks before its end.
+static void permit_update(struct tern_service *service, const struct request *request,
+                          struct tern_http_permit *permit)
 {
-    uint32_t round;
-    uint32_t sequence;
-    if (strcmp(request->method, routes[REQUEST_UPDATE].method) == 0 &&
-        tern_path_parse_update(request->path, &round, &sequence) == TERN_OK) {
-        permit->owner = client;
-        permit->tag.client = client;
-        permit->tag.purpose = TERN_PURPOSE_UPLOAD;
-        tern_request_tag_round(service, round, &permit->tag);
-    }
+    permit->owner = request->client;
+    permit->tag.client = request->client;
+    permit->tag.purpose = TERN_PURPOSE_UPLOAD;
+    tern_request_tag_round(service, request->u.update.round, &permit->tag);
 }
 
-// What a client sends that is too large, or for nothing, is refused before its body is read.
-static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length,
-                      struct tern_http_permit *permit)
+// Checks a routed request before its body is read. Returns 0 or the status to refuse with.
+static int check_headers(struct tern_service *service, const struct tern_http_request *http,
+                         uint64_t content_length, struct request *request,
+                         struct tern_http_permit *permit)
 {
-    uint64_t client;
-    size_t limit;
-    bool unproven;
-    int status = check_headers(ctx, request, &client, &limit, &unproven);
-    permit->known = client != 0;
-    // Connections of a cache, or of the proxy that it is part of, bring requests of many clients.
-    permit->client = request->of_cache ? 0 : client;
-    permit->body_limit = limit < permit->body_limit ? (uint32_t)limit : permit->body_limit;
-    if (unproven && content_length > permit->body_limit) {
-        return 503; // a moment later it is known, or refused
+    size_t limit = body_limit(service, request);
+    int status = identify(service, http, request);
+    if (request->unproven && limit > TERN_WIRE_MESSAGE_MAX) {
+        limit = TERN_WIRE_MESSAGE_MAX;
     }
-    if (status != 0 || client == 0) {
+    permit->known = request->client != 0;
+    // Connections of a cache, or of the proxy that it is part of, bring requests of many clients.
+    permit->client = http->of_cache ? 0 : request->client;
+    permit->body_limit = limit < permit->body_limit ? (uint32_t)limit : permit->body_limit;
+    if (request->unproven && content_length > permit->body_limit) {
+        return 503; // a moment later the client is authenticated, or refused
+    }
+    if (status != 0 || request->client == 0) {
         return status;
     }
     if (content_length > permit->body_limit) {
-        return refuse_early(ctx, request, client, 413);
+        return refuse_early(service, http, request, 413);
     }
-    const enum tern_result worth = worth_reading(ctx, request, client, content_length);
+    const enum tern_result worth = worth_reading(service, request, content_length);
     if (worth != TERN_OK) {
-        status = refuse_early(ctx, request, client, 422);
+        status = refuse_early(service, http, request, 422);
         permit->refusal = status == 422 ? worth : TERN_OK;
         return status;
     }
-    permit_update(ctx, request, client, permit);
+    if (request->kind == REQUEST_UPDATE) {
+        permit_update(service, request, permit);
+    }
     return 0;
 }
 
-// An update that was cut is kept while its client may come back and send the rest.
+// Routes each request once, and refuses a body that is too large, or useless, before it is read. The request stays with
+// the exchange until on_request() or on_dropped().
+static int on_headers(void *ctx, const struct tern_http_request *http, uint64_t content_length,
+                      struct tern_http_permit *permit)
+{
+    if (is_probe(http->path)) {
+        permit->body_limit = 0;
+        return strcmp(http->method, "GET") == 0 ? 0 : 405;
+    }
+    struct request *request = calloc(1, sizeof *request);
+    if (request == NULL) {
+        return 503;
+    }
+    int status = route_request(http, request);
+    if (status != 0) {
+        permit->body_limit = 0;
+    } else {
+        status = check_headers(ctx, http, content_length, request, permit);
+    }
+    if (status != 0) {
+        free(request);
+        return status;
+    }
+    permit->context = request;
+    return 0;
+}
+
+static void on_dropped(void *ctx, void *context)
+{
+    (void)ctx;
+    free(context);
+}
+
+// Whether an interrupted update is kept: its client may still send the rest.
 static bool awaits(void *ctx, uint64_t client, const char *path)
 {
     struct tern_service *service = ctx;
@@ -223,7 +397,7 @@ static bool awaits(void *ctx, uint64_t client, const char *path)
            tern_federation_expects(service->federation, client, round) == TERN_OK;
 }
 
-// A client that was revoked has no place of its own, though it may have a ticket.
+// A revoked client has no place of its own, though it may have a ticket.
 static bool admits(void *ctx, uint64_t client)
 {
     struct tern_service *service = ctx;
@@ -238,7 +412,7 @@ static void reply_now(struct tern_http_exchange *exchange, int status)
     tern_http_reply(exchange, &reply);
 }
 
-// Strangers learn that nothing can be stored, operators on their own listener also why.
+// Tells strangers that nothing can be stored; the operators' listener also tells why.
 static void reply_probe(struct tern_service *service, const char *path,
                         struct tern_http_exchange *exchange)
 {
@@ -256,7 +430,7 @@ static void reply_probe(struct tern_service *service, const char *path,
     tern_http_reply(exchange, &reply);
 }
 
-// Or refuses it, where it would wait behind too many, or for a store that does not answer.
+// Queues the request for the service thread. Refuses it where the queue is full, or the database does not answer.
 static void queue(struct tern_service *service, struct request *request)
 {
     const bool is_stuck = tern_service_is_stuck(service);
@@ -271,76 +445,54 @@ static void queue(struct tern_service *service, struct request *request)
     }
 }
 
-static void admit(struct tern_service *service, const struct tern_http_request *http,
-                  const struct route *route, uint64_t client, bool unproven,
-                  struct tern_http_exchange *exchange)
+static void admit(struct tern_service *service, struct request *request)
 {
-    struct request *request = calloc(1, sizeof *request);
-    if (request == NULL) {
-        reply_now(exchange, 503);
-        return;
-    }
-    request->exchange = exchange;
-    request->kind = route->kind;
-    request->client = client;
-    request->unproven = unproven;
-    request->tag.client = client;
-    request->tag.purpose = route->purpose;
-    request->tag.of_cache =
-        route->kind == REQUEST_AUTHORIZE || (route->kind == REQUEST_DOWNLOAD && http->of_cache);
-    uint32_t wait = unproven ? 0 : tern_request_over_rate(service, http, client, route->kind);
+    const struct tern_http_request *http = tern_request_http(request);
+    uint32_t wait = request->unproven
+                        ? 0
+                        : tern_request_over_rate(service, http, request->client, request->kind);
     if (wait != 0) {
         tern_answer_refusal(request, 429, TERN_ERR_BUSY,
-                            client == 0 ? "Too many enrolments came from this address within a "
-                                          "minute; try again later."
-                                        : "Too many requests of this client came within a minute; "
-                                          "try again later.");
+                            request->client == 0
+                                ? "Too many enrolments came from this address within a "
+                                  "minute; try again later."
+                                : "Too many requests of this client came within a minute; "
+                                  "try again later.");
         request->reply.retry_after_s = wait;
         tern_answer_send(request);
         return;
     }
-    request->parsed = tern_request_parse(service, http, request);
+    request->parsed = tern_request_parse(service, request);
     if (request->kind == REQUEST_PROGRESS) {
-        request->u.progress.kept =
-            tern_http_exchange_unfinished(exchange, client, &request->u.progress.unfinished);
+        request->u.progress.kept = tern_http_exchange_unfinished(request->exchange, request->client,
+                                                                 &request->u.progress.unfinished);
     }
-    tern_http_exchange_rest(exchange);
+    tern_http_exchange_rest(request->exchange);
     queue(service, request);
 }
 
-static void refuse(struct tern_http_exchange *exchange)
-{
-    struct request *request = calloc(1, sizeof *request);
-    if (request == NULL) {
-        reply_now(exchange, 401);
-        return;
-    }
-    request->exchange = exchange;
-    request->tag.purpose = TERN_PURPOSE_CHECKIN;
-    tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
-    tern_answer_send(request);
-}
-
+// A probe is the one request without a context.
 static void on_request(void *ctx, struct tern_http_exchange *exchange)
 {
     struct tern_service *service = ctx;
     const struct tern_http_request *http = tern_http_exchange_request(exchange);
-    if (is_probe(http->path)) {
+    struct request *request = tern_http_exchange_context(exchange);
+    if (request == NULL) {
         reply_probe(service, http->path, exchange);
         return;
     }
-    // Once more: a token may have been revoked while the body came in.
-    uint64_t client;
-    size_t limit;
-    bool unproven;
-    if (check_headers(service, http, &client, &limit, &unproven) != 0) {
-        refuse(exchange);
+    request->exchange = exchange;
+    // The client is identified again, since its token may have been revoked while the body arrived.
+    if (identify(service, http, request) != 0) {
+        request->tag = (struct tern_http_tag){.purpose = TERN_PURPOSE_CHECKIN};
+        tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
+        tern_answer_send(request);
         return;
     }
-    admit(service, http, route_of(http->path, http->method), client, unproven, exchange);
+    admit(service, request);
 }
 
-// Of a cache, what it sends its client counts for that, and not what went between it and here.
+// Counts what a cache sends its client, and not the bytes between the cache and this aggregator.
 static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct tern_bytes *up,
                        const struct tern_bytes *down)
 {
@@ -380,7 +532,7 @@ void tern_service_answered_admin(struct tern_service *service,
     tern_access_log_answered(&service->access, "admin", answered, tern_service_monotonic(service));
 }
 
-// In a handshake, on the listener's thread.
+// Called on the listener's thread during a handshake.
 static bool find_psk(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE])
 {
     struct tern_service *service = ctx;
@@ -393,6 +545,7 @@ struct tern_http_handler tern_service_handler(struct tern_service *service)
 {
     return (struct tern_http_handler){.ctx = service,
                                       .on_headers = on_headers,
+                                      .on_dropped = on_dropped,
                                       .awaits = awaits,
                                       .admits = admits,
                                       .on_request = on_request,

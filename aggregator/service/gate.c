@@ -1,11 +1,150 @@
 #include "service/gate.h"
 
-#include "service/allowance.h"
+#include "hosted/random.h"
 #include "store/store.h"
 #include "util/bytes.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+// --- Allowances
+
+uint32_t tern_allowance_take(struct tern_allowance *allowance, uint32_t per_minute, uint64_t now_ms)
+{
+    double rate = (double)per_minute / 60000.0; // per ms
+    if (now_ms > allowance->at_ms) {
+        double drained = (double)(now_ms - allowance->at_ms) * rate;
+        allowance->used = allowance->used > drained ? allowance->used - drained : 0.0;
+        allowance->at_ms = now_ms;
+    }
+    double over = allowance->used + 1.0 - (double)per_minute;
+    if (over > 0.0) {
+        return (uint32_t)(over / rate / 1000.0) + 1;
+    }
+    allowance->used += 1.0;
+    return 0;
+}
+
+enum tern_result tern_address_allowances_init(struct tern_address_allowances *allowances)
+{
+    return tern_random_fill(allowances->seed, sizeof allowances->seed);
+}
+
+struct tern_allowance *tern_allowance_of(struct tern_address_allowances *allowances,
+                                         const struct tern_address *address,
+                                         const uint8_t code_hash[TERN_SHA256_SIZE])
+{
+    struct tern_sha256 sha;
+    uint8_t hash[TERN_SHA256_SIZE];
+    tern_sha256_init(&sha);
+    tern_sha256_update(&sha, allowances->seed, sizeof allowances->seed);
+    tern_sha256_update(&sha, address->bytes, sizeof address->bytes);
+    if (code_hash != NULL) {
+        tern_sha256_update(&sha, code_hash, TERN_SHA256_SIZE);
+    }
+    tern_sha256_final(&sha, hash);
+    return &allowances->slots[tern_get_le32(hash) % TERN_ADDRESS_SLOTS];
+}
+
+// --- Pre-shared keys
+
+void tern_psk_keys_init(struct tern_psk_keys *keys)
+{
+    memset(keys, 0, sizeof *keys);
+    pthread_rwlock_init(&keys->lock, NULL);
+}
+
+// Erases the keys before their memory is freed.
+static void discard(struct tern_db_psk *entries, size_t count)
+{
+    if (entries != NULL) {
+        explicit_bzero(entries, count * sizeof entries[0]);
+        free(entries);
+    }
+}
+
+void tern_psk_keys_free(struct tern_psk_keys *keys)
+{
+    discard(keys->entries, keys->count);
+    pthread_rwlock_destroy(&keys->lock);
+}
+
+struct loading {
+    struct tern_db_psk *entries;
+    size_t count;
+    size_t capacity;
+};
+
+static enum tern_result grow_loading(struct loading *loading)
+{
+    size_t capacity = loading->capacity == 0 ? 64 : loading->capacity * 2;
+    struct tern_db_psk *entries = calloc(capacity, sizeof entries[0]);
+    if (entries == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    if (loading->count > 0) {
+        memcpy(entries, loading->entries, loading->count * sizeof entries[0]);
+    }
+    discard(loading->entries, loading->count);
+    loading->entries = entries;
+    loading->capacity = capacity;
+    return TERN_OK;
+}
+
+static enum tern_result add_psk(struct loading *loading, const struct tern_db_psk *psk)
+{
+    if (loading->count == loading->capacity) {
+        TERN_TRY(grow_loading(loading));
+    }
+    loading->entries[loading->count++] = *psk;
+    return TERN_OK;
+}
+
+enum tern_result tern_psk_keys_load(struct tern_psk_keys *keys, struct tern_db *db)
+{
+    struct loading loading = {.count = 0};
+    struct tern_db_psk psk;
+    struct tern_db_rows *rows = tern_db_psks(db);
+    while (tern_db_next(rows, &psk)) {
+        tern_db_check_row(rows, add_psk(&loading, &psk));
+    }
+    enum tern_result result = tern_db_end(rows);
+    if (result != TERN_OK) {
+        discard(loading.entries, loading.count);
+        return result;
+    }
+    pthread_rwlock_wrlock(&keys->lock);
+    struct tern_db_psk *old = keys->entries;
+    size_t old_count = keys->count;
+    keys->entries = loading.entries;
+    keys->count = loading.count;
+    pthread_rwlock_unlock(&keys->lock);
+    discard(old, old_count);
+    return TERN_OK;
+}
+
+static int by_client(const void *a, const void *b)
+{
+    uint64_t left = ((const struct tern_db_psk *)a)->client;
+    uint64_t right = ((const struct tern_db_psk *)b)->client;
+    return (left > right) - (left < right);
+}
+
+bool tern_psk_keys_find(struct tern_psk_keys *keys, uint64_t client, uint8_t *key)
+{
+    struct tern_db_psk wanted = {.client = client};
+    pthread_rwlock_rdlock(&keys->lock);
+    const struct tern_db_psk *found =
+        keys->count == 0 ? NULL
+                         : bsearch(&wanted, keys->entries, keys->count, sizeof wanted, by_client);
+    if (found != NULL && key != NULL) {
+        memcpy(key, found->key, TERN_PSK_SIZE);
+    }
+    pthread_rwlock_unlock(&keys->lock);
+    return found != NULL;
+}
+
+// --- Gate
 
 #define TOKEN_BYTES 16
 #define TOKEN_TEXT TERN_BASE64URL_LENGTH(TOKEN_BYTES)
@@ -92,9 +231,8 @@ void tern_gate_free(struct tern_gate *gate)
 
 // --- Tokens
 
-// The slot that holds this hash, or the free one where it belongs. The table is never full. The
-// walk depends on the hash of what was sent, which tells nothing about stored tokens; the equality
-// test itself takes the same time whatever it finds.
+// Returns the slot with this hash, or the free slot where it belongs. The table is never full. The search depends on the
+// hash that the peer sent, which reveals nothing about stored tokens; each comparison takes the same time.
 static struct entry *slot_of(struct entry *entries, size_t capacity,
                              const uint8_t hash[TERN_SHA256_SIZE])
 {
@@ -138,7 +276,7 @@ static enum tern_result put_locked(struct tern_gate *gate, uint64_t client,
     return TERN_OK;
 }
 
-// Clients are indexed by their id, and the table grows with it.
+// Makes the table of clients, which their ids index, large enough for this one.
 static enum tern_result make_client(struct tern_gate *gate, uint64_t client)
 {
     if (client < gate->client_slots) {
@@ -199,7 +337,7 @@ void tern_gate_forget(struct tern_gate *gate, uint64_t first)
     pthread_mutex_unlock(&gate->rate_lock);
 }
 
-// False: it is malformed.
+// False: the header is malformed.
 static bool hash_token(const char *authorization, uint8_t hash[TERN_SHA256_SIZE])
 {
     const char *text = tern_http_bearer(authorization);

@@ -1,58 +1,116 @@
-// Who may come in: the table of bearer tokens and the request rates. The listeners' threads ask it
-// before a body is read; the service thread fills it. Safe from any thread.
+// Who may come in: bearer tokens, pre-shared keys, join codes, and the rates of requests. The listeners' threads ask before
+// a body is read; the service thread, or a follower's, fills it from the database. Safe from any thread, except
+// allowances, which their owner locks.
 #ifndef TERN_GATE_H
 #define TERN_GATE_H
 
 #include "http/http.h"
 #include "result.h"
+#include "store/store.h"
 #include "util/sha256.h"
+#include "wire/psk.h"
+#include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+// --- Allowances: rates per minute
+
+// What is taken drains away evenly, and at most a minute's worth is given at once.
+
+// All zero at first.
+struct tern_allowance {
+    double used; // drains at the rate
+    uint64_t at_ms;
+};
+
+// Takes one request out of the allowance. Returns 0, or in how many seconds to try again. per_minute > 0.
+uint32_t tern_allowance_take(struct tern_allowance *allowance, uint32_t per_minute,
+                             uint64_t now_ms);
+
+// Addresses share this many allowances, so that a flood from many addresses cannot grow memory. Addresses with the same
+// slot are limited together; a random seed prevents anyone from choosing such addresses.
+#define TERN_ADDRESS_SLOTS 4096
+
+struct tern_address_allowances {
+    uint8_t seed[16]; // of the slots
+    struct tern_allowance slots[TERN_ADDRESS_SLOTS];
+};
+
+// Sets the seed of *allowances, which is all zero. TERN_ERR_IO: no random bytes are available.
+TERN_MUST_USE enum tern_result
+tern_address_allowances_init(struct tern_address_allowances *allowances);
+
+// Returns the allowance of an address. code_hash: the join code that the allowance is for; NULL = none.
+struct tern_allowance *tern_allowance_of(struct tern_address_allowances *allowances,
+                                         const struct tern_address *address,
+                                         const uint8_t code_hash[TERN_SHA256_SIZE]);
+
+// --- Pre-shared keys
+
+// The keys of clients that use one, in memory, since handshakes must not wait for the database.
+
+struct tern_psk_keys {
+    pthread_rwlock_t lock;
+    struct tern_db_psk *entries; // ascending by client
+    size_t count;
+};
+
+void tern_psk_keys_init(struct tern_psk_keys *keys);
+void tern_psk_keys_free(struct tern_psk_keys *keys);
+
+// Replaces all keys by those in the store. On an error the keys are unchanged.
+// TERN_ERR_NO_MEMORY, TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_psk_keys_load(struct tern_psk_keys *keys, struct tern_db *db);
+
+// Whether the client has a key; a revoked client has none. key: receives TERN_PSK_SIZE bytes if so; may be NULL.
+bool tern_psk_keys_find(struct tern_psk_keys *keys, uint64_t client, uint8_t *key);
+
+// --- Tokens, join codes and rates
 
 struct tern_db;
 struct tern_gate;
 
-// Rates are per minute; 0 = no limit. NULL when memory or random bytes
-// cannot be had.
+// Rates are per minute; 0 = no limit. NULL when memory is short, or no random bytes are available.
 struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollments_per_minute);
-// From now on. Any thread.
+// Sets new rates.
 void tern_gate_limit(struct tern_gate *gate, uint32_t requests_per_minute,
                      uint32_t enrollments_per_minute);
 void tern_gate_free(struct tern_gate *gate);
 
-// Adds a client, or changes whether it is revoked. name: as its certificate has it, if it shows one; its
-// hash is kept. TERN_ERR_NO_MEMORY
+// Adds a client, or changes whether it is revoked. name: must equal the name of a certificate that the client shows; its
+// hash is stored. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_gate_put(struct tern_gate *gate, uint64_t client,
                                              const uint8_t token_hash[TERN_SHA256_SIZE],
                                              const char *name, bool revoked);
 
-// Finds the client of an Authorization header. Whatever is wrong (missing, malformed, unknown,
-// revoked), the answer is TERN_ERR_UNAUTHORIZED and nothing tells which.
+// Finds the client of an Authorization header. Returns TERN_ERR_UNAUTHORIZED for every fault (missing, malformed,
+// unknown, revoked), so that the peer does not learn which.
 TERN_MUST_USE enum tern_result tern_gate_client(struct tern_gate *gate, const char *authorization,
                                                 uint64_t *client);
 
-// Whether it is a well-formed token of nobody, revoked clients included.
+// Whether the header has a well-formed token that no client has, not even a revoked one.
 bool tern_gate_is_strange(struct tern_gate *gate, const char *authorization);
 
-// Whether there is such a client, and it was not revoked.
+// Whether the client exists and is not revoked.
 bool tern_gate_admits(struct tern_gate *gate, uint64_t client);
 
 // Whether the client has this name.
 bool tern_gate_is_named(struct tern_gate *gate, uint64_t client, const char *name);
 
-// Reads which join codes there are, used and expired ones included. An error of tern_db_codes(), or
-// TERN_ERR_NO_MEMORY: the codes from before stay.
+// Reads all join codes, with used and expired ones. On an error of tern_db_codes(), or TERN_ERR_NO_MEMORY, the codes are
+// unchanged.
 TERN_MUST_USE enum tern_result tern_gate_load_codes(struct tern_gate *gate, struct tern_db *db);
 
 // Takes one request of a client, or one enrolment of an address, out of its allowance.
 // Returns 0, or in how many seconds to try again.
 uint32_t tern_gate_request(struct tern_gate *gate, uint64_t client, uint64_t now_ms);
 // code_hash: NULL if the request has no readable code. An address has an allowance for each code of this federation,
-// and one for unknown codes. So whoever tries codes, or has a used one, uses up no other code's.
+// and one for unknown codes, so that attempts with unknown or used codes do not use up another code's allowance.
 uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address *address,
                               const uint8_t code_hash[TERN_SHA256_SIZE], uint64_t now_ms);
 
-// Shuts out the clients from that id on: their enrolment did not reach the disk.
+// Removes the clients from this id on, because their enrolment did not reach the disk.
 void tern_gate_forget(struct tern_gate *gate, uint64_t first);
 
 #endif

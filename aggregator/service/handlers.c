@@ -1,10 +1,315 @@
-// What each kind of request is handed to, and what becomes its answer.
+// Handles each kind of request inside of the batch's transaction, on the service thread, and makes its answer. Check-ins
+// are answered once the rounds have moved on, or held until there is something to do.
 #include "service/internal.h"
 
+#include "meter/price.h"
+#include <stdlib.h>
 #include <string.h>
 
-// A client that shows a certificate has its name from that.
-static void take_name(tern_EnrollRequest *message, const char *certificate)
+// --- Answers to check-ins
+
+static enum tern_result answer_plain(struct request *request, const tern_CheckinReply *reply)
+{
+    const struct tern_span none = {0};
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    enum tern_result encoded = tern_wire_encode_checkin_reply(reply, none, body, sizeof body, &len);
+    tern_answer_message(request, encoded, body, len);
+    return TERN_OK;
+}
+
+static size_t downloads_size(const tern_Task *task)
+{
+    size_t size = 0;
+    for (pb_size_t i = 0; i < task->downloads_count; i++) {
+        size += task->downloads[i].size;
+    }
+    return size;
+}
+
+// A client cannot tell from the task's base whether a snapshot is complete, so snapshots are sent by name.
+static bool is_delta(const struct tern_blob *blob)
+{
+    tern_Download message;
+    struct tern_span container;
+    return tern_wire_decode_download(blob->data, blob->len, &message, &container) == TERN_OK &&
+           message.kind == tern_DownloadKind_DOWNLOAD_DELTA;
+}
+
+// Concatenates the task's downloads. dst has room for all of them.
+// TERN_ERR_NOT_FOUND  one no longer exists, or is a snapshot
+// TERN_ERR_BUSY       one cannot be read now
+static enum tern_result gather(struct tern_service *service, const tern_Task *task, uint8_t *dst,
+                               uint32_t *payload)
+{
+    for (pb_size_t i = 0; i < task->downloads_count; i++) {
+        const tern_DownloadRef *ref = &task->downloads[i];
+        struct tern_blob *blob = NULL;
+        struct tern_download_facts facts;
+        TERN_TRY(tern_federation_blob(service->federation, ref->sha256.bytes, &blob, &facts));
+        const bool fits = blob->len == ref->size && is_delta(blob);
+        if (fits) {
+            memcpy(dst, blob->data, blob->len);
+        }
+        tern_blob_release(blob);
+        TERN_TRY(fits ? TERN_OK : TERN_ERR_NOT_FOUND);
+        dst += ref->size;
+        *payload += facts.payload;
+    }
+    return TERN_OK;
+}
+
+// Returns the reply without the names of its downloads, whose bytes it contains.
+static tern_CheckinReply unnamed(const tern_CheckinReply *reply)
+{
+    tern_CheckinReply copy = *reply;
+    for (pb_size_t i = 0; i < copy.task.downloads_count; i++) {
+        copy.task.downloads[i].sha256.size = 0;
+    }
+    return copy;
+}
+
+// memory: room for the downloads, then for the whole answer, `most` bytes each.
+// TERN_ERR_NOT_FOUND, TERN_ERR_NO_SPACE, TERN_ERR_BUSY  the downloads cannot be sent inline
+static enum tern_result try_inline(struct tern_service *service, struct request *request,
+                                   const tern_CheckinReply *reply, uint8_t *memory, size_t most)
+{
+    const struct tern_span downloads = {memory, downloads_size(&reply->task)};
+    uint32_t payload = 0;
+    size_t len = 0;
+    TERN_TRY(downloads.len <= most ? TERN_OK : TERN_ERR_NO_SPACE);
+    TERN_TRY(gather(service, &reply->task, memory, &payload));
+    const tern_CheckinReply message = unnamed(reply);
+    TERN_TRY(tern_wire_encode_checkin_reply(&message, downloads, memory + most, most, &len));
+    tern_answer_message(request, TERN_OK, memory + most, len);
+    request->tag.payload_down = payload;
+    service->counters.downloads += message.task.downloads_count;
+    return TERN_OK;
+}
+
+static bool may_inline(const struct tern_next *next)
+{
+    const size_t size = next->reply.has_task ? downloads_size(&next->reply.task) : 0;
+    return size > 0 && (next->own_downloads || size <= TERN_PRICE_EXCHANGE);
+}
+
+// Answers a check-in with what the client should do next. A client's own downloads come with its task, which saves an
+// exchange. Downloads that many clients share stay behind their names, where caches keep them, unless they are fewer
+// bytes than a request for them.
+static enum tern_result answer_checkin(struct tern_service *service, struct request *request,
+                                       const struct tern_next *next)
+{
+    const uint64_t asked = (uint64_t)request->u.checkin.inline_kib * 1024;
+    const size_t most = asked < TERN_PRICE_INLINE_MAX ? (size_t)asked : TERN_PRICE_INLINE_MAX;
+    if (most == 0 || !may_inline(next)) {
+        return answer_plain(request, &next->reply);
+    }
+    uint8_t *memory = malloc(2 * most);
+    if (memory == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    enum tern_result result = try_inline(service, request, &next->reply, memory, most);
+    free(memory);
+    return result == TERN_ERR_NOT_FOUND || result == TERN_ERR_NO_SPACE || result == TERN_ERR_BUSY
+               ? answer_plain(request, &next->reply)
+               : result;
+}
+
+// --- Check-ins that wait
+
+// Held check-ins that one batch tries again after a change.
+#define HELD_MAX 256
+
+// A check-in that does not wait for a task is held this long while a round is merged, since another one would cost the
+// client an exchange.
+#define MERGE_WAIT_MS 1000
+
+static bool grow_held(struct held *held, uint64_t client)
+{
+    if (client <= held->capacity) {
+        return true;
+    }
+    size_t capacity = held->capacity == 0 ? 64 : held->capacity;
+    while (capacity < client) {
+        if (capacity > SIZE_MAX / sizeof(struct request *) / 2) {
+            return false;
+        }
+        capacity *= 2;
+    }
+    struct request **of = realloc(held->of, capacity * sizeof of[0]);
+    if (of == NULL) {
+        return false;
+    }
+    memset(of + held->capacity, 0, (capacity - held->capacity) * sizeof of[0]);
+    held->of = of;
+    held->capacity = capacity;
+    return true;
+}
+
+static struct request *held_of(const struct tern_service *service, uint64_t client)
+{
+    const struct held *held = &service->held;
+    return client == 0 || client > held->capacity ? NULL : held->of[client - 1];
+}
+
+bool tern_service_holds(const struct tern_service *service, const struct request *request)
+{
+    return held_of(service, request->client) == request;
+}
+
+static void hold(struct tern_service *service, struct request *request)
+{
+    struct held *held = &service->held;
+    held->of[request->client - 1] = request;
+    held->count++;
+    tern_federation_wait(service->federation, request->client, true);
+    if (request->held_until_ms < held->next_ms) {
+        held->next_ms = request->held_until_ms;
+    }
+}
+
+static void release_held(struct tern_service *service, struct request *request)
+{
+    service->held.of[request->client - 1] = NULL;
+    service->held.count--;
+    tern_federation_wait(service->federation, request->client, false);
+    tern_request_list_add(&service->batch, request);
+}
+
+void tern_service_restore_held(struct tern_service *service)
+{
+    for (uint64_t client = 1; client <= service->held.capacity; client++) {
+        if (held_of(service, client) != NULL) {
+            tern_federation_wait(service->federation, client, true);
+        }
+    }
+}
+
+void tern_service_release_held(struct tern_service *service)
+{
+    for (uint64_t client = 1; client <= service->held.capacity; client++) {
+        struct request *request = held_of(service, client);
+        if (request != NULL) {
+            release_held(service, request);
+        }
+    }
+}
+
+static uint64_t held_until(const struct request *request, const struct tern_next *next)
+{
+    const uint64_t merged = request->came_ms + MERGE_WAIT_MS;
+    return next->merging && merged > request->hold_until_ms ? merged : request->hold_until_ms;
+}
+
+// Answers a check-in that has something to do or must not wait. *held: the check-in can be held instead.
+static enum tern_result try_answer(struct tern_service *service, struct request *request,
+                                   uint64_t now, bool *held)
+{
+    struct tern_next next;
+    *held = false;
+    if (!tern_federation_admits(service->federation, request->client)) {
+        tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
+        return TERN_OK;
+    }
+    TERN_TRY(tern_federation_next(service->federation, request->client, now, &next));
+    request->held_until_ms = held_until(request, &next);
+    if (next.idle && service->batch_ms < request->held_until_ms && !service->quiescing) {
+        *held = true;
+        return TERN_OK;
+    }
+    request->tag.round = tern_federation_round(service->federation);
+    return answer_checkin(service, request, &next);
+}
+
+static enum tern_result settle_checkin(struct tern_service *service, struct request *request,
+                                       uint64_t now)
+{
+    struct request *older = held_of(service, request->client);
+    bool held = false;
+    // A client has one check-in at a time; it has given up the connection of an older one.
+    if (older != NULL) {
+        tern_answer_refusal(older, 409, TERN_ERR_CONFLICT, "A newer check-in has taken its place.");
+        release_held(service, older);
+    }
+    if (!grow_held(&service->held, request->client)) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    TERN_TRY(try_answer(service, request, now, &held));
+    if (held) {
+        hold(service, request);
+    }
+    return TERN_OK;
+}
+
+static enum tern_result ask_again(struct tern_service *service, struct request *request,
+                                  uint64_t now, bool *held)
+{
+    TERN_TRY(try_answer(service, request, now, held));
+    if (!*held) {
+        release_held(service, request);
+    } else if (request->held_until_ms < service->held.next_ms) {
+        service->held.next_ms = request->held_until_ms; // no merge is left to wait for
+    }
+    return TERN_OK;
+}
+
+static enum tern_result settle_due(struct tern_service *service, uint64_t now)
+{
+    struct held *waiting = &service->held;
+    uint64_t next_ms = UINT64_MAX;
+    for (uint64_t client = 1; client <= waiting->capacity; client++) {
+        struct request *request = held_of(service, client);
+        bool held = request != NULL;
+        if (held && service->batch_ms >= request->held_until_ms) {
+            TERN_TRY(ask_again(service, request, now, &held));
+        }
+        if (held && request->held_until_ms < next_ms) {
+            next_ms = request->held_until_ms;
+        }
+    }
+    waiting->next_ms = next_ms;
+    return TERN_OK;
+}
+
+// Tries a bounded number of held check-ins again: to give 20,000 clients their tasks at once would delay all other
+// requests by seconds.
+static enum tern_result settle_some(struct tern_service *service, uint64_t now)
+{
+    struct held *waiting = &service->held;
+    uint32_t left = service->quiescing ? UINT32_MAX : HELD_MAX;
+    enum tern_result result = TERN_OK;
+    uint64_t client = waiting->asking;
+    // A check-in that the store rejects does not block the next ones.
+    for (; client <= waiting->capacity && left > 0 && result == TERN_OK; client++) {
+        struct request *request = held_of(service, client);
+        bool held = true;
+        if (request != NULL) {
+            result = ask_again(service, request, now, &held);
+            left--;
+        }
+    }
+    waiting->asking = client <= waiting->capacity ? client : 0;
+    return result;
+}
+
+enum tern_result tern_service_settle_held(struct tern_service *service, uint64_t now)
+{
+    struct held *waiting = &service->held;
+    if (tern_federation_moved(service->federation) || service->quiescing) {
+        waiting->asking = 1;
+    }
+    if (waiting->count == 0) {
+        waiting->asking = 0;
+    }
+    TERN_TRY(waiting->asking != 0 ? settle_some(service, now) : TERN_OK);
+    bool due = waiting->count > 0 && service->batch_ms >= waiting->next_ms;
+    return due ? settle_due(service, now) : TERN_OK;
+}
+
+// --- Handlers
+
+// Gives a client that shows a certificate the certificate's name.
+static void set_name(tern_EnrollRequest *message, const char *certificate)
 {
     _Static_assert(sizeof message->name >= TERN_HTTP_NAME_SIZE, "every common name fits");
     if (certificate[0] != '\0') {
@@ -22,7 +327,7 @@ static enum tern_result handle_enroll(struct tern_service *service, struct reque
     size_t len = 0;
     if (refusal.result == TERN_OK) {
         const struct tern_http_request *http = tern_request_http(request);
-        take_name(&request->u.enroll, http->certificate);
+        set_name(&request->u.enroll, http->certificate);
         TERN_TRY(tern_federation_enroll(service->federation, &request->u.enroll, http->peer, now,
                                         &reply, &refusal));
     }
@@ -134,9 +439,9 @@ static enum tern_result handle_update(struct tern_service *service, struct reque
     return TERN_OK;
 }
 
-// next: what it should do now, or NULL: it asks.
-static void say_counted(struct tern_service *service, struct request *request,
-                        const struct tern_next *next)
+// next: what the client should do now; NULL = the client checks in for it.
+static void answer_counted(struct tern_service *service, struct request *request,
+                           const struct tern_next *next)
 {
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
@@ -156,13 +461,23 @@ static void say_counted(struct tern_service *service, struct request *request,
     tern_answer_message(request, encoded, body, len);
 }
 
-enum tern_result tern_service_settle_update(struct tern_service *service, struct request *request,
-                                            uint64_t now)
+static enum tern_result settle_update(struct tern_service *service, struct request *request,
+                                      uint64_t now)
 {
     struct tern_next next;
     TERN_TRY(tern_federation_next(service->federation, request->client, now, &next));
-    say_counted(service, request, &next);
+    answer_counted(service, request, &next);
     return TERN_OK;
+}
+
+enum tern_result tern_service_settle(struct tern_service *service, struct request *request,
+                                     uint64_t now)
+{
+    if (request->answered) {
+        return TERN_OK;
+    }
+    return request->kind == REQUEST_CHECKIN ? settle_checkin(service, request, now)
+                                            : settle_update(service, request, now);
 }
 
 void tern_service_answer_failed(struct tern_service *service,
@@ -170,14 +485,14 @@ void tern_service_answer_failed(struct tern_service *service,
 {
     for (struct request *request = service->batch.first; request != NULL; request = request->next) {
         if (request->stored) {
-            say_counted(service, request, NULL);
+            answer_counted(service, request, NULL);
         } else {
             answer(request);
         }
     }
 }
 
-void tern_service_say_unfinished(struct request *request)
+void tern_answer_unfinished(struct request *request)
 {
     const struct tern_http_unfinished *unfinished = &request->u.progress.unfinished;
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
@@ -191,9 +506,9 @@ void tern_service_say_unfinished(struct request *request)
     tern_answer_message(request, encoded, body, len);
 }
 
-// Of an update that was accepted, but whose client did not hear of it, as of one that came twice.
-static enum tern_result say_accepted(struct tern_service *service, struct request *request,
-                                     const uint8_t sha256[TERN_SHA256_SIZE], uint64_t now)
+// Answers a client whose update was accepted, but which did not receive the answer, as for a duplicate.
+static enum tern_result answer_accepted(struct tern_service *service, struct request *request,
+                                        const uint8_t sha256[TERN_SHA256_SIZE], uint64_t now)
 {
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
@@ -216,7 +531,7 @@ static enum tern_result handle_progress(struct tern_service *service, struct req
     const struct progress_request *progress = &request->u.progress;
     uint8_t sha256[TERN_SHA256_SIZE];
     if (progress->kept) {
-        tern_service_say_unfinished(request);
+        tern_answer_unfinished(request);
         return TERN_OK;
     }
     const enum tern_result found =
@@ -226,10 +541,10 @@ static enum tern_result handle_progress(struct tern_service *service, struct req
         return TERN_OK;
     }
     TERN_TRY(found);
-    return say_accepted(service, request, sha256, now);
+    return answer_accepted(service, request, sha256, now);
 }
 
-// Its client then checks in, and waits there for the others.
+// The client then checks in, and waits there for the other clients' statistics.
 static enum tern_result handle_statistics(struct tern_service *service, struct request *request,
                                           uint64_t now)
 {
@@ -272,7 +587,7 @@ static enum tern_result handle_job(struct tern_service *service, struct request 
     return job->job(service, service->db, now, job->ctx, &request->reply);
 }
 
-// Of rounds that there are: the meter has a row for each of a client.
+// Adds the rows to the meter; rows of unknown rounds count for round 0.
 static enum tern_result handle_meter(struct tern_service *service, struct request *request)
 {
     const struct tern_http_request *http = tern_request_http(request);
@@ -290,8 +605,8 @@ static enum tern_result handle_meter(struct tern_service *service, struct reques
     return TERN_OK;
 }
 
-// What must not be done twice is done by who takes its row away: another aggregator may have led meanwhile, or its node
-// have given it up.
+// Deletes the relayed row of a request that must not be handled twice. *is_there: this aggregator has deleted it, and not
+// another leader or the node that gave it up.
 static enum tern_result claim(struct tern_service *service, struct request *request, bool *is_there)
 {
     struct relayed_request *relayed = request->relayed;
@@ -303,7 +618,7 @@ static enum tern_result claim(struct tern_service *service, struct request *requ
     return TERN_OK;
 }
 
-// The last word on who may come in: the gate's table may be older than a revocation.
+// Checks the client again, since the gate's table may be older than a revocation.
 static bool is_admitted(struct tern_service *service, const struct request *request)
 {
     return request->kind == REQUEST_ENROLL || request->kind == REQUEST_JOB ||

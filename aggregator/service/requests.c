@@ -1,6 +1,12 @@
 #include "service/requests.h"
 
+#include "hosted/log.h"
+#include "service/caches.h"
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+// --- The queue
 
 void tern_request_list_init(struct tern_request_list *list)
 {
@@ -61,7 +67,7 @@ bool tern_request_queue_has_room(struct tern_request_queue *queue)
     return has_room;
 }
 
-void tern_request_queue_tell(struct tern_request_queue *queue, bool *flag)
+void tern_request_queue_set_flag(struct tern_request_queue *queue, bool *flag)
 {
     pthread_mutex_lock(&queue->lock);
     *flag = true;
@@ -103,4 +109,204 @@ void tern_request_queue_wait(struct tern_request_queue *queue, uint64_t ms)
         until.tv_nsec -= 1000000000L;
     }
     pthread_cond_timedwait(&queue->wake, &queue->lock, &until);
+}
+
+// --- Answers
+
+#define HALTED_RETRY_AFTER_S 60
+
+// Returns the status for a result that refuses a request.
+static int status_of(enum tern_result result)
+{
+    switch ((int)result) {
+    case TERN_ERR_UNAUTHORIZED:
+        return 401;
+    case TERN_ERR_NOT_FOUND:
+        return 404;
+    case TERN_ERR_CONFLICT:
+        return 409;
+    case TERN_ERR_LATE:
+        return 410;
+    case TERN_ERR_TOO_LARGE:
+        return 413;
+    case TERN_ERR_BUSY:
+    case TERN_ERR_IO:
+    case TERN_ERR_NO_MEMORY:
+        return 503;
+    default:
+        return 422;
+    }
+}
+
+static void clear_reply(struct request *request)
+{
+    tern_blob_release(request->reply.body);
+    memset(&request->reply, 0, sizeof request->reply);
+    request->tag.payload_down = 0;
+    if (request->relayed != NULL) {
+        request->relayed->named = false;
+    }
+    tern_http_tag_clear_cache(&request->tag);
+}
+
+static void answer_bytes(struct request *request, const uint8_t *body, size_t len)
+{
+    clear_reply(request);
+    struct tern_blob *blob = tern_blob_new(len);
+    request->answered = true;
+    if (blob == NULL) {
+        // The work is done and stored; the peer sends its request again and gets the answer then.
+        request->reply.status = 503;
+        request->reply.retry_after_s = 1;
+        return;
+    }
+    memcpy(blob->data, body, len);
+    request->reply.status = 200;
+    request->reply.body = blob;
+}
+
+static void answer_error(struct request *request, enum tern_result result, const char *sentence)
+{
+    tern_Error error = tern_Error_init_zero;
+    uint8_t body[sizeof error + 16];
+    size_t len = 0;
+    strncpy(error.name, tern_result_name(result), sizeof error.name - 1);
+    strncpy(error.sentence, sentence, sizeof error.sentence - 1);
+    if (tern_wire_encode_error(&error, body, sizeof body, &len) == TERN_OK) {
+        answer_bytes(request, body, len);
+    }
+}
+
+void tern_answer_refusal(struct request *request, int status, enum tern_result result,
+                         const char *sentence)
+{
+    clear_reply(request);
+    if (request->kind == REQUEST_JOB) {
+        request->u.job.refuse(&request->reply, status, result, sentence);
+    } else {
+        answer_error(request, result, sentence);
+    }
+    request->reply.status = status;
+    request->reply.retry_after_s = status == 429 || status == 503 ? 1 : 0;
+    request->answered = true;
+}
+
+void tern_answer_refused(struct request *request, const struct tern_refusal *refusal)
+{
+    tern_answer_refusal(request, status_of(refusal->result), refusal->result,
+                        refusal->sentence[0] != '\0' ? refusal->sentence
+                                                     : tern_result_sentence(refusal->result));
+    if (refusal->retry_after_s != 0) {
+        request->reply.retry_after_s = refusal->retry_after_s;
+    }
+}
+
+void tern_answer_error(struct request *request, int status, enum tern_result result)
+{
+    tern_answer_refusal(request, status, result, tern_result_sentence(result));
+}
+
+void tern_answer_unavailable(struct request *request)
+{
+    tern_answer_refusal(request, 503, TERN_ERR_BUSY,
+                        "The aggregator could not store this; nothing changed. Try again.");
+}
+
+void tern_answer_elsewhere(struct request *request, bool shares)
+{
+    request->reply.closes = shares && request->reply.status == 503;
+}
+
+void tern_answer_halted(struct request *request)
+{
+    tern_answer_refusal(request, 503, TERN_ERR_IO,
+                        "The aggregator has stopped: its database needs repair. Nothing changed; "
+                        "try again later.");
+    request->reply.retry_after_s = HALTED_RETRY_AFTER_S;
+}
+
+void tern_answer_displaced(struct request *request)
+{
+    tern_answer_refusal(request, 503, TERN_ERR_BUSY,
+                        "Another aggregator serves this federation now. Nothing changed; try "
+                        "again.");
+}
+
+void tern_answer_message(struct request *request, enum tern_result encoded, const uint8_t *body,
+                         size_t len)
+{
+    if (encoded == TERN_OK) {
+        answer_bytes(request, body, len);
+        return;
+    }
+    tern_log(TERN_LOG_ERROR, "reply-not-encodable", "error=%s", tern_result_name(encoded));
+    tern_answer_error(request, 503, encoded);
+}
+
+void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
+                      const struct tern_download_facts *facts)
+{
+    clear_reply(request);
+    request->reply.status = 200;
+    request->reply.body = blob;
+    request->reply.body_from = from < SIZE_MAX ? (size_t)from : SIZE_MAX;
+    request->reply.cache = tern_cache_control(facts->shared);
+    uint64_t left = from < blob->len ? blob->len - from : 0; // from beyond the end: 416
+    request->tag.payload_down = left < facts->payload ? left : facts->payload;
+    request->answered = true;
+}
+
+void tern_answer_named(struct request *request, const uint8_t sha256[TERN_SHA256_SIZE],
+                       uint64_t from, const struct tern_download_facts *facts)
+{
+    struct relayed_request *relayed = request->relayed;
+    clear_reply(request);
+    request->reply.status = 200;
+    relayed->named = true;
+    relayed->shared = facts->shared;
+    relayed->body_from = from;
+    memcpy(relayed->sha256, sha256, TERN_SHA256_SIZE);
+    const uint64_t left = from < facts->size ? facts->size - from : 0;
+    request->tag.payload_down = left < facts->payload ? left : facts->payload;
+    request->answered = true;
+}
+
+void tern_answer_authorized(struct request *request, const struct tern_download_facts *facts)
+{
+    const struct download_request *wanted = &request->u.download;
+    clear_reply(request);
+    request->reply.status = 204;
+    tern_cache_count(facts, wanted->from, wanted->request_bytes, &request->tag);
+    request->answered = true;
+}
+
+// Frees a relayed request; its node sends the answer from the store.
+static void drop_relayed(struct request *request)
+{
+    struct relayed_request *relayed = request->relayed;
+    tern_blob_release(request->reply.body);
+    atomic_fetch_sub(relayed->bytes, relayed->http.body_len);
+    free(relayed);
+    free(request);
+}
+
+void tern_answer_send(struct request *request)
+{
+    if (request->relayed != NULL) {
+        if (request->kind == REQUEST_UPDATE) {
+            tern_incoming_clear(&request->u.update);
+        }
+        drop_relayed(request);
+        return;
+    }
+    if (request->kind != REQUEST_JOB) {
+        tern_http_exchange_tag(request->exchange, &request->tag);
+    } else {
+        free(request->u.job.ctx);
+    }
+    if (request->kind == REQUEST_UPDATE) {
+        tern_incoming_clear(&request->u.update);
+    }
+    tern_http_reply(request->exchange, &request->reply);
+    free(request);
 }

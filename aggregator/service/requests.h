@@ -1,4 +1,6 @@
-// Requests on their way from the listeners' threads to the service thread, and their answers.
+// One request, from the headers to its answer: struct request is filled when the headers have arrived, stays with the
+// HTTP exchange while the body arrives, and passes through the queue to the service thread, which answers it. Listeners'
+// threads put requests, the service thread takes them.
 #ifndef TERN_SERVICE_REQUESTS_H
 #define TERN_SERVICE_REQUESTS_H
 
@@ -13,13 +15,13 @@ enum request_kind {
     REQUEST_ENROLL,
     REQUEST_CHECKIN,
     REQUEST_DOWNLOAD,
-    REQUEST_AUTHORIZE, // of a cache, for a download of a client's
+    REQUEST_AUTHORIZE, // a cache asks whether a client may have a download
     REQUEST_UPDATE,
-    REQUEST_PROGRESS, // what there is of an update
+    REQUEST_PROGRESS, // how much of an update has arrived
     REQUEST_STATISTICS,
-    REQUEST_SCALING, // how far the statistics are
+    REQUEST_SCALING, // how many statistics have arrived
     REQUEST_JOB,     // from admin/
-    REQUEST_METER,   // bytes that a node which follows has counted
+    REQUEST_METER,   // bytes that a follower has counted
 };
 
 struct download_request {
@@ -31,7 +33,7 @@ struct download_request {
 struct progress_request {
     uint32_t round;
     uint32_t sequence;
-    bool kept; // some of it, `unfinished`
+    bool kept; // the listener keeps a part, `unfinished`
     struct tern_http_unfinished unfinished;
 };
 
@@ -41,35 +43,36 @@ struct job_request {
     void *ctx;
 };
 
-// What a request has that another aggregator has received, which follows this one.
+// The content of a request that a follower of this aggregator has received.
 struct relayed_request {
     uint64_t node;
     uint64_t number;
-    struct tern_http_request http; // its texts and body are those below
+    struct tern_http_request http; // with the texts and the body below
     char path[TERN_DB_PATH_MAX];
     char peer[TERN_DB_NAME_MAX];
     char certificate[TERN_DB_NAME_MAX];
     uint32_t tries;       // transactions that failed with it
-    uint32_t over_rate_s; // it is refused, and may come again then; 0 = it is not
-    bool claimed;         // its row is gone in this transaction
-    bool named;           // it is answered by the download of that name, which its node has to read
-    bool shared;          // that is the same for all
+    uint32_t over_rate_s; // refused: in how many seconds to try again; 0 = not refused
+    bool claimed;         // its row is deleted in this transaction
+    bool named;           // answered by the name of a download, which its node must read
+    bool shared;          // the download is the same for all clients
     uint8_t sha256[TERN_SHA256_SIZE];
     uint64_t body_from;
-    atomic_uint_least64_t *bytes; // of all bodies that wait, this one among them
+    atomic_uint_least64_t *bytes; // of all waiting bodies, with this one
     uint8_t body[];
 };
 
-// Made on a listener's thread, then owned by the service thread until it is answered.
+// Made on a listener's thread when the headers have arrived. The exchange owns it until the body is complete, then the
+// service thread until it is answered.
 struct request {
     struct request *next;
-    struct tern_http_exchange *exchange; // NULL: relayed has it
-    uint64_t relays_as;                  // its number, where it is handed to who leads
-    struct relayed_request *relayed;     // owned; NULL: it came to a listener of this aggregator
+    struct tern_http_exchange *exchange; // NULL before on_request(), and for a relayed request
+    uint64_t relays_as;                  // its number when it is relayed to the leader
+    struct relayed_request *relayed; // owned; NULL: a listener of this aggregator has received it
     enum request_kind kind;
     uint64_t client; // 0 for enrolments and jobs
-    bool unproven;   // of an aggregator that follows: its token may be one that was given just now
-    enum tern_result parsed; // of the body, but an update's, which says so itself
+    bool unproven;   // on a follower: the token is unknown, and may have been issued a moment ago
+    enum tern_result parsed; // result of parsing; for an update also in u.update
     union {
         tern_EnrollRequest enroll;
         tern_CheckinRequest checkin;
@@ -80,13 +83,12 @@ struct request {
         struct job_request job;
     } u;
 
-    // Check-in, of tern_service_monotonic(): when it came, when it may be told that there is nothing to do,
-    // and when it is, if it is held.
+    // Check-in, by tern_service_monotonic(): when it arrived; until when its client waits; until when it is held.
     uint64_t came_ms;
     uint64_t hold_until_ms;
     uint64_t held_until_ms;
-    bool handled;   // an earlier batch or this one has: it is to be settled
-    bool stored;    // update: it counts, by an earlier batch
+    bool handled;   // by this batch or an earlier one; it must be settled
+    bool stored;    // update: an earlier batch has stored it
     bool answered;  // reply and tag are ready to be sent
     bool duplicate; // update: it was stored before
     struct tern_http_reply reply;
@@ -98,7 +100,7 @@ struct tern_request_list {
     struct request **end; // where the next one is linked
 };
 
-// What it is about, from wherever it came.
+// Returns the HTTP request, whether it was relayed or not.
 static inline const struct tern_http_request *tern_request_http(const struct request *request)
 {
     return request->relayed != NULL ? &request->relayed->http
@@ -108,7 +110,7 @@ static inline const struct tern_http_request *tern_request_http(const struct req
 void tern_request_list_init(struct tern_request_list *list);
 void tern_request_list_add(struct tern_request_list *list, struct request *request);
 
-// --- The queue (requests.c): bounded; many threads put, the service thread takes
+// --- The queue: bounded; many threads put, the service thread takes
 
 struct tern_request_queue {
     pthread_mutex_t lock;
@@ -126,45 +128,46 @@ void tern_request_queue_limit(struct tern_request_queue *queue, uint32_t max); /
 void tern_request_queue_free(struct tern_request_queue *queue);
 // False when the queue is full or stopping.
 bool tern_request_queue_put(struct tern_request_queue *queue, struct request *request);
-// Whether it would be taken now. Any thread.
+// Whether the queue would accept a request now. Any thread.
 bool tern_request_queue_has_room(struct tern_request_queue *queue);
 // Sets one of the queue's flags and wakes the service thread.
-void tern_request_queue_tell(struct tern_request_queue *queue, bool *flag);
-// Of a locked queue: takes up to `most` requests off it; waits until there is something to do.
+void tern_request_queue_set_flag(struct tern_request_queue *queue, bool *flag);
+// Takes up to `most` requests off the queue, whose lock the caller holds. NULL = none.
 struct request *tern_request_queue_take(struct tern_request_queue *queue, uint32_t most,
                                         uint32_t *count);
+// Waits up to `ms` for a request or a flag; the caller holds the lock.
 void tern_request_queue_wait(struct tern_request_queue *queue, uint64_t ms);
 
-// --- Answers (answer.c)
+// --- Answers
 
 // Sets the reply: an Error body, with a Retry-After of a second for 429 and 503.
 void tern_answer_error(struct request *request, int status, enum tern_result result);
-// The sentence of the result is replaced by a more exact one.
+// The same with a more exact sentence than the result's.
 void tern_answer_refusal(struct request *request, int status, enum tern_result result,
                          const char *sentence);
-// The status follows from the result.
+// The same with the status that follows from the result.
 void tern_answer_refused(struct request *request, const struct tern_refusal *refusal);
 // Sets a reply of 200 with these bytes, copied; or, when the message could not be encoded, 503.
 void tern_answer_message(struct request *request, enum tern_result encoded, const uint8_t *body,
                          size_t len);
-// Sets a reply with the bytes of a shared blob, taken over, from that one on.
+// Sets a reply with the bytes of a shared blob from byte `from` on, and takes over the blob.
 void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
                       const struct tern_download_facts *facts);
-// Of a relayed request: its node sends the download of that name, from that byte on.
+// Answers a relayed request with the name of a download, which its node sends from byte `from` on.
 void tern_answer_named(struct request *request, const uint8_t sha256[TERN_SHA256_SIZE],
                        uint64_t from, const struct tern_download_facts *facts);
-// Sets a reply of 204 to a cache, which may send that download to the client.
+// Sets a reply of 204 to a cache: it may send the download to the client.
 void tern_answer_authorized(struct request *request, const struct tern_download_facts *facts);
-// Replaces whatever was answered by 503.
+// Replaces any answer by 503.
 void tern_answer_unavailable(struct request *request);
-// Of an answer of 503 by one of several aggregators: the client comes anew, as a proxy or its resolver leads it, maybe to
-// another one. shares: it is one of several
+// Makes an answer of 503 close the connection, if this is one of several aggregators (`shares`): the client's next
+// connection may reach another one.
 void tern_answer_elsewhere(struct request *request, bool shares);
-// The same for all requests once the service has halted.
+// Answers 503 because the service has halted.
 void tern_answer_halted(struct request *request);
-// Another one has taken over: soon, at the same address or another.
+// Answers 503 because another aggregator serves the federation now.
 void tern_answer_displaced(struct request *request);
-// Sends the reply, unless it was relayed, and frees the request.
+// Sends the reply, unless the request was relayed, and frees the request.
 void tern_answer_send(struct request *request);
 
 #endif

@@ -88,10 +88,9 @@ TERN_MUST_USE enum tern_result tern_service_start(const struct tern_service_conf
                                                   struct tern_db *db, struct tern_service **service,
                                                   char why[256]);
 
-// Of one that follows: from now on it leads, by db, of which tern_db_hold() was TERN_OK. Any thread; it is done soon after.
+// Promotes this follower to leader on its database, after tern_db_hold() has returned TERN_OK. Any thread; returns before
+// the promotion is complete.
 void tern_service_lead(struct tern_service *service);
-// Whether another one leads. Any thread.
-bool tern_service_follows(const struct tern_service *service);
 
 // The handler for the public listener. Valid while the service is.
 struct tern_http_handler tern_service_handler(struct tern_service *service);

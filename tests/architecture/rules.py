@@ -146,8 +146,15 @@ ALTERNATIVES = [
 NEIGHBOURS = {
     "aggregator/downloads/": 11,
     "aggregator/federation/": 67,
+    "aggregator/http/": 0,
     "aggregator/rounds/": 2,
+    "aggregator/service/": 0,
 }
 
+# Folders without files that are too small to be a subject, unused public functions, and calls in a circle
+# (check_rooms.py).
+ROOMS = ["aggregator/http/", "aggregator/service/"]
+
 # No two of these folders have a file of one name.
-DISTINCT_NAMES = ["aggregator/federation/", "aggregator/rounds/", "aggregator/downloads/"]
+DISTINCT_NAMES = ["aggregator/federation/", "aggregator/rounds/", "aggregator/downloads/", "aggregator/http/",
+                  "aggregator/service/", "aggregator/nodes/"]

@@ -12,6 +12,7 @@ import check_includes
 import check_neighbours
 import check_symbols
 import check_objects
+import check_rooms
 import check_text
 from rules import RULES
 
@@ -54,6 +55,25 @@ class Planted(unittest.TestCase):
         self.assertEqual(self.includes("tests/fleet/b.c", '#include "fleet/fleet.h"'), [])
         self.assertEqual(self.includes("shared/util/sha256_x86.c", "#include <immintrin.h>"), [])
         self.assertEqual(self.text("shared/b.c", "// fine\n"), [])
+
+    def room(self, name, calls):
+        """Plants a file of 80 lines that defines name() and calls others."""
+        body = "".join(f"    {call}();\n" for call in calls)
+        self.plant(f"aggregator/http/{name}.c", f"void {name}(void)\n{{\n{body}}}\n" + "// A line.\n" * 80)
+
+    def test_rooms_have_one_subject(self):
+        self.room("a", ["b"])
+        self.room("b", [])
+        self.plant("aggregator/service/user.c", "static int number;\n" * 80 + "void user(void)\n{\n    a();\n}\n")
+        self.plant("tests/user.c", "static void test(void)\n{\n    user();\n}\n")
+        self.assertEqual(list(check_rooms.findings(self.root.name)), [])
+        self.room("b", ["a"])
+        self.assertIn("calls go round", list(check_rooms.findings(self.root.name))[0])
+        self.room("b", [])
+        self.room("c", [])
+        self.assertIn("c() has no caller", list(check_rooms.findings(self.root.name))[0])
+        self.plant("aggregator/http/c.c", "// A line.\n")
+        self.assertIn("fewer than 80 lines", list(check_rooms.findings(self.root.name))[0])
 
     def test_forbidden_includes_are_found(self):
         for path, line in [

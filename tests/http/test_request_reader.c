@@ -15,6 +15,8 @@ struct judge {
     uint64_t owner;
     int asked;
     uint64_t content_length;
+    void *context; // that the permit gets
+    int dropped;
 };
 
 static int admit(void *ctx, const struct tern_http_request *request, uint64_t content_length,
@@ -25,15 +27,28 @@ static int admit(void *ctx, const struct tern_http_request *request, uint64_t co
     assert_int_equal(permit->body_limit, 100);
     permit->body_limit = judge->limit != 0 ? judge->limit : permit->body_limit;
     permit->owner = judge->owner;
+    permit->context = judge->answer == 0 ? judge->context : NULL;
     judge->asked++;
     judge->content_length = content_length;
     return judge->answer;
 }
 
+static void on_dropped(void *ctx, void *context)
+{
+    struct judge *judge = ctx;
+    assert_ptr_equal(context, judge->context);
+    judge->dropped++;
+}
+
 static struct tern_request_reader *reader_of(struct judge *judge)
 {
-    const struct tern_reader_config config = {
-        .header_bytes = 200, .body_bytes = 100, .peer = "peer", .admit = admit, .ctx = judge};
+    const struct tern_reader_config config = {.header_bytes = 200,
+                                              .body_bytes = 100,
+                                              .peer = "peer",
+                                              .admit = admit,
+                                              .ctx = judge,
+                                              .on_dropped = on_dropped,
+                                              .dropped_ctx = judge};
     struct tern_request_reader *reader = tern_reader_new(&config);
     assert_non_null(reader);
     return reader;
@@ -392,9 +407,37 @@ static void test_bodies_share_a_memory(void **state)
     tern_reader_free(largest);
 }
 
+// The handler owns the context of a request that it has taken; the reader drops any other.
+static void test_a_context_that_nobody_took_is_dropped(void **state)
+{
+    (void)state;
+    static const char *const untaken[] = {
+        "PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\n\r\nabcdefg", // complete
+        "PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\n\r\nabc",     // cut
+        "PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 70\r\n\r\n",       // over the permit's limit
+    };
+    size_t taken = 0;
+    for (size_t i = 0; i < sizeof untaken / sizeof untaken[0]; i++) {
+        struct judge judge = {.limit = 50, .context = &taken};
+        struct tern_request_reader *reader = reader_of(&judge);
+        (void)feed(reader, untaken[i], strlen(untaken[i]), 1000, &taken);
+        assert_int_equal(judge.dropped, 0);
+        tern_reader_free(reader);
+        assert_int_equal(judge.dropped, 1);
+    }
+    struct judge judge = {.context = &taken};
+    struct tern_request_reader *reader = reader_of(&judge);
+    assert_int_equal(feed(reader, untaken[0], strlen(untaken[0]), 1000, &taken), TERN_OK);
+    assert_ptr_equal(tern_reader_context(reader), &taken);
+    assert_null(tern_reader_context(reader));
+    tern_reader_free(reader);
+    assert_int_equal(judge.dropped, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_context_that_nobody_took_is_dropped),
         cmocka_unit_test(test_every_split_gives_the_same_request),
         cmocka_unit_test(test_statuses),
         cmocka_unit_test(test_admission_is_asked_before_the_body),

@@ -61,6 +61,7 @@ struct tern_http_exchange {
     void (*on_reply)(void);
     struct answer answer;
     struct tern_http_unfinished unfinished;
+    void *context;
 };
 
 bool tern_http_exchange_unfinished(const struct tern_http_exchange *exchange, uint64_t owner,
@@ -75,6 +76,13 @@ const struct tern_http_request *
 tern_http_exchange_request(const struct tern_http_exchange *exchange)
 {
     return &exchange->request;
+}
+
+void *tern_http_exchange_context(struct tern_http_exchange *exchange)
+{
+    void *context = exchange->context;
+    exchange->context = NULL;
+    return context;
 }
 
 void tern_http_exchange_rest(const struct tern_http_exchange *exchange)
@@ -142,7 +150,11 @@ struct tern_http_exchange *call_begin(struct harness *harness, const char *metho
         harness->handler.on_headers(harness->handler.ctx, &exchange->request, len, &permit);
     refused = refused == 0 && len > permit.body_limit ? 413 : refused; // as the listener does
     exchange->unfinished = harness->unfinished;
+    exchange->context = permit.context;
     if (refused != 0) {
+        if (permit.context != NULL) {
+            harness->handler.on_dropped(harness->handler.ctx, permit.context);
+        }
         exchange->answer.status = refused;
         exchange->done = true;
         return exchange;

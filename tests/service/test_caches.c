@@ -276,11 +276,13 @@ static void test_connections_of_caches_are_no_clients(void **state)
                                      .of_cache = true};
     struct tern_http_permit permit = {.body_limit = 100};
     assert_int_equal(harness.handler.on_headers(harness.handler.ctx, &http, 0, &permit), 0);
+    harness.handler.on_dropped(harness.handler.ctx, permit.context);
     assert_true(permit.known);
     assert_int_equal(permit.client, 0);
     http.path = download;
     http.of_cache = false;
     assert_int_equal(harness.handler.on_headers(harness.handler.ctx, &http, 0, &permit), 0);
+    harness.handler.on_dropped(harness.handler.ctx, permit.context);
     assert_int_equal(permit.client, client);
 }
 

@@ -95,6 +95,7 @@ static struct tern_http_permit permit_of(const char *method, const char *of, uin
                                               .peer = "192.0.2.1"};
     snprintf(authorization, sizeof authorization, "Bearer %s", harness.tokens[client]);
     (void)harness.handler.on_headers(harness.handler.ctx, &request, 0, &permit);
+    harness.handler.on_dropped(harness.handler.ctx, permit.context);
     return permit;
 }
 

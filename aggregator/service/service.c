@@ -1,10 +1,216 @@
-// The service thread: one transaction per batch of requests.
+// The service thread: one transaction per batch of requests. It also has the clocks, the work that other threads give it,
+// and the end of a service whose store is damaged.
 #include "service/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+// --- Clocks
+
+#define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
+
+// A smaller step is a clock that is kept in time, not one that was set.
+#define STEP_MIN_MS 1000
+
+static struct tern_service_clock read_clock(const struct tern_service *service)
+{
+    return (struct tern_service_clock){tern_service_now(service), tern_service_monotonic(service)};
+}
+
+// Returns by how many ms the time of day was set between two readings; 0 = it was not set.
+static int64_t clock_step(const struct tern_service_clock *before,
+                          const struct tern_service_clock *now)
+{
+    const int64_t step =
+        (int64_t)(now->day_ms - before->day_ms) - (int64_t)(now->steady_ms - before->steady_ms);
+    return step > STEP_MIN_MS || step < -STEP_MIN_MS ? step : 0;
+}
+
+// Reads the id of the machine's boot; empty where there is none, which equals no other.
+static void read_boot(const struct tern_service *service, char *boot, size_t size)
+{
+    if (service->config.boot != NULL) {
+        snprintf(boot, size, "%s", service->config.boot);
+        return;
+    }
+    FILE *file = fopen(BOOT_ID_FILE, "r");
+    boot[0] = '\0';
+    if (file != NULL) {
+        boot[fread(boot, 1, size - 1, file)] = '\0';
+        boot[strcspn(boot, "\n")] = '\0';
+        fclose(file);
+    }
+}
+
+// Whether monotonic time has continued since the clock was stored.
+static bool is_same_boot(const struct tern_db_federation *stored, const char *boot,
+                         uint64_t steady_ms)
+{
+    return boot[0] != '\0' && strcmp(stored->clock_boot, boot) == 0 &&
+           stored->clock_steady_ms <= steady_ms;
+}
+
+// Loads the clock that stored times use, outside of transactions. then_ms: its time now.
+static enum tern_result load_clock(struct tern_service *service, uint64_t *then_ms)
+{
+    const struct tern_service_clock now = read_clock(service);
+    struct tern_db_federation stored;
+    char boot[sizeof stored.clock_boot];
+    uint64_t latest_ms;
+    TERN_TRY(tern_db_federation(service->db, &stored));
+    TERN_TRY(tern_db_latest_ms(service->db, &latest_ms));
+    read_boot(service, boot, sizeof boot);
+    service->clock_is_stored = is_same_boot(&stored, boot, now.steady_ms);
+    if (service->clock_is_stored) {
+        service->clock.day_ms = stored.clock_day_ms;
+        service->clock.steady_ms = stored.clock_steady_ms;
+    } else { // only that time cannot have gone back
+        service->clock.day_ms = now.day_ms > latest_ms ? now.day_ms : latest_ms;
+        service->clock.steady_ms = now.steady_ms;
+    }
+    *then_ms = now.day_ms - (uint64_t)clock_step(&service->clock, &now);
+    return TERN_OK;
+}
+
+static enum tern_result store_clock(struct tern_service *service,
+                                    const struct tern_service_clock *clock)
+{
+    struct tern_db_federation row = {.clock_day_ms = clock->day_ms,
+                                     .clock_steady_ms = clock->steady_ms};
+    read_boot(service, row.clock_boot, sizeof row.clock_boot);
+    return tern_db_set_clock(service->db, &row);
+}
+
+// --- Work of other threads
+
+static void init_work(struct work *work)
+{
+    pthread_mutex_init(&work->lock, NULL);
+    pthread_cond_init(&work->ended, NULL);
+}
+
+static void free_work(struct work *work)
+{
+    pthread_cond_destroy(&work->ended);
+    pthread_mutex_destroy(&work->lock);
+}
+
+enum tern_result tern_service_do(struct tern_service *service, tern_service_work work, void *ctx)
+{
+    struct work *place = &service->work;
+    pthread_mutex_lock(&place->lock);
+    place->work = work;
+    place->ctx = ctx;
+    place->step = WORK_ASKED;
+    pthread_mutex_unlock(&place->lock);
+    tern_request_queue_set_flag(&service->queue, &service->queue.poked);
+    pthread_mutex_lock(&place->lock);
+    while (place->step != WORK_ENDED) {
+        pthread_cond_wait(&place->ended, &place->lock);
+    }
+    const enum tern_result result = place->result;
+    place->step = WORK_NONE;
+    pthread_mutex_unlock(&place->lock);
+    return result;
+}
+
+static bool has_work(struct tern_service *service)
+{
+    pthread_mutex_lock(&service->work.lock);
+    const bool has = service->work.step == WORK_ASKED;
+    pthread_mutex_unlock(&service->work.lock);
+    return has;
+}
+
+// Does the work of another thread, inside of a transaction, and returns its result.
+static enum tern_result do_work(struct tern_service *service, uint64_t now)
+{
+    struct work *place = &service->work;
+    if (!has_work(service)) {
+        return TERN_OK;
+    }
+    const enum tern_result result = place->work(service->federation, now, place->ctx);
+    pthread_mutex_lock(&place->lock);
+    place->step = WORK_DONE;
+    pthread_mutex_unlock(&place->lock);
+    return result;
+}
+
+// Wakes the callers that wait for completed work; `all` wakes every caller. result: TERN_OK = the work is committed.
+static void end_work(struct tern_service *service, enum tern_result result, bool all)
+{
+    struct work *place = &service->work;
+    pthread_mutex_lock(&place->lock);
+    if (place->step == WORK_DONE || (all && place->step == WORK_ASKED)) {
+        place->step = WORK_ENDED;
+        place->result = result;
+        pthread_cond_signal(&place->ended);
+    }
+    pthread_mutex_unlock(&place->lock);
+}
+
+// --- Stopping for good
+
+// A batch that fails because of the disk, of memory or of another writer is tried again by its senders. A damaged file,
+// or updates of the open round that differ from what was acknowledged, does not get better by trying, and to continue
+// without them would drop what clients were told is counted. So nothing is written any more, and the operator is told.
+// The same happens when another aggregator serves the database now.
+
+static void report_halt(struct tern_service *service)
+{
+    tern_log(TERN_LOG_ERROR, tern_db_is_displaced(service->db) ? "displaced" : "halted", "why=%s",
+             TERN_LOG_TEXT(service->halt_why));
+    if (service->config.on_halted != NULL) {
+        service->config.on_halted(service->config.halted_ctx);
+    }
+}
+
+// Sets halt_why; empty when nothing is damaged.
+static void explain_halt(struct tern_service *service)
+{
+    const char *damage = tern_federation_damage(service->federation);
+    if (damage == NULL && (tern_db_is_displaced(service->db) || tern_db_damaged(service->db))) {
+        damage = tern_db_error(service->db);
+    }
+    snprintf(service->halt_why, sizeof service->halt_why, "%s", damage != NULL ? damage : "");
+}
+
+static void (*answer_of(const struct tern_service *service))(struct request *)
+{
+    return tern_db_is_displaced(service->db) ? tern_answer_displaced : tern_answer_halted;
+}
+
+// Answers a request of a service that has halted.
+static void answer_halted(const struct tern_service *service, struct request *request)
+{
+    answer_of(service)(request);
+}
+
+// After the rollback of a batch: if the store or the federation is damaged, answers the batch and all held check-ins,
+// notifies the operator and returns true.
+static bool halt_if_needed(struct tern_service *service)
+{
+    explain_halt(service);
+    if (service->halt_why[0] == '\0') {
+        return false;
+    }
+    tern_service_release_held(service);
+    tern_service_answer_failed(service, answer_of(service));
+    atomic_store(&service->halted, true);
+    report_halt(service);
+    return true;
+}
+
+bool tern_service_halted(struct tern_service *service, char why[256])
+{
+    if (!tern_service_is_halted(service)) {
+        return false;
+    }
+    snprintf(why, 256, "%s", service->halt_why);
+    return true;
+}
 
 // Requests taken into one transaction: enough to pay for its fsync, few enough that the first need
 // not wait long for the last.
@@ -16,7 +222,7 @@
 
 #define SLEEP_MAX_MS 1000
 
-// Of the machine, whatever clock the service was given: how long work takes.
+// Returns the machine's monotonic time, whatever clock the service was given: for how long work takes.
 static double monotonic_ms(void)
 {
     struct timespec now;
@@ -37,18 +243,9 @@ static void observe(struct tern_service_histogram *histogram, double value)
 
 // --- A batch
 
-static enum tern_result settle(struct tern_service *service, struct request *request, uint64_t now)
-{
-    if (request->answered) {
-        return TERN_OK;
-    }
-    return request->kind == REQUEST_CHECKIN ? tern_service_settle_checkin(service, request, now)
-                                            : tern_service_settle_update(service, request, now);
-}
-
-// Whether an update is to wait until the open round is merged: whether it is late, and what its client
-// should do next, is known then.
-static bool is_to_wait(const struct tern_service *service, const struct request *request)
+// Whether an update must wait until the open round is merged. Only then is known whether it is late, and what its client
+// should do next.
+static bool awaits_merge(const struct tern_service *service, const struct request *request)
 {
     return request->kind == REQUEST_UPDATE && !request->answered &&
            tern_federation_is_merging(service->federation);
@@ -56,14 +253,14 @@ static bool is_to_wait(const struct tern_service *service, const struct request 
 
 static enum tern_result handle(struct tern_service *service, struct request *request, uint64_t now)
 {
-    if (request->handled || is_to_wait(service, request)) {
+    if (request->handled || awaits_merge(service, request)) {
         return TERN_OK;
     }
     request->handled = true;
     return tern_service_handle(service, request, now);
 }
 
-// Those that waited for a merge go before the taken ones, once what it made is stored.
+// Puts the updates that waited for a merge before the taken requests, once the merge is stored.
 static enum tern_result end_waiting(struct tern_service *service, struct request **taken,
                                     uint64_t now)
 {
@@ -114,10 +311,11 @@ static enum tern_result handle_all(struct tern_service *service, struct request 
         struct request *request = taken;
         taken = taken->next;
         // A merge may have ended since: what it kept from being handled is handled by the next batch.
-        const bool waits = result == TERN_OK && (!request->handled || is_to_wait(service, request));
+        const bool waits =
+            result == TERN_OK && (!request->handled || awaits_merge(service, request));
         if (result == TERN_OK && !waits) {
             name_in_log(request);
-            result = settle(service, request, now);
+            result = tern_service_settle(service, request, now);
         }
         put(service, request, waits);
     }
@@ -140,10 +338,10 @@ static enum tern_result load_state(struct tern_service *service)
         TERN_TRY(tern_psk_keys_load(&service->psk_keys, service->db));
     }
     uint64_t then_ms;
-    TERN_TRY(tern_service_load_clock(service, &then_ms));
+    TERN_TRY(load_clock(service, &then_ms));
     TERN_TRY(tern_federation_load(service->federation, then_ms));
     TERN_TRY(tern_gate_load_codes(service->gate, service->db));
-    tern_service_tell_held(service);
+    tern_service_restore_held(service);
     return TERN_OK;
 }
 
@@ -183,20 +381,20 @@ static enum tern_result take_changes(struct tern_service *service)
 static bool clock_is_followed(const struct tern_service *service,
                               const struct tern_service_clock *clock)
 {
-    return service->clock_is_stored && tern_service_clock_step(&service->clock, clock) == 0;
+    return service->clock_is_stored && clock_step(&service->clock, clock) == 0;
 }
 
 // With all times that memory has, so that none of them goes by another clock than the one that is stored.
 static enum tern_result follow_clock(struct tern_service *service,
                                      const struct tern_service_clock *clock)
 {
-    const int64_t step = tern_service_clock_step(&service->clock, clock);
+    const int64_t step = clock_step(&service->clock, clock);
     if (step != 0) {
         tern_log(TERN_LOG_WARN, "clock-was-set", "seconds=%lld", (long long)(step / 1000));
         TERN_TRY(tern_federation_set_clock(service->federation, step));
         TERN_TRY(tern_federation_flush(service->federation));
     }
-    return tern_service_store_clock(service, clock);
+    return store_clock(service, clock);
 }
 
 static enum tern_result run_transaction(struct tern_service *service, struct request *taken,
@@ -211,7 +409,7 @@ static enum tern_result run_transaction(struct tern_service *service, struct req
         result = follow_clock(service, clock);
     }
     if (result == TERN_OK) {
-        result = tern_service_do_work(service, clock->day_ms);
+        result = do_work(service, clock->day_ms);
     }
     enum tern_result handled = handle_all(service, taken, clock->day_ms);
     result = result != TERN_OK ? result : handled;
@@ -238,7 +436,7 @@ static void reload(struct tern_service *service)
     enum tern_result loaded = load_state(service);
     service->broken = loaded != TERN_OK;
     if (service->broken) {
-        tern_service_halt_if_needed(service);
+        halt_if_needed(service);
         tern_log(TERN_LOG_ERROR, "load-failed", "error=%s detail=%s", tern_result_name(loaded),
                  TERN_LOG_TEXT(tern_db_error(service->db)));
     }
@@ -307,14 +505,14 @@ static void take_down(struct tern_service *service, enum tern_result why,
     service->counters.batches_failed++;
     let_waiting_go(service);
     tern_service_view_failed(service, service->db, why);
-    const bool halted = tern_service_halt_if_needed(service);
+    const bool halted = halt_if_needed(service);
     tern_log(TERN_LOG_ERROR, "batch-failed", "error=%s detail=%s", tern_result_name(why),
              TERN_LOG_TEXT(tern_db_error(service->db)));
     if (halted) {
         lead_elsewhere(service);
         return;
     }
-    tern_service_let_all_go(service);
+    tern_service_release_held(service);
     tern_service_answer_failed(service, tern_answer_unavailable);
     if (tern_service_is_stuck(service)) {
         answer_queued(service);
@@ -348,7 +546,7 @@ static void refuse_all(struct tern_service *service, struct request *taken)
 {
     for (struct request *next; taken != NULL; taken = next) {
         next = taken->next;
-        tern_service_answer_halted(service, taken);
+        answer_halted(service, taken);
         tern_request_list_add(&service->batch, taken);
     }
     lead_elsewhere(service);
@@ -357,7 +555,7 @@ static void refuse_all(struct tern_service *service, struct request *taken)
 
 static void run_batch(struct tern_service *service, struct request *taken, uint32_t count)
 {
-    const struct tern_service_clock clock = tern_service_read_clock(service);
+    const struct tern_service_clock clock = read_clock(service);
     service->batch_ms = clock.steady_ms;
     bool flush = flush_due(service);
     double started = monotonic_ms();
@@ -404,7 +602,7 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
     }
     publish(service);
     send_batch(service);
-    tern_service_end_work(service, result == TERN_OK ? TERN_OK : TERN_ERR_BUSY, false);
+    end_work(service, result == TERN_OK ? TERN_OK : TERN_ERR_BUSY, false);
 }
 
 // --- Other settings
@@ -458,7 +656,7 @@ void tern_service_configure(struct tern_service *service, const struct tern_serv
     service->fresh = *config;
     atomic_store(&service->fresh_is_due, true);
     pthread_mutex_unlock(&service->fresh_lock);
-    tern_request_queue_tell(&service->queue, &service->queue.poked);
+    tern_request_queue_set_flag(&service->queue, &service->queue.poked);
 }
 
 // --- The thread
@@ -575,7 +773,7 @@ static void lead(struct tern_service *service)
         serve_others(service);
         if (tern_service_is_halted(service)) {
             refuse_all(service, turn.taken);
-            tern_service_end_work(service, TERN_ERR_IO, true);
+            end_work(service, TERN_ERR_IO, true);
         } else {
             take_fresh(service);
             run_batch(service, turn.taken, turn.count);
@@ -597,7 +795,7 @@ static void end_leading(struct tern_service *service)
         tern_federation_wait_for_merge(service->federation);
         run_batch(service, NULL, 0);
     }
-    tern_service_end_work(service, TERN_ERR_BUSY, true);
+    end_work(service, TERN_ERR_BUSY, true);
 }
 
 static void *run(void *arg)
@@ -635,7 +833,7 @@ static void service_free(struct tern_service *service)
     tern_metering_free(service->metering);
     tern_request_queue_free(&service->queue);
     pthread_mutex_destroy(&service->fresh_lock);
-    tern_service_work_free(&service->work);
+    free_work(&service->work);
     free(service->held.of);
     free(service);
 }
@@ -661,7 +859,7 @@ static void metered(void *ctx, uint64_t client, uint32_t round, struct tern_db_m
 static void wake(void *ctx)
 {
     struct tern_service *service = ctx;
-    tern_request_queue_tell(&service->queue, &service->queue.poked);
+    tern_request_queue_set_flag(&service->queue, &service->queue.poked);
 }
 
 // On the thread that merges; the taker is there from before it began, until after it has ended.
@@ -744,7 +942,7 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
         return TERN_ERR_IO;
     }
     pthread_mutex_init(&service->fresh_lock, NULL);
-    tern_service_work_init(&service->work);
+    init_work(&service->work);
     tern_psk_keys_init(&service->psk_keys);
     tern_service_view_init(&service->view);
     tern_request_queue_init(&service->queue, config->limits.queue);
@@ -769,22 +967,17 @@ uint64_t tern_service_turns(const struct tern_service *service)
 void tern_service_lead(struct tern_service *service)
 {
     atomic_store(&service->follows, false);
-    tern_request_queue_tell(&service->queue, &service->queue.poked);
-}
-
-bool tern_service_follows(const struct tern_service *service)
-{
-    return atomic_load(&service->follows);
+    tern_request_queue_set_flag(&service->queue, &service->queue.poked);
 }
 
 void tern_service_quiesce(struct tern_service *service)
 {
-    tern_request_queue_tell(&service->queue, &service->queue.quiesce);
+    tern_request_queue_set_flag(&service->queue, &service->queue.quiesce);
 }
 
 void tern_service_stop(struct tern_service *service)
 {
-    tern_request_queue_tell(&service->queue, &service->queue.stopping);
+    tern_request_queue_set_flag(&service->queue, &service->queue.stopping);
     pthread_join(service->thread, NULL);
     service_free(service);
 }

@@ -1,0 +1,63 @@
+"""Checks that the folders of ROOMS in rules.py keep one file for each subject.
+
+Usage: check_rooms.py SOURCE_DIR
+In such a folder (without its subfolders) no .c file has fewer than SMALL lines; a function with external linkage is called
+from another file; and calls between the files go one way. check_neighbours.py counts functions with one caller. Prints
+one line per finding; exits with 1 on any.
+"""
+import os
+import re
+import sys
+
+from check_includes import sources
+from check_symbols import COMMENT, names_in
+from rules import ROOMS
+
+SMALL = 80
+
+
+def circle(arrows, path, behind=()):
+    """The files of the first circle that a walk from path meets, or None."""
+    if path in behind:
+        return behind[behind.index(path):] + (path,)
+    return next(filter(None, (circle(arrows, after, behind + (path,)) for after in arrows[path])), None)
+
+
+def findings_in(folder, words, owner, lines):
+    rooms = sorted(path for path in lines if os.path.dirname(path) + "/" == folder)
+    for path in rooms:
+        if lines[path] < SMALL:
+            yield f"{path} has fewer than {SMALL} lines: make it part of its caller"
+    for name, path in sorted(owner.items()):
+        if path in rooms and not any(name in found for other, found in words.items() if other != path):
+            yield f"{path}: {name}() has no caller in another file: make it static"
+    arrows = {path: sorted({owner[name] for name in words[path] & owner.keys()} & set(rooms) - {path})
+              for path in rooms}
+    found = next(filter(None, (circle(arrows, path) for path in rooms)), None)
+    if found:
+        yield f"calls go round: {' -> '.join(found)}"
+
+
+def findings(root):
+    words, owner, lines = {}, {}, {}
+    for path in sources(root):
+        if not path.endswith(".c"):
+            continue
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            text = file.read()
+        words[path] = set(re.findall(r"\w+", COMMENT.sub("", text)))
+        if os.path.dirname(path) + "/" in ROOMS:
+            lines[path] = text.count("\n")
+            owner.update((name, path) for name in names_in(text))
+    for folder in ROOMS:
+        yield from findings_in(folder, words, owner, lines)
+
+
+def main():
+    found = list(findings(sys.argv[1]))
+    print("\n".join(found) if found else "every subject has one file")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
