@@ -1,5 +1,5 @@
 // Of several aggregators on one database, one leads and the others wait until it has ended, however it ended. Meanwhile
-// they follow it (nodes/follow.h), or stand by and listen to nobody.
+// they follow it (nodes/follower.h), or stand by and listen to nobody.
 #ifndef TERN_CLI_STANDBY_H
 #define TERN_CLI_STANDBY_H
 

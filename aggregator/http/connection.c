@@ -433,7 +433,7 @@ static void leave_handshake(struct tern_connection *connection)
 static void authenticate(struct tern_connection *connection, uint64_t client)
 {
     const struct tern_server_shared *shared = connection->group->shared;
-    const uint64_t ticket = tern_stream_ticket(&connection->stream);
+    const uint64_t ticket = tern_stream_peer(&connection->stream).ticket;
     tern_admission_authenticate(shared->admission, &connection->place, client);
     if (ticket != 0 && client != 0) {
         tern_known_tickets_note(shared->known_tickets, ticket, client);
@@ -444,7 +444,7 @@ static void authenticate(struct tern_connection *connection, uint64_t client)
 static void forget_ticket(struct tern_connection *connection)
 {
     struct tern_known_tickets *tickets = connection->group->shared->known_tickets;
-    const uint64_t ticket = tern_stream_ticket(&connection->stream);
+    const uint64_t ticket = tern_stream_peer(&connection->stream).ticket;
     if (ticket != 0 && tern_known_tickets_client(tickets, ticket) != 0) {
         tern_known_tickets_note(tickets, ticket, 0);
     }
@@ -467,8 +467,8 @@ static void meter_end(struct tern_connection *connection)
         tern_http_tag_clear_cache(&tag);
         metering->tag = tag.client != 0 ? tag : metering->tag;
     } else if (connection->state == STATE_READING &&
-               tern_reader_tag(connection->reader)->client != 0) {
-        metering->tag = *tern_reader_tag(connection->reader);
+               tern_reader_state(connection->reader)->tag.client != 0) {
+        metering->tag = tern_reader_state(connection->reader)->tag;
     } else if (connection->state == STATE_WRITING && connection->replies) {
         uint64_t sent = tern_reply_body_sent(&connection->out);
         metering->tag = connection->tag;
@@ -675,9 +675,10 @@ static void report_answer(struct tern_connection *connection,
     }
     const struct tern_http_answered answered = {
         .request = tern_reader_request(reader),
-        .client = connection->tag.client != 0 ? connection->tag.client : tern_reader_client(reader),
+        .client = connection->tag.client != 0 ? connection->tag.client
+                                              : tern_reader_state(reader)->client,
         .status = connection->out.status,
-        .received = tern_reader_received(reader),
+        .received = tern_reader_state(reader)->received,
         .sends = connection->out.body_len,
         .ms = now_ms(connection->group) - connection->reading,
     };
@@ -759,7 +760,7 @@ static enum step step_write(struct tern_connection *connection)
 static void extend_reading(struct tern_connection *connection)
 {
     const struct tern_http_limits *limits = &connection->group->limits;
-    uint64_t body = tern_reader_received(connection->reader);
+    uint64_t body = tern_reader_state(connection->reader)->received;
     connection->deadline =
         connection->reading + limits->request_ms + body * 1000 / limits->min_rate;
 }
@@ -792,8 +793,8 @@ static bool begin_request(struct tern_connection *connection)
         .peer = connection->peer,
         .address = connection->place.address,
         .of_cache = connection->of_cache,
-        .psk_client = tern_stream_client(&connection->stream),
-        .certificate = tern_stream_certificate(&connection->stream),
+        .psk_client = tern_stream_peer(&connection->stream).client,
+        .certificate = tern_stream_peer(&connection->stream).certificate,
         .admit = admit_request,
         .ctx = connection,
         .on_dropped = connection->group->shared->handler.on_dropped,
@@ -809,15 +810,15 @@ static bool begin_request(struct tern_connection *connection)
 static enum step refuse_request(struct tern_connection *connection, int status, enum after after)
 {
     const struct tern_request_reader *reader = connection->reader;
-    const bool is_readers = reader != NULL && tern_reader_status(reader) == status;
+    const bool is_readers = reader != NULL && tern_reader_state(reader)->status == status;
     struct tern_http_reply reply =
         tern_reply_refusal(&connection->group->shared->handler,
                            reader != NULL ? tern_reader_request(reader)->path : "/", status,
-                           is_readers ? tern_reader_refusal(reader) : TERN_OK);
+                           is_readers ? tern_reader_state(reader)->refusal : TERN_OK);
     struct tern_reply_shape shape = {.closes = after == AFTER_CLOSE};
     connection->tag = (struct tern_http_tag){0};
     if (reader != NULL) {
-        connection->tag = *tern_reader_tag(reader);
+        connection->tag = tern_reader_state(reader)->tag;
         shape.head_only = strcmp(tern_reader_request(reader)->method, "HEAD") == 0;
     }
     tern_reply_write(&reply, shape, &connection->out);
@@ -845,14 +846,14 @@ static enum step hand_over(struct tern_connection *connection)
 // Ends a complete request. A refused one already has its reply, and was only read to its end.
 static enum step end_request(struct tern_connection *connection)
 {
-    return tern_reader_status(connection->reader) != 0 ? await_request(connection)
-                                                       : hand_over(connection);
+    return tern_reader_state(connection->reader)->status != 0 ? await_request(connection)
+                                                              : hand_over(connection);
 }
 
 static enum step refused_by_reader(struct tern_connection *connection)
 {
-    bool stays = tern_reader_discards(connection->reader);
-    return refuse_request(connection, tern_reader_status(connection->reader),
+    bool stays = tern_reader_state(connection->reader)->discards;
+    return refuse_request(connection, tern_reader_state(connection->reader)->status,
                           stays ? AFTER_BODY : AFTER_CLOSE);
 }
 
@@ -959,19 +960,20 @@ static enum step step_drain(struct tern_connection *connection)
 // session in which a token was shown. 0 = none.
 static uint64_t proven_client(const struct tern_connection *connection)
 {
-    const uint64_t client = tern_stream_client(&connection->stream);
+    const uint64_t client = tern_stream_peer(&connection->stream).client;
     struct tern_known_tickets *tickets = connection->group->shared->known_tickets;
-    const bool has_ticket = tickets != NULL && tern_stream_resumed(&connection->stream);
+    const bool has_ticket = tickets != NULL && tern_stream_peer(&connection->stream).resumed;
     return client == 0 && has_ticket
-               ? admitted_client(connection, tern_known_tickets_client(
-                                                 tickets, tern_stream_ticket(&connection->stream)))
+               ? admitted_client(connection,
+                                 tern_known_tickets_client(
+                                     tickets, tern_stream_peer(&connection->stream).ticket))
                : client;
 }
 
 static enum step end_handshake(struct tern_connection *connection)
 {
     struct tern_server_counters *counters = &connection->group->shared->counters;
-    if (tern_stream_resumed(&connection->stream)) {
+    if (tern_stream_peer(&connection->stream).resumed) {
         counters->handshakes_resumed++;
     } else {
         counters->handshakes_full++;
@@ -991,7 +993,7 @@ static void count_failed(const struct tern_connection *connection)
 {
     const struct tern_http_handler *handler = &connection->group->shared->handler;
     struct tern_server_counters *counters = &connection->group->shared->counters;
-    const char *why = tern_stream_refusal(&connection->stream);
+    const char *why = tern_stream_peer(&connection->stream).refusal;
     counters->handshakes_failed++;
     counters->client_certificates_refused += why[0] != '\0';
     if (handler->on_handshake_failed != NULL) {
@@ -1180,7 +1182,7 @@ static void expire(struct tern_connection *connection)
     switch (connection->state) {
     case STATE_READING:
         // A refused request already has its reply.
-        if (tern_reader_status(connection->reader) == 0) {
+        if (tern_reader_state(connection->reader)->status == 0) {
             (void)refuse_request(connection, 408, AFTER_CLOSE);
             (void)run(connection);
             return;
@@ -1240,7 +1242,7 @@ static void wind_up(struct tern_connection *connection)
         (void)begin_drain(connection);
         return;
     case STATE_READING:
-        if (connection->reader != NULL && tern_reader_has_head(connection->reader)) {
+        if (connection->reader != NULL && tern_reader_state(connection->reader)->has_head) {
             return;
         }
         break;
@@ -1277,8 +1279,8 @@ void tern_connection_end_all(struct tern_connection_group *group)
 static void send_reply(struct tern_connection *connection, struct tern_http_exchange *exchange)
 {
     const struct tern_request_reader *reader = exchange->reader;
-    bool closes =
-        !tern_reader_keeps_alive(reader) || connection->group->stopping || exchange->reply.closes;
+    bool closes = !tern_reader_state(reader)->keeps_alive || connection->group->stopping ||
+                  exchange->reply.closes;
     struct tern_reply_shape shape = {
         .closes = closes,
         .head_only = strcmp(tern_reader_request(reader)->method, "HEAD") == 0,

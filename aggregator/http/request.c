@@ -154,10 +154,7 @@ struct tern_request_reader {
     struct content_range range;
     uint64_t total; // bytes of the whole body, with those of earlier requests
     struct tern_http_permit permit;
-    int status; // 0 until refused
-    bool head_done;
-    bool keeps_alive;
-    bool discards;
+    struct tern_reader_state state;
     bool expects; // "Expect: 100-continue" and no body byte yet
 
     // The header being read. Names and values that are longer are not needed.
@@ -180,8 +177,7 @@ struct tern_request_reader {
     char *origin;
     struct tern_body body; // a short body, and every complete one
     struct tern_upload_writer
-        upload;        // a body that may outlive the connection, until it is complete
-    uint64_t received; // bytes of the body that came with this request
+        upload; // a body that may outlive the connection, until it is complete
     size_t text_len;
     char text[]; // request target, then values that are kept whole; each ends with NUL
 };
@@ -190,8 +186,8 @@ struct tern_request_reader {
 // behind a malformed request.
 static void set_refusal(struct tern_request_reader *reader, int status)
 {
-    if (reader->status == 0 || status == 400) {
-        reader->status = status;
+    if (reader->state.status == 0 || status == 400) {
+        reader->state.status = status;
     }
 }
 
@@ -436,7 +432,7 @@ static bool on_body(void *ctx, const char *at, size_t len)
 {
     struct tern_request_reader *reader = ctx;
     reader->expects = false;
-    if (reader->discards) {
+    if (reader->state.discards) {
         return true;
     }
     const bool appended = reader->upload.upload != NULL
@@ -446,8 +442,8 @@ static bool on_body(void *ctx, const char *at, size_t len)
         set_refusal(reader, 503);
         return false;
     }
-    reader->received += len;
-    reader->request.body_len = (size_t)(reader->range.first + reader->received);
+    reader->state.received += len;
+    reader->request.body_len = (size_t)(reader->range.first + reader->state.received);
     return true;
 }
 
@@ -478,7 +474,7 @@ static enum tern_result result_of(int status)
 
 static enum tern_result refuse(struct tern_request_reader *reader, int status)
 {
-    reader->status = status;
+    reader->state.status = status;
     return result_of(status);
 }
 
@@ -533,14 +529,17 @@ static int admit(struct tern_request_reader *reader)
         const int status =
             reader->config.admit(reader->config.ctx, &reader->request, reader->total, &permit);
         if (status != 0) {
-            reader->permit.refusal = permit.refusal;
-            reader->permit.client = permit.client;
+            reader->state.refusal = permit.refusal;
+            reader->state.client = permit.client;
             return status;
         }
     }
     const uint32_t most = reader->config.body_bytes;
     permit.body_limit = permit.body_limit < most ? permit.body_limit : most;
     reader->permit = permit;
+    reader->state.refusal = permit.refusal;
+    reader->state.client = permit.client;
+    reader->state.tag = permit.tag;
     return 0;
 }
 
@@ -579,8 +578,8 @@ static int check_head(struct tern_request_reader *reader, const struct tern_pars
     if (head->unserved) {
         return 405;
     }
-    if (reader->status != 0) {
-        return reader->status;
+    if (reader->state.status != 0) {
+        return reader->state.status;
     }
     if (head->major != 1) {
         return 505;
@@ -606,10 +605,10 @@ static enum tern_result end_head(struct tern_request_reader *reader)
     const struct tern_parser_head head = tern_parser_head(reader->parser);
     end_target(reader);
     end_header(reader);
-    reader->head_done = true;
+    reader->state.has_head = true;
     reader->request.method = head.method;
     reader->content_length = head.content_length;
-    reader->keeps_alive = head.minor >= 1 && head.keeps_alive;
+    reader->state.keeps_alive = head.minor >= 1 && head.keeps_alive;
     reader->expects = reader->expects && head.minor >= 1 && reader->content_length > 0;
     reader->request.authorization = reader->authorization != NULL ? reader->authorization : "";
     reader->request.host = reader->host != NULL ? reader->host : "";
@@ -620,9 +619,9 @@ static enum tern_result end_head(struct tern_request_reader *reader)
     if (status == 0) {
         return TERN_OK;
     }
-    reader->discards = status != 400 && status != 411 && status != 505 && !head.unserved &&
-                       reader->keeps_alive && !reader->expects &&
-                       reader->content_length <= DISCARD_MAX;
+    reader->state.discards = status != 400 && status != 411 && status != 505 && !head.unserved &&
+                             reader->state.keeps_alive && !reader->expects &&
+                             reader->content_length <= DISCARD_MAX;
     return refuse(reader, status);
 }
 
@@ -678,7 +677,7 @@ void tern_reader_free(struct tern_request_reader *reader)
 static enum tern_parser_stop run(struct tern_request_reader *reader, const uint8_t *data,
                                  size_t len, size_t *used)
 {
-    bool head = !reader->head_done;
+    bool head = !reader->state.has_head;
     size_t room = reader->config.header_bytes - reader->head_len;
     size_t part = head && len > room ? room : len;
     size_t taken = 0;
@@ -709,14 +708,14 @@ static enum tern_result after(struct tern_request_reader *reader, enum tern_pars
     case TERN_PARSER_COMPLETE:
         return complete(reader);
     case TERN_PARSER_UNWANTED: // on_body has set the status
-        reader->discards = false;
-        return refuse(reader, reader->status);
+        reader->state.discards = false;
+        return refuse(reader, reader->state.status);
     case TERN_PARSER_TOO_LONG:
-        reader->discards = false;
+        reader->state.discards = false;
         return refuse(reader, 431);
     case TERN_PARSER_MALFORMED:
     default:
-        reader->discards = false;
+        reader->state.discards = false;
         return refuse(reader, 400);
     }
 }
@@ -727,7 +726,7 @@ enum tern_result tern_reader_feed(struct tern_request_reader *reader, const uint
     enum tern_result result = TERN_AGAIN;
     *used = 0;
     while (result == TERN_AGAIN && *used < len) {
-        if (!reader->head_done && reader->head_len == reader->config.header_bytes) {
+        if (!reader->state.has_head && reader->head_len == reader->config.header_bytes) {
             return refuse(reader, reader->target_done ? 431 : 414);
         }
         const size_t before = *used;
@@ -738,54 +737,19 @@ enum tern_result tern_reader_feed(struct tern_request_reader *reader, const uint
     return result;
 }
 
-int tern_reader_status(const struct tern_request_reader *reader)
-{
-    return reader->status;
-}
-
-bool tern_reader_discards(const struct tern_request_reader *reader)
-{
-    return reader->discards;
-}
-
 bool tern_reader_expects_continue(const struct tern_request_reader *reader)
 {
-    return reader->head_done && reader->expects && reader->status == 0;
+    return reader->state.has_head && reader->expects && reader->state.status == 0;
 }
 
-bool tern_reader_keeps_alive(const struct tern_request_reader *reader)
+const struct tern_reader_state *tern_reader_state(const struct tern_request_reader *reader)
 {
-    return reader->keeps_alive;
+    return &reader->state;
 }
 
 const struct tern_http_request *tern_reader_request(const struct tern_request_reader *reader)
 {
     return &reader->request;
-}
-
-bool tern_reader_has_head(const struct tern_request_reader *reader)
-{
-    return reader->head_done;
-}
-
-uint64_t tern_reader_received(const struct tern_request_reader *reader)
-{
-    return reader->received;
-}
-
-uint64_t tern_reader_client(const struct tern_request_reader *reader)
-{
-    return reader->permit.client;
-}
-
-enum tern_result tern_reader_refusal(const struct tern_request_reader *reader)
-{
-    return reader->permit.refusal;
-}
-
-const struct tern_http_tag *tern_reader_tag(const struct tern_request_reader *reader)
-{
-    return &reader->permit.tag;
 }
 
 void *tern_reader_context(struct tern_request_reader *reader)

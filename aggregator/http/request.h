@@ -41,41 +41,31 @@ void tern_reader_free(struct tern_request_reader *reader); // accepts NULL
 // (after TERN_AGAIN, or while it discards) or to the next request's.
 //   TERN_OK     the request is complete
 //   TERN_AGAIN  the request is incomplete
-//   otherwise   the request is refused with tern_reader_status(); 503 where the bodies of others leave no room. If
-//               tern_reader_discards(), pass more bytes, which are dropped until TERN_OK; else close.
+//   otherwise   the request is refused with state->status; 503 where the bodies of others leave no room. If
+//               state->discards, pass more bytes, which are dropped until TERN_OK; else close.
 // len > 0. Any bytes are safe; memory stays within the limits of the config.
 TERN_MUST_USE enum tern_result tern_reader_feed(struct tern_request_reader *reader,
                                                 const uint8_t *data, size_t len, size_t *used);
 
-// Returns the HTTP status of a refused request; 0 = not refused.
-int tern_reader_status(const struct tern_request_reader *reader);
+// What is known of a request so far.
+struct tern_reader_state {
+    int status;               // that refuses the request; 0 = not refused
+    enum tern_result refusal; // the reason that `admit` gave for it; TERN_OK: the status is enough
+    bool discards;            // a refused request has so few bytes left that reading is cheap
+    bool has_head;            // the headers are complete
+    bool keeps_alive;         // the peer accepts another request on this connection
+    uint64_t received;        // bytes of the body that came with this request
+    uint64_t client;          // of the credentials, once admitted or refused; 0 = none
+    struct tern_http_tag tag; // for which its bytes are metered; all zero until it is admitted
+};
 
-// Returns the reason that `admit` gave for its refusal; TERN_OK: the status is reason enough.
-enum tern_result tern_reader_refusal(const struct tern_request_reader *reader);
-
-// True when few bytes of a refused request are left, so that reading them costs the peer less than a new connection.
-bool tern_reader_discards(const struct tern_request_reader *reader);
+const struct tern_reader_state *tern_reader_state(const struct tern_request_reader *reader);
 
 // True when the peer waits for "100 Continue" before it sends the body.
 bool tern_reader_expects_continue(const struct tern_request_reader *reader);
 
-// True when the peer accepts another request on this connection.
-bool tern_reader_keeps_alive(const struct tern_request_reader *reader);
-
 // Returns the request, which is complete after TERN_OK. The reader owns its memory.
 const struct tern_http_request *tern_reader_request(const struct tern_request_reader *reader);
-
-// True once the headers are complete.
-bool tern_reader_has_head(const struct tern_request_reader *reader);
-
-// Returns how many bytes of the body came with this request.
-uint64_t tern_reader_received(const struct tern_request_reader *reader);
-
-// Returns the tag that its bytes are metered for; all zero until the request is admitted.
-const struct tern_http_tag *tern_reader_tag(const struct tern_request_reader *reader);
-
-// Returns the client whose credentials the request has; 0 until it is admitted or refused, and where there is none.
-uint64_t tern_reader_client(const struct tern_request_reader *reader);
 
 // Implements tern_http_exchange_context().
 void *tern_reader_context(struct tern_request_reader *reader);

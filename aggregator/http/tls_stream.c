@@ -782,35 +782,23 @@ void tern_stream_close(struct tern_stream *stream)
     stream->fd = -1;
 }
 
-uint64_t tern_stream_client(const struct tern_stream *stream)
+struct tern_stream_peer tern_stream_peer(const struct tern_stream *stream)
 {
-    return stream->tls != NULL ? stream->tls->owner.client : 0;
-}
-
-uint64_t tern_stream_ticket(const struct tern_stream *stream)
-{
-    return stream->tls != NULL ? stream->tls->ticket : 0;
-}
-
-bool tern_stream_resumed(const struct tern_stream *stream)
-{
-    return stream->tls->resumed;
-}
-
-const char *tern_stream_refusal(const struct tern_stream *stream)
-{
-    return stream->tls->refusal != NULL ? stream->tls->refusal : "";
+    const struct tern_tls_session *session = stream->tls;
+    if (session == NULL) {
+        return (struct tern_stream_peer){.certificate = "", .refusal = ""};
+    }
+    return (struct tern_stream_peer){.resumed = session->resumed,
+                                     .client = session->owner.client,
+                                     .ticket = session->ticket,
+                                     .certificate = session->certificate.name,
+                                     .refusal = session->refusal != NULL ? session->refusal : ""};
 }
 
 size_t tern_stream_peek(const struct tern_stream *stream, uint8_t *dst, size_t size)
 {
     const ssize_t len = recv(stream->fd, dst, size, MSG_PEEK | MSG_DONTWAIT);
     return len > 0 ? (size_t)len : 0;
-}
-
-const char *tern_stream_certificate(const struct tern_stream *stream)
-{
-    return stream->tls != NULL ? stream->tls->certificate.name : "";
 }
 
 static enum tern_stream_status status_of_errno(enum tern_stream_status later)

@@ -82,25 +82,23 @@ void tern_stream_delay_acknowledgements(const struct tern_stream *stream);
 // Copies the bytes that have arrived, at most `size`, and leaves them unread. Returns their number.
 size_t tern_stream_peek(const struct tern_stream *stream, uint8_t *dst, size_t size);
 
+// What the TLS handshake has shown of the peer.
+struct tern_stream_peer {
+    bool resumed;    // a ticket replaced the key exchange
+    uint64_t client; // whose pre-shared key it proved, or the handshake of the ticket; 0 = none
+    uint64_t ticket; // key of the ticket that it used or issued (tern_ticket_tag()); 0 = none
+    // Common name of the certificate that the client has shown, in this handshake or the one of the ticket; "" = none.
+    // Valid while the stream is open.
+    const char *certificate;
+    // After a failed handshake: what is wrong with the client's certificate; "" where that is not the reason.
+    const char *refusal;
+};
+
+// Without TLS, and before the handshake, all is 0 or "".
+struct tern_stream_peer tern_stream_peer(const struct tern_stream *stream);
+
 // Continues the TLS handshake. For a stream with TLS.
 enum tern_stream_status tern_stream_handshake(struct tern_stream *stream);
-
-// Returns what is wrong with the client's certificate after a failed handshake; "" where that is not the reason. For a
-// stream with TLS.
-const char *tern_stream_refusal(const struct tern_stream *stream);
-
-// True when a ticket replaced the key exchange of the handshake. For a stream with TLS.
-bool tern_stream_resumed(const struct tern_stream *stream);
-
-// Returns the client whose pre-shared key the handshake proved, or the handshake that the ticket is from; 0 = none.
-uint64_t tern_stream_client(const struct tern_stream *stream);
-
-// Returns the key of the ticket that the handshake used or issued (tern_ticket_tag()); 0 = none.
-uint64_t tern_stream_ticket(const struct tern_stream *stream);
-
-// Returns the common name of the certificate that the client has shown, in the handshake or the one that the ticket is
-// from; "" = none. Valid while the stream is open.
-const char *tern_stream_certificate(const struct tern_stream *stream);
 
 // size >= TERN_TLS_RECORD_MAX, so that the session keeps no bytes of a record while the loop waits for the socket.
 enum tern_stream_status tern_stream_read(struct tern_stream *stream, uint8_t *dst, size_t size,

@@ -1,7 +1,7 @@
 #include "nodes/sharing.h"
 
-#include "nodes/follow.h"
-#include "nodes/take.h"
+#include "nodes/follower.h"
+#include "nodes/taker.h"
 
 const struct tern_service_sharing tern_nodes_sharing = {
     .follow = tern_follower_start,

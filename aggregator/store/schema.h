@@ -3,7 +3,7 @@
 #ifndef TERN_STORE_SCHEMA_H
 #define TERN_STORE_SCHEMA_H
 
-#include "store/table.h"
+#include "store/sql_table.h"
 
 // In the order in which they refer to each other.
 #define TERN_SCHEMA_COUNTED(name) +1

@@ -1,6 +1,6 @@
 // Whether what is stored is what was written: pages and indexes by SQLite's check, and what has a hash or
 // a checksum of its own by that, because a page that SQLite only passes on can be anything.
-#include "store/table.h"
+#include "store/sql_table.h"
 
 #include "util/crc32c.h"
 #include <string.h>

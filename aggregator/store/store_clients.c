@@ -1,6 +1,6 @@
 // Clients, their keys, join codes, and what is known of each: error ledger, schedule, evaluations,
 // statistics.
-#include "store/table.h"
+#include "store/sql_table.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // The meter, and totals for reports.
-#include "store/table.h"
+#include "store/sql_table.h"
 
 #include <assert.h>
 

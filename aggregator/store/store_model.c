@@ -1,5 +1,5 @@
 // Versions and downloads.
-#include "store/table.h"
+#include "store/sql_table.h"
 
 #include <string.h>
 

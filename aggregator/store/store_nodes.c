@@ -1,6 +1,6 @@
 // What aggregators that serve one database hand to each other.
 #include "store/nodes.h"
-#include "store/table.h"
+#include "store/sql_table.h"
 #include "util/bytes.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // Partial sums of the open round, in pieces.
 #include "store/parts.h"
-#include "store/table.h"
+#include "store/sql_table.h"
 
 #include <string.h>
 

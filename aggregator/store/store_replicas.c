@@ -1,5 +1,5 @@
 // Replicas: which weights clients hold, and what they are made of.
-#include "store/table.h"
+#include "store/sql_table.h"
 
 #include <string.h>
 

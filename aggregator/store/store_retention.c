@@ -4,7 +4,7 @@
 // missing in any other round was lost. Updates are stored in the order in which they come and count
 // in the round that is open then, so that the oldest bodies are those of the oldest rounds.
 #include "store/retention.h"
-#include "store/table.h"
+#include "store/sql_table.h"
 
 #define BODIES_AT_ONCE 1000
 #define ROWS_AT_ONCE "1000" // of each table

@@ -1,5 +1,5 @@
 // Rounds, assignments and updates.
-#include "store/table.h"
+#include "store/sql_table.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // Keys of TLS session tickets, which the store cannot read.
-#include "store/table.h"
+#include "store/sql_table.h"
 #include "store/ticket_keys.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // Sums over history that every invitation, update and exchange add to: gathered in memory and written by
 // the commit of their transaction.
-#include "store/table.h"
+#include "store/sql_table.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // Vectors of float32, in parts with a checksum each: checkpoints, which are weights and what strategies
 // carry on, and replicas that are kept whole.
-#include "store/table.h"
+#include "store/sql_table.h"
 
 #include "util/bytes.h"
 #include "util/crc32c.h"

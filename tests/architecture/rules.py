@@ -146,9 +146,9 @@ ALTERNATIVES = [
 NEIGHBOURS = {
     "aggregator/downloads/": 11,
     "aggregator/federation/": 67,
-    "aggregator/http/": 0,
+    "aggregator/http/": 103,
     "aggregator/rounds/": 2,
-    "aggregator/service/": 0,
+    "aggregator/service/": 58,
 }
 
 # Folders without files that are too small to be a subject, unused public functions, and calls in a circle

@@ -99,7 +99,7 @@ static void test_every_split_gives_the_same_request(void **state)
         assert_memory_equal(request->body, "abcdefg", 7);
         assert_int_equal(judge.asked, 1);
         assert_true(judge.content_length == 7);
-        assert_true(tern_reader_keeps_alive(reader));
+        assert_true(tern_reader_state(reader)->keeps_alive);
         tern_reader_free(reader);
     }
 }
@@ -109,8 +109,8 @@ static int status_of(const char *text, struct judge *judge, bool *reusable)
     struct tern_request_reader *reader = reader_of(judge);
     size_t taken = 0;
     enum tern_result result = feed(reader, text, strlen(text), 7, &taken);
-    int status = result == TERN_OK ? 200 : tern_reader_status(reader);
-    *reusable = tern_reader_discards(reader);
+    int status = result == TERN_OK ? 200 : tern_reader_state(reader)->status;
+    *reusable = tern_reader_state(reader)->discards;
     assert_int_not_equal(result, TERN_AGAIN);
     tern_reader_free(reader);
     return status;
@@ -324,7 +324,7 @@ static void test_head_limit_is_exact(void **state)
         size_t taken = 0;
         enum tern_result result = feed(reader, text, len, len, &taken);
         assert_int_equal(result, len <= 200 ? TERN_OK : TERN_ERR_TOO_LARGE);
-        assert_int_equal(tern_reader_status(reader), len <= 200 ? 0 : 431);
+        assert_int_equal(tern_reader_state(reader)->status, len <= 200 ? 0 : 431);
         tern_reader_free(reader);
     }
 }
@@ -392,7 +392,7 @@ static void test_bodies_share_a_memory(void **state)
     assert_true(room->memory_taken == 6000);
     struct tern_request_reader *second = reader_within(room);
     assert_int_equal(feed_body(second, 6000), TERN_ERR_BUSY);
-    assert_int_equal(tern_reader_status(second), 503);
+    assert_int_equal(tern_reader_state(second)->status, 503);
     tern_reader_free(second);
     assert_true(room->memory_taken == 6000);
     struct tern_request_reader *brief = reader_within(room);

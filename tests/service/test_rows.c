@@ -14,7 +14,7 @@
 
 #include "one_harness.h"
 #include "store/schema.h"
-#include "store/table.h"
+#include "store/sql_table.h"
 #include <sqlite3.h>
 
 #define ROUNDS 4

@@ -80,10 +80,10 @@ static size_t read_request(const uint8_t *data, size_t len, size_t piece, struct
         must(used <= part && (used > 0 || result != TERN_AGAIN));
         taken += used;
         if (result != TERN_OK && result != TERN_AGAIN) {
-            int status = tern_reader_status(reader);
+            int status = tern_reader_state(reader)->status;
             must(status >= 400 && status < 600);
             log_bytes(log, &status, sizeof status);
-            if (!tern_reader_discards(reader)) {
+            if (!tern_reader_state(reader)->discards) {
                 break;
             }
         }

@@ -1,4 +1,4 @@
-#include "nodes/follow.h"
+#include "nodes/follower.h"
 
 #include "downloads/blobs.h"
 #include "nodes/messages.h"

@@ -1,4 +1,4 @@
-#include "store/table.h"
+#include "store/sql_table.h"
 
 #include <stdarg.h>
 #include <stdio.h>

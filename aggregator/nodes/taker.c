@@ -1,4 +1,4 @@
-#include "nodes/take.h"
+#include "nodes/taker.h"
 
 #include "merge/gather.h"
 #include "merge/reading.h"
