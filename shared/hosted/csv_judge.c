@@ -417,11 +417,14 @@ static void say_names(const struct tern_csv_judging *judging, const char *column
     const struct tern_csv_profile *profile = judging->profile;
     char list[TERN_CSV_SENTENCE_MAX / 3];
     const bool listed = tern_csv_profile_classes(profile, list, sizeof list);
+    float number;
+    const bool predicts = tern_csv_number(profile->labels.names[first], &number);
     say(judging, TERN_ERR_CONFIG, "classes",
         "line %" PRIu64 ", column '%.60s': the label '%.40s' is no class number from 0: add "
         "classes=%s to data.source, with every label, the same on every client; or name "
-        "the column of the class (label=NAME)",
-        profile->label[first].line, column, profile->labels.names[first], listed ? list : "A|B|C");
+        "the column of the class (label=NAME)%s",
+        profile->label[first].line, column, profile->labels.names[first], listed ? list : "A|B|C",
+        predicts ? ", or of the number to predict (target=NAME)" : "");
 }
 
 // Finds the listed class that differs from the label by its spelling alone.

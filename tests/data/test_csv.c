@@ -119,7 +119,12 @@ static void text_labels_need_classes(void **state)
     expect_refused("csv:@/table.csv,test=0", TERN_ERR_CONFIG,
                    "line 1, column '1': the label 'pear' is no class number from 0: add "
                    "classes=apple|fig|pear to data.source, with every label, the same on every "
-                   "client");
+                   "client; or name the column of the class (label=NAME)");
+    write_text("1,14.5\n2,-3.25\n3,7.5\n");
+    expect_refused(
+        "csv:@/table.csv,test=0", TERN_ERR_CONFIG,
+        "or name the column of the class (label=NAME), or of the number to predict (target=NAME)");
+    write_text("1,pear\n2,apple\n3,fig\n");
     assert_int_equal(open_spec("csv:@/table.csv,test=0,classes=fig|pear|plum|apple"), TERN_OK);
     assert_int_equal(class_of(1.0f), 1);
     assert_int_equal(class_of(2.0f), 3);
