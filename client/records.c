@@ -734,7 +734,7 @@ static enum tern_result load_entry(struct tern_client *client, size_t index)
     return TERN_OK;
 }
 
-// Of a build that counted no time: as if none had passed until now.
+// A record of a build without time counts as if no time had passed.
 static enum tern_result load_time(struct tern_client *client, size_t at, size_t len)
 {
     struct meter_time time = {.clock_ms = tern_client_now_ms(client)};

@@ -1,18 +1,18 @@
-// Statistics of the columns of examples in memory and of their targets, and scaling by those that clients of a
-// federation share (struct tern_column_port of ports.h). Of values alone: bytes of images have scale and offset of
-// their own. Hosted; reentrant, but for the data set that is changed.
+// Computes statistics of the columns and targets of examples in memory, and scales them by a federation's shared statistics
+// (struct tern_column_port of ports.h). It covers float32 values; bytes of images have their own scale and offset. Called by
+// client/cli and lab/fleet. Reentrant, except for the data set that is changed.
 #ifndef TERN_DATA_COLUMNS_H
 #define TERN_DATA_COLUMNS_H
 
 #include "data/source.h"
 
-// Whether its examples are values.
+// Whether the examples are float32 values.
 bool tern_data_has_columns(const struct tern_data *data);
 
-// How many there are: the features and, where there are targets, these behind them.
+// The number of columns: the features, then the targets if there are any.
 uint32_t tern_data_columns(const struct tern_data *data);
 
-// As tern_column_port.measure, of the examples of the view, whose data set is of such a data set.
+// Implements tern_column_port.measure for the examples of the view, whose data set must have columns.
 TERN_MUST_USE enum tern_result tern_columns_measure(const struct tern_view *view, uint8_t *columns,
                                                     uint32_t *num_examples);
 
@@ -35,14 +35,14 @@ struct tern_large_columns {
 void tern_columns_large(const struct tern_dataset *data, uint32_t columns,
                         struct tern_large_columns *large);
 
-// Describes columns and targets that are too large to train on; false where there are none. remedy: what to set.
+// Describes columns and targets that are too large for training. Returns false when there are none. remedy: what to set.
 #define TERN_COLUMNS_TEXT_MAX 320
 bool tern_columns_are_unscaled(const struct tern_dataset *data, const char *remedy,
                                char text[TERN_COLUMNS_TEXT_MAX]);
 
-// As tern_column_port.scale, of both parts of a data set that has columns: `count` pairs, as many as there are. What a
-// target was before is noted in target_mean and target_deviation of both parts.
-// TERN_ERR_MODEL_MISMATCH  they are of another number
+// Implements tern_column_port.scale for both parts of a data set that has columns. Stores the target's mean and deviation in
+// both parts.
+// TERN_ERR_MODEL_MISMATCH  `count` differs from the number of columns
 TERN_MUST_USE enum tern_result tern_columns_scale(struct tern_data *data, const uint8_t *columns,
                                                   uint32_t count);
 

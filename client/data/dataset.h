@@ -31,9 +31,9 @@ struct tern_dataset {
     float scale; // a byte's feature is byte * scale + offset
     float offset;
 #if TERN_LOSSES
-    const float *targets;   // [count] numbers to be told, or NULL: labels are
-    float target_mean;      // a target in the units that it came in is target * target_deviation +
-    float target_deviation; // target_mean
+    const float *targets;   // [count] numbers to predict; NULL: labels
+    float target_mean;      // a target in its original units is
+    float target_deviation; // target * target_deviation + target_mean
 #endif
 };
 
@@ -63,7 +63,7 @@ void tern_view_gather(const struct tern_view *view, const uint32_t *positions, u
                       uint32_t count, float *features, uint16_t *labels);
 
 #if TERN_LOSSES
-// Their targets likewise; the data set has some.
+// Writes their targets; the data set must have targets.
 void tern_view_gather_targets(const struct tern_view *view, const uint32_t *positions,
                               uint32_t first, uint32_t count, float *targets);
 #endif

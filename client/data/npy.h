@@ -1,11 +1,15 @@
-// The NPY format of NumPy, versions 1 to 3 (numpy.lib.format): a header that is a Python dict as
-// text, then the array. Read are numbers that are little-endian or single bytes, in C order; never
-// pickled objects. Hosted; reentrant.
+// Reads NumPy arrays: the NPY format, versions 1 to 3 (numpy.lib.format: a Python dict as text, then the array), and members
+// of npz archives. Accepts little-endian or single-byte numbers in C order, never pickled objects. Called by the readers
+// tern_read_npy() and tern_read_npz() and a fuzzer. Reentrant.
 #ifndef TERN_NPY_H
 #define TERN_NPY_H
 
 #include "data/elements.h"
 #include "data/source.h"
+#include "hosted/input.h"
+#include <stdbool.h>
+#include <stdio.h>
+#include <zlib.h>
 
 #define TERN_NPY_MAX_DIMS 4
 
@@ -18,7 +22,7 @@ struct tern_npy {
 
 // Reads the header and checks that the array can be in the file and is within limits->max_bytes as
 // float32.
-// TERN_ERR_CORRUPT    no NPY file, a header that is none, an array that is longer than its file
+// TERN_ERR_CORRUPT    not an NPY file, an invalid header, an array longer than its file
 // TERN_ERR_UNKNOWN    another type of elements, another byte order, Fortran order, other dimensions
 // TERN_ERR_TOO_LARGE, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_npy_read_header(struct tern_input *input,
@@ -30,11 +34,31 @@ TERN_MUST_USE enum tern_result tern_npy_read_header(struct tern_input *input,
 //                   is too short or too long; TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_npy_read_floats(struct tern_input *input,
                                                     const struct tern_npy *npy, float *values);
-TERN_MUST_USE enum tern_result tern_npy_read_doubles(struct tern_input *input,
-                                                     const struct tern_npy *npy, double *values);
+// --- Members of a ZIP archive (APPNOTE 6.3.10) as numpy.savez() and Python's zipfile write them: stored or deflated, ZIP64
+// for large ones, neither encrypted nor split. Sizes, checksums and offsets are checked. One thread per member.
 
-// The same of an array of unsigned bytes, as it is.
-TERN_MUST_USE enum tern_result tern_npy_read_bytes(struct tern_input *input,
-                                                   const struct tern_npy *npy, uint8_t *values);
+// Fields are private.
+struct tern_zip_member {
+    FILE *file;
+    uint64_t packed_left; // bytes in the file
+    uint64_t left;        // bytes when unpacked
+    uint32_t checksum;    // of what was read
+    uint32_t expected;
+    bool deflated;
+    z_stream stream;
+    uint8_t buffer[16384];
+};
+
+// Opens the member `name` of the archive in `file`, which is borrowed and stays open; *input then reads the member.
+// input_name: borrowed, names it in messages. The caller closes the member.
+// TERN_ERR_NOT_FOUND  the archive has no such member; why is unchanged
+// TERN_ERR_CORRUPT    it is no ZIP archive, or damaged
+// TERN_ERR_UNKNOWN    the member is encrypted or packed in another way
+// TERN_ERR_TOO_LARGE, TERN_ERR_IO, TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_zip_open(struct tern_zip_member *member, FILE *file,
+                                             const char *name, struct tern_input *input,
+                                             const char *input_name, uint64_t limit, char *why);
+
+void tern_zip_close(struct tern_zip_member *member);
 
 #endif

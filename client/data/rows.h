@@ -1,9 +1,10 @@
-// Labelled rows while a reader makes a data set of them: shuffled, split, standardised, reduced to
-// one group, and then given to a struct tern_dataset. Hosted; reentrant.
+// The rows of a table or array while a reader prepares them: shuffling, splitting off a test part, scaling, filling missing
+// values, selecting a group, and moving them into a struct tern_dataset. Called by csv_table.c and npy.c. Reentrant.
 #ifndef TERN_ROWS_H
 #define TERN_ROWS_H
 
 #include "data/dataset.h"
+#include "data/readers.h"
 #include "result.h"
 
 struct tern_rows {
@@ -17,17 +18,16 @@ struct tern_rows {
     uint32_t count;
     uint32_t features;
     uint32_t classes;
-    double
-        target_mean; // of the targets as they came, and their deviation: 0 and 1 while they are as
-    double target_deviation; // they came (0: likewise)
+    double target_mean;      // of the unscaled targets; 0 while they are unscaled
+    double target_deviation; // of the unscaled targets; 0 or 1 while they are unscaled
 };
 
 void tern_rows_free(struct tern_rows *rows);
 
-// Same seed, same order, everywhere.
+// The same seed gives the same order on every machine.
 void tern_rows_shuffle(struct tern_rows *rows, uint64_t seed);
 
-// Keeps the rows of one group, in their order; their number is rows->count.
+// Keeps the rows of one group in their order, and sets rows->count.
 void tern_rows_keep_group(struct tern_rows *rows, uint32_t group);
 
 // Moves the last `count` rows, fewer than all, to *last. TERN_ERR_NO_MEMORY: *last is empty
@@ -37,23 +37,64 @@ TERN_MUST_USE enum tern_result tern_rows_split(struct tern_rows *rows, uint32_t 
 // Makes (value - mean) / deviation of a column of values; deviation > 0.
 void tern_rows_scale(struct tern_rows *rows, uint32_t column, double mean, double deviation);
 
-// Likewise of the targets, once, and notes it.
+// Scales the targets, at most once, and stores mean and deviation.
 void tern_rows_scale_targets(struct tern_rows *rows, double mean, double deviation);
 
-// Gives each missing value, which is NAN in values, that of its column, and notes it in filled. values: [features].
+// Replaces each missing value (NAN) by its column's entry of values [features], and marks it in filled.
 // TERN_ERR_NO_MEMORY: nothing is changed
 TERN_MUST_USE enum tern_result tern_rows_fill(struct tern_rows *rows, const double *values);
 
-// Writes each column's mean, of the values that are there; 0 where none is. means: [features].
+// Writes each column's mean over its present values, or 0 without any, to means[features].
 void tern_rows_means(const struct tern_rows *rows, double *means);
 
-// Brings each column of values, and the targets, to mean 0 and variance 1 over the rows of train, a constant one to
-// 0, and does the same to those of test, which may be empty. Missing values (NAN) count for nothing and stay.
+// Scales each column of values, and the targets, to mean 0 and variance 1 over the rows of train (a constant column to 0),
+// and test, which may be empty, in the same way. Ignores and keeps missing values (NAN).
 void tern_rows_standardise(struct tern_rows *train, struct tern_rows *test);
 
-// Moves the rows into *data, as examples of the shape height x width x channels = features; scale
-// and offset stay as they are.
+// Moves the rows into *data as examples with height x width x channels = features. Keeps data's scale and offset.
 void tern_rows_give(struct tern_rows *rows, uint32_t height, uint32_t width, uint32_t channels,
                     struct tern_dataset *data);
+
+// --- The options only, test, seed and scale
+
+struct tern_split_options {
+    const char *only;    // keep only this group's training rows; NULL: all
+    float test;          // fraction of the rows for the test part; unused when the data has one
+    uint64_t seed;       // of the shuffle, which selects the test part
+    bool standard;       // standardise the features by the training rows
+    const char *scaling; // file with the scaling; NULL: none
+};
+
+// Whether an option scales the rows.
+static inline bool tern_split_scales(const struct tern_split_options *options)
+{
+    return options->standard || options->scaling != NULL;
+}
+
+// Reads the options. test_file: the option that names the test part, which excludes `test`; or NULL.
+// TERN_ERR_CONFIG
+TERN_MUST_USE enum tern_result tern_split_read(struct tern_data_spec *spec, const char *test_file,
+                                               struct tern_split_options *options);
+
+// Shuffles train, moves the fraction options->test to *test unless there is a test part, sets both class counts to the
+// larger one, and standardises float32 values if requested.
+// TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_split_rows(const struct tern_data_spec *spec,
+                                               const struct tern_split_options *options,
+                                               struct tern_rows *train, struct tern_rows *test);
+
+// --- The scaling file that all clients of a federation share: a CSV table with the columns `column`, `mean` and `deviation`,
+// a row for each feature in the table's order, then one for the target, if any. `tern-aggregator init --data` writes it.
+
+// Replaces every value of train and test by (value - mean) / deviation. names: the features' names, each with a NUL; NULL
+// without a header line: the order decides. target: the target column's name; NULL: none. After an error spec->why describes
+// it, and a part of the rows may be scaled.
+// TERN_ERR_CONFIG   the file does not exist
+// TERN_ERR_CORRUPT  its columns differ from the table's, a mean is no number, a deviation is not positive; errors of
+//                   tern_csv_next()
+TERN_MUST_USE enum tern_result tern_scaling_file_apply(const struct tern_data_spec *spec,
+                                                       const char *path, const char *names,
+                                                       const char *target, struct tern_rows *train,
+                                                       struct tern_rows *test);
 
 #endif

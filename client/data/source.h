@@ -11,7 +11,7 @@
 //   csv:FILE[,label=NAME|INDEX|none][,target=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,group=NAME|INDEX][,only=VALUE]
 //       [,test_file=FILE][,test=0.2][,seed=1][,scale=standard|FILE][,missing=mean|skip|refuse][,header=yes|no]
 //   npz:FILE, npy:FOLDER[,x=x][,y=y][,target=NAME][,group=group][,only=VALUE][,test=0.2][,seed=1]
-//       [,scale=standard][,mean=M,std=S]           NumPy arrays (data/array_source.c)
+//       [,scale=standard][,mean=M,std=S]           NumPy arrays (data/npy.c)
 //
 // csv: label is the last column unless given. Labels that are not class numbers from 0 need
 // classes, every label in class order, the same on every client. target names a column of numbers that

@@ -256,7 +256,7 @@ static void keep(struct tern_child *child, const char *text, size_t len)
 }
 
 // Closes a file that is at its end. Whether there may be more to read now.
-static bool goes_on(int *file, ssize_t got)
+static bool read_more(int *file, ssize_t got)
 {
     if (got == 0) {
         (void)close(*file);
@@ -271,7 +271,7 @@ static void drain_output(struct tern_child *child)
     ssize_t got = 1;
     for (int i = 0; i < READS_MAX && child->output >= 0 && got > 0; i++) {
         got = read(child->output, piece, sizeof piece);
-        if (goes_on(&child->output, got)) {
+        if (read_more(&child->output, got)) {
             keep(child, piece, (size_t)got);
         }
     }
@@ -284,7 +284,7 @@ static void drain_answer(struct tern_child *child)
     ssize_t got = 1;
     for (int i = 0; i < READS_MAX && child->talk >= 0 && got > 0; i++) {
         got = read(child->talk, piece, sizeof piece);
-        if (goes_on(&child->talk, got)) {
+        if (read_more(&child->talk, got)) {
             const size_t room = sizeof child->answer - child->answer_len;
             const size_t len = (size_t)got < room ? (size_t)got : room;
             memcpy(child->answer + child->answer_len, piece, len);
@@ -454,7 +454,7 @@ void tern_child_stop(struct tern_child *child)
 
 // --- Talk
 
-enum tern_result tern_child_tell(struct tern_child *child, const char *line)
+enum tern_result tern_child_send(struct tern_child *child, const char *line)
 {
     char text[TERN_CHILD_LINE_MAX + 1];
     const int len = snprintf(text, sizeof text, "%s\n", line);

@@ -1,14 +1,12 @@
-// One child process with everything it starts: run without a shell, its output kept to the last few
-// lines, its time limited, stopped and gone on with, and ended for certain. Nothing here blocks for
-// longer than it is told to. One child at a time belongs to one thread.
+// Runs one child process and everything it starts: without a shell, with a limited time, with pause and continue, keeping
+// the end of its output, and ending it reliably. No function blocks longer than its argument allows. Called by
+// command_trainer.c; a child belongs to one thread.
 //
-// The child gets /dev/null to read and one pipe for its standard and its error output, no other
-// file of this process, the signals' defaults, and a process group of its own. The group is killed
-// when the child ends, so that what it left behind ends too; should this process die without a
-// word, the kernel kills the child.
+// The child gets /dev/null as input, one pipe for standard output and standard error, no other file of this process,
+// default signals, and its own process group. The group is killed when the child ends, so that its own children end too;
+// if this process dies, the kernel kills the child.
 //
-// One that is talked to reads lines from its standard input instead, and answers each with a line on
-// file descriptor 3.
+// A talking child instead reads lines from its standard input, and answers each with a line on file descriptor 3.
 #ifndef TERN_CHILD_H
 #define TERN_CHILD_H
 
@@ -19,7 +17,7 @@
 #include <sys/types.h>
 
 #define TERN_CHILD_TAIL_MAX 4096 // bytes of output that are kept, the last ones
-#define TERN_CHILD_LINE_MAX 4095 // bytes of a line told, without its newline
+#define TERN_CHILD_LINE_MAX 4095 // bytes of a sent line without its newline
 #define TERN_CHILD_ANSWER_MAX                                                                      \
     512 // bytes of an answer with its newline; of a longer one the rest is left out
 
@@ -62,40 +60,37 @@ TERN_MUST_USE enum tern_result tern_child_start(struct tern_child *child, char *
                                                 char *const *environment,
                                                 const struct tern_child_limits *limits, int *error);
 
-// Likewise, of one that is talked to.
+// Starts a talking child in the same way.
 TERN_MUST_USE enum tern_result
 tern_child_start_talking(struct tern_child *child, char *const *words, char *const *environment,
                          const struct tern_child_limits *limits, int *error);
 
-// Writes a line, without its newline, to a child that is talked to; its time begins anew, and what it
-// answered before is forgotten.
-// TERN_ERR_STATE  there is none, or it has ended by now
-// TERN_ERR_IO     it does not read, is not talked to, or the line is too long
-TERN_MUST_USE enum tern_result tern_child_tell(struct tern_child *child, const char *line);
+// Sends a line, without its newline, to a talking child; restarts its time limit, and drops its earlier answer.
+// TERN_ERR_STATE  there is no child, or it has ended
+// TERN_ERR_IO     it does not read, is not a talking child, or the line is too long
+TERN_MUST_USE enum tern_result tern_child_send(struct tern_child *child, const char *line);
 
-// Its answer to that line, without the newline; NULL: there is none yet.
+// The child's answer to that line, without the newline; NULL: none yet.
 const char *tern_child_answer(const struct tern_child *child);
 
-// Waits for at most `wait_ms` for it to end or to say something; a signal to this process ends the
-// wait, too.
-// TERN_OK         it has ended and so has its group; *end and *code are set
-// TERN_AGAIN      it runs, or is being ended because its time is over
-// TERN_ERR_STATE  there is none
+// Waits at most `wait_ms` for the child to end or to write; a signal to this process also ends the wait.
+// TERN_OK         the child and its group have ended; *end and *code are set
+// TERN_AGAIN      it runs, or is being ended after its time limit
+// TERN_ERR_STATE  there is no child
 TERN_MUST_USE enum tern_result tern_child_wait(struct tern_child *child, uint32_t wait_ms,
                                                enum tern_child_end *end, int *code);
 
-// Stops it with its group (SIGSTOP), or lets them go on. Nothing when there is none.
+// Stops the child with its group (SIGSTOP), or continues them. Does nothing without a child.
 void tern_child_pause(struct tern_child *child, bool paused);
 
-// Ends it: SIGTERM to the group, and SIGKILL to what is there after limits.grace_ms. Returns when
-// it has ended. Nothing when there is none.
+// Ends the child: SIGTERM to the group, and SIGKILL after limits.grace_ms. Returns when it has ended. Does nothing without
+// a child.
 void tern_child_stop(struct tern_child *child);
 
-// Processor seconds of it, as far as it runs, and of all children of this process that have ended.
+// Processor seconds of the running child and of all ended children of this process.
 double tern_child_seconds(const struct tern_child *child);
 
-// What it wrote last, as text; valid until it writes more. Begins with a whole line where there is
-// one.
+// The end of the child's output as text, starting with a complete line if there is one. Valid until it writes more.
 const char *tern_child_tail(const struct tern_child *child);
 
 #endif

@@ -3,9 +3,80 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+// --- The words of client.trainer_command
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+// Copies one word to *to with a NUL behind it, and moves both. The word never grows.
+static enum tern_result take_word(const char **from, char **to, const char **why)
+{
+    char quote = '\0';
+    const char *at = *from;
+    char *out = *to;
+    for (; *at != '\0' && (quote != '\0' || !is_blank(*at)); at++) {
+        if (quote == '\0' && (*at == '\'' || *at == '"')) {
+            quote = *at;
+        } else if (*at == quote) {
+            quote = '\0';
+        } else if (*at == '\\' && quote != '\'') {
+            at++;
+            if (*at == '\0') {
+                *why = "it ends with a backslash that has nothing behind it";
+                return TERN_ERR_CONFIG;
+            }
+            *out++ = *at;
+        } else {
+            *out++ = *at;
+        }
+    }
+    *out++ = '\0';
+    *from = at;
+    *to = out;
+    if (quote != '\0') {
+        *why = "a quote is opened and not closed";
+        return TERN_ERR_CONFIG;
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_command_line_split(const char *text, struct tern_command_line *line,
+                                         const char **why)
+{
+    char *to = line->text;
+    line->count = 0;
+    if (strlen(text) >= sizeof line->text) {
+        *why = "it is too long";
+        return TERN_ERR_TOO_LARGE;
+    }
+    for (;;) {
+        while (is_blank(*text)) {
+            text++;
+        }
+        if (*text == '\0') {
+            break;
+        }
+        if (line->count == TERN_COMMAND_WORDS_MAX) {
+            *why = "it has too many words";
+            return TERN_ERR_TOO_LARGE;
+        }
+        line->words[line->count++] = to;
+        TERN_TRY(take_word(&text, &to, why));
+    }
+    line->words[line->count] = NULL;
+    if (line->count == 0 || line->words[0][0] == '\0') {
+        *why = "it names no command";
+        return TERN_ERR_CONFIG;
+    }
+    return TERN_OK;
+}
 
 #define LINE_MAX_SHOWN 160
 
@@ -92,12 +163,12 @@ static enum tern_result launch_persistent(struct tern_command_trainer *trainer)
 }
 
 // One that ended between two tasks is started again.
-static enum tern_result tell(struct tern_command_trainer *trainer)
+static enum tern_result send_task(struct tern_command_trainer *trainer)
 {
-    enum tern_result told = tern_child_tell(&trainer->child, trainer->paths.task);
+    enum tern_result told = tern_child_send(&trainer->child, trainer->paths.task);
     if (told == TERN_ERR_STATE) {
         TERN_TRY(launch_persistent(trainer));
-        told = tern_child_tell(&trainer->child, trainer->paths.task);
+        told = tern_child_send(&trainer->child, trainer->paths.task);
     }
     return told == TERN_OK ? TERN_OK
                            : tern_external_fail(trainer->why, TERN_ERR_TRAINER,
@@ -126,11 +197,11 @@ static enum tern_result start(struct tern_command_trainer *trainer, enum tern_co
 {
     enum tern_result result = tern_task_file_write(&trainer->file, &trainer->paths, trainer->why);
     if (result == TERN_OK) {
-        result = trainer->config.persistent ? tell(trainer) : launch(trainer);
+        result = trainer->config.persistent ? send_task(trainer) : launch(trainer);
     }
     tern_task_file_close(&trainer->file);
     trainer->work = work;
-    trainer->told_another = false;
+    trainer->restarted = false;
     if (result != TERN_OK) {
         end_run(trainer);
     }
@@ -188,14 +259,14 @@ static enum tern_result explain_answer(struct tern_command_trainer *trainer, con
 
 // A persistent command has ended well without an answer: perhaps it was about to when it was told of the
 // task, so another one is, once.
-static enum tern_result tell_another(struct tern_command_trainer *trainer, enum tern_child_end end,
-                                     int code)
+static enum tern_result restart_command(struct tern_command_trainer *trainer,
+                                        enum tern_child_end end, int code)
 {
-    if (trainer->told_another) {
+    if (trainer->restarted) {
         return explain_end(trainer, end, code);
     }
-    trainer->told_another = true;
-    const enum tern_result told = tell(trainer);
+    trainer->restarted = true;
+    const enum tern_result told = send_task(trainer);
     return told == TERN_OK ? TERN_AGAIN : told;
 }
 
@@ -214,7 +285,7 @@ static enum tern_result wait_run(struct tern_command_trainer *trainer)
     if (end != TERN_CHILD_EXITED || code != 0) {
         return explain_end(trainer, end, code);
     }
-    return trainer->config.persistent ? tell_another(trainer, end, code) : TERN_OK;
+    return trainer->config.persistent ? restart_command(trainer, end, code) : TERN_OK;
 }
 
 // After a task: TERN_AGAIN is none.

@@ -1,19 +1,36 @@
-// The trainer port (ports.h) over a command of the user's, in any language: it is given the model
-// as a safetensors file and what to do as JSON and environment variables, and answers with a
-// safetensors file and a small JSON file (docs/TRAINERS.md). Whatever it does instead, it cannot
-// harm the client: it crashes, hangs, floods or writes nonsense, and the task is dropped with a
-// reason. step() and evaluate() return TERN_AGAIN while it runs, after at most
-// TERN_COMMAND_WAIT_MS. Linux; from the thread that steps the client.
+// Implements the trainer port (ports.h) with a user's command in any language. The command receives the model as a
+// safetensors file and the task as JSON and environment variables, and answers with a safetensors file and a small JSON file
+// (docs/TRAINERS.md). A command that crashes, hangs, floods its output or writes nonsense cannot harm the client, which drops
+// the task with a reason. step() and evaluate() return TERN_AGAIN while the command runs, after at most TERN_COMMAND_WAIT_MS.
+// Called by client/cli on the thread that steps the client.
 //
-// The command is started for each task; a persistent one once, it is told the path of each task's file
-// and answers "done" or "failed WHY". After a task that failed it is ended, and the next task starts it.
+// The command starts for each task. A persistent command starts once, receives the path of each task's file, and answers
+// "done" or "failed WHY"; after a failed task it is ended, and the next task starts it again.
 #ifndef TERN_COMMAND_TRAINER_H
 #define TERN_COMMAND_TRAINER_H
 
 #include "external/child.h"
-#include "external/command_line.h"
-#include "external/task_file.h"
-#include "external/trainer_result.h"
+#include "external/command_trainer.h"
+#include "external/trainer_files.h"
+
+// Splits the setting client.trainer_command into words without a shell: no expansion, pipe or redirection, so that no word
+// can become a command.
+
+#define TERN_COMMAND_TEXT_MAX 1024 // bytes with the terminating NUL
+#define TERN_COMMAND_WORDS_MAX 64
+
+struct tern_command_line {
+    char text[TERN_COMMAND_TEXT_MAX];
+    char *words[TERN_COMMAND_WORDS_MAX + 2]; // into text; room for one more and the NULL at the end
+    size_t count;
+};
+
+// Blanks separate words. In 'single quotes' every character is literal; in "double quotes" and outside quotes a backslash
+// makes the next character literal. Adjacent parts form one word. *why: a sentence, after an error
+// TERN_ERR_CONFIG     no word, an open quote, or a backslash at the end
+// TERN_ERR_TOO_LARGE  too many words or bytes
+TERN_MUST_USE enum tern_result
+tern_command_line_split(const char *text, struct tern_command_line *line, const char **why);
 
 #define TERN_COMMAND_WAIT_MS 200
 
@@ -26,11 +43,11 @@ struct tern_command_config {
     bool persistent;
 };
 
-// What the command does now.
+// The current work of the command.
 enum tern_command_work { TERN_COMMAND_IDLE, TERN_COMMAND_TRAINS, TERN_COMMAND_EVALUATES };
 
-// Starts from zeros. Others may pause the child while the client may not work (its time then stands
-// still, too) and read its tail, `metrics` and `why`.
+// The caller zeroes it. Callers may pause the child while the client may not work, which also stops its time limit, and read
+// its tail, `metrics` and `why`.
 struct tern_command_trainer {
     struct tern_command_config config;
     struct tern_command_line line;
@@ -40,13 +57,13 @@ struct tern_command_trainer {
     float *weights; // [model->count]; behind tern_model_trained() zeros that are never touched
     uint32_t local_steps;
     enum tern_command_work work;
-    bool told_another; // of a persistent command: another process, of this task
+    bool restarted; // a persistent command was restarted for this task
     char folder[TERN_WORK_PATH_MAX];
     char metrics[TERN_TRAINER_METRICS_MAX]; // of the last answer, "name=1.5 other=2"
     char why[TERN_EXTERNAL_WHY_MAX];        // after an error: a sentence
 };
 
-// Splits the command, takes memory and removes what a crash left in the folder. Runs nothing.
+// Splits the command, allocates memory and removes the leftovers of a crash from the folder. Starts nothing.
 // TERN_ERR_CONFIG  the command or the path is malformed; TERN_ERR_NO_MEMORY; with `why`
 TERN_MUST_USE enum tern_result tern_command_trainer_open(struct tern_command_trainer *trainer,
                                                          const struct tern_command_config *config,

@@ -1,5 +1,5 @@
 #include "external/library_trainer.h"
-#include "external/task_file.h"
+#include "external/trainer_files.h"
 
 #include <inttypes.h>
 #include <math.h>

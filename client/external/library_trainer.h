@@ -1,12 +1,11 @@
-// The trainer port (ports.h) over a shared object of the user's with the C interface of
-// trainer/tern_trainer_abi.h: no process and no files between, for devices that have room for
-// neither. It runs in this process, so what it answers is checked, but a crash of it is the
-// client's. A static program cannot load one (TERN_LIBRARY_TRAINERS=OFF): opening says so.
+// Implements the trainer port (ports.h) with a user's shared object that has the C interface of
+// trainer/tern_trainer_abi.h, for devices without room for another process and its files. Its results are checked, but it
+// runs in this process, so its crash ends the client. A static program cannot load one (TERN_LIBRARY_TRAINERS=OFF), and
+// opening returns TERN_ERR_CONFIG. Called by client/cli on the thread that steps the client.
 #ifndef TERN_LIBRARY_TRAINER_H
 #define TERN_LIBRARY_TRAINER_H
 
-#include "external/model_file.h"
-#include "external/trainer_result.h"
+#include "external/trainer_files.h"
 #include "ports.h"
 #include "trainer/tern_trainer_abi.h"
 
@@ -41,8 +40,8 @@ TERN_MUST_USE enum tern_result tern_library_trainer_open(struct tern_library_tra
                                                          char why[TERN_EXTERNAL_WHY_MAX]);
 
 // The port. begin, step and evaluate, beyond what ports.h lists:
-//   TERN_ERR_TRAINER    the library failed or answered what cannot be: `why`
-//   TERN_ERR_NOT_FOUND  it has no examples for it
+//   TERN_ERR_TRAINER    the library failed or returned an invalid result: `why`
+//   TERN_ERR_NOT_FOUND  it has no examples
 struct tern_trainer tern_library_trainer_port(struct tern_library_trainer *trainer);
 
 // Closes the trainer and unloads the library.

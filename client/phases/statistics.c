@@ -1,12 +1,12 @@
-// Tells the statistics of the columns once, or fetches the scaling that a federation has made of those of its
-// clients, keeps it, and gives it to the columns. Each is one request; the next check-in goes on from there.
+// Sends the statistics of the columns once, or fetches the federation's scaling, saves it and applies it to the columns. Each
+// is one request; a check-in follows.
 #include "core.h"
 
 #include <string.h>
 
 #if TERN_STATISTICS
 
-// Of either message, beside its columns.
+// Bytes of either message without its columns.
 #define MESSAGE_ROOM 64
 
 static size_t columns_len(const struct tern_client *client)
@@ -14,7 +14,7 @@ static size_t columns_len(const struct tern_client *client)
     return (size_t)client->work.columns.count * TERN_WIRE_COLUMN_BYTES;
 }
 
-// Back to the check-in, after a failure.
+// Returns to the check-in after a failure.
 static enum tern_result give_up(struct tern_client *client, enum tern_result result,
                                 const char *why)
 {
@@ -31,7 +31,7 @@ static enum tern_result pay(struct tern_client *client, uint64_t bytes)
     return result;
 }
 
-// --- Telling
+// --- Sending
 
 static const char *why_not_measured(enum tern_result result)
 {
@@ -42,7 +42,7 @@ static const char *why_not_measured(enum tern_result result)
                : TERN_WHY("the statistics of the columns cannot be made");
 }
 
-// Makes the message in the blob, of columns that are behind it.
+// Encodes the message in the blob from the columns that follow it.
 static enum tern_result make(struct tern_client *client, size_t *len)
 {
     const struct tern_column_port *columns = &client->work.columns;
@@ -58,7 +58,7 @@ static enum tern_result make(struct tern_client *client, size_t *len)
                                        client->work.blob, behind, len);
 }
 
-// The columns are as they were read again when the client is started anew without the record.
+// Deletes the scaling; after a restart the columns are unscaled again.
 static enum tern_result forget_scaling(struct tern_client *client)
 {
     TERN_TRY(tern_record_save_scaling(client, (struct tern_span){NULL, 0}));
@@ -68,7 +68,7 @@ static enum tern_result forget_scaling(struct tern_client *client)
 static enum tern_result prepare_telling(struct tern_client *client)
 {
     size_t len = 0;
-    if (client->scaling != 0) { // of a state that the aggregator has lost
+    if (client->scaling != 0) { // the aggregator has lost its state
         return forget_scaling(client);
     }
     const enum tern_result result = make(client, &len);
@@ -145,7 +145,7 @@ static enum tern_result apply(struct tern_client *client, struct tern_span colum
     return TERN_OK;
 }
 
-// It is saved first: data of two scalings would train one model.
+// Saves the scaling before applying it, so that one model never trains on data with two scalings.
 static enum tern_result fetched(struct tern_client *client)
 {
     const struct tern_span scaling = {client->response.body, client->response.body_len};
@@ -204,7 +204,7 @@ enum tern_result tern_client_stored_scaling(const struct tern_client *client, ui
     return result == TERN_ERR_STATE ? TERN_ERR_NOT_FOUND : result;
 }
 
-// One that is damaged, or of other columns, is fetched again.
+// A scaling that is damaged or has other columns is fetched again.
 enum tern_result tern_client_restore_scaling(struct tern_client *client)
 {
     struct tern_span columns;

@@ -116,8 +116,8 @@ static void start_ahead(void *ctx, float *weights)
     }
 }
 
-// A velocity is made of local changes alone, which a step ahead would get into it; such a codec
-// keeps the buffer instead.
+// Whether training starts ahead. A codec with momentum does not: a step ahead would enter its velocity, which consists of
+// local changes alone.
 static bool goes_ahead(const struct tern_client *client)
 {
     struct tern_codec codec;
@@ -127,7 +127,7 @@ static bool goes_ahead(const struct tern_client *client)
            tern_codec_entry(codec.id)->feedback != TERN_FEEDBACK_MOMENTUM;
 }
 
-// Of all examples where the task asks for the full gradient.
+// The full gradient uses all examples.
 static uint32_t batch_size(const tern_Task *task)
 {
 #if TERN_VARIANCE_REDUCTION
@@ -138,7 +138,7 @@ static uint32_t batch_size(const tern_Task *task)
     return task->batch_size;
 }
 
-// Of a task that is trained twice, the first time counts.
+// A task that trains twice starts with the first training.
 static uint64_t started_ms(const struct tern_client *client)
 {
 #if TERN_VARIANCE_REDUCTION
@@ -193,7 +193,7 @@ static void trained(struct tern_client *client)
     tern_client_emit(client, &event);
 }
 
-// Trains at the anchor, before it does at the replica.
+// Trains at the anchor, before training at the replica.
 static enum tern_result train_at_anchor(struct tern_client *client)
 {
     const struct tern_trainer *trainer = &client->work.trainer;

@@ -283,7 +283,7 @@ enum tern_result tern_builtin_trainer_numbers(struct tern_builtin_trainer *train
                                               const float *weights, uint32_t count, float *numbers,
                                               float *threshold)
 {
-    if (count != trainer->count || !tern_network_tells_numbers(&trainer->network)) {
+    if (count != trainer->count || !tern_network_predicts_numbers(&trainer->network)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
     *threshold = 0.0f;

@@ -1,4 +1,4 @@
-// What trainer.c and evaluate_numbers.c share.
+// The internal interface between trainer.c and evaluate_numbers.c. Threads: as in trainer.h.
 #ifndef TERN_TRAINER_INTERNAL_H
 #define TERN_TRAINER_INTERNAL_H
 
@@ -19,12 +19,11 @@ static inline void tern_trainer_gather(struct tern_builtin_trainer *trainer,
 }
 
 #if TERN_LOSSES
-// Training examples that are trained on: all but an autoencoder's anomalies; and their positions, written to
-// order[].
+// Counts the examples to train on, all except an autoencoder's anomalies, and writes their positions to order[].
 uint32_t tern_numbers_normal(const struct tern_builtin_trainer *trainer);
 void tern_numbers_order(struct tern_builtin_trainer *trainer);
 
-// evaluate() of a model that tells numbers; the test part is not empty.
+// Evaluates a model of numbers; the test part must not be empty.
 TERN_MUST_USE enum tern_result tern_numbers_evaluate(struct tern_builtin_trainer *trainer,
                                                      const float *weights,
                                                      struct tern_evaluate_result *result);

@@ -69,7 +69,7 @@ static inline enum tern_loss tern_network_loss(const struct tern_network *networ
 }
 
 // Whether the outputs are numbers; else they are scores of classes.
-static inline bool tern_network_tells_numbers(const struct tern_network *network)
+static inline bool tern_network_predicts_numbers(const struct tern_network *network)
 {
     return TERN_LOSSES && tern_network_loss(network) != TERN_LOSS_CROSS_ENTROPY;
 }
@@ -103,20 +103,11 @@ float tern_network_probability(const struct tern_network *network, uint32_t i, u
 void tern_network_backward(struct tern_network *network, const float *weights, uint32_t count,
                            float weight, float *gradient);
 
-// Of outputs that are numbers (numbers.c). After forward: the first of example i's outputs; its loss; and
-// weight * the gradient of each example's loss by the outputs, written to delta.
+#if TERN_LOSSES
+// After forward, for networks of numbers: example i's first output, and its loss.
 float tern_numbers_output(const struct tern_network *network, uint32_t i);
 double tern_numbers_loss(const struct tern_network *network, uint32_t i);
-void tern_numbers_delta(const struct tern_network *network, uint32_t count, float weight,
-                        float *delta);
-
-// One convolution layer (conv.c). in: [count][in_size]; its gradient goes to in_delta unless that
-// is NULL; out_delta: the gradient by its pooled output, already zero where relu was.
-void tern_conv_forward(struct tern_network *network, struct tern_layer *layer, const float *weights,
-                       const float *in, uint32_t count);
-void tern_conv_backward(struct tern_network *network, const struct tern_layer *layer,
-                        const float *weights, const float *in, const float *out_delta,
-                        uint32_t count, float *gradient, float *in_delta);
+#endif
 
 #ifdef __cplusplus
 }

@@ -362,7 +362,7 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
         return TERN_ERR_NOT_FOUND;
     }
 #if TERN_LOSSES
-    if (tern_network_tells_numbers(network)) {
+    if (tern_network_predicts_numbers(network)) {
         return tern_numbers_evaluate(trainer, weights, result);
     }
 #endif
@@ -390,7 +390,7 @@ enum tern_result tern_builtin_trainer_predict(struct tern_builtin_trainer *train
                                               struct tern_prediction *predictions)
 {
     const struct tern_network *network = &trainer->network;
-    if (count != trainer->count || tern_network_tells_numbers(network)) {
+    if (count != trainer->count || tern_network_predicts_numbers(network)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
     for (uint32_t done = 0; done < trainer->test.count;) {
@@ -410,7 +410,7 @@ enum tern_result tern_builtin_trainer_answer(struct tern_builtin_trainer *traine
                                              uint16_t *answers)
 {
     struct tern_network *network = &trainer->network;
-    if (count != trainer->count || tern_network_tells_numbers(network)) {
+    if (count != trainer->count || tern_network_predicts_numbers(network)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
     for (uint32_t done = 0; done < trainer->test.count;) {

@@ -1,7 +1,7 @@
-// The built-in trainers: struct tern_trainer of ports.h for the models that tern_model_from_spec()
-// names (softmax, MLP, small CNN; classes, numbers, reconstruction), by mini-batch SGD. Used by tern-client, tern-fleet and
-// microcontrollers: the caller owns all memory and nothing here calls malloc. The same task on the
-// same data gives the same bits on every machine. One trainer is used by one thread at a time.
+// Implements the trainer port (ports.h) for the models of tern_model_from_spec() (softmax, MLP, small CNN; classes, numbers,
+// reconstruction) by mini-batch SGD. Called by tern-client, tern-fleet, tern-ring and firmware: the caller owns all memory, and
+// nothing here calls malloc. The same task on the same data gives the same bits on every machine. One thread at a time uses
+// a trainer.
 //
 //   g = mean gradient of the batch + weight_decay * w + prox_mu * (w - base)
 //   v = momentum * v + g;  w = w - learning_rate * v         v is 0 at the start of a round
@@ -31,15 +31,15 @@ struct tern_builtin_config {
 #endif
 };
 
-// An autoencoder learns what is normal: it trains on the examples of class 0 alone, which all are where
-// there are no labels. Examples of any other class are anomalies that it should find.
+// An autoencoder trains on the examples of class 0 alone, the normal ones; without labels all are of class 0. Examples of
+// other classes are anomalies that it should detect.
 #define TERN_ANOMALY_QUANTILE 0.99f
 
 // Examples that a class must have in an evaluation for its recall to be reported.
 #define TERN_RECALL_EXAMPLES 3u
 
 #if TERN_HELD_OUT
-// How often a class was told, and had to be.
+// Counts of one class in an evaluation: correct, predicted and labelled.
 struct tern_told {
     uint32_t right;
     uint32_t told;
@@ -55,7 +55,7 @@ struct tern_example_error {
 };
 #endif
 
-// Everything a trainer holds beside its arena. Fields are private.
+// The trainer's state outside its arena. Fields are private.
 struct tern_builtin_trainer {
     struct tern_network network;
     struct tern_view train;
@@ -111,29 +111,29 @@ TERN_MUST_USE enum tern_result tern_builtin_trainer_init(struct tern_builtin_tra
 //             of examples above it. Its loss is that of the normal examples, where there are any.
 struct tern_trainer tern_builtin_trainer_port(struct tern_builtin_trainer *trainer);
 
-// predict() and answer() are of models that tell classes.
+// The prediction of a model of classes.
 struct tern_prediction {
     uint16_t label;
-    float score; // the probability that the model gives it
+    float score; // the model's probability for it
 };
 
-// Writes what the model says of each test example, in their order, to predictions[test.count].
-// TERN_ERR_MODEL_MISMATCH when count is not the model's, or the model tells numbers.
+// Writes the prediction for each test example, in their order, to predictions[test.count].
+// TERN_ERR_MODEL_MISMATCH when count is not the model's, or the model predicts numbers.
 TERN_MUST_USE enum tern_result tern_builtin_trainer_predict(struct tern_builtin_trainer *trainer,
                                                             const float *weights, uint32_t count,
                                                             struct tern_prediction *predictions);
 
 #if TERN_LOSSES
-// Writes, of a model that tells a number, what it tells of each test example, in the units of the targets; of
-// an autoencoder the example's error, and to *threshold that above which it is an anomaly.
-// TERN_ERR_MODEL_MISMATCH when count is not the model's, or the model tells classes.
+// For a model of numbers, writes the value of each test example in the units of the targets. For an autoencoder, writes each
+// example's error, and to *threshold the error above which an example is an anomaly.
+// TERN_ERR_MODEL_MISMATCH when count is not the model's, or the model predicts classes.
 TERN_MUST_USE enum tern_result tern_builtin_trainer_numbers(struct tern_builtin_trainer *trainer,
                                                             const float *weights, uint32_t count,
                                                             float *numbers, float *threshold);
 #endif
 
 // Writes the class that the model gives each test example, in their order, to
-// answers[test.count]. TERN_ERR_MODEL_MISMATCH likewise.
+// answers[test.count]. TERN_ERR_MODEL_MISMATCH as in tern_builtin_trainer_predict().
 TERN_MUST_USE enum tern_result tern_builtin_trainer_answer(struct tern_builtin_trainer *trainer,
                                                            const float *weights, uint32_t count,
                                                            uint16_t *answers);

@@ -1,6 +1,6 @@
 // CSV tables from hostile bytes: an accepted table is rectangular, finite and within the limits, and a
 // profile has looked at every row that it has.
-#include "data/table.h"
+#include "data/csv_table.h"
 #include "hosted/csv_judge.h"
 #include "util/math.h"
 #include <stdbool.h>

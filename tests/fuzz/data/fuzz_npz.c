@@ -1,7 +1,6 @@
 // NumPy arrays in ZIP archives, and alone, from hostile bytes: an accepted array has as many
 // elements as its shape says, all finite, within the limits; what is refused is told.
 #include "data/npy.h"
-#include "data/zip.h"
 #include "util/math.h"
 #include <stdlib.h>
 

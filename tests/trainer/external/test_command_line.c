@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "external/command_line.h"
+#include "external/command_trainer.h"
 
 static struct tern_command_line line;
 static const char *why;

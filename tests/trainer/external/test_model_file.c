@@ -14,8 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "external/model_file.h"
-#include "external/work_folder.h"
+#include "external/trainer_files.h"
 #include "hosted/safetensors.h"
 #include "util/bytes.h"
 

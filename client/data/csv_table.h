@@ -1,7 +1,7 @@
-// A CSV table as examples: every column but the label's, the group's and dropped ones is a float32
-// feature, the label column tells the class. Hosted; reentrant.
-#ifndef TERN_TABLE_H
-#define TERN_TABLE_H
+// Reads a CSV table as examples: every column except label, group and dropped columns is a float32 feature; the label column
+// gives the class. Called by the reader tern_read_csv() and a fuzzer. Reentrant.
+#ifndef TERN_CSV_TABLE_H
+#define TERN_CSV_TABLE_H
 
 #include "data/rows.h"
 #include "data/source.h"
@@ -23,8 +23,8 @@ struct tern_table {
         *labelled; // [rows.count] whether a row has its label or target, malloc\'ed; NULL: all have
     bool unlabelled;  // the label's or target's column, or all its values, are missing: they are 0
     uint64_t missing; // values that are NAN in rows.values
-    char *notes;  // what a user should hear of, a sentence in each line, malloc'ed; NULL: nothing
-    char *target; // its name, malloc'ed; NULL: as names
+    char *notes;      // warnings for the user, a sentence in each line, malloc'ed; NULL: none
+    char *target;     // its name, malloc'ed; NULL: as names
     struct tern_name_set classes; // choice.classes, in class order; none where labels are numbers
 };
 
