@@ -1,6 +1,5 @@
-// Takes what the aggregator wants next, from a check-in's answer or an upload's, and refuses a task
-// that this client cannot or must not do before anything is fetched for it. What is malformed was
-// refused when it was decoded (wire/check.h).
+// Takes the next task from the aggregator's answer to a check-in or an upload, and refuses a task that this client cannot or
+// must not do before it fetches anything. The decoder has refused malformed answers (wire/check.h).
 #include "core.h"
 
 #include <string.h>
@@ -10,11 +9,11 @@ static enum tern_result check_training(const struct tern_client *client, const t
 {
     struct tern_codec codec;
     if (client->identity.evaluator) {
-        *why = TERN_WHY("the task asks an evaluator to train");
+        *why = TERN_WHY("the task requires an evaluator to train");
         return TERN_ERR_ARGUMENT;
     }
     if (tern_codec_parse(task->codec, &codec, NULL) != TERN_OK) {
-        *why = TERN_WHY("the task names a codec that this client does not know");
+        *why = TERN_WHY("the task names a codec that this client does not have");
         return TERN_ERR_UNKNOWN;
     }
 #if TERN_VARIANCE_REDUCTION
@@ -39,8 +38,8 @@ static enum tern_result check_training(const struct tern_client *client, const t
     return TERN_OK;
 }
 
-// One download at a time is in the blob, or all of those that came with the task. One that goes to
-// the store has the same bound: no longer one is of use to the model.
+// The blob holds one download at a time, or all downloads in the task's answer. A download in the store has the same limit,
+// since the model needs no longer one.
 static bool downloads_fit(const struct tern_client *client, const tern_Task *task,
                           struct tern_span downloads)
 {
@@ -63,8 +62,8 @@ static enum tern_result check_task(const struct tern_client *client, const tern_
         return check_training(client, task, why);
     }
     if (!client->identity.evaluator) {
-        // Its test data may not even be in memory.
-        *why = TERN_WHY("the task asks a client that trains to evaluate");
+        // A training client may have no test data in memory.
+        *why = TERN_WHY("the task requires a training client to evaluate");
         return TERN_ERR_ARGUMENT;
     }
     return TERN_OK;
@@ -79,10 +78,9 @@ static uint64_t download_bytes(const tern_Task *task)
     return task->has_indices ? sum + task->indices.size : sum;
 }
 
-// What the first update is likely to take: ternary codecs, of which some have a bound of 28 bits a
-// value, seldom make more than their two bits, and below a density of an eighth half as much for
-// each halving of it. uniform takes as much at an error of a tenth, and a bit more for each quarter
-// of the error.
+// Estimates the size of the first update. Ternary codecs, some with a bound of 28 bits a value, rarely need more than two
+// bits, and below a density of an eighth half as much for each halving of it. uniform needs as much at an error of a tenth,
+// and one bit more for each quarter of the error.
 static size_t first_update(const struct tern_codec *codec, const struct tern_model *model)
 {
     size_t symbols = model->coded / 4;
@@ -102,8 +100,8 @@ static size_t first_update(const struct tern_codec *codec, const struct tern_mod
     return TERN_WIRE_OVERHEAD + 64 * (size_t)model->segment_count + symbols + dense;
 }
 
-// Bytes of the update to come: what they were, with some room, or else a guess; no more than the
-// bound. What an update really takes is looked at again once it is encoded.
+// Estimates the next update's size from the mean of earlier ones with a margin, or by first_update(), up to the bound. The
+// budget is checked again after encoding.
 static uint64_t update_bytes(const struct tern_client *client, const tern_Task *task)
 {
     struct tern_codec codec;
@@ -112,13 +110,13 @@ static uint64_t update_bytes(const struct tern_client *client, const tern_Task *
         return 0;
     }
     const size_t bound = TERN_WIRE_OVERHEAD + tern_container_bound(&codec, client->work.model);
-    const size_t mean = (size_t)client->budget.update_mean; // of updates that were in memory
+    const size_t mean = (size_t)client->budget.update_mean; // such updates fitted into memory
     const size_t likely = mean != 0 ? mean + mean / 4 : first_update(&codec, client->work.model);
     return likely < bound ? likely : bound;
 }
 
-// Bytes of the first download that a cut connection or a former process left. Only asked where a
-// budget counts, because the store sets the room for all of it aside.
+// Received bytes of the first download, from a broken connection or an earlier process. Opened only with a budget, since the
+// store reserves space for the whole download.
 static size_t kept_bytes(struct tern_client *client, const tern_Task *task)
 {
     size_t have = 0;
@@ -136,11 +134,12 @@ static size_t kept_bytes(struct tern_client *client, const tern_Task *task)
     return have;
 }
 
-// The downloads that came with the task cost nothing more.
+// Reserves the task's bytes. Downloads in the task's answer cost nothing more.
 static enum tern_result afford(struct tern_client *client, const tern_Task *task,
                                struct tern_span downloads)
 {
-    const bool came = !TERN_SMALL && downloads.len > 0; // there only where no budget counts
+    const bool came =
+        !TERN_SMALL && downloads.len > 0; // a small build has them only without a budget
     const uint64_t there = came ? downloads.len : kept_bytes(client, task);
     const uint32_t exchanges = came ? 0 : (uint32_t)task->downloads_count;
     const uint64_t cost =
@@ -197,7 +196,7 @@ static enum tern_result take_task(struct tern_client *client, const tern_Task *t
         return tern_client_retry_later(client, result, why);
     }
     TERN_TRY(afford(client, task, downloads));
-    if (downloads.len > 0) { // its memory may be there already, behind the task
+    if (downloads.len > 0) { // they may overlap the blob, after the task
         memmove(client->work.blob, downloads.data, downloads.len);
     }
     client->task = *task;
@@ -232,8 +231,8 @@ static enum tern_result finish(struct tern_client *client, const uint8_t *final_
 }
 
 #if TERN_FINAL_MODEL
-// Whether the last download is to be fetched. A client that may not pay for it, has no room, or got
-// another than was named, ends with the replica that it holds.
+// Whether to fetch the final download. A client without budget or memory for it, or that received a mismatching one, ends
+// with its replica.
 static enum tern_result should_fetch_final(struct tern_client *client,
                                            const tern_CheckinReply *reply, bool *takes)
 {
@@ -249,7 +248,7 @@ static enum tern_result should_fetch_final(struct tern_client *client,
     return result == TERN_ERR_BUDGET ? TERN_OK : result;
 }
 
-// As a task that only its downloads are of.
+// Models the final download as an evaluate task without evaluation.
 static void begin_final(struct tern_client *client, const tern_CheckinReply *reply)
 {
     memset(&client->task, 0, sizeof client->task);
@@ -293,7 +292,7 @@ static const char *why_wait(const tern_CheckinReply *reply)
     }
 #if TERN_STATISTICS
     if (reply->statistics == tern_StatisticsState_STATISTICS_AWAITED) {
-        return TERN_WHY("rounds begin when other clients have told the statistics of their columns "
+        return TERN_WHY("rounds begin when other clients have sent the statistics of their columns "
                         "(statistics.columns)");
     }
 #endif
@@ -309,7 +308,7 @@ static bool concerns_columns(const struct tern_client *client, const tern_Checki
     return wanted || new_scaling;
 }
 
-// Reported once for each time that it comes to be so.
+// Reports differing column names each time that they start to differ.
 static void report_column_names(struct tern_client *client, const tern_CheckinReply *reply)
 {
     const struct tern_client_event event = {.kind = TERN_EVENT_OTHER_COLUMNS};
@@ -319,7 +318,7 @@ static void report_column_names(struct tern_client *client, const tern_CheckinRe
     client->names_differ = reply->other_column_names;
 }
 
-// Its columns are to be told of, or to be scaled, before it has a task.
+// Starts the phase that sends the statistics or fetches the scaling, before any task.
 static enum tern_result begin_statistics(struct tern_client *client, const tern_CheckinReply *reply)
 {
     if (client->work.columns.scale == NULL || client->work.columns.measure == NULL) {
@@ -353,9 +352,11 @@ enum tern_result tern_client_take_assignment(struct tern_client *client,
     if (reply->has_task) {
         return take_task(client, &reply->task, downloads);
     }
-    if (reply->come_back_ms == 0) { // an empty body, say of a proxy, must not make the client spin
-        return tern_client_retry_later(client, TERN_ERR_CORRUPT,
-                                       TERN_WHY("the answer says nothing to do"));
+    if (reply->come_back_ms ==
+        0) { // an empty body, e.g. from a proxy, must not make the client spin
+        return tern_client_retry_later(
+            client, TERN_ERR_CORRUPT,
+            TERN_WHY("the answer contains neither a task nor a time to return"));
     }
     client->failures = 0;
     const uint32_t ms = tern_client_spread(client, reply->come_back_ms, reply->come_back_ms / 10);

@@ -1,12 +1,12 @@
-// Tells the aggregator what this client holds and can do; takes a task or a time to come back.
+// Reports this client's state and abilities to the aggregator; receives a task or a time to return.
 #include "core.h"
 
 #include <string.h>
 
-// The protocol's least time between the end of a long poll and giving its answer up.
+// The protocol's minimum time between the end of a long poll and abandoning its answer.
 #define HELD_TIMEOUT_MIN_MS 30000
 
-// A task with its downloads is taken apart in the memory that both have room in.
+// Receives the answer into the memory with room for a task and its downloads.
 static void expect_answer(struct tern_client *client)
 {
     if (client->work.blob_size > client->response.body_size) {
@@ -15,7 +15,7 @@ static void expect_answer(struct tern_client *client)
     }
 }
 
-// Bytes of an answer that brings downloads.
+// The largest answer with downloads, in bytes.
 static uint32_t reply_room(struct tern_client *client)
 {
     const uint32_t budget = tern_budget_inline_bytes(client);
@@ -37,7 +37,7 @@ static bool budgeted(const struct tern_client *client)
     return client->config.budget_per_round != 0 || client->config.budget_per_month != 0;
 }
 
-// Not said when it is the protocol's own limit, which costs nothing.
+// Omitted (0) when it equals the protocol's own limit.
 static uint32_t downloads_max(void)
 {
     return TERN_WIRE_DOWNLOADS_MAX < TERN_WIRE_DOWNLOADS_LIMIT ? TERN_WIRE_DOWNLOADS_MAX : 0;
@@ -48,7 +48,7 @@ static uint32_t coders(void)
     return tern_codec_coders() != TERN_CODERS_ALL ? tern_codec_coders() : 0;
 }
 
-// Where no seed makes version 0, a client begins with nothing.
+// Without a seed for version 0 a client starts without a replica.
 static bool holds_replica(const struct tern_client *client)
 {
     static const uint8_t none[TERN_SHA256_SIZE];
@@ -86,7 +86,7 @@ static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
     message.evaluation = client->evaluation;
     message.failed_round = client->failed_round;
     message.failure = client->failure;
-    if (TERN_MANIFESTS && message.replica.size == 0) { // else the replica says it
+    if (TERN_MANIFESTS && message.replica.size == 0) { // else the replica implies it
         message.model_hash.size = TERN_SHA256_SIZE;
         memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
     }

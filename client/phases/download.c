@@ -1,16 +1,14 @@
-// Fetches the downloads of the task, one per call, and moves the replica along them. What a cut
-// connection has already brought is kept and the rest asked for, by a process that was started
-// since as well, where there is a partial download (ports.h). The replica's record is written once,
-// after the last download of a task, to spare flash; a power cut before it fetches them again. So
-// it is written sooner where that would be many bytes, and there is a partial download, which has
-// room for one download alone.
+// Fetches the task's downloads, one per call, and applies them to the replica. After a broken connection the client requests
+// only the missing bytes; with a partial download (ports.h) a restarted process does so, too. To spare flash the replica's
+// record is written once, after the task's last download; a power cut before that fetches the downloads again. The record is
+// written earlier when that would be many bytes and there is a partial download, which holds only one download.
 #include "codec/kernels/kernels.h"
 #include "core.h"
 
 #include <float.h>
 #include <string.h>
 
-// After the downloads that move the replica come the indices of the task's values, if it names any.
+// The indices of the task's values, if any, follow the downloads for the replica.
 static bool is_indices(const struct tern_client *client)
 {
     return TERN_CLIENT_SHARING && client->download_index == client->task.downloads_count;
@@ -22,7 +20,7 @@ const tern_DownloadRef *tern_client_download(const struct tern_client *client)
                               : &client->task.downloads[client->download_index];
 }
 
-// Into the store where it keeps a partial download, else into the blob.
+// Receives the answer into the store when it keeps a partial download, else into the blob.
 static void expect(struct tern_client *client)
 {
 #if TERN_PARTIALS
@@ -67,8 +65,8 @@ static const char *why_cut(enum tern_result result)
     return TERN_WHY("the download was not answered");
 }
 
-// No answer, or half of one: keeps what came and asks for the rest later, unless the round is over
-// by then.
+// Handles a missing or partial answer: keeps the received bytes and requests the rest later, unless the round has ended by
+// then.
 static enum tern_result cut(struct tern_client *client, enum tern_result result)
 {
     if (result == TERN_ERR_NETWORK && tern_client_continues(client) &&
@@ -85,14 +83,14 @@ static enum tern_result cut(struct tern_client *client, enum tern_result result)
     return tern_client_retry_later(client, result, why_cut(result));
 }
 
-// The task's download is none that can be used: nothing of it is kept.
+// Discards an unusable download.
 static enum tern_result refuse(struct tern_client *client, enum tern_result result, const char *why)
 {
     tern_partial_drop(client);
     return tern_client_drop_task(client, result, why);
 }
 
-// A 2xx answer: the rest of the blob, or the whole of it where the rest was asked for.
+// Handles a 2xx answer: the missing bytes, or the whole download although only the rest was requested.
 static enum tern_result received(struct tern_client *client, bool fits)
 {
     if (!tern_client_continues(client)) {
@@ -132,7 +130,7 @@ static enum tern_result fetch(struct tern_client *client)
                : refuse(client, answer, TERN_WHY("a download of the task cannot be had"));
 }
 
-// Fetches what is not there yet of a download that has a name.
+// Fetches the missing bytes of a download that has a name.
 static enum tern_result complete(struct tern_client *client)
 {
 #if TERN_PARTIALS
@@ -140,7 +138,7 @@ static enum tern_result complete(struct tern_client *client)
         const enum tern_result opened =
             tern_partial_open(client, tern_client_download(client), &client->download_have);
         if (opened != TERN_OK) {
-            client->response = (struct tern_response){0}; // nobody was asked
+            client->response = (struct tern_response){0}; // there was no request
             return cut(client, opened);
         }
         client->download_resumed = client->download_have > 0;
@@ -149,16 +147,15 @@ static enum tern_result complete(struct tern_client *client)
     return client->download_have < tern_client_download(client)->size ? fetch(client) : TERN_OK;
 }
 
-// A sum stays finite when the largest magnitudes on both sides add up to a float32: this refuses
-// only what no model in use comes near, and needs no second copy of the weights.
+// Whether the largest magnitudes of both sides add up to a finite float32, so that every sum does. This refuses only values
+// far beyond real models, and needs no second copy of the weights.
 static bool sum_stays_finite(const struct tern_client *client, float maximum)
 {
     const uint32_t peak = tern_kernel_peak(client->work.weights, client->work.model->count);
     return (double)tern_bits_float(peak) + (double)maximum <= (double)FLT_MAX;
 }
 
-// The id of the replica that a delta goes on from: the one that is held, or the seed's, whose weights a
-// client can always make again.
+// Finds the replica that a delta starts from: the current one, or the seed's, which a client can always make again.
 static enum tern_result start_of(const struct tern_client *client, const tern_Download *delta,
                                  uint8_t id[TERN_SHA256_SIZE])
 {
@@ -172,7 +169,7 @@ static enum tern_result start_of(const struct tern_client *client, const tern_Do
 }
 
 #if TERN_PARTIALS
-// Where a download lies that did not come with its task.
+// Whether the store, not the blob, has the downloads that were fetched separately.
 static bool in_store(const struct tern_client *client)
 {
     return tern_partial_kept(client) && !tern_client_is_inline(tern_client_download(client));
@@ -194,7 +191,7 @@ static enum tern_result find_peak(struct tern_client *client, struct tern_span c
     return TERN_OK;
 }
 
-// Adds a container whose peak was found.
+// Adds a container whose largest value was checked.
 static enum tern_result add(struct tern_client *client, struct tern_span container)
 {
     const struct tern_model *model = client->work.model;
@@ -228,8 +225,7 @@ static enum tern_result decode(struct tern_client *client, struct tern_span cont
     return tern_container_decode(model, container.data, container.len, client->work.weights);
 }
 
-// What is held is given up for the seed's weights, which are small numbers, only once nothing can go
-// wrong any more.
+// Replaces the current weights by the seed's, which are small numbers, only when no error is possible any more.
 static enum tern_result apply_delta(struct tern_client *client, const tern_Download *message,
                                     struct tern_span container)
 {
@@ -257,7 +253,7 @@ static enum tern_result apply_snapshot(struct tern_client *client, const tern_Do
     return TERN_OK;
 }
 
-// The indices are checked when values are encoded at them. They are in the blob until then.
+// Keeps the indices in the blob until values are encoded at them, which checks them.
 static enum tern_result keep_indices(struct tern_client *client, const tern_Download *message,
                                      struct tern_span container)
 {
@@ -281,8 +277,8 @@ static enum tern_result move_replica(struct tern_client *client, const tern_Down
     return TERN_OK;
 }
 
-// Downloads that came with the task have no names to be held against. They are deltas, and name the
-// task's base between them: nothing is added before it was seen that they do.
+// Checks downloads in the task's answer, which have no names to compare with: they must be deltas that lead to the task's
+// base. Nothing is added before that.
 static enum tern_result check_inline(struct tern_client *client)
 {
     const uint8_t *blob = client->work.blob;
@@ -311,8 +307,8 @@ static enum tern_result check_name(const tern_DownloadRef *ref, const uint8_t *b
 }
 
 #if TERN_PARTIALS
-// What a former connection or process has left need not be what it received.
-static enum tern_result see_partial(struct tern_client *client, const uint8_t **blob)
+// Checks the partial download, which may differ from what an earlier connection or process received.
+static enum tern_result find_partial(struct tern_client *client, const uint8_t **blob)
 {
     const tern_DownloadRef *ref = tern_client_download(client);
     const enum tern_result result = tern_partial_check(client, ref);
@@ -332,13 +328,13 @@ static enum tern_result fetch_anew(struct tern_client *client)
 }
 #endif
 
-// Finds the whole download, and whether it is what was named.
-static enum tern_result see(struct tern_client *client, const uint8_t **blob)
+// Finds the complete download and checks it against its name.
+static enum tern_result find_download(struct tern_client *client, const uint8_t **blob)
 {
     const tern_DownloadRef *ref = tern_client_download(client);
 #if TERN_PARTIALS
     if (in_store(client)) {
-        return see_partial(client, blob);
+        return find_partial(client, blob);
     }
 #endif
     *blob = client->work.blob + client->inline_at;
@@ -348,16 +344,16 @@ static enum tern_result see(struct tern_client *client, const uint8_t **blob)
     return client->inline_at == 0 ? check_inline(client) : TERN_OK;
 }
 
-// Checks the blob whole before it changes the replica.
+// Checks the whole download before changing the replica.
 static enum tern_result apply(struct tern_client *client, size_t *payload)
 {
     const uint8_t *blob = NULL;
     tern_Download message;
     struct tern_span container;
-    TERN_TRY(see(client, &blob));
+    TERN_TRY(find_download(client, &blob));
     TERN_TRY(
         tern_wire_decode_download(blob, tern_client_download(client)->size, &message, &container));
-    if (message.kind != tern_DownloadKind_DOWNLOAD_DELTA && // whose replica says it
+    if (message.kind != tern_DownloadKind_DOWNLOAD_DELTA && // a delta's replica implies it
         memcmp(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_MODEL_MISMATCH;
     }
@@ -369,8 +365,8 @@ static enum tern_result apply(struct tern_client *client, size_t *payload)
                               : move_replica(client, &message, container);
 }
 
-// A download leads to a replica whose local values are those of version 0: where this client has its own,
-// they come back, though of the last one only once its hash was looked at.
+// Applies a download, whose local values are those of version 0, and restores this client's own local values. For the final
+// download that happens after its hash was checked.
 static enum tern_result apply_beside_local(struct tern_client *client, size_t *payload)
 {
     tern_client_stash_local(client);
@@ -395,8 +391,8 @@ static enum tern_result save_replica(struct tern_client *client)
 }
 
 #if TERN_PARTIALS
-// Bytes of downloads that were applied and may be left to a kill. To write a large replica for each
-// small delta would cost flash and time out of proportion.
+// The most applied bytes that a kill may lose. Writing a large replica for each small delta would cost too much flash and
+// time.
 static uint64_t unsaved_max(const struct tern_client *client)
 {
     const uint64_t record = (uint64_t)client->work.model->count * sizeof(float);
@@ -408,7 +404,7 @@ static uint64_t unsaved_max(const struct tern_client *client)
 static bool is_final(const struct tern_client *client)
 {
 #if TERN_FINAL_MODEL
-    return client->final; // whose weights' hash is looked at before they are saved
+    return client->final; // the weights' hash is checked before they are saved
 #else
     (void)client;
     return false;
@@ -416,8 +412,8 @@ static bool is_final(const struct tern_client *client)
 }
 #endif
 
-// The next download takes the place of this one in the store.
-static enum tern_result let_go(struct tern_client *client, uint32_t size)
+// Drops the download, since the store holds only one.
+static enum tern_result drop_download(struct tern_client *client, uint32_t size)
 {
 #if TERN_PARTIALS
     client->download_anew = false;
@@ -443,7 +439,7 @@ static enum tern_result take_download(struct tern_client *client)
     if (client->download_damaged) {
         return fetch_anew(client);
     }
-    if (client->replica_torn) { // what was checked cannot be read any more: the record is whole
+    if (client->replica_torn) { // the checked download has become unreadable: reload the record
         return TERN_ERR_IO;
     }
 #endif
@@ -462,11 +458,11 @@ static enum tern_result take_download(struct tern_client *client)
         .bytes = size,
     };
     tern_client_emit(client, &event);
-    return let_go(client, size);
+    return drop_download(client, size);
 }
 
-// Whether what is held now is what the downloads were to lead to.
-static bool is_there(const struct tern_client *client)
+// Whether the downloads have led to the task's base.
+static bool has_base(const struct tern_client *client)
 {
 #if TERN_FINAL_MODEL
     if (client->final) {
@@ -481,7 +477,7 @@ static bool is_there(const struct tern_client *client)
 
 static enum tern_result all_taken(struct tern_client *client)
 {
-    if (!is_there(client)) {
+    if (!has_base(client)) {
 #if TERN_FINAL_MODEL
         if (client->final) {
             client->final_refused = true;

@@ -1,37 +1,35 @@
-// Takes an update out of the error buffer. The sum t of buffer and local change is made and encoded
-// in the trainer's memory, which holds the trained weights; the task's directive, what is left, and
-// the update's bytes then become one record. Before it is made nothing has happened: the error
-// buffer is as it was. A change that a byte budget does not let out is saved in the error buffer,
-// with no update.
+// Encodes the update. The sum t of error buffer and local change is made and encoded in the trainer's memory, which holds the
+// trained weights; the directive's effect, the residual error and the update's bytes then become one record. Until that record
+// is saved, the error buffer is unchanged. A change that exceeds a byte budget is saved in the error buffer without an update.
 #include "codec/kernels/kernels.h"
 #include "core.h"
 
 #include <string.h>
 
-// What becomes of the client when the record is saved.
+// The client's state after the record is saved.
 struct outcome {
     uint32_t generation;
     uint32_t sequence;
     bool has_velocity;
     bool has_local;              // the trained local values are in work.local
-    struct tern_error_next next; // of the error buffer
+    struct tern_error_next next; // the next error buffer
     struct tern_client_pending pending;
     struct tern_span container; // in the blob; NULL: in the record that is being made
 #if TERN_PARTIALS
     struct tern_client *client;
-    enum tern_result stored;             // what the store said of that
-    uint8_t message[TERN_WIRE_OVERHEAD]; // what goes before such a container
+    enum tern_result stored;             // the store's result for that record
+    uint8_t message[TERN_WIRE_OVERHEAD]; // precedes such a container
     size_t message_len;
 #endif
 };
 
-// Whether the store's error buffer holds this round's change already, and its directive's effect.
+// Whether the stored error buffer already includes this round's change and its directive's effect.
 static bool is_kept(const struct tern_client *client)
 {
     return client->kept_round != 0 && client->kept_round == client->task.round;
 }
 
-// The local change stands where the trained weights were.
+// Reads the task's directive for the error buffer. client->trained already holds the local change.
 static enum tern_result read_directive(const struct tern_client *client,
                                        const struct tern_error_buffer *buffer,
                                        struct outcome *outcome)
@@ -56,7 +54,7 @@ static enum tern_result read_directive(const struct tern_client *client,
     return TERN_ERR_UNKNOWN;
 }
 
-// Momentum correction. The directive takes as much from the velocity as from the error buffer.
+// Applies momentum correction. The directive scales the velocity like the error buffer.
 static enum tern_result move_velocity(struct tern_client *client, const struct tern_codec *codec,
                                       float decay)
 {
@@ -68,7 +66,7 @@ static enum tern_result move_velocity(struct tern_client *client, const struct t
     return tern_error_momentum(velocity, codec->momentum * decay, client->trained, model->coded);
 }
 
-// Local values are the client's own as they were trained: their change is none for others.
+// Keeps the trained local values, which belong to this client: their change is not sent.
 static enum tern_result stage_local(struct tern_client *client, struct outcome *outcome)
 {
 #if TERN_MANIFESTS
@@ -104,9 +102,8 @@ static void take_local(struct tern_client *client, const struct outcome *outcome
 #endif
 }
 
-// Makes t = decay * error buffer + trained - replica where the trained weights are. After a step
-// ahead by a share of the buffer, trained - replica has that share in it already, so that the rest
-// makes t the whole buffer and the local change, as ever.
+// Makes t = decay * error buffer + trained - replica in place of the trained weights. After a step ahead by a fraction of the
+// buffer, trained - replica already includes that fraction, so that adding the rest gives the same t.
 static enum tern_result build_sum(struct tern_client *client, const struct tern_codec *codec,
                                   struct outcome *outcome)
 {
@@ -115,7 +112,7 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
     const uint32_t trained = tern_model_trained(client->work.model);
     if (is_kept(client)) {
         tern_error_buffer_load(&buffer, sum);
-        if (TERN_MANIFESTS) { // else all values have a buffer
+        if (TERN_MANIFESTS) { // in other builds all values have an error buffer
             memset(sum + buffer.count, 0, (trained - buffer.count) * sizeof *sum);
         }
         return TERN_OK;
@@ -142,7 +139,7 @@ static enum tern_result store_piece(void *ctx, const uint8_t *data, size_t len)
     return outcome->stored;
 }
 
-// Puts the container into the record that is being made, through the end of the blob.
+// Encodes the container into the open record, using the end of the blob.
 static enum tern_result encode_into_record(struct tern_client *client,
                                            const struct tern_codec *codec,
                                            const struct tern_encode_context *context,
@@ -152,7 +149,7 @@ static enum tern_result encode_into_record(struct tern_client *client,
     const size_t bound = tern_container_piece_bound(codec, work->model);
     const struct tern_container_sink sink = {
         .ctx = outcome,
-        .piece = work->blob + work->blob_size - bound, // behind the task's indices
+        .piece = work->blob + work->blob_size - bound, // after the task's indices
         .piece_size = bound,
         .take = store_piece,
     };
@@ -164,7 +161,7 @@ static enum tern_result encode_into_record(struct tern_client *client,
 }
 #endif
 
-// Puts the container at the end of the blob, or into the record.
+// Encodes the container at the end of the blob, or into the record.
 static enum tern_result encode(struct tern_client *client, const struct tern_codec *codec,
                                struct outcome *outcome)
 {
@@ -217,7 +214,7 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     return message;
 }
 
-// Puts the message before the container: at the start of the blob, or kept for the record.
+// Encodes the message that precedes the container: at the start of the blob, or for the record.
 static enum tern_result put_message(struct tern_client *client, struct outcome *outcome,
                                     const tern_Update *message, size_t *len)
 {
@@ -256,7 +253,7 @@ static enum tern_result build(struct tern_client *client, struct outcome *outcom
     return TERN_OK;
 }
 
-// Makes the outcome's error buffer the client's, and the record of both.
+// Replaces the client's error buffer by the outcome's, and saves the record.
 static enum tern_result save(struct tern_client *client, const struct outcome *outcome)
 {
     struct tern_error_buffer buffer = tern_client_error_buffer(client);
@@ -299,8 +296,8 @@ static enum tern_result commit(struct tern_client *client, const struct outcome 
     return TERN_OK;
 }
 
-// Takes the update back into the sum and saves that. The sum is rounded once more where the update
-// carried something; a velocity stays cleared there.
+// Adds the update back to the sum and saves the sum. This rounds the sum again at the update's values; their velocity stays
+// cleared.
 static enum tern_result keep_change(struct tern_client *client, struct outcome *outcome)
 {
     if (is_kept(client)) {
@@ -323,7 +320,7 @@ static enum tern_result keep_change(struct tern_client *client, struct outcome *
     return TERN_OK;
 }
 
-// What of a record was made in pieces and is not to be.
+// Drops a record that was begun in pieces.
 static void drop_record(struct tern_client *client)
 {
 #if TERN_PARTIALS
@@ -335,9 +332,9 @@ static void drop_record(struct tern_client *client)
 #endif
 }
 
-// An update that must not be sent is not made; a later one carries the change.
-static enum tern_result too_dear(struct tern_client *client, struct outcome *outcome, uint64_t cost,
-                                 const char *why)
+// Keeps the change of an update that exceeds the budget; a later update carries it.
+static enum tern_result keep_unsent(struct tern_client *client, struct outcome *outcome,
+                                    uint64_t cost, const char *why)
 {
     TERN_TRY(keep_change(client, outcome));
     drop_record(client);
@@ -345,7 +342,7 @@ static enum tern_result too_dear(struct tern_client *client, struct outcome *out
     return tern_budget_wait(client, cost, why);
 }
 
-// What the store refused is no fault of the change.
+// Returns the error of the store, which is no fault of the change; TERN_OK without one.
 static enum tern_result store_result(const struct outcome *outcome)
 {
 #if TERN_PARTIALS
@@ -375,7 +372,7 @@ enum tern_result tern_phase_encode(struct tern_client *client)
     const uint64_t cost = tern_budget_cost(outcome.pending.len, 1);
     result = tern_budget_reserve(client, cost, &why);
     if (result == TERN_ERR_BUDGET) {
-        return too_dear(client, &outcome, cost, why);
+        return keep_unsent(client, &outcome, cost, why);
     }
     TERN_TRY(result);
     return commit(client, &outcome);

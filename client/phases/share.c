@@ -1,11 +1,11 @@
-// Rounds whose clients send values at the indices that one of them chose (ScaleCom, section 3). The
-// pending update always has its indices, since giving it back needs them; what goes out is made of
-// it before each try, and is the same bytes each time.
+// Rounds whose clients send values at the indices that one of them chose (ScaleCom, section 3). The pending update keeps its
+// indices, since giving it back needs them; the request body is made from it before each attempt, and is always the same
+// bytes.
 #include "core.h"
 
 #include "codec/sparse_share.h"
 
-// Leaves the update without its indices in the blob, behind the pending one if that is there.
+// Writes the update without its indices to the blob, after the pending update if the blob has it.
 static enum tern_result strip(struct tern_client *client, const tern_Update *message,
                               struct tern_span container, struct tern_span *body)
 {

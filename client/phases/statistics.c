@@ -58,14 +58,14 @@ static enum tern_result make(struct tern_client *client, size_t *len)
                                        client->work.blob, behind, len);
 }
 
-// Deletes the scaling; after a restart the columns are unscaled again.
+// Deletes the saved scaling and stops the client; a restart reads the columns unscaled.
 static enum tern_result forget_scaling(struct tern_client *client)
 {
     TERN_TRY(tern_record_save_scaling(client, (struct tern_span){NULL, 0}));
     return TERN_ERR_STATE;
 }
 
-static enum tern_result prepare_telling(struct tern_client *client)
+static enum tern_result prepare_sending(struct tern_client *client)
 {
     size_t len = 0;
     if (client->scaling != 0) { // the aggregator has lost its state
@@ -173,7 +173,7 @@ static enum tern_result fetched(struct tern_client *client)
 enum tern_result tern_phase_statistics(struct tern_client *client)
 {
     if (!client->in_flight) {
-        TERN_TRY(client->sends_statistics ? prepare_telling(client) : prepare_fetching(client));
+        TERN_TRY(client->sends_statistics ? prepare_sending(client) : prepare_fetching(client));
     }
     const enum tern_result sent = tern_client_exchange(client);
     if (sent == TERN_AGAIN) {

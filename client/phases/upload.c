@@ -1,13 +1,12 @@
-// Sends the pending update until it is answered, then settles it: forgotten when it was applied,
-// given back to the error buffer when it was not. Only an answer of the aggregator itself decides;
-// a proxy's error page does not.
+// Sends the pending update until the aggregator answers, then settles it: dropped when it was applied, given back to the error
+// buffer when it was not. Only an answer of the aggregator itself decides; a proxy's error page does not.
 #include "core.h"
 
 #include <string.h>
 
 #if TERN_PARTIALS
-// How much of the update is to be asked for before any of it is sent: an attempt broke off after
-// nobody knows how many bytes, in this process or in the one before.
+// Whether to ask first how many bytes the aggregator has: an attempt of this or an earlier process broke off after an unknown
+// number of bytes.
 static bool must_query(const struct tern_client *client, size_t len)
 {
     return client->upload_cut && len > client->config.resume_upload_above;
@@ -38,7 +37,7 @@ static enum tern_result prepare(struct tern_client *client)
     return TERN_OK;
 }
 
-// How much of the update the aggregator has is not known any more.
+// Resets the number of bytes that the aggregator has. cut: the aggregator may have a part.
 static void forget_progress(struct tern_client *client, bool cut)
 {
 #if TERN_PARTIALS
@@ -67,13 +66,12 @@ static void report_uploaded(const struct tern_client *client,
     tern_client_emit(client, &event);
 }
 
-// The answer brings the next task, the end, or a time to come back. A client that may be held at a
-// check-in asks to be, instead of sleeping until the round's deadline while the round may end any
-// moment; what that check-in says about coming back is then followed.
+// Continues with the answer: the next task, the end, or a time to return. A client with long polling checks in at once
+// instead of sleeping until the round's deadline, since the round may end at any moment.
 static enum tern_result continue_with(struct tern_client *client, const tern_UpdateReply *reply)
 {
-    const bool says_wait = reply->has_next && !reply->next.has_task && !reply->next.finished;
-    if (!reply->has_next || (says_wait && client->config.wait_ms > 0)) {
+    const bool must_wait = reply->has_next && !reply->next.has_task && !reply->next.finished;
+    if (!reply->has_next || (must_wait && client->config.wait_ms > 0)) {
         return TERN_OK;
     }
     return tern_client_take_assignment(client, &reply->next, (struct tern_span){NULL, 0});
@@ -84,7 +82,7 @@ static enum tern_result applied(struct tern_client *client, const tern_UpdateRep
     TERN_TRY(tern_record_save_settled(client));
     const struct tern_client_pending pending = client->pending;
     client->pending.len = 0;
-    client->error_reported = true; // the update said what it left
+    client->error_reported = true; // the update has reported the residual error
     client->failures = 0;
     client->phase = TERN_PHASE_CHECKIN;
     forget_progress(client, false);
@@ -117,8 +115,7 @@ static enum tern_result give_back(struct tern_client *client, enum tern_result r
                                    TERN_WHY("the update was rejected and given back"));
 }
 
-// Whether a refusal says what became of the update: those that do not speak of the way to the
-// aggregator or of its own trouble.
+// Whether a refusal settles the update. Errors of the network path or inside the aggregator do not.
 static bool decides(enum tern_result refusal)
 {
     static const enum tern_result undecided[] = {
@@ -156,7 +153,7 @@ static bool begins_with(struct tern_span update, size_t len, const uint8_t sha25
     return memcmp(digest, sha256, TERN_SHA256_SIZE) == 0;
 }
 
-// What is kept of another update, or was damaged, is of no use; then all of it is sent.
+// Continues an interrupted update. Sends all of it when the aggregator has another or a damaged part.
 static enum tern_result continue_from(struct tern_client *client, const tern_UpdateReply *reply)
 {
     struct tern_span body;
@@ -176,7 +173,7 @@ static enum tern_result continue_from(struct tern_client *client, const tern_Upd
     return TERN_OK;
 }
 
-// The answer to how much of the update is there.
+// Handles the answer with the number of received bytes.
 static enum tern_result read_progress(struct tern_client *client, enum tern_result sent)
 {
     tern_UpdateReply reply;
@@ -186,7 +183,7 @@ static enum tern_result read_progress(struct tern_client *client, enum tern_resu
     }
     if (answer != TERN_OK && client->response.status >= 400 && client->response.status < 500 &&
         answer != TERN_ERR_BUSY) {
-        forget_progress(client, false); // nothing is there
+        forget_progress(client, false); // the aggregator has nothing
         return TERN_OK;
     }
     if (answer != TERN_OK) {
@@ -207,12 +204,12 @@ static enum tern_result take_answer(struct tern_client *client, enum tern_result
     }
     tern_UpdateReply reply;
     const enum tern_result result = tern_client_answer(client);
-    if (client->response.status == 416) { // what was there of it is gone
+    if (client->response.status == 416) { // the aggregator has lost its part
         forget_progress(client, false);
         return tern_client_retry_later(client, result,
                                        TERN_WHY("the update is sent from its beginning"));
     }
-    if (result == TERN_OK || decides(result)) { // once, however often it was sent
+    if (result == TERN_OK || decides(result)) { // counted once, however often it was sent
         tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
     }
     if (result == TERN_OK) {

@@ -24,7 +24,7 @@ uint32_t tern_client_spread(struct tern_client *client, uint32_t ms, uint32_t mo
 enum tern_result tern_client_wait(struct tern_client *client, uint32_t ms, const char *why)
 {
     if (ms < WAIT_MIN_MS) {
-        ms = WAIT_MIN_MS; // an aggregator that asks for none must not make the client spin
+        ms = WAIT_MIN_MS; // an aggregator that requests no wait must not make the client spin
     } else if (ms > WAIT_MAX_MS) {
         ms = WAIT_MAX_MS;
     }
@@ -39,8 +39,7 @@ enum tern_result tern_client_wait(struct tern_client *client, uint32_t ms, const
     return TERN_AGAIN;
 }
 
-// Between half and the whole of min * 2^failures, so that clients that failed together do not come
-// back together.
+// Returns between half and the whole of min * 2^failures, so that clients that failed together do not return together.
 static uint32_t backoff(struct tern_client *client)
 {
     const uint32_t longest = client->config.retry_max_ms;
@@ -52,8 +51,7 @@ static uint32_t backoff(struct tern_client *client)
     return whole - tern_prng_below(&client->jitter, whole / 2 + 1);
 }
 
-// What Retry-After asks for, and up to half of it on top: all that were turned away at once were
-// told the same.
+// Returns the time of Retry-After plus up to half of it, since all clients refused together received the same time.
 static uint32_t asked_ms(struct tern_client *client)
 {
     const uint32_t seconds = client->response.retry_after_s;

@@ -98,7 +98,7 @@ static void statistics_are_told_once(void **state)
     assert_int_equal(columns.len, COLUMNS * TERN_WIRE_COLUMN_BYTES);
     assert_true(tern_column_get(columns, 3).mean == 3.0F);
     run_until(TERN_EVENT_WAITING, &event);
-    assert_non_null(strstr(event.why, "other clients have told the statistics"));
+    assert_non_null(strstr(event.why, "other clients have sent the statistics"));
     assert_int_equal(world.server.told_times, 1);
     assert_int_equal(world.server.last_checkin.scaling, 0);
 }
