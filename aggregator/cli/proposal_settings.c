@@ -18,8 +18,9 @@
 #define ROUNDS_MIN 60
 #define ROUNDS_MAX 200
 #define ROUNDS_OF_NUMBERS 300 // for regression, at half the rate of classification
-#define MOMENTUM_OF_NUMBERS                                                                        \
-    0.8 // of the server, for regression (docs/BENCHMARKS.md, "Rounds and rates of init")
+// Server momentum for regression in runs of ROUNDS_MIN rounds or more; in 10 rounds it does harm
+// (docs/BENCHMARKS.md, "Rounds and rates of init").
+#define MOMENTUM_OF_NUMBERS 0.8
 #define WARMUP_SHARE 6 // one in so many rounds warms up
 #define FAR_OFF 12.0   // deviations: among 20,000 normal values the furthest is at 4.5
 
@@ -136,11 +137,11 @@ static void propose_rate(const struct tern_cli *cli, uint32_t rounds,
         if (usual.momentum > 0) {
             propose(proposal, NULL, "train.momentum=%g", usual.momentum);
         }
-        if (proposal->task == TERN_TASK_REGRESSION && !is_set(cli, named("strategy.name="))) {
+        if (proposal->task == TERN_TASK_REGRESSION && !is_set(cli, named("strategy.name=")) &&
+            (rounds == 0 || rounds >= ROUNDS_MIN)) {
             propose(proposal,
-                    "Clients of unlike rows undo each other's steps: more momentum at the server "
-                    "keeps the "
-                    "direction that they share.",
+                    "Clients with different rows partly cancel each other's steps; momentum keeps "
+                    "the direction that they share.",
                     "strategy.server_momentum=%g", MOMENTUM_OF_NUMBERS);
         }
     }
