@@ -1,7 +1,7 @@
-// Variance reduction (QSVRG: Alistarh et al., NeurIPS 2017, section 3.3). A task GRADIENT_FULL has its base y kept as
-// the anchor; the version after that is y + d, where d = -rate * the full gradient at y. A task GRADIENT_REDUCED
-// trains on the same batch at y and at its base x, and its update is the one change less the other, and d.
-// work.anchor holds y, then d or what is made of it; the record holds y, and d once it is known.
+// Variance reduction (QSVRG: Alistarh et al., NeurIPS 2017, section 3.3). The base y of a task GRADIENT_FULL becomes the
+// anchor; the next version is y + d with d = -rate * full gradient at y. A task GRADIENT_REDUCED trains on the same batch at y
+// and at its base x; its update is the change at x minus the change at y plus d. work.anchor holds y, then d or a value derived
+// from it; the record holds y, and d once it exists.
 #include "core.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ enum tern_result tern_anchor_restore(struct tern_client *client)
     const enum tern_result result = tern_record_load_anchor(client);
     const bool is_none =
         result == TERN_ERR_NOT_FOUND || result == TERN_ERR_CORRUPT || result == TERN_ERR_STATE;
-    if (is_none) { // the next full gradient makes another
+    if (is_none) { // the next full gradient sets a new anchor
         tern_anchor_clear(client);
         return TERN_OK;
     }

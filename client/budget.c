@@ -1,9 +1,9 @@
-// Counts what crossed the link and keeps it within the budgets. Before bytes of a monthly budget
-// are sent, the store already counts them as spent; a clean end gives back what was not used.
+// Counts the bytes on the link and enforces the budgets. The store counts bytes of a monthly budget as spent before they are
+// sent; a planned end gives unused bytes back.
 #include "core.h"
 #include "util/date.h"
 
-// Counted ahead in one save, so that idle check-ins do not wear the flash out.
+// One save counts this many bytes ahead, so that idle check-ins do not wear out the flash.
 #define COUNT_AHEAD 16384
 
 #define NO_MONTH_YET 0
@@ -19,9 +19,8 @@ static uint32_t month_of(uint64_t unix_seconds)
     return date.year * 12 + date.month;
 }
 
-// Adds what has passed since the last look, also one of an earlier process. A monotonic clock that counts
-// less than then has begun anew, and what it counts now has passed since. Never too much: time without
-// power is not seen.
+// Adds the time since the last call, also by an earlier process. A monotonic clock that has gone back was restarted, and its
+// value is the elapsed time. The sum is never too large, since time without power is not counted.
 static void count_time(struct tern_client *client)
 {
     struct tern_client_budget *budget = &client->budget;
@@ -30,7 +29,7 @@ static void count_time(struct tern_client *client)
     budget->clock_ms = now_ms;
 }
 
-// A client that waits for its month saves little else, and may lose its power any time.
+// Saves the elapsed time once a day: a client that waits for the next month saves little else, and may lose power.
 static enum tern_result save_time(struct tern_client *client)
 {
     const uint64_t unsaved_ms = client->budget.month_ms - client->month_ms_saved;
@@ -49,11 +48,10 @@ static void open_month(struct tern_client *client, uint32_t month)
     budget->month_ms = 0;
 }
 
-// Starts a new account when the month has turned. A clock that goes back (a board that boots in 1970
-// before it knows the date, or one that ran ahead and is set right) does not make the month's bytes free
-// again. As long as it stands before the month that is counted, the next begins when 31 days have passed
-// for certain. So the month only ever goes on, and without the clock by one in no less than 31 days: a clock
-// that was never ahead of the true time opens no more accounts than there were months, however it is set.
+// Opens a new account when the month changes. A clock that goes back (a board that boots in 1970 before it gets the date, or
+// one that was ahead and is corrected) does not make the month's bytes free again: while it shows an earlier month, the next
+// account opens when 31 days have certainly passed. So the month never decreases, and a clock that was never ahead of the
+// true time opens at most one account a month.
 static void turn_month(struct tern_client *client)
 {
     const struct tern_clock *clock = &client->config.ports.clock;
@@ -76,7 +74,7 @@ static uint64_t wire_total(const struct tern_meter *meter)
     return tern_meter_total(meter, TERN_UP).wire + tern_meter_total(meter, TERN_DOWN).wire;
 }
 
-// The first exchange after a round was answered opens the account of the next.
+// The first exchange after an answered round opens the next round's account.
 static void open_round(struct tern_client *client)
 {
     if (client->round_done) {
@@ -134,14 +132,15 @@ uint64_t tern_budget_left(struct tern_client *client)
     return round < month ? round : month;
 }
 
-// What is counted ahead of the bytes that are about to be sent.
+// The bytes to count ahead of those that are about to be sent.
 static uint64_t ahead_of(const struct tern_client *client)
 {
     const uint64_t ahead = client->config.budget_per_month / 64;
     return ahead < COUNT_AHEAD ? ahead : COUNT_AHEAD;
 }
 
-// Within a monthly budget no more than is counted ahead anyhow, since a power cut may take it.
+// The bytes for inline downloads that leave room for the next update. With a monthly budget at most the bytes counted ahead,
+// which a power cut may lose.
 static uint64_t spare(struct tern_client *client, uint64_t left)
 {
     const uint64_t update = client->budget.update_mean + client->budget.update_mean / 4;
@@ -152,7 +151,7 @@ static uint64_t spare(struct tern_client *client, uint64_t left)
     return ahead ? ahead_of(client) : bytes;
 }
 
-// A small build takes them only where it has no budget to look after.
+// A small build accepts inline downloads only without a budget.
 uint32_t tern_budget_inline_bytes(struct tern_client *client)
 {
     const uint64_t left = tern_budget_left(client);

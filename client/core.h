@@ -86,8 +86,18 @@ static inline bool tern_client_continues(const struct tern_client *client)
 
 // --- Downloads (phases/download.c, partial.c)
 
+// The indices of the task's values, if any, follow the downloads for the replica.
+static inline bool tern_client_is_at_indices(const struct tern_client *client)
+{
+    return TERN_CLIENT_SHARING && client->download_index == client->task.downloads_count;
+}
+
 // The task's current download.
-const tern_DownloadRef *tern_client_download(const struct tern_client *client);
+static inline const tern_DownloadRef *tern_client_download(const struct tern_client *client)
+{
+    return tern_client_is_at_indices(client) ? &client->task.indices
+                                             : &client->task.downloads[client->download_index];
+}
 
 #if TERN_PARTIALS
 // The replica is saved when more applied bytes of downloads than this number, and than this fraction of the replica's

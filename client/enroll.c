@@ -20,7 +20,7 @@ static enum tern_result prepare(struct tern_client *client, const char *join_cod
     strncpy(message.platform, client->config.platform, sizeof message.platform - 1);
     message.evaluator = client->config.evaluator;
     tern_client_request(client, TERN_PURPOSE_ENROLL, "POST", TERN_PATH_ENROLL);
-    client->request.token = NULL; // a former identity has no part in this
+    client->request.token = NULL; // enrolment does not use an earlier identity
     client->request.body = client->message;
     return tern_wire_encode_enroll_request(&message, client->message, sizeof client->message,
                                            &client->request.body_len);

@@ -1,4 +1,4 @@
-// What the client tells, its names, and what time it has.
+// Emits the client's events, and gives their names and the time.
 #include "core.h"
 
 const char *tern_client_event_name(enum tern_client_event_kind kind)

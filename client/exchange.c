@@ -38,7 +38,7 @@ enum tern_result tern_client_exchange(struct tern_client *client)
     return result;
 }
 
-// A name that this version does not know reads as TERN_ERR_UNKNOWN: refused all the same.
+// An unknown name in the Error body becomes TERN_ERR_UNKNOWN, which is also a refusal.
 static enum tern_result refusal(const struct tern_response *response)
 {
     tern_Error error;

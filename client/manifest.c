@@ -1,13 +1,12 @@
-// The manifest of a model that this program does not build from its spec: kept as a record, fetched
-// by its hash when that is missing. What a cut connection has brought is kept in the caller's
-// memory and the rest asked for, as of a download.
+// The manifest of a model that this program does not build from its spec: loaded from a record, or fetched by its hash and
+// saved. After a broken connection the received bytes stay in the caller's memory, and only the rest is requested.
 #include "core.h"
 
 #include <string.h>
 
 #if TERN_MANIFESTS
 
-// Bytes of any Error: it must be understood where a short rest was asked for.
+// The size of any Error, which must fit even when only a short rest was requested.
 #define ERROR_ROOM (sizeof(tern_Error) + 8)
 
 enum tern_result tern_client_stored_manifest(struct tern_client *client, uint8_t *dst, size_t size,
@@ -17,7 +16,7 @@ enum tern_result tern_client_stored_manifest(struct tern_client *client, uint8_t
         return TERN_ERR_STATE;
     }
     const enum tern_result result = tern_record_load_manifest(client, dst, size, len);
-    // What is damaged or of another size is of no use, and can be had again.
+    // A damaged record, or one of another size, is fetched again.
     return result == TERN_ERR_CORRUPT || result == TERN_ERR_TOO_LARGE ? TERN_ERR_NOT_FOUND : result;
 }
 
@@ -26,16 +25,15 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-// Bytes that the manifest may have: all that the caller has room for, where nobody said how many it
-// has.
+// The expected size of the manifest; the caller's space when the enrolment gave none.
 static size_t expected(const struct tern_client *client, size_t size)
 {
     const size_t said = client->identity.manifest;
     return said > 0 ? least(said, size) : size;
 }
 
-// Within the budgets, which must know first what was spent before. Enrolling and fetching come
-// before any round: each request is an account of its own, as a check-in is.
+// Reserves the bytes in the budgets after loading the meter. Enrolling and fetching precede any round, so each request has
+// a round's account of its own.
 static enum tern_result pay(struct tern_client *client, uint64_t bytes)
 {
     if (!client->meter_loaded) {
@@ -52,7 +50,7 @@ static enum tern_result prepare(struct tern_client *client, uint8_t *dst, size_t
     char path[TERN_PATH_MAX];
     const size_t most = expected(client, size);
     if (client->manifest_have >= most) {
-        client->manifest_have = 0; // all of it came, but not its end
+        client->manifest_have = 0; // all bytes arrived, but not the end of the answer
     }
     TERN_TRY(pay(client, most - client->manifest_have));
     tern_path_download(client->identity.model_hash, path);
@@ -63,8 +61,8 @@ static enum tern_result prepare(struct tern_client *client, uint8_t *dst, size_t
     return TERN_OK;
 }
 
-// No answer, half of one, or more than there is room for, as when all came where the rest was asked
-// for. The caller's memory holds what is kept.
+// Handles a missing or partial answer, or one that is too large because it contains the whole manifest instead of the rest.
+// The received bytes stay in the caller's memory.
 static enum tern_result cut(struct tern_client *client, enum tern_result result)
 {
     const bool continues = tern_client_continues(client);
@@ -78,7 +76,7 @@ static enum tern_result cut(struct tern_client *client, enum tern_result result)
     return result;
 }
 
-// An aggregator that has no such download says NOT_FOUND: it is older, or of another federation.
+// An older aggregator, or one of another federation, answers NOT_FOUND.
 static enum tern_result answer_of(const struct tern_client *client)
 {
     const enum tern_result result = tern_client_answer(client);
@@ -91,7 +89,7 @@ static enum tern_result received(struct tern_client *client, const uint8_t *dst,
     *len = client->manifest_have + client->response.body_len;
     client->manifest_have = 0;
     if (!tern_client_continues(client)) {
-        return TERN_ERR_HTTP; // the whole of it, where the rest was asked for
+        return TERN_ERR_HTTP; // the whole manifest instead of the requested rest
     }
     tern_sha256(dst, *len, digest);
     return memcmp(digest, client->identity.model_hash, TERN_SHA256_SIZE) == 0

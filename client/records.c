@@ -1,11 +1,9 @@
-// The records of ports.h, byte by byte. All fields are little-endian; a record opens with its
-// format number, so that a later version can tell what it reads, and (but for identity and meter)
-// with the tag of the enrolment it belongs to. Checksums are the store's.
+// Encodes and decodes the records of ports.h. All fields are little-endian. A record starts with its format number, and
+// (except identity and meter) with the tag of its enrolment. The store adds checksums.
 //
-// A device's records outlive its program: no size in them follows from a list or limit of this
-// build. What varies is counted, numbers of enums are the protocol's or stand still (meter.h), and
-// of identity and meter, without which a device would have to enrol again or would forget what it
-// has spent, what a later build adds stands behind the rest and is passed over.
+// A device's records outlive its program, so no size in them depends on a list or limit of this build: variable parts have a
+// count, and enum values are the protocol's or fixed (meter.h). Identity and meter are too important to lose with an older
+// program, so later builds append their fields, and older builds ignore them.
 #include "codec/kernels/kernels.h"
 #include "core.h"
 #include "util/bytes.h"
@@ -26,10 +24,10 @@
 #define HOLDS_LOCAL 2u
 #define HOLDS_KNOWN (HOLDS_VELOCITY | (TERN_MANIFESTS ? HOLDS_LOCAL : 0))
 
-// Stands in a meter for all purposes that the build which wrote it did not know.
+// Represents all purposes that the writing build did not have.
 #define PURPOSE_OTHER 0xffffffffu
 
-// Heads of the records as they lie in memory: fields of fixed widths, without padding.
+// The heads of the records: fields of fixed widths, without padding.
 struct owned_head {
     uint32_t format;
     uint8_t tag[OWNER_SIZE];
@@ -71,7 +69,7 @@ struct upload_head {
     uint32_t count;
     uint32_t storage;
     uint32_t holds; // HOLDS_*
-    uint32_t room;  // bytes between the head and the update that nobody reads
+    uint32_t room;  // unused bytes between the head and the update
 };
 
 struct settled_record {
@@ -97,7 +95,7 @@ struct meter_entry {
     struct tern_bytes bytes[TERN_DIRECTION_COUNT];
 };
 
-// Behind the entries.
+// Follows the entries.
 struct meter_time {
     uint64_t month_ms;
     uint64_t clock_ms;
@@ -109,8 +107,8 @@ _Static_assert(sizeof(struct identity_head) == 64 && sizeof(struct replica_head)
                    sizeof(struct meter_entry) == 72 && sizeof(struct meter_time) == 16,
                "what is on flash has these sizes");
 
-// Names the enrolment: records of a former one are not used, because what its aggregator did with
-// a pending update cannot be known.
+// Computes the tag of the enrolment. Records of another enrolment are not used, since the fate of their pending update is
+// unknown.
 static void owner_tag(const struct tern_client *client, uint8_t tag[OWNER_SIZE])
 {
     static const char domain[] = "tern enrolment";
@@ -141,7 +139,7 @@ static enum tern_result save(const struct tern_client *client, enum tern_record 
     return store->save(store->ctx, record, parts, part_count);
 }
 
-// What every owned record opens with.
+// The head of every record with an enrolment's tag.
 static struct owned_head owned(const struct tern_client *client, uint32_t format)
 {
     struct owned_head head = {.format = format};
@@ -212,7 +210,7 @@ enum tern_result tern_record_load_identity(struct tern_client *client)
 }
 
 #if TERN_MANIFESTS
-// --- Manifest: says itself what it is, and the identity has its hash
+// --- Manifest: has its own format; the identity has its hash
 
 enum tern_result tern_record_save_manifest(struct tern_client *client, const uint8_t *manifest,
                                            size_t len)
@@ -301,7 +299,7 @@ enum tern_result tern_record_load_replica(struct tern_client *client)
 }
 
 #if TERN_VARIANCE_REDUCTION
-// --- Anchor: its values and, where the head says so, those of its step
+// --- Anchor: its values and, according to the head, those of its step
 
 enum tern_result tern_record_save_anchor(struct tern_client *client)
 {
@@ -371,7 +369,7 @@ static struct upload_head upload_head(const struct tern_client *client, size_t r
     };
 }
 
-// The parts behind the update.
+// The parts after the update.
 static struct tern_store_part buffer_part(const struct tern_client *client)
 {
     const struct tern_client_workspace *work = &client->work;
@@ -412,7 +410,7 @@ enum tern_result tern_record_save_upload(struct tern_client *client)
     return save(client, TERN_RECORD_UPLOAD, parts, sizeof parts / sizeof parts[0]);
 }
 
-// A saved upload record, and where its parts lie.
+// A saved upload record and the offsets of its parts.
 struct upload {
     struct upload_head head;
     enum tern_error_storage storage;
@@ -422,7 +420,7 @@ struct upload {
     size_t local_at;
 };
 
-// A build that takes no records in pieces leaves none.
+// A build that writes no records in pieces leaves no unused bytes.
 static uint32_t room_of(const struct upload_head *head)
 {
     return TERN_PARTIALS ? head->room : 0;
@@ -455,7 +453,7 @@ static enum tern_result open_upload(const struct tern_client *client, struct upl
     return len == end ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// Moves `count` values that the blob holds in another storage to the error buffer.
+// Converts `count` values in the blob from another storage into the error buffer.
 static enum tern_result convert_part(struct tern_client *client, enum tern_error_storage from,
                                      uint32_t first, uint32_t count)
 {
@@ -470,7 +468,7 @@ static enum tern_result convert_part(struct tern_client *client, enum tern_error
     return TERN_OK;
 }
 
-// Reads an error buffer of another storage through the blob, in as few parts as fit.
+// Reads an error buffer in another storage through the blob, in as few parts as possible.
 static enum tern_result convert_buffer(struct tern_client *client, const struct upload *upload)
 {
     const uint32_t count = client->work.model->coded;
@@ -505,7 +503,7 @@ static enum tern_result load_buffer(struct tern_client *client, const struct upl
     return tern_error_storage_check(work->error_storage, work->error_buffer, work->model->coded);
 }
 
-// A velocity that there is no memory for is let go: the codec that needs it is not used either.
+// Drops a velocity without memory for it: its codec is not used either.
 static enum tern_result load_velocity(struct tern_client *client, const struct upload *upload)
 {
     const struct tern_client_workspace *work = &client->work;
@@ -520,7 +518,7 @@ static enum tern_result load_velocity(struct tern_client *client, const struct u
     return all_finite(work->velocity, work->model->count) ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// They take the place of those that the replica's record has, which may be older.
+// Replaces the local values of the replica's record, which may be older.
 static enum tern_result load_local(struct tern_client *client, const struct upload *upload)
 {
 #if TERN_MANIFESTS
@@ -555,7 +553,7 @@ enum tern_result tern_record_reload_velocity(struct tern_client *client)
     return load_velocity(client, &upload);
 }
 
-// Makes the pending update, which is in the record from `offset` on, one that can be looked at.
+// Makes the pending update at `offset` of the record readable.
 static enum tern_result take_pending(struct tern_client *client, size_t offset)
 {
     size_t len = 0;
@@ -573,7 +571,7 @@ static enum tern_result take_pending(struct tern_client *client, size_t offset)
 #if TERN_PARTIALS
 // --- Upload, in pieces
 
-// What goes before the container, which is appended first: the head and, at its end, the message.
+// The bytes before the container, which is appended first: the head, and at the end the message.
 #define FRONT (sizeof(struct upload_head) + TERN_WIRE_OVERHEAD)
 
 bool tern_record_takes_pieces(const struct tern_client *client)
@@ -624,7 +622,7 @@ enum tern_result tern_record_finish_upload(struct tern_client *client, struct te
 }
 #endif
 
-// Reads the pending update and checks that it can be given back if it must.
+// Reads the pending update and checks that it can be given back.
 static enum tern_result load_pending(struct tern_client *client, size_t offset)
 {
     struct tern_client_pending *pending = &client->pending;
@@ -718,7 +716,7 @@ enum tern_result tern_record_save_meter(struct tern_client *client)
     return save(client, TERN_RECORD_METER, parts, TERN_MONTH_BY_TIME ? 3 : 2);
 }
 
-// Adds what the record counts for its purpose `index`, of whatever number that is.
+// Adds the record's entry `index` to its purpose; an unknown purpose counts as other.
 static enum tern_result load_entry(struct tern_client *client, size_t index)
 {
     struct meter_entry entry;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-// A new random generation of the error buffer; its values are set to zero.
+// Starts a new random generation of the error buffer with zero values.
 static enum tern_result new_generation(struct tern_client *client)
 {
     const struct tern_entropy *entropy = &client->config.ports.entropy;
@@ -28,13 +28,13 @@ static void say_started_over(const struct tern_client *client, enum tern_result 
     tern_client_emit(client, &event);
 }
 
-// Whether a record is simply not to be used, as against a store that cannot be read.
+// Whether the record is unusable, as opposed to an unreadable store.
 static bool not_usable(enum tern_result result)
 {
     return result == TERN_ERR_CORRUPT || result == TERN_ERR_STATE;
 }
 
-// Version 0; or nothing, where no seed makes it: the first task then comes with a snapshot.
+// Without a seed for version 0 the client holds no replica, and its first task includes a snapshot.
 void tern_client_start_from_seed(struct tern_client *client)
 {
     client->version = 0;
@@ -76,7 +76,7 @@ static enum tern_result drop_settled(struct tern_client *client)
     uint32_t sequence = 0;
     const enum tern_result result = tern_record_load_settled(client, &generation, &sequence);
     if (result == TERN_ERR_NOT_FOUND || not_usable(result)) {
-        return TERN_OK; // sent once more: the aggregator answers "duplicate"
+        return TERN_OK; // sent again: the aggregator answers "duplicate"
     }
     TERN_TRY(result);
     if (generation == client->generation && sequence >= client->pending.sequence) {
@@ -123,7 +123,7 @@ static enum tern_client_phase first_phase(const struct tern_client *client)
     if (client->pending.len > 0) {
         return TERN_PHASE_UPLOAD;
     }
-    // What an evaluator found out about the version it holds may not have been reported.
+    // An evaluator may not have reported the evaluation of its version.
     const bool evaluates = client->identity.evaluator && client->version > 0;
     return evaluates ? TERN_PHASE_EVALUATE : TERN_PHASE_CHECKIN;
 }
@@ -173,7 +173,7 @@ enum tern_result tern_client_restore(struct tern_client *client,
     client->failure = tern_TrainingFailure_FAILURE_TRAINER;
     memset(&client->task, 0, sizeof client->task);
 #if TERN_STATISTICS
-    TERN_TRY(tern_client_restore_scaling(client)); // in the blob, which an update may be in later
+    TERN_TRY(tern_client_restore_scaling(client)); // uses the blob, so it comes before the update
 #endif
     TERN_TRY(tern_client_restore_replica(client));
     TERN_TRY(restore_upload(client));

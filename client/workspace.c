@@ -1,5 +1,5 @@
-// What lies where in the memory that the caller gave: the error buffer, and in the blob the update
-// with what it takes to make it, to send it and to give it back.
+// The layout of the caller's memory: the error buffer, and in the blob the update with the working memory for encoding, sending
+// and giving it back.
 #include "core.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ void tern_client_unstash_local(struct tern_client *client)
 }
 #endif
 
-// From `len` to where a float may lie, wherever the blob itself begins.
+// Bytes from `len` to the next position aligned for a float, whatever the blob's own alignment.
 static size_t to_alignment(const struct tern_client *client, size_t len)
 {
     const uintptr_t end = (uintptr_t)client->work.blob + len;
@@ -55,14 +55,14 @@ float *tern_client_give_back_work(const struct tern_client *client)
 
 size_t tern_client_update_bound(const struct tern_client *client, const struct tern_codec *codec)
 {
-    // The container is encoded at the blob's end and then copied behind the message's fields.
+    // The container is encoded at the blob's end and then copied after the message's fields.
     const size_t container = tern_container_bound(codec, client->work.model);
     const size_t encoding = TERN_WIRE_OVERHEAD + 2 * container;
     const size_t giving_back = tern_client_pending_bound(client, TERN_WIRE_OVERHEAD + container);
     return encoding > giving_back ? encoding : giving_back;
 }
 
-// The second container's room is more than what giving back in any storage takes.
+// The space for the second container exceeds what giving back needs in any storage.
 size_t tern_client_blob_bound(const struct tern_model *model)
 {
     return TERN_WIRE_OVERHEAD + 2 * tern_container_bound_any(model);
@@ -74,7 +74,7 @@ bool tern_client_has_state_for(const struct tern_client *client, const struct te
     return entry->feedback != TERN_FEEDBACK_MOMENTUM || client->work.velocity != NULL;
 }
 
-// Judged with the parameters that a spec string without any has.
+// Computed with each codec's default parameters.
 uint32_t tern_client_codecs(const struct tern_client *client)
 {
     uint32_t mask = 0;

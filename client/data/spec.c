@@ -70,7 +70,7 @@ void tern_data_spec_move(const char *source, const char *place, char spec[TERN_D
     append(spec, options, strlen(options));
 }
 
-// Of bytes, which stay as they are until a batch is gathered.
+// Sets the scaling of bytes, which stay unscaled until a batch is gathered.
 static void scale_bytes(const struct tern_scaling *scaling, struct tern_data *data)
 {
     data->train.scale = 1.0f / 255.0f / scaling->deviation;

@@ -21,7 +21,7 @@
 #define NAP_MIN_MS 2
 #define NAP_MAX_MS 100
 #define READS_MAX 64    // of one wait: a flood of output must not hold the client
-#define FILES_MAX 65536 // closed one by one where the kernel cannot close them at once
+#define FILES_MAX 65536 // closed one by one when the kernel cannot close a range
 #define NOT_STARTED 127
 #define ANSWER_FILE 3
 
@@ -41,7 +41,7 @@ static bool is_added(char *const *additions, const char *entry)
     return *additions != NULL;
 }
 
-// This process's environment with the additions in the place of what has their names.
+// Copies this process's environment; the additions replace variables of the same name.
 static char **joined_environment(char *const *additions)
 {
     size_t size = 1;
@@ -92,10 +92,10 @@ static void close_from(int first)
     }
 }
 
-// The files of a child, of this side and that.
+// Both ends of a child's files.
 struct pipes {
     int output[2]; // pipe
-    int talk[2];   // sockets; -1: it is not talked to
+    int talk[2];   // sockets; -1: not a talking child
 };
 
 // In the child, between fork and exec: only calls that are safe there. Beside the standard files it has
@@ -277,7 +277,7 @@ static void drain_output(struct tern_child *child)
     }
 }
 
-// What does not fit is read and left out.
+// Reads and discards what does not fit.
 static void drain_answer(struct tern_child *child)
 {
     char piece[256];
@@ -329,8 +329,7 @@ static void count_time(struct tern_child *child)
     child->last_ms = now;
 }
 
-// SIGTERM once, SIGKILL when the grace is over. A group that is stopped hears SIGTERM when it goes
-// on.
+// Sends SIGTERM once, and SIGKILL after the grace time. A stopped group receives SIGTERM when it continues.
 static void end_group(struct tern_child *child)
 {
     if (child->ended_at_ms == 0) {
@@ -344,7 +343,7 @@ static void end_group(struct tern_child *child)
     }
 }
 
-// While the child is not waited for, its group's id is no one else's.
+// Whether the child has ended. It is not reaped yet, so that no other process can get its group's id.
 static bool has_ended(const struct tern_child *child)
 {
     siginfo_t info = {0};
@@ -380,11 +379,11 @@ static void reap(struct tern_child *child, enum tern_child_end *end, int *code)
 
 static void nap(struct tern_child *child, uint32_t wait_ms)
 {
-    // A file that is closed, -1, is passed over.
+    // poll() ignores a closed file, -1.
     struct pollfd files[] = {{.fd = child->output, .events = POLLIN},
                              {.fd = child->talk, .events = POLLIN}};
     uint32_t ms = wait_ms;
-    if (child->output < 0) { // only asking tells when it ends
+    if (child->output < 0) { // without output the end must be polled
         ms = ms < child->nap_ms ? ms : child->nap_ms;
         child->nap_ms = child->nap_ms < NAP_MAX_MS ? child->nap_ms * 2 : NAP_MAX_MS;
     }
@@ -452,7 +451,7 @@ void tern_child_stop(struct tern_child *child)
     }
 }
 
-// --- Talk
+// --- Talking children
 
 enum tern_result tern_child_send(struct tern_child *child, const char *line)
 {
@@ -466,7 +465,7 @@ enum tern_result tern_child_send(struct tern_child *child, const char *line)
     if (child->pid == 0) {
         return TERN_ERR_STATE;
     }
-    drain(child); // what was said before
+    drain(child); // discards earlier answers
     child->answer_len = 0;
     child->ran_ms = 0;
     child->last_ms = tern_monotonic_ms();

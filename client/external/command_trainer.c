@@ -113,7 +113,7 @@ static void end_run(struct tern_command_trainer *trainer)
     trainer->work = TERN_COMMAND_IDLE;
 }
 
-// After a task that ended well a persistent command lives on.
+// Ends a task; a persistent command keeps running after a successful task.
 static void end_task(struct tern_command_trainer *trainer)
 {
     if (!trainer->config.persistent) {
@@ -162,7 +162,7 @@ static enum tern_result launch_persistent(struct tern_command_trainer *trainer)
                : fail_start(trainer, error);
 }
 
-// One that ended between two tasks is started again.
+// Sends the task to a persistent command, and starts it again if it ended between two tasks.
 static enum tern_result send_task(struct tern_command_trainer *trainer)
 {
     enum tern_result told = tern_child_send(&trainer->child, trainer->paths.task);
@@ -182,7 +182,7 @@ static enum tern_result prepare(struct tern_command_trainer *trainer, const floa
 {
     if (trainer->work == TERN_COMMAND_IDLE) {
         end_task(trainer);
-    } else { // another task was begun, which is given up
+    } else { // abandons another task
         end_run(trainer);
     }
     trainer->why[0] = '\0';
@@ -208,7 +208,7 @@ static enum tern_result start(struct tern_command_trainer *trainer, enum tern_co
     return result;
 }
 
-// The last line with anything in it, cut, for a sentence.
+// Copies the last line that is not empty, cut, for a message.
 static void last_line(const char *output, char line[LINE_MAX_SHOWN])
 {
     size_t end = strlen(output);
@@ -244,7 +244,7 @@ static enum tern_result explain_end(struct tern_command_trainer *trainer, enum t
                               line[0] != '\0' ? "; it said last: " : "", line);
 }
 
-// A persistent command's line. "failed" and a reason, or something that is no answer.
+// Explains a persistent command's line: "failed" with a reason, or an invalid answer.
 static enum tern_result explain_answer(struct tern_command_trainer *trainer, const char *answer)
 {
     char line[LINE_MAX_SHOWN];
@@ -257,8 +257,7 @@ static enum tern_result explain_answer(struct tern_command_trainer *trainer, con
                                     "the command answered '%s'; it must be done or failed", line);
 }
 
-// A persistent command has ended well without an answer: perhaps it was about to when it was told of the
-// task, so another one is, once.
+// A persistent command has ended successfully without an answer, perhaps before it received the task: starts it again, once.
 static enum tern_result restart_command(struct tern_command_trainer *trainer,
                                         enum tern_child_end end, int code)
 {
@@ -270,7 +269,7 @@ static enum tern_result restart_command(struct tern_command_trainer *trainer,
     return told == TERN_OK ? TERN_AGAIN : told;
 }
 
-// Waits a little. TERN_OK: it ended well, or has answered so, and its files can be read.
+// Waits a little. TERN_OK: the command has succeeded, and its files can be read.
 static enum tern_result wait_run(struct tern_command_trainer *trainer)
 {
     enum tern_child_end end = TERN_CHILD_EXITED;
@@ -288,7 +287,7 @@ static enum tern_result wait_run(struct tern_command_trainer *trainer)
     return trainer->config.persistent ? restart_command(trainer, end, code) : TERN_OK;
 }
 
-// After a task: TERN_AGAIN is none.
+// Ends a task with its result, never TERN_AGAIN: a failed task also ends the command.
 static void finish(struct tern_command_trainer *trainer, enum tern_result done)
 {
     if (done == TERN_OK) {
@@ -298,7 +297,7 @@ static void finish(struct tern_command_trainer *trainer, enum tern_result done)
     }
 }
 
-// What is wrong with an answer is the trainer's fault, whatever the reader calls it.
+// Maps the reader's errors about an answer to TERN_ERR_TRAINER.
 static enum tern_result blame(enum tern_result result)
 {
     return result == TERN_OK || result == TERN_ERR_NO_MEMORY ? result : TERN_ERR_TRAINER;

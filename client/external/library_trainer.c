@@ -93,8 +93,8 @@ static void unload(struct tern_library_trainer *trainer)
 
 // --- Opening
 
-static enum tern_result describe(struct tern_library_trainer *trainer,
-                                 const struct tern_library_config *config, char *why)
+static enum tern_result describe_layout(struct tern_library_trainer *trainer,
+                                        const struct tern_library_config *config, char *why)
 {
     const struct tern_model *model = config->model;
     trainer->tensors = calloc(model->tensor_count, sizeof *trainer->tensors);
@@ -138,7 +138,7 @@ static enum tern_result open_library(struct tern_library_trainer *trainer,
 {
     TERN_TRY(load(trainer, config->path, why));
     TERN_TRY(check_library(trainer->library, why));
-    TERN_TRY(describe(trainer, config, why));
+    TERN_TRY(describe_layout(trainer, config, why));
     why[0] = '\0';
     if (trainer->library->open(&trainer->model, config->options, &trainer->state, why,
                                TERN_EXTERNAL_WHY_MAX) != TERN_TRAINER_DONE) {

@@ -8,18 +8,6 @@
 #include <float.h>
 #include <string.h>
 
-// The indices of the task's values, if any, follow the downloads for the replica.
-static bool is_indices(const struct tern_client *client)
-{
-    return TERN_CLIENT_SHARING && client->download_index == client->task.downloads_count;
-}
-
-const tern_DownloadRef *tern_client_download(const struct tern_client *client)
-{
-    return is_indices(client) ? &client->task.indices
-                              : &client->task.downloads[client->download_index];
-}
-
 // Receives the answer into the store when it keeps a partial download, else into the blob.
 static void expect(struct tern_client *client)
 {
@@ -361,8 +349,8 @@ static enum tern_result apply(struct tern_client *client, size_t *payload)
 #if TERN_PARTIALS
     client->container_at = (size_t)(container.data - blob);
 #endif
-    return is_indices(client) ? keep_indices(client, &message, container)
-                              : move_replica(client, &message, container);
+    return tern_client_is_at_indices(client) ? keep_indices(client, &message, container)
+                                             : move_replica(client, &message, container);
 }
 
 // Applies a download, whose local values are those of version 0, and restores this client's own local values. For the final

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,26 +56,6 @@ static bool parse_number(const char *text, long *number)
     }
     *number = value;
     return true;
-}
-
-void tern_reading_known(struct tern_reading *reading, double value, const char *format, ...)
-{
-    va_list arguments;
-    reading->known = true;
-    reading->value = value;
-    va_start(arguments, format);
-    vsnprintf(reading->said, sizeof reading->said, format, arguments);
-    va_end(arguments);
-}
-
-void tern_reading_unknown(struct tern_reading *reading, const char *format, ...)
-{
-    va_list arguments;
-    reading->known = false;
-    reading->value = 0;
-    va_start(arguments, format);
-    vsnprintf(reading->said, sizeof reading->said, format, arguments);
-    va_end(arguments);
 }
 
 // --- Load: how busy the processors are with other work

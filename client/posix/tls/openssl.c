@@ -22,13 +22,13 @@
 // ClientHello and saves 66 in a full handshake.
 #define CURVES "X25519:P-256"
 
-// Of OpenSSL 3's headers.
+// Values from OpenSSL 3's headers.
 #define OP_TLSEXT_PADDING (UINT64_C(1) << 4)
 #define OP_IGNORE_UNEXPECTED_EOF (UINT64_C(1) << 7)
 #define OP_NO_TICKET (UINT64_C(1) << 14)
 #define CB_HANDSHAKE_START 0x10
 #define CTRL_SET_SESS_CACHE_MODE 44
-#define SESS_CACHE_CLIENT_ALONE 0x301 // tells of sessions and keeps none
+#define SESS_CACHE_CLIENT_ALONE 0x301 // reports sessions and stores none
 #define APP_DATA 0                    // the index that is the application's own
 
 const bool tern_curl_tls_backend_required = false;
