@@ -113,7 +113,7 @@ def agrees(workspace):
         aggregator.log_line(f"examples={ROWS[name]} bytes=")
     aggregator.log_line("event=statistics-awaited")
     said = devices["long"].enrolled(aggregator).verb("check")
-    check("the federation's is not fixed yet" in said and "PROBLEM" not in said, f"check says: {said}")
+    check("the federation's scaling does not exist yet" in said and "PROBLEM" not in said, f"check says: {said}")
     said = devices["long"].verb("check", "--set", "client.trainer=command", "--set", "client.trainer_command=/bin/true", ok=(1,))
     check("no round will ask this one" in said, f"check of another trainer says: {said}")
     now = aggregator.json("status")["now"]
