@@ -203,7 +203,7 @@ def tells_a_number(workspace):
     blind = json.loads(devices[0].verb("predict", workspace.path / "unknown.csv", "--json"))
     check([row["value"] for row in blind["rows"]] == [row["value"] for row in said["rows"]], "without the target it tells else")
     text = devices[0].verb("check")
-    check("PROBLEM" not in text and "targets are of the size" in text, f"check says: {text}")
+    check("PROBLEM" not in text and "targets have the size" in text, f"check says: {text}")
 
 
 def is_not_scaled_twice(workspace):
