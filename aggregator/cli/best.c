@@ -1,5 +1,6 @@
 #include "cli/best.h"
 
+#include "admin/held_out.h"
 #include "cli/figures.h"
 #include "rounds/ending.h"
 #include <string.h>
@@ -26,7 +27,7 @@ static void take(struct found *found, const struct tern_accuracy *of)
         return;
     }
     if (best->by != by || better) {
-        *best = (struct tern_best){by, of->version, value, of->model};
+        *best = (struct tern_best){by, of->version, value, of->model, .by_clients = false};
     }
     found->versions[of->model]++;
     found->evaluated += found->evaluated == 0 || found->last != of->version;
@@ -68,6 +69,30 @@ static enum tern_result find(struct tern_db *db, uint32_t first, uint32_t last, 
     return result;
 }
 
+// Finds the version of which the clients that train reported the best figure on rows that they hold
+// out. Each version is measured by the clients of one round.
+static enum tern_result by_clients(struct tern_db *db, struct tern_best *best)
+{
+    struct tern_held_outs all;
+    TERN_TRY(tern_held_outs_load(db, 0, UINT32_MAX, &all));
+    for (size_t i = 0; i < all.count; i++) {
+        struct tern_accuracy of;
+        if ((i > 0 && all.list[i].version == all.list[i - 1].version) ||
+            !tern_held_outs_accuracy(&all, all.list[i].version, &of)) {
+            continue;
+        }
+        const enum tern_best_by by =
+            of.no_accuracy ? TERN_BEST_BY_HELD_OUT_LOSS : TERN_BEST_BY_ACCURACY;
+        const double value = of.no_accuracy ? of.loss : of.accuracy;
+        const bool better = of.no_accuracy ? value <= best->value : value >= best->value;
+        if (best->by != by || better) {
+            *best = (struct tern_best){by, of.version, value, of.model, .by_clients = true};
+        }
+    }
+    tern_held_outs_free(&all);
+    return TERN_OK;
+}
+
 // points, loss: the least difference that counts, of accuracies and, relative, of losses.
 static bool is_ahead(const struct tern_best *one, const struct tern_best *other, double points,
                      double loss)
@@ -79,8 +104,13 @@ static bool is_ahead(const struct tern_best *one, const struct tern_best *other,
                                             : one->value < other->value - loss * other->value;
 }
 
-static enum tern_result by_loss(struct tern_db *db, struct tern_best *best)
+// Without figures of evaluators: by those of clients, else by training losses.
+static enum tern_result by_rounds(struct tern_db *db, struct tern_best *best)
 {
+    TERN_TRY(by_clients(db, best));
+    if (best->by != TERN_BEST_OF_NOTHING) {
+        return TERN_OK;
+    }
     const struct tern_ending_policy never = {0, 0};
     struct tern_losses losses = {0};
     struct tern_db_round row;
@@ -108,7 +138,7 @@ enum tern_result tern_best_find(struct tern_db *db, enum tern_db_evaluated wante
         wanted == TERN_EVALUATED_GLOBAL ? TERN_EVALUATED_REPLICA : TERN_EVALUATED_GLOBAL;
     const bool has_all = found.versions[wanted] == found.evaluated;
     *best = found.best[has_all || found.versions[wanted] > found.versions[other] ? wanted : other];
-    return best->by == TERN_BEST_OF_NOTHING ? by_loss(db, best) : TERN_OK;
+    return best->by == TERN_BEST_OF_NOTHING ? by_rounds(db, best) : TERN_OK;
 }
 
 enum tern_result tern_best_find_any(struct tern_db *db, struct tern_best *best)
@@ -118,7 +148,7 @@ enum tern_result tern_best_find_any(struct tern_db *db, struct tern_best *best)
     const struct tern_best *replica = &found.best[TERN_EVALUATED_REPLICA];
     const struct tern_best *global = &found.best[TERN_EVALUATED_GLOBAL];
     *best = is_ahead(replica, global, 0, 0) ? *replica : *global;
-    return best->by == TERN_BEST_OF_NOTHING ? by_loss(db, best) : TERN_OK;
+    return best->by == TERN_BEST_OF_NOTHING ? by_rounds(db, best) : TERN_OK;
 }
 
 enum tern_result tern_best_models(struct tern_db *db, uint32_t version,

@@ -14,18 +14,19 @@ enum tern_best_by {
 struct tern_best {
     enum tern_best_by by;
     uint32_t version;
-    double value;                 // of that
-    enum tern_db_evaluated model; // whose figure it is, where evaluators told it
+    double value;                 // the figure of `by`
+    enum tern_db_evaluated model; // the model that was measured; global for training losses
+    bool by_clients;              // clients that train measured it, not evaluators
 };
 
-// Only versions that at least half of their evaluators reported (federation/accuracy.h).
-// The version of the highest accuracy, the median of its evaluators, of an even number the worse of the middle two, the
-// newest of those alike; of a model that tells no classes, that of the lowest loss on the evaluators'
-// data; where none has reported, that which the round of the lowest training loss
-// began with.
-//
-// By figures of the weights that are wanted, where there is one of each version that was evaluated; else of those
-// that more versions have a figure of: one model's are not compared with the other's. Errors of the store
+// Finds the best version, by the first kind of figure that exists:
+// 1. evaluators' figures, of versions that at least half of them reported (federation/accuracy.h): the
+//    median, of an even number the worse of the middle two;
+// 2. figures of the clients that train, on rows that they hold out, weighted by rows;
+// 3. the version that the round of the lowest training loss began with.
+// Highest accuracy, or lowest loss where the model has no accuracy; the newest of equal ones. Evaluators'
+// figures are those of the wanted weights where each evaluated version has one, else those of the model
+// that more versions have. Errors of the store
 TERN_MUST_USE enum tern_result tern_best_find(struct tern_db *db, enum tern_db_evaluated wanted,
                                               struct tern_best *best);
 

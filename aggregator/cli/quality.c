@@ -306,7 +306,9 @@ void tern_quality_print(const struct tern_quality *quality, bool finished)
         return;
     }
     print_classes(quality);
-    if (quality->guess != NULL) {
+    if (quality->newest.version == 0) {
+        printf("            version 0 is the model before the first round\n");
+    } else if (quality->guess != NULL) {
         printf("            WARNING: the model is no better than %s", quality->guess);
         if (quality->guess_right > 0) {
             printf(", right for %.4f", quality->guess_right);

@@ -17,7 +17,8 @@ struct job {
     bool replica;
     bool averaged;
     bool
-        by_figures; // no option names the weights: evaluators' figures choose between the two models
+        by_figures; // no option names the weights: evaluators' figures choose one of the two models
+    struct tern_best models[TERN_BEST_MODELS]; // those figures, where the replica is preferred
     struct tern_export_file format;
     uint8_t *kept_bytes; // of the tensors that came with the model and are not trained
     struct tern_safetensors kept;
@@ -115,29 +116,35 @@ static void say_best(const struct tern_best *best, enum tern_db_evaluated writte
                 best->version, best->value);
         return;
     }
-    fprintf(stderr, "tern-aggregator: version %" PRIu32 ", by its %s's %s, %.4f", best->version,
-            model_name(best->model), figures[best->by], best->value);
+    fprintf(stderr, "tern-aggregator: version %" PRIu32 ", by its %s's %s, %.4f%s", best->version,
+            model_name(best->model), figures[best->by], best->value,
+            best->by_clients ? ", at the clients that train" : "");
     if (best->model != written) {
         fprintf(stderr, "; what is written is its %s", model_name(written));
     }
     fprintf(stderr, "\n");
 }
 
-// Chooses between the models of one version, and names both figures.
+// Chooses between the models of one version by evaluators' figures.
 static int choose_model(struct tern_cli *cli, struct tern_db *db, uint32_t version, struct job *job)
 {
-    struct tern_best best[TERN_BEST_MODELS];
-    TERN_CLI_TRY(tern_cli_check(cli, tern_best_models(db, version, best),
+    TERN_CLI_TRY(tern_cli_check(cli, tern_best_models(db, version, job->models),
                                 "cannot read the evaluations: %s", tern_db_error(db)));
-    job->replica = tern_best_prefers_replica(best);
-    if (job->replica) {
+    job->replica = tern_best_prefers_replica(job->models);
+    return TERN_EXIT_OK;
+}
+
+// Explains, once the file is written, why it holds the replica.
+static void print_choice(const struct job *job)
+{
+    const struct tern_best *replica = &job->models[TERN_EVALUATED_REPLICA];
+    if (job->replica && replica->by != TERN_BEST_OF_NOTHING) {
         fprintf(stderr,
                 "tern-aggregator: version %" PRIu32 ": the replica is written, because its %s is "
                 "%.4f and the global model's %.4f. --global writes the latter.\n",
-                version, figures[best[TERN_EVALUATED_REPLICA].by],
-                best[TERN_EVALUATED_REPLICA].value, best[TERN_EVALUATED_GLOBAL].value);
+                job->merge->version, figures[replica->by], replica->value,
+                job->models[TERN_EVALUATED_GLOBAL].value);
     }
-    return TERN_EXIT_OK;
 }
 
 static int find_best(struct tern_cli *cli, struct tern_db *db, struct job *job, uint64_t *wanted)
@@ -346,7 +353,10 @@ static int export_merged(struct tern_cli *cli, struct tern_db *db, struct job *j
     job->notes = make_notes(job);
     TERN_CLI_TRY(tern_cli_check(cli, encode(job, &data, &len, why), "%s", why));
     int code = tern_export_file_write(cli, data, len);
-    code = code == TERN_EXIT_OK ? print_written(cli, job, data, len) : code;
+    if (code == TERN_EXIT_OK) {
+        print_choice(job);
+        code = print_written(cli, job, data, len);
+    }
     free(data);
     return code;
 }

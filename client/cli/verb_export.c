@@ -66,7 +66,7 @@ static void read_statistics(const char *path, struct statistics *statistics)
     free(csv);
     if (result != TERN_OK || statistics->count != statistics->room) {
         statistics->count = 0;
-        tern_log(TERN_LOG_WARN, "export", "fill_inputs=%s why=%s",
+        tern_log(TERN_LOG_WARN, "export", "note=%s why=%s",
                  TERN_LOG_TEXT("the scaling is not written to the file"), TERN_LOG_TEXT(why));
     }
 }

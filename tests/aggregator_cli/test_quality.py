@@ -129,6 +129,21 @@ def a_guess_that_is_as_good_is_named():
     assert "WARNING: the model" not in one({"loss": 0.5, "auc": 0.9}, spec)
 
 
+def the_best_version_is_measured_before_it_is_guessed():
+    """Without evaluators export --best takes figures on held-out rows, not training losses, which fall for longer."""
+    state = held_out(lambda version, client: {"loss": 1 + version, "accuracy": 0.9 - 0.1 * abs(version - 3)}, rounds=6)
+    state.run("export", "-", "--format", "f32", "--best", says="version 3, by its replica's accuracy, 0.9000, at the clients that train")
+    state = held_out(lambda version, client: {"loss": 0.5 + abs(version - 2), "r2": 0.5}, rounds=6)
+    state.run("export", "-", "--format", "f32", "--best", says="version 2, by its replica's loss on held-out data, 0.5000, at the")
+    state = held_out(lambda version, client: {}, rounds=6)
+    state.run("export", "-", "--format", "f32", "--best", says="by its round's training loss")
+
+
+def the_model_before_the_first_round_is_named():
+    text = both(held_out(lambda version, client: {"loss": 1, "accuracy": 0.25, "largest": 0.5}, rounds=1))[0]
+    assert "version 0 is the model before the first round\n" in text and "WARNING: the model" not in text, text
+
+
 def nobody_reported():
     text, status = both(held_out(lambda version, client: {}, rounds=2))
     assert "Accuracy    not known: no version was reported by half of its evaluators, or by clients that train (train.evaluate)" in text, text
@@ -136,4 +151,5 @@ def nobody_reported():
 
 
 main(clients_that_train_stand_in_for_evaluators, the_class_that_most_clients_report_is_the_worst, one_claim_does_not_decide, evaluators_go_before_clients, a_trend_is_more_than_noise,
-     a_guess_that_is_as_good_is_named, nobody_reported)
+     a_guess_that_is_as_good_is_named, the_best_version_is_measured_before_it_is_guessed,
+     the_model_before_the_first_round_is_named, nobody_reported)
