@@ -190,7 +190,7 @@ class Federation:
     def __init__(self, certificates):
         settings = {"server.port": 0, "server.port_file": "port", "server.address": "127.0.0.1", "admin.address": "unix:admin.sock",
                     "server.certificate": certificates / "server.crt", "server.private_key": certificates / "server.key",
-                    "train.local_steps": 1, "round.min_interval": "1ms"}
+                    "train.local_steps": 1, "round.min_interval": "1ms", "round.min_clients": 1}
         self.options = ["--config", "aggregator.ini", *[word for pair in settings.items() for word in ("--set", f"{pair[0]}={pair[1]}")]]
         self.ca = certificates / "ca.crt"
         with open("log", "w", encoding="utf-8") as log:
