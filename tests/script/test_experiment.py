@@ -170,8 +170,8 @@ class Experiment(unittest.TestCase):
 
     def test_arrivals_have_the_global_model_of_their_version_beside_them(self):
         # All are wanted: a round waits for who is away until the deadline, and the last ones for
-        # who is back.
-        late = ("round.cohort=5", "round.deadline=2s", "fleet.away=5:2-3")
+        # who is back. That has to be done within the deadline while other tests share the cores.
+        late = ("round.cohort=5", "round.deadline=5s", "fleet.away=5:2-3")
         self.run_to_end(self.config(rounds=6), "--json", "late.json",
                         *(word for setting in late for word in ("--set", setting)))
         late = json.loads((self.folder / "late.json").read_text())
