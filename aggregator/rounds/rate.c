@@ -90,15 +90,16 @@ static double cos_pi(double t)
     return sum;
 }
 
+// Reaches the last rate one round after the end, so that the last round trains even where that rate is 0.
 static float cosine(const struct tern_rate_policy *policy, uint32_t round, uint32_t rounds)
 {
     if (rounds <= 1 || round <= 1) {
         return policy->first;
     }
-    if (round >= rounds) {
+    if (round > rounds) {
         return policy->last;
     }
-    double t = (double)(round - 1) / (double)(rounds - 1);
+    double t = (double)(round - 1) / (double)rounds;
     double share = 0.5 * (1.0 + cos_pi(t));
     return (float)((double)policy->last + ((double)policy->first - (double)policy->last) * share);
 }

@@ -8,7 +8,7 @@
 
 enum tern_rate_schedule {
     TERN_RATE_CONSTANT,
-    TERN_RATE_COSINE,  // from first to last over the rounds, half a cosine wave
+    TERN_RATE_COSINE,  // half a cosine wave from first, towards last in the round after the end
     TERN_RATE_STEP,    // times `decay` after every `decay_rounds`
     TERN_RATE_PLATEAU, // times `decay` when so many rounds in a row had no lower loss
 };

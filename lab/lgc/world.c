@@ -84,13 +84,13 @@ void tern_lgc_world_close(struct tern_lgc_world *world)
     world->arena = NULL;
 }
 
-// A cosine from the first rate to the last.
+// A cosine from the first rate to the last, which it reaches one round after the end.
 static float rate_of(const struct tern_lgc_world_settings *settings, uint32_t round)
 {
     if (settings->rounds < 2) {
         return settings->learning_rate;
     }
-    const float turns = 0.5f * (float)(round - 1) / (float)(settings->rounds - 1);
+    const float turns = 0.5f * (float)(round - 1) / (float)settings->rounds;
     return settings->rate_final +
            (settings->learning_rate - settings->rate_final) * 0.5f * (1 + tern_cos_turns(turns));
 }

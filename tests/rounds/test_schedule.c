@@ -99,16 +99,30 @@ static void test_constant_and_cosine(void **state)
     assert_true(tern_rate_for(&constant, 50, 100, 0) == 0.05F);
     assert_true(tern_rate_for(&cosine, 7, 0, 0) == 0.05F); // no end
     assert_true(tern_rate_for(&cosine, 1, 100, 0) == 0.05F);
-    assert_true(tern_rate_for(&cosine, 100, 100, 0) == 0.01F);
+    assert_true(tern_rate_for(&cosine, 101, 100, 0) == 0.01F);
     assert_true(tern_rate_for(&cosine, 200, 100, 0) == 0.01F);
     float before = 1.0F;
-    for (uint32_t round = 1; round <= 101; round++) {
-        float rate = tern_rate_for(&cosine, round, 101, 0);
+    for (uint32_t round = 1; round <= 100; round++) {
+        float rate = tern_rate_for(&cosine, round, 100, 0);
         double t = (double)(round - 1) / 100.0;
         double expected = 0.01 + 0.04 * 0.5 * (1.0 + cos(3.14159265358979323846 * t));
         assert_true(fabs((double)rate - expected) < 1e-8);
         assert_true(rate < before);
         before = rate;
+    }
+    assert_true(before > 0.01F);
+}
+
+// Each round trains although the cosine falls towards 0: a federation of 10 rounds has 10.
+static void test_last_round_trains(void **state)
+{
+    (void)state;
+    struct tern_rate_policy cosine = scheduled(TERN_RATE_COSINE, 0);
+    cosine.last = 0.0F;
+    for (cosine.warmup_rounds = 0; cosine.warmup_rounds < 3; cosine.warmup_rounds++) {
+        for (uint32_t rounds = cosine.warmup_rounds + 1; rounds <= 10; rounds++) {
+            assert_true(tern_rate_for(&cosine, rounds, rounds, 0) > 0.02F * cosine.first);
+        }
     }
 }
 
@@ -191,6 +205,7 @@ int main(void)
         cmocka_unit_test(test_speed_of_short_trainings),
         cmocka_unit_test(test_claimed_speeds),
         cmocka_unit_test(test_constant_and_cosine),
+        cmocka_unit_test(test_last_round_trains),
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_plateaus),
         cmocka_unit_test(test_warming_up),
