@@ -160,15 +160,18 @@ static enum tern_result take_evaluation(struct tern_federation *federation, uint
     return TERN_OK;
 }
 
-// Returns a codec that a client needs in this round or a later one and does not have, or NULL. *of: what it encodes.
+// Returns a codec that a client needs in this round or a planned later one and does not have, or NULL. *of: what it
+// encodes. A federation whose rounds are all early needs no other codecs.
 static const struct tern_codec *missing_codec(const struct tern_federation *federation,
                                               const tern_CheckinRequest *message, const char **of)
 {
     const struct tern_federation_config *config = &federation->config;
     const struct tern_abilities able = abilities_of(message);
     const bool early = federation->machine.committed < config->early.rounds;
-    const struct tern_codec *up[] = {&config->codec_up, early ? &config->early.up : NULL};
-    const struct tern_codec *down[] = {&config->downloads.codec,
+    const bool later = config->round.rounds == 0 || config->round.rounds > config->early.rounds;
+    const struct tern_codec *up[] = {later ? &config->codec_up : NULL,
+                                     early ? &config->early.up : NULL};
+    const struct tern_codec *down[] = {later ? &config->downloads.codec : NULL,
                                        early ? &config->early.down : NULL};
     *of = "updates";
     for (size_t i = 0; i < sizeof up / sizeof up[0]; i++) {

@@ -315,6 +315,33 @@ static void test_a_client_needs_the_codecs_of_the_first_rounds_in_these_alone(vo
     assert_true(checkin_as((tern_CheckinRequest){.codecs = FLOAT32}).has_task);
 }
 
+// Codecs of later rounds are needed only where such rounds are planned.
+static void test_a_client_needs_no_codec_that_no_round_uses(void **state)
+{
+    (void)state;
+    harness.config.federation.early =
+        (struct tern_early_codecs){.rounds = 3, .up = dense, .down = dense};
+    harness.config.federation.round.rounds = 4;
+    configure(&ternary, &dense);
+    expect_unknown((tern_CheckinRequest){.codecs = FLOAT32},
+                   "updates are encoded with 3lc, which this client does not know");
+    harness.config.federation.round.rounds = 0; // no end
+    configure(&dense, &ternary);
+    expect_unknown((tern_CheckinRequest){.codecs = FLOAT32},
+                   "downloads are encoded with 3lc, which this client does not know");
+    harness.config.federation.round.rounds = 3;
+    configure(&ternary, &ternary);
+    run_rounds(1); // it was open already, under the former codecs
+    for (uint32_t round = 2; round <= 3; round++) {
+        tern_CheckinReply small = checkin_as((tern_CheckinRequest){.codecs = FLOAT32});
+        assert_true(small.has_task);
+        assert_int_equal(small.task.round, round);
+        assert_string_equal(small.task.codec, "float32");
+        run_rounds(1);
+    }
+    checkin_as((tern_CheckinRequest){.codecs = FLOAT32}); // no refusal after the last round
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -331,6 +358,7 @@ int main(void)
         TEST(test_a_round_in_a_codec_that_was_not_announced_passes_by),
         TEST(test_the_first_rounds_have_codecs_of_their_own),
         TEST(test_a_client_needs_the_codecs_of_the_first_rounds_in_these_alone),
+        TEST(test_a_client_needs_no_codec_that_no_round_uses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
