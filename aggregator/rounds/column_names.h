@@ -6,8 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TERN_COLUMN_NAMES_MAX                                                                      \
-    16 // different tags that are counted; further tags are never the usual one
+#define TERN_COLUMN_NAMES_MAX 16 // counted tags; a further tag is never the usual one
 
 // Zeroed: no client.
 struct tern_column_names {
@@ -18,7 +17,7 @@ struct tern_column_names {
     uint32_t count;
 };
 
-// Changes a client's tag from `from` to `to`; 0 is none.
+// Changes one client's tag from `from` to `to`; 0 = none.
 void tern_column_names_move(struct tern_column_names *names, uint32_t from, uint32_t to);
 
 // Returns the tag of most clients; in a tie, the first to arrive. 0: no client has reported a tag.

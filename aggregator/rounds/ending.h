@@ -1,6 +1,6 @@
-// Whether a federation should end before its rounds are done, from the training losses of its committed rounds: it has
-// diverged, or no longer learns. The round machine calls it, `status` and `export --best` too. The same losses give
-// the same answer, so that it holds after a restart. Pure.
+// Decides from the training losses of committed rounds whether a federation ends before its last round: because it diverged,
+// or because it no longer learns. Called by the round machine, `status` and `export --best`. Pure: after a restart the same
+// losses give the same answer.
 #ifndef TERN_ENDING_H
 #define TERN_ENDING_H
 
@@ -14,32 +14,32 @@ enum tern_ending {
 };
 
 struct tern_ending_policy {
-    uint32_t divergence_rounds; // in a row, whose loss has diverged; 0 = it never ends by that
-    uint32_t patience;          // rounds without a new lowest loss; 0 = it never ends by that
+    uint32_t divergence_rounds; // diverged rounds in a row that end the federation; 0 = never
+    uint32_t patience;          // rounds without a new lowest loss that end it; 0 = never
 };
 
-// A loss has diverged when it is not finite, or more than so many times that of the first round, or 1
-// where that was less: a model that came trained may lose a little of a loss near 0.
+// A loss has diverged when it is not finite, or exceeds max(first loss, 1) this many times. The 1 is for a model that was
+// trained before: its first loss is near 0 and may rise a little.
 #define TERN_DIVERGED_FACTOR 4.0f
 
 struct tern_losses {
     uint32_t rounds; // added
     float first;
     float lowest;
-    uint32_t lowest_version; // that the round of the lowest loss began with
+    uint32_t lowest_version; // base version of the round with the lowest loss
     uint32_t since_lowest;   // rounds
     uint32_t diverged;       // rounds in a row, up to the last
     enum tern_ending ending; // stays once it is set
 };
 
-// Adds a committed round. base_version: the version that it trained from, to which its loss belongs.
+// Adds a committed round. base_version: the version that it trained from; the loss is that version's.
 void tern_losses_add(struct tern_losses *losses, const struct tern_ending_policy *policy,
                      uint32_t base_version, float loss);
 
 // "none", "diverged", "stalled".
 const char *tern_ending_name(enum tern_ending ending);
 
-// What an operator does about it, for the log and for people; "" for none.
+// Advice to the operator, for the log and for screens; "" for none.
 const char *tern_ending_advice(enum tern_ending ending);
 
 #endif

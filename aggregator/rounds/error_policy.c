@@ -22,7 +22,7 @@ enum tern_result tern_error_policy_from_name(const char *name, enum tern_error_d
     return TERN_ERR_UNKNOWN;
 }
 
-// gamma to the power of missed. A factor below a millionth leaves nothing.
+// Returns gamma to the power of `missed`, and 0 below a millionth.
 static float faded(float gamma, uint32_t missed)
 {
     double factor = 1.0;
@@ -35,7 +35,7 @@ static float faded(float gamma, uint32_t missed)
     return factor >= 1e-6 ? (float)factor : 0.0F;
 }
 
-// "0.7", without the zeros at the end.
+// Adds "0.7", without trailing zeros.
 static void add_factor(struct tern_reason *reason, float factor)
 {
     if (factor > 0.0F && factor < 0.01F) {
@@ -103,7 +103,7 @@ static void choose_by_policy(const struct tern_error_settings *settings,
         break;
     case TERN_DIRECTIVE_STEP_AHEAD:
         if (state->no_step_ahead) {
-            tern_reason_text(reason, "kept: the client knows no step-ahead");
+            tern_reason_text(reason, "kept: the client does not support step-ahead");
             break;
         }
         choice->directive = TERN_DIRECTIVE_STEP_AHEAD;

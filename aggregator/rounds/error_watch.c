@@ -11,14 +11,15 @@ const char *tern_error_finding_sentence(uint32_t finding)
     switch (finding) {
     case TERN_FINDING_LOST:
         return "The client started a new error buffer that nobody ordered: it was installed anew, "
-               "or its record was damaged. What the old buffer held is lost; nothing is to be done "
-               "unless it happens again.";
+               "or its record was damaged. The old buffer's changes are lost. Act only if it "
+               "happens again.";
     case TERN_FINDING_RESTORED:
-        return "The client is back at an earlier state: a backup was restored, or its storage gave "
-               "an old record. Part of that buffer was applied before, so it is told to reset it.";
+        return "The client went back to an earlier state: a backup was restored, or its storage "
+               "returned an old record. Part of that buffer was applied before, so the client "
+               "must reset it.";
     case TERN_FINDING_CLONED:
-        return "Two devices use this client's identity, or one is set back again and again. "
-               "Revoke it, and enrol each device by itself.";
+        return "Two devices use this client's identity, or one is restored again and again. "
+               "Revoke it, and enrol each device with its own code.";
     default:
         return "";
     }
@@ -29,15 +30,15 @@ static bool held_something(const struct tern_error_watch *watch)
     return watch->last.sequence > 0 || watch->last.filled;
 }
 
-// Whether the facts are those of a buffer that was reset and has its first update since, or its first
-// change that a budget held back. A client that was installed anew reports an empty buffer instead.
+// Whether the buffer was reset and has its first update since, or its first change that a budget held back. A newly
+// installed client reports an empty buffer instead.
 static bool is_after_reset(const struct tern_error_facts_told *facts)
 {
     return facts->sequence == 1 || (facts->sequence == 0 && facts->filled);
 }
 
-// The first time it means a restored backup. If it was found already in this generation or the one
-// before, and happens again before the client could start anew, two devices report in turns.
+// Returns the finding for a client that went back. The first time it is a restored backup. If it happens again before the
+// client could start a new buffer, two devices report in turns.
 static enum tern_error_finding went_back(const struct tern_error_watch *watch, uint32_t to)
 {
     const bool recent = watch->finding_generation == watch->last.generation ||
@@ -47,7 +48,7 @@ static enum tern_error_finding went_back(const struct tern_error_watch *watch, u
         return recent && (watch->finding_generation == to || to != watch->last.generation)
                    ? TERN_FINDING_CLONED
                    : TERN_FINDING_RESTORED;
-    case TERN_FINDING_LOST: // it was not lost: another device has it
+    case TERN_FINDING_LOST: // not lost: another device has the buffer
         return recent && to == watch->previous_generation ? TERN_FINDING_CLONED
                                                           : TERN_FINDING_RESTORED;
     case TERN_FINDING_NONE:
@@ -79,7 +80,7 @@ static enum tern_error_finding suspect(const struct tern_error_watch *watch,
     return TERN_FINDING_LOST;
 }
 
-// Returns whether it is news; clones are found once, and whatever else is found of them is theirs.
+// Returns whether the finding is new. A client found to be cloned keeps that finding.
 static bool find(struct tern_error_watch *watch, enum tern_error_finding finding,
                  uint32_t generation)
 {
@@ -99,9 +100,8 @@ static void take_over(struct tern_error_watch *watch, const struct tern_error_fa
     watch->last = *facts;
 }
 
-// Called for a report that is sound by itself. If it shows that the client has obeyed the reset, then
-// the doubt was right: the client from before it would have reported in between, to get its task, and
-// cleared it.
+// Called for a report that raises no doubt itself. A report that shows an obeyed reset confirms the doubt: a client that
+// had not gone back would have reported in between, to get its task, and so cleared the doubt.
 static bool settle_doubt(struct tern_error_watch *watch, const struct tern_error_facts_told *facts)
 {
     const struct tern_error_doubt doubt = watch->doubt;

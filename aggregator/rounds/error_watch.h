@@ -1,17 +1,13 @@
-// Watches one client's reports of its error buffer, and detects a buffer that is not the one that the client had: a
-// generation that no directive ordered, a sequence that went back, two devices under one name. federation/ledger.c
-// calls it for each check-in and each accepted update; tests call it with
-// whole sequences of reports.
+// Watches one client's reports of its error buffer and detects a foreign buffer: a generation that no directive ordered, a
+// sequence that went back, two devices with one identity. federation/ledger.c calls this module for each check-in and each
+// accepted update. Pure; reentrant.
 //
-// An honest client's reports go forward: the sequence grows with each update that it encodes, and the
-// generation changes when the buffer starts from zero, which is saved before anything of it is
-// sent. Nothing that can happen to such a client makes it go back: lost answers, late updates
-// that it takes back, changes that a budget held back, power cuts between two records.
+// An honest client's reports go forward: its sequence grows with each update that it encodes. Its generation changes when
+// the buffer starts from zero, which the client saves before it sends anything of the new buffer. No honest client goes
+// back after lost answers, late updates that it took back, changes that a budget held back, or power cuts between records.
 //
-// A check-in may be older than it looks: a connection that was given up can deliver it minutes
-// later. So a check-in that goes back only raises a doubt, which the next report confirms or clears. An accepted update is counted once and cannot be old.
-//
-// Pure; reentrant.
+// An abandoned connection can deliver a check-in minutes late. So a check-in that goes back only raises a doubt, which the
+// next report confirms or clears. An accepted update is counted once and cannot be old.
 #ifndef TERN_ERROR_WATCH_H
 #define TERN_ERROR_WATCH_H
 
@@ -21,33 +17,33 @@
 // The numbers are stored.
 enum tern_error_finding {
     TERN_FINDING_NONE = 0,
-    TERN_FINDING_LOST = 1,     // a new buffer in the place of one that held something
-    TERN_FINDING_RESTORED = 2, // an earlier state of the client is back
-    TERN_FINDING_CLONED = 3,   // two devices, or two states of one, in turns
+    TERN_FINDING_LOST = 1,     // a new buffer replaced one that was not empty
+    TERN_FINDING_RESTORED = 2, // the client went back to an earlier state
+    TERN_FINDING_CLONED = 3,   // two devices, or two states of one device, report in turns
 };
 #define TERN_FINDING_COUNT 4
 
 // "none", "lost", "restored", "cloned"; "unknown" for another number.
 const char *tern_error_finding_name(uint32_t finding);
-// What it means and what to do, for people; "" for none.
+// Explains the finding and what the operator does about it; "" for none.
 const char *tern_error_finding_sentence(uint32_t finding);
 
 struct tern_error_facts_told {
     uint32_t generation;
-    uint32_t sequence; // updates encoded in it
-    bool filled;       // its norm is not 0
+    uint32_t sequence; // updates encoded in this generation
+    bool filled;       // the buffer's norm is not 0
 };
 
 struct tern_error_doubt {
-    enum tern_error_finding finding; // NONE = there is no doubt
-    uint32_t generation;             // that was reported
+    enum tern_error_finding finding; // NONE = no doubt
+    uint32_t generation;             // the reported one
 };
 
-// All zeros: a client that has reported nothing yet.
+// All zeros: the client has not reported yet.
 struct tern_error_watch {
-    bool known; // `last` was reported
+    bool known; // `last` holds a report
     struct tern_error_facts_told last;
-    uint32_t previous_generation; // before the present one; 0 = none
+    uint32_t previous_generation; // 0 = none
     enum tern_error_finding finding;
     uint32_t finding_generation; // the generation at the time of the finding
     struct tern_error_doubt doubt;
@@ -55,24 +51,24 @@ struct tern_error_watch {
 
 struct tern_error_told {
     struct tern_error_facts_told facts;
-    bool accepted; // by an update that was just accepted; otherwise by a check-in
-    bool ordered;  // the last directive that this client was given is to reset the buffer
+    bool accepted; // reported with an accepted update; false: with a check-in
+    bool ordered;  // the client's last directive was to reset the buffer
 };
 
 struct tern_error_verdict {
-    bool taken; // the facts are the client's now; false: doubted, the watch keeps the former ones
-    bool news;  // a finding was made that was not there before
+    bool taken; // the watch has the new facts; false: it doubts them and keeps the earlier ones
+    bool news;  // the finding is new
 };
 
 struct tern_error_verdict tern_error_watch_take(struct tern_error_watch *watch,
                                                 const struct tern_error_told *told);
 
-// The client sent another body for a round whose update was accepted before. Only a device without the
-// records of the one that sent the first does that. Returns whether this was not known yet.
+// Notes that the client sent another body for a round whose update was accepted before: a second device, without the first
+// one's records. Returns whether this finding is new.
 bool tern_error_watch_conflict(struct tern_error_watch *watch);
 
-// Whether the client must give up its present buffer because part of it was applied already: it went
-// back, or came from another device, and the client has not started anew since.
+// Whether the client must discard its buffer because part of it was applied before: the buffer went back or is another
+// device's, and the client has not started a new one since.
 bool tern_error_watch_must_reset(const struct tern_error_watch *watch);
 
 #endif

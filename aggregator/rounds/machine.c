@@ -35,7 +35,7 @@ uint64_t tern_round_may_open_ms(const struct tern_round_machine *machine)
     return machine->opened_ms + machine->policy.min_interval_ms;
 }
 
-// Index of the first member whose client is not below `client`.
+// Returns the index of the first member whose id is at least `client`.
 static uint32_t member_index(const struct tern_round_machine *machine, uint64_t client)
 {
     uint32_t low = 0;
@@ -99,8 +99,8 @@ uint32_t tern_round_quorum(const struct tern_round_policy *policy)
     return policy->quorum != 0 ? policy->quorum : policy->cohort / 2 + policy->cohort % 2;
 }
 
-// The quorum of a round that wants fewer updates than the cohort: half of those where none is set, since in a small
-// federation half a cohort is everybody, and one that stays silent would hold rounds up for good.
+// Returns the quorum of a round with this target. If none is configured, it is half of the target, not of the cohort: in a
+// small federation half a cohort is everybody, and one silent client would block all rounds.
 static uint32_t quorum_of(const struct tern_round_policy *policy, uint32_t target)
 {
     const uint32_t most = policy->quorum != 0 ? target : target / 2 + target % 2;
@@ -154,14 +154,14 @@ void tern_round_restore(struct tern_round_machine *machine, uint32_t round, uint
     machine->reported = 0;
 }
 
-// --- Come-back times: idle clients should be quiet, and not all come at once
+// --- When idle clients return: seldom, and not all at once
 
-// Where nothing indicates how long something takes, a client comes back after a share of the time that it has
-// taken: so it looks in less and less often, and its absence adds no more than that share. The smaller
-// one is for a round under way, since the next one may want the client as soon as that is over.
-#define AWAY_SHARE 4 // a round lacks members past its deadline
+// If the length of a wait is unknown, a client returns after a fraction of the time waited so far: it asks less and less
+// often, and its absence prolongs the wait by that fraction at most. The fraction is smaller during a round, because the
+// next round may select the client at once.
+#define AWAY_SHARE 4 // the open round lacks members past its deadline
 #define JOIN_SHARE 2 // too few clients have enrolled
-#define LOOK_SHARE 8 // at least so much, short of the deadline
+#define LOOK_SHARE 8 // during a round, before its deadline
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -179,10 +179,9 @@ static uint64_t clamp_wait(const struct tern_round_policy *policy, uint64_t wait
     return wait > policy->come_back_max_ms ? policy->come_back_max_ms : wait;
 }
 
-// When the open round is likely to end. A round that takes longer than usual, or the first, is looked at again
-// once it has taken twice as long as now, or half-way to its deadline: a round that is late by a second
-// must not send all clients away for minutes, for whom the next round would then wait. A round that lacks
-// its quorum at the deadline waits for absent devices, for an unknown time.
+// Returns when the open round will probably end. A first round, or one that takes longer than usual, is asked about again
+// after twice its time so far, or half-way to its deadline: a round that is a second late must not send all clients away
+// for minutes, for whom the next round would wait. Past its deadline a round waits for absent devices, for an unknown time.
 static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t now)
 {
     uint64_t usual_end = machine->opened_ms + machine->usual_ms;
@@ -201,8 +200,8 @@ static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t 
     return now + larger(longest < half ? longest : half, taken / LOOK_SHARE);
 }
 
-// Spread over an eighth of the wait: past it, since who comes early comes twice, unless that is past the
-// longest.
+// Spreads returns over a further eighth of the wait, unless that exceeds the longest one. Not before the wait is over: a
+// client that returns early returns twice.
 static uint64_t spread_out(const struct tern_round_machine *machine, uint64_t client, uint64_t wait)
 {
     const struct tern_round_policy *policy = &machine->policy;
@@ -222,7 +221,7 @@ static uint64_t come_back(const struct tern_round_machine *machine, uint64_t cli
         uint64_t end = expected_end(machine, now);
         at = larger(end, at);
     } else if (at <= now) {
-        // Waiting for more clients to enrol, at an unknown time.
+        // More clients must enrol first, at an unknown time.
         at =
             now + larger(10 * policy->come_back_min_ms, since(machine->moved_ms, now) / JOIN_SHARE);
     }
@@ -289,7 +288,7 @@ enum tern_result tern_round_update(const struct tern_round_machine *machine, uin
     if (member->state == TERN_MEMBER_REPORTED) {
         return TERN_ERR_CONFLICT;
     }
-    // Without a task there is nothing that it could have trained.
+    // A member without a task cannot have trained.
     return member->local_steps == 0 ? TERN_ERR_NOT_IN_COHORT : TERN_OK;
 }
 
@@ -320,7 +319,7 @@ enum tern_round_action tern_round_tick(const struct tern_round_machine *machine,
     return machine->reported >= machine->quorum ? TERN_ROUND_CLOSE : TERN_ROUND_EXTEND;
 }
 
-// gone NULL: every member that has not reported.
+// Whether the member has not reported, and never will. gone NULL: whether it has not reported.
 static bool is_missing(const struct tern_member *member, tern_member_gone gone, const void *ctx)
 {
     bool waiting = member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED;
@@ -337,7 +336,7 @@ uint32_t tern_round_gone(const struct tern_round_machine *machine, tern_member_g
     return missing;
 }
 
-// Replaces the first `replace` of the missing members; there are as many.
+// Replaces the first `replace` missing members; at least as many are missing.
 static enum tern_result replace_first(struct tern_round_machine *machine, tern_member_gone gone,
                                       const void *ctx, uint64_t *fresh, uint32_t count,
                                       uint32_t replace, uint64_t now)
@@ -412,7 +411,7 @@ void tern_round_joined(struct tern_round_machine *machine, uint64_t now)
     machine->moved_ms = larger(machine->moved_ms, now);
 }
 
-// --- A clock that is set
+// --- Stepped clocks
 
 uint64_t tern_round_moved_ms(uint64_t ms, int64_t step)
 {
@@ -460,8 +459,8 @@ uint64_t tern_round_next_tick(const struct tern_round_machine *machine)
 
 // --- The leader
 
-#define WINDOW_SHARE 4 // of the window that the leader has
-#define LOOKS 8        // of one who waits, at most about so many
+#define WINDOW_SHARE 4 // the leader has this part of the window
+#define LOOKS 8        // check-ins of a waiting member, about
 
 static bool was_first(const struct tern_round_machine *machine, uint32_t i)
 {

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define RATE_MIN 1e-9f // as of the setting
+#define RATE_MIN 1e-9f // the setting's minimum
 
 static const char *const names[] = {"constant", "cosine", "step", "plateau"};
 
@@ -23,7 +23,7 @@ const char *tern_rate_schedule_names(void)
     return "constant | cosine | step | plateau";
 }
 
-// --- How often it was decayed
+// --- Decays
 
 void tern_rate_opened(struct tern_rate_course *course, uint32_t decays)
 {
@@ -43,7 +43,7 @@ static uint32_t least_of(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-// While the rate still rises, a loss that no longer falls does not count against it.
+// Losses during the warm-up do not count.
 static uint32_t plateau_decays(const struct tern_rate_policy *policy,
                                const struct tern_rate_course *course, uint32_t scheduled,
                                uint32_t since_lowest)
@@ -72,8 +72,8 @@ uint32_t tern_rate_decays(const struct tern_rate_policy *policy,
 
 // --- The rate
 
-// cos(pi * t) for 0 <= t <= 1 by its Taylor series, folded to t <= 1/2, where twelve
-// terms reach double precision. Plain operations only, so that every machine agrees.
+// Returns cos(pi * t) for 0 <= t <= 1 by its Taylor series, folded to t <= 1/2, where twelve terms reach double precision.
+// Basic operations only: they give the same bits on every machine.
 static double cos_pi(double t)
 {
     const double pi = 3.14159265358979323846;
@@ -104,7 +104,7 @@ static float cosine(const struct tern_rate_policy *policy, uint32_t round, uint3
     return (float)((double)policy->last + ((double)policy->first - (double)policy->last) * share);
 }
 
-// Not below the last rate, nor 0: a round without one would train nothing.
+// Returns the decayed rate, at least `last` and above 0: with a rate of 0 a round would train nothing.
 static float decayed(const struct tern_rate_policy *policy, uint32_t decays)
 {
     double rate = (double)policy->first;

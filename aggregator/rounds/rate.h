@@ -16,7 +16,7 @@ enum tern_rate_schedule {
 struct tern_rate_policy {
     enum tern_rate_schedule schedule;
     float first;
-    float last;             // of cosine; step and plateau go no lower
+    float last;             // cosine ends there; step and plateau do not go lower
     float decay;            // above 0, below 1
     uint32_t decay_rounds;  // >= 1
     uint32_t warmup_rounds; // before the schedule begins: round r of n has r / (n + 1) of `first`
@@ -33,12 +33,12 @@ TERN_MUST_USE enum tern_result tern_rate_schedule_from_name(const char *name,
                                                             enum tern_rate_schedule *schedule);
 const char *tern_rate_schedule_names(void); // for error messages; static string
 
-// Adds that a round opened, with its rate decayed `decays` times, now or before a restart; and that it was committed.
+// Notes that a round opened with a rate decayed `decays` times, and that it was committed; now or before a restart.
 void tern_rate_opened(struct tern_rate_course *course, uint32_t decays);
 void tern_rate_committed(struct tern_rate_course *course);
 
-// How many times the next round's rate is decayed: after `committed` rounds, the last `since_lowest`
-// of which had no lower training loss than the one before these.
+// Returns how many times the next round's rate is decayed, after `committed` rounds. since_lowest: committed rounds since
+// the lowest training loss.
 uint32_t tern_rate_decays(const struct tern_rate_policy *policy,
                           const struct tern_rate_course *course, uint32_t committed,
                           uint32_t since_lowest);

@@ -1,11 +1,11 @@
-// Sentences for people, made without stdio. steps.c and error_policy.c call it. Pure; reentrant.
-// What does not fit is left out.
+// Builds the sentences that explain a plan to people, without stdio; text that does not fit is cut. Called by steps.c and
+// error_policy.c. Pure; reentrant.
 #ifndef TERN_REASON_H
 #define TERN_REASON_H
 
 #include <stdint.h>
 
-#define TERN_STEPS_REASON_MAX 160 // bytes with the NUL; what the store keeps
+#define TERN_STEPS_REASON_MAX 160 // bytes with the NUL, in the store, too
 
 struct tern_reason {
     char text[TERN_STEPS_REASON_MAX]; // starts empty
@@ -13,11 +13,11 @@ struct tern_reason {
 
 void tern_reason_text(struct tern_reason *reason, const char *more);
 void tern_reason_integer(struct tern_reason *reason, uint64_t value);
-// Two decimals, rounded; values above 1e15 are shown as that.
+// Adds two decimals, rounded; larger values appear as 1e15.
 void tern_reason_real(struct tern_reason *reason, double value);
 // "813 B", "12.70 KB", "1.25 MB" (powers of 1000).
 void tern_reason_bytes(struct tern_reason *reason, double bytes);
-// Begins a policy's part: "deadline: ", after "; " where another policy has a part.
+// Begins a policy's part: "deadline: ", after "; " if the text has a part already.
 void tern_reason_policy(struct tern_reason *reason, const char *policy);
 
 #endif

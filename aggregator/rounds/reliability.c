@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-#define NEWEST 0.25F   // as a share of all
-#define PLACES_SHARE 8 // of the cohort
-#define TIMES 4        // as long as the others take
+#define NEWEST 0.25F   // weight of the newest task
+#define PLACES_SHARE 8 // one place for this many clients of the cohort
+#define TIMES 4        // multiple of the others' time
 
 float tern_unreported_missed(float unreported)
 {

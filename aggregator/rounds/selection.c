@@ -6,7 +6,7 @@
 
 // --- The cohort
 
-// Rounds up, to at most `most`.
+// Returns the number rounded up, at most `most`.
 static uint32_t rounded_up(double number, uint32_t most)
 {
     if (number >= (double)most) {
@@ -50,7 +50,7 @@ void tern_cohort_sample(uint64_t seed, uint32_t round, uint32_t attempt, uint64_
     }
 }
 
-// --- Which clients may be in it
+// --- Which clients may be drawn
 
 #define LEAST_CHANCE (1.0 / 16.0)
 #define DOUBLINGS 64 // from 2^-32, the least chance above 0 in a draw, to far above 1
@@ -106,8 +106,7 @@ static bool falls_below(const struct draws *draws, uint32_t attempt, uint64_t id
     return (double)tern_prng_u32(&rng) < chance * 4294967296.0;
 }
 
-// A client's draw depends on its id alone, not on the other clients. Whether it can afford the round is drawn once for all
-// of the round's attempts.
+// A client's draw depends on its id, not on other clients. Attempt 0: `affords` is drawn once for all attempts of a round.
 static bool is_in(const struct draws *draws, uint64_t id)
 {
     const struct tern_selection_chance chance = draws->chance(draws->ctx, id);
@@ -124,7 +123,7 @@ static uint32_t count_in(const struct draws *draws, const uint64_t *ids, uint32_
     return in;
 }
 
-// Doubles `scale`, a member of draws, until enough clients are in.
+// Doubles *scale, a field of draws, until enough clients pass.
 static void enlarge(struct draws *draws, double *scale, const uint64_t *ids, uint32_t count,
                     uint32_t need)
 {
@@ -133,7 +132,7 @@ static void enlarge(struct draws *draws, double *scale, const uint64_t *ids, uin
     }
 }
 
-// Halves the excess of the last doubling, so that hardly any client pays for it.
+// Bisects the last doubling of scale.affords, so that as few clients as possible exceed their budget.
 static void refine(struct draws *draws, const uint64_t *ids, uint32_t count, uint32_t need)
 {
     double most = draws->scale.affords;
@@ -165,8 +164,8 @@ uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, ui
     return in;
 }
 
-#define NEWCOMER_WAITS 10       // times the least that a client comes back after,
-#define NEWCOMER_LEAST_MS 30000 // and enough for slow links and machines that are busy
+#define NEWCOMER_WAITS 10       // as a multiple of come_back_min_ms
+#define NEWCOMER_LEAST_MS 30000 // enough for slow links and busy machines
 
 uint64_t tern_selection_newcomer_ms(uint64_t come_back_min_ms)
 {

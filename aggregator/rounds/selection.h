@@ -10,26 +10,25 @@
 
 // --- The cohort
 
-// How many updates to want from `eligible` clients: the larger of cohort and ceil(fraction *
-// eligible) (C of McMahan et al., AISTATS 2017, algorithm 1). fraction: 0..1.
+// Returns how many updates a round wants: the larger of cohort and ceil(fraction * eligible) (C of McMahan et al., AISTATS
+// 2017, algorithm 1). fraction: 0..1.
 uint32_t tern_cohort_target(uint32_t cohort, double fraction, uint32_t eligible);
 
-// How many clients to invite for `target` updates: ceil(target * (1 + over_selection)), at most
-// `eligible`. over_selection: 0..10.
+// Returns how many clients to invite for `target` updates: ceil(target * (1 + over_selection)), at most `eligible`.
+// over_selection: 0..10.
 uint32_t tern_cohort_size(uint32_t target, double over_selection, uint32_t eligible);
 
-// Moves `want` ids drawn without replacement from ids[0..count) to its front, in ascending order.
-// ids are ascending on entry, so that the draw depends on the set alone; the rest of ids is in no
-// order afterwards. want <= count. The draw depends on (seed, round, attempt).
+// Draws `want` <= count ids without replacement, and moves them to the front of ids[0..count), ascending; the rest is then in
+// no order. ids must be ascending, so that the draw depends only on the set and on (seed, round, attempt).
 void tern_cohort_sample(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
                         uint32_t count, uint32_t want);
 
-// --- Which clients may be in it
+// --- Which clients may be drawn
 
 enum tern_client_selection {
-    TERN_SELECTION_RANDOM,       // all with the same chance
+    TERN_SELECTION_RANDOM,       // gives all clients the same chance
     TERN_SELECTION_AVAILABILITY, // prefers clients that are likely to report at little cost
-    TERN_SELECTION_BUDGET,       // rarely clients whose bytes would not last
+    TERN_SELECTION_BUDGET,       // seldom draws clients whose byte budget would not last
 };
 
 // "random", "availability" or "budget-aware". TERN_ERR_UNKNOWN
@@ -37,42 +36,40 @@ TERN_MUST_USE enum tern_result tern_selection_from_name(const char *name,
                                                         enum tern_client_selection *selection);
 const char *tern_selection_names(void); // for error messages; static string
 
-// How likely a client is to report in time, and how welcome that is to its owner: 1 when it was
-// seen within `window_ms`, else window / age; of that, the share of its tasks that it reports; half of it on
-// battery, half of it on a metered link; at least 1/16, because a client that is never invited never shows that it is there.
+// Returns a client's chance by availability: min(1, window / age), times the fraction of its tasks that it reports, halved
+// on battery, halved on a metered link. At least 1/16, because a client that is never invited cannot show that it is back.
 struct tern_availability {
     uint64_t age_ms;    // since it was last seen
-    uint64_t window_ms; // of a round
-    float unreported;   // share of its tasks (rounds/reliability.h)
+    uint64_t window_ms; // length of a round's window
+    float unreported;   // fraction of its tasks (rounds/reliability.h)
     bool metered;
     bool battery;
 };
 double tern_selection_availability(const struct tern_availability *client);
 
 struct tern_selection_chance {
-    double welcome; // beside the others; counts only while enough are there
-    double affords; // a promise to its owner, broken only where the round could not count otherwise
+    double welcome; // preference over other clients; ignored when clients are scarce
+    double affords; // protects its owner's budget; raised only if the round would miss its quorum
 };
 
 struct tern_need {
-    uint32_t wanted; // to fill the cohort
-    uint32_t least;  // without whom the round would miss its quorum
+    uint32_t wanted; // clients that fill the cohort
+    uint32_t least;  // with fewer the round misses its quorum
 };
 
-// Moves the clients that may be drawn to the front of ids[0..count), which are ascending and stay
-// so; returns how many. With fewer than wanted all `welcome` are doubled until there are enough or
-// everybody is welcome, and with fewer than least, then, all `affords` raised alike by no more than
-// it takes, or until everybody is in whose chance is above 0. attempt: of the draw, 1 at a round's
-// opening; who could not afford the round in its first draw cannot in the next ones.
+// Moves the clients that may be drawn to the front of ids[0..count), which is ascending and stays so. Returns how many.
+// With fewer than need->wanted it doubles all `welcome` chances until enough pass or all do. With fewer than need->least it
+// then scales all `affords` chances by the smallest sufficient factor; a chance of 0 stays 0. attempt: number of the
+// round's draw, 1 at its opening. A client that fails by `affords` in the first draw fails in all draws of the round.
 uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
                              uint32_t count, const struct tern_need *need,
                              struct tern_selection_chance (*chance)(const void *ctx, uint64_t id),
                              const void *ctx);
 
-// Whether rounds can count on a client, by when it enrolled and was last seen: a client comes right after it enrols, and one
-// that has not come since does not count. seen_ms: 0 = never; created_ms or earlier =
-// not since. come_back_min_ms: of the policy.
-uint64_t tern_selection_newcomer_ms(uint64_t come_back_min_ms); // that it may take to come
+// Returns how long a new client may take until its first check-in. come_back_min_ms: of the round policy.
+uint64_t tern_selection_newcomer_ms(uint64_t come_back_min_ms);
+// Whether rounds can count on a client: it has checked in since it enrolled, or enrolled just now. created_ms: when it
+// enrolled. seen_ms: when it was last seen; 0 = never.
 bool tern_selection_came(uint64_t created_ms, uint64_t seen_ms, uint64_t come_back_min_ms,
                          uint64_t now);
 

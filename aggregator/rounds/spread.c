@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The means go on from value to value (Welford: Note on a Method for Calculating Corrected Sums of Squares and
-// Products, Technometrics 1962), which loses no digits where all are alike.
+// Updates the means value by value (Welford: Note on a Method for Calculating Corrected Sums of Squares and Products,
+// Technometrics 1962), which loses no digits when all values are similar.
 void tern_spread_add(struct tern_spread *spread, bool gain, uint64_t client, uint32_t examples,
                      double value)
 {

@@ -8,7 +8,7 @@
 
 // --- Names
 
-// In the order in which they apply.
+// In the order in which the policies apply.
 static const struct {
     const char *name;
     enum tern_steps_policy policy;
@@ -26,7 +26,7 @@ const char *tern_steps_policy_names(void)
            "adaptive+deadline+budget";
 }
 
-// *policy is that of one name; fixed has no bit.
+// Sets *policy to the bit of one name; fixed has none.
 static bool find(const char *name, size_t len, unsigned *policy)
 {
     for (size_t i = 0; i < NAMES; i++) {
@@ -59,7 +59,7 @@ enum tern_result tern_steps_policy_from_name(const char *name, unsigned *policy)
         }
         name += len + 1;
     }
-    // "fixed+deadline" is not "deadline": its H is train.local_steps at most.
+    // Unlike "deadline", "fixed+deadline" gives at most train.local_steps.
     bool fixed = starts == 1 && (sum & TERN_STEPS_ADAPTIVE) == 0;
     *policy = fixed && sum != 0 ? sum | TERN_STEPS_AT_MOST : sum;
     return TERN_OK;
@@ -87,7 +87,7 @@ void tern_steps_policy_name(unsigned policy, char name[TERN_STEPS_POLICY_MAX])
 
 // --- Bounds
 
-// Rounds down to a whole number within [min_steps, max_steps]; the reason names a bound that holds.
+// Rounds down to a whole number within [min_steps, max_steps]; the reason names the bound that applied.
 static uint32_t bound_steps(const struct tern_steps_settings *settings, double steps,
                             struct tern_reason *reason)
 {
@@ -108,28 +108,27 @@ static uint32_t bound_steps(const struct tern_steps_settings *settings, double s
 //
 // AdaComm (Wang, Joshi: Adaptive Communication Strategies to Achieve the Best
 // Error-Runtime Trade-off in Local-Update SGD, SysML 2019, section 4). Many local steps are cheap
-// while the loss is high, and their drift is what keeps it from falling later:
-// tau = ceil(sqrt(F / F_0) tau_0), and gamma tau where that would not be fewer than before.
+// while the loss is high; later their drift keeps the loss from falling. So
+// tau = ceil(sqrt(F / F_0) tau_0), or gamma tau if that is not fewer than before.
 //
-// The paper's intervals are of wall-clock time and F is measured on the data. Here they are
-// committed rounds, F is the mean over them of the median of the clients' training losses, which no
-// single client decides, and F_0 the median of the first round. tau_0 is a multiple of the usual steps,
-// so that the rounds in all do about as many as under `fixed`: from tau_0 = local_steps they did a fifth
-// of those (docs/BENCHMARKS.md, "Schedules on the suite").
+// The paper's intervals are spans of time, and F is measured on the data. Here intervals are
+// committed rounds. F is the mean over them of the median of the clients' training losses, which no
+// single client decides; F_0 is the first round's median. tau_0 is a multiple of the usual steps,
+// so that all rounds together take about as many steps as under `fixed`.
 
 static uint32_t start_of(const struct tern_steps_settings *settings)
 {
     return (uint32_t)((double)settings->local_steps * settings->start);
 }
 
-// Limits the cut to half of the usual steps: rounds of one or two cost as many bytes and teach next to nothing.
+// Returns the fewest adaptive steps: half of the usual ones. Rounds of one or two steps cost as many bytes and teach little.
 static uint32_t fewest(const struct tern_steps_settings *settings)
 {
     uint32_t half = (settings->local_steps + 1) / 2;
     return half > settings->min_steps ? half : settings->min_steps;
 }
 
-// Ends an interval with this mean loss.
+// Ends an interval. loss: its mean.
 static void end_interval(struct tern_steps_course *course,
                          const struct tern_steps_settings *settings, double loss)
 {
@@ -159,14 +158,14 @@ static void plan_adaptive(const struct tern_steps_settings *settings,
 
 // --- Deadline: as many local steps as a client's measured speed fits into its share of the window
 
-// Returns the most steps that fit into the window; UINT32_MAX = not known. only: H is that number, else at most that.
+// Returns how many steps fit into the window; UINT32_MAX = unknown. only: sets H to that number; otherwise it limits H.
 static uint32_t plan_deadline(const struct tern_steps_settings *settings,
                               const struct tern_steps_facts *facts, bool only,
                               struct tern_steps_plan *plan)
 {
     struct tern_reason *reason = &plan->reason;
     tern_reason_policy(reason, "deadline");
-    // Also false for NaN, which a file may hold that took over what clients claimed.
+    // Also false for NaN, which a client may have claimed.
     if (!(facts->steps_per_second > 0.0F)) {
         tern_reason_text(reason, "speed not known yet");
         return UINT32_MAX;
@@ -188,30 +187,30 @@ static uint32_t plan_deadline(const struct tern_steps_settings *settings,
 
 // --- Budget
 //
-// What a client may still send and receive is spread over the rounds it is likely to take
-// part in. A round that is too dear is first made cheaper: its update at a lower density, and more
-// local steps for it, so that a byte carries more of them. What even the least density does not
-// bring down is made up by fewer invitations (selection.h).
+// A client's remaining bytes are spread over the rounds in which it will probably take part. A
+// round that is too expensive gets an update at a lower density and more local steps, so that each
+// byte carries more of them. If even the least density is too expensive, the client is invited less
+// often (selection.h).
 //
-// How many rounds a client takes part in follows from everybody's bytes: where many can afford few
-// rounds, the others are asked more often, and their bytes are spread over more.
+// How often a client takes part depends on all clients' bytes: if many can afford few rounds, the
+// others are selected more often, and their bytes are spread over more rounds.
 //
-// Bytes come from the client's last round as metered. Another codec's are estimated from it by the
-// entropy of what it sends, so that the estimate of the codec that made that update is exact.
+// The measure is the client's last round, as metered. Other codecs are estimated from it by the
+// entropy of their symbols, so the estimate of the measured codec is exact.
 
-// Assumed for a round that was not yet measured: a check-in, a download and an update on a resumed
-// connection, of which the check-in's bodies and the bits of the download are guessed.
+// Assumed for a round before the first measured one: a check-in, a download and an update on a
+// resumed connection. The check-in's bytes and the download's bits per value are guesses.
 #define USUAL_EXCHANGES 3
 #define USUAL_CHECKIN 300
-#define USUAL_DOWN_BITS 0.34 // of a value
+#define USUAL_DOWN_BITS 0.34 // per value
 
 #define DAY_MS UINT64_C(86400000)
 
-// Densities that a budget is cut to.
+// Densities that a budget may lower an update to.
 static const double rungs[] = {0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0};
 
 struct costs {
-    double scale; // bytes measured for each byte estimated
+    double scale; // measured bytes per estimated byte
     double other;
     double values;
 };
@@ -237,7 +236,7 @@ static double bytes_of(const struct costs *costs, const struct tern_codec *codec
     return costs->other + costs->scale * costs->values * tern_codec_bits(codec) / 8.0;
 }
 
-// The codec of the highest density whose round costs at most `allowed`, or of the least.
+// Sets *codec to the highest density whose round costs at most `allowed`, or to the least density.
 static void cut(const struct tern_steps_settings *settings, const struct tern_steps_facts *facts,
                 const struct costs *costs, double allowed, struct tern_codec *codec)
 {
@@ -279,7 +278,7 @@ static void explain(const struct tern_steps_facts *facts, double allowed, double
     }
 }
 
-// More local steps for as much as the round became cheaper.
+// Raises the local steps by the factor by which the round became cheaper.
 static void raise_steps(const struct tern_steps_settings *settings, double usual, double bytes,
                         uint32_t most, struct tern_steps_plan *plan)
 {
@@ -292,7 +291,7 @@ static void raise_steps(const struct tern_steps_settings *settings, double usual
     }
 }
 
-// most: steps that the deadline allows.
+// most: the steps that the deadline allows.
 static void plan_budget(const struct tern_steps_settings *settings,
                         const struct tern_steps_facts *facts, uint32_t most,
                         struct tern_steps_plan *plan)
@@ -320,7 +319,7 @@ static void plan_budget(const struct tern_steps_settings *settings,
 
 // --- What a budget allows
 
-// Less than a byte, where a client has few for many rounds; of a client with a budget.
+// Returns the bytes per round of a client with a budget, possibly less than one.
 static double allowance(const struct tern_budget *budget)
 {
     double rounds = budget->renewed ? 1.0 : budget->rounds * budget->share;
@@ -339,8 +338,8 @@ double tern_budget_affords(const struct tern_budget *budget, uint64_t least)
     return tern_budget_chance(&every, least);
 }
 
-// Begins with equal shares. Clients that cannot afford theirs leave a rest, which raises the share of
-// the others; this is repeated until nobody else falls short.
+// Begins with equal shares. Clients that cannot afford theirs leave a rest, which raises the others' share. Repeats this
+// until no other client falls short.
 double tern_budget_share(uint32_t invited, uint32_t count,
                          double (*affords)(const void *ctx, uint32_t index), const void *ctx)
 {
@@ -377,7 +376,7 @@ double tern_budget_chance(const struct tern_budget *budget, uint64_t least)
     return chance < 1.0 ? chance : 1.0;
 }
 
-// Days from 1970-01-01 to the first of a month, proleptic Gregorian; month 1..13.
+// Returns the days from 1970-01-01 to the first of a month, proleptic Gregorian; month 1..13.
 static uint64_t days_to(uint64_t year, uint64_t month)
 {
     static const uint16_t before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365};
@@ -390,7 +389,7 @@ static uint64_t days_to(uint64_t year, uint64_t month)
 uint64_t tern_budget_month_left_ms(uint64_t now)
 {
     uint64_t days = now / DAY_MS;
-    uint64_t year = 1970 + days / 366; // not yet past it
+    uint64_t year = 1970 + days / 366; // at most the right one
     while (days_to(year + 1, 1) <= days) {
         year++;
     }
@@ -421,7 +420,7 @@ void tern_steps_course_add(struct tern_steps_course *course,
 {
     course->rounds++;
     if (!(loss > 0.0F) || !isfinite(loss)) {
-        return; // what clients report decides nothing then
+        return; // an unusable report
     }
     if (course->first_loss == 0.0) {
         course->first_loss = (double)loss;
@@ -439,9 +438,8 @@ void tern_steps_course_add(struct tern_steps_course *course,
 
 // --- How fast a client trains
 
-// A known speed counts like a round of as many steps. False for what a client may have made up, in
-// a file that took over what clients claimed: NaN, infinity, or a speed at which this would take
-// more than a year.
+// Counts a known speed like a round of as many steps. Returns false for a claim that cannot be true: NaN, infinity, or a
+// speed at which these steps would take more than a year.
 static bool start_from(struct tern_steps_done *done, float known, float steps)
 {
     float ms = steps * 1000.0F / known;

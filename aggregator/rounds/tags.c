@@ -5,8 +5,8 @@
 #include <string.h>
 
 #define TAGS_MOST 16
-#define QUOTED_MOST 48                // bytes of what is wrong
-#define ABOVE_IDS ((uint64_t)1 << 49) // draws of values; below are those of clients
+#define QUOTED_MOST 48                // bytes of the wrong text that an error quotes
+#define ABOVE_IDS ((uint64_t)1 << 49) // first index of the values' draws; below are the clients'
 
 // --- Reading
 
@@ -20,7 +20,7 @@ struct tag {
 
 static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
-// A text that is made piece by piece; what does not fit is left out.
+// A text that grows piece by piece; pieces that do not fit are cut.
 struct writing {
     char *text;
     size_t room; // with the NUL
@@ -47,7 +47,7 @@ static enum tern_result refuse(char why[TERN_TAG_WHY_MAX], const char *text, con
     return TERN_ERR_CONFIG;
 }
 
-// Reads one and moves *text behind it and its comma.
+// Parses one tag, and moves *text behind it and its comma.
 static enum tern_result take(const char **text, struct tag *tag, char why[TERN_TAG_WHY_MAX])
 {
     const char *begin = *text + strspn(*text, " ");
@@ -100,7 +100,7 @@ static enum tern_result read_list(const char *text, struct list *list, char why[
     list->count = 0;
     while (text[strspn(text, " ")] != '\0') {
         if (list->count == TAGS_MOST) {
-            return refuse(why, text, "is one more than the 16 tags that there may be");
+            return refuse(why, text, "is the 17th tag; a client has at most 16");
         }
         TERN_TRY(take(&text, &list->tags[list->count], why));
         list->count++;
@@ -108,13 +108,13 @@ static enum tern_result read_list(const char *text, struct list *list, char why[
     qsort(list->tags, list->count, sizeof list->tags[0], by_key);
     for (size_t i = 1; i < list->count; i++) {
         if (by_key(&list->tags[i - 1], &list->tags[i]) == 0) {
-            return refuse(why, list->tags[i].key, "has a key that stands twice");
+            return refuse(why, list->tags[i].key, "has a key that occurs twice");
         }
     }
     return TERN_OK;
 }
 
-// Tags with a value, ordered by key.
+// Writes the tags, sorted by key. Each has a value.
 static enum tern_result write_list(const struct list *list, char tags[TERN_TAGS_MAX],
                                    char why[TERN_TAG_WHY_MAX])
 {
@@ -126,7 +126,7 @@ static enum tern_result write_list(const struct list *list, char tags[TERN_TAGS_
             continue;
         }
         if (writing.used + tag->key_len + tag->value_len + 2 + (writing.used > 0) > sizeof text) {
-            return refuse(why, tag->key, "does not fit: all tags have 255 bytes at most");
+            return refuse(why, tag->key, "does not fit: a client's tags have at most 255 bytes");
         }
         add(&writing, ",", writing.used > 0);
         add(&writing, tag->key, tag->key_len);
@@ -184,10 +184,10 @@ enum tern_result tern_tags_wanted_parse(const char *text, struct tern_tags_wante
         const struct tag *tag = &list.tags[i];
         if (!tag->has_value && parsed.spread[0] != '\0') {
             return refuse(why, tag->key,
-                          "is the second tag without a value: draws are spread over one");
+                          "is the second tag without a value; draws are spread over one");
         }
         if (!tag->has_value) {
-            memcpy(parsed.spread, tag->key, tag->key_len); // shorter than that
+            memcpy(parsed.spread, tag->key, tag->key_len); // fits: a key has at most 32 bytes
         }
     }
     TERN_TRY(write_list(&list, parsed.with, why));
@@ -195,7 +195,7 @@ enum tern_result tern_tags_wanted_parse(const char *text, struct tern_tags_wante
     return TERN_OK;
 }
 
-// Both are in the order of their keys; each of the wanted must be there as it is.
+// Both lists are sorted by key; the client must have each wanted tag with the same value.
 bool tern_tags_fit(const char *tags, const struct tern_tags_wanted *wanted)
 {
     const char *with = wanted->with;
@@ -252,7 +252,7 @@ static bool have_one_value(const struct tern_tags_lot *x, const struct tern_tags
     return compare_texts(x->value, x->len, y->value, y->len) == 0;
 }
 
-// Depends on the value alone: clients' lots would favour values of many clients, whose n-th lot is lower.
+// Depends on the value alone: clients' lots would favour values with many clients, whose n-th lot is lower.
 static uint64_t index_of_value(const struct tern_tags_lot *lot)
 {
     uint64_t hash = 0xcbf29ce484222325u; // FNV-1a

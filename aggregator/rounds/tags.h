@@ -1,4 +1,4 @@
-// Tags: an operator's labels of a client, as "line=3,site=a", and selection by them. The command line parses them, the
+// Tags: an operator's labels of a client, such as "line=3,site=a", and selection by them. The command line parses them; the
 // federation selects clients by them. Pure; reentrant.
 #ifndef TERN_TAGS_H
 #define TERN_TAGS_H
@@ -8,28 +8,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TERN_TAGS_MAX 256    // bytes of all tags of a client, with the NUL
+#define TERN_TAGS_MAX 256    // bytes of one client's tags, with the NUL
 #define TERN_TAG_KEY_MAX 33  // bytes of a key, with the NUL
 #define TERN_TAG_WHY_MAX 160 // bytes of an error's sentence, with the NUL
 
-// Reads "KEY=VALUE, ...", in any order; keys and values are letters, digits and . _ -, a key of 32 bytes
-// at most, each key once. tags: in the order of their keys, "" for none.
+// Parses "KEY=VALUE, ..." in any order. Keys and values have letters, digits and . _ -; a key has at most 32 bytes and
+// occurs once. tags: sorted by key, "" for none.
 // TERN_ERR_CONFIG  why: a sentence about the error
 TERN_MUST_USE enum tern_result tern_tags_parse(const char *text, char tags[TERN_TAGS_MAX],
                                                char why[TERN_TAG_WHY_MAX]);
 
-// The value of a key in tags that were read; NULL: there is none. *len: its bytes.
+// Returns the value of a key in parsed tags; NULL = no such key. *len: its bytes.
 const char *tern_tags_value(const char *tags, const char *key, size_t *len);
 
 // --- Selection by tags
 
 struct tern_tags_wanted {
-    char with[TERN_TAGS_MAX];      // only clients that have all of these
-    char spread[TERN_TAG_KEY_MAX]; // draws are spread over the values of this one; "" = of none
+    char with[TERN_TAGS_MAX];      // select only clients with all of these
+    char spread[TERN_TAG_KEY_MAX]; // spread draws over this key's values; "" = none
 };
 
-// Reads "tags:site", "tags:site=a" or "tags:line=3,site": one key at the most stands without a value.
-// TERN_ERR_UNKNOWN  it does not begin with "tags:"; TERN_ERR_CONFIG  why: a sentence about the error
+// Parses "tags:site", "tags:site=a" or "tags:line=3,site": at most one key has no value.
+// TERN_ERR_UNKNOWN  the text does not begin with "tags:"; TERN_ERR_CONFIG  why: a sentence about the error
 TERN_MUST_USE enum tern_result tern_tags_wanted_parse(const char *text,
                                                       struct tern_tags_wanted *wanted,
                                                       char why[TERN_TAG_WHY_MAX]);
@@ -40,17 +40,18 @@ bool tern_tags_fit(const char *tags, const struct tern_tags_wanted *wanted);
 struct tern_tags_lot {
     uint64_t id;
     const char *tags;
-    const char *value; // set by the draw, as what follows
+    // Set by the draw:
+    const char *value;
     size_t len;
     uint32_t lot;
     uint32_t value_lot;
-    uint32_t place; // in the draw of its value's clients
+    uint32_t place; // rank among the clients with its value
 };
 
-// Selects `want` of the clients of lots[0..count), and writes their ids to ids[0..want), ascending. Every value of the key
-// gets the same number of clients, or one more or less, as far as it has enough clients; lots of the values decide
-// which get one more. Clients without the key share a value of their own. want <= count. A client's lot depends on
-// (seed, round, attempt) and its id alone; a value's lot, on these and the value.
+// Selects `want` <= count of the clients in lots[0..count), and writes their ids to ids[0..want), ascending. Every value of
+// the key gets equally many clients, plus or minus one, if it has enough; the values' lots decide which values get one more.
+// Clients without the key count as one more value. A client's lot depends on (seed, round, attempt) and its id alone; a
+// value's lot depends on these and the value.
 void tern_tags_spread(uint64_t seed, uint32_t round, uint32_t attempt, const char *key,
                       struct tern_tags_lot *lots, uint32_t count, uint64_t *ids, uint32_t want);
 

@@ -15,14 +15,14 @@ const char *tern_wait_name(enum tern_wait wait)
     return names[wait];
 }
 
-// Whether a byte budget has less than the next round takes at the least, as far as that is known.
+// Whether the client's byte budget is below the least that its next round takes, if that is known.
 static bool is_spent(const struct tern_waited *client)
 {
     return client->budgeted &&
            (client->budget_left == 0 || client->budget_left < client->least_bytes);
 }
 
-// Whether rounds may count on it: it has come, or has just enrolled.
+// Whether rounds may count on the client: it has checked in, or has just enrolled.
 static bool has_come(const struct tern_wait_rules *rules, const struct tern_waited *client,
                      uint64_t now_ms)
 {
@@ -59,7 +59,7 @@ void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_ru
     trainers->spent += is_spent(client);
 }
 
-// --- Whether no round opens for one reason
+// --- Reasons for which no round opens
 
 static bool has_ended(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
                       uint64_t now_ms)
@@ -122,7 +122,7 @@ static bool lacks_statistics(const struct tern_wait_rules *rules,
              tern_wait_statistics_left_ms(rules, facts, now_ms) > 0));
 }
 
-// Where rounds are fitted to budgets, none opens for fewer clients than the quorum (federation/clients.c).
+// With rounds fitted to budgets, none opens for fewer clients than the quorum (federation/clients.c).
 static bool lacks_bytes(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
                         uint64_t now_ms)
 {
@@ -153,7 +153,7 @@ uint32_t tern_wait_updates(const struct tern_wait_rules *rules, const struct ter
 enum tern_wait tern_wait_of(const struct tern_wait_rules *rules,
                             const struct tern_wait_facts *facts, uint64_t now_ms)
 {
-    // In this order: what comes first would hold a round up whatever is true of the rest.
+    // The order matters: a reason prevents rounds whether or not later ones hold.
     static const struct {
         enum tern_wait wait;
         bool (*is_it)(const struct tern_wait_rules *, const struct tern_wait_facts *, uint64_t);

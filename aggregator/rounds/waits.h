@@ -1,5 +1,5 @@
-// Why a federation waits, from facts about its clients and rounds and from the settings. The federation calls it for metrics
-// and the API, `tern-aggregator status` for a store that it reads. Pure; reentrant.
+// Determines why a federation waits, from facts about its clients and rounds and from the settings. Called by the federation
+// for metrics and the API, and by `tern-aggregator status` for a store that it reads. Pure; reentrant.
 #ifndef TERN_WAITS_H
 #define TERN_WAITS_H
 
@@ -9,7 +9,7 @@
 enum tern_wait {
     TERN_WAIT_MEMBERS,    // for updates of the open round's members
     TERN_WAIT_ENDED,      // for nothing: the losses ended the federation
-    TERN_WAIT_FINISHED,   // for nothing: its rounds are done
+    TERN_WAIT_FINISHED,   // for nothing: all rounds are committed
     TERN_WAIT_ABOVE,      // a gateway: for a task of the upstream aggregator
     TERN_WAIT_CLIENTS,    // for clients that enrol and check in
     TERN_WAIT_SEEN,       // for clients that have not checked in for long
@@ -23,7 +23,7 @@ enum tern_wait {
 // "members", "ended", ...: static string.
 const char *tern_wait_name(enum tern_wait wait);
 
-// The settings that decide, by their names.
+// The settings that decide, named like the settings.
 struct tern_wait_rules {
     uint32_t rounds;
     uint32_t min_clients;
@@ -36,22 +36,22 @@ struct tern_wait_rules {
     bool
         fits_budgets; // rounds are fitted to clients' budgets, by schedule.policy or round.selection
     struct tern_ending_policy ending;
-    struct tern_tags_wanted tags;    // of round.selection
+    struct tern_tags_wanted tags;    // from round.selection
     bool statistics_are_wanted;      // statistics.columns = clients
     uint32_t statistics_min_clients; // 0 = min_clients
     uint64_t statistics_wait_ms;     // for other clients' statistics, once there are enough
     uint64_t follower; // a gateway's client that brings the upstream model; 0 = no gateway
 };
 
-// Clients that may train, and were not revoked.
+// Counts clients that may train and are not revoked.
 struct tern_trainers {
     uint32_t enrolled;           // have checked in, or have just enrolled
-    uint32_t never_came;         // enrolled, and never checked in since
-    uint32_t recent;             // seen within round.eligible_within
-    uint32_t spent;              // of these, without the bytes for another round
-    uint32_t with_statistics;    // their statistics of columns are stored
-    uint32_t missing_statistics; // of those enrolled: have sent none
-    uint32_t other_tags;         // other tags than round.selection selects; not counted above
+    uint32_t never_came;         // enrolled some time ago and have never checked in
+    uint32_t recent;             // checked in within round.eligible_within
+    uint32_t spent;              // recent ones whose byte budget does not allow another round
+    uint32_t with_statistics;    // the store has their columns' statistics
+    uint32_t missing_statistics; // enrolled ones without these statistics
+    uint32_t other_tags;         // round.selection excludes their tags; not counted above
 };
 
 // The facts about one client.
@@ -60,12 +60,12 @@ struct tern_waited {
     uint64_t created_ms;
     uint64_t last_seen_ms;
     bool budgeted;
-    uint64_t budget_left; // bytes, less those spent since it was reported
-    uint64_t least_bytes; // that its next round takes; 0 = not known
-    bool has_statistics;  // statistics of columns
+    uint64_t budget_left; // bytes: as reported, minus those spent since
+    uint64_t least_bytes; // the least that its next round takes; 0 = unknown
+    bool has_statistics;  // of its columns
 };
 
-// Whether a client has checked in, or has just enrolled, and has sent no statistics of columns.
+// Whether a client counts as enrolled (struct tern_trainers) and has sent no statistics of its columns.
 bool tern_trainer_is_missing_statistics(const struct tern_wait_rules *rules,
                                         const struct tern_waited *client, uint64_t now_ms);
 
@@ -74,7 +74,7 @@ void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_ru
 
 struct tern_wait_facts {
     bool open;      // a round is open
-    uint32_t round; // the open or last one; 0 = there was none
+    uint32_t round; // the open or last one; 0 = none yet
     uint64_t opened_ms;
     uint64_t deadline_ms;
     uint32_t quorum;
@@ -82,8 +82,8 @@ struct tern_wait_facts {
     struct tern_losses losses; // of the committed rounds
     float last_loss;
     struct tern_trainers trainers;
-    uint64_t first_statistics_ms; // when statistics of columns first came; 0 = none have
-    bool scaled;                  // there is a scaling
+    uint64_t first_statistics_ms; // when the first statistics of columns arrived; 0 = not yet
+    bool scaled;                  // the federation has a scaling
     bool awaits_above; // a gateway: no round opens before the upstream aggregator has a task
 };
 
@@ -94,14 +94,15 @@ enum tern_wait tern_wait_of(const struct tern_wait_rules *rules,
 bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rules,
                           const struct tern_wait_facts *facts);
 
-// Whether the first round needs statistics of columns; they may be enough.
+// Whether the first round needs statistics of columns, whether or not enough have arrived.
 bool tern_wait_scales(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts);
-// How long the first round still waits for other clients' statistics, once there are enough; 0: not any more.
+// Returns how long the first round still waits for further statistics once it has enough; 0 = no longer.
 uint64_t tern_wait_statistics_left_ms(const struct tern_wait_rules *rules,
                                       const struct tern_wait_facts *facts, uint64_t now_ms);
 
-// How many clients with statistics, and how many with bytes for a round, are needed.
+// Returns how many clients with statistics the first round needs.
 uint32_t tern_wait_statistics(const struct tern_wait_rules *rules);
+// Returns how many clients with bytes for a round every round needs.
 uint32_t tern_wait_updates(const struct tern_wait_rules *rules,
                            const struct tern_wait_facts *facts);
 

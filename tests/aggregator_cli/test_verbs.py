@@ -387,7 +387,7 @@ def tags_are_given_by_codes_and_by_hand():
     assert heading.endswith("TAGS") and first.endswith("line=4,site=oslo") and second.endswith("-")
     assert state.json("tag", 1, "--clear") == {"client": 1, "tags": "", "before": "line=4,site=oslo"}
     assert state.json("clients")[0]["tags"] == ""
-    for wrong, words in ((["site"], "has no value"), (["site=a", "--clear"], "not both"), ([""], "which tags?"), (["a=1,a=2"], "stands twice")):
+    for wrong, words in ((["site"], "has no value"), (["site=a", "--clear"], "not both"), ([""], "which tags?"), (["a=1,a=2"], "occurs twice")):
         state.run("tag", 2, *wrong, code=USAGE, says=words)
     state.run("tag", 77, "a=1", code=FAILED, says="there is no client 77")
     state.run("enroll-code", "--tag", "oslo", code=USAGE, says="tags: \"oslo\" has no value")

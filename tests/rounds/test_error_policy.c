@@ -46,7 +46,7 @@ static const struct row rows[] = {
     {{AHEAD, 0.5F, 4, 0.25F, 2}, {.missed = 9}, {AHEAD, 0.25F, "step-ahead 0.25: 9 rounds missed"}},
     {{AHEAD, 0.5F, 4, 0.25F, 2},
      {.no_step_ahead = true, .missed = 9},
-     {KEEP, 0, "kept: the client knows no step-ahead"}},
+     {KEEP, 0, "kept: the client does not support step-ahead"}},
     {{RESET, 0.5F, 4, 0, 2},
      {.no_step_ahead = true, .missed = 4},
      {RESET, 0, "reset: 4 rounds missed"}},

@@ -48,10 +48,10 @@ static void test_what_is_wrong_with_tags_is_said(void **state)
         {"site=a,", "ends with a comma"},
         {"site=a,,b=1", "has no key"},
         {"site=a b=1", "has no value"},
-        {"site=a,line=1,site=b", "stands twice"},
+        {"site=a,line=1,site=b", "occurs twice"},
         {"a234567890123456789012345678901234=1", "has no key"},
         {"site=caf\xc3\xa9", "has no value"},
-        {"a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1,j=1,k=1,l=1,m=1,n=1,o=1,p=1,q=1", "16 tags"},
+        {"a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1,j=1,k=1,l=1,m=1,n=1,o=1,p=1,q=1", "17th tag"},
     };
     char tags[TERN_TAGS_MAX] = "as=before";
     char why[TERN_TAG_WHY_MAX];

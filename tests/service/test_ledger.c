@@ -538,7 +538,7 @@ static void test_step_ahead_is_told(void **state)
     take_part(&two);
     assert_int_equal(two.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
     assert_true(two.task.step_ahead == 0.0F);
-    assert_string_equal(ledger_of(&two).reason, "kept: the client knows no step-ahead");
+    assert_string_equal(ledger_of(&two).reason, "kept: the client does not support step-ahead");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, leave)
