@@ -25,8 +25,6 @@
 #define TERN_CODERS(X)                                                                             \
     X(zero_run, ZERO_RUN)                                                                          \
     X(packed, PACKED)                                                                              \
-    X(long_runs, LONG_RUNS)                                                                        \
-    X(consecutive, CONSECUTIVE)                                                                    \
     X(gaps, GAPS)                                                                                  \
     X(range, RANGE)
 #endif

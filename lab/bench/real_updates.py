@@ -16,7 +16,7 @@ import struct
 import subprocess
 import tempfile
 
-CODERS = ["packed", "zero-run", "long-runs", "consecutive", "gaps", "range"]
+CODERS = ["packed", "zero-run", "gaps", "range"]
 CONTAINER_TAG = 15 << 3 | 2
 
 

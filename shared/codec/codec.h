@@ -51,13 +51,11 @@ struct tern_codec {
 // Values of the choices above, in the order of their names. Ternary coders are bits of
 // CheckinRequest.coders, and their numbers are never given to another one.
 enum tern_coder {
-    TERN_CODER_ZERO_RUN,    // planar base-3^5 and zero runs, 3LC sections 3.2 and 3.3
-    TERN_CODER_PACKED,      // planar base-3^5
-    TERN_CODER_LONG_RUNS,   // planar base-3^5, runs of any length
-    TERN_CODER_CONSECUTIVE, // base-3^5 of neighbours, and zero runs
-    TERN_CODER_GAPS,        // Golomb-Rice
-    TERN_CODER_RANGE,       // adaptive binary range coder
-    TERN_CODER_AUTO,        // the smallest of all
+    TERN_CODER_ZERO_RUN, // planar base-3^5 and zero runs, 3LC sections 3.2 and 3.3
+    TERN_CODER_PACKED,   // planar base-3^5
+    TERN_CODER_GAPS,     // Golomb-Rice
+    TERN_CODER_RANGE,    // adaptive binary range coder
+    TERN_CODER_AUTO,     // the smallest of all
     TERN_CODER_BALANCED, // zero-run where more than two fifths of the values are sent, else range
 };
 enum tern_index_coder { TERN_INDEX_AUTO, TERN_INDEX_BITMAP, TERN_INDEX_GAPS };

@@ -29,7 +29,7 @@ EVERY = (
     "density:p=0.9,fit=yes",
     "density:p=0.05,least=3,fit=yes,coder=gaps",
     "stochastic-ternary",
-    "stochastic-ternary:coder=consecutive",
+    "stochastic-ternary:coder=packed",
     "sparse:p=0.1",
     "sparse:p=0.5,coder=gaps",
     "sparse:p=1,coder=bitmap",
@@ -174,7 +174,7 @@ def symbol_strings():
     rng = random.Random(8)
     for n in range(1, 12):
         yield [rng.choice((-1, 0, 1)) for _ in range(n - 1)] + [1]
-    # Runs of each length about the limits of one and two run bytes, planar and of neighbours.
+    # Runs of each length about the limits of one and two run bytes.
     for zeros in (1, 2, 13, 14, 15, 28, 29, 182, 183, 184):
         run = [1] + [0] * zeros + [-1]
         yield run + [0] * (4 * len(run))

@@ -73,7 +73,7 @@ def scales(name, mode, of):
 
 
 def ternary():
-    for mode, name in ((0x10, "zero-run"), (0x11, "packed"), (0x12, "long-runs")):
+    for mode, name in ((0x10, "zero-run"), (0x11, "packed")):
         yield name + "-no-scale", 5, payload(mode, ONE[:3])
         yield name + "-no-digits", 5, payload(mode, 1.0)
         yield name + "-of-none", 0, payload(mode, 1.0)
@@ -85,28 +85,22 @@ def ternary():
     yield "packed-all-digits", 5 * 243, payload(0x11, 1.0, range(243))
     yield "packed-run-byte", 10, payload(0x11, 1.0, [243])
     yield "packed-above-limit", 5, payload(0x11, 1.0, [243])
-    yield "consecutive", 9, payload(0x13, 1.0, [5, 241])
-    yield "consecutive-padding", 9, payload(0x13, 1.0, [5, 242])
-    yield "consecutive-all-digits", 5 * 243, payload(0x13, 1.0, range(243))
 
 
 def runs():
-    for mode, name in ((0x10, "zero-run"), (0x12, "long-runs"), (0x13, "consecutive")):
-        yield name + "-without-run", 10, payload(mode, 1.0, [0, 242])
-        yield name + "-two", 10, payload(mode, 1.0, [243])
-        yield name + "-fourteen", 70, payload(mode, 1.0, [255])
-        yield name + "-passing-the-end", 65, payload(mode, 1.0, [255])
-        yield name + "-too-short", 75, payload(mode, 1.0, [255])
-        yield name + "-fifteen", 75, payload(mode, 1.0, [243, 243])
-        yield name + "-split", 80, payload(mode, 1.0, [244, 121, 121, 250, 121, 243])
-        yield name + "-adjacent", 80, payload(mode, 1.0, [255, 243])
-        yield name + "-byte-after-end", 70, payload(mode, 1.0, [255, 121])
-        yield name + "-endless", 70, payload(mode, 1.0, [255] * 200)
-        yield name + "-padding-behind-run", 66, payload(mode, 1.0, [254, 120])
-        yield name + "-padding-before-run", 13, payload(mode, 1.0, [120, 243])
-        yield name + "-padding-good-before-run", 13, payload(mode, 1.0, [0, 243])
-    yield "long-runs-183", 5 * 183, payload(0x12, 1.0, [255, 255])
-    yield "long-runs-184", 5 * 184, payload(0x12, 1.0, [243, 243, 243])
+    yield "zero-run-without-run", 10, payload(0x10, 1.0, [0, 242])
+    yield "zero-run-two", 10, payload(0x10, 1.0, [243])
+    yield "zero-run-fourteen", 70, payload(0x10, 1.0, [255])
+    yield "zero-run-passing-the-end", 65, payload(0x10, 1.0, [255])
+    yield "zero-run-too-short", 75, payload(0x10, 1.0, [255])
+    yield "zero-run-fifteen", 75, payload(0x10, 1.0, [243, 243])
+    yield "zero-run-split", 80, payload(0x10, 1.0, [244, 121, 121, 250, 121, 243])
+    yield "zero-run-adjacent", 80, payload(0x10, 1.0, [255, 243])
+    yield "zero-run-byte-after-end", 70, payload(0x10, 1.0, [255, 121])
+    yield "zero-run-endless", 70, payload(0x10, 1.0, [255] * 200)
+    yield "zero-run-padding-behind-run", 66, payload(0x10, 1.0, [254, 120])
+    yield "zero-run-padding-before-run", 13, payload(0x10, 1.0, [120, 243])
+    yield "zero-run-padding-good-before-run", 13, payload(0x10, 1.0, [0, 243])
 
 
 def padding():

@@ -71,31 +71,14 @@ size_t slow_encode(float *values, size_t count, const struct tern_codec *codec, 
     return len;
 }
 
-// How many bytes of five zeros the byte at src[*at] and, in mode 0x12, the run bytes behind it
-// stand for; *at is moved to the last of them.
-static size_t read_run(uint8_t mode, const uint8_t *src, size_t len, size_t *at)
-{
-    if (mode == 0x11) {
-        return 0;
-    }
-    if (mode != 0x12) {
-        return (size_t)src[*at] - 241;
-    }
-    double run = src[*at] - 242; // bijective base 13; as long as the input, so it may be huge
-    while (*at + 1 < len && src[*at + 1] > 242) {
-        run = run * 13 + src[++*at] - 242;
-    }
-    return run < 1e9 ? (size_t)run + 1 : 0;
-}
-
 // Expands the digits' bytes; false unless they are exactly `stride`.
 static bool expand(uint8_t mode, const uint8_t *src, size_t len, uint8_t *packed, size_t stride)
 {
     size_t out = 0;
     for (size_t i = 0; i < len; i++) {
         uint8_t byte = src[i];
-        size_t times = byte < 243 ? 1 : read_run(mode, src, len, &i);
-        if (times == 0 || times > stride - out) {
+        size_t times = byte < 243 ? 1 : (size_t)byte - 241;
+        if ((byte > 242 && mode == 0x11) || times > stride - out) {
             return false;
         }
         memset(packed + out, byte < 243 ? byte : 121, times);
@@ -104,13 +87,10 @@ static bool expand(uint8_t mode, const uint8_t *src, size_t len, uint8_t *packed
     return out == stride;
 }
 
-static bool unpack(uint8_t mode, const uint8_t *packed, size_t stride, float scale, float *values,
-                   size_t count)
+static bool unpack(const uint8_t *packed, size_t stride, float scale, float *values, size_t count)
 {
     for (size_t p = 0; p < 5 * stride; p++) {
-        bool planar = mode != 0x13;
-        int byte = packed[planar ? p % stride : p / 5];
-        int q = byte / powers[planar ? p / stride : p % 5] % 3 - 1;
+        int q = packed[p % stride] / powers[p / stride] % 3 - 1;
         if (p >= count && q != 0) {
             return false;
         }
@@ -123,7 +103,7 @@ static bool unpack(uint8_t mode, const uint8_t *packed, size_t stride, float sca
 
 bool slow_reads(uint8_t mode)
 {
-    return mode == 0x00 || (mode >= 0x10 && mode <= 0x13);
+    return mode == 0x00 || (mode >= 0x10 && mode <= 0x11);
 }
 
 bool slow_decode(const uint8_t *src, size_t len, float *values, size_t count)
@@ -139,7 +119,7 @@ bool slow_decode(const uint8_t *src, size_t len, float *values, size_t count)
     size_t stride = (count + 4) / 5;
     uint8_t *packed = malloc(stride + 1);
     bool valid = isfinite(scale) && scale > 0 && expand(src[0], src + 5, len - 5, packed, stride) &&
-                 unpack(src[0], packed, stride, scale, values, count);
+                 unpack(packed, stride, scale, values, count);
     free(packed);
     return valid;
 }

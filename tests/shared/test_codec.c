@@ -58,7 +58,7 @@ static void test_presets_and_canonical_forms(void **state)
         {"density:coder=gaps", "density:p=0.05,coder=gaps"},
         {"density:coder=auto,p=0.000001", "density:p=0.000001"},
         {"stochastic-ternary", "stochastic-ternary:coder=zero-run"},
-        {"stochastic-ternary:coder=consecutive", "stochastic-ternary:coder=consecutive"},
+        {"stochastic-ternary:coder=packed", "stochastic-ternary:coder=packed"},
         {"sparse", "sparse:p=0.05"},
         {"sparse:coder=bitmap,p=1", "sparse:p=1,coder=bitmap"},
         {"dgc", "dgc:p=0.001"},

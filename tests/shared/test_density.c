@@ -93,7 +93,7 @@ static void fill_normal(size_t n)
 static void test_any_density_and_size(void **state)
 {
     (void)state;
-    static const char *const coders[] = {"auto", "zero-run", "packed", "long-runs", "consecutive"};
+    static const char *const coders[] = {"auto", "zero-run", "packed", "gaps", "range"};
     const uint32_t millionths[] = {1, 1000, 50000, 333333, 500000, 999999, 1000000};
     for (size_t m = 0; m < sizeof millionths / sizeof millionths[0]; m++) {
         for (size_t n = 1; n <= 130; n++) {
@@ -315,7 +315,7 @@ static void test_specs(void **state)
         {"density:p=0.000001", "density:p=0.000001"},
         {"density:coder=gaps", "density:p=0.05,coder=gaps"},
         {"density:coder=auto,p=0.010", "density:p=0.01"},
-        {"3lc:coder=long-runs", "3lc:s=1,coder=long-runs"},
+        {"3lc:coder=packed", "3lc:s=1,coder=packed"},
         {"3lc:s=1.5,coder=zero-run", "3lc:s=1.5"},
     };
     struct tern_codec codec;

@@ -50,8 +50,8 @@ static size_t make_payload(const struct tern_codec *codec, size_t n, uint8_t pay
     return written;
 }
 
-static const uint8_t modes[] = {0x00, 0x01, 0x02, 0x03, 0x04, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15,
-                                0x20, 0x30, 0x31, 0x32, 0x33, 0x40, 0x41, 0x50, 0x51, 0x77};
+static const uint8_t modes[] = {0x00, 0x01, 0x02, 0x03, 0x04, 0x10, 0x11, 0x14, 0x15, 0x20,
+                                0x30, 0x31, 0x32, 0x33, 0x40, 0x41, 0x50, 0x51, 0x77};
 
 static uint8_t any_mode(void)
 {
@@ -231,7 +231,7 @@ static void test_padding_of_all_small_sizes(void **state)
     (void)state;
     for (size_t n = 1; n <= 30; n++) {
         for (unsigned byte = 0; byte < 256; byte++) {
-            for (uint8_t mode = 0x10; mode <= 0x13; mode++) {
+            for (uint8_t mode = 0x10; mode <= 0x11; mode++) {
                 uint8_t payload[16] = {mode, 0, 0, 0x80, 0x3f};
                 size_t stride = (n + 4) / 5;
                 memset(payload + 5, 121, stride);

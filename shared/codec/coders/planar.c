@@ -8,7 +8,9 @@
 
 // --- Checks
 
-bool tern_planar_padding_is_zero(uint8_t packed, size_t at, size_t count)
+// Whether the digits of planar byte `at` that lie at `count` or later are 1, which is q = 0. Such
+// digits are in the last TERN_TERNARY_PARTS - 1 bytes only.
+static bool padding_is_zero(uint8_t packed, size_t at, size_t count)
 {
     size_t stride = tern_ternary_stride(count);
     for (size_t part = TERN_TERNARY_PARTS; part-- > 0; packed /= 3) {
@@ -28,7 +30,7 @@ static bool all_padding_is_zero(const uint8_t *coded, size_t len, size_t count)
     while (len > 0 && at > first) {
         uint8_t byte = coded[--len];
         at -= tern_run_length(byte);
-        if (byte < TERN_TERNARY_LIMIT && !tern_planar_padding_is_zero(byte, at, count)) {
+        if (byte < TERN_TERNARY_LIMIT && !padding_is_zero(byte, at, count)) {
             return false;
         }
     }
@@ -229,6 +231,20 @@ static void signs_of_runs(const uint8_t *body, size_t len, size_t count, tern_ta
 }
 #endif
 
+// Describes a body of planar bytes, with run codes or without.
+static void describe(const uint8_t *body, size_t len, size_t count, struct tern_codec_info *info)
+{
+    (void)count;
+    if (!TERN_FOR_PEOPLE) {
+        tern_ternary_describe(body, 1, 0, info);
+        return;
+    }
+    const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
+    size_t coded_len = len - TERN_TERNARY_SCALE_BYTES;
+    tern_ternary_describe(body, tern_kernel_ternary_nonzero(coded, coded_len),
+                          tern_kernel_run_facts(coded, coded_len).runs, info);
+}
+
 const struct tern_mode tern_ternary_zero_run_mode = {
     .byte = TERN_MODE_TERNARY_ZERO_RUN,
     .ternary = true,
@@ -236,7 +252,7 @@ const struct tern_mode tern_ternary_zero_run_mode = {
     .check = check_runs,
     .decode = decode_runs,
     .accumulate = accumulate_runs,
-    .describe = tern_ternary_describe_runs,
+    .describe = describe,
 #if !TERN_SMALL
     .signs = signs_of_runs,
 #endif
@@ -249,7 +265,7 @@ const struct tern_mode tern_ternary_packed_mode = {
     .check = check_packed,
     .decode = decode_packed,
     .accumulate = accumulate_packed,
-    .describe = tern_ternary_describe_runs,
+    .describe = describe,
 #if !TERN_SMALL
     .signs = signs_of_runs,
 #endif
@@ -274,7 +290,7 @@ static uint64_t bytes_of_bits(const uint64_t *plane, size_t at, size_t bits)
 }
 
 // Eight bytes of digits at once, by Horner's rule over the parts; no byte carries into the next.
-void tern_planar_from_planes(const struct tern_planes *planes, uint8_t *packed)
+static void pack_planes(const struct tern_planes *planes, uint8_t *packed)
 {
     size_t stride = tern_ternary_stride(planes->count);
     for (size_t byte = 0; byte < stride; byte += WORD) {
@@ -298,7 +314,7 @@ void tern_planar_from_planes(const struct tern_planes *planes, uint8_t *packed)
 
 static size_t encode_packed(const struct tern_planes *planes, uint8_t *dst)
 {
-    tern_planar_from_planes(planes, dst);
+    pack_planes(planes, dst);
     return tern_ternary_stride(planes->count);
 }
 

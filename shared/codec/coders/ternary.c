@@ -7,7 +7,7 @@
 #include "util/bytes.h"
 #include <stdbool.h>
 
-// Of those that are left out of a build only people ask the names.
+// A small build has the names of its own coders only.
 #define NAME_OF(symbol, name)                                                                      \
     [TERN_CODER_##symbol] =                                                                        \
         TERN_FOR_PEOPLE || (TERN_CODERS_LEFT_OUT & 1u << TERN_CODER_##symbol) == 0 ? (name) : ""
@@ -15,8 +15,6 @@
 const char *const tern_coder_names[] = {
     NAME_OF(ZERO_RUN, "zero-run"),
     NAME_OF(PACKED, "packed"),
-    NAME_OF(LONG_RUNS, "long-runs"),
-    NAME_OF(CONSECUTIVE, "consecutive"),
     NAME_OF(GAPS, "gaps"),
     NAME_OF(RANGE, "range"),
     NAME_OF(AUTO, "auto"),
@@ -34,23 +32,26 @@ static bool tries_all(const struct tern_codec *codec)
     return codec->coder == TERN_CODER_AUTO;
 }
 
-// Whether it is chosen for each tensor.
+// Whether the coder is chosen anew for each tensor.
 static bool is_chosen(const struct tern_codec *codec)
 {
     return tries_all(codec) || (TERN_BALANCES && codec->coder == TERN_CODER_BALANCED);
 }
 
-// Mode bytes are in the order of enum tern_coder; spec strings name only coders that there are.
+#define MODE_OF(coder, symbol) [TERN_CODER_##symbol] = TERN_MODE_TERNARY_##symbol,
+static const uint8_t modes[] = {TERN_CODERS(MODE_OF)};
+
+// coder: one that is built in. Parsing refuses spec strings that name another one.
 static const struct tern_ternary_coder *coder_named(uint32_t coder)
 {
     size_t i = CODERS - 1;
-    while (i > 0 && coders[i]->mode != TERN_MODE_TERNARY_ZERO_RUN + coder) {
+    while (i > 0 && coders[i]->mode != modes[coder]) {
         i--;
     }
     return coders[i];
 }
 
-// Of a codec whose coder is not chosen.
+// codec: one that names its coder, so that none is chosen for each tensor.
 static const struct tern_ternary_coder *coder_of(const struct tern_codec *codec)
 {
     return coder_named(codec->coder);

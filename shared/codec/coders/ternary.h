@@ -40,8 +40,8 @@ size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_thresh
     {                                                                                              \
         .key = "coder", .meaning = TERN_HELP("how the ternary symbols become bytes"),              \
         .range = TERN_HELP(                                                                        \
-            "zero-run, packed, long-runs, consecutive, gaps, range, auto (the smallest) or "       \
-            "balanced (range, but zero-run where more than two fifths of the values are sent)"),   \
+            "zero-run, packed, gaps, range, auto (the smallest) or balanced (range, but zero-run " \
+            "where more than two fifths of the values are sent)"),                                 \
         .kind = TERN_PARAMETER_CHOICE, .offset = TERN_FIELD(coder), .most = TERN_CODER_BALANCED,   \
         .preset = (default_coder), .choices = tern_coder_names, .left_out = TERN_CODERS_LEFT_OUT   \
     }
@@ -74,12 +74,6 @@ TERN_CODERS(TERN_DECLARE_CODER)
 
 // --- Planar base-3^5 (planar.c)
 
-void tern_planar_from_planes(const struct tern_planes *planes, uint8_t *packed);
-
-// Whether the digits of planar byte `at` that lie at `count` or later are 1, which is q = 0. Such
-// digits are in the last TERN_TERNARY_PARTS - 1 bytes only.
-bool tern_planar_padding_is_zero(uint8_t packed, size_t at, size_t count);
-
 // Adds scale * q of zero-run-coded bytes, where q is not 0.
 void tern_planar_add_runs(const uint8_t *coded, size_t len, float scale,
                           struct tern_ternary_target target);
@@ -89,15 +83,11 @@ struct tern_ternary_target tern_planar_target(float *values, size_t count);
 
 // --- Bodies
 
-// Check of the scale that every ternary body opens with (ternary_body.c).
+// Check of the scale that every ternary body opens with.
 TERN_MUST_USE enum tern_result tern_ternary_check_scale(const uint8_t *body, size_t len);
 
 // Describes a ternary body: scale, nonzero values and run codes.
 void tern_ternary_describe(const uint8_t *body, size_t nonzero, size_t runs,
                            struct tern_codec_info *info);
-
-// Describes a body of zero-run-coded base-3^5 bytes, or of such bytes without run codes.
-void tern_ternary_describe_runs(const uint8_t *body, size_t len, size_t count,
-                                struct tern_codec_info *info);
 
 #endif

@@ -25,17 +25,3 @@ void tern_ternary_describe(const uint8_t *body, size_t nonzero, size_t runs,
         info->sum_square = (double)nonzero * ((double)info->scale * (double)info->scale);
     }
 }
-
-void tern_ternary_describe_runs(const uint8_t *body, size_t len, size_t count,
-                                struct tern_codec_info *info)
-{
-    (void)count;
-    if (!TERN_FOR_PEOPLE) {
-        tern_ternary_describe(body, 1, 0, info);
-        return;
-    }
-    const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
-    size_t coded_len = len - TERN_TERNARY_SCALE_BYTES;
-    tern_ternary_describe(body, tern_kernel_ternary_nonzero(coded, coded_len),
-                          tern_kernel_run_facts(coded, coded_len).runs, info);
-}

@@ -79,7 +79,7 @@ def is_digits(text, most):
 
 
 def coder(preset):
-    names = ("zero-run", "packed", "long-runs", "consecutive", "gaps", "range", "auto", "balanced")
+    names = ("zero-run", "packed", "gaps", "range", "auto", "balanced")
     return Choice(names, preset)
 
 

@@ -23,17 +23,6 @@ def unpack_planar(packed, n):
     return without_padding([byte // power % 3 - 1 for power in POWERS for byte in packed], n)
 
 
-def pack_neighbours(q):
-    digits = [d + 1 for d in q] + [1] * (-len(q) % 5)
-    return bytes(
-        sum(digits[j + k] * POWERS[k] for k in range(5)) for j in range(0, len(digits), 5)
-    )
-
-
-def unpack_neighbours(packed, n):
-    return without_padding([byte // power % 3 - 1 for byte in packed for power in POWERS], n)
-
-
 def without_padding(q, n):
     if any(q[n:]):
         raise Refused("corrupt")
@@ -78,40 +67,6 @@ def expand_zero_runs(coded, length):
     return bytes(packed)
 
 
-def code_long_runs(packed):
-    """Bijective base 13: digits from 1 to 13, the first the most significant."""
-    out = bytearray()
-    for item in cut_runs(packed):
-        if not isinstance(item, tuple) or item == (1,):
-            out.append(FIVE_ZEROS if isinstance(item, tuple) else item)
-            continue
-        digits, left = [], item[0] - 1
-        while left > 0:
-            digits.insert(0, left - 13 * ((left - 1) // 13))
-            left = (left - 1) // 13
-        out += bytes(242 + digit for digit in digits)
-    return bytes(out)
-
-
-def expand_long_runs(coded, length):
-    packed, run = bytearray(), 0
-    for byte in (*coded, None):  # None ends a run at the end
-        if byte is not None and byte > 242:
-            run = 13 * run + byte - 242
-            more = 0
-        else:
-            more = run + 1 if run else 0
-            run = 0
-        if run > length or more > length - len(packed):
-            raise Refused("corrupt")
-        packed += bytes([FIVE_ZEROS]) * more
-        if byte is not None and byte < 243:
-            packed.append(byte)
-    if len(packed) != length:
-        raise Refused("corrupt")
-    return bytes(packed)
-
-
 # --- The coders ---
 
 
@@ -141,36 +96,10 @@ class ZeroRun:
         return unpack_planar(expand_zero_runs(body, -(-n // 5)), n)
 
 
-class LongRuns:
-    mode = 0x12
-
-    @staticmethod
-    def encode(q):
-        return code_long_runs(pack_planar(q))
-
-    @staticmethod
-    def decode(body, n):
-        return unpack_planar(expand_long_runs(body, -(-n // 5)), n)
-
-
-class Consecutive:
-    mode = 0x13
-
-    @staticmethod
-    def encode(q):
-        return code_zero_runs(pack_neighbours(q))
-
-    @staticmethod
-    def decode(body, n):
-        return unpack_neighbours(expand_zero_runs(body, -(-n // 5)), n)
-
-
 # In the order of their modes: of equally short payloads `auto` takes the lowest.
 CODERS = {
     "zero-run": ZeroRun,
     "packed": Packed,
-    "long-runs": LongRuns,
-    "consecutive": Consecutive,
     "gaps": Gaps,
     "range": Range,
 }
