@@ -32,14 +32,13 @@ enum tern_result tern_read_audio(struct tern_data_spec *spec, const struct tern_
 
 // --- Drawing
 
-// Only +, -, *, / and the functions of util/math.h, so that every machine draws the same bits; and
-// one draw of a random number per statement, because C leaves the order within an expression to the
-// compiler.
+// For the same bits on every machine: only +, -, *, / and the functions of util/math.h; and one random draw per statement,
+// because C does not define the order within an expression.
 
 #define BANDS TERN_AUDIO_BANDS
 #define FRAMES TERN_AUDIO_FRAMES
-#define LOOKS 3        // periodograms that are averaged
-#define MIX_ALPHA 1.0f // of the Dirichlet distribution of the sounds that a speaker makes
+#define LOOKS 3        // averaged periodograms
+#define MIX_ALPHA 1.0f // of the Dirichlet distribution of a speaker's classes
 
 enum sound {
     STEADY,
@@ -54,33 +53,33 @@ enum sound {
     BAND,
 };
 
-// A speaker and the room around.
+// A speaker and its room.
 struct speaker {
     float mix[TERN_AUDIO_CLASSES];
-    float pitch;    // bands, of a tone's middle
-    float pace;     // factor of every rate
-    float overtone; // power of the octave above, of the tone's
-    float tilt;     // of the microphone: change of the logarithm of power per band
-    float echo;     // power of a frame that is left in the next
+    float pitch;    // of a tone's middle, in bands
+    float pace;     // factor on every rate
+    float overtone; // power of the octave above a tone, as a fraction of the tone's
+    float tilt;     // of the microphone: change of log power per band
+    float echo;     // fraction of a frame's power in the next frame
     float hum;      // band
     float hum_power;
     float noise; // power in the lowest band
-    float fall;  // of the logarithm of that per band
+    float fall;  // decrease of the noise's log power per band
 };
 
-// One sound that is drawn.
+// One sound.
 struct sound_drawing {
     enum sound sound;
     float power;
     float begin; // frames
     float end;
-    float pitch;  // bands, at the middle
-    float sweep;  // bands from begin to end, of a chirp or a drift
-    float swing;  // bands of vibrato and warble, share of tremolo
+    float pitch;  // at the middle, in bands
+    float sweep;  // of a chirp or drift: bands from begin to end
+    float swing;  // of vibrato and warble: bands; of tremolo: fraction of the power
     float rate;   // turns per frame
     float phase;  // turns
     float second; // bands from the first tone to the second
-    float width;  // bands, of a line or of noise
+    float width;  // of a line or of noise, in bands
 };
 
 static void make_speaker(uint64_t seed, uint32_t number, struct speaker *speaker)
@@ -127,7 +126,7 @@ static void make_sound(const struct speaker *speaker, enum sound sound, struct t
     }
 }
 
-// The place of the tone in frame t, and what tremolo and clicks leave of its power.
+// Returns the tone's pitch in frame t, in bands.
 static float pitch_at(const struct sound_drawing *drawing, float t)
 {
     const float along = (t - drawing->begin) / (drawing->end - drawing->begin) - 0.5f;
@@ -156,7 +155,7 @@ static float power_at(const struct sound_drawing *drawing, float t)
     return drawing->power;
 }
 
-// The power of a line or band of noise around `middle`, in band b: 1 in the middle.
+// Returns the power in band b of a line or noise around `middle`, where it is 1.
 static float line(float b, float middle, float width)
 {
     const float off = (b - middle) / width;
@@ -189,7 +188,7 @@ static float room_at(const struct speaker *speaker, float b)
            speaker->hum_power * line(b, speaker->hum, 0.7f);
 }
 
-// What an estimate of a power from LOOKS periodograms is, as a factor.
+// Draws the error of a power estimated from LOOKS periodograms, as a factor.
 static float periodogram(struct tern_prng *rng)
 {
     float sum = 0.0f;
@@ -199,7 +198,7 @@ static float periodogram(struct tern_prng *rng)
     return sum / (float)LOOKS;
 }
 
-// Its logarithm, from 0.05 (0) to 60 (255).
+// Maps log power to a byte: 0.05 to 0, 60 to 255.
 static uint8_t level_of(float power)
 {
     const float least = tern_logf(0.05f);

@@ -1,5 +1,5 @@
-// The binary version of CIFAR-10 (Krizhevsky 2009): records of one label byte and three planes of
-// 32 x 32 bytes, red, green, blue, in data_batch_1.bin to data_batch_5.bin and test_batch.bin.
+// Reads the binary version of CIFAR-10 (Krizhevsky 2009): records of one label byte and three planes of 32 x 32 bytes, red,
+// green, blue, in data_batch_1.bin to data_batch_5.bin and test_batch.bin.
 #include "data/readers.h"
 #include "hosted/input.h"
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define CLASSES 10
 #define BATCHES 5
 
-// A part while its files are read: room for more than there is.
+// A part while its files are read; its arrays have room for more.
 struct growing {
     uint8_t *bytes;
     uint16_t *labels;
@@ -50,7 +50,7 @@ static enum tern_result grow(const struct tern_input *input, const struct tern_d
                              (unsigned long long)room);
 }
 
-// Planes to [height][width][channels].
+// Converts planes to [height][width][channels].
 static void interleave(const uint8_t *planes, uint8_t *image)
 {
     for (size_t i = 0; i < PLANE; i++) {
@@ -115,7 +115,7 @@ static enum tern_result read_train(const struct tern_data_spec *spec,
     for (int batch = 1; batch <= BATCHES; batch++) {
         snprintf(path, sizeof path, "%s/data_batch_%d.bin", spec->path, batch);
         if (batch > 1 && access(path, F_OK) != 0) {
-            break; // some folders hold only the first batches
+            break; // some folders have only the first batches
         }
         TERN_TRY(read_file(path, limits, part, spec->why));
     }

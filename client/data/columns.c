@@ -31,7 +31,7 @@ static double value_of(const struct tern_dataset *part, uint32_t example, uint32
                : (double)part->targets[example];
 }
 
-// Whether it was missing, and is there only to train on.
+// Whether the value was missing and is now its column's mean.
 static bool is_filled(const struct tern_dataset *part, uint32_t example, uint32_t column)
 {
     const size_t width = ((size_t)part->feature_count + 7) / 8;
@@ -66,7 +66,7 @@ static enum tern_result measure_column(const struct tern_view *view, uint32_t co
             there++;
         }
     }
-    // A column that has no value here adds the one that it was filled with, and no variance.
+    // A column without any value contributes the value that it was filled with, without variance.
     mean = there > 0 ? mean / (double)there : value_in(view, 0, column);
     for (uint32_t i = 0; i < view->count; i++) {
         const double off = is_there(view, i, column) ? value_in(view, i, column) - mean : 0.0;
@@ -165,7 +165,7 @@ static enum tern_result check_part(const struct tern_dataset *part, struct tern_
     return TERN_OK;
 }
 
-// Every step-th of `count` values. The readers take memory for them, of which others see them as constant.
+// Scales every step-th of `count` values. The readers allocated them; the data set shows them as const.
 static void scale_column(const float *first, size_t step, uint32_t count,
                          struct tern_column_pair pair)
 {
@@ -176,7 +176,7 @@ static void scale_column(const float *first, size_t step, uint32_t count,
     }
 }
 
-// A value that was missing becomes the mean of all clients, which is 0 now.
+// Sets missing values to the mean of all clients, which is 0 after scaling.
 static void fill_column(const struct tern_dataset *part, uint32_t column)
 {
     float *values;
@@ -188,7 +188,7 @@ static void fill_column(const struct tern_dataset *part, uint32_t column)
     }
 }
 
-// A target may have been scaled when it was read.
+// Also composes the scaling with one that the reader applied.
 static void scale_targets(struct tern_dataset *part, struct tern_column_pair pair)
 {
     scale_column(part->targets, 1, part->count, pair);

@@ -16,12 +16,12 @@ uint32_t tern_data_columns(const struct tern_data *data);
 TERN_MUST_USE enum tern_result tern_columns_measure(const struct tern_view *view, uint8_t *columns,
                                                     uint32_t *num_examples);
 
-// Root mean square of a column's values. Standardised ones have 1, bytes of images less; above TERN_COLUMN_LARGE a
-// column hides the others at the usual learning rates.
+// Returns the root mean square of a column's values: 1 for standardised ones, less for bytes of images. A column above
+// TERN_COLUMN_LARGE dominates the others at the usual learning rates.
 #define TERN_COLUMN_LARGE 10.0
 double tern_columns_size(const struct tern_dataset *data, uint32_t column);
 
-// Standard deviation of a column's values.
+// Returns the standard deviation of a column's values.
 double tern_columns_deviation(const struct tern_dataset *data, uint32_t column);
 
 // Finds which of the first `columns` columns are larger than TERN_COLUMN_LARGE; data must have values.
@@ -30,7 +30,7 @@ struct tern_large_columns {
     uint32_t count;
     double most; // the largest size of all columns
     uint32_t first[TERN_COLUMNS_FOUND];
-    double size[TERN_COLUMNS_FOUND]; // of these
+    double size[TERN_COLUMNS_FOUND]; // size[i] of column first[i]
 };
 void tern_columns_large(const struct tern_dataset *data, uint32_t columns,
                         struct tern_large_columns *large);

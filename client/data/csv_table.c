@@ -1,4 +1,4 @@
-// A table as a kind of data: "csv:FILE,label=NAME,group=NAME,test=0.2,seed=1,scale=standard".
+// Reads tables: "csv:FILE,label=NAME,group=NAME,test=0.2,seed=1,scale=standard".
 #include "data/csv_table.h"
 #include "data/readers.h"
 #include "data/rows.h"
@@ -15,7 +15,7 @@
 // --- Reading a table
 
 #define FIRST_ROOM 256
-#define NAMED 5 // columns of one note; the others are counted
+#define NAMED 5 // columns that one note names; it counts the others
 #define NAMED_BYTES 240
 
 struct reading {
@@ -25,11 +25,11 @@ struct reading {
     const struct tern_csv_choice *choice;
     struct tern_csv_profile profile;
     const struct tern_csv_columns *columns; // the profile's
-    enum tern_result problem;               // the first that was found
-    uint32_t labelled;                      // rows that have a label or target
-    uint32_t room;                          // rows that the table's memory holds
-    bool closed;                            // only the labels of config->choice.classes may occur
-    bool numbers;                           // in place of labels there are targets
+    enum tern_result problem;               // the first one
+    uint32_t labelled;                      // rows with a label or target
+    uint32_t room;                          // rows that fit into the table's memory
+    bool closed;                            // only labels of config->choice.classes may occur
+    bool numbers;                           // the table has targets, not labels
 };
 
 void tern_table_free(struct tern_table *table)
@@ -73,7 +73,7 @@ static enum tern_result keep_names(struct reading *reading)
     return TERN_OK;
 }
 
-// A note less without memory, which the rows need more.
+// Without memory the note is left out; the rows need the memory.
 static void add_note(struct tern_table *table, const char *sentence)
 {
     const size_t used = table->notes != NULL ? strlen(table->notes) : 0;
@@ -84,7 +84,7 @@ static void add_note(struct tern_table *table, const char *sentence)
     }
 }
 
-// Names the columns of new data that the model was not trained on.
+// Notes which columns of new data the model was not trained on.
 static void note_extra_columns(struct reading *reading)
 {
     const struct tern_csv_columns *columns = reading->columns;
@@ -212,7 +212,7 @@ static bool resize(struct tern_rows *rows, size_t room, bool groups, bool target
     return true;
 }
 
-// Makes room to note which rows of new data have a label or target.
+// Makes room for `room` entries of table->labelled.
 static bool resize_labelled(struct reading *reading, size_t room)
 {
     if (!reading->choice->features_only) {
@@ -250,15 +250,15 @@ static enum tern_result grow(struct reading *reading)
     return TERN_OK;
 }
 
-// The class of all labels that the list does not name.
+// Sets *class to the class of all labels that the list does not name.
 static bool take_other(const struct reading *reading, uint32_t *class)
 {
     *class = reading->table->classes.count - 1;
     return tern_csv_lists_others(reading->choice->classes);
 }
 
-// Numbering texts as they occur would differ between clients whose files hold different ones, so a
-// class is a number in the file or a place in config->choice.classes.
+// A class is a number in the file or an index into config->choice.classes. Numbering texts by first occurrence would differ
+// between clients with different files.
 static enum tern_result read_label(struct reading *reading, uint16_t *label)
 {
     struct tern_csv *csv = &reading->csv;
@@ -300,17 +300,17 @@ static enum tern_result read_group(struct reading *reading, const struct tern_ta
                                    (unsigned long long)csv->line, text);
 }
 
-// In the units that targets come in.
+// Reads a target in its original units.
 static void read_target(struct reading *reading, float *target)
 {
     *target = 0;
     if (!reading->table->unlabelled) {
-        // A missing one is asked about without its target.
+        // New data may lack the target.
         (void)tern_csv_number(tern_csv_field(&reading->csv, reading->columns->label), target);
     }
 }
 
-// The profile has refused a text that is neither missing nor a number.
+// Every text is missing or a number; the profile refuses others.
 static void read_values(struct reading *reading, float *values)
 {
     uint32_t feature = 0;
@@ -335,7 +335,7 @@ static bool lacks_label(const struct reading *reading)
            tern_csv_lacks_label(reading->choice, tern_csv_field(&reading->csv, label));
 }
 
-// Whether a row lacks a feature, the label or the target, of which new data need have none.
+// Whether the row lacks a feature, or the label or target, which new data may lack.
 static bool is_incomplete(const struct reading *reading)
 {
     bool lacks = !reading->choice->features_only && lacks_label(reading);
@@ -371,7 +371,7 @@ static enum tern_result read_row(struct reading *reading, const struct tern_tabl
     return TERN_OK;
 }
 
-// A record that is a row, and complete where those alone are read.
+// Reads a record unless it is no row, or incomplete and only complete rows are wanted.
 static enum tern_result read_record(struct reading *reading, const struct tern_table_config *config)
 {
     if (tern_csv_profile_line(&reading->profile, &reading->csv) != TERN_CSV_ROW) {
@@ -424,7 +424,7 @@ enum tern_result tern_csv_table_read(struct tern_input *input,
     reading->choice = &config->choice;
     reading->numbers = config->choice.numeric;
     reading->columns = &reading->profile.columns;
-    // Beside the features a line holds the label and, within reason, columns that are dropped.
+    // Besides features a line has the label, and up to 63 dropped columns.
     tern_csv_begin(&reading->csv, input, limits->max_features + 64);
     tern_name_set_init(&reading->table->classes, limits->max_classes);
     enum tern_result result = profile_table(reading, input);
@@ -446,7 +446,7 @@ struct csv_options {
     const char *test_file;
 };
 
-// The tables as they are read. The test table has no rows where there is no test file.
+// The tables of one spec. Without a test file the test table has no rows.
 struct tables {
     struct tern_table train;
     struct tern_table test;
@@ -458,7 +458,7 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct csv_opt
     TERN_TRY(tern_csv_choose(spec, &options->table.choice));
     options->table.choice.features_only = spec->part->whole;
     if (spec->part->whole && options->table.choice.missing == TERN_CSV_MISSING_SKIP) {
-        options->table.choice.missing = TERN_CSV_MISSING_MEAN; // new data keeps all its rows
+        options->table.choice.missing = TERN_CSV_MISSING_MEAN; // new data keeps all rows
     }
     options->table.choice.trained = spec->part->trained;
     options->test_file = tern_spec_option(spec, "test_file");
@@ -482,7 +482,7 @@ static enum tern_result read_table(const struct tern_data_spec *spec, const char
     return result;
 }
 
-// Columns in another order would be learnt from one and asked of another.
+// Refuses a test file with other columns, or another order: the model would read each value as another column's.
 static enum tern_result compare_columns(const struct tern_data_spec *spec, const char *test_file,
                                         const struct tern_table *train,
                                         const struct tern_table *test)
@@ -511,7 +511,7 @@ static enum tern_result read_test(const struct tern_data_spec *spec,
                                   const struct tern_data_limits *limits,
                                   const struct csv_options *options, struct tables *tables)
 {
-    // Who does not evaluate need not have the file.
+    // A client that does not evaluate needs no test file.
     if (options->test_file == NULL || !spec->part->test || spec->part->whole) {
         return TERN_OK;
     }
@@ -534,7 +534,7 @@ static enum tern_result keep_only(const struct tern_data_spec *spec,
     return TERN_OK;
 }
 
-// Fills what is missing by the training rows' means, which are 0 of values that are scaled.
+// Replaces missing values by the training rows' means, which are 0 for scaled values.
 static enum tern_result fill_missing(const struct tern_data_spec *spec,
                                      const struct tern_split_options *split, struct tables *tables)
 {
@@ -563,7 +563,7 @@ static enum tern_result make_parts(const struct tern_data_spec *spec,
                                    struct tern_data *data)
 {
     TERN_TRY(read_table(spec, spec->path, &options->table, limits, &tables->train));
-    // Before test_file brings in groups of its own.
+    // Before test_file adds groups.
     TERN_TRY(keep_only(spec, options, tables));
     TERN_TRY(read_test(spec, limits, options, tables));
     TERN_TRY(tern_split_rows(spec, &options->split, &tables->train.rows, &tables->test.rows));

@@ -10,32 +10,29 @@
 #include "hosted/name_set.h"
 
 struct tern_table_config {
-    struct tern_csv_choice choice; // what its columns and values are
-    struct tern_name_set
-        *groups; // what the group's texts are numbered in; it goes on from table to table
+    struct tern_csv_choice choice; // of columns and of how to read values
+    struct tern_name_set *groups;  // numbers the group's texts, over several tables
 };
 
 struct tern_table {
     struct tern_rows rows; // of values
-    char *names;           // the features', each with a NUL, malloc'ed; NULL: no header line
+    char *names;           // of the features, each with a NUL, malloc'ed; NULL: no header line
     size_t names_len;
     uint8_t
-        *labelled; // [rows.count] whether a row has its label or target, malloc\'ed; NULL: all have
-    bool unlabelled;  // the label's or target's column, or all its values, are missing: they are 0
+        *labelled;    // [rows.count] whether a row has its label or target, malloc'ed; NULL: all do
+    bool unlabelled;  // the label or target column, or all its values, are missing: all are 0
     uint64_t missing; // values that are NAN in rows.values
-    char *notes;      // warnings for the user, a sentence in each line, malloc'ed; NULL: none
-    char *target;     // its name, malloc'ed; NULL: as names
-    struct tern_name_set classes; // choice.classes, in class order; none where labels are numbers
+    char *notes;      // warnings for the user, one sentence a line, malloc'ed; NULL: none
+    char *target;     // the target's name, malloc'ed; NULL: no target, or no header line
+    struct tern_name_set classes; // choice.classes, in class order; empty if labels are numbers
 };
 
-// Reads a whole table, twice: its profile (hosted/csv_profile.h) says what each line and column is, and
-// the first problem that csv_judge.h finds is what the table is refused with. On error *table is empty.
+// Reads a whole table, twice. The first pass makes its profile (hosted/csv_profile.h), which classifies each line and
+// column; the first problem that csv_judge.h finds in it is the error. On error *table is empty.
 // TERN_ERR_NOT_FOUND  no such column; a label that choice.classes does not list
-// TERN_ERR_CONFIG     a label that is no class number, and no choice.classes; a first line that can be
-//                     names and a row
-// TERN_ERR_CORRUPT    a line with other than the first's fields, a feature or target that is no finite
-//                     number, a label or target that is missing, a missing group, no rows at all, or
-//                     malformed CSV
+// TERN_ERR_CONFIG     a label that is no class number, without choice.classes; a first line that may be names or a row
+// TERN_ERR_CORRUPT    a line with more or fewer fields than the first, a feature or target that is no finite number, a
+//                     missing label, target or group, no rows, or malformed CSV
 // TERN_ERR_TOO_LARGE, TERN_ERR_NO_MEMORY, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_csv_table_read(struct tern_input *input,
                                                    const struct tern_table_config *config,

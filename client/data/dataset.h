@@ -1,7 +1,6 @@
-// Labelled examples in memory and selections of them. Images stay bytes until a batch is gathered,
-// which keeps a data set at a quarter of its float32 size. No malloc, no files: a microcontroller
-// fills the struct itself; data/source.h reads files into it. Pure; reentrant; nothing here is
-// changed after it was filled, so threads may share it.
+// Labelled examples in memory, and selections of them. Images stay bytes until a batch is gathered, which takes a quarter of
+// their size as float32. No malloc, no files: a microcontroller fills the struct itself; data/source.h reads files into it.
+// Pure; reentrant. A filled data set does not change, so threads may share it.
 #ifndef TERN_DATASET_H
 #define TERN_DATASET_H
 
@@ -22,18 +21,18 @@ struct tern_dataset {
     uint32_t channels;
     const uint8_t *bytes;   // [count][feature_count], or NULL when values are given
     const float *values;    // [count][feature_count], or NULL when bytes are given
-    const uint16_t *labels; // [count]; all 0 where there are targets
-    const uint32_t *groups; // [count] whose example it is: a device, speaker, site; NULL: not known
-    uint32_t group_count;   // groups are below it
+    const uint16_t *labels; // [count]; all 0 in a data set with targets
+    const uint32_t *groups; // [count] the example's device, speaker or site; NULL: unknown
+    uint32_t group_count;   // groups are 0..group_count-1
     const uint8_t
-        *filled; // [count][(feature_count + 7) / 8] bits of the values that were missing and are
-                 // their columns' means; NULL: none
+        *filled; // [count][(feature_count + 7) / 8] bits: the value was missing and is now its
+                 // column's mean; NULL: none was missing
     float scale; // a byte's feature is byte * scale + offset
     float offset;
 #if TERN_LOSSES
-    const float *targets;   // [count] numbers to predict; NULL: labels
-    float target_mean;      // a target in its original units is
-    float target_deviation; // target * target_deviation + target_mean
+    const float *targets; // [count] numbers to predict; NULL: the data set has labels
+    float target_mean;    // in original units a target is target * target_deviation + target_mean
+    float target_deviation;
 #endif
 };
 
@@ -50,20 +49,20 @@ static inline const float *tern_dataset_targets(const struct tern_dataset *data)
 // Some examples of a data set, e.g. a client's shard.
 struct tern_view {
     const struct tern_dataset *dataset; // NULL: an empty view
-    const uint32_t *indices;            // count positions in the data set; NULL: the first count
+    const uint32_t *indices;            // [count] positions in the data set; NULL: 0 to count - 1
     uint32_t count;
 };
 
-// Every example of the data set.
+// Returns a view of all examples.
 struct tern_view tern_view_all(const struct tern_dataset *dataset);
 
-// Writes `count` examples as float32 rows to features[count][feature_count] and their labels.
-// positions: which examples of the view, each < view->count; NULL: those from `first` on.
+// Writes `count` examples as float32 rows to features[count][feature_count], and their labels. positions: indices into the
+// view; NULL: the examples from `first` on.
 void tern_view_gather(const struct tern_view *view, const uint32_t *positions, uint32_t first,
                       uint32_t count, float *features, uint16_t *labels);
 
 #if TERN_LOSSES
-// Writes their targets; the data set must have targets.
+// Writes the targets of the same examples; the data set must have targets.
 void tern_view_gather_targets(const struct tern_view *view, const uint32_t *positions,
                               uint32_t first, uint32_t count, float *targets);
 #endif

@@ -9,7 +9,7 @@
 
 // --- Glyphs
 
-// The strokes of the ten digits in a box of 100 x 100, y downwards: what digits.c draws.
+// The strokes of the ten digits in a box of 100 x 100, y downwards.
 
 #define TERN_GLYPH_MAX_SEGMENTS 20
 
@@ -18,8 +18,7 @@ struct tern_glyph {
     uint8_t segments[TERN_GLYPH_MAX_SEGMENTS][4]; // x0, y0, x1, y1
 };
 
-// A way to write a digit: points of two decimal digits each for x and y, joined in order; '/' lifts
-// the pen.
+// One shape of a digit: points of two decimal digits each for x and y, joined in order; '/' lifts the pen.
 struct writing {
     unsigned digit;
     const char *points;
@@ -70,7 +69,7 @@ static uint8_t coordinate(const char *text)
     return (uint8_t)((text[0] - '0') * 10 + (text[1] - '0'));
 }
 
-// The variant-th way to write a digit; variants repeat.
+// Sets *glyph to a digit's shape number `variant`, modulo the number of its shapes.
 static void glyph_get(unsigned digit, unsigned variant, struct tern_glyph *glyph)
 {
     digit %= 10;
@@ -99,7 +98,7 @@ static void glyph_get(unsigned digit, unsigned variant, struct tern_glyph *glyph
 
 // --- The reader
 
-// The generated digits as a kind of data: "digits:train=6000,test=2000,size=16,seed=1".
+// Generates digits for the spec "digits:train=6000,test=2000,size=16,seed=1".
 
 enum tern_result tern_read_digits(struct tern_data_spec *spec,
                                   const struct tern_data_limits *limits, struct tern_data *data)
@@ -127,10 +126,9 @@ enum tern_result tern_read_digits(struct tern_data_spec *spec,
 
 // --- Drawing
 
-// An image is drawn backwards: each pixel is taken through the warp to a point of the glyph's box,
-// and its ink depends on how near that is to a stroke. Only +, -, *, / and comparisons, so that
-// every machine draws the same bits; and one draw of a random number per statement, because C
-// leaves the order within an expression to the compiler.
+// An image is drawn backwards: the warp maps each pixel to a point of the glyph's box, and its ink depends on the distance
+// to a stroke. For the same bits on every machine: only +, -, *, / and comparisons; and one random draw per statement,
+// because C does not define the order within an expression.
 
 #define GRID 4 // the elastic warp's control points per side
 #define STRAYS 2
@@ -141,14 +139,14 @@ struct segment {
     float length; // squared
     float ink;    // 0 to 1
     float thin;   // squared distance up to which the ink is full
-    float wide;   // squared distance from which there is none
+    float wide;   // squared distance from which the ink is 0
 };
 
 struct drawing {
     struct segment segments[TERN_GLYPH_MAX_SEGMENTS + STRAYS];
-    unsigned glyph_count; // those of the glyph, in its box
-    unsigned count;       // the rest are strays, in the image
-    float xx, xy, yx, yy; // image to glyph
+    unsigned glyph_count; // the first strokes are the glyph's, in its box
+    unsigned count;       // the others are strays, in the image
+    float xx, xy, yx, yy; // maps the image to the glyph
     float shift_x, shift_y;
     float bend_x[GRID][GRID];
     float bend_y[GRID][GRID];
@@ -184,7 +182,7 @@ static void make_strokes(struct drawing *drawing, struct tern_prng *rng, unsigne
     drawing->count = glyph.segment_count;
 }
 
-// Short strokes at the edge that belong to no digit.
+// Adds short strokes at the edge that belong to no digit.
 static void make_strays(struct drawing *drawing, struct tern_prng *rng)
 {
     unsigned strays = tern_prng_below(rng, STRAYS + 1);
@@ -220,7 +218,7 @@ static void make_warp(struct drawing *drawing, struct tern_prng *rng)
     }
 }
 
-// Between the four control points around (x, y), each 0 to 1.
+// Interpolates between the four control points around (x, y); x and y are 0 to 1.
 static float bend_at(const float bend[GRID][GRID], float x, float y)
 {
     float gx = x * (GRID - 1);
@@ -265,7 +263,7 @@ static float ink_at(const struct drawing *drawing, float x, float y)
     return most;
 }
 
-// Four uniform draws added: bell-shaped, within -1 and 1.
+// Returns the sum of four uniform draws: bell-shaped, within -1 and 1.
 static float noise(struct tern_prng *rng)
 {
     float sum = 0.0f;

@@ -27,7 +27,7 @@ static double element(const struct tern_elements *type, const uint8_t *bytes)
         return value;
     }
     if (type->kind == 'i' && (bits & sign) != 0) {
-        // Two's complement: 2 * sign less than what the bits say.
+        // Two's complement: 2 * sign less than the unsigned number.
         return -(double)(sign - (bits - sign));
     }
     return (double)bits;

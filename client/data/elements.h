@@ -1,4 +1,4 @@
-// Numbers of several types as they lie in a file: elements of NPY and IDX arrays. Hosted; reentrant.
+// Reads numbers of several types and byte orders from a file: the elements of NPY and IDX arrays. Hosted; reentrant.
 #ifndef TERN_ELEMENTS_H
 #define TERN_ELEMENTS_H
 
@@ -7,27 +7,27 @@
 
 struct tern_elements {
     char kind;       // 'b' (bool), 'i', 'u' or 'f'
-    uint32_t width;  // bytes of an element: 1, 2, 4 or 8; of 'f' 4 or 8
-    bool big_endian; // else little-endian
+    uint32_t width;  // bytes of an element: 1, 2, 4 or 8; 'f': 4 or 8
+    bool big_endian; // false: little-endian
 };
 
-// Whether they are unsigned bytes, which a data set keeps as they are.
+// Whether the elements are unsigned bytes, which a data set does not convert.
 static inline bool tern_elements_are_bytes(const struct tern_elements *type)
 {
     return type->kind == 'u' && type->width == 1;
 }
 
-// What is read of an array, for error sentences too.
+// A part of an array, for reading and for messages.
 struct tern_elements_range {
     const char *what; // "the array"
-    uint64_t first;   // number of the first element in the array
-    uint64_t count;   // elements
-    uint64_t row;     // elements of a row
+    uint64_t first;   // index of the part's first element in the array
+    uint64_t count;   // elements of the part
+    uint64_t row;     // elements per row
 };
 
 // Reads the range into values[range->count].
-// TERN_ERR_CORRUPT  a number that is not finite (float32: that is beyond its range), or an input that
-//                   is too short; TERN_ERR_IO
+// TERN_ERR_CORRUPT  a number is not finite or exceeds float32, or the input is too short
+// TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_elements_read_floats(struct tern_input *input,
                                                          const struct tern_elements *type,
                                                          const struct tern_elements_range *range,

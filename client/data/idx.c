@@ -1,5 +1,5 @@
-// The four IDX files of a folder as a data set: PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte
-// of the prefixes train and t10k, or named after another type.
+// Reads the four IDX files of a folder as a data set: PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte with the
+// prefixes train and t10k, or with other types in their names.
 #include "data/idx.h"
 #include "data/readers.h"
 #include "data/shard.h"
@@ -69,8 +69,8 @@ static enum tern_result read_header(struct tern_input *input, struct header *hea
     return TERN_OK;
 }
 
-// Checks that `count` examples of `features` values are within the limits, each `kept` bytes of memory,
-// and can be in the file.
+// Checks that `count` examples of `features` values, each `kept` bytes in memory, are within the limits, and that the file
+// is long enough for them.
 static enum tern_result check_size(const struct tern_input *input,
                                    const struct tern_data_limits *limits,
                                    const struct header *header, uint64_t features, uint64_t kept)
@@ -93,7 +93,7 @@ static enum tern_result check_size(const struct tern_input *input,
     return TERN_OK;
 }
 
-// A table's rows are images of one row.
+// Treats a table's rows as images of one row.
 static void take_shape(const struct header *header, struct tern_dataset *data)
 {
     const uint32_t *dims = header->dims;
@@ -218,7 +218,7 @@ enum tern_result tern_idx_read_labels(struct tern_input *input,
 
 // --- Images
 
-// What is read into: one of the two is there.
+// The destination of images: either bytes or values.
 struct images {
     const struct tern_elements *type;
     uint32_t features; // of an image
@@ -237,7 +237,7 @@ static enum tern_result skip_bytes(struct tern_input *input, size_t size)
     return TERN_OK;
 }
 
-// Reads `count` images, of which the first is number `first` of the file, to place `place`.
+// Reads `count` images, from image `first` of the file on, to index `place` of the destination.
 static enum tern_result read_some(struct tern_input *input, const struct images *images,
                                   uint32_t first, uint32_t count, uint32_t place)
 {
@@ -256,7 +256,7 @@ static enum tern_result read_some(struct tern_input *input, const struct images 
                                      images->values + place * features);
 }
 
-// Reads image number `number` of the file, which is not kept, as if it were.
+// Reads and checks image number `number`, which is not kept.
 static enum tern_result skip_numbers(struct tern_input *input, const struct images *images,
                                      uint32_t number)
 {
@@ -281,7 +281,7 @@ static enum tern_result skip(struct tern_input *input, const struct images *imag
 
 #define NOT_KEPT UINT32_MAX
 
-// places[i]: where image i of the file goes, or NOT_KEPT.
+// places[i]: destination index of image i of the file, or NOT_KEPT.
 static enum tern_result read_places(struct tern_input *input, uint32_t total,
                                     const uint32_t *places, const struct images *images)
 {
@@ -354,12 +354,12 @@ struct source {
     struct tern_scaling scaling;
 };
 
-// What a file's name says of its dimensions and type. Its header decides.
+// Accepted parts of file names. The file's header decides about dimensions and type.
 static const char *const image_names[] = {"idx3", "idx4", "idx2", NULL};
 static const char *const label_names[] = {"idx1", NULL};
 static const char *const type_names[] = {"ubyte", "float", "double", "byte", "short", "int", NULL};
 
-// FOLDER/NAME or, when there is no such file, FOLDER/NAME.gz.
+// Opens FOLDER/NAME or, if it does not exist, FOLDER/NAME.gz.
 static enum tern_result open_named(struct tern_input *input, const char *folder, const char *name,
                                    char path[PATH_SIZE], char *why)
 {
@@ -372,7 +372,7 @@ static enum tern_result open_named(struct tern_input *input, const char *folder,
     return result;
 }
 
-// what: "train-images"; dims: its names.
+// what: "train-images"; dims: the accepted names of its dimensions.
 static enum tern_result open_part(struct tern_input *input, const struct tern_data_spec *spec,
                                   const char *what, const char *const *dims, char path[PATH_SIZE])
 {
@@ -437,8 +437,7 @@ static enum tern_result read_all(const struct source *source, const char *prefix
     return read_labels(source, prefix, data);
 }
 
-// The labels alone tell which images the shard has, so they are read between the images' header and
-// the images.
+// The shard's images depend on the labels, so these are read between the images' header and the images.
 static enum tern_result read_chosen(const struct source *source, struct tern_input *images,
                                     struct tern_partition *partition, struct tern_dataset *data)
 {

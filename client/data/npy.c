@@ -1,6 +1,5 @@
-// NumPy arrays as kinds of data: "npz:FILE,x=NAME,y=NAME,group=NAME" and "npy:FOLDER,...", whose
-// files are called as the members of the archive. NAME_train and NAME_test are the parts; where
-// there is only NAME, a share of it becomes the test part.
+// Reads NumPy arrays: "npz:FILE,x=NAME,y=NAME,group=NAME" and "npy:FOLDER,...", with the same names for files as for the
+// archive's members. NAME_train and NAME_test are the two parts; if only NAME exists, a fraction of it becomes the test part.
 #include "data/npy.h"
 #include "data/rows.h"
 #include "hosted/name_set.h"
@@ -52,7 +51,7 @@ static const char *skip_spaces(const char *text)
     return text + strspn(text, " \n");
 }
 
-// The value of a key of the dict, or NULL. Keys are in the order that the writer liked.
+// Returns the value of a key of the dict, or NULL. Keys may be in any order.
 static const char *find(const char *text, const char *key)
 {
     const char *found = strstr(text, key);
@@ -183,11 +182,11 @@ static enum tern_result npy_read_bytes(struct tern_input *input, const struct te
 
 // --- Members of a ZIP archive
 
-#define END_SIZE 22u       // of the end of central directory record, without its comment
-#define END64_SIZE 56u     // of its ZIP64 form
-#define LOCATOR_SIZE 20u   // of what points to that
-#define ENTRY_SIZE 46u     // of a directory entry, without name, extra field and comment
-#define LOCAL_SIZE 30u     // of what stands before a member's bytes, without name and extra field
+#define END_SIZE 22u       // end of central directory record, without its comment
+#define END64_SIZE 56u     // the same in ZIP64
+#define LOCATOR_SIZE 20u   // locator of the ZIP64 record
+#define ENTRY_SIZE 46u     // directory entry, without name, extra field and comment
+#define LOCAL_SIZE 30u     // local header before a member's bytes, without name and extra field
 #define COMMENT_MAX 65535u // bytes
 #define DIRECTORY_MAX (1u << 24)
 #define IN_ZIP64 UINT32_MAX
@@ -238,7 +237,7 @@ static bool is_record(const uint8_t *bytes, const char mark[2])
            bytes[3] == (uint8_t)mark[1];
 }
 
-// The directory's place in the ZIP64 form of the end record, of which the locator stands before it.
+// Finds the directory by the ZIP64 end record, whose locator precedes the end record at `end`.
 static enum tern_result find_directory64(struct archive *archive, uint64_t end)
 {
     uint8_t locator[LOCATOR_SIZE];
@@ -259,7 +258,7 @@ static enum tern_result find_directory64(struct archive *archive, uint64_t end)
     return TERN_OK;
 }
 
-// Looks for the end record from the end of the file backwards, past a comment.
+// Searches for the end record from the end of the file backwards; a comment may follow it.
 static enum tern_result find_directory_in(struct archive *archive, uint8_t *tail, size_t len)
 {
     TERN_TRY(read_at(archive, archive->size - len, tail, len));
@@ -303,7 +302,7 @@ static enum tern_result find_directory(struct archive *archive)
     return result;
 }
 
-// Takes the next 64-bit number of the ZIP64 extra field for a value that stands there.
+// Reads the next 64-bit number of the ZIP64 extra field, if *value refers to that field.
 static bool take64(const uint8_t **extra, size_t *len, uint64_t *value)
 {
     if (*value != IN_ZIP64) {
@@ -338,7 +337,7 @@ static bool read_extra(const uint8_t *extra, size_t len, struct entry *entry)
     return true;
 }
 
-// TERN_ERR_NOT_FOUND: there is no entry of that name.
+// TERN_ERR_NOT_FOUND: no entry has that name.
 static enum tern_result find_entry(const struct archive *archive, const uint8_t *directory,
                                    const char *name, struct entry *entry)
 {
@@ -390,7 +389,7 @@ static enum tern_result look_up(const struct archive *archive, const char *name,
     return result;
 }
 
-// Goes to the member's first byte.
+// Seeks to the member's first byte.
 static enum tern_result seek_member(const struct archive *archive, const struct entry *entry)
 {
     uint8_t local[LOCAL_SIZE];
@@ -527,18 +526,18 @@ void tern_zip_close(struct tern_zip_member *member)
 // --- The readers of npy and npz
 
 #define PATH_SIZE (TERN_DATA_SPEC_MAX + 128)
-#define LARGEST_GROUP 9007199254740992.0 // 2^53: whole numbers above it are not told apart
+#define LARGEST_GROUP 9007199254740992.0 // 2^53: a double cannot hold all whole numbers above it
 
 struct options {
     const char *x;
-    const char *y; // of labels, or of targets
+    const char *y; // labels or targets
     bool targets;
     const char *group;
     bool needs_group;
     struct tern_split_options split;
 };
 
-// What all arrays of a data set are read with.
+// The context for all arrays of a data set.
 struct arrays {
     const struct tern_data_spec *spec;
     const struct tern_data_limits *limits;
@@ -549,7 +548,7 @@ struct arrays {
     bool unlabelled; // labels are missing
 };
 
-// An array that is open.
+// An open array.
 struct array {
     char path[PATH_SIZE];
     struct tern_input input;
@@ -584,8 +583,7 @@ static enum tern_result open_member(const struct arrays *arrays, const char *fil
     return result;
 }
 
-// Opens NAME + suffix and reads its header. TERN_ERR_NOT_FOUND: there is none; why is not to be
-// relied on.
+// Opens NAME + suffix and reads its header. TERN_ERR_NOT_FOUND: no such array; why may be unset.
 static enum tern_result open_array(const struct arrays *arrays, const char *name,
                                    const char *suffix, struct array *array)
 {
@@ -604,7 +602,7 @@ static enum tern_result open_array(const struct arrays *arrays, const char *name
     return result;
 }
 
-// As open_array(), but that there is none is an error that is told.
+// Like open_array(), but a missing array is an error with a sentence in why.
 static enum tern_result open_needed(const struct arrays *arrays, const char *name,
                                     const char *suffix, struct array *array)
 {
@@ -791,7 +789,7 @@ static enum tern_result read_groups(struct arrays *arrays, struct array *array, 
 
 // --- Parts
 
-// New data may have no labels.
+// New data may have no labels; they are then 0.
 static enum tern_result read_or_make_labels(struct arrays *arrays, const char *suffix,
                                             uint32_t count, struct tern_rows *rows)
 {
@@ -830,7 +828,7 @@ static enum tern_result read_labels_and_groups(struct arrays *arrays, const char
     return result;
 }
 
-// x is open and closed here.
+// Closes x, which the caller opened.
 static enum tern_result read_part(struct arrays *arrays, struct array *x, const char *suffix,
                                   struct tern_dataset *shape, struct tern_rows *rows)
 {
@@ -849,7 +847,7 @@ static enum tern_result read_test(struct arrays *arrays, const struct tern_datas
     struct tern_dataset shape = {0};
     const enum tern_result result = open_array(arrays, arrays->options.x, "_test", &x);
     if (result == TERN_ERR_NOT_FOUND) {
-        return TERN_OK; // a share of the training part becomes it
+        return TERN_OK; // a fraction of the training part becomes the test part
     }
     TERN_TRY(result);
     TERN_TRY(read_part(arrays, &x, "_test", &shape, test));

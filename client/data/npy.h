@@ -20,18 +20,18 @@ struct tern_npy {
     uint64_t count;     // elements
 };
 
-// Reads the header and checks that the array can be in the file and is within limits->max_bytes as
-// float32.
+// Reads the header, and checks that the file is long enough for the array and that the array as float32 is within
+// limits->max_bytes.
 // TERN_ERR_CORRUPT    not an NPY file, an invalid header, an array longer than its file
-// TERN_ERR_UNKNOWN    another type of elements, another byte order, Fortran order, other dimensions
+// TERN_ERR_UNKNOWN    an unsupported element type, byte order or number of dimensions, or Fortran order
 // TERN_ERR_TOO_LARGE, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_npy_read_header(struct tern_input *input,
                                                     const struct tern_data_limits *limits,
                                                     struct tern_npy *npy);
 
-// Reads all elements as numbers into values[npy->count], and expects the end of the input.
-// TERN_ERR_CORRUPT  a number that is not finite (float32: that is beyond its range), an input that
-//                   is too short or too long; TERN_ERR_IO
+// Reads all elements into values[npy->count].
+// TERN_ERR_CORRUPT  a number is not finite or exceeds float32; the input is too short or too long
+// TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_npy_read_floats(struct tern_input *input,
                                                     const struct tern_npy *npy, float *values);
 // --- Members of a ZIP archive (APPNOTE 6.3.10) as numpy.savez() and Python's zipfile write them: stored or deflated, ZIP64
@@ -42,7 +42,7 @@ struct tern_zip_member {
     FILE *file;
     uint64_t packed_left; // bytes in the file
     uint64_t left;        // bytes when unpacked
-    uint32_t checksum;    // of what was read
+    uint32_t checksum;    // of the bytes read so far
     uint32_t expected;
     bool deflated;
     z_stream stream;
@@ -53,7 +53,7 @@ struct tern_zip_member {
 // input_name: borrowed, names it in messages. The caller closes the member.
 // TERN_ERR_NOT_FOUND  the archive has no such member; why is unchanged
 // TERN_ERR_CORRUPT    it is no ZIP archive, or damaged
-// TERN_ERR_UNKNOWN    the member is encrypted or packed in another way
+// TERN_ERR_UNKNOWN    the member is encrypted or uses another compression method
 // TERN_ERR_TOO_LARGE, TERN_ERR_IO, TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_zip_open(struct tern_zip_member *member, FILE *file,
                                              const char *name, struct tern_input *input,

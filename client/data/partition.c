@@ -36,11 +36,11 @@ static void deal_iid(struct tern_partition *partition, struct tern_prng *rng, ui
     shuffle(rng, partition->indices, count);
 }
 
-// The examples sorted by class, shuffled within each; what the two kinds below deal from.
+// The examples sorted by class and shuffled within each, for dirichlet and shards.
 struct pools {
     uint32_t class_count;
     uint32_t *order; // [count] example numbers
-    uint32_t *next;  // [class_count] the class's first one not yet dealt
+    uint32_t *next;  // [class_count] the class's next example to deal
     uint32_t *end;   // [class_count]
     float *share;    // [class_count]
 };
@@ -94,9 +94,8 @@ static enum tern_result make_pools(struct pools *pools, struct tern_prng *rng,
     return TERN_OK;
 }
 
-// share ~ Dirichlet(alpha * prior), prior being 1 for a class of mean size: gamma draws divided by
-// their sum. Gamma draws of a small shape underflow float32, so they are kept as logarithms and
-// scaled by the largest.
+// Draws share ~ Dirichlet(alpha * prior) as gamma draws divided by their sum; a class of mean size has prior 1. Gamma draws
+// of a small shape underflow float32, so they are kept as logarithms and scaled by the largest.
 static void draw_shares(struct pools *pools, const float *prior, struct tern_prng *rng, float alpha)
 {
     float most = 0.0f;
@@ -113,7 +112,7 @@ static void draw_shares(struct pools *pools, const float *prior, struct tern_prn
     }
 }
 
-// A class that still has examples, by share; when all of those have share 0, the fullest.
+// Draws a class that still has examples, by share; if all of these have share 0, returns the one with most examples.
 static uint32_t draw_class(const struct pools *pools, struct tern_prng *rng)
 {
     float sum = 0.0f;
@@ -195,7 +194,7 @@ static enum tern_result deal_shards(struct tern_partition *partition, struct ter
 
 // --- Natural groups
 
-// sizes[group] := examples. Returns how many groups have any.
+// Sets sizes[group] to the group's number of examples. Returns how many groups have any.
 static uint32_t count_groups(const struct tern_dataset *data, uint32_t *sizes)
 {
     uint32_t present = 0;
@@ -205,7 +204,7 @@ static uint32_t count_groups(const struct tern_dataset *data, uint32_t *sizes)
     return present;
 }
 
-// Writes owners[group] for the groups that have examples. order: memory for all groups.
+// Sets owners[group] for the groups with examples. order: scratch memory for all groups.
 static void deal_groups(struct tern_prng *rng, const uint32_t *sizes, uint32_t group_count,
                         uint32_t clients, uint32_t *order, uint32_t *owners)
 {
@@ -221,7 +220,7 @@ static void deal_groups(struct tern_prng *rng, const uint32_t *sizes, uint32_t g
     }
 }
 
-// Sorts the examples by client, each client's in their order in the data set.
+// Sorts the examples by client; a client's examples keep their order.
 static void sort_by_owner(struct tern_partition *partition, const struct tern_dataset *data,
                           const uint32_t *owners)
 {
@@ -233,7 +232,7 @@ static void sort_by_owner(struct tern_partition *partition, const struct tern_da
     for (uint32_t c = 0; c < partition->client_count; c++) {
         starts[c + 1] += starts[c];
     }
-    // A client's start serves as the place of its next example, which leaves it at the next one's.
+    // starts[c] serves as the index of client c's next example, and ends as the next client's start.
     for (uint32_t i = 0; i < data->count; i++) {
         partition->indices[starts[owners[data->groups[i]]]++] = i;
     }
@@ -309,7 +308,7 @@ static enum tern_result check(const struct tern_partition_config *config,
 {
     uint64_t least = config->min_examples;
     if (config->kind == TERN_PARTITION_SHARDS) {
-        // A shard has count / shards examples, rounded down.
+        // A shard has count / shards examples, rounded down: round up to whole shards.
         least = (least + SHARDS_PER_CLIENT - 1) / SHARDS_PER_CLIENT * SHARDS_PER_CLIENT;
     }
     if (config->kind == TERN_PARTITION_NATURAL && data->groups == NULL) {

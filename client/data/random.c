@@ -7,7 +7,7 @@ static float root(float x)
     return (float)tern_sqrt((double)x);
 }
 
-// Uniform in (0, 1]: a logarithm can be taken of it.
+// Draws uniformly from (0, 1], whose logarithm is finite.
 static float above_zero(struct tern_prng *rng)
 {
     return 1.0f - tern_prng_float(rng);

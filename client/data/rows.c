@@ -71,12 +71,11 @@ enum tern_result tern_split_rows(const struct tern_data_spec *spec,
 
 struct scaling {
     struct tern_csv csv;
-    const char *name; // of the next feature; NULL: features have none
+    const char *name; // of the next feature; NULL: features have no names
     struct tern_rows *train;
     struct tern_rows *test;
-    uint32_t feature; // the next
-    const char
-        *target; // the option that names its column, until its line has come; NULL: none is due
+    uint32_t feature;   // the next one
+    const char *target; // the target's column until its line was read; NULL: no line expected
 };
 
 static bool read_number(const struct tern_csv *csv, uint32_t field, double *value)
@@ -84,7 +83,7 @@ static bool read_number(const struct tern_csv *csv, uint32_t field, double *valu
     return tern_csv_double(tern_csv_field(csv, field), value);
 }
 
-// The last line. A target that is given by its number may have any name.
+// Takes the last line. A target that is chosen by its index may have any name.
 static enum tern_result take_target(struct scaling *scaling, double mean, double deviation)
 {
     const struct tern_csv *csv = &scaling->csv;
@@ -215,7 +214,7 @@ static void swap_bytes(uint8_t *x, uint8_t *y, size_t len)
     }
 }
 
-// The array's element `size` bytes wide and its row's number; NULL stays NULL.
+// Returns the array's row; size: bytes of a row. NULL stays NULL.
 static uint8_t *at(void *array, size_t size, uint32_t row)
 {
     return array != NULL ? (uint8_t *)array + size * row : NULL;
@@ -264,7 +263,7 @@ void tern_rows_keep_group(struct tern_rows *rows, uint32_t group)
     rows->count = kept;
 }
 
-// A copy of the elements from row `first` on; true when there is memory, or nothing to copy.
+// Copies the rows from `first` on; NULL stays NULL. Returns false without memory.
 static bool copy_last(void **copy, void *array, size_t size, uint32_t first, uint32_t count)
 {
     if (array == NULL) {
@@ -325,10 +324,10 @@ void tern_rows_scale_targets(struct tern_rows *rows, double mean, double deviati
 
 struct statistics {
     double mean;
-    double deviation; // 1 of a constant
+    double deviation; // 1 for a constant
 };
 
-// Takes every step-th value and skips missing ones.
+// Measures every step-th value and skips missing ones.
 static struct statistics measure(const float *values, size_t step, uint32_t count)
 {
     double mean = 0.0;

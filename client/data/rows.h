@@ -8,13 +8,12 @@
 #include "result.h"
 
 struct tern_rows {
-    uint8_t *bytes; // [count][features], malloc'ed as all of these; NULL: values are given
+    uint8_t *bytes; // [count][features], malloc'ed like all arrays here; NULL: values are given
     float *values;  // [count][features], or NULL
     uint16_t *labels;
-    float *targets;   // NULL: there are none, or labels
-    uint32_t *groups; // NULL: there are none
-    uint8_t *
-        filled; // [count][(features + 7) / 8] bits of the values that were missing; NULL: none were
+    float *targets;   // NULL: none
+    uint32_t *groups; // NULL: none
+    uint8_t *filled;  // [count][(features + 7) / 8] bits: the value was missing; NULL: none was
     uint32_t count;
     uint32_t features;
     uint32_t classes;

@@ -8,17 +8,17 @@
 
 // --- The reader
 
-// The generated table as a kind of data: "sensors:train=6000,test=2000,devices=50,seed=1". With target=N
-// reading N is to be told from the others; with anomalies=SHARE so many test examples have faults.
+// Generates the table for "sensors:train=6000,test=2000,devices=50,seed=1". With target=N models predict reading N from the
+// others; with anomalies=FRACTION that fraction of the test examples has faults.
 
 #define NO_TARGET TERN_SENSORS_COLUMNS
-#define FAULTY 3   // readings of an anomaly
-#define FAULT 4.0f // deviations that they are off
+#define FAULTY 3   // shifted readings of an anomaly
+#define FAULT 4.0f // their shift, in deviations
 
 struct sensors_options {
-    uint64_t target; // NO_TARGET: the machine's state is to be told
-    float anomalies; // share of the test examples
-    bool faults;     // anomalies are to be found
+    uint64_t target; // NO_TARGET: the label is the machine's state
+    float anomalies; // fraction of the test examples
+    bool faults;     // the label is whether the example is an anomaly
 };
 
 static enum tern_result read_options(struct tern_data_spec *spec, struct sensors_options *options)
@@ -32,7 +32,7 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct sensors
                : TERN_OK;
 }
 
-// Shifts a few readings either way. Whether and which depends on the example alone.
+// Shifts a few readings of an anomaly up or down. The choice depends on the example alone.
 static uint16_t make_fault(const struct tern_sensors_machine *machine, uint32_t index, float share,
                            float *values)
 {
@@ -49,7 +49,7 @@ static uint16_t make_fault(const struct tern_sensors_machine *machine, uint32_t 
     return 1;
 }
 
-// Moves the target out of the readings.
+// Removes the target from the readings.
 static float take_target(float readings[TERN_SENSORS_COLUMNS], uint64_t column)
 {
     const float target = readings[column];
@@ -105,9 +105,8 @@ enum tern_result tern_read_sensors(struct tern_data_spec *spec,
 
 // --- Drawing
 
-// Only +, -, *, / and the functions of util/math.h, so that every machine draws the same bits; and
-// one draw of a random number per statement, because C leaves the order within an expression to the
-// compiler.
+// For the same bits on every machine: only +, -, *, / and the functions of util/math.h; and one random draw per statement,
+// because C does not define the order within an expression.
 
 #define HIDDEN TERN_SENSORS_HIDDEN
 #define COLUMNS TERN_SENSORS_COLUMNS
@@ -118,7 +117,7 @@ enum tern_result tern_read_sensors(struct tern_data_spec *spec,
 #define OF_DEVICE 0.25f   // deviation of a device's centre, offset and logarithm of gain
 #define MIX_ALPHA 1.0f    // of the Dirichlet distribution of a device's states
 
-// What one device adds to the machine.
+// One device's own properties.
 struct device {
     float mix[CLASSES];
     float shift[HIDDEN];
@@ -146,7 +145,7 @@ void tern_sensors_machine(uint64_t seed, struct tern_sensors_machine *machine)
         for (unsigned h = 0; h < HIDDEN; h++) {
             machine->loads[c][h] /= length;
         }
-        // 0.1 to 2.7, log-uniform.
+        // Log-uniform, 0.1 to 2.7.
         machine->scale[c] = tern_expf(tern_random_between(&rng, -2.3f, 1.0f));
     }
 }
@@ -165,11 +164,11 @@ static void make_device(uint64_t seed, uint32_t number, struct device *device)
     }
 }
 
-// What sensor `column` makes of a quantity of deviation about 1.
+// Returns the reading of sensor `column` for a quantity with a deviation of about 1.
 static float respond(unsigned column, float x, struct tern_prng *rng)
 {
     switch (column % 6) {
-    case 0: // a current, a pressure: as it is
+    case 0: // a current, a pressure: linear
         return x;
     case 1: // a vibration, log-normal: a heavy tail to the right
         return tern_expf(0.8f * x) - 1.4f;
@@ -177,7 +176,7 @@ static float respond(unsigned column, float x, struct tern_prng *rng)
         return x < -1.0f ? -1.0f : x > 1.0f ? 1.0f : x;
     case 3: // a power
         return x * x - 1.0f;
-    case 4: // loose contact: one reading in fifty is off by ten deviations and more
+    case 4: // a loose contact: one reading in fifty is a spike
         return tern_prng_below(rng, 50) == 0 ? 10.0f * tern_random_normal(rng) : x;
     default: // a counter
         return (float)tern_round_to_int(2.0f * x) * 0.5f;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The readers fill const members; only here are they known to come from malloc.
+// Frees an array of a data set, which is const to others; the readers allocated it.
 static void release(const void *memory)
 {
     void *given;
@@ -35,7 +35,7 @@ enum tern_result tern_shard_choose(const struct tern_data_spec *spec,
     return TERN_OK;
 }
 
-// The rows of kept, `row` bytes each, in memory of their own; NULL when there is none left.
+// Copies the rows of kept, `row` bytes each. NULL: no memory.
 static void *gather(const struct tern_view *kept, const void *rows, size_t row)
 {
     uint8_t *gathered = malloc(kept->count * row);

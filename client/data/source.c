@@ -30,8 +30,8 @@ static struct tern_data_limits effective(const struct tern_data_limits *given)
 
 static const struct {
     const char *name;
-    bool file;  // has a file or folder behind the colon
-    bool parts; // reads spec->part only
+    bool file;  // a file or folder follows the colon
+    bool parts; // the reader reads only spec->part
     enum tern_result (*open)(struct tern_data_spec *spec, const struct tern_data_limits *limits,
                              struct tern_data *data);
 } kinds[] = {
@@ -41,7 +41,7 @@ static const struct {
     {"npy", true, false, tern_read_npy},         {"npz", true, false, tern_read_npz},
 };
 
-// Reduces a data set that was read as a whole to spec->part.
+// Reduces a whole data set to spec->part.
 static enum tern_result keep_part(const struct tern_data_spec *spec, struct tern_data *data)
 {
     struct tern_partition partition = {0};
@@ -58,7 +58,7 @@ static enum tern_result keep_part(const struct tern_data_spec *spec, struct tern
     return result;
 }
 
-// Where a file or folder is missing, or something else than it stands behind the colon.
+// Reports a spec without its file or folder, or with a file or folder that its kind does not take.
 static enum tern_result refuse_path(const struct tern_data_spec *spec, const char *kind, bool file,
                                     const char *options)
 {
@@ -120,7 +120,7 @@ enum tern_result tern_dataset_open_part(const char *text, const struct tern_data
     if (result != TERN_OK) {
         tern_data_close(data);
     } else {
-        why[0] = '\0'; // a name that was tried and not found is no error
+        why[0] = '\0'; // a file name that was tried in vain is no error
     }
     return result;
 }

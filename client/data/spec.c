@@ -1,7 +1,7 @@
 #include "data/readers.h"
 #include <string.h>
 
-// Appends text to spec as far as there is room.
+// Appends text to spec; cuts it if it does not fit.
 static void append(char spec[TERN_DATA_SPEC_MAX], const char *text, size_t len)
 {
     const size_t used = strlen(spec);
@@ -39,7 +39,7 @@ void tern_data_spec_join(const char *source, const char *directory, char spec[TE
     append(spec, source + kind, strlen(source + kind));
 }
 
-// Bytes of the place that the part of a source behind the colon begins with; 0: there is none.
+// Returns the length of the path that begins after a source's colon; 0: no path.
 static size_t place_len(const char *text)
 {
     size_t len = strcspn(text, ",=\"");
@@ -70,7 +70,7 @@ void tern_data_spec_move(const char *source, const char *place, char spec[TERN_D
     append(spec, options, strlen(options));
 }
 
-// Sets the scaling of bytes, which stay unscaled until a batch is gathered.
+// Sets the scaling of bytes, which batches apply.
 static void scale_bytes(const struct tern_scaling *scaling, struct tern_data *data)
 {
     data->train.scale = 1.0f / 255.0f / scaling->deviation;
