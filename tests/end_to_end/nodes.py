@@ -91,7 +91,7 @@ class Node:
         self.port = int((self.state / "port").read_text())
         return self
 
-    def leads(self, seconds=10):
+    def leads(self, seconds=PATIENCE):
         """One that stood by."""
         self.listens(seconds)
 

@@ -12,13 +12,13 @@ import struct
 import time
 
 from hand_client import HandClient, container
-from harness import Aggregator, Workspace, check, main, skip
+from harness import Aggregator, Workspace, check, main, skip, within
 from http_by_hand import Connection, request_bytes
 from nodes import Node, cluster, wait_until
 from protobuf import first, message, parse
 
-WAKES_S = 1
-GIVES_UP_S = 8  # well before the aggregator that follows does
+WAKES_S = within(1, 20)  # a check-in that is not woken is held for a minute
+GIVES_UP_S = within(8, 25)  # a follower without an answer gives up after 30 s and more
 FLOOD = 20000
 UPDATE, SCALING = 4, 7  # of the kinds of requests
 CODEC, WINDOW = 12, 15  # of a task
@@ -109,7 +109,7 @@ def test_revoked(federation):
         with Connection(port, client.ca) as connection:
             return connection.request("POST", "/v1/checkin", token=client.token, body=client.checkin_body())[0]
     for port in federation.ports:
-        wait_until(f"it is still admitted at {port}", lambda: status_at(port) == 401, 5)
+        wait_until(f"it is still admitted at {port}", lambda: status_at(port) == 401)
 
 
 def test_damaged(federation, clients, task):
@@ -171,7 +171,7 @@ def test_forged(federation, clients, task):
     body = client.update_body(task, container([1e20] * VALUES, encode))
     hand_over(federation, 1, kind=str(UPDATE), client=str(client.client_id), path=f"'/v1/updates/{first(task, 2)}/1'",
               checked="1", body=f"decode('{body.hex()}', 'hex')")
-    wait_until("it has no answer", lambda: federation.postgres.sql("SELECT count(*) FROM answers WHERE node = 1") == "1", 5)
+    wait_until("it has no answer", lambda: federation.postgres.sql("SELECT count(*) FROM answers WHERE node = 1") == "1")
     answer = federation.postgres.sql("SELECT status, encode(body, 'hex') FROM answers WHERE node = 1").split("|")
     check(answer[0] == "422" and b"norm-limit" in bytes.fromhex(answer[1]), f"it was answered {bytes.fromhex(answer[1])}")
 
@@ -266,7 +266,7 @@ def test_budgets():
             left = 2500 + number
             tasks.append(checkin_with(client, port, f8=left, f9=1))
             wait_until(f"{left} bytes are left, and others are stored", lambda: federation.postgres.sql(
-                "SELECT budgeted, budget_left FROM clients") == f"1|{left}", 10)
+                "SELECT budgeted, budget_left FROM clients") == f"1|{left}")
         check(all(tasks), "it has no task")
         told = [{number: values for number, values in parse(task).items() if number != WINDOW} for task in tasks]
         check(told[0] == told[1] == told[2], f"it has another task elsewhere: {told}")
@@ -318,11 +318,11 @@ def test_settings(federation):
     federation.first.settings["round"]["deadline"] = "12h"
     federation.first.write_config()
     federation.first.process.send_signal(signal.SIGHUP)
-    wait_until("that it reads others is not said", lambda: differing(federation)["two"] == {"round.deadline": ("1d", "12h")}, 10)
+    wait_until("that it reads others is not said", lambda: differing(federation)["two"] == {"round.deadline": ("1d", "12h")})
     check("key=round.deadline here=12h there=1d" in (federation.workspace.path / "aggregator.log").read_text(), "not in its log")
     for node in federation.nodes:
         node.process.send_signal(signal.SIGHUP)
-    wait_until("they still differ", lambda: not any(differing(federation).values()), 10)
+    wait_until("they still differ", lambda: not any(differing(federation).values()))
 
 
 def test_told_apart(federation):
@@ -362,20 +362,25 @@ def test_metered(federation):
     def ledger():
         return tuple(map(int, federation.postgres.sql("SELECT coalesce(sum(up_http), 0), coalesce(sum(down_http), 0),"
                                                       " coalesce(sum(exchanges), 0) FROM meter").split("|")))
-    time.sleep(3)
-    before = ledger()
+
+    def settled(more_than):
+        """The ledger after more exchanges than these, once it has not changed for three seconds."""
+        wait_until("exchanges are not in the ledger", lambda: ledger()[2] > more_than)
+        seen = None
+        while seen != ledger():
+            seen = ledger()
+            time.sleep(3)
+        return seen
+    before = settled(0)
     client = federation.client(federation.ports[0])
-    time.sleep(3)
-    enrolled = ledger()
+    enrolled = settled(before[2])
     count = 60
     for number in range(count):
         with Counting(federation.ports[number % 3], client.ca) as connection:
             connection.send(request_bytes("POST", "/v1/checkin", token=client.token,
                                           body=client.checkin_body(replica=client.seed_replica(), version=0)))
             connection.receive()
-    wait_until(f"{count} exchanges are not in the ledger", lambda: ledger()[2] >= enrolled[2] + count, 10)
-    time.sleep(2)
-    up, down, exchanges = (a - b for a, b in zip(ledger(), enrolled))
+    up, down, exchanges = (a - b for a, b in zip(settled(enrolled[2] + count - 1), enrolled))
     check((up, down) == (Counting.sent, Counting.received),
           f"the ledger has {up} and {down} bytes, the client {Counting.sent} and {Counting.received}")
     check(enrolled[2] > before[2] and exchanges >= count, f"{exchanges} exchanges")

@@ -10,17 +10,18 @@ import time
 
 from conservation import Fleet, check_client, model, newest_version
 from far_postgres import FAR, Door, Link, Watcher, check_health
-from harness import Aggregator, Workspace, check, main, skip
+from harness import PATIENCE, Aggregator, Workspace, check, main, skip, within
 from nodes import Node, cluster, port_to_keep, wait_until
 
 CLIENTS = 3
 ROUNDS = 4000
 SEED = 20264
-# Seconds. The server gives a connection up after 8 to 10 s; the rest is for a busy machine.
-TAKES_OVER = 12
-ANSWERS = 16
-ANSWERS_FOLLOWING = 7
-UNREADY = 6
+# Seconds. The server gives a connection up after 8 to 10 s. What is not answered at all takes 60 s and more.
+TAKES_OVER = within(12)
+ANSWERS = within(16, 45)
+ANSWERS_FOLLOWING = within(7, 18)
+UNREADY = within(6, 14)
+HEALTHY_MS = within(2000, 10000)
 SETTINGS = {
     "federation": {"model": model(ROUNDS), "seed": 5},
     "round": {"cohort": 2, "over_selection": 1.0, "quorum": 1, "min_clients": CLIENTS, "deadline": "1500ms",
@@ -52,7 +53,7 @@ class Service:
     def watch(self):
         return Watcher(self.link.near, self.near.port, self.ca).enroll(self.join_code())
 
-    def expect_progress(self, after, seconds=60):
+    def expect_progress(self, after, seconds=PATIENCE):
         version = newest_version(self.postgres)
         began = time.monotonic()
         wait_until(f"no round for {seconds} s after {after}", lambda: newest_version(self.postgres) > version + 1,
@@ -82,7 +83,7 @@ def cut_off_alone(service):
     watcher.stop()
     check(any(answer.status == 503 for answer in watcher.ready), f"/readyz: {watcher.ready}")
     slowest = check_refused(watcher.checkins, began)
-    check_health(watcher.health, 2000)
+    check_health(watcher.health, HEALTHY_MS)
     service.link.mend()
     took = service.expect_progress("it was cut off alone")
     check(service.near.process.poll() is None, "it ended for want of its database")
@@ -116,9 +117,9 @@ def cut_off_with_another(service):
     service.expect_progress("another one leads")
     watcher.stop()
     slowest = check_refused(watcher.checkins, began)
-    check_health(watcher.health, 2000)
+    check_health(watcher.health, HEALTHY_MS)
     service.link.mend()
-    code = service.near.process.wait(timeout=30)
+    code = service.near.process.wait(timeout=PATIENCE)
     check(code == 1 and "event=displaced" in service.near.said(), f"it ended by {code}")
     service.door.go_to(service.ways)
     print(f"cut off with another: that led after {took:.1f} s; check-ins here took {slowest / 1e3:.1f} s at most",
@@ -142,10 +143,10 @@ def cut_off_following(service):
     slowest = check_refused(watcher.checkins, began, ANSWERS_FOLLOWING)
     late = [answer for answer in watcher.ready if answer.began > began + UNREADY]
     check(late and all(answer.status == 503 for answer in late), f"/readyz: {watcher.ready}")
-    check_health(watcher.health, 2000)
+    check_health(watcher.health, HEALTHY_MS)
     service.expect_progress("one that follows was cut off")
     service.link.mend()
-    wait_until("it is not ready again", lambda: ask_for(watcher, 0.3).ready[-1].status == 200, 20)
+    wait_until("it is not ready again", lambda: ask_for(watcher, 0.3).ready[-1].status == 200)
     check(ask_for(watcher, 1).checkins[-1].status == 200, f"it answers {watcher.checkins}")
     follows.kill(signal.SIGTERM)
     print(f"cut off following: check-ins took {slowest / 1e3:.1f} s at most", flush=True)
@@ -162,11 +163,11 @@ def cut_off_standing_by(service):
     service.near.start()
     service.near.waits()
     service.link.cut()
-    wait_until("it does not say that its database is away", lambda: "event=store-unreachable" in service.near.said(), 40)
+    wait_until("it does not say that its database is away", lambda: "event=store-unreachable" in service.near.said())
     service.expect_progress("one that stands by was cut off")
     check(service.near.process.poll() is None, "it ended for want of its database")
     service.link.mend()
-    wait_until("it does not stand by again", lambda: "event=store-reached" in service.near.said(), 40)
+    wait_until("it does not stand by again", lambda: "event=store-reached" in service.near.said())
     service.far.kill(signal.SIGTERM)
     service.near.leads()
     service.expect_progress("the other one ended")

@@ -9,12 +9,14 @@ import time
 
 from conservation import Fleet, check_client, model, newest_version
 from far_postgres import FAR, Door, Link, Watcher, check_health
-from harness import SANITIZED, Aggregator, Workspace, check, main, skip
+from harness import PATIENCE, SANITIZED, Aggregator, Workspace, check, main, skip, within
 from nodes import Node, cluster, port_to_keep, wait_until
 
 CLIENTS = 3
 CROWD, LATE = 16, 8
 COMES_LATE = 6  # seconds; the service has been at a batch for long after 5
+HEALTHY_MS = within(2000, 10000)
+AT_ONCE_MS = within(1000, 4000)  # a trip of 5 s takes longer
 GIVES_UP = 59  # seconds, of http_by_hand
 QUEUE = 16
 ROUNDS = 2000
@@ -49,7 +51,7 @@ class Service:
                 return int(line.split()[1])
         return 0
 
-    def expect_progress(self, after, versions=2, seconds=40):
+    def expect_progress(self, after, versions=2, seconds=PATIENCE):
         version, began = newest_version(self.postgres), time.monotonic()
         wait_until(f"no round for {seconds} s: {after}", lambda: newest_version(self.postgres) >= version + versions, seconds)
         return time.monotonic() - began
@@ -75,12 +77,12 @@ def be_slow(service, crowd, late, trip, seconds):
     late.stop()
     service.link.delay(0)
     crowd.stop()
-    healthy = check_health(crowd.health + late.health, 2000)
+    healthy = check_health(crowd.health + late.health, HEALTHY_MS)
     took = service.expect_progress(f"a trip took {trip} s")
     check(service.node.process.poll() is None, "it ended")
     hung, refused = check_answers(crowd.checkins, trip)
     late_hung, late_refused = check_answers(late.checkins, trip)
-    quick = sum(answer.ms < 1000 for answer in late_refused)
+    quick = sum(answer.ms < AT_ONCE_MS for answer in late_refused)
     if trip >= 5:
         check(quick > len(late.checkins) // 2, f"a trip of {trip} s: {quick} of {late.checkins} were refused at once")
     print(f"a trip of {trip} s: {len(crowd.checkins)} check-ins of a crowd of {CROWD}, {len(refused)} refused, {len(hung)} "

@@ -17,13 +17,13 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "faults"))
 from conservation import Fleet, check_client, model, newest_version  # noqa: E402
 from faults import fail_at_every_call, first_that_fails, spread  # noqa: E402
-from harness import LONG, PATIENCE, Aggregator, Failure, Workspace, check, main, skip  # noqa: E402
+from harness import LONG, PATIENCE, Aggregator, Failure, Workspace, check, main, skip, within  # noqa: E402
 from nodes import between, cluster, wait_until  # noqa: E402
 
 CLIENTS = 3
 ROUNDS = 20000 if LONG else 2000
 VERSIONS = 2  # that a run has
-PROGRESS = 40  # seconds in which a round must be made, once there is nothing in its way
+PROGRESS = within(40, 120)  # seconds in which a round must be made, once there is nothing in its way
 SAMPLE = 2  # ks of each kind
 STARTS = 60  # ks of a start, of each kind, with long tests
 # The name of a prepared statement in a message that binds it (PostgreSQL's manual, "Message Formats"); or a word of one
