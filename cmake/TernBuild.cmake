@@ -90,7 +90,7 @@ endforeach()
 # A program of tests, with what every one of them is built with.
 function(tern_test_executable name)
   add_executable(${name} ${ARGN})
-  target_link_libraries(${name} PRIVATE cmocka)
+  target_link_libraries(${name} PRIVATE test_joined cmocka)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_dependencies(tern-compiled-tests ${name})
@@ -112,14 +112,14 @@ endfunction()
 function(tern_test_program program)
   cmake_parse_arguments(P "" "" "LIBS;LABELS" ${ARGN})
   tern_test_executable(${program} ${P_UNPARSED_ARGUMENTS})
-  target_link_libraries(${program} PRIVATE test_joined ${P_LIBS})
+  target_link_libraries(${program} PRIVATE ${P_LIBS})
   set(TERN_TEST_PROGRAM ${program} PARENT_SCOPE)
   set(TERN_TEST_LABELS ${P_LABELS} PARENT_SCOPE)
 endfunction()
 
 # tern_test(NAME SOURCE... [ALONE] [LIBS lib...] [LABELS label...] [TIMEOUT s])
 #
-# A test under ctest. The first source holds its cmocka tests and main(), as if it were a program of its
+# A test under ctest. The first source holds its cases (tests/cases.h), as if it were a program of its
 # own; the others may be shared. To add one to a folder: write the file, add this line to the folder's
 # CMakeLists.txt, build. Then `ctest --test-dir build -R NAME` runs it, and so does
 # `build/tests/PROGRAM NAME`, or `build/tests/NAME` where it is ALONE or there is no

@@ -3,12 +3,11 @@
 
 #include "hosted/files.h"
 #include "hosted/log.h"
+#include "tests/asserts.h"
 #include "wire/wire.h"
 #include <arpa/inet.h>
 #include <cjson/cJSON.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +16,6 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define TOKEN "an-admin-token-of-some-length"
 

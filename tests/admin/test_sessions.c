@@ -1,12 +1,9 @@
 // Sessions by a clock of the test's own.
 #include "admin/sessions.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define NOW 1000000000u
 
@@ -26,9 +23,8 @@ static bool use(struct tern_sessions *sessions, const struct tern_session_secret
     return tern_sessions_use(sessions, secrets->cookie, secrets->key, now_ms);
 }
 
-static void test_both_halves_of_one_session(void **state)
+CASE(test_both_halves_of_one_session)
 {
-    (void)state;
     struct tern_sessions sessions = {0};
     const struct tern_session_secrets one = begin(&sessions, NOW);
     const struct tern_session_secrets other = begin(&sessions, NOW);
@@ -41,9 +37,8 @@ static void test_both_halves_of_one_session(void **state)
     assert_false(tern_sessions_use(&sessions, "", "", NOW));
 }
 
-static void test_a_session_ends(void **state)
+CASE(test_a_session_ends)
 {
-    (void)state;
     struct tern_sessions sessions = {0};
     const struct tern_session_secrets one = begin(&sessions, NOW);
     const struct tern_session_secrets other = begin(&sessions, NOW);
@@ -53,9 +48,8 @@ static void test_a_session_ends(void **state)
     assert_true(use(&sessions, &other, NOW));
 }
 
-static void test_a_session_expires(void **state)
+CASE(test_a_session_expires)
 {
-    (void)state;
     struct tern_sessions sessions = {0};
     const struct tern_session_secrets used = begin(&sessions, NOW);
     const struct tern_session_secrets idle = begin(&sessions, NOW);
@@ -68,9 +62,8 @@ static void test_a_session_expires(void **state)
 }
 
 // The one that was used longest ago makes room, whenever it began.
-static void test_their_number_is_bounded(void **state)
+CASE(test_their_number_is_bounded)
 {
-    (void)state;
     struct tern_sessions sessions = {0};
     struct tern_session_secrets all[TERN_SESSIONS];
     for (uint32_t i = 0; i < TERN_SESSIONS; i++) {
@@ -86,9 +79,8 @@ static void test_their_number_is_bounded(void **state)
     }
 }
 
-static void test_failed_logins_are_held_back(void **state)
+CASE(test_failed_logins_are_held_back)
 {
-    (void)state;
     struct tern_sessions sessions = {0};
     for (uint32_t i = 0; i < TERN_LOGIN_FAILURES; i++) {
         assert_int_equal(tern_sessions_wait_s(&sessions, NOW + i), 0);
@@ -99,16 +91,4 @@ static void test_failed_logins_are_held_back(void **state)
     assert_int_equal(tern_sessions_wait_s(&sessions, NOW + TERN_LOGIN_MS), 0);
     tern_sessions_login_failed(&sessions, NOW + TERN_LOGIN_MS);
     assert_int_equal(tern_sessions_wait_s(&sessions, NOW + TERN_LOGIN_MS), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_halves_of_one_session),
-        cmocka_unit_test(test_a_session_ends),
-        cmocka_unit_test(test_a_session_expires),
-        cmocka_unit_test(test_their_number_is_bounded),
-        cmocka_unit_test(test_failed_logins_are_held_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 // The table of settings: its defaults are valid, and the example file is what it prints.
 #include "cli/settings.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 static char *read_all(FILE *file)
 {
@@ -21,9 +16,8 @@ static char *read_all(FILE *file)
 }
 
 // configs/aggregator.example.ini is made by: tern-aggregator --settings
-static void test_example_file_is_the_table(void **state)
+CASE(test_example_file_is_the_table)
 {
-    (void)state;
     FILE *printed = tmpfile();
     FILE *kept = fopen(EXAMPLE_INI, "r");
     assert_non_null(printed);
@@ -39,9 +33,8 @@ static void test_example_file_is_the_table(void **state)
     fclose(kept);
 }
 
-static void test_example_file_gives_the_defaults(void **state)
+CASE(test_example_file_gives_the_defaults)
 {
-    (void)state;
     struct tern_aggregator_settings defaults;
     struct tern_aggregator_settings loaded;
     char why[512] = "";
@@ -58,9 +51,8 @@ static void test_example_file_gives_the_defaults(void **state)
     assert_int_equal(defaults.limits_clients, 1000000);
 }
 
-static void test_overrides_of_other_programs_are_refused(void **state)
+CASE(test_overrides_of_other_programs_are_refused)
 {
-    (void)state;
     struct tern_aggregator_settings values;
     char why[512];
     tern_settings_defaults(&tern_aggregator_settings_table, &values);
@@ -75,14 +67,4 @@ static void test_overrides_of_other_programs_are_refused(void **state)
     assert_int_equal(
         tern_settings_set(&tern_aggregator_settings_table, &values, "round.cohorts=3", why),
         TERN_ERR_CONFIG);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_example_file_is_the_table),
-        cmocka_unit_test(test_example_file_gives_the_defaults),
-        cmocka_unit_test(test_overrides_of_other_programs_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

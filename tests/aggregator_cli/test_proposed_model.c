@@ -1,14 +1,9 @@
 // The autoencoders that init --data proposes, for every number of columns.
 #include "cli/proposal_task.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define FEWEST 2
 #define MOST 1000
@@ -20,9 +15,8 @@ static int read_sizes(const char *spec, unsigned sizes[5])
                   &sizes[4]);
 }
 
-static void test_the_middle_of_an_autoencoder_is_the_narrowest(void **state)
+CASE(test_the_middle_of_an_autoencoder_is_the_narrowest)
 {
-    (void)state;
     static struct tern_model model;
     for (uint32_t features = FEWEST; features <= MOST; features++) {
         struct tern_proposal proposal = {.task = TERN_TASK_ANOMALY, .features = features};
@@ -37,12 +31,4 @@ static void test_the_middle_of_an_autoencoder_is_the_narrowest(void **state)
         assert_int_equal(tern_model_from_spec(&model, proposal.model), TERN_OK);
         assert_true(tern_proposal_suits(&proposal, &model));
     }
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_middle_of_an_autoencoder_is_the_narrowest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 // Tasks with variance reduction that a client cannot do, and what it says of its anchor; what it does with one that it
 // can is tested against the aggregator (tests/service/test_epochs.c).
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/harness/one_world.h"
+#include "tests/cases.h"
 
 static int set_up(void **state)
 {
@@ -32,9 +27,10 @@ static void expect_refused(enum tern_result result)
     assert_int_equal(world_count_events(&world, TERN_EVENT_TASK), tasks);
 }
 
-static void without_memory_there_is_no_such_task(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(without_memory_there_is_no_such_task)
 {
-    (void)state;
     world.no_anchor = true;
     world.server.gradient = tern_Gradient_GRADIENT_FULL;
     boot();
@@ -42,9 +38,8 @@ static void without_memory_there_is_no_such_task(void **state)
     assert_int_equal(world.server.last_checkin.abilities & TERN_WIRE_REDUCES, 0);
 }
 
-static void another_anchor_is_not_built_on(void **state)
+TEST(another_anchor_is_not_built_on)
 {
-    (void)state;
     boot();
     run_until(TERN_EVENT_UPLOADED, NULL); // round 1, not of a full gradient
     world.server.gradient = tern_Gradient_GRADIENT_REDUCED;
@@ -54,9 +49,8 @@ static void another_anchor_is_not_built_on(void **state)
 }
 
 // The same change is made at both, as the trainer's is drawn, so that the step of the anchor alone is left.
-static void an_anchor_is_told_of_and_built_on(void **state)
+TEST(an_anchor_is_told_of_and_built_on)
 {
-    (void)state;
     world.inexact = true;
     world.server.gradient = tern_Gradient_GRADIENT_FULL;
     boot();
@@ -74,9 +68,8 @@ static void an_anchor_is_told_of_and_built_on(void **state)
 }
 
 // Who was away when the model went on from the anchor has no use for it.
-static void an_anchor_that_was_left_is_not_told_of(void **state)
+TEST(an_anchor_that_was_left_is_not_told_of)
 {
-    (void)state;
     static const float other[WORLD_VALUES] = {0.5f};
     world.server.gradient = tern_Gradient_GRADIENT_FULL;
     boot();
@@ -89,9 +82,8 @@ static void an_anchor_that_was_left_is_not_told_of(void **state)
     assert_int_equal(world.server.last_checkin.anchor, 0);
 }
 
-static void a_damaged_anchor_is_none(void **state)
+TEST(a_damaged_anchor_is_none)
 {
-    (void)state;
     world.server.gradient = tern_Gradient_GRADIENT_FULL;
     boot();
     run_until(TERN_EVENT_UPLOADED, NULL);
@@ -99,18 +91,4 @@ static void a_damaged_anchor_is_none(void **state)
     boot();
     run_until(TERN_EVENT_TASK, NULL);
     assert_int_equal(world.server.last_checkin.anchor, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(without_memory_there_is_no_such_task),
-        TEST(another_anchor_is_not_built_on),
-        TEST(an_anchor_is_told_of_and_built_on),
-        TEST(an_anchor_that_was_left_is_not_told_of),
-        TEST(a_damaged_anchor_is_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

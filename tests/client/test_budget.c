@@ -1,14 +1,9 @@
 // Byte budgets per round and per month, counted on the wire, both ways.
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/harness/one_world.h"
+#include "tests/cases.h"
 
 #define NOVEMBER 1700000000u // 2023-11-14
 #define DECEMBER 1701388800u // 2023-12-01 00:00:00
@@ -28,9 +23,10 @@ static uint64_t wire(const struct tern_meter *meter)
     return tern_meter_total(meter, TERN_UP).wire + tern_meter_total(meter, TERN_DOWN).wire;
 }
 
-static void meter_counts_every_layer_and_purpose(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(meter_counts_every_layer_and_purpose)
 {
-    (void)state;
     struct tern_client_event uploaded;
     boot();
     run_until(TERN_EVENT_UPLOADED, NULL);
@@ -48,9 +44,8 @@ static void meter_counts_every_layer_and_purpose(void **state)
     assert_int_equal(tern_client_budget(&world.client)->month_spent, wire(all));
 }
 
-static void round_that_is_too_dear_is_not_begun(void **state)
+TEST(round_that_is_too_dear_is_not_begun)
 {
-    (void)state;
     struct tern_client_event event;
     const float change[WORLD_VALUES] = {0.5f};
     boot();
@@ -65,9 +60,8 @@ static void round_that_is_too_dear_is_not_begun(void **state)
     assert_true(world.server.last_checkin.budgeted);
 }
 
-static void round_within_its_budget_is_done(void **state)
+TEST(round_within_its_budget_is_done)
 {
-    (void)state;
     world.config.budget_per_round = 16000;
     boot();
     for (int i = 0; i < 5; i++) {
@@ -79,9 +73,8 @@ static void round_within_its_budget_is_done(void **state)
 }
 
 // The bound of a range-coded update is 28 bits a value; a client must not wait for as much.
-static void first_update_is_not_expected_to_be_the_largest(void **state)
+TEST(first_update_is_not_expected_to_be_the_largest)
 {
-    (void)state;
     world.server.codec = "3lc:s=1,coder=range";
     world.config.budget_per_round = 4500;
     boot();
@@ -89,9 +82,8 @@ static void first_update_is_not_expected_to_be_the_largest(void **state)
     assert_int_equal(world_count_events(&world, TERN_EVENT_BUDGET), 0);
 }
 
-static void first_update_of_a_low_density_is_expected_to_be_small(void **state)
+TEST(first_update_of_a_low_density_is_expected_to_be_small)
 {
-    (void)state;
     world.server.codec = "density:p=0.01,coder=range";
     world.config.budget_per_round = 4200;
     boot();
@@ -100,9 +92,8 @@ static void first_update_of_a_low_density_is_expected_to_be_small(void **state)
 }
 
 // Its bound is 2.5 bytes a value.
-static void first_update_of_uniform_is_expected_to_suit_its_error(void **state)
+TEST(first_update_of_uniform_is_expected_to_suit_its_error)
 {
-    (void)state;
     world.server.codec = "uniform:error=0.1";
     world.config.budget_per_round = 4500;
     boot();
@@ -110,9 +101,8 @@ static void first_update_of_uniform_is_expected_to_suit_its_error(void **state)
     assert_int_equal(world_count_events(&world, TERN_EVENT_BUDGET), 0);
 }
 
-static void first_update_of_a_small_error_is_expected_to_be_large(void **state)
+TEST(first_update_of_a_small_error_is_expected_to_be_large)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.codec = "uniform:error=0.0001";
     world.config.budget_per_round = 4500;
@@ -121,9 +111,8 @@ static void first_update_of_a_small_error_is_expected_to_be_large(void **state)
     assert_true(event.bytes > 4500);
 }
 
-static void month_is_never_exceeded(void **state)
+TEST(month_is_never_exceeded)
 {
-    (void)state;
     struct tern_client_event event;
     world.config.budget_per_month = 60000;
     boot();
@@ -143,9 +132,8 @@ static void month_is_never_exceeded(void **state)
     world_check_conservation(&world);
 }
 
-static void clock_that_goes_back_frees_nothing(void **state)
+TEST(clock_that_goes_back_frees_nothing)
 {
-    (void)state;
     struct tern_client_event event;
     world.config.budget_per_month = 40000;
     boot();
@@ -179,9 +167,8 @@ static size_t exchanges_of_days(uint32_t days)
 }
 
 // It is not without a budget until the date that it once took for the present.
-static void clock_that_ran_ahead_stops_a_client_for_a_month_at_most(void **state)
+TEST(clock_that_ran_ahead_stops_a_client_for_a_month_at_most)
 {
-    (void)state;
     world.config.budget_per_month = BUDGET;
     boot();
     run_until(TERN_EVENT_BUDGET, NULL);
@@ -200,9 +187,8 @@ static void clock_that_ran_ahead_stops_a_client_for_a_month_at_most(void **state
 }
 
 // Nor is a device whose power is cut every other day, and whose monotonic clock then begins anew.
-static void time_before_a_power_cut_counts(void **state)
+TEST(time_before_a_power_cut_counts)
 {
-    (void)state;
     uint32_t days = 0;
     world.config.budget_per_month = BUDGET;
     boot();
@@ -219,9 +205,8 @@ static void time_before_a_power_cut_counts(void **state)
 }
 
 // The machine has run for longer than the client.
-static void meter_of_a_build_that_counted_no_time_is_read(void **state)
+TEST(meter_of_a_build_that_counted_no_time_is_read)
 {
-    (void)state;
     struct fake_record *meter = &world.store.records[TERN_RECORD_METER];
     world.config.budget_per_month = BUDGET;
     world.now_ms = UINT64_C(400) * DAY_S * 1000;
@@ -246,9 +231,8 @@ static uint64_t wrong_date(struct tern_prng *draw, uint32_t day)
 
 // In three years a device spends no more than the budgets of their months, whatever it does to a clock that
 // is never ahead.
-static void setting_the_clock_back_spends_no_month_twice(void **state)
+TEST(setting_the_clock_back_spends_no_month_twice)
 {
-    (void)state;
     struct tern_prng draw;
     tern_prng_init(&draw, 7, TERN_PRNG_BACKOFF, 0, 0);
     world.config.budget_per_month = BUDGET;
@@ -271,9 +255,8 @@ static void setting_the_clock_back_spends_no_month_twice(void **state)
 }
 
 // Power cuts do not make bytes free: what all lives of the client spent together stays below.
-static void power_cuts_do_not_refill_the_month(void **state)
+TEST(power_cuts_do_not_refill_the_month)
 {
-    (void)state;
     uint64_t lost = 0;
     world.config.budget_per_month = 150000;
     world.server.no_task = true; // check-ins alone save no meter at the end of a round
@@ -291,9 +274,8 @@ static void power_cuts_do_not_refill_the_month(void **state)
     assert_true(lost > 10000);
 }
 
-static void clean_end_gives_back_what_was_counted_ahead(void **state)
+TEST(clean_end_gives_back_what_was_counted_ahead)
 {
-    (void)state;
     world.config.budget_per_month = HUGE_BUDGET;
     boot();
     run_until(TERN_EVENT_UPLOADED, NULL);
@@ -305,9 +287,8 @@ static void clean_end_gives_back_what_was_counted_ahead(void **state)
     assert_int_equal(tern_client_budget(&world.client)->month_spent, spent);
 }
 
-static void planned_end_counts_the_closing(void **state)
+TEST(planned_end_counts_the_closing)
 {
-    (void)state;
     boot();
     run_until(TERN_EVENT_UPLOADED, NULL);
     const uint64_t before = wire(tern_client_meter_all(&world.client));
@@ -332,9 +313,8 @@ static void keep_a_change(float before[WORLD_VALUES])
     world_check_conservation(&world);
 }
 
-static void change_that_may_not_be_sent_stays_in_the_error_buffer(void **state)
+TEST(change_that_may_not_be_sent_stays_in_the_error_buffer)
 {
-    (void)state;
     float before[WORLD_VALUES];
     keep_a_change(before);
     for (int i = 0; i < WORLD_VALUES; i++) {
@@ -349,9 +329,8 @@ static void change_that_may_not_be_sent_stays_in_the_error_buffer(void **state)
     assert_int_equal(world.server.accepted_count, 2);
 }
 
-static void kept_change_is_sent_once_when_the_budget_allows(void **state)
+TEST(kept_change_is_sent_once_when_the_budget_allows)
 {
-    (void)state;
     struct tern_client_event event;
     float before[WORLD_VALUES];
     world.server.directives[2] = tern_ErrorDirective_ERROR_RESET;
@@ -372,9 +351,8 @@ static void kept_change_is_sent_once_when_the_budget_allows(void **state)
     world_check_conservation(&world);
 }
 
-static void pending_update_waits_for_the_budget(void **state)
+TEST(pending_update_waits_for_the_budget)
 {
-    (void)state;
     struct tern_client_event event;
     boot();
     run_until(TERN_EVENT_ENCODED, NULL);
@@ -386,32 +364,4 @@ static void pending_update_waits_for_the_budget(void **state)
     run_until(TERN_EVENT_UPLOADED, &event);
     assert_int_equal(event.result, TERN_OK);
     world_check_conservation(&world);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(meter_counts_every_layer_and_purpose),
-        TEST(round_that_is_too_dear_is_not_begun),
-        TEST(round_within_its_budget_is_done),
-        TEST(first_update_is_not_expected_to_be_the_largest),
-        TEST(first_update_of_a_low_density_is_expected_to_be_small),
-        TEST(first_update_of_uniform_is_expected_to_suit_its_error),
-        TEST(first_update_of_a_small_error_is_expected_to_be_large),
-        TEST(month_is_never_exceeded),
-        TEST(clock_that_goes_back_frees_nothing),
-        TEST(clock_that_ran_ahead_stops_a_client_for_a_month_at_most),
-        TEST(time_before_a_power_cut_counts),
-        TEST(meter_of_a_build_that_counted_no_time_is_read),
-        TEST(setting_the_clock_back_spends_no_month_twice),
-        TEST(power_cuts_do_not_refill_the_month),
-        TEST(clean_end_gives_back_what_was_counted_ahead),
-        TEST(planned_end_counts_the_closing),
-        TEST(change_that_may_not_be_sent_stays_in_the_error_buffer),
-        TEST(kept_change_is_sent_once_when_the_budget_allows),
-        TEST(pending_update_waits_for_the_budget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 // The condition port over a fake root and a clock that the test moves: what it decides, how long it
 // keeps what it saw, and where a lost limit is met again.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/harness/fake_root.h"
 #include "posix/conditions.h"
+#include "tests/cases.h"
 
 static struct tern_posix_conditions conditions;
 static uint64_t now_ms;
@@ -97,9 +92,10 @@ static void put_battery(const char *status, const char *capacity)
     fake_root_put("sys/class/power_supply/BAT0/capacity", capacity);
 }
 
-static void nothing_asked_always_works(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(nothing_asked_always_works)
 {
-    (void)state;
     struct tern_conditions now;
     fake_root_drop("sys");
     fake_root_drop("proc");
@@ -108,9 +104,8 @@ static void nothing_asked_always_works(void **state)
     assert_int_equal(now.power, 0);
 }
 
-static void check_in_is_told_what_the_probes_saw(void **state)
+TEST(check_in_is_told_what_the_probes_saw)
 {
-    (void)state;
     struct tern_conditions now;
     conditions.metered = TERN_METERED_YES;
     put_battery("Discharging\n", "50\n");
@@ -125,9 +120,8 @@ static void check_in_is_told_what_the_probes_saw(void **state)
     assert_int_equal(now.power, 2);
 }
 
-static void every_condition_can_forbid(void **state)
+TEST(every_condition_can_forbid)
 {
-    (void)state;
     ask_for("unmetered, charging, idle, temperature<70, battery>40");
     put_battery("Charging\n", "60\n");
     assert_true(may_work());
@@ -154,9 +148,8 @@ static void every_condition_can_forbid(void **state)
     assert_true(may_work());
 }
 
-static void what_cannot_be_read_is_not_met(void **state)
+TEST(what_cannot_be_read_is_not_met)
 {
-    (void)state;
     static const char *const each[] = {"unmetered", "charging", "idle", "temperature<70",
                                        "battery>40"};
     fake_root_drop("sys");
@@ -172,9 +165,8 @@ static void what_cannot_be_read_is_not_met(void **state)
     assert_true(may_work());
 }
 
-static void reading_is_kept_for_a_second(void **state)
+TEST(reading_is_kept_for_a_second)
 {
-    (void)state;
     struct tern_conditions now;
     ask_for("temperature<70");
     assert_true(may_work_now(&now));
@@ -185,9 +177,8 @@ static void reading_is_kept_for_a_second(void **state)
     assert_false(may_work_now(&now));
 }
 
-static void lost_limit_is_met_again_at_a_distance(void **state)
+TEST(lost_limit_is_met_again_at_a_distance)
 {
-    (void)state;
     ask_for("temperature<70");
     put_degrees(69);
     assert_true(may_work()); // never lost
@@ -203,9 +194,8 @@ static void lost_limit_is_met_again_at_a_distance(void **state)
     assert_true(may_work());
 }
 
-static void load_and_battery_have_a_distance_too(void **state)
+TEST(load_and_battery_have_a_distance_too)
 {
-    (void)state;
     ask_for("load<0.5, battery>40");
     put_battery("Discharging\n", "41\n");
     put_load("1.00"); // on two processors
@@ -226,9 +216,8 @@ static void load_and_battery_have_a_distance_too(void **state)
 
 // One processor is kept busy by this process and by nothing else: the average goes to 1 as the
 // kernel's does, and no part of it is other people's.
-static void own_work_is_no_load(void **state)
+TEST(own_work_is_no_load)
 {
-    (void)state;
     static const char *const average[] = {"0.15", "0.28", "0.39", "0.49", "0.57",
                                           "0.63", "0.69", "0.74", "0.78", "0.81"};
     ask_for("load<0.05");
@@ -246,18 +235,16 @@ static void own_work_is_no_load(void **state)
     assert_false(may_work());
 }
 
-static void process_that_worked_before_the_first_look_is_believed(void **state)
+TEST(process_that_worked_before_the_first_look_is_believed)
 {
-    (void)state;
     ask_for("load<0.05");
     cpu_seconds = 60; // a minute of loading data
     put_load("0.63");
     assert_true(may_work());
 }
 
-static void bus_that_is_not_there_is_left_alone_for_a_while(void **state)
+TEST(bus_that_is_not_there_is_left_alone_for_a_while)
 {
-    (void)state;
     ask_for("unmetered");
     conditions.metered = TERN_METERED_ASK;
     assert_false(may_work());
@@ -270,9 +257,8 @@ static void bus_that_is_not_there_is_left_alone_for_a_while(void **state)
     assert_true(conditions.bus_again_ms > again);
 }
 
-static void owners_word_has_many_forms(void **state)
+TEST(owners_word_has_many_forms)
 {
-    (void)state;
     enum tern_metered_word word = TERN_METERED_NO;
     assert_int_equal(tern_metered_word_parse("auto", &word), TERN_OK);
     assert_int_equal(word, TERN_METERED_ASK);
@@ -284,9 +270,8 @@ static void owners_word_has_many_forms(void **state)
     assert_int_equal(tern_metered_word_parse("", &word), TERN_ERR_CONFIG);
 }
 
-static void look_reads_also_what_is_not_asked(void **state)
+TEST(look_reads_also_what_is_not_asked)
 {
-    (void)state;
     assert_true(tern_posix_conditions_read(&conditions, &why));
     assert_true(conditions.findings[TERN_CONDITION_LOAD].reading.known);
     assert_true(conditions.findings[TERN_CONDITION_TEMPERATURE].reading.value == 40);
@@ -295,25 +280,4 @@ static void look_reads_also_what_is_not_asked(void **state)
     ask_for("battery>40");
     assert_false(tern_posix_conditions_read(&conditions, &why));
     assert_string_equal(why, "battery>40 is unknown: the folder cannot be read");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(nothing_asked_always_works),
-        TEST(check_in_is_told_what_the_probes_saw),
-        TEST(every_condition_can_forbid),
-        TEST(what_cannot_be_read_is_not_met),
-        TEST(reading_is_kept_for_a_second),
-        TEST(lost_limit_is_met_again_at_a_distance),
-        TEST(load_and_battery_have_a_distance_too),
-        TEST(own_work_is_no_load),
-        TEST(process_that_worked_before_the_first_look_is_believed),
-        TEST(bus_that_is_not_there_is_left_alone_for_a_while),
-        TEST(owners_word_has_many_forms),
-        TEST(look_reads_also_what_is_not_asked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 // Downloads: chains, snapshots, cut connections, and blobs that must not be taken.
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/harness/one_world.h"
+#include "tests/cases.h"
 
 static int set_up(void **state)
 {
@@ -17,9 +12,10 @@ static int set_up(void **state)
     return world_boot(&world) == TERN_OK ? 0 : -1;
 }
 
-static void chain_of_deltas_is_applied_in_order(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(chain_of_deltas_is_applied_in_order)
 {
-    (void)state;
     commit(5);
     run_until(TERN_EVENT_UPLOADED, NULL);
     assert_int_equal(world_count_events(&world, TERN_EVENT_DOWNLOADED), 5);
@@ -30,9 +26,8 @@ static void chain_of_deltas_is_applied_in_order(void **state)
     world_check_replica(&world);
 }
 
-static void snapshot_replaces_the_weights(void **state)
+TEST(snapshot_replaces_the_weights)
 {
-    (void)state;
     commit(5);
     world.server.snapshots = true;
     run_until(TERN_EVENT_TRAINED, NULL);
@@ -41,9 +36,8 @@ static void snapshot_replaces_the_weights(void **state)
     world_check_replica(&world);
 }
 
-static void cut_download_goes_on_where_it_was_cut(void **state)
+TEST(cut_download_goes_on_where_it_was_cut)
 {
-    (void)state;
     commit(1);
     const size_t len = world.server.downloads[0].len;
     for (size_t at = 0; at < len; at += at < 64 || at + 64 > len ? 1 : 37) {
@@ -61,9 +55,8 @@ static void cut_download_goes_on_where_it_was_cut(void **state)
     }
 }
 
-static void whole_blob_where_the_rest_was_asked_for_is_fetched_anew(void **state)
+TEST(whole_blob_where_the_rest_was_asked_for_is_fetched_anew)
 {
-    (void)state;
     commit(1);
     world.cut_download_at = 100;
     world.ignore_range = true;
@@ -72,9 +65,8 @@ static void whole_blob_where_the_rest_was_asked_for_is_fetched_anew(void **state
     world_check_replica(&world);
 }
 
-static void download_survives_a_busy_aggregator(void **state)
+TEST(download_survives_a_busy_aggregator)
 {
-    (void)state;
     commit(1);
     run_until(TERN_EVENT_TASK, NULL);
     world.down = true;
@@ -84,9 +76,8 @@ static void download_survives_a_busy_aggregator(void **state)
     assert_int_equal(world.server.checkins, 1);
 }
 
-static void download_is_given_up_when_the_window_has_passed(void **state)
+TEST(download_is_given_up_when_the_window_has_passed)
 {
-    (void)state;
     commit(1);
     world.server.window_ms = 10000;
     run_until(TERN_EVENT_TASK, NULL);
@@ -101,9 +92,8 @@ static void download_is_given_up_when_the_window_has_passed(void **state)
 
 // --- Downloads that come with the task
 
-static void inline_downloads_are_applied_in_order(void **state)
+TEST(inline_downloads_are_applied_in_order)
 {
-    (void)state;
     world.server.inlines = true;
     commit(3);
     const size_t enrolled = world.exchanges;
@@ -121,9 +111,8 @@ static void inline_downloads_are_applied_in_order(void **state)
 }
 
 // The aggregator repeats the task, with the downloads for what is held by then.
-static void lost_task_comes_again_with_its_downloads(void **state)
+TEST(lost_task_comes_again_with_its_downloads)
 {
-    (void)state;
     world.server.inlines = true;
     commit(2);
     world.cut_exchange_at = world.exchanges + 1;
@@ -135,9 +124,8 @@ static void lost_task_comes_again_with_its_downloads(void **state)
     world_check_conservation(&world);
 }
 
-static void large_downloads_keep_their_names(void **state)
+TEST(large_downloads_keep_their_names)
 {
-    (void)state;
     world.server.inlines = true;
     world.blob_size = 8 * 1024 + 512;
     assert_int_equal(world_boot(&world), TERN_OK);
@@ -158,9 +146,8 @@ static void flip_inline(struct world *w, const struct tern_request *request,
 
 static void check_refused(enum tern_result why);
 
-static void damaged_inline_download_is_refused_by_the_base(void **state)
+TEST(damaged_inline_download_is_refused_by_the_base)
 {
-    (void)state;
     world.server.inlines = true;
     commit(2);
     world.damage = flip_inline;
@@ -195,9 +182,8 @@ static void flip(struct world *w, const struct tern_request *request,
     }
 }
 
-static void damaged_blob_is_refused_by_its_hash(void **state)
+TEST(damaged_blob_is_refused_by_its_hash)
 {
-    (void)state;
     commit(1);
     world.damage = flip;
     check_refused(TERN_ERR_CORRUPT);
@@ -215,9 +201,8 @@ static void short_blob(struct world *w, const struct tern_request *request,
     }
 }
 
-static void short_blob_is_refused(void **state)
+TEST(short_blob_is_refused)
 {
-    (void)state;
     commit(1);
     world.damage = short_blob;
     check_refused(TERN_ERR_CORRUPT);
@@ -244,9 +229,8 @@ static void redo(tern_Download *message, float value)
     fake_server_redo_download(&world.server, 0, message, (struct tern_span){container, len});
 }
 
-static void blob_for_another_replica_is_refused(void **state)
+TEST(blob_for_another_replica_is_refused)
 {
-    (void)state;
     commit(1);
     tern_Download message = honest();
     message.from.bytes[0] ^= 1;
@@ -254,9 +238,8 @@ static void blob_for_another_replica_is_refused(void **state)
     check_refused(TERN_ERR_WRONG_REPLICA);
 }
 
-static void blob_of_another_model_is_refused(void **state)
+TEST(blob_of_another_model_is_refused)
 {
-    (void)state;
     commit(1);
     tern_Download message = {.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT, .version = 1};
     message.to.size = message.model_hash.size = TERN_SHA256_SIZE;
@@ -267,9 +250,8 @@ static void blob_of_another_model_is_refused(void **state)
     check_refused(TERN_ERR_MODEL_MISMATCH);
 }
 
-static void blob_that_overflows_the_weights_is_refused(void **state)
+TEST(blob_that_overflows_the_weights_is_refused)
 {
-    (void)state;
     tern_Download message = honest();
     commit(1);
     world.weights[0] = 3e38f;
@@ -305,9 +287,8 @@ static void follow_from_seed(float values[WORLD_VALUES])
                      TERN_OK);
 }
 
-static void delta_from_the_seed_is_taken_whatever_is_held(void **state)
+TEST(delta_from_the_seed_is_taken_whatever_is_held)
 {
-    (void)state;
     float values[WORLD_VALUES] = {0.5f, -0.25f, 3.0f};
     follow_from_seed(values);
     run_until(TERN_EVENT_TRAINED, NULL);
@@ -318,9 +299,8 @@ static void delta_from_the_seed_is_taken_whatever_is_held(void **state)
     world_check_conservation(&world);
 }
 
-static void delta_from_the_seed_that_overflows_leaves_what_is_held(void **state)
+TEST(delta_from_the_seed_that_overflows_leaves_what_is_held)
 {
-    (void)state;
     struct tern_client_event event;
     float values[WORLD_VALUES] = {0.5f, 3e38f};
     float before[WORLD_VALUES];
@@ -334,9 +314,8 @@ static void delta_from_the_seed_that_overflows_leaves_what_is_held(void **state)
                         TERN_SHA256_SIZE);
 }
 
-static void chain_that_misses_the_base_does_not_train(void **state)
+TEST(chain_that_misses_the_base_does_not_train)
 {
-    (void)state;
     struct tern_client_event event;
     commit(1);
     tern_Download message = honest();
@@ -390,43 +369,12 @@ static void live_with_mutated_answers(bool inlines)
     assert_true(world.server.accepted_count > 10);
 }
 
-static void mutated_answers_change_nothing_they_should_not(void **state)
+TEST(mutated_answers_change_nothing_they_should_not)
 {
-    (void)state;
     live_with_mutated_answers(false);
 }
 
-static void mutated_inline_downloads_change_nothing_either(void **state)
+TEST(mutated_inline_downloads_change_nothing_either)
 {
-    (void)state;
     live_with_mutated_answers(true);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(chain_of_deltas_is_applied_in_order),
-        TEST(snapshot_replaces_the_weights),
-        TEST(cut_download_goes_on_where_it_was_cut),
-        TEST(whole_blob_where_the_rest_was_asked_for_is_fetched_anew),
-        TEST(download_survives_a_busy_aggregator),
-        TEST(download_is_given_up_when_the_window_has_passed),
-        TEST(inline_downloads_are_applied_in_order),
-        TEST(lost_task_comes_again_with_its_downloads),
-        TEST(large_downloads_keep_their_names),
-        TEST(damaged_inline_download_is_refused_by_the_base),
-        TEST(damaged_blob_is_refused_by_its_hash),
-        TEST(short_blob_is_refused),
-        TEST(blob_for_another_replica_is_refused),
-        TEST(blob_of_another_model_is_refused),
-        TEST(blob_that_overflows_the_weights_is_refused),
-        TEST(delta_from_the_seed_is_taken_whatever_is_held),
-        TEST(delta_from_the_seed_that_overflows_leaves_what_is_held),
-        TEST(chain_that_misses_the_base_does_not_train),
-        TEST(mutated_answers_change_nothing_they_should_not),
-        TEST(mutated_inline_downloads_change_nothing_either),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 // What a link and an aggregator may do to an update, and that nothing is lost or counted twice.
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/harness/one_world.h"
+#include "tests/cases.h"
 
 static int set_up(void **state)
 {
@@ -25,9 +20,10 @@ static void finish(void)
     world_check_replica(&world);
 }
 
-static void lost_request_is_sent_again(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(lost_request_is_sent_again)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.faults[2] = FAULT_LOSE_REQUEST;
     run_until(TERN_EVENT_FAILURE, &event);
@@ -40,9 +36,8 @@ static void lost_request_is_sent_again(void **state)
     assert_int_equal(world.trainings, 8);
 }
 
-static void lost_reply_counts_once(void **state)
+TEST(lost_reply_counts_once)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.faults[2] = FAULT_LOSE_REPLY;
     run_until(TERN_EVENT_FAILURE, NULL);
@@ -54,9 +49,8 @@ static void lost_reply_counts_once(void **state)
     assert_int_equal(world.server.accepted_count, 8);
 }
 
-static void damaged_reply_counts_once(void **state)
+TEST(damaged_reply_counts_once)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.faults[1] = FAULT_BAD_REPLY;
     run_until(TERN_EVENT_FAILURE, &event);
@@ -66,9 +60,8 @@ static void damaged_reply_counts_once(void **state)
     finish();
 }
 
-static void late_update_goes_back_to_the_error_buffer(void **state)
+TEST(late_update_goes_back_to_the_error_buffer)
 {
-    (void)state;
     struct tern_client_event event;
     float before[WORLD_VALUES];
     world.server.faults[2] = FAULT_LATE;
@@ -85,9 +78,8 @@ static void late_update_goes_back_to_the_error_buffer(void **state)
     assert_int_equal(world.server.accepted_count, 7);
 }
 
-static void rejected_update_goes_back_and_the_client_waits(void **state)
+TEST(rejected_update_goes_back_and_the_client_waits)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.faults[1] = FAULT_REJECT;
     run_until(TERN_EVENT_UPLOADED, &event);
@@ -99,9 +91,8 @@ static void rejected_update_goes_back_and_the_client_waits(void **state)
 }
 
 // It would only be refused again: training is not for nothing.
-static void refused_client_trains_ever_more_seldom(void **state)
+TEST(refused_client_trains_ever_more_seldom)
 {
-    (void)state;
     struct tern_client_event event;
     uint32_t least = 500;
     for (size_t i = 0; i < 6; i++, least *= 2) {
@@ -120,9 +111,8 @@ static void refused_client_trains_ever_more_seldom(void **state)
     finish();
 }
 
-static void refused_check_in_is_repeated_when_it_was_said(void **state)
+TEST(refused_check_in_is_repeated_when_it_was_said)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.checkin_status = 422;
     world.server.refused_wait_s = 64;
@@ -132,9 +122,8 @@ static void refused_check_in_is_repeated_when_it_was_said(void **state)
     finish();
 }
 
-static void conflict_goes_back(void **state)
+TEST(conflict_goes_back)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.faults[1] = FAULT_CONFLICT;
     run_until(TERN_EVENT_UPLOADED, &event);
@@ -142,9 +131,8 @@ static void conflict_goes_back(void **state)
     finish();
 }
 
-static void error_page_of_a_proxy_decides_nothing(void **state)
+TEST(error_page_of_a_proxy_decides_nothing)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.faults[1] = FAULT_PROXY_PAGE;
     run_until(TERN_EVENT_FAILURE, &event);
@@ -156,9 +144,8 @@ static void error_page_of_a_proxy_decides_nothing(void **state)
     finish();
 }
 
-static void busy_aggregator_is_asked_again_when_it_said(void **state)
+TEST(busy_aggregator_is_asked_again_when_it_said)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.faults[1] = FAULT_BUSY;
     run_until(TERN_EVENT_FAILURE, &event);
@@ -169,9 +156,8 @@ static void busy_aggregator_is_asked_again_when_it_said(void **state)
     finish();
 }
 
-static void revoked_client_stops_and_keeps_its_update(void **state)
+TEST(revoked_client_stops_and_keeps_its_update)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.faults[1] = FAULT_UNAUTHORIZED;
     assert_int_equal(world_run_until(&world, TERN_EVENT_UPLOADED, NULL), TERN_ERR_UNAUTHORIZED);
@@ -186,16 +172,14 @@ static void revoked_client_stops_and_keeps_its_update(void **state)
     finish();
 }
 
-static void revoked_client_stops_at_the_check_in(void **state)
+TEST(revoked_client_stops_at_the_check_in)
 {
-    (void)state;
     world.server.checkin_status = 401;
     assert_int_equal(world_run_until(&world, TERN_EVENT_UPLOADED, NULL), TERN_ERR_UNAUTHORIZED);
 }
 
-static void unreachable_aggregator_is_tried_less_and_less(void **state)
+TEST(unreachable_aggregator_is_tried_less_and_less)
 {
-    (void)state;
     struct tern_client_event event;
     uint32_t bound = 1000;
     world.down = true;
@@ -210,9 +194,8 @@ static void unreachable_aggregator_is_tried_less_and_less(void **state)
     finish();
 }
 
-static void clients_do_not_come_back_together(void **state)
+TEST(clients_do_not_come_back_together)
 {
-    (void)state;
     struct tern_client_event first;
     struct tern_client_event second;
     world.down = true;
@@ -230,9 +213,8 @@ static void clients_do_not_come_back_together(void **state)
     assert_int_not_equal(first.wait_ms, second.wait_ms);
 }
 
-static void nothing_is_sent_when_the_update_cannot_be_saved(void **state)
+TEST(nothing_is_sent_when_the_update_cannot_be_saved)
 {
-    (void)state;
     run_until(TERN_EVENT_TRAINED, NULL);
     world.store.full = true;
     assert_int_equal(world_run_until(&world, TERN_EVENT_UPLOADED, NULL), TERN_ERR_NO_SPACE);
@@ -243,9 +225,8 @@ static void nothing_is_sent_when_the_update_cannot_be_saved(void **state)
     finish();
 }
 
-static void diverged_training_changes_nothing(void **state)
+TEST(diverged_training_changes_nothing)
 {
-    (void)state;
     struct tern_client_event event;
     float before[WORLD_VALUES];
     run_until(TERN_EVENT_UPLOADED, NULL);
@@ -263,9 +244,8 @@ static void diverged_training_changes_nothing(void **state)
     finish();
 }
 
-static void directive_is_applied_with_the_encode(void **state)
+TEST(directive_is_applied_with_the_encode)
 {
-    (void)state;
     world.server.directives[2] = tern_ErrorDirective_ERROR_DECAY;
     world.server.directives[4] = tern_ErrorDirective_ERROR_RESET;
     run_until(TERN_EVENT_UPLOADED, NULL);
@@ -281,9 +261,8 @@ static void directive_is_applied_with_the_encode(void **state)
     finish();
 }
 
-static void directive_that_was_not_saved_is_not_felt(void **state)
+TEST(directive_that_was_not_saved_is_not_felt)
 {
-    (void)state;
     float before[WORLD_VALUES];
     run_until(TERN_EVENT_UPLOADED, NULL);
     memcpy(before, world.error_buffer, sizeof before);
@@ -294,31 +273,4 @@ static void directive_that_was_not_saved_is_not_felt(void **state)
     run_until(TERN_EVENT_FAILURE, NULL);
     assert_memory_equal(before, world.error_buffer, sizeof before);
     finish();
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(lost_request_is_sent_again),
-        TEST(lost_reply_counts_once),
-        TEST(damaged_reply_counts_once),
-        TEST(late_update_goes_back_to_the_error_buffer),
-        TEST(rejected_update_goes_back_and_the_client_waits),
-        TEST(refused_client_trains_ever_more_seldom),
-        TEST(refused_check_in_is_repeated_when_it_was_said),
-        TEST(conflict_goes_back),
-        TEST(error_page_of_a_proxy_decides_nothing),
-        TEST(busy_aggregator_is_asked_again_when_it_said),
-        TEST(revoked_client_stops_and_keeps_its_update),
-        TEST(revoked_client_stops_at_the_check_in),
-        TEST(unreachable_aggregator_is_tried_less_and_less),
-        TEST(clients_do_not_come_back_together),
-        TEST(nothing_is_sent_when_the_update_cannot_be_saved),
-        TEST(diverged_training_changes_nothing),
-        TEST(directive_is_applied_with_the_encode),
-        TEST(directive_that_was_not_saved_is_not_felt),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/harness/one_world.h"
+#include "tests/cases.h"
 
 // Where what an upload record is made of stands.
 #define UPDATE_LEN_AT 24
@@ -40,9 +35,10 @@ static double room_of(enum tern_error_storage storage)
     return rooms[storage];
 }
 
-static void every_storage_survives_faults_and_restarts(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(every_storage_survives_faults_and_restarts)
 {
-    (void)state;
     for (int s = 0; s < 3; s++) {
         world_free(&world);
         world_init(&world);
@@ -76,9 +72,8 @@ static void every_storage_survives_faults_and_restarts(void **state)
 }
 
 // What the update says of the buffer is what the next check-in says, in every storage.
-static void the_ledger_speaks_of_what_is_stored(void **state)
+TEST(the_ledger_speaks_of_what_is_stored)
 {
-    (void)state;
     world.error_storage = TERN_ERROR_INT8;
     world.inexact = true;
     boot();
@@ -90,9 +85,8 @@ static void the_ledger_speaks_of_what_is_stored(void **state)
     assert_true(world.server.last_checkin.error.maximum == said.maximum);
 }
 
-static void a_buffer_of_another_storage_is_converted(void **state)
+TEST(a_buffer_of_another_storage_is_converted)
 {
-    (void)state;
     world.inexact = true;
     world.server.target = 12;
     boot();
@@ -122,9 +116,8 @@ static void a_buffer_of_another_storage_is_converted(void **state)
     world_check_conservation_within(&world, 1);
 }
 
-static void a_small_blob_converts_in_parts(void **state)
+TEST(a_small_blob_converts_in_parts)
 {
-    (void)state;
     float before[WORLD_VALUES];
     float after[WORLD_VALUES];
     world.server.faults[1] = FAULT_LATE; // given back: the record holds no update
@@ -142,9 +135,8 @@ static void a_small_blob_converts_in_parts(void **state)
     }
 }
 
-static void unknown_storage_and_damaged_values_start_over(void **state)
+TEST(unknown_storage_and_damaged_values_start_over)
 {
-    (void)state;
     for (int damage = 0; damage < 5; damage++) {
         world_free(&world);
         world_init(&world);
@@ -180,9 +172,8 @@ static void unknown_storage_and_damaged_values_start_over(void **state)
     }
 }
 
-static void failed_encoding_leaves_every_storage_alone(void **state)
+TEST(failed_encoding_leaves_every_storage_alone)
 {
-    (void)state;
     for (int s = 0; s < 3; s++) {
         float before[WORLD_VALUES];
         world_free(&world);
@@ -204,9 +195,8 @@ static void failed_encoding_leaves_every_storage_alone(void **state)
 
 // --- Codecs that keep more, or nothing
 
-static void every_codec_is_used_and_conserves(void **state)
+TEST(every_codec_is_used_and_conserves)
 {
-    (void)state;
     const struct tern_codec_entry *entry = NULL;
     for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
         world_free(&world);
@@ -229,9 +219,8 @@ static void every_codec_is_used_and_conserves(void **state)
     }
 }
 
-static void codecs_with_momentum_need_memory_for_it(void **state)
+TEST(codecs_with_momentum_need_memory_for_it)
 {
-    (void)state;
     struct tern_client_event event;
     world.no_velocity = true;
     boot();
@@ -251,9 +240,8 @@ static bool record_has_velocity(void)
 }
 
 // u = mu u + x, cleared where it was sent; v takes the rest.
-static void momentum_is_carried_and_survives_a_restart(void **state)
+TEST(momentum_is_carried_and_survives_a_restart)
 {
-    (void)state;
     float velocity[WORLD_VALUES];
     world.server.codec = "dgc:p=0.01,momentum=0.5,warmup=0";
     world.inexact = true;
@@ -277,9 +265,8 @@ static void momentum_is_carried_and_survives_a_restart(void **state)
     }
 }
 
-static void momentum_ends_with_the_generation_and_with_its_codec(void **state)
+TEST(momentum_ends_with_the_generation_and_with_its_codec)
 {
-    (void)state;
     world.server.codec = "dgc:p=0.01,momentum=0.5,warmup=0";
     world.server.directives[2] = tern_ErrorDirective_ERROR_RESET;
     world.inexact = true;
@@ -300,9 +287,8 @@ static void momentum_ends_with_the_generation_and_with_its_codec(void **state)
 }
 
 // A directive takes as much from the velocity as from the error buffer.
-static void decay_reaches_the_velocity(void **state)
+TEST(decay_reaches_the_velocity)
 {
-    (void)state;
     float velocity[WORLD_VALUES];
     world.server.codec = "dgc:p=0.01,momentum=0.5,warmup=0";
     world.server.directives[2] = tern_ErrorDirective_ERROR_DECAY; // by half
@@ -350,16 +336,14 @@ static void check_limit(float outlier)
     }
 }
 
-static void limit_scales_down_what_outweighs_the_change(void **state)
+TEST(limit_scales_down_what_outweighs_the_change)
 {
-    (void)state;
     check_limit(1000);
     check_limit(0x1p-6f);
 }
 
-static void failed_encoding_leaves_the_velocity_alone(void **state)
+TEST(failed_encoding_leaves_the_velocity_alone)
 {
-    (void)state;
     float before[WORLD_VALUES];
     world.server.codec = "dgc:p=0.01,momentum=0.5,warmup=0";
     world.inexact = true;
@@ -374,9 +358,8 @@ static void failed_encoding_leaves_the_velocity_alone(void **state)
 }
 
 // With momentum a kept change holds the velocity's part of it: v + u.
-static void kept_change_counts_once_with_every_feedback(void **state)
+TEST(kept_change_counts_once_with_every_feedback)
 {
-    (void)state;
     static const char *const codecs[] = {"dgc:p=0.01,momentum=0,warmup=0",
                                          "scalecom:p=0.01,beta=0.5", "density:p=0.01"};
     for (int c = 0; c < 3; c++) {
@@ -408,9 +391,8 @@ static void kept_change_counts_once_with_every_feedback(void **state)
 }
 
 // m' = (1 - beta) m + beta (m + x - sent).
-static void filtered_buffer_moves_by_beta(void **state)
+TEST(filtered_buffer_moves_by_beta)
 {
-    (void)state;
     world.server.codec = "scalecom:p=0.01,beta=0.25";
     world.inexact = true;
     boot();
@@ -436,9 +418,8 @@ static void begin_training(float base[WORLD_VALUES], float buffer[WORLD_VALUES])
 }
 
 // The start is a quarter of the buffer ahead, and nothing is lost or counted twice, in no storage.
-static void step_ahead_conserves_in_every_storage(void **state)
+TEST(step_ahead_conserves_in_every_storage)
 {
-    (void)state;
     for (int s = 0; s < 3; s++) {
         float base[WORLD_VALUES];
         float buffer[WORLD_VALUES];
@@ -489,26 +470,23 @@ static void expect_no_step_ahead(void)
     world_check_conservation_within(&world, world.inexact ? 1e-4 : 0);
 }
 
-static void trainer_that_ignores_the_step_ahead_conserves(void **state)
+TEST(trainer_that_ignores_the_step_ahead_conserves)
 {
-    (void)state;
     world.ignores_ahead = true;
     expect_no_step_ahead();
 }
 
 // The velocity must not take the buffer up.
-static void momentum_makes_no_step_ahead(void **state)
+TEST(momentum_makes_no_step_ahead)
 {
-    (void)state;
     world.server.codec = "dgc:p=0.01,momentum=0,warmup=0"; // without momentum the sums are plain
     world.inexact = true;
     expect_no_step_ahead();
 }
 
 // Where a share of the buffer and the replica are more than a float32 holds, training starts from the replica.
-static void start_that_overflows_is_the_replica(void **state)
+TEST(start_that_overflows_is_the_replica)
 {
-    (void)state;
     float base[WORLD_VALUES];
     float buffer[WORLD_VALUES];
     world.server.directives[2] = tern_ErrorDirective_ERROR_STEP_AHEAD;
@@ -521,9 +499,8 @@ static void start_that_overflows_is_the_replica(void **state)
     assert_memory_equal(base, world.start, sizeof base);
 }
 
-static void filtered_buffer_steps_ahead(void **state)
+TEST(filtered_buffer_steps_ahead)
 {
-    (void)state;
     float base[WORLD_VALUES];
     float old[WORLD_VALUES];
     float applied[WORLD_VALUES];
@@ -544,9 +521,8 @@ static void filtered_buffer_steps_ahead(void **state)
 }
 
 // A change that a budget holds back after a step ahead is the buffer and the local change, once.
-static void kept_change_after_a_step_ahead_counts_once(void **state)
+TEST(kept_change_after_a_step_ahead_counts_once)
 {
-    (void)state;
     struct tern_client_event event;
     float before[WORLD_VALUES];
     world.server.directives[2] = tern_ErrorDirective_ERROR_STEP_AHEAD;
@@ -566,34 +542,4 @@ static void kept_change_after_a_step_ahead_counts_once(void **state)
     run_until(TERN_EVENT_UPLOADED, NULL);
     assert_int_equal(world.trainings, 2);
     world_check_conservation(&world);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_storage_survives_faults_and_restarts),
-        TEST(the_ledger_speaks_of_what_is_stored),
-        TEST(a_buffer_of_another_storage_is_converted),
-        TEST(a_small_blob_converts_in_parts),
-        TEST(unknown_storage_and_damaged_values_start_over),
-        TEST(failed_encoding_leaves_every_storage_alone),
-        TEST(every_codec_is_used_and_conserves),
-        TEST(codecs_with_momentum_need_memory_for_it),
-        TEST(momentum_is_carried_and_survives_a_restart),
-        TEST(momentum_ends_with_the_generation_and_with_its_codec),
-        TEST(decay_reaches_the_velocity),
-        TEST(limit_scales_down_what_outweighs_the_change),
-        TEST(failed_encoding_leaves_the_velocity_alone),
-        TEST(kept_change_counts_once_with_every_feedback),
-        TEST(filtered_buffer_moves_by_beta),
-        TEST(step_ahead_conserves_in_every_storage),
-        TEST(trainer_that_ignores_the_step_ahead_conserves),
-        TEST(momentum_makes_no_step_ahead),
-        TEST(start_that_overflows_is_the_replica),
-        TEST(filtered_buffer_steps_ahead),
-        TEST(kept_change_after_a_step_ahead_counts_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 // A handshake's messages gathered into flights, over a socket that takes as much as it likes. In
 // the builds whose libcurl has mbedTLS.
 #include "posix/tls/flights.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 // Takes `room` bytes in all and at most `most` at a time.
 struct socket {
@@ -75,9 +70,8 @@ static void assert_sent(const struct socket *to, const size_t *counts, size_t co
     assert_int_equal(to->len, at);
 }
 
-static void flight_is_one_write(void **state)
+CASE(flight_is_one_write)
 {
-    (void)state;
     struct socket to;
     mbedtls_ssl_context connection;
     struct tern_flights flights;
@@ -97,9 +91,8 @@ static void flight_is_one_write(void **state)
     assert_int_equal(to.writes, 3);
 }
 
-static void full_socket_is_waited_for(void **state)
+CASE(full_socket_is_waited_for)
 {
-    (void)state;
     struct socket to;
     mbedtls_ssl_context connection;
     struct tern_flights flights;
@@ -113,9 +106,8 @@ static void full_socket_is_waited_for(void **state)
     assert_sent(&to, (const size_t[]){75, 37}, 2);
 }
 
-static void long_messages_keep_their_order(void **state)
+CASE(long_messages_keep_their_order)
 {
-    (void)state;
     struct socket to;
     mbedtls_ssl_context connection;
     struct tern_flights flights;
@@ -128,9 +120,8 @@ static void long_messages_keep_their_order(void **state)
     assert_sent(&to, (const size_t[]){600, 600, 2000, 5}, 4);
 }
 
-static void end_that_cannot_be_sent_is_an_error(void **state)
+CASE(end_that_cannot_be_sent_is_an_error)
 {
-    (void)state;
     struct socket to;
     mbedtls_ssl_context connection;
     struct tern_flights flights;
@@ -138,15 +129,4 @@ static void end_that_cannot_be_sent_is_an_error(void **state)
     say(&connection, 43, 1);
     assert_int_equal(tern_flights_end(&flights, &connection), TERN_ERR_NETWORK);
     assert_ptr_equal(connection.p_bio, &to);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flight_is_one_write),
-        cmocka_unit_test(full_socket_is_waited_for),
-        cmocka_unit_test(long_messages_keep_their_order),
-        cmocka_unit_test(end_that_cannot_be_sent_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

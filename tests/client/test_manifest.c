@@ -1,16 +1,11 @@
 // A model that comes with a manifest: enrolling for it, fetching and keeping the manifest, starting
 // from nothing, and what becomes of tensors that are dense or frozen.
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "client/harness/one_world.h"
 #include "tensor/manifest.h"
+#include "tests/cases.h"
 
 enum { CODED = 592, DENSE = 8, FROZEN = 8 };
 
@@ -53,24 +48,23 @@ static void check_got(void)
 
 // --- Enrolling and fetching
 
-static void program_without_manifests_does_not_enrol(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(program_without_manifests_does_not_enrol)
 {
-    (void)state;
     world.config.takes_manifests = false;
     assert_int_equal(world_boot(&world), TERN_ERR_MODEL_MISMATCH);
     assert_false(world.store.records[TERN_RECORD_IDENTITY].saved);
 }
 
-static void model_of_neither_kind_is_refused(void **state)
+TEST(model_of_neither_kind_is_refused)
 {
-    (void)state;
     world.server.manifest.len = 0;
     assert_int_equal(world_boot(&world), TERN_ERR_MODEL_MISMATCH);
 }
 
-static void provisioned_identity_may_come_with_a_manifest(void **state)
+TEST(provisioned_identity_may_come_with_a_manifest)
 {
-    (void)state;
     boot();
     struct tern_client_identity identity = *tern_client_identity(&world.client);
     identity.manifest = 0;
@@ -79,9 +73,8 @@ static void provisioned_identity_may_come_with_a_manifest(void **state)
     assert_int_equal(tern_client_provision(&world.client, &identity), TERN_OK);
 }
 
-static void manifest_is_fetched_once(void **state)
+TEST(manifest_is_fetched_once)
 {
-    (void)state;
     boot();
     assert_int_equal(tern_client_stored_manifest(&world.client, got, sizeof got, &got_len),
                      TERN_ERR_NOT_FOUND);
@@ -98,18 +91,16 @@ static void manifest_is_fetched_once(void **state)
     assert_int_equal(world.exchanges, before + 1);
 }
 
-static void fetching_may_take_turns(void **state)
+TEST(fetching_may_take_turns)
 {
-    (void)state;
     world.say_again = true;
     boot();
     assert_int_equal(fetch(), TERN_OK);
     check_got();
 }
 
-static void damaged_record_is_fetched_again(void **state)
+TEST(damaged_record_is_fetched_again)
 {
-    (void)state;
     boot();
     assert_int_equal(fetch(), TERN_OK);
     world.store.records[TERN_RECORD_MODEL].data[5] ^= 1; // a checksum that still fits
@@ -122,9 +113,8 @@ static void damaged_record_is_fetched_again(void **state)
     assert_int_equal(world.exchanges, before + 2);
 }
 
-static void other_bytes_are_refused(void **state)
+TEST(other_bytes_are_refused)
 {
-    (void)state;
     boot();
     world.server.manifest.blob[7] ^= 1;
     assert_int_equal(fetch(), TERN_ERR_CORRUPT);
@@ -133,18 +123,16 @@ static void other_bytes_are_refused(void **state)
     assert_int_equal(fetch(), TERN_OK);
 }
 
-static void aggregator_without_it_is_of_another_model(void **state)
+TEST(aggregator_without_it_is_of_another_model)
 {
-    (void)state;
     boot();
     world.server.manifest.len = 0;
     assert_int_equal(fetch(), TERN_ERR_MODEL_MISMATCH);
     assert_false(world.store.records[TERN_RECORD_MODEL].saved);
 }
 
-static void without_a_network_it_is_tried_again(void **state)
+TEST(without_a_network_it_is_tried_again)
 {
-    (void)state;
     boot();
     world.down = true;
     assert_int_equal(fetch(), TERN_ERR_NETWORK);
@@ -182,9 +170,8 @@ static uint64_t expected_cost(void)
     return event->bytes;
 }
 
-static void fetching_is_within_the_budget_of_the_month(void **state)
+TEST(fetching_is_within_the_budget_of_the_month)
 {
-    (void)state;
     boot();
     const size_t before = world.exchanges;
     const uint64_t cost = expected_cost();
@@ -199,9 +186,8 @@ static void fetching_is_within_the_budget_of_the_month(void **state)
     check_got();
 }
 
-static void fetching_is_within_the_budget_of_a_round(void **state)
+TEST(fetching_is_within_the_budget_of_a_round)
 {
-    (void)state;
     world.wire_per_exchange = 2000;
     boot();
     const size_t before = world.exchanges;
@@ -219,9 +205,8 @@ static void fetching_is_within_the_budget_of_a_round(void **state)
     assert_int_equal(fetch(), TERN_OK);
 }
 
-static void what_fetching_cost_is_in_the_store(void **state)
+TEST(what_fetching_cost_is_in_the_store)
 {
-    (void)state;
     world.wire_per_exchange = 500;
     world.config.budget_per_month = 1 << 20;
     boot();
@@ -240,9 +225,8 @@ static void what_fetching_cost_is_in_the_store(void **state)
 }
 
 // Before a byte is sent, the store counts it.
-static void power_cut_while_fetching_frees_nothing(void **state)
+TEST(power_cut_while_fetching_frees_nothing)
 {
-    (void)state;
     world.wire_per_exchange = 500;
     world.config.budget_per_month = 1 << 20;
     boot();
@@ -257,9 +241,8 @@ static void power_cut_while_fetching_frees_nothing(void **state)
                 before + world.wire_per_exchange + world.server.manifest.len);
 }
 
-static void cut_fetch_goes_on_where_it_was(void **state)
+TEST(cut_fetch_goes_on_where_it_was)
 {
-    (void)state;
     boot();
     world.store.records[TERN_RECORD_MODEL].damaged = true; // not looked at again in between
     const size_t len = world.server.manifest.len;
@@ -277,9 +260,8 @@ static void cut_fetch_goes_on_where_it_was(void **state)
     check_got();
 }
 
-static void refusal_is_understood_where_a_byte_is_missing(void **state)
+TEST(refusal_is_understood_where_a_byte_is_missing)
 {
-    (void)state;
     boot();
     const size_t len = world.server.manifest.len;
     world.cut_download_at = len - 1;
@@ -291,9 +273,8 @@ static void refusal_is_understood_where_a_byte_is_missing(void **state)
     check_got();
 }
 
-static void ignored_range_is_fetched_whole(void **state)
+TEST(ignored_range_is_fetched_whole)
 {
-    (void)state;
     boot();
     world.cut_download_at = 7;
     world.ignore_range = true;
@@ -303,9 +284,8 @@ static void ignored_range_is_fetched_whole(void **state)
     check_got();
 }
 
-static void ignored_range_does_not_count_as_too_large(void **state)
+TEST(ignored_range_does_not_count_as_too_large)
 {
-    (void)state;
     boot();
     const size_t room = world.server.manifest.len;
     world.cut_download_at = 7;
@@ -317,9 +297,8 @@ static void ignored_range_does_not_count_as_too_large(void **state)
     check_got();
 }
 
-static void bytes_of_a_former_enrolment_are_not_continued(void **state)
+TEST(bytes_of_a_former_enrolment_are_not_continued)
 {
-    (void)state;
     boot();
     world.cut_download_at = 7;
     assert_int_equal(fetch(), TERN_ERR_NETWORK);
@@ -329,9 +308,8 @@ static void bytes_of_a_former_enrolment_are_not_continued(void **state)
     check_got();
 }
 
-static void size_of_the_manifest_outlasts_a_restart(void **state)
+TEST(size_of_the_manifest_outlasts_a_restart)
 {
-    (void)state;
     struct fake_record *identity = &world.store.records[TERN_RECORD_IDENTITY];
     boot();
     start_again();
@@ -344,9 +322,8 @@ static void size_of_the_manifest_outlasts_a_restart(void **state)
     assert_int_equal(fetch(), TERN_OK);
 }
 
-static void more_than_was_said_is_refused(void **state)
+TEST(more_than_was_said_is_refused)
 {
-    (void)state;
     boot();
     struct tern_client_identity identity = *tern_client_identity(&world.client);
     identity.manifest = 8;
@@ -360,9 +337,8 @@ static void more_than_was_said_is_refused(void **state)
 
 // --- Training
 
-static void first_task_comes_with_a_snapshot(void **state)
+TEST(first_task_comes_with_a_snapshot)
 {
-    (void)state;
     boot();
     run_until(TERN_EVENT_TASK, NULL);
     assert_int_equal(world.server.last_checkin.replica.size, 0);
@@ -375,9 +351,8 @@ static void first_task_comes_with_a_snapshot(void **state)
     assert_int_equal(world.server.last_checkin.replica.size, TERN_WIRE_REPLICA_BYTES);
 }
 
-static void frozen_and_dense_values_stay_out_of_the_buffer(void **state)
+TEST(frozen_and_dense_values_stay_out_of_the_buffer)
 {
-    (void)state;
     struct tern_client_event event;
     float buffer[WORLD_VALUES];
     boot();
@@ -399,9 +374,8 @@ static void frozen_and_dense_values_stay_out_of_the_buffer(void **state)
     assert_true(moved > 0); // the trainer did change what is frozen
 }
 
-static void late_update_gives_back_what_is_coded(void **state)
+TEST(late_update_gives_back_what_is_coded)
 {
-    (void)state;
     struct tern_client_event event;
     float buffer[WORLD_VALUES];
     boot();
@@ -433,9 +407,10 @@ static int set_up_local(void **state)
     return 0;
 }
 
-static void local_values_are_kept_and_never_sent(void **state)
+#define LOCAL_TEST(name) CASE_WITH(name, set_up_local, tear_down)
+
+LOCAL_TEST(local_values_are_kept_and_never_sent)
 {
-    (void)state;
     struct tern_client_event event;
     float expected[LOCAL];
     uint32_t first = 0;
@@ -462,9 +437,8 @@ static void local_values_are_kept_and_never_sent(void **state)
 }
 
 // A snapshot has those of version 0.
-static void snapshots_leave_local_values_alone(void **state)
+LOCAL_TEST(snapshots_leave_local_values_alone)
 {
-    (void)state;
     struct tern_client_event event;
     float expected[LOCAL];
     boot();
@@ -480,9 +454,8 @@ static void snapshots_leave_local_values_alone(void **state)
 }
 
 // What an update was answered changes nothing of them; what was not saved does not count.
-static void late_updates_keep_local_values(void **state)
+LOCAL_TEST(late_updates_keep_local_values)
 {
-    (void)state;
     struct tern_client_event event;
     float expected[LOCAL];
     boot();
@@ -502,18 +475,16 @@ static void late_updates_keep_local_values(void **state)
     assert_memory_equal(world.weights + FIRST_LOCAL, expected, sizeof expected);
 }
 
-static void without_room_for_local_values_it_does_not_start(void **state)
+LOCAL_TEST(without_room_for_local_values_it_does_not_start)
 {
-    (void)state;
     boot();
     struct tern_client_workspace workspace = world.client.work;
     workspace.local = NULL;
     assert_int_equal(tern_client_restore(&world.client, &workspace), TERN_ERR_ARGUMENT);
 }
 
-static void momentum_leaves_dense_values_alone(void **state)
+TEST(momentum_leaves_dense_values_alone)
 {
-    (void)state;
     struct tern_client_event event;
     boot();
     world.inexact = true;
@@ -527,42 +498,4 @@ static void momentum_leaves_dense_values_alone(void **state)
             assert_true(world.velocity[i] == 0.0F && world.server.applied[i] == sum[i]);
         }
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-#define LOCAL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_local, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(program_without_manifests_does_not_enrol),
-        TEST(model_of_neither_kind_is_refused),
-        TEST(provisioned_identity_may_come_with_a_manifest),
-        TEST(manifest_is_fetched_once),
-        TEST(fetching_may_take_turns),
-        TEST(damaged_record_is_fetched_again),
-        TEST(other_bytes_are_refused),
-        TEST(aggregator_without_it_is_of_another_model),
-        TEST(without_a_network_it_is_tried_again),
-        TEST(fetching_is_within_the_budget_of_the_month),
-        TEST(fetching_is_within_the_budget_of_a_round),
-        TEST(what_fetching_cost_is_in_the_store),
-        TEST(power_cut_while_fetching_frees_nothing),
-        TEST(cut_fetch_goes_on_where_it_was),
-        TEST(refusal_is_understood_where_a_byte_is_missing),
-        TEST(ignored_range_is_fetched_whole),
-        TEST(ignored_range_does_not_count_as_too_large),
-        TEST(bytes_of_a_former_enrolment_are_not_continued),
-        TEST(size_of_the_manifest_outlasts_a_restart),
-        TEST(more_than_was_said_is_refused),
-        TEST(first_task_comes_with_a_snapshot),
-        TEST(frozen_and_dense_values_stay_out_of_the_buffer),
-        TEST(late_update_gives_back_what_is_coded),
-        TEST(momentum_leaves_dense_values_alone),
-        LOCAL_TEST(local_values_are_kept_and_never_sent),
-        LOCAL_TEST(snapshots_leave_local_values_alone),
-        LOCAL_TEST(late_updates_keep_local_values),
-        LOCAL_TEST(without_room_for_local_values_it_does_not_start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

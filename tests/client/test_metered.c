@@ -1,9 +1,5 @@
 // Whether the link is metered, asked over a real bus of a NetworkManager that the test plays.
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/harness/private_bus.h"
 #include "posix/conditions.h"
+#include "tests/asserts.h"
 
 #define SKIPPED 77
 #define LONGEST_MS 10000 // a second of waiting, and a slow machine; libdbus would wait 25 s

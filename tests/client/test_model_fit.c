@@ -1,12 +1,9 @@
 // Which examples a built-in model takes, and the message for those that it refuses.
 #include "cli/model_fit.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct example {
     const char *spec;
@@ -46,9 +43,8 @@ static void assert_says(const char *why, const char *part)
     }
 }
 
-static void shapes_are_named_and_how_to_turn_one_into_the_other(void **state)
+CASE(shapes_are_named_and_how_to_turn_one_into_the_other)
 {
-    (void)state;
     static const char cnn[] = "cnn:8x6x3-4-4-2";
     static const struct example examples[] = {
         {cnn, 8, 6, 3, NULL},
@@ -82,9 +78,8 @@ static void shapes_are_named_and_how_to_turn_one_into_the_other(void **state)
     }
 }
 
-static void classes_and_targets_are_compared(void **state)
+CASE(classes_and_targets_are_compared)
 {
-    (void)state;
     char why[MODEL_FIT_WHY_MAX];
     static const struct example classes = {"mlp:4-4-2", 1, 4, 1, NULL};
     static const struct example number = {"linear:4-1,loss=mse", 1, 4, 1, NULL};
@@ -99,13 +94,4 @@ static void classes_and_targets_are_compared(void **state)
     assert_says(why, "predicts a number: name its column with target=COLUMN");
     assert_true(takes(&itself, 2, false, why));
     assert_false(takes(&itself, 1, true, why));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_are_named_and_how_to_turn_one_into_the_other),
-        cmocka_unit_test(classes_and_targets_are_compared),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

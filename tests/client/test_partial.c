@@ -1,14 +1,9 @@
 // Downloads that go on where a process that was killed has left them.
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/harness/one_world.h"
+#include "tests/asserts.h"
 
 static int set_up(void **state)
 {

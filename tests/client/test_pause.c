@@ -1,16 +1,11 @@
 // Conditions that are lost in the middle of a round: the client stops before the next piece of
 // work, says so once, and goes on with the same round as if nothing had been.
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "client/harness/one_world.h"
 #include "core.h"
+#include "tests/cases.h"
 
 #define STEPS 5
 #define PAUSE_MS 95000 // looked at again after 30, 60 and 90 seconds, then allowed after 120
@@ -60,10 +55,11 @@ static void train_undisturbed(void)
     world.server.local_steps = STEPS;
 }
 
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
 // For every k: the conditions are lost after k of the steps.
-static void pause_at_any_step_leaves_the_update_as_it_is(void **state)
+TEST(pause_at_any_step_leaves_the_update_as_it_is)
 {
-    (void)state;
     for (uint32_t k = 0; k < STEPS; k++) {
         train_undisturbed();
         begin_training();
@@ -93,9 +89,8 @@ static void pause_at_any_step_leaves_the_update_as_it_is(void **state)
 
 // For every piece of work of two rounds: not allowed before it, the client does nothing at all, and
 // ends with what an undisturbed one ends with.
-static void pause_before_any_piece_of_work_changes_nothing(void **state)
+TEST(pause_before_any_piece_of_work_changes_nothing)
 {
-    (void)state;
     boot();
     run_until(TERN_EVENT_FINISHED, NULL);
     float weights[WORLD_VALUES];
@@ -124,9 +119,8 @@ static void pause_before_any_piece_of_work_changes_nothing(void **state)
     }
 }
 
-static void says_why_and_for_how_long_once(void **state)
+TEST(says_why_and_for_how_long_once)
 {
-    (void)state;
     struct tern_client_event event;
     world.config.look_again_ms = 5000;
     begin_training();
@@ -148,9 +142,8 @@ static void says_why_and_for_how_long_once(void **state)
     assert_string_equal(tern_client_event_name(TERN_EVENT_RESUMED), "resumed");
 }
 
-static void finished_update_waits_and_survives_a_power_cut(void **state)
+TEST(finished_update_waits_and_survives_a_power_cut)
 {
-    (void)state;
     struct tern_client_event event;
     boot();
     run_until(TERN_EVENT_ENCODED, NULL);
@@ -170,9 +163,8 @@ static void finished_update_waits_and_survives_a_power_cut(void **state)
     world_check_conservation(&world);
 }
 
-static void round_that_closed_meanwhile_gets_its_update_back(void **state)
+TEST(round_that_closed_meanwhile_gets_its_update_back)
 {
-    (void)state;
     const float change[WORLD_VALUES] = {1.0f};
     struct tern_client_event event;
     begin_training();
@@ -188,9 +180,8 @@ static void round_that_closed_meanwhile_gets_its_update_back(void **state)
     world_check_conservation(&world);
 }
 
-static void request_under_way_is_not_broken_off(void **state)
+TEST(request_under_way_is_not_broken_off)
 {
-    (void)state;
     world.say_again = true;
     boot();
     run_until(TERN_EVENT_ENCODED, NULL);
@@ -202,18 +193,16 @@ static void request_under_way_is_not_broken_off(void **state)
     run_until(TERN_EVENT_PAUSED, NULL);
 }
 
-static void check_in_tells_what_was_just_seen(void **state)
+TEST(check_in_tells_what_was_just_seen)
 {
-    (void)state;
     boot();
     run_until(TERN_EVENT_TASK, NULL);
     assert_true(world.server.last_checkin.metered);
     assert_int_equal(world.server.last_checkin.power, tern_Power_POWER_BATTERY);
 }
 
-static void long_pause_gives_the_connection_up(void **state)
+TEST(long_pause_gives_the_connection_up)
 {
-    (void)state;
     struct tern_meter counted = {0};
     world.wire_per_close = 40;
     begin_training();
@@ -227,31 +216,12 @@ static void long_pause_gives_the_connection_up(void **state)
 }
 
 // An embedder that has no conditions leaves their port empty.
-static void client_without_conditions_always_works(void **state)
+TEST(client_without_conditions_always_works)
 {
-    (void)state;
     world.config.ports.conditions = (struct tern_condition_port){0};
     world.may_work = false;
     boot();
     run_until(TERN_EVENT_UPLOADED, NULL);
     assert_int_equal(world_count_events(&world, TERN_EVENT_PAUSED), 0);
     assert_false(world.server.last_checkin.metered);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(pause_at_any_step_leaves_the_update_as_it_is),
-        TEST(pause_before_any_piece_of_work_changes_nothing),
-        TEST(says_why_and_for_how_long_once),
-        TEST(finished_update_waits_and_survives_a_power_cut),
-        TEST(round_that_closed_meanwhile_gets_its_update_back),
-        TEST(request_under_way_is_not_broken_off),
-        TEST(check_in_tells_what_was_just_seen),
-        TEST(long_pause_gives_the_connection_up),
-        TEST(client_without_conditions_always_works),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,13 @@
 #include "posix/sockets.h"
 #include "posix/system.h"
 #include "posix/transport.h"
+#include "tests/asserts.h"
 
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static void clock_and_entropy_work(void **state)
 {

@@ -1,18 +1,13 @@
 // What the probes read below a fake root: batteries, supplies, load, heat, and garbage.
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/harness/fake_root.h"
 #include "posix/probe.h"
+#include "tests/cases.h"
 
 static const char *root;
 
@@ -68,9 +63,10 @@ static void charging_is_unknown(const char *said)
     assert_true(reading.value == 0);
 }
 
-static void battery_without_supply_tells_by_its_status(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(battery_without_supply_tells_by_its_status)
 {
-    (void)state;
     put_supply("BAT0", "Battery\n", "status", "Discharging\n");
     charging_is(false, "BAT0 is discharging");
     put_supply("BAT0", "Battery\n", "status", "Charging\n");
@@ -83,9 +79,8 @@ static void battery_without_supply_tells_by_its_status(void **state)
     charging_is_unknown("no battery reports whether it charges, no supply is listed");
 }
 
-static void supply_and_battery(void **state)
+TEST(supply_and_battery)
 {
-    (void)state;
     put_supply("BAT0", "Battery\n", "status", "Not charging\n");
     put_supply("AC", "Mains\n", "online", "1\n");
     charging_is(true, "AC is online"); // kept below its threshold on purpose
@@ -100,9 +95,8 @@ static void supply_and_battery(void **state)
     charging_is(false, "BAT0 is discharging"); // a supply too weak for the work
 }
 
-static void two_supplies_and_two_batteries(void **state)
+TEST(two_supplies_and_two_batteries)
 {
-    (void)state;
     put_supply("AC", "Mains\n", "online", "0\n");
     put_supply("usb-c", "USB\n", "online", "2\n"); // a programmable voltage
     put_supply("BAT0", "Battery\n", "status", "Not charging\n");
@@ -115,18 +109,16 @@ static void two_supplies_and_two_batteries(void **state)
     charging_is(false, "there is a battery and no supply is online");
 }
 
-static void ups_is_a_battery(void **state)
+TEST(ups_is_a_battery)
 {
-    (void)state;
     put_supply("hid-ups", "UPS\n", "status", "Discharging\n");
     charging_is(false, "hid-ups is discharging");
     put_supply("hid-ups", "UPS\n", "status", "Charging\n");
     charging_is(true, "hid-ups is charging");
 }
 
-static void no_battery(void **state)
+TEST(no_battery)
 {
-    (void)state;
     put_supply("AC", "Mains\n", "online", "1\n");
     charging_is(true, "AC is online");
     assert_false(battery.known);
@@ -135,9 +127,8 @@ static void no_battery(void **state)
     charging_is_unknown("no supply is online, and no battery is listed");
 }
 
-static void nothing_listed_is_unknown(void **state)
+TEST(nothing_listed_is_unknown)
 {
-    (void)state;
     charging_is_unknown("the folder cannot be read");
     assert_false(battery.known);
     fake_root_put("sys/class/power_supply/x", "");
@@ -147,9 +138,8 @@ static void nothing_listed_is_unknown(void **state)
     assert_non_null(strstr(battery.from, "/sys/class/power_supply"));
 }
 
-static void mouse_and_empty_slot_do_not_count(void **state)
+TEST(mouse_and_empty_slot_do_not_count)
 {
-    (void)state;
     put_supply("hidpp_battery_0", "Battery\n", "scope", "Device\n");
     put_supply("hidpp_battery_0", "Battery\n", "status", "Discharging\n");
     put_supply("hidpp_battery_0", "Battery\n", "capacity", "3\n");
@@ -159,9 +149,8 @@ static void mouse_and_empty_slot_do_not_count(void **state)
     assert_false(battery.known);
 }
 
-static void garbage_of_supplies_is_not_believed(void **state)
+TEST(garbage_of_supplies_is_not_believed)
 {
-    (void)state;
     static const char *const garbage[] = {
         "", "\n", "yes\n", "1x\n", "99999999999999999999\n", "\x01\xff"};
     for (size_t i = 0; i < sizeof garbage / sizeof garbage[0]; i++) {
@@ -175,9 +164,8 @@ static void garbage_of_supplies_is_not_believed(void **state)
     charging_is_unknown("no battery reports whether it charges, no supply is listed");
 }
 
-static void emptiest_battery_counts(void **state)
+TEST(emptiest_battery_counts)
 {
-    (void)state;
     put_supply("BAT0", "Battery\n", "capacity", "80\n");
     put_supply("BAT1", "Battery\n", "capacity", "35\n");
     (void)charging();
@@ -202,9 +190,8 @@ static struct tern_reading load(double own)
     return reading;
 }
 
-static void load_is_per_processor(void **state)
+TEST(load_is_per_processor)
 {
-    (void)state;
     fake_root_put("proc/loadavg", "3.00 2.00 1.00 2/95 24882\n");
     fake_root_put("sys/devices/system/cpu/online", "0-3\n");
     assert_true(load(0).known && load(0).value == 0.75);
@@ -217,9 +204,8 @@ static void load_is_per_processor(void **state)
     assert_string_equal(load(0).said, "3.00 of others on 1 processor: 3.00 per core");
 }
 
-static void load_that_makes_no_sense_is_unknown(void **state)
+TEST(load_that_makes_no_sense_is_unknown)
 {
-    (void)state;
     static const char *const loads[] = {"",        "\n",         "busy 1 2",    "-1.0 0 0 1/2 3\n",
                                         "nan 0 0", "1e300 0 0 ", "0.5x 0 0 1/2"};
     static const char *const cpus[] = {"",    "\n",     "all",      "3-1", "0-",
@@ -252,9 +238,8 @@ static struct tern_reading temperature(void)
     return reading;
 }
 
-static void hottest_zone_counts(void **state)
+TEST(hottest_zone_counts)
 {
-    (void)state;
     fake_root_put("sys/class/thermal/thermal_zone0/temp", "41000\n");
     fake_root_put("sys/class/thermal/thermal_zone1/temp", "82500\n");
     fake_root_put("sys/class/thermal/thermal_zone10/temp", "-12000\n");
@@ -268,9 +253,8 @@ static void hottest_zone_counts(void **state)
     assert_true(temperature().known && temperature().value == -12);
 }
 
-static void zones_that_cannot_be_read_are_left_out(void **state)
+TEST(zones_that_cannot_be_read_are_left_out)
 {
-    (void)state;
     static const char *const garbage[] = {"",          "hot\n",  "-274000\n",
                                           "4000000\n", "0x20\n", "99999999999999999999\n"};
     assert_string_equal(temperature().said, "no thermal zone is listed");
@@ -289,9 +273,8 @@ static void zones_that_cannot_be_read_are_left_out(void **state)
 // --- What is no ordinary file
 
 // Neither may keep the probe waiting or reading.
-static void load_in_no_ordinary_file_is_unknown(void **state)
+TEST(load_in_no_ordinary_file_is_unknown)
 {
-    (void)state;
     char path[512];
     struct tern_reading reading = {.known = true};
     fake_root_put("proc/loadavg", "");
@@ -308,34 +291,9 @@ static void load_in_no_ordinary_file_is_unknown(void **state)
 
 // --- The machine itself
 
-static void real_machine_has_a_load(void **state)
+TEST(real_machine_has_a_load)
 {
-    (void)state;
     struct tern_reading reading = {0};
     tern_probe_load("", 0, &reading);
     assert_true(reading.known && reading.value >= 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(battery_without_supply_tells_by_its_status),
-        TEST(supply_and_battery),
-        TEST(two_supplies_and_two_batteries),
-        TEST(ups_is_a_battery),
-        TEST(no_battery),
-        TEST(nothing_listed_is_unknown),
-        TEST(mouse_and_empty_slot_do_not_count),
-        TEST(garbage_of_supplies_is_not_believed),
-        TEST(emptiest_battery_counts),
-        TEST(load_is_per_processor),
-        TEST(load_that_makes_no_sense_is_unknown),
-        TEST(hottest_zone_counts),
-        TEST(zones_that_cannot_be_read_are_left_out),
-        TEST(load_in_no_ordinary_file_is_unknown),
-        TEST(real_machine_has_a_load),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

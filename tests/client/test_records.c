@@ -1,16 +1,11 @@
 // Restarts: what the records bring back, and what damaged ones lead to.
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/harness/one_world.h"
 #include "core.h"
+#include "tests/cases.h"
 #include "util/bytes.h"
 
 static int set_up(void **state)
@@ -20,9 +15,10 @@ static int set_up(void **state)
     return world_boot(&world) == TERN_OK ? 0 : -1;
 }
 
-static void restart_brings_everything_back(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(restart_brings_everything_back)
 {
-    (void)state;
     float weights[WORLD_VALUES];
     float buffer[WORLD_VALUES];
     for (int i = 0; i < 3; i++) {
@@ -46,9 +42,8 @@ static void restart_brings_everything_back(void **state)
     world_check_conservation(&world);
 }
 
-static void restart_sends_the_same_bytes_first(void **state)
+TEST(restart_sends_the_same_bytes_first)
 {
-    (void)state;
     uint8_t bytes[WORLD_BLOB];
     run_until(TERN_EVENT_ENCODED, NULL);
     const struct tern_client_pending pending = *tern_client_pending(&world.client);
@@ -65,9 +60,8 @@ static void restart_sends_the_same_bytes_first(void **state)
 
 // The bytes that go out are those of a store that takes records as a whole, and of an update no more
 // than one segment is in the blob.
-static void an_update_in_pieces_is_the_same(void **state)
+TEST(an_update_in_pieces_is_the_same)
 {
-    (void)state;
     uint8_t bytes[WORLD_BLOB];
     struct tern_codec codec;
     run_until(TERN_EVENT_TRAINED, NULL);
@@ -95,9 +89,8 @@ static void an_update_in_pieces_is_the_same(void **state)
 }
 
 // Wherever the room ends: the client stops, and its record is as it was.
-static void a_store_that_fills_while_an_update_is_made_loses_nothing(void **state)
+TEST(a_store_that_fills_while_an_update_is_made_loses_nothing)
 {
-    (void)state;
     bool fits = false;
     for (size_t room = 1; !fits; room += 97) {
         world_free(&world);
@@ -121,9 +114,8 @@ static void a_store_that_fills_while_an_update_is_made_loses_nothing(void **stat
 }
 
 // Its change is taken back out of the pieces.
-static void an_update_that_is_too_dear_leaves_no_pieces(void **state)
+TEST(an_update_that_is_too_dear_leaves_no_pieces)
 {
-    (void)state;
     for (int at_once = 0; at_once < 2; at_once++) {
         world_free(&world);
         world_init(&world);
@@ -145,9 +137,8 @@ static void an_update_that_is_too_dear_leaves_no_pieces(void **state)
     }
 }
 
-static void answered_update_is_not_sent_again(void **state)
+TEST(answered_update_is_not_sent_again)
 {
-    (void)state;
     run_until(TERN_EVENT_UPLOADED, NULL);
     boot();
     assert_int_equal(tern_client_pending(&world.client)->len, 0);
@@ -156,9 +147,8 @@ static void answered_update_is_not_sent_again(void **state)
     assert_int_equal(world.server.puts, 8);
 }
 
-static void given_back_update_is_not_sent_again(void **state)
+TEST(given_back_update_is_not_sent_again)
 {
-    (void)state;
     float buffer[WORLD_VALUES];
     world.server.faults[1] = FAULT_LATE;
     run_until(TERN_EVENT_UPLOADED, NULL);
@@ -169,9 +159,8 @@ static void given_back_update_is_not_sent_again(void **state)
     world_check_conservation(&world);
 }
 
-static void damaged_replica_starts_from_the_seed(void **state)
+TEST(damaged_replica_starts_from_the_seed)
 {
-    (void)state;
     struct tern_client_event event;
     run_until(TERN_EVENT_UPLOADED, NULL);
     run_until(TERN_EVENT_UPLOADED, NULL);
@@ -186,9 +175,8 @@ static void damaged_replica_starts_from_the_seed(void **state)
     world_check_conservation(&world);
 }
 
-static void damaged_upload_record_starts_a_new_generation(void **state)
+TEST(damaged_upload_record_starts_a_new_generation)
 {
-    (void)state;
     struct tern_client_event event;
     run_until(TERN_EVENT_UPLOADED, NULL);
     const uint32_t generation = world.client.generation;
@@ -209,9 +197,8 @@ static void damaged_upload_record_starts_a_new_generation(void **state)
     assert_int_equal(world.server.accepted_count, 8);
 }
 
-static void damaged_settled_record_costs_one_duplicate(void **state)
+TEST(damaged_settled_record_costs_one_duplicate)
 {
-    (void)state;
     struct tern_client_event event;
     run_until(TERN_EVENT_UPLOADED, NULL);
     world_damage_record(&world, TERN_RECORD_SETTLED);
@@ -223,17 +210,15 @@ static void damaged_settled_record_costs_one_duplicate(void **state)
     world_check_conservation(&world);
 }
 
-static void damaged_identity_asks_to_enrol_again(void **state)
+TEST(damaged_identity_asks_to_enrol_again)
 {
-    (void)state;
     run_until(TERN_EVENT_UPLOADED, NULL);
     world_damage_record(&world, TERN_RECORD_IDENTITY);
     assert_int_equal(world_boot(&world), TERN_ERR_CORRUPT);
 }
 
-static void damaged_meter_counts_from_zero(void **state)
+TEST(damaged_meter_counts_from_zero)
 {
-    (void)state;
     run_until(TERN_EVENT_UPLOADED, NULL);
     world_damage_record(&world, TERN_RECORD_METER);
     boot();
@@ -275,9 +260,8 @@ static void write_purposes(uint32_t purposes, uint32_t number)
 }
 
 // A later build that has two purposes more wrote the record.
-static void meter_of_more_purposes_is_kept_whole(void **state)
+TEST(meter_of_more_purposes_is_kept_whole)
 {
-    (void)state;
     world.config.budget_per_month = 1000000;
     boot();
     run_until(TERN_EVENT_UPLOADED, NULL);
@@ -304,9 +288,8 @@ static void meter_of_more_purposes_is_kept_whole(void **state)
 }
 
 // An older build that had only the first of them wrote it.
-static void meter_of_fewer_purposes_is_read(void **state)
+TEST(meter_of_fewer_purposes_is_read)
 {
-    (void)state;
     world.config.budget_per_month = 1000000;
     boot();
     run_until(TERN_EVENT_UPLOADED, NULL);
@@ -324,9 +307,8 @@ static void meter_of_fewer_purposes_is_read(void **state)
     assert_int_equal(world_count_events(&world, TERN_EVENT_STARTED_OVER), 0);
 }
 
-static void what_a_later_build_adds_is_passed_over(void **state)
+TEST(what_a_later_build_adds_is_passed_over)
 {
-    (void)state;
     static const enum tern_record kept[] = {TERN_RECORD_IDENTITY, TERN_RECORD_METER};
     run_until(TERN_EVENT_UPLOADED, NULL);
     const struct tern_client_identity identity = *tern_client_identity(&world.client);
@@ -344,9 +326,8 @@ static void what_a_later_build_adds_is_passed_over(void **state)
 }
 
 // Every record cut short at every length is refused or unused, and never read beyond its end.
-static void records_cut_short_are_not_believed(void **state)
+TEST(records_cut_short_are_not_believed)
 {
-    (void)state;
     run_until(TERN_EVENT_UPLOADED, NULL);
     run_until(TERN_EVENT_ENCODED, NULL);
     struct fake_record *identity = &world.store.records[TERN_RECORD_IDENTITY];
@@ -370,9 +351,8 @@ static void records_cut_short_are_not_believed(void **state)
     world_check_conservation(&world);
 }
 
-static void records_of_a_former_enrolment_are_not_used(void **state)
+TEST(records_of_a_former_enrolment_are_not_used)
 {
-    (void)state;
     run_until(TERN_EVENT_UPLOADED, NULL);
     run_until(TERN_EVENT_ENCODED, NULL);
     world.client.identity.client_id = 4; // as another enrolment would name it
@@ -392,9 +372,8 @@ static bool builds_nothing(void *ctx, const char *spec, const uint8_t *hash)
     return false;
 }
 
-static void model_that_cannot_be_built_is_not_enrolled_for(void **state)
+TEST(model_that_cannot_be_built_is_not_enrolled_for)
 {
-    (void)state;
     world.client.config.builds_model = builds_nothing;
     const struct tern_client_identity before = *tern_client_identity(&world.client);
     const size_t writes = world.store.writes;
@@ -414,9 +393,8 @@ static struct tern_client_identity provisioned(void)
     return identity;
 }
 
-static void provisioned_identity_is_saved_without_a_request(void **state)
+TEST(provisioned_identity_is_saved_without_a_request)
 {
-    (void)state;
     const struct tern_client_identity identity = provisioned();
     const size_t exchanges = world.exchanges;
     assert_int_equal(tern_client_provision(&world.client, &identity), TERN_OK);
@@ -429,9 +407,8 @@ static void provisioned_identity_is_saved_without_a_request(void **state)
     world_check_conservation(&world);
 }
 
-static void nonsense_is_not_provisioned(void **state)
+TEST(nonsense_is_not_provisioned)
 {
-    (void)state;
     struct tern_client_identity bad[5];
     for (size_t i = 0; i < 5; i++) {
         bad[i] = provisioned();
@@ -454,33 +431,4 @@ static void nonsense_is_not_provisioned(void **state)
     world.store.full = true;
     assert_int_equal(tern_client_provision(&world.client, &good), TERN_ERR_NO_SPACE);
     assert_memory_equal(&before, tern_client_identity(&world.client), sizeof before);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(restart_brings_everything_back),
-        TEST(restart_sends_the_same_bytes_first),
-        TEST(an_update_in_pieces_is_the_same),
-        TEST(a_store_that_fills_while_an_update_is_made_loses_nothing),
-        TEST(an_update_that_is_too_dear_leaves_no_pieces),
-        TEST(answered_update_is_not_sent_again),
-        TEST(given_back_update_is_not_sent_again),
-        TEST(damaged_replica_starts_from_the_seed),
-        TEST(damaged_upload_record_starts_a_new_generation),
-        TEST(damaged_settled_record_costs_one_duplicate),
-        TEST(damaged_identity_asks_to_enrol_again),
-        TEST(damaged_meter_counts_from_zero),
-        TEST(meter_of_more_purposes_is_kept_whole),
-        TEST(meter_of_fewer_purposes_is_read),
-        TEST(what_a_later_build_adds_is_passed_over),
-        TEST(records_cut_short_are_not_believed),
-        TEST(records_of_a_former_enrolment_are_not_used),
-        TEST(model_that_cannot_be_built_is_not_enrolled_for),
-        TEST(provisioned_identity_is_saved_without_a_request),
-        TEST(nonsense_is_not_provisioned),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 // The client through whole rounds: enrolment, training, evaluation, the end.
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/harness/one_world.h"
+#include "tests/cases.h"
 
 static int set_up(void **state)
 {
@@ -17,9 +12,10 @@ static int set_up(void **state)
     return 0;
 }
 
-static void whole_federation_keeps_both_replicas_equal(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(whole_federation_keeps_both_replicas_equal)
 {
-    (void)state;
     struct tern_client_event end;
     uint8_t hash[TERN_SHA256_SIZE];
     boot();
@@ -36,9 +32,8 @@ static void whole_federation_keeps_both_replicas_equal(void **state)
     assert_int_equal(world_count_events(&world, TERN_EVENT_FAILURE), 0);
 }
 
-static void warm_round_is_one_download_and_one_upload(void **state)
+TEST(warm_round_is_one_download_and_one_upload)
 {
-    (void)state;
     boot();
     world.server.next_in_reply = true;
     run_until(TERN_EVENT_UPLOADED, NULL);
@@ -49,9 +44,8 @@ static void warm_round_is_one_download_and_one_upload(void **state)
     world_check_conservation(&world);
 }
 
-static void events_tell_the_round(void **state)
+TEST(events_tell_the_round)
 {
-    (void)state;
     static const enum tern_client_event_kind order[] = {
         TERN_EVENT_ENROLLED, TERN_EVENT_TASK,     TERN_EVENT_TRAINED,    TERN_EVENT_ENCODED,
         TERN_EVENT_UPLOADED, TERN_EVENT_TASK,     TERN_EVENT_DOWNLOADED, TERN_EVENT_TRAINED,
@@ -88,9 +82,8 @@ static uint32_t codecs_within(size_t size)
     return mask;
 }
 
-static void update_says_what_the_aggregator_needs(void **state)
+TEST(update_says_what_the_aggregator_needs)
 {
-    (void)state;
     boot();
     run_until(TERN_EVENT_UPLOADED, NULL);
     const tern_Update *update = &world.server.last_update;
@@ -118,18 +111,16 @@ static void update_says_what_the_aggregator_needs(void **state)
     assert_true(checkin->error.norm == told.norm);
 }
 
-static void does_no_more_steps_than_allowed(void **state)
+TEST(does_no_more_steps_than_allowed)
 {
-    (void)state;
     world.config.max_local_steps = 2;
     boot();
     run_until(TERN_EVENT_UPLOADED, NULL);
     assert_int_equal(world.server.last_update.local_steps, 2);
 }
 
-static void evaluator_reports_every_version_and_never_trains(void **state)
+TEST(evaluator_reports_every_version_and_never_trains)
 {
-    (void)state;
     const float change[WORLD_VALUES] = {1.0f};
     world.config.evaluator = true;
     world.server.evaluate = true;
@@ -148,9 +139,8 @@ static void evaluator_reports_every_version_and_never_trains(void **state)
     world_check_replica(&world);
 }
 
-static void evaluator_that_was_cut_off_still_reports(void **state)
+TEST(evaluator_that_was_cut_off_still_reports)
 {
-    (void)state;
     const float change[WORLD_VALUES] = {1.0f};
     world.config.evaluator = true;
     world.server.evaluate = true;
@@ -165,9 +155,8 @@ static void evaluator_that_was_cut_off_still_reports(void **state)
     assert_int_equal(world.server.evaluations[0].version, 1);
 }
 
-static void who_trains_evaluates_before_where_it_is_asked(void **state)
+TEST(who_trains_evaluates_before_where_it_is_asked)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.asks = true;
     world.server.target = 2;
@@ -187,9 +176,8 @@ static void who_trains_evaluates_before_where_it_is_asked(void **state)
     assert_int_equal(world.server.evaluation_count, 0); // check-ins are an evaluator's
 }
 
-static void who_is_not_asked_or_holds_nothing_out_trains_as_ever(void **state)
+TEST(who_is_not_asked_or_holds_nothing_out_trains_as_ever)
 {
-    (void)state;
     boot();
     run_until(TERN_EVENT_UPLOADED, NULL);
     assert_int_equal(world.evaluations, 0);
@@ -218,9 +206,8 @@ static bool holds_the_global_model(void)
                   TERN_SHA256_SIZE) == 0;
 }
 
-static void evaluator_ends_with_the_global_model_and_reports_it(void **state)
+TEST(evaluator_ends_with_the_global_model_and_reports_it)
 {
-    (void)state;
     const float change[WORLD_VALUES] = {1.0f};
     struct tern_client_event event;
     world.config.evaluator = true;
@@ -238,9 +225,8 @@ static void evaluator_ends_with_the_global_model_and_reports_it(void **state)
     assert_true(holds_the_global_model());
 }
 
-static void who_trains_ends_with_the_global_model_and_keeps_it(void **state)
+TEST(who_trains_ends_with_the_global_model_and_keeps_it)
 {
-    (void)state;
     world.server.target = 2;
     end_with_the_global_model();
     run_until(TERN_EVENT_FINISHED, NULL);
@@ -256,9 +242,8 @@ static void who_trains_ends_with_the_global_model_and_keeps_it(void **state)
     assert_int_equal(world.server.checkins, checkins + 1);
 }
 
-static void budget_without_room_for_the_global_model_ends_with_the_replica(void **state)
+TEST(budget_without_room_for_the_global_model_ends_with_the_replica)
 {
-    (void)state;
     world.server.target = 0;
     world.config.budget_per_round = 3000; // the model takes 2,432 bytes, a connection as many
     end_with_the_global_model();
@@ -267,9 +252,8 @@ static void budget_without_room_for_the_global_model_ends_with_the_replica(void 
     assert_int_equal(world.client.version, 0);
 }
 
-static void final_model_of_another_hash_is_no_end(void **state)
+TEST(final_model_of_another_hash_is_no_end)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.target = 1;
     world.server.final_lies = true;
@@ -286,9 +270,8 @@ static void final_model_of_another_hash_is_no_end(void **state)
     assert_memory_equal(held, tern_client_weights(&world.client), sizeof held);
 }
 
-static void evaluator_refuses_to_train(void **state)
+TEST(evaluator_refuses_to_train)
 {
-    (void)state;
     struct tern_client_event event;
     world.config.evaluator = true;
     boot();
@@ -297,9 +280,8 @@ static void evaluator_refuses_to_train(void **state)
     assert_int_equal(world.trainings, 0);
 }
 
-static void who_trains_refuses_to_evaluate(void **state)
+TEST(who_trains_refuses_to_evaluate)
 {
-    (void)state;
     struct tern_client_event event;
     const float change[WORLD_VALUES] = {1.0f};
     world.server.evaluate = true;
@@ -310,9 +292,8 @@ static void who_trains_refuses_to_evaluate(void **state)
     assert_int_equal(world.server.evaluation_count, 0);
 }
 
-static void waits_as_long_as_it_was_told(void **state)
+TEST(waits_as_long_as_it_was_told)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.no_task = true;
     world.server.come_back_ms = 5000;
@@ -333,9 +314,8 @@ static void waits_as_long_as_it_was_told(void **state)
     assert_true(event.wait_ms >= 100);
 }
 
-static void held_check_in_is_not_given_up_early(void **state)
+TEST(held_check_in_is_not_given_up_early)
 {
-    (void)state;
     world.server.no_task = true;
     world.server.come_back_ms = 1000;
     world.config.timeout_ms = 1000;
@@ -349,9 +329,8 @@ static void held_check_in_is_not_given_up_early(void **state)
     assert_int_equal(world.last_timeout_ms, 1000);
 }
 
-static void client_that_may_be_held_asks_to_be(void **state)
+TEST(client_that_may_be_held_asks_to_be)
 {
-    (void)state;
     world.server.next_in_reply = true;
     world.server.come_back_ms = 600000;
     world.config.wait_ms = 30000;
@@ -366,9 +345,8 @@ static void client_that_may_be_held_asks_to_be(void **state)
     assert_in_range(tern_client_next_ms(&world.client), 600000, 660000);
 }
 
-static void client_that_may_not_be_held_comes_back_when_told(void **state)
+TEST(client_that_may_not_be_held_comes_back_when_told)
 {
-    (void)state;
     world.server.next_in_reply = true;
     world.server.come_back_ms = 600000;
     boot();
@@ -379,9 +357,8 @@ static void client_that_may_not_be_held_comes_back_when_told(void **state)
     assert_in_range(tern_client_next_ms(&world.client), 600000, 660000);
 }
 
-static void does_not_work_when_conditions_forbid_it(void **state)
+TEST(does_not_work_when_conditions_forbid_it)
 {
-    (void)state;
     struct tern_client_event event;
     boot();
     world.may_work = false;
@@ -392,9 +369,8 @@ static void does_not_work_when_conditions_forbid_it(void **state)
     run_until(TERN_EVENT_UPLOADED, NULL);
 }
 
-static void transport_that_does_not_block_works_alike(void **state)
+TEST(transport_that_does_not_block_works_alike)
 {
-    (void)state;
     world.say_again = true;
     boot();
     run_until(TERN_EVENT_FINISHED, NULL);
@@ -403,9 +379,8 @@ static void transport_that_does_not_block_works_alike(void **state)
     world_check_replica(&world);
 }
 
-static void small_memory_announces_only_what_fits(void **state)
+TEST(small_memory_announces_only_what_fits)
 {
-    (void)state;
     const struct tern_codec codec = {.id = TERN_CODEC_3LC, .sparsity = 1.0f};
     struct tern_client_event event;
     world.blob_size = TERN_WIRE_OVERHEAD + 2 * tern_container_bound(&codec, &world.model);
@@ -420,9 +395,8 @@ static void small_memory_announces_only_what_fits(void **state)
     world_check_conservation(&world);
 }
 
-static void blob_bound_holds_every_codec(void **state)
+TEST(blob_bound_holds_every_codec)
 {
-    (void)state;
     const struct tern_codec_entry *entry = NULL;
     world.blob_size = tern_client_blob_bound(&world.model);
     assert_true(world.blob_size <= sizeof world.blob);
@@ -438,9 +412,8 @@ static void blob_bound_holds_every_codec(void **state)
     assert_int_equal(world_count_events(&world, TERN_EVENT_FAILURE), 0);
 }
 
-static void enrolment_tells_what_failed(void **state)
+TEST(enrolment_tells_what_failed)
 {
-    (void)state;
     assert_int_equal(tern_client_init(&world.client, &world.config), TERN_OK);
     assert_null(tern_client_identity(&world.client));
     assert_int_equal(tern_client_step(&world.client), TERN_ERR_STATE);
@@ -456,9 +429,8 @@ static void enrolment_tells_what_failed(void **state)
     assert_int_equal(tern_client_identity(&world.client)->client_id, 3);
 }
 
-static void another_model_is_refused(void **state)
+TEST(another_model_is_refused)
 {
-    (void)state;
     const uint32_t dims[] = {5};
     static struct tern_model other;
     boot();
@@ -468,38 +440,4 @@ static void another_model_is_refused(void **state)
     struct tern_client_workspace workspace = world.client.work;
     workspace.model = &other;
     assert_int_equal(tern_client_restore(&world.client, &workspace), TERN_ERR_MODEL_MISMATCH);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(whole_federation_keeps_both_replicas_equal),
-        TEST(warm_round_is_one_download_and_one_upload),
-        TEST(events_tell_the_round),
-        TEST(update_says_what_the_aggregator_needs),
-        TEST(does_no_more_steps_than_allowed),
-        TEST(evaluator_reports_every_version_and_never_trains),
-        TEST(evaluator_that_was_cut_off_still_reports),
-        TEST(who_trains_evaluates_before_where_it_is_asked),
-        TEST(who_is_not_asked_or_holds_nothing_out_trains_as_ever),
-        TEST(evaluator_ends_with_the_global_model_and_reports_it),
-        TEST(who_trains_ends_with_the_global_model_and_keeps_it),
-        TEST(budget_without_room_for_the_global_model_ends_with_the_replica),
-        TEST(final_model_of_another_hash_is_no_end),
-        TEST(evaluator_refuses_to_train),
-        TEST(who_trains_refuses_to_evaluate),
-        TEST(waits_as_long_as_it_was_told),
-        TEST(held_check_in_is_not_given_up_early),
-        TEST(client_that_may_be_held_asks_to_be),
-        TEST(client_that_may_not_be_held_comes_back_when_told),
-        TEST(does_not_work_when_conditions_forbid_it),
-        TEST(transport_that_does_not_block_works_alike),
-        TEST(small_memory_announces_only_what_fits),
-        TEST(blob_bound_holds_every_codec),
-        TEST(enrolment_tells_what_failed),
-        TEST(another_model_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

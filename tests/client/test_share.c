@@ -1,15 +1,10 @@
 // Rounds of scalecom in which another client leads: the update is made at its indices and goes out
 // without them, whatever happens on the way.
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/harness/one_world.h"
+#include "tests/cases.h"
 
 static float leaders[WORLD_VALUES];
 
@@ -36,9 +31,8 @@ static void check_indices(void)
     assert_int_equal(others, 0);
 }
 
-static void values_go_out_without_their_indices(void **state)
+CASE_WITH(values_go_out_without_their_indices, set_up, tear_down)
 {
-    (void)state;
     struct tern_client_event encoded;
     struct tern_client_event uploaded;
     boot();
@@ -55,9 +49,8 @@ static void values_go_out_without_their_indices(void **state)
     check_indices();
 }
 
-static void faults_and_restarts_lose_nothing(void **state)
+CASE_WITH(faults_and_restarts_lose_nothing, set_up, tear_down)
 {
-    (void)state;
     world.server.faults[2] = FAULT_LOSE_REPLY; // sent again: the same bytes, or it is a conflict
     world.server.faults[3] = FAULT_LATE;
     world.server.faults[5] = FAULT_REJECT;
@@ -75,9 +68,8 @@ static void faults_and_restarts_lose_nothing(void **state)
 }
 
 // Too little memory for both: the client chooses for itself.
-static void without_room_it_chooses_its_own_indices(void **state)
+CASE_WITH(without_room_it_chooses_its_own_indices, set_up, tear_down)
 {
-    (void)state;
     struct tern_codec codec;
     assert_int_equal(tern_codec_parse(world.server.codec, &codec, NULL), TERN_OK);
     world.blob_size = 3 * WORLD_VALUES * sizeof(float);
@@ -96,9 +88,8 @@ static void damage_indices(struct world *w, const struct tern_request *request,
     }
 }
 
-static void damaged_indices_are_not_used(void **state)
+CASE_WITH(damaged_indices_are_not_used, set_up, tear_down)
 {
-    (void)state;
     boot();
     world.damage = damage_indices;
     run_until(TERN_EVENT_FAILURE, NULL);
@@ -107,15 +98,4 @@ static void damaged_indices_are_not_used(void **state)
     run_until(TERN_EVENT_UPLOADED, NULL);
     assert_true(world.server.strips);
     world_check_conservation(&world);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(values_go_out_without_their_indices, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(faults_and_restarts_lose_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_room_it_chooses_its_own_indices, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(damaged_indices_are_not_used, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

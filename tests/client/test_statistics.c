@@ -1,15 +1,10 @@
 // A client of a federation that scales columns by shared statistics: what it tells, what it takes and keeps, and
 // what it does with what it cannot use.
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/harness/one_world.h"
+#include "tests/cases.h"
 
 enum { COLUMNS = 4, EXAMPLES = 300 };
 
@@ -79,9 +74,10 @@ static void offer_scaling(uint32_t count, float deviation)
 
 // --- Telling
 
-static void statistics_are_told_once(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(statistics_are_told_once)
 {
-    (void)state;
     struct tern_client_event event;
     tern_Statistics message;
     struct tern_span columns;
@@ -103,9 +99,8 @@ static void statistics_are_told_once(void **state)
     assert_int_equal(world.server.last_checkin.scaling, 0);
 }
 
-static void lost_request_is_sent_again(void **state)
+TEST(lost_request_is_sent_again)
 {
-    (void)state;
     world.server.statistics = tern_StatisticsState_STATISTICS_WANTED;
     world.server.told_status = 503;
     boot();
@@ -115,9 +110,8 @@ static void lost_request_is_sent_again(void **state)
     assert_int_equal(world.server.told_times, 2);
 }
 
-static void refusal_is_named(void **state)
+TEST(refusal_is_named)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.statistics = tern_StatisticsState_STATISTICS_WANTED;
     world.server.told_status = 422;
@@ -127,9 +121,8 @@ static void refusal_is_named(void **state)
     assert_non_null(strstr(event.why, "were not taken"));
 }
 
-static void data_that_cannot_be_told_is_named(void **state)
+TEST(data_that_cannot_be_told_is_named)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.statistics = tern_StatisticsState_STATISTICS_WANTED;
     data.measures_as = TERN_ERR_NON_FINITE;
@@ -146,9 +139,8 @@ static void data_that_cannot_be_told_is_named(void **state)
 }
 
 // The program decides: nothing that the network brings would change it.
-static void data_that_is_not_to_be_scaled_ends_it(void **state)
+TEST(data_that_is_not_to_be_scaled_ends_it)
 {
-    (void)state;
     world.server.statistics = tern_StatisticsState_STATISTICS_WANTED;
     data.measures_as = TERN_ERR_CONFIG;
     boot();
@@ -160,9 +152,8 @@ static void data_that_is_not_to_be_scaled_ends_it(void **state)
     assert_int_equal(world.server.told_times, 0);
 }
 
-static void small_memory_is_named(void **state)
+TEST(small_memory_is_named)
 {
-    (void)state;
     struct tern_client_event event;
     world.server.statistics = tern_StatisticsState_STATISTICS_WANTED;
     world.columns.count = WORLD_BLOB / TERN_WIRE_COLUMN_BYTES;
@@ -174,9 +165,8 @@ static void small_memory_is_named(void **state)
 
 // --- Taking
 
-static void scaling_comes_before_the_first_task(void **state)
+TEST(scaling_comes_before_the_first_task)
 {
-    (void)state;
     struct tern_client_event event;
     offer_scaling(COLUMNS, 2.0F);
     boot();
@@ -193,9 +183,8 @@ static void scaling_comes_before_the_first_task(void **state)
     world_check_conservation(&world);
 }
 
-static void restart_does_not_fetch_it_again(void **state)
+TEST(restart_does_not_fetch_it_again)
 {
-    (void)state;
     offer_scaling(COLUMNS, 2.0F);
     boot();
     run_until(TERN_EVENT_SCALED, NULL);
@@ -209,9 +198,8 @@ static void restart_does_not_fetch_it_again(void **state)
     run_until(TERN_EVENT_UPLOADED, NULL);
 }
 
-static void damaged_record_is_fetched_again(void **state)
+TEST(damaged_record_is_fetched_again)
 {
-    (void)state;
     offer_scaling(COLUMNS, 2.0F);
     boot();
     run_until(TERN_EVENT_SCALED, NULL);
@@ -222,9 +210,8 @@ static void damaged_record_is_fetched_again(void **state)
     assert_int_equal(data.scaled, 2);
 }
 
-static void power_cut_before_it_is_saved_changes_nothing(void **state)
+TEST(power_cut_before_it_is_saved_changes_nothing)
 {
-    (void)state;
     offer_scaling(COLUMNS, 2.0F);
     boot();
     world.store.cut_at = world.store.writes + 1;
@@ -237,9 +224,8 @@ static void power_cut_before_it_is_saved_changes_nothing(void **state)
     assert_int_equal(data.scaled, 1);
 }
 
-static void scaling_of_other_columns_is_refused(void **state)
+TEST(scaling_of_other_columns_is_refused)
 {
-    (void)state;
     struct tern_client_event event;
     const uint32_t others[] = {COLUMNS - 1, COLUMNS + 1};
     for (size_t i = 0; i < 2; i++) {
@@ -252,9 +238,8 @@ static void scaling_of_other_columns_is_refused(void **state)
     }
 }
 
-static void another_blob_than_named_is_refused(void **state)
+TEST(another_blob_than_named_is_refused)
 {
-    (void)state;
     struct tern_client_event event;
     offer_scaling(COLUMNS, 2.0F);
     world.server.scaling.blob[world.server.scaling.len - 1] ^= 1;
@@ -264,9 +249,8 @@ static void another_blob_than_named_is_refused(void **state)
     assert_int_equal(data.scaled, 0);
 }
 
-static void another_scaling_needs_a_restart(void **state)
+TEST(another_scaling_needs_a_restart)
 {
-    (void)state;
     offer_scaling(COLUMNS, 2.0F);
     boot();
     run_until(TERN_EVENT_SCALED, NULL);
@@ -279,9 +263,8 @@ static void another_scaling_needs_a_restart(void **state)
     run_until(TERN_EVENT_UPLOADED, NULL);
 }
 
-static void statistics_of_scaled_columns_are_not_told(void **state)
+TEST(statistics_of_scaled_columns_are_not_told)
 {
-    (void)state;
     offer_scaling(COLUMNS, 2.0F);
     boot();
     run_until(TERN_EVENT_SCALED, NULL);
@@ -295,9 +278,8 @@ static void statistics_of_scaled_columns_are_not_told(void **state)
 }
 
 // The tag costs 6 bytes, so that one check-in after each start has it.
-static void names_of_columns_are_told_once_a_start(void **state)
+TEST(names_of_columns_are_told_once_a_start)
 {
-    (void)state;
     world.columns.names = 0x01020304;
     boot();
     for (int start = 0; start < 2; start++) {
@@ -310,9 +292,8 @@ static void names_of_columns_are_told_once_a_start(void **state)
     }
 }
 
-static void other_names_are_reported_once(void **state)
+TEST(other_names_are_reported_once)
 {
-    (void)state;
     world.columns.names = 5;
     world.server.other_column_names = true;
     boot();
@@ -321,9 +302,8 @@ static void other_names_are_reported_once(void **state)
     assert_int_equal(world_count_events(&world, TERN_EVENT_OTHER_COLUMNS), 1);
 }
 
-static void programs_can_read_what_is_kept(void **state)
+TEST(programs_can_read_what_is_kept)
 {
-    (void)state;
     uint8_t bytes[128];
     size_t len = 0;
     offer_scaling(COLUMNS, 2.0F);
@@ -335,29 +315,4 @@ static void programs_can_read_what_is_kept(void **state)
     assert_int_equal(len, world.server.scaling.len);
     assert_int_equal(tern_client_stored_scaling(&world.client, bytes, sizeof bytes, &len), TERN_OK);
     assert_memory_equal(bytes, world.server.scaling.blob, len);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(statistics_are_told_once),
-        TEST(lost_request_is_sent_again),
-        TEST(refusal_is_named),
-        TEST(data_that_cannot_be_told_is_named),
-        TEST(data_that_is_not_to_be_scaled_ends_it),
-        TEST(small_memory_is_named),
-        TEST(scaling_comes_before_the_first_task),
-        TEST(restart_does_not_fetch_it_again),
-        TEST(damaged_record_is_fetched_again),
-        TEST(power_cut_before_it_is_saved_changes_nothing),
-        TEST(scaling_of_other_columns_is_refused),
-        TEST(another_blob_than_named_is_refused),
-        TEST(another_scaling_needs_a_restart),
-        TEST(statistics_of_scaled_columns_are_not_told),
-        TEST(programs_can_read_what_is_kept),
-        TEST(names_of_columns_are_told_once_a_start),
-        TEST(other_names_are_reported_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

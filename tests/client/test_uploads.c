@@ -1,15 +1,10 @@
 // Updates whose sending was cut: they go on where they stopped, in this process or in the next, and
 // count once.
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/harness/one_world.h"
+#include "tests/cases.h"
 
 static struct fake_server *const server = &world.server;
 
@@ -39,9 +34,10 @@ static void settle(struct tern_client_event *event)
     world_check_conservation(&world);
 }
 
-static void cut_anywhere_it_sends_the_rest(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(cut_anywhere_it_sends_the_rest)
 {
-    (void)state;
     struct tern_client_event event;
     for (size_t at = 1; at < 2400; at += at < 20 ? 1 : 61) {
         server->upload_bytes = 0;
@@ -54,9 +50,8 @@ static void cut_anywhere_it_sends_the_rest(void **state)
     }
 }
 
-static void killed_it_asks_and_sends_the_rest(void **state)
+TEST(killed_it_asks_and_sends_the_rest)
 {
-    (void)state;
     struct tern_client_event event;
     cut_at(100);
     boot();
@@ -65,9 +60,8 @@ static void killed_it_asks_and_sends_the_rest(void **state)
     assert_int_equal(server->upload_bytes, event.bytes);
 }
 
-static void cut_again_and_again_it_waits_no_longer(void **state)
+TEST(cut_again_and_again_it_waits_no_longer)
 {
-    (void)state;
     struct tern_client_event event;
     run_until(TERN_EVENT_ENCODED, NULL);
     for (size_t at = 50; at <= 400; at += 50) {
@@ -81,9 +75,8 @@ static void cut_again_and_again_it_waits_no_longer(void **state)
     assert_int_equal(server->upload_bytes, event.bytes);
 }
 
-static void what_is_damaged_is_sent_anew(void **state)
+TEST(what_is_damaged_is_sent_anew)
 {
-    (void)state;
     struct tern_client_event event;
     cut_at(100);
     server->unfinished.data[99] ^= 1;
@@ -91,9 +84,8 @@ static void what_is_damaged_is_sent_anew(void **state)
     assert_int_equal(server->upload_bytes, 100 + event.bytes);
 }
 
-static void more_than_there_is_of_it_is_no_part_of_it(void **state)
+TEST(more_than_there_is_of_it_is_no_part_of_it)
 {
-    (void)state;
     struct tern_client_event event;
     cut_at(100);
     server->unfinished.len = WORLD_BLOB;
@@ -101,9 +93,8 @@ static void more_than_there_is_of_it_is_no_part_of_it(void **state)
     assert_int_equal(server->upload_bytes, 100 + event.bytes);
 }
 
-static void what_is_gone_is_sent_anew(void **state)
+TEST(what_is_gone_is_sent_anew)
 {
-    (void)state;
     struct tern_client_event event;
     cut_at(100);
     server->unfinished.len = 0;
@@ -122,9 +113,8 @@ static void drop_unfinished(struct world *in, const struct tern_request *request
     }
 }
 
-static void what_goes_in_between_is_sent_anew(void **state)
+TEST(what_goes_in_between_is_sent_anew)
 {
-    (void)state;
     struct tern_client_event event;
     cut_at(100);
     world.damage = drop_unfinished;
@@ -134,9 +124,8 @@ static void what_goes_in_between_is_sent_anew(void **state)
     assert_int_equal(server->upload_bytes, 100 + event.bytes);
 }
 
-static void a_lost_answer_is_asked_for_without_the_update(void **state)
+TEST(a_lost_answer_is_asked_for_without_the_update)
 {
-    (void)state;
     struct tern_client_event event;
     server->faults[1] = FAULT_LOSE_REPLY;
     run_until(TERN_EVENT_FAILURE, NULL);
@@ -146,9 +135,8 @@ static void a_lost_answer_is_asked_for_without_the_update(void **state)
     assert_int_equal(server->upload_bytes, event.bytes);
 }
 
-static void another_update_under_its_key_is_a_conflict(void **state)
+TEST(another_update_under_its_key_is_a_conflict)
 {
-    (void)state;
     struct tern_client_event event;
     server->faults[1] = FAULT_LOSE_REPLY;
     run_until(TERN_EVENT_FAILURE, NULL);
@@ -158,9 +146,8 @@ static void another_update_under_its_key_is_a_conflict(void **state)
     assert_int_equal(server->puts, 2);
 }
 
-static void an_aggregator_that_keeps_nothing_gets_all_of_it(void **state)
+TEST(an_aggregator_that_keeps_nothing_gets_all_of_it)
 {
-    (void)state;
     struct tern_client_event event;
     cut_at(100);
     server->asked_status = 405;
@@ -168,9 +155,8 @@ static void an_aggregator_that_keeps_nothing_gets_all_of_it(void **state)
     assert_int_equal(server->upload_bytes, 100 + event.bytes);
 }
 
-static void a_busy_aggregator_is_asked_again(void **state)
+TEST(a_busy_aggregator_is_asked_again)
 {
-    (void)state;
     struct tern_client_event event;
     cut_at(100);
     server->asked_status = 503;
@@ -182,9 +168,8 @@ static void a_busy_aggregator_is_asked_again(void **state)
 }
 
 // Bytes that were sent twice cost twice; the update is one payload.
-static void an_update_is_one_payload_however_often_it_is_sent(void **state)
+TEST(an_update_is_one_payload_however_often_it_is_sent)
 {
-    (void)state;
     struct tern_client_event event;
     const struct tern_meter *all = tern_client_meter_all(&world.client);
     settle(&event);
@@ -197,9 +182,8 @@ static void an_update_is_one_payload_however_often_it_is_sent(void **state)
     assert_int_equal(all->bytes[TERN_PURPOSE_UPLOAD][TERN_UP].payload, 2 * payload);
 }
 
-static void a_link_that_is_down_while_it_asks_loses_nothing(void **state)
+TEST(a_link_that_is_down_while_it_asks_loses_nothing)
 {
-    (void)state;
     struct tern_client_event event;
     cut_at(100);
     world.down = true;
@@ -209,9 +193,8 @@ static void a_link_that_is_down_while_it_asks_loses_nothing(void **state)
     assert_int_equal(server->upload_bytes, event.bytes);
 }
 
-static void a_transport_that_does_not_block_is_no_different(void **state)
+TEST(a_transport_that_does_not_block_is_no_different)
 {
-    (void)state;
     struct tern_client_event event;
     world.say_again = true;
     cut_at(100);
@@ -220,9 +203,8 @@ static void a_transport_that_does_not_block_is_no_different(void **state)
 }
 
 // No request more for what costs less than one.
-static void a_short_update_is_never_asked_for(void **state)
+TEST(a_short_update_is_never_asked_for)
 {
-    (void)state;
     struct tern_client_event event;
     world.config.resume_upload_above = 0;
     boot();
@@ -231,28 +213,4 @@ static void a_short_update_is_never_asked_for(void **state)
     boot();
     settle(&event);
     assert_int_equal(server->asked, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(cut_anywhere_it_sends_the_rest),
-        TEST(killed_it_asks_and_sends_the_rest),
-        TEST(cut_again_and_again_it_waits_no_longer),
-        TEST(what_is_damaged_is_sent_anew),
-        TEST(more_than_there_is_of_it_is_no_part_of_it),
-        TEST(what_is_gone_is_sent_anew),
-        TEST(what_goes_in_between_is_sent_anew),
-        TEST(a_lost_answer_is_asked_for_without_the_update),
-        TEST(another_update_under_its_key_is_a_conflict),
-        TEST(an_aggregator_that_keeps_nothing_gets_all_of_it),
-        TEST(a_busy_aggregator_is_asked_again),
-        TEST(an_update_is_one_payload_however_often_it_is_sent),
-        TEST(a_link_that_is_down_while_it_asks_loses_nothing),
-        TEST(a_transport_that_does_not_block_is_no_different),
-        TEST(a_short_update_is_never_asked_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 // How the owner's conditions are read.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "posix/when.h"
+#include "tests/cases.h"
 
 static struct tern_when read_good(const char *text)
 {
@@ -30,9 +25,8 @@ static void says(const char *text, const char *expected)
     assert_memory_equal(&when, &before, sizeof when);
 }
 
-static void nothing_asked_is_always(void **state)
+CASE(nothing_asked_is_always)
 {
-    (void)state;
     static const char *const empty[] = {"", "  ", "\t"};
     for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++) {
         const struct tern_when when = read_good(empty[i]);
@@ -42,9 +36,8 @@ static void nothing_asked_is_always(void **state)
     }
 }
 
-static void all_in_any_order(void **state)
+CASE(all_in_any_order)
 {
-    (void)state;
     const struct tern_when when =
         read_good(" battery > 40,temperature<70.5 , load<1.5,charging,  unmetered ");
     for (int c = 0; c < TERN_CONDITION_COUNT; c++) {
@@ -55,9 +48,8 @@ static void all_in_any_order(void **state)
     assert_true(when.limit[TERN_CONDITION_LOAD] == 1.5);
 }
 
-static void only_what_is_asked(void **state)
+CASE(only_what_is_asked)
 {
-    (void)state;
     const struct tern_when when = read_good("temperature<-10");
     assert_true(when.asked[TERN_CONDITION_TEMPERATURE]);
     assert_true(when.limit[TERN_CONDITION_TEMPERATURE] == -10);
@@ -65,17 +57,15 @@ static void only_what_is_asked(void **state)
                  when.asked[TERN_CONDITION_LOAD] || when.asked[TERN_CONDITION_BATTERY]);
 }
 
-static void idle_is_a_load(void **state)
+CASE(idle_is_a_load)
 {
-    (void)state;
     const struct tern_when when = read_good("idle");
     assert_true(when.asked[TERN_CONDITION_LOAD]);
     assert_true(when.limit[TERN_CONDITION_LOAD] == TERN_WHEN_IDLE_LOAD);
 }
 
-static void is_written_as_it_was_asked(void **state)
+CASE(is_written_as_it_was_asked)
 {
-    (void)state;
     char text[32];
     const struct tern_when when = read_good("charging,temperature<70,load<0.25,battery>40");
     tern_when_format(&when, TERN_CONDITION_CHARGING, text, sizeof text);
@@ -90,9 +80,8 @@ static void is_written_as_it_was_asked(void **state)
 
 #define KNOWN "unmetered, charging, idle, load<N, temperature<N, battery>N"
 
-static void errors_say_what_is_wrong(void **state)
+CASE(errors_say_what_is_wrong)
 {
-    (void)state;
     says("humid", "\"humid\" is no condition; known: " KNOWN);
     says("Charging", "\"Charging\" is no condition; known: " KNOWN);
     says("charging unmetered", "\"charging unmetered\" is no condition; known: " KNOWN);
@@ -118,23 +107,8 @@ static void errors_say_what_is_wrong(void **state)
     says("idle, load<2", "load stands there twice; idle is short for load<0.3");
 }
 
-static void what_is_too_long_is_cut_in_the_error(void **state)
+CASE(what_is_too_long_is_cut_in_the_error)
 {
-    (void)state;
     says("a-condition-that-nobody-could-ever-have-thought-of-and-that-has-no-end",
          "\"a-condition-that-nobody-could-ever-have-...\" is no condition; known: " KNOWN);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_asked_is_always),
-        cmocka_unit_test(all_in_any_order),
-        cmocka_unit_test(only_what_is_asked),
-        cmocka_unit_test(idle_is_a_load),
-        cmocka_unit_test(is_written_as_it_was_asked),
-        cmocka_unit_test(errors_say_what_is_wrong),
-        cmocka_unit_test(what_is_too_long_is_cut_in_the_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

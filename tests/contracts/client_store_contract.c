@@ -1,12 +1,7 @@
 #include "contracts/client_store_contract.h"
+#include "tests/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const struct store_under_test *under_test;
 

@@ -2,20 +2,15 @@
 #define _GNU_SOURCE
 #include "contracts/client_store_contract.h"
 #include "posix/file_store.h"
+#include "tests/asserts.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char folder[128];
 static char why[512];

@@ -1,19 +1,14 @@
 // The partial download as a file.
 #define _GNU_SOURCE
 #include "posix/partial_file.h"
+#include "tests/asserts.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define SIZE 20000u
 

@@ -1,15 +1,12 @@
 #include "data/files.h"
+#include "tests/asserts.h"
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-
-#include <cmocka.h>
 
 char folder[256];
 char why[TERN_DATA_WHY_MAX];

@@ -1,11 +1,7 @@
 #include "data/audio.h"
+#include "tests/cases.h"
 #include "util/crc32c.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define COUNT 600
 #define SPEAKERS 20
@@ -26,16 +22,14 @@ static uint32_t digest(uint64_t seed, bool test)
 }
 
 // These digests were computed once; every machine must give them.
-static void bits_are_the_same_everywhere(void **state)
+CASE(bits_are_the_same_everywhere)
 {
-    (void)state;
     assert_int_equal(digest(1, false), 0xb1ae227au);
     assert_int_equal(digest(1, true), 0xf6d46e92u);
 }
 
-static void seeds_differ(void **state)
+CASE(seeds_differ)
 {
-    (void)state;
     assert_int_not_equal(digest(1, false), digest(2, false));
 }
 
@@ -52,9 +46,8 @@ static void check_levels(const uint8_t *spectrogram)
     assert_true(clipped < CELLS / 2);
 }
 
-static void all_sounds_and_speakers_occur(void **state)
+CASE(all_sounds_and_speakers_occur)
 {
-    (void)state;
     uint32_t seen[TERN_AUDIO_CLASSES] = {0};
     uint32_t of_speaker[SPEAKERS] = {0};
     for (uint32_t i = 0; i < COUNT; i++) {
@@ -72,14 +65,4 @@ static void all_sounds_and_speakers_occur(void **state)
     for (int s = 0; s < SPEAKERS; s++) {
         assert_in_range(of_speaker[s], COUNT / SPEAKERS / 5, 3 * COUNT / SPEAKERS);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits_are_the_same_everywhere),
-        cmocka_unit_test(seeds_differ),
-        cmocka_unit_test(all_sounds_and_speakers_occur),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

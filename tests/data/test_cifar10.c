@@ -1,10 +1,7 @@
 #include "data/files.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "tests/cases.h"
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define RECORD 3073
 #define COUNT 3
@@ -25,9 +22,8 @@ static int make_files(void **state)
     return 0;
 }
 
-static void batches_are_read_and_planes_interleaved(void **state)
+CASE_WITH(batches_are_read_and_planes_interleaved, make_files, folder_remove)
 {
-    (void)state;
     assert_int_equal(open_spec("cifar10:@"), TERN_OK);
     assert_int_equal(data.train.count, COUNT + 1);
     assert_int_equal(data.test.count, COUNT);
@@ -43,9 +39,8 @@ static void batches_are_read_and_planes_interleaved(void **state)
     }
 }
 
-static void damaged_batches_are_refused(void **state)
+CASE_WITH(damaged_batches_are_refused, make_files, folder_remove)
 {
-    (void)state;
     records[RECORD] = 10;
     write_file("data_batch_2.bin", records, sizeof records);
     expect_refused("cifar10:@", TERN_ERR_CORRUPT, "image 1 has the label 10");
@@ -61,24 +56,12 @@ static void damaged_batches_are_refused(void **state)
     expect_refused("cifar10:@", TERN_ERR_NOT_FOUND, "test_batch.bin");
 }
 
-static void limits_are_obeyed(void **state)
+CASE_WITH(limits_are_obeyed, make_files, folder_remove)
 {
-    (void)state;
     limits.max_examples = COUNT;
     expect_refused("cifar10:@", TERN_ERR_TOO_LARGE, "more images than the limits allow (3)");
     limits.max_examples = COUNT + 1;
     assert_int_equal(open_spec("cifar10:@"), TERN_OK);
     limits.max_features = 3071;
     expect_refused("cifar10:@", TERN_ERR_TOO_LARGE, "limits");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(batches_are_read_and_planes_interleaved, make_files,
-                                        folder_remove),
-        cmocka_unit_test_setup_teardown(damaged_batches_are_refused, make_files, folder_remove),
-        cmocka_unit_test_setup_teardown(limits_are_obeyed, make_files, folder_remove),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 // Statistics of columns, and scaling by shared ones: of a view, in double arithmetic, of both parts, or of nothing.
 #include "data/columns.h"
 
+#include "tests/cases.h"
 #include "wire/wire.h"
 #include <float.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 enum { ROWS = 4, COLUMNS = 2, LEN = COLUMNS * TERN_WIRE_COLUMN_BYTES };
 
@@ -36,9 +32,10 @@ static struct tern_column_pair pair(uint32_t column)
     return tern_column_get((struct tern_span){columns, LEN}, column);
 }
 
-static void statistics_are_of_the_view_alone(void **state)
+#define TEST(name) CASE_WITH(name, set_up, NULL)
+
+TEST(statistics_are_of_the_view_alone)
 {
-    (void)state;
     static const uint32_t own[] = {2, 0};
     const struct tern_view shard = {.dataset = &data.train, .indices = own, .count = 2};
     uint32_t num_examples = 0;
@@ -49,9 +46,8 @@ static void statistics_are_of_the_view_alone(void **state)
                 pair(1).spread == 0); // constant here: others may see it move
 }
 
-static void what_cannot_be_told_is_named(void **state)
+TEST(what_cannot_be_told_is_named)
 {
-    (void)state;
     struct tern_view view = {.dataset = &data.train};
     uint32_t num_examples = 0;
     assert_int_equal(tern_columns_measure(&view, columns, &num_examples), TERN_ERR_NOT_FOUND);
@@ -64,9 +60,8 @@ static void what_cannot_be_told_is_named(void **state)
     assert_false(tern_data_has_columns(&data));
 }
 
-static void both_parts_are_scaled(void **state)
+TEST(both_parts_are_scaled)
 {
-    (void)state;
     tern_column_put(columns, 0, (struct tern_column_pair){2950.3F, 3.7F});
     tern_column_put(columns, 1, (struct tern_column_pair){0.5F, 0.5F});
     assert_int_equal(tern_columns_scale(&data, columns, COLUMNS), TERN_OK);
@@ -76,9 +71,8 @@ static void both_parts_are_scaled(void **state)
     assert_true(test_values[0] == (float)((2951.0 - (double)2950.3F) / (double)3.7F));
 }
 
-static void scaling_that_overflows_changes_nothing(void **state)
+TEST(scaling_that_overflows_changes_nothing)
 {
-    (void)state;
     float before[ROWS * COLUMNS];
     memcpy(before, train_values, sizeof before);
     tern_column_put(columns, 0, (struct tern_column_pair){0, 1});
@@ -104,9 +98,8 @@ static void add_targets(void)
     data.train.target_deviation = data.test.target_deviation = 1;
 }
 
-static void the_target_is_the_last_column(void **state)
+TEST(the_target_is_the_last_column)
 {
-    (void)state;
     const struct tern_view all = {.dataset = &data.train, .count = ROWS};
     uint32_t num_examples = 0;
     assert_int_equal(tern_data_columns(&data), COLUMNS);
@@ -120,9 +113,8 @@ static void the_target_is_the_last_column(void **state)
     assert_int_equal(tern_data_columns(&data), WITH_TARGET);
 }
 
-static void targets_keep_their_unit(void **state)
+TEST(targets_keep_their_unit)
 {
-    (void)state;
     add_targets();
     tern_column_put(with_target, 0, (struct tern_column_pair){0, 1});
     tern_column_put(with_target, 1, (struct tern_column_pair){0, 1});
@@ -136,9 +128,8 @@ static void targets_keep_their_unit(void **state)
     assert_true(data.test.target_mean == 3000 && data.test.target_deviation == 8);
 }
 
-static void targets_that_were_scaled_before_keep_it_too(void **state)
+TEST(targets_that_were_scaled_before_keep_it_too)
 {
-    (void)state;
     add_targets();
     data.test.target_mean = 100; // what is 3005 here was 6110
     data.test.target_deviation = 2;
@@ -147,9 +138,8 @@ static void targets_that_were_scaled_before_keep_it_too(void **state)
     assert_true(test_targets[0] * data.test.target_deviation + data.test.target_mean == 6110);
 }
 
-static void a_target_that_overflows_changes_nothing(void **state)
+TEST(a_target_that_overflows_changes_nothing)
 {
-    (void)state;
     add_targets();
     tern_column_put(with_target, 2, (struct tern_column_pair){0, FLT_MIN});
     assert_int_equal(tern_columns_scale(&data, with_target, WITH_TARGET), TERN_ERR_NON_FINITE);
@@ -157,9 +147,8 @@ static void a_target_that_overflows_changes_nothing(void **state)
     assert_true(data.train.target_deviation == 1);
 }
 
-static void filled_values_are_in_no_statistics_and_become_the_mean(void **state)
+TEST(filled_values_are_in_no_statistics_and_become_the_mean)
 {
-    (void)state;
     static const uint8_t filled[ROWS] = {0, 0, 1, 2}; // row 2 lacks column 0, row 3 column 1
     const struct tern_view view = {.dataset = &data.train, .count = ROWS};
     uint32_t num_examples = 0;
@@ -177,9 +166,8 @@ static void filled_values_are_in_no_statistics_and_become_the_mean(void **state)
     assert_true(train_values[0] == 4.8F);
 }
 
-static void columns_that_are_too_large_to_train_on_are_counted(void **state)
+TEST(columns_that_are_too_large_to_train_on_are_counted)
 {
-    (void)state;
     char text[TERN_COLUMNS_TEXT_MAX];
     assert_true(tern_columns_are_unscaled(&data.train, "scale=a.csv", text));
     assert_non_null(strstr(text, "1 of 2 columns are unscaled"));
@@ -190,9 +178,8 @@ static void columns_that_are_too_large_to_train_on_are_counted(void **state)
     assert_false(tern_columns_are_unscaled(&data.train, "scale=a.csv", text));
 }
 
-static void only_the_first_large_columns_are_named(void **state)
+TEST(only_the_first_large_columns_are_named)
 {
-    (void)state;
     enum { WIDE = TERN_COLUMNS_FOUND + 2 };
     float row[WIDE] = {0.5F};
     const struct tern_dataset wide = {.count = 1, .feature_count = WIDE, .values = row};
@@ -207,23 +194,4 @@ static void only_the_first_large_columns_are_named(void **state)
         assert_int_equal(large.first[i], i + 1);
         assert_true(large.size[i] == 100.0 * (i + 1));
     }
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-    const struct CMUnitTest tests[] = {
-        TEST(statistics_are_of_the_view_alone),
-        TEST(what_cannot_be_told_is_named),
-        TEST(filled_values_are_in_no_statistics_and_become_the_mean),
-        TEST(columns_that_are_too_large_to_train_on_are_counted),
-        TEST(only_the_first_large_columns_are_named),
-        TEST(both_parts_are_scaled),
-        TEST(scaling_that_overflows_changes_nothing),
-        TEST(the_target_is_the_last_column),
-        TEST(targets_keep_their_unit),
-        TEST(targets_that_were_scaled_before_keep_it_too),
-        TEST(a_target_that_overflows_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

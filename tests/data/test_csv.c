@@ -1,13 +1,10 @@
 #include "data/files.h"
+#include "tests/cases.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void write_text(const char *text)
 {
@@ -25,9 +22,10 @@ static int class_of(float value)
     return -1;
 }
 
-static void a_header_names_the_columns(void **state)
+#define IN_FOLDER(test) CASE_WITH(test, folder_make, folder_remove)
+
+IN_FOLDER(a_header_names_the_columns)
 {
-    (void)state;
     write_text("id,kind,height,width\n1,cat,0.5,2\n2,dog,-1.5,2e3\n3,cat,+.25,7\n");
     assert_int_equal(open_spec("csv:@/table.csv,label=kind,drop=id,classes=cat|dog,test=0"),
                      TERN_OK);
@@ -41,9 +39,8 @@ static void a_header_names_the_columns(void **state)
     assert_int_equal(class_of(0.25f), 0);
 }
 
-static void columns_may_be_numbered(void **state)
+IN_FOLDER(columns_may_be_numbered)
 {
-    (void)state;
     write_text("7,1.5,9\n8,2.5,9\n");
     assert_int_equal(open_spec("csv:@/table.csv,label=0,drop=-1,test=0"), TERN_OK);
     assert_int_equal(data.train.count, 2);
@@ -56,9 +53,8 @@ static void columns_may_be_numbered(void **state)
     assert_int_equal(class_of(7.0f), 9);
 }
 
-static void a_header_is_seen_by_itself(void **state)
+IN_FOLDER(a_header_is_seen_by_itself)
 {
-    (void)state;
     write_text("a,b,c\n1,2,0\n3,4,1\n");
     assert_int_equal(open_spec("csv:@/table.csv,test=0"), TERN_OK);
     assert_int_equal(data.train.count, 2);
@@ -68,9 +64,8 @@ static void a_header_is_seen_by_itself(void **state)
 }
 
 // Writes a line of numbers above 12 rows of measurements, of which only the header option changes the count.
-static void numbers_that_may_be_names_are_asked_about(void **state)
+IN_FOLDER(numbers_that_may_be_names_are_asked_about)
 {
-    (void)state;
     static const char *const firsts[] = {"2019,2020", "1,2", "0,1", "410,420"};
     static const char row[] = "20.5,-3.25\n21.75,4.5\n";
     char text[512];
@@ -89,9 +84,8 @@ static void numbers_that_may_be_names_are_asked_about(void **state)
     assert_int_equal(data.train.count, 13);
 }
 
-static void quotes_and_line_ends_are_those_of_rfc_4180(void **state)
+IN_FOLDER(quotes_and_line_ends_are_those_of_rfc_4180)
 {
-    (void)state;
     write_text("\xEF\xBB\xBF\"x, \"\"1\"\"\",y\r\n\"1\",\"a\nb\"\r\n\r\n2,\"say \"\"no\"\"\"\r\n"
                "3,\"\"\r\n4,\"a\nb\"");
     assert_int_equal(open_spec("csv:@/table.csv,test=0,classes=|a\nb|say \"no\""), TERN_OK);
@@ -112,9 +106,8 @@ static void quotes_and_line_ends_are_those_of_rfc_4180(void **state)
     }
 }
 
-static void text_labels_need_classes(void **state)
+IN_FOLDER(text_labels_need_classes)
 {
-    (void)state;
     write_text("1,pear\n2,apple\n3,fig\n");
     expect_refused("csv:@/table.csv,test=0", TERN_ERR_CONFIG,
                    "line 1, column '1': the label 'pear' is no class number from 0: add "
@@ -149,9 +142,8 @@ static void text_labels_need_classes(void **state)
     }
 }
 
-static void a_share_is_kept_for_testing(void **state)
+IN_FOLDER(a_share_is_kept_for_testing)
 {
-    (void)state;
     char text[4096] = "";
     for (int i = 0; i < 100; i++) {
         snprintf(text + strlen(text), sizeof text - strlen(text), "%d,%d\n", i, i % 3);
@@ -176,9 +168,8 @@ static void a_share_is_kept_for_testing(void **state)
     assert_false(in_order);
 }
 
-static void columns_are_standardised_by_the_training_rows(void **state)
+IN_FOLDER(columns_are_standardised_by_the_training_rows)
 {
-    (void)state;
     write_text("1,100,5,a\n2,300,5,b\n3,200,5,a\n4,400,5,b\n5,900,5,a\n");
     assert_int_equal(open_spec("csv:@/table.csv,scale=standard,test=0.2,classes=a|b"), TERN_OK);
     for (uint32_t c = 0; c < 3; c++) {
@@ -195,9 +186,8 @@ static void columns_are_standardised_by_the_training_rows(void **state)
     assert_true(data.test.values[2] == 0.0f);
 }
 
-static void packed_tables_are_read(void **state)
+IN_FOLDER(packed_tables_are_read)
 {
-    (void)state;
     const char *text = "1,a\n2,b\n";
     write_gzip("table.csv.gz", text, strlen(text));
     assert_int_equal(open_spec("csv:@/table.csv.gz,test=0,classes=a|b"), TERN_OK);
@@ -212,9 +202,8 @@ static void refuse(const char *text, enum tern_result expected, const char *part
     assert_null(strchr(why, '\n'));
 }
 
-static void damaged_tables_are_refused(void **state)
+IN_FOLDER(damaged_tables_are_refused)
 {
-    (void)state;
     refuse("", TERN_ERR_CORRUPT, "no rows");
     refuse("\n\n\n", TERN_ERR_CORRUPT, "no rows");
     refuse("a,b\n", TERN_ERR_CORRUPT, "no rows");
@@ -244,9 +233,8 @@ static void damaged_tables_are_refused(void **state)
     expect_refused("csv:@/table.csv", TERN_ERR_CORRUPT, "zero byte");
 }
 
-static void a_wrong_value_names_its_column(void **state)
+IN_FOLDER(a_wrong_value_names_its_column)
 {
-    (void)state;
     write_text("id,kind,height,width\n1,a,0.5,2\n2,b,1.5,\n");
     expect_refused("csv:@/table.csv,label=kind,drop=id,classes=a|b,missing=refuse",
                    TERN_ERR_CORRUPT, "line 3, column 'width': the value is missing (1 of 2 rows)");
@@ -257,9 +245,8 @@ static void a_wrong_value_names_its_column(void **state)
         "lines, or leave them out");
 }
 
-static void quotes_hold_commas_of_labels_and_files(void **state)
+IN_FOLDER(quotes_hold_commas_of_labels_and_files)
 {
-    (void)state;
     write_text("\"size, cm\",kind\n1,\"cat, wild\"\n2,\"say \"\"no\"\"\"\n");
     assert_int_equal(open_spec("csv:@/table.csv,label=kind,test=0,classes=\"cat, wild|say "
                                "\"\"no\"\"\""),
@@ -292,9 +279,8 @@ static double sum_of_group(uint32_t group)
     return sum;
 }
 
-static void a_column_names_the_groups(void **state)
+IN_FOLDER(a_column_names_the_groups)
 {
-    (void)state;
     write_text("x,device,y\n1,pump 7,0\n20,fan,1\n3,pump 7,1\n40,fan,0\n500,\"a,b\",0\n");
     assert_int_equal(open_spec("csv:@/table.csv,group=device,test=0"), TERN_OK);
     assert_int_equal(data.train.group_count, 3);
@@ -320,9 +306,8 @@ static void a_column_names_the_groups(void **state)
                    "line 3, column 'device': the group is missing (1 of 2 rows)");
 }
 
-static void more_groups_than_fit_at_once_are_told_apart(void **state)
+IN_FOLDER(more_groups_than_fit_at_once_are_told_apart)
 {
-    (void)state;
     static char text[40000];
     size_t used = 0;
     for (int i = 0; i < 2000; i++) {
@@ -336,9 +321,8 @@ static void more_groups_than_fit_at_once_are_told_apart(void **state)
     }
 }
 
-static void a_test_file_is_the_test_part(void **state)
+IN_FOLDER(a_test_file_is_the_test_part)
 {
-    (void)state;
     write_text("x,d,y\n1,a,0\n3,b,1\n");
     write_file("test.csv", "x,d,y\n2,c,2\n5,b,0\n", 18);
     const char *spec = "csv:@/table.csv,test_file=@/test.csv,group=d,scale=standard";
@@ -362,9 +346,8 @@ static void a_test_file_is_the_test_part(void **state)
     expect_refused(spec, TERN_ERR_CONFIG, "test.csv: line 2, column 'y': the label 'q'");
 }
 
-static void columns_that_do_not_exist_are_named(void **state)
+IN_FOLDER(columns_that_do_not_exist_are_named)
 {
-    (void)state;
     write_text("a,b\n1,2\n");
     expect_refused("csv:@/table.csv,label=c", TERN_ERR_NOT_FOUND, "no column 'c'");
     expect_refused("csv:@/table.csv,label=2", TERN_ERR_NOT_FOUND, "no column '2'");
@@ -377,9 +360,8 @@ static void columns_that_do_not_exist_are_named(void **state)
     expect_refused("csv:@", TERN_ERR_NOT_FOUND, "is not a file");
 }
 
-static void limits_are_obeyed(void **state)
+IN_FOLDER(limits_are_obeyed)
 {
-    (void)state;
     write_text("1,2,0\n1,2,1\n1,2,2\n");
     limits.max_examples = 2;
     expect_refused("csv:@/table.csv", TERN_ERR_TOO_LARGE, "more rows than the limits allow (2)");
@@ -404,9 +386,8 @@ static void limits_are_obeyed(void **state)
     expect_refused("csv:@/table.csv", TERN_ERR_TOO_LARGE, "3 features, over the limit of 1");
 }
 
-static void a_packed_bomb_is_refused(void **state)
+IN_FOLDER(a_packed_bomb_is_refused)
 {
-    (void)state;
     const size_t size = 32u << 20;
     char *text = malloc(size);
     assert_non_null(text);
@@ -421,9 +402,8 @@ static void a_packed_bomb_is_refused(void **state)
 }
 
 // Whatever rows a client has, the same value becomes the same number.
-static void a_file_scales_every_client_alike(void **state)
+IN_FOLDER(a_file_scales_every_client_alike)
 {
-    (void)state;
     const char scaling[] = "column,mean,deviation\nrpm,2950,10\nflow,5,0.5\n";
     write_file("scaling.csv", scaling, strlen(scaling));
     write_text("rpm,flow,state\n2960,5,a\n2930,6,b\n");
@@ -437,9 +417,8 @@ static void a_file_scales_every_client_alike(void **state)
     assert_true(data.test.values[0] == 1.0f && data.test.values[1] == 0.0f);
 }
 
-static void a_file_of_other_columns_is_refused(void **state)
+IN_FOLDER(a_file_of_other_columns_is_refused)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *part;
@@ -477,9 +456,8 @@ static float target_of(float value)
     return NAN;
 }
 
-static void a_target_is_a_number(void **state)
+IN_FOLDER(a_target_is_a_number)
 {
-    (void)state;
     write_text("rpm,flow,state\n1,500.5,a\n2,-7e2,b\n3,1,a\n");
     assert_int_equal(open_spec("csv:@/table.csv,target=flow,drop=state,test=0"), TERN_OK);
     assert_int_equal(data.train.feature_count, 1);
@@ -495,9 +473,8 @@ static void a_target_is_a_number(void **state)
     assert_int_equal(class_of(2.0f), 0);
 }
 
-static void targets_move_with_their_rows(void **state)
+IN_FOLDER(targets_move_with_their_rows)
 {
-    (void)state;
     char text[2048] = "rpm,flow\n";
     for (int i = 0; i < 60; i++) {
         snprintf(text + strlen(text), 32, "%d,%d\n", i, 10 * i + 3);
@@ -520,9 +497,8 @@ static void targets_move_with_their_rows(void **state)
     assert_float_equal(data.train.target_mean, 298, 1e-3);
 }
 
-static void targets_are_scaled_by_the_file(void **state)
+IN_FOLDER(targets_are_scaled_by_the_file)
 {
-    (void)state;
     const char scaling[] = "column,mean,deviation\nrpm,2,1\nflow,100,50\n";
     write_file("scaling.csv", scaling, strlen(scaling));
     write_text("rpm,flow\n3,150\n2,0\n");
@@ -541,9 +517,8 @@ static void targets_are_scaled_by_the_file(void **state)
                    "no line for the target 'flow'");
 }
 
-static void targets_that_are_no_numbers_are_named(void **state)
+IN_FOLDER(targets_that_are_no_numbers_are_named)
 {
-    (void)state;
     static const char *const bad[] = {"", "nan", "inf", "1e39", "high"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char text[64];
@@ -569,9 +544,8 @@ static float value_of(uint32_t column, float key)
     return NAN;
 }
 
-static void missing_values_are_their_columns_means(void **state)
+IN_FOLDER(missing_values_are_their_columns_means)
 {
-    (void)state;
     write_text("x,v,y\n1,10,0\n2,,1\n3,30,0\n4,?,1\n5,80,0\n");
     assert_int_equal(open_spec("csv:@/table.csv,test=0"), TERN_OK);
     assert_int_equal(data.train.count, 5);
@@ -606,9 +580,8 @@ static void missing_values_are_their_columns_means(void **state)
     assert_int_equal(open_spec("csv:@/table.csv,test=0,scale=@/scaling.csv"), TERN_OK);
 }
 
-static void rows_without_a_label_are_no_class(void **state)
+IN_FOLDER(rows_without_a_label_are_no_class)
 {
-    (void)state;
     write_text("x,y\n1,a\n2,\n3,b\n4,NA\n");
     expect_refused("csv:@/table.csv,classes=a|b", TERN_ERR_CORRUPT,
                    "line 3, column 'y': the label is missing (2 of 4 rows)");
@@ -641,9 +614,8 @@ static void rows_without_a_label_are_no_class(void **state)
     assert_int_equal(tern_dataset_open_part(spec, NULL, &whole, &data, why), TERN_ERR_NOT_FOUND);
 }
 
-static void lines_that_are_no_rows_are_not_read(void **state)
+IN_FOLDER(lines_that_are_no_rows_are_not_read)
 {
-    (void)state;
     write_text("x,v,y\nmm,bar,-\n1, 2.5 ,0\n,,\nx,v,y\n 3 ,4,1\n5,6,\" 1\"\n7,8,1\n");
     expect_refused("csv:@/table.csv", TERN_ERR_CONFIG,
                    "line 7, column 'y': the label ' 1' is no class number");
@@ -651,39 +623,4 @@ static void lines_that_are_no_rows_are_not_read(void **state)
     assert_int_equal(open_spec("csv:@/table.csv,test=0"), TERN_OK);
     assert_int_equal(data.train.count, 3);
     assert_true(value_of(1, 1.0f) == 2.5f && value_of(1, 7.0f) == 8.0f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_make, folder_remove)
-        IN_FOLDER(a_header_names_the_columns),
-        IN_FOLDER(missing_values_are_their_columns_means),
-        IN_FOLDER(rows_without_a_label_are_no_class),
-        IN_FOLDER(lines_that_are_no_rows_are_not_read),
-        IN_FOLDER(a_file_scales_every_client_alike),
-        IN_FOLDER(a_file_of_other_columns_is_refused),
-        IN_FOLDER(a_target_is_a_number),
-        IN_FOLDER(targets_move_with_their_rows),
-        IN_FOLDER(targets_are_scaled_by_the_file),
-        IN_FOLDER(targets_that_are_no_numbers_are_named),
-        IN_FOLDER(columns_may_be_numbered),
-        IN_FOLDER(a_header_is_seen_by_itself),
-        IN_FOLDER(numbers_that_may_be_names_are_asked_about),
-        IN_FOLDER(quotes_and_line_ends_are_those_of_rfc_4180),
-        IN_FOLDER(text_labels_need_classes),
-        IN_FOLDER(a_share_is_kept_for_testing),
-        IN_FOLDER(columns_are_standardised_by_the_training_rows),
-        IN_FOLDER(packed_tables_are_read),
-        IN_FOLDER(damaged_tables_are_refused),
-        IN_FOLDER(a_wrong_value_names_its_column),
-        IN_FOLDER(quotes_hold_commas_of_labels_and_files),
-        IN_FOLDER(a_column_names_the_groups),
-        IN_FOLDER(more_groups_than_fit_at_once_are_told_apart),
-        IN_FOLDER(a_test_file_is_the_test_part),
-        IN_FOLDER(columns_that_do_not_exist_are_named),
-        IN_FOLDER(limits_are_obeyed),
-        IN_FOLDER(a_packed_bomb_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 // Tables for predict: columns are found by the names of the table that the model was trained on.
 #include "data/files.h"
+#include "tests/cases.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct tern_csv_names names;
 
@@ -52,9 +49,10 @@ static void assert_in_order(const char *table, const char *options)
     assert_memory_equal(data.train.values, order, sizeof order);
 }
 
-static void columns_stand_in_the_order_of_the_model(void **state)
+#define TEST(test) CASE_WITH(test, set_up, tear_down)
+
+TEST(columns_stand_in_the_order_of_the_model)
 {
-    (void)state;
     static const char *const tables[] = {
         "a,b,c,y\n1,2,3,1\n4,5,6,0\n",           "c,b,a,y\n3,2,1,1\n6,5,4,0\n",
         "y,b,c,a\n1,2,3,1\n0,5,6,4\n",           "b,c,a\n2,3,1\n5,6,4\n",
@@ -69,9 +67,8 @@ static void columns_stand_in_the_order_of_the_model(void **state)
     }
 }
 
-static void columns_beside_those_of_the_model_are_noted(void **state)
+TEST(columns_beside_those_of_the_model_are_noted)
 {
-    (void)state;
     assert_in_order("b,id,c,a,text,y,who\n2,7,3,1,x,1,3\n5,8,6,4,y,0,4\n", ",drop=id,group=who");
     assert_string_equal(
         data.notes, "1 column is not among those that the model learns from: 'text' is left out\n");
@@ -83,18 +80,16 @@ static void columns_beside_those_of_the_model_are_noted(void **state)
     assert_null(data.notes);
 }
 
-static void targets_are_found_by_name_as_labels_are(void **state)
+TEST(targets_are_found_by_name_as_labels_are)
 {
-    (void)state;
     assert_in_order("y,c,b,a\n2.5,3,2,1\n,6,5,4\n", ",target=-1");
     assert_true(data.train.targets[0] == 2.5F);
     assert_true(data.labelled[0] == 1 && data.labelled[1] == 0);
     assert_false(data.unlabelled);
 }
 
-static void columns_that_lack_or_are_doubled_are_named(void **state)
+TEST(columns_that_lack_or_are_doubled_are_named)
 {
-    (void)state;
     assert_int_equal(open_new("a,c,y\n1,3,0\n", ""), TERN_ERR_NOT_FOUND);
     assert_non_null(strstr(why, "has no column 'b', which the table of data.source has"));
     assert_int_equal(open_new("x,z,w,y\n1,2,3,0\n", ""), TERN_ERR_NOT_FOUND);
@@ -103,26 +98,23 @@ static void columns_that_lack_or_are_doubled_are_named(void **state)
     assert_non_null(strstr(why, "has two columns 'b'"));
 }
 
-static void a_table_without_names_goes_by_its_places(void **state)
+TEST(a_table_without_names_goes_by_its_places)
 {
-    (void)state;
     assert_in_order("1,2,3,1\n4,5,6,0\n", "");
     assert_in_order("1,2,3\n4,5,6\n", ",label=none,header=no");
     assert_in_order("1,2,3,0\n4,5,6,1\n", ",label=-1,header=no");
 }
 
 // A table without a header line, or with two columns of one name, gives none to go by.
-static void a_model_without_names_goes_by_places(void **state)
+TEST(a_model_without_names_goes_by_places)
 {
-    (void)state;
     tern_name_set_free(&names.features);
     tern_name_set_init(&names.features, 8);
     assert_in_order("x,z,w,y\n1,2,3,1\n4,5,6,0\n", "");
 }
 
-static void some_rows_may_lack_their_label(void **state)
+TEST(some_rows_may_lack_their_label)
 {
-    (void)state;
     static const char *const lacking[] = {"", "NA", "?", " ", "null"};
     for (size_t i = 0; i < sizeof lacking / sizeof lacking[0]; i++) {
         char table[96];
@@ -137,9 +129,8 @@ static void some_rows_may_lack_their_label(void **state)
     }
 }
 
-static void names_that_are_there_twice_go_by_their_order(void **state)
+TEST(names_that_are_there_twice_go_by_their_order)
 {
-    (void)state;
     static const char twins[] = "a\0a\0b";
     tern_csv_names_free(&names); // as of a table with two columns 'a'
     names.twins = malloc(sizeof twins);
@@ -150,20 +141,4 @@ static void names_that_are_there_twice_go_by_their_order(void **state)
     assert_int_equal(open_new("1,2,3,1\n4,5,6,0\n", ",label=3,header=no"), TERN_OK);
     assert_int_equal(open_new("b,a,a,y\n3,1,2,1\n6,4,5,0\n", ",label=y"), TERN_ERR_CONFIG);
     assert_non_null(strstr(why, "column 0 is 'b', in the table of data.source 'a'"));
-}
-
-int main(void)
-{
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(columns_stand_in_the_order_of_the_model),
-        TEST(columns_beside_those_of_the_model_are_noted),
-        TEST(targets_are_found_by_name_as_labels_are),
-        TEST(columns_that_lack_or_are_doubled_are_named),
-        TEST(a_table_without_names_goes_by_its_places),
-        TEST(a_model_without_names_goes_by_places),
-        TEST(some_rows_may_lack_their_label),
-        TEST(names_that_are_there_twice_go_by_their_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

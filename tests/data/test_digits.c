@@ -1,11 +1,7 @@
 #include "data/digits.h"
+#include "tests/cases.h"
 #include "util/crc32c.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define COUNT 500
 
@@ -23,24 +19,21 @@ static uint32_t digest(uint64_t seed, bool test, uint32_t size)
 }
 
 // These digests were computed once; every machine must give them.
-static void bits_are_the_same_everywhere(void **state)
+CASE(bits_are_the_same_everywhere)
 {
-    (void)state;
     assert_int_equal(digest(1, false, 16), 0x59ca9bbcu);
     assert_int_equal(digest(1, false, 28), 0xa466a775u);
 }
 
-static void seeds_and_parts_differ(void **state)
+CASE(seeds_and_parts_differ)
 {
-    (void)state;
     uint32_t one = digest(1, false, 16);
     assert_int_not_equal(one, digest(2, false, 16));
     assert_int_not_equal(one, digest(1, true, 16));
 }
 
-static void all_digits_occur_and_leave_ink(void **state)
+CASE(all_digits_occur_and_leave_ink)
 {
-    (void)state;
     uint32_t seen[10] = {0};
     for (uint32_t i = 0; i < COUNT; i++) {
         uint8_t image[256];
@@ -56,14 +49,4 @@ static void all_digits_occur_and_leave_ink(void **state)
     for (int k = 0; k < 10; k++) {
         assert_in_range(seen[k], COUNT / 20, COUNT / 5);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits_are_the_same_everywhere),
-        cmocka_unit_test(seeds_and_parts_differ),
-        cmocka_unit_test(all_digits_occur_and_leave_ink),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 #include "data/files.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "tests/cases.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define COUNT 5
 #define HEIGHT 3
@@ -50,9 +47,10 @@ static int make_files(void **state)
     return 0;
 }
 
-static void files_are_read_packed_or_not(void **state)
+#define WITH_FILES(test) CASE_WITH(test, make_files, folder_remove)
+
+WITH_FILES(files_are_read_packed_or_not)
 {
-    (void)state;
     assert_int_equal(open_spec("idx:@"), TERN_OK);
     assert_string_equal(why, "");
     assert_int_equal(data.train.count, COUNT);
@@ -66,9 +64,8 @@ static void files_are_read_packed_or_not(void **state)
     assert_int_equal(data.test.labels[4], 3);
 }
 
-static void pixels_are_scaled_when_gathered(void **state)
+WITH_FILES(pixels_are_scaled_when_gathered)
 {
-    (void)state;
     assert_int_equal(open_spec("idx:@,mean=0.5,std=0.25"), TERN_OK);
     const uint32_t shard[] = {4, 2};
     const uint32_t positions[] = {1, 0};
@@ -93,9 +90,8 @@ static void refuse_images(size_t at, uint8_t byte, enum tern_result expected, co
     assert_non_null(strstr(why, "t10k-images-idx3-ubyte"));
 }
 
-static void damaged_headers_are_refused(void **state)
+WITH_FILES(damaged_headers_are_refused)
 {
-    (void)state;
     refuse_images(0, 1, TERN_ERR_CORRUPT, "no IDX file");
     refuse_images(2, 0x0A, TERN_ERR_CORRUPT, "type 0x0a; read are unsigned byte (0x08), byte");
     refuse_images(2, 0x0F, TERN_ERR_CORRUPT, "type 0x0f");
@@ -113,9 +109,8 @@ static void damaged_headers_are_refused(void **state)
     refuse_images(12, 0x01, TERN_ERR_TOO_LARGE, "over the limit of 1048576 values");
 }
 
-static void every_cut_is_refused(void **state)
+WITH_FILES(every_cut_is_refused)
 {
-    (void)state;
     for (size_t len = 0; len < sizeof images; len++) {
         write_file("t10k-images-idx3-ubyte", images, len);
         expect_refused("idx:@", TERN_ERR_CORRUPT, "t10k-images-idx3-ubyte");
@@ -127,9 +122,8 @@ static void every_cut_is_refused(void **state)
     }
 }
 
-static void every_cut_of_a_packed_file_is_refused(void **state)
+WITH_FILES(every_cut_of_a_packed_file_is_refused)
 {
-    (void)state;
     const char *name = "train-images-idx3-ubyte.gz";
     for (size_t len = file_size(name); len-- > 0;) {
         cut_file(name, len);
@@ -137,9 +131,8 @@ static void every_cut_of_a_packed_file_is_refused(void **state)
     }
 }
 
-static void a_flipped_bit_of_a_packed_file_is_refused(void **state)
+WITH_FILES(a_flipped_bit_of_a_packed_file_is_refused)
 {
-    (void)state;
     char path[512];
     snprintf(path, sizeof path, "%s/train-images-idx3-ubyte.gz", folder);
     uint8_t packed[1024];
@@ -166,9 +159,8 @@ static void a_flipped_bit_of_a_packed_file_is_refused(void **state)
     assert_in_range(unnoticed, 0, 1);
 }
 
-static void labels_of_another_count_are_refused(void **state)
+WITH_FILES(labels_of_another_count_are_refused)
 {
-    (void)state;
     uint8_t fewer[sizeof labels];
     memcpy(fewer, labels, sizeof labels);
     fewer[7] = COUNT - 1;
@@ -178,9 +170,8 @@ static void labels_of_another_count_are_refused(void **state)
     expect_refused("idx:@", TERN_ERR_CORRUPT, "holds no labels");
 }
 
-static void parts_of_another_shape_are_refused(void **state)
+WITH_FILES(parts_of_another_shape_are_refused)
 {
-    (void)state;
     uint8_t turned[sizeof images];
     memcpy(turned, images, sizeof images);
     turned[11] = WIDTH;
@@ -189,9 +180,8 @@ static void parts_of_another_shape_are_refused(void **state)
     expect_refused("idx:@", TERN_ERR_CORRUPT, "test images 4 x 3");
 }
 
-static void a_small_file_cannot_unpack_to_a_large_one(void **state)
+WITH_FILES(a_small_file_cannot_unpack_to_a_large_one)
 {
-    (void)state;
     // A header that claims what the packed size cannot hold is refused before memory is taken ...
     uint8_t header[16];
     memcpy(header, images, sizeof header);
@@ -210,9 +200,8 @@ static void a_small_file_cannot_unpack_to_a_large_one(void **state)
     expect_refused("idx:@", TERN_ERR_CORRUPT, "goes on at byte 76");
 }
 
-static void limits_are_obeyed(void **state)
+WITH_FILES(limits_are_obeyed)
 {
-    (void)state;
     limits.max_examples = COUNT - 1;
     expect_refused("idx:@", TERN_ERR_TOO_LARGE, "5 examples, over the limit of 4");
     limits.max_examples = COUNT;
@@ -228,17 +217,15 @@ static void limits_are_obeyed(void **state)
     assert_int_equal(open_spec("idx:@"), TERN_OK);
 }
 
-static void missing_files_are_named(void **state)
+WITH_FILES(missing_files_are_named)
 {
-    (void)state;
     remove_file("t10k-labels-idx1-ubyte.gz");
     expect_refused("idx:@", TERN_ERR_NOT_FOUND, "neither t10k-labels-idx1-ubyte nor");
     expect_refused("idx:@/nowhere", TERN_ERR_NOT_FOUND, "neither train-images-idx3-ubyte nor");
 }
 
-static void parts_of_another_kind_are_refused(void **state)
+WITH_FILES(parts_of_another_kind_are_refused)
 {
-    (void)state;
     uint8_t numbers[sizeof images];
     memcpy(numbers, images, sizeof images);
     numbers[2] = 0x09;
@@ -277,9 +264,10 @@ static int make_tables(void **state)
     return 0;
 }
 
-static void every_type_is_read(void **state)
+#define WITH_TABLES(test) CASE_WITH(test, make_tables, folder_remove)
+
+WITH_TABLES(every_type_is_read)
 {
-    (void)state;
     static const struct {
         uint8_t type;
         uint32_t width;
@@ -318,9 +306,8 @@ static void every_type_is_read(void **state)
     assert_true(data.train.values[1] == 1 && data.train.values[5] == -0.5f);
 }
 
-static void a_shard_of_numbers_is_that_of_all(void **state)
+WITH_TABLES(a_shard_of_numbers_is_that_of_all)
 {
-    (void)state;
     static const uint64_t bits[TABLE] = {1, 2, 3, 4, 5, 6};
     write_tables(0x0B, 2, bits, three_labels, sizeof three_labels);
     const struct tern_partition_config partition = {.clients = 3, .min_examples = 1, .seed = 1};
@@ -349,9 +336,8 @@ static void a_shard_of_numbers_is_that_of_all(void **state)
     }
 }
 
-static void numbers_that_are_none_are_named(void **state)
+WITH_TABLES(numbers_that_are_none_are_named)
 {
-    (void)state;
     static const uint64_t with_nan[TABLE] = {0, 0, 0, 0x7FC00000, 0, 0};
     static const uint64_t too_large[TABLE] = {0, 0, 0, 0, 0x7FE0000000000000, 0};
     write_tables(0x0D, 4, with_nan, three_labels, sizeof three_labels);
@@ -361,9 +347,8 @@ static void numbers_that_are_none_are_named(void **state)
     expect_refused("idx:@", TERN_ERR_CORRUPT, "row 2, value 0 (from 0): not a finite number");
 }
 
-static void labels_are_whole_numbers_of_any_type(void **state)
+WITH_TABLES(labels_are_whole_numbers_of_any_type)
 {
-    (void)state;
     static const uint64_t zeros[TABLE];
     static const uint8_t shorts[] = {0, 0, 0x0B, 1, 0, 0, 0, 3, 0, 0, 1, 44, 0, 7};
     static const uint8_t ints[] = {0, 0, 0x0C, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 7};
@@ -383,39 +368,12 @@ static void labels_are_whole_numbers_of_any_type(void **state)
                    "holds labels of type 0x0d; labels are whole numbers");
 }
 
-static void numbers_take_four_bytes_of_memory(void **state)
+WITH_TABLES(numbers_take_four_bytes_of_memory)
 {
-    (void)state;
     static const uint64_t zeros[TABLE];
     write_tables(0x09, 1, zeros, three_labels, sizeof three_labels);
     limits.max_bytes = TABLE * 4 - 1;
     expect_refused("idx:@", TERN_ERR_TOO_LARGE, "unpacks to 24 bytes, over the limit of 23");
     limits.max_bytes = TABLE * 4;
     assert_int_equal(open_spec("idx:@"), TERN_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define WITH_FILES(test) cmocka_unit_test_setup_teardown(test, make_files, folder_remove)
-        WITH_FILES(files_are_read_packed_or_not),
-        WITH_FILES(pixels_are_scaled_when_gathered),
-        WITH_FILES(damaged_headers_are_refused),
-        WITH_FILES(every_cut_is_refused),
-        WITH_FILES(every_cut_of_a_packed_file_is_refused),
-        WITH_FILES(a_flipped_bit_of_a_packed_file_is_refused),
-        WITH_FILES(labels_of_another_count_are_refused),
-        WITH_FILES(parts_of_another_shape_are_refused),
-        WITH_FILES(parts_of_another_kind_are_refused),
-        WITH_FILES(a_small_file_cannot_unpack_to_a_large_one),
-        WITH_FILES(limits_are_obeyed),
-        WITH_FILES(missing_files_are_named),
-#define WITH_TABLES(test) cmocka_unit_test_setup_teardown(test, make_tables, folder_remove)
-        WITH_TABLES(every_type_is_read),
-        WITH_TABLES(a_shard_of_numbers_is_that_of_all),
-        WITH_TABLES(numbers_that_are_none_are_named),
-        WITH_TABLES(labels_are_whole_numbers_of_any_type),
-        WITH_TABLES(numbers_take_four_bytes_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 #include "data/files.h"
+#include "tests/cases.h"
 #include "util/bytes.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
-
-#include <cmocka.h>
 
 // --- Writing what numpy.save() and numpy.savez() write
 
@@ -188,9 +185,10 @@ static void check_four(void)
     }
 }
 
-static void arrays_stored_deflated_and_large_are_read(void **state)
+#define IN_FOLDER(test) CASE_WITH(test, folder_make, folder_remove)
+
+IN_FOLDER(arrays_stored_deflated_and_large_are_read)
 {
-    (void)state;
     for (int large = 0; large < 2; large++) {
         for (int method = 0; method <= 8; method += 8) {
             write_four(method, large);
@@ -209,9 +207,8 @@ static void arrays_stored_deflated_and_large_are_read(void **state)
     expect_refused("npz:@/none.npz", TERN_ERR_NOT_FOUND, "none.npz");
 }
 
-static void a_folder_of_arrays_with_a_test_part_is_read(void **state)
+IN_FOLDER(a_folder_of_arrays_with_a_test_part_is_read)
 {
-    (void)state;
     struct file images = npy_of("|u1", "(2, 2, 3)", "False");
     put(&images, "\0\1\2\3\4\5\6\7\10\11\12\377", 12);
     struct file test = npy_of("|u1", "(1, 2, 3)", "False");
@@ -236,9 +233,8 @@ static void a_folder_of_arrays_with_a_test_part_is_read(void **state)
     expect_refused("npy:@,x=images", TERN_ERR_CORRUPT, "differ in shape");
 }
 
-static void all_types_of_numbers_are_read(void **state)
+IN_FOLDER(all_types_of_numbers_are_read)
 {
-    (void)state;
     static const struct {
         const char *type;
         size_t width;
@@ -276,9 +272,8 @@ static void refuse_x(const char *type, const char *shape, const char *order,
     assert_non_null(strstr(why, "x.npy"));
 }
 
-static void arrays_that_are_none_of_numbers_are_refused(void **state)
+IN_FOLDER(arrays_that_are_none_of_numbers_are_refused)
 {
-    (void)state;
     const struct file y = integers_of("<i4", 4, "(1,)", y_values, 1);
     write_file("y.npy", y.bytes, y.len);
     refuse_x(">f4", "(1, 2)", "False", TERN_ERR_UNKNOWN, "type '>f4'; save whole numbers");
@@ -299,9 +294,8 @@ static void arrays_that_are_none_of_numbers_are_refused(void **state)
     refuse_x("<f4", "(4000000000, 4000000000, 99)", "False", TERN_ERR_TOO_LARGE, "too many");
 }
 
-static void wrong_values_are_named(void **state)
+IN_FOLDER(wrong_values_are_named)
 {
-    (void)state;
     const float nan[4] = {1, 2, 3, (float)(1e38 * 10.0 * 1e38) * 0.0f};
     struct file x = floats_of("(2, 2)", nan, 4);
     struct file y = integers_of("<i4", 4, "(2,)", y_values, 2);
@@ -322,9 +316,8 @@ static void wrong_values_are_named(void **state)
     expect_refused("npy:@", TERN_ERR_CORRUPT, "3 numbers in 3 rows for 2 examples");
 }
 
-static void an_array_holds_targets(void **state)
+IN_FOLDER(an_array_holds_targets)
 {
-    (void)state;
     struct file x = floats_of("(2, 2)", x_values, 4);
     const float flow[2] = {2.5f, -8};
     struct file y = floats_of("(2,)", flow, 2);
@@ -343,9 +336,8 @@ static void an_array_holds_targets(void **state)
     expect_refused("npy:@,target=flow", TERN_ERR_CORRUPT, "row 0 (from 0): the target 1e+300");
 }
 
-static void a_damaged_archive_is_refused(void **state)
+IN_FOLDER(a_damaged_archive_is_refused)
 {
-    (void)state;
     for (int method = 0; method <= 8; method += 8) {
         write_four(method, 0);
         static uint8_t whole[8192];
@@ -370,19 +362,4 @@ static void a_damaged_archive_is_refused(void **state)
             whole[at] ^= 0x10;
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_make, folder_remove)
-        IN_FOLDER(arrays_stored_deflated_and_large_are_read),
-        IN_FOLDER(a_folder_of_arrays_with_a_test_part_is_read),
-        IN_FOLDER(all_types_of_numbers_are_read),
-        IN_FOLDER(arrays_that_are_none_of_numbers_are_refused),
-        IN_FOLDER(wrong_values_are_named),
-        IN_FOLDER(an_array_holds_targets),
-        IN_FOLDER(a_damaged_archive_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 #include "data/partition.h"
 #include "data/random.h"
+#include "tests/asserts.h"
 #include "util/math.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define COUNT 20011
 #define CLASSES 10

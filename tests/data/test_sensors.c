@@ -1,13 +1,9 @@
 #include "data/sensors.h"
+#include "tests/cases.h"
 #include "util/crc32c.h"
 #include "util/math.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define COUNT 500
 #define DEVICES 20
@@ -44,22 +40,19 @@ static uint32_t digest(uint64_t seed, bool test)
 }
 
 // These digests were computed once; every machine must give them.
-static void bits_are_the_same_everywhere(void **state)
+CASE(bits_are_the_same_everywhere)
 {
-    (void)state;
     assert_int_equal(digest(1, false), 0x436ed1c3u);
     assert_int_equal(digest(1, true), 0x45a4bf28u);
 }
 
-static void seeds_differ(void **state)
+CASE(seeds_differ)
 {
-    (void)state;
     assert_int_not_equal(digest(1, false), digest(2, false));
 }
 
-static void all_states_and_devices_occur(void **state)
+CASE(all_states_and_devices_occur)
 {
-    (void)state;
     uint32_t seen[TERN_SENSORS_CLASSES] = {0};
     uint32_t of_device[DEVICES] = {0};
     draw(5, false);
@@ -96,9 +89,8 @@ static void moments(uint32_t column, double *variance, double *kurtosis)
     *kurtosis = fourth / second / second;
 }
 
-static void columns_are_unlike(void **state)
+CASE(columns_are_unlike)
 {
-    (void)state;
     double least = 1e9;
     double most = 0.0;
     int heavy = 0;
@@ -113,15 +105,4 @@ static void columns_are_unlike(void **state)
     }
     assert_true(most > 100.0 * least);
     assert_in_range(heavy, 4, 16);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits_are_the_same_everywhere),
-        cmocka_unit_test(seeds_differ),
-        cmocka_unit_test(all_states_and_devices_occur),
-        cmocka_unit_test(columns_are_unlike),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

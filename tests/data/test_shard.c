@@ -1,13 +1,10 @@
 // A client that keeps its shard alone has what a view of the whole data set shows.
 #include "data/files.h"
+#include "tests/cases.h"
 #include "util/prng.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define COUNT 611
 #define TEST_COUNT 40
@@ -125,9 +122,10 @@ static void compare_shards(const char *spec, enum tern_partition_kind kind)
     tern_partition_free(&partition);
 }
 
-static void a_shard_is_what_a_view_of_the_whole_shows(void **state)
+#define WITH_FILES(test) CASE_WITH(test, make_files, remove_files)
+
+WITH_FILES(a_shard_is_what_a_view_of_the_whole_shows)
 {
-    (void)state;
     static const char *const specs[] = {"idx:@", "idx:@,mean=0.3,std=0.4",
                                         "digits:train=200,test=20"};
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
@@ -138,9 +136,8 @@ static void a_shard_is_what_a_view_of_the_whole_shows(void **state)
     }
 }
 
-static void a_shard_of_generated_groups_is_what_a_view_shows(void **state)
+WITH_FILES(a_shard_of_generated_groups_is_what_a_view_shows)
 {
-    (void)state;
     static const char *const specs[] = {"sensors:train=200,test=20,devices=9",
                                         "audio:train=100,test=20,speakers=7"};
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
@@ -150,9 +147,8 @@ static void a_shard_of_generated_groups_is_what_a_view_shows(void **state)
     }
 }
 
-static void a_shard_of_a_table_is_what_a_view_shows(void **state)
+WITH_FILES(a_shard_of_a_table_is_what_a_view_shows)
 {
-    (void)state;
     char table[4096] = "";
     size_t used = 0;
     for (int i = 0; i < 90; i++) {
@@ -164,9 +160,8 @@ static void a_shard_of_a_table_is_what_a_view_shows(void **state)
     compare_shards("csv:@/t.csv,scale=standard", TERN_PARTITION_DIRICHLET);
 }
 
-static void without_a_partition_all_is_kept(void **state)
+WITH_FILES(without_a_partition_all_is_kept)
 {
-    (void)state;
     const struct tern_data_part part = {.test = false};
     assert_int_equal(open_spec("idx:@"), TERN_OK);
     assert_int_equal(open_part("idx:@", &part), TERN_OK);
@@ -175,9 +170,8 @@ static void without_a_partition_all_is_kept(void **state)
     compare_examples(&whole, &kept);
 }
 
-static void natural_shards_need_groups(void **state)
+WITH_FILES(natural_shards_need_groups)
 {
-    (void)state;
     const struct tern_partition_config config = config_of(TERN_PARTITION_NATURAL);
     const struct tern_data_part part = {.partition = &config, .client = 0};
     assert_int_equal(open_part("idx:@", &part), TERN_ERR_ARGUMENT);
@@ -187,9 +181,8 @@ static void natural_shards_need_groups(void **state)
     assert_null(part_data.train.groups);
 }
 
-static void who_does_not_evaluate_needs_no_test_files(void **state)
+WITH_FILES(who_does_not_evaluate_needs_no_test_files)
 {
-    (void)state;
     const struct tern_partition_config config = config_of(TERN_PARTITION_IID);
     struct tern_data_part part = {.partition = &config, .client = 1};
     remove_file("t10k-images-idx3-ubyte");
@@ -218,9 +211,8 @@ static void expect_part_refused(enum tern_result expected, const char *sentence)
 }
 
 // Also where only images of other shards are hurt.
-static void damaged_files_are_refused_as_ever(void **state)
+WITH_FILES(damaged_files_are_refused_as_ever)
 {
-    (void)state;
     static uint8_t longer[sizeof images + 1];
     const char *name = "train-images-idx3-ubyte.gz";
     for (size_t len = file_size(name); len-- > 0; len -= len > 97 ? 97 : 0) {
@@ -241,9 +233,8 @@ static void damaged_files_are_refused_as_ever(void **state)
     expect_part_refused(TERN_ERR_CORRUPT, "holds 610 labels for 611 images");
 }
 
-static void too_many_shards_are_refused(void **state)
+WITH_FILES(too_many_shards_are_refused)
 {
-    (void)state;
     struct tern_partition_config config = config_of(TERN_PARTITION_IID);
     const struct tern_data_part part = {.partition = &config, .client = 0};
     static const char *const specs[] = {"idx:@", "digits:train=611,test=5"};
@@ -256,20 +247,4 @@ static void too_many_shards_are_refused(void **state)
         assert_int_equal(open_part(specs[i], &part), TERN_OK);
         assert_int_equal(part_data.train.count, 1);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define WITH_FILES(test) cmocka_unit_test_setup_teardown(test, make_files, remove_files)
-        WITH_FILES(a_shard_is_what_a_view_of_the_whole_shows),
-        WITH_FILES(a_shard_of_generated_groups_is_what_a_view_shows),
-        WITH_FILES(a_shard_of_a_table_is_what_a_view_shows),
-        WITH_FILES(without_a_partition_all_is_kept),
-        WITH_FILES(natural_shards_need_groups),
-        WITH_FILES(who_does_not_evaluate_needs_no_test_files),
-        WITH_FILES(damaged_files_are_refused_as_ever),
-        WITH_FILES(too_many_shards_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 #include "data/files.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "tests/cases.h"
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void digits_need_no_option(void **state)
+CASE_WITH(digits_need_no_option, folder_make, folder_remove)
 {
-    (void)state;
     assert_int_equal(open_spec("digits"), TERN_OK);
     assert_int_equal(data.train.count, 6000);
     assert_int_equal(data.test.count, 2000);
@@ -21,9 +17,8 @@ static void digits_need_no_option(void **state)
 }
 
 // The target is one of the readings, and those that are left are the others, in their order.
-static void a_reading_of_sensors_can_be_the_target(void **state)
+CASE_WITH(a_reading_of_sensors_can_be_the_target, folder_make, folder_remove)
 {
-    (void)state;
     float readings[24];
     uint16_t state_of_machine[1];
     assert_int_equal(open_spec("sensors:train=30,test=10,devices=7"), TERN_OK);
@@ -39,9 +34,8 @@ static void a_reading_of_sensors_can_be_the_target(void **state)
     expect_refused("sensors:target=1,anomalies=0.1", TERN_ERR_CONFIG, "not both");
 }
 
-static void sensors_have_the_faults_that_are_asked_for(void **state)
+CASE_WITH(sensors_have_the_faults_that_are_asked_for, folder_make, folder_remove)
 {
-    (void)state;
     uint32_t faults = 0;
     assert_int_equal(open_spec("sensors:train=50,test=1000,anomalies=0.2"), TERN_OK);
     assert_int_equal(data.test.class_count, 2);
@@ -54,9 +48,8 @@ static void sensors_have_the_faults_that_are_asked_for(void **state)
     assert_in_range(faults, 150, 250); // the draws are the same everywhere
 }
 
-static void wrong_specs_are_refused(void **state)
+CASE_WITH(wrong_specs_are_refused, folder_make, folder_remove)
 {
-    (void)state;
     expect_refused("", TERN_ERR_CONFIG,
                    "known: digits, sensors, audio, idx, cifar10, csv, npy, npz");
     expect_refused("mnist:@", TERN_ERR_CONFIG, "no data of the kind 'mnist'");
@@ -86,9 +79,8 @@ static void wrong_specs_are_refused(void **state)
                    TERN_ERR_CONFIG, "more than 16 options");
 }
 
-static void a_source_is_joined_with_its_directory(void **state)
+CASE(a_source_is_joined_with_its_directory)
 {
-    (void)state;
     static const struct {
         const char *source;
         const char *directory;
@@ -110,9 +102,8 @@ static void a_source_is_joined_with_its_directory(void **state)
     }
 }
 
-static void generated_groups_are_named_by_an_option(void **state)
+CASE_WITH(generated_groups_are_named_by_an_option, folder_make, folder_remove)
 {
-    (void)state;
     assert_int_equal(open_spec("sensors:train=30,test=10,devices=7"), TERN_OK);
     assert_int_equal(data.train.group_count, 7);
     assert_int_equal(data.train.feature_count, 24);
@@ -130,29 +121,11 @@ static void generated_groups_are_named_by_an_option(void **state)
     expect_refused("sensors:mean=0.5", TERN_ERR_CONFIG, "no option 'mean'");
 }
 
-static void limits_hold_for_generated_data(void **state)
+CASE_WITH(limits_hold_for_generated_data, folder_make, folder_remove)
 {
-    (void)state;
     limits.max_bytes = 256 * 100;
     expect_refused("digits:train=99,test=2", TERN_ERR_TOO_LARGE, "101 examples of 256 values");
     assert_int_equal(open_spec("digits:train=98,test=2"), TERN_OK);
     expect_refused("sensors:train=266,test=1", TERN_ERR_TOO_LARGE, "267 examples of 24 values");
     assert_int_equal(open_spec("sensors:train=265,test=1"), TERN_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(digits_need_no_option, folder_make, folder_remove),
-        cmocka_unit_test_setup_teardown(wrong_specs_are_refused, folder_make, folder_remove),
-        cmocka_unit_test_setup_teardown(a_reading_of_sensors_can_be_the_target, folder_make,
-                                        folder_remove),
-        cmocka_unit_test_setup_teardown(sensors_have_the_faults_that_are_asked_for, folder_make,
-                                        folder_remove),
-        cmocka_unit_test(a_source_is_joined_with_its_directory),
-        cmocka_unit_test_setup_teardown(generated_groups_are_named_by_an_option, folder_make,
-                                        folder_remove),
-        cmocka_unit_test_setup_teardown(limits_hold_for_generated_data, folder_make, folder_remove),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

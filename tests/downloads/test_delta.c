@@ -3,17 +3,12 @@
 #include "downloads/whole.h"
 #include "merge/delta.h"
 
+#include "tests/cases.h"
 #include "util/prng.h"
 #include "wire/wire.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define MOST 4000
 
@@ -104,21 +99,18 @@ static void check_codec(const char *spec)
     }
 }
 
-static void test_float32(void **state)
+CASE_WITH(test_float32, setup, NULL)
 {
-    (void)state;
     check_codec("float32");
 }
 
-static void test_float16(void **state)
+CASE_WITH(test_float16, setup, NULL)
 {
-    (void)state;
     check_codec("float16");
 }
 
-static void test_3lc(void **state)
+CASE_WITH(test_3lc, setup, NULL)
 {
-    (void)state;
     check_codec("3lc:s=1");
 }
 
@@ -140,9 +132,8 @@ static enum tern_result take(void *ctx, const uint8_t *data, size_t len)
     return TERN_OK;
 }
 
-static void test_snapshot_is_the_replica(void **state)
+CASE_WITH(test_snapshot_is_the_replica, setup, NULL)
 {
-    (void)state;
     struct pieces pieces = {.most = tern_whole_bound(&model)};
     const struct tern_download_sink sink = {&pieces, take};
     struct tern_download_made made;
@@ -163,9 +154,8 @@ static void test_snapshot_is_the_replica(void **state)
 }
 
 // Byte for byte what the codec float32 makes of the same weights.
-static void test_opening_is_as_encoded(void **state)
+CASE_WITH(test_opening_is_as_encoded, setup, NULL)
 {
-    (void)state;
     static uint8_t encoded[sizeof blob];
     const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
     const struct tern_download_buffers apart = {scratch, encoded, sizeof encoded};
@@ -187,9 +177,8 @@ static void test_opening_is_as_encoded(void **state)
     assert_memory_equal(client, global, model.count * sizeof(float));
 }
 
-static void test_whole_errors(void **state)
+CASE_WITH(test_whole_errors, setup, NULL)
 {
-    (void)state;
     struct pieces pieces = {.most = 1000};
     const struct tern_download_sink sink = {&pieces, take};
     struct tern_download_made made;
@@ -202,9 +191,8 @@ static void test_whole_errors(void **state)
     assert_int_equal(pieces.len, 0);
 }
 
-static void test_overflow_leaves_the_replica(void **state)
+CASE_WITH(test_overflow_leaves_the_replica, setup, NULL)
 {
-    (void)state;
     struct tern_codec codec = {.id = TERN_CODEC_3LC, .sparsity = 1.0F};
     struct tern_download_made made;
     global[3] = 3e38F;
@@ -216,9 +204,8 @@ static void test_overflow_leaves_the_replica(void **state)
     assert_memory_equal(client, replica, model.count * sizeof(float));
 }
 
-static void test_short_buffers_are_refused(void **state)
+CASE_WITH(test_short_buffers_are_refused, setup, NULL)
 {
-    (void)state;
     struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
     struct tern_download_made made;
     struct tern_download_buffers small = buffers;
@@ -233,19 +220,4 @@ static void test_short_buffers_are_refused(void **state)
         tern_download_delta(&model, &codec, &first, global, replica, id, &small, &made),
         TERN_ERR_NO_SPACE);
     assert_memory_equal(client, replica, model.count * sizeof(float));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_float32, setup),
-        cmocka_unit_test_setup(test_float16, setup),
-        cmocka_unit_test_setup(test_3lc, setup),
-        cmocka_unit_test_setup(test_snapshot_is_the_replica, setup),
-        cmocka_unit_test_setup(test_opening_is_as_encoded, setup),
-        cmocka_unit_test_setup(test_whole_errors, setup),
-        cmocka_unit_test_setup(test_overflow_leaves_the_replica, setup),
-        cmocka_unit_test_setup(test_short_buffers_are_refused, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

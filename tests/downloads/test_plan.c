@@ -1,12 +1,6 @@
 // The cheapest way to catch up.
 #include "downloads/plan.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
+#include "tests/cases.h"
 
 static uint32_t sizes[256];
 
@@ -32,9 +26,8 @@ static int setup(void **state)
     return 0;
 }
 
-static void test_choices(void **state)
+CASE_WITH(test_choices, setup, NULL)
 {
-    (void)state;
     assert_int_equal(choose(0, 0, 1000), TERN_PLAN_NOTHING);
     assert_int_equal(choose(7, 7, 1000), TERN_PLAN_NOTHING);
     assert_int_equal(choose(0, 9, 1000), TERN_PLAN_CHAIN);
@@ -43,34 +36,30 @@ static void test_choices(void **state)
     assert_int_equal(choose(5, 11, 1000), TERN_PLAN_CHAIN);
 }
 
-static void test_unknown_or_ahead_takes_a_snapshot(void **state)
+CASE_WITH(test_unknown_or_ahead_takes_a_snapshot, setup, NULL)
 {
-    (void)state;
     struct tern_plan_client nothing = {.known = false};
     assert_int_equal(tern_plan_choose(&nothing, 3, UINT32_MAX, size_of, NULL), TERN_PLAN_SNAPSHOT);
     // The aggregator was restored from a backup.
     assert_int_equal(choose(9, 3, UINT32_MAX), TERN_PLAN_SNAPSHOT);
 }
 
-static void test_missing_delta_breaks_the_chain(void **state)
+CASE_WITH(test_missing_delta_breaks_the_chain, setup, NULL)
 {
-    (void)state;
     sizes[4] = 0;
     assert_int_equal(choose(2, 6, UINT32_MAX), TERN_PLAN_SNAPSHOT);
     assert_int_equal(choose(4, 6, UINT32_MAX), TERN_PLAN_CHAIN);
 }
 
-static void test_a_task_holds_so_many_downloads(void **state)
+CASE_WITH(test_a_task_holds_so_many_downloads, setup, NULL)
 {
-    (void)state;
     assert_int_equal(choose(0, TERN_PLAN_MAX, UINT32_MAX), TERN_PLAN_CHAIN);
     assert_int_equal(choose(0, TERN_PLAN_MAX + 1, UINT32_MAX), TERN_PLAN_SNAPSHOT);
 }
 
 // A small device announces how many it holds.
-static void test_a_small_client_gets_no_longer_chain(void **state)
+CASE_WITH(test_a_small_client_gets_no_longer_chain, setup, NULL)
 {
-    (void)state;
     struct tern_plan_client small = {.known = true, .version = 2, .chain_max = 8};
     assert_int_equal(tern_plan_choose(&small, 10, UINT32_MAX, size_of, NULL), TERN_PLAN_CHAIN);
     assert_int_equal(tern_plan_choose(&small, 11, UINT32_MAX, size_of, NULL), TERN_PLAN_SNAPSHOT);
@@ -81,9 +70,8 @@ static void test_a_small_client_gets_no_longer_chain(void **state)
                      TERN_PLAN_SNAPSHOT);
 }
 
-static void test_a_client_without_snapshots_takes_deltas_at_any_price(void **state)
+CASE_WITH(test_a_client_without_snapshots_takes_deltas_at_any_price, setup, NULL)
 {
-    (void)state;
     struct tern_plan_client small = {
         .known = true, .version = 2, .chain_max = 8, .no_snapshots = true};
     assert_int_equal(tern_plan_choose(&small, 2, 1, size_of, NULL), TERN_PLAN_NOTHING);
@@ -93,24 +81,9 @@ static void test_a_client_without_snapshots_takes_deltas_at_any_price(void **sta
     assert_int_equal(tern_plan_choose(&small, 3, 1, size_of, NULL), TERN_PLAN_NONE);
 }
 
-static void test_sums_do_not_wrap(void **state)
+CASE_WITH(test_sums_do_not_wrap, setup, NULL)
 {
-    (void)state;
     sizes[1] = UINT32_MAX;
     sizes[2] = 2;
     assert_int_equal(choose(0, 2, 1000), TERN_PLAN_SNAPSHOT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_choices, setup),
-        cmocka_unit_test_setup(test_unknown_or_ahead_takes_a_snapshot, setup),
-        cmocka_unit_test_setup(test_missing_delta_breaks_the_chain, setup),
-        cmocka_unit_test_setup(test_a_task_holds_so_many_downloads, setup),
-        cmocka_unit_test_setup(test_a_small_client_gets_no_longer_chain, setup),
-        cmocka_unit_test_setup(test_a_client_without_snapshots_takes_deltas_at_any_price, setup),
-        cmocka_unit_test_setup(test_sums_do_not_wrap, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

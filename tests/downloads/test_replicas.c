@@ -2,6 +2,7 @@
 #include "store/fixture.h"
 
 #include "downloads/replicas.h"
+#include "tests/cases.h"
 #include <string.h>
 
 #define CLIENTS 20
@@ -59,7 +60,7 @@ static void collect(struct fixture *f, uint32_t version)
 }
 
 // OPERATIONS.md promises this to who sizes a disk.
-static void test_a_replica_takes_five_quarters_of_its_values_at_most(void **state)
+CASE_WITH(test_a_replica_takes_five_quarters_of_its_values_at_most, fixture_setup, fixture_teardown)
 {
     struct fixture *f = *state;
     const uint64_t whole = VALUES * sizeof(float);
@@ -108,7 +109,7 @@ static bool is_there(struct fixture *f, const uint8_t id[TERN_SHA256_SIZE])
 }
 
 // The oldest chain goes before the next one loses its end: whoever missed fewer versions than are left can catch up.
-static void test_the_oldest_downloads_give_way_first(void **state)
+CASE_WITH(test_the_oldest_downloads_give_way_first, fixture_setup, fixture_teardown)
 {
     struct fixture *f = *state;
     static uint8_t ids[VERSIONS + 1][TERN_SHA256_SIZE];
@@ -128,15 +129,4 @@ static void test_the_oldest_downloads_give_way_first(void **state)
     assert_in_range(gone, VERSIONS / 4, 3 * VERSIONS / 4);
     assert_in_range(gaps, 0, 1);
     assert_false(is_there(f, ids[VERSIONS / 4]));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_replica_takes_five_quarters_of_its_values_at_most,
-                                        fixture_setup, fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_the_oldest_downloads_give_way_first, fixture_setup,
-                                        fixture_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

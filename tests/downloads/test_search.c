@@ -5,14 +5,9 @@
 
 #include "tests/sanitized.h"
 
+#include "tests/cases.h"
 #include "util/prng.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define PASSES_MAX 5
 
@@ -229,9 +224,8 @@ static uint64_t cost_of(const struct world *world, const struct tern_plan_way *w
     return price(question->start_bytes[way->start], deltas, way->passes);
 }
 
-static void test_the_cheapest_of_all_ways(void **state)
+CASE(test_the_cheapest_of_all_ways)
 {
-    (void)state;
     uint32_t kinds[3] = {0, 0, 0};
     uint32_t without = 0;
     uint32_t named = 0; // ways of deltas that are too many bytes to come inline
@@ -264,9 +258,8 @@ static void test_the_cheapest_of_all_ways(void **state)
 }
 
 // A free way ends the search; a cheap one keeps snapshots from being made.
-static void test_what_cannot_win_is_not_tried(void **state)
+CASE(test_what_cannot_win_is_not_tried)
 {
-    (void)state;
     struct world world;
     struct tern_plan_way way;
     const struct tern_plan_ports ports = {&world, begin, pass};
@@ -291,13 +284,4 @@ static void test_what_cannot_win_is_not_tried(void **state)
     assert_int_equal(way.cost, 5000 + TERN_PRICE_INLINE);
     assert_int_equal(world.made, 2); // one by each codec, and no second one
     assert_int_equal(world.start, TERN_PLAN_HELD);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_cheapest_of_all_ways),
-        cmocka_unit_test(test_what_cannot_win_is_not_tried),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 #include "firmware/ram_flash.h"
+#include "tests/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define BLOCK 4096u
 

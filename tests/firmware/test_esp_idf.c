@@ -1,18 +1,13 @@
 // The ports for ESP-IDF over stand-ins for its functions: what they ask of them, and what they make of
 // their answers. No board and no release of ESP-IDF has run them.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "contracts/client_store_contract.h"
 #include "esp_idf/tern_esp.h"
 #include "firmware/ram_flash.h"
 #include "store/flash_store.h"
+#include "tests/asserts.h"
 
 #include <esp_partition.h>
 #include <esp_random.h>

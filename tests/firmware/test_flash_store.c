@@ -3,15 +3,10 @@
 #include "firmware/ram_flash.h"
 #include "sanitized.h"
 #include "store/flash_store.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define RECORD_MAX 6000
 #define SAVES 40
@@ -204,21 +199,18 @@ static void cut_everywhere(uint32_t program_size, uint64_t step)
     }
 }
 
-static void power_cut_at_every_unit_of_64(void **state)
+CASE(power_cut_at_every_unit_of_64)
 {
-    (void)state;
     cut_everywhere(64, EVERY);
 }
 
-static void power_cut_at_every_unit_of_16(void **state)
+CASE(power_cut_at_every_unit_of_16)
 {
-    (void)state;
     cut_everywhere(16, EVERY);
 }
 
-static void power_cut_at_units_of_1(void **state)
+CASE(power_cut_at_units_of_1)
 {
-    (void)state;
     cut_everywhere(1, 61 * EVERY);
 }
 
@@ -238,15 +230,13 @@ static void fail_and_go_on(uint32_t number, uint64_t at, enum ram_flash_cut cut)
 
 // As when programming fails and the device goes on: what was saved before is there, and the next
 // save works, wherever the failed one got to.
-static void a_save_that_failed_is_not_built_upon(void **state)
+CASE(a_save_that_failed_is_not_built_upon)
 {
-    (void)state;
     try_everywhere(64, EVERY, CUT_BEFORE, fail_and_go_on);
 }
 
-static void small_records_are_appended(void **state)
+CASE(small_records_are_appended)
 {
-    (void)state;
     const struct tern_store port = tern_flash_store_port(&store);
     start(4, 0xff);
     for (uint32_t i = 0; i < 10000; i++) {
@@ -260,9 +250,8 @@ static void small_records_are_appended(void **state)
     assert_int_equal(tern_flash_store_wear(&store), ram_flash_wear(&flash));
 }
 
-static void a_chip_with_anything_in_it_is_taken(void **state)
+CASE(a_chip_with_anything_in_it_is_taken)
 {
-    (void)state;
     start(8, 0x00);
     check_all();
     assert_int_equal(save_until_cut(1, SAVES), SAVES);
@@ -272,9 +261,8 @@ static void a_chip_with_anything_in_it_is_taken(void **state)
 
 // One bit that flips in the newest copy brings back the one before it or, alone, nothing: never a
 // mixture.
-static void a_damaged_copy_does_not_count(void **state)
+CASE(a_damaged_copy_does_not_count)
 {
-    (void)state;
     for (uint32_t bit = 0; bit < 8 * (20 + 20); bit++) {
         start(4, 0xff);
         assert_int_equal(save_number(3), TERN_OK);
@@ -294,9 +282,8 @@ static void a_damaged_copy_does_not_count(void **state)
 }
 
 // Its length cannot be trusted, so the copies behind it are looked for.
-static void a_damaged_copy_hides_no_newer_one(void **state)
+CASE(a_damaged_copy_hides_no_newer_one)
 {
-    (void)state;
     for (uint32_t bit = 0; bit < 8 * (20 + 20); bit++) {
         start(4, 0xff);
         assert_int_equal(save_number(3), TERN_OK);
@@ -311,9 +298,8 @@ static void a_damaged_copy_hides_no_newer_one(void **state)
     }
 }
 
-static void a_chip_with_odd_units_is_refused(void **state)
+CASE(a_chip_with_odd_units_is_refused)
 {
-    (void)state;
     static const uint32_t units[] = {0, 3, 12, 2 * TERN_FLASH_UNIT_MAX};
     start(4, 0xff);
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
@@ -322,9 +308,8 @@ static void a_chip_with_odd_units_is_refused(void **state)
     }
 }
 
-static void what_does_not_fit_is_refused(void **state)
+CASE(what_does_not_fit_is_refused)
 {
-    (void)state;
     static const uint8_t large[3 * 4096];
     start(8, 0xff);
     const struct tern_store port = tern_flash_store_port(&store);
@@ -342,9 +327,8 @@ static void what_does_not_fit_is_refused(void **state)
 }
 
 // As after an update of the firmware, to one for a larger model.
-static void a_larger_model_loses_neither_identity_nor_meter(void **state)
+CASE(a_larger_model_loses_neither_identity_nor_meter)
 {
-    (void)state;
     uint32_t larger[TERN_RECORD_COUNT];
     memcpy(larger, sizes, sizeof larger);
     larger[TERN_RECORD_REPLICA] *= 4;
@@ -355,22 +339,4 @@ static void a_larger_model_loses_neither_identity_nor_meter(void **state)
     assert_true(holds(TERN_RECORD_IDENTITY, held[TERN_RECORD_IDENTITY]));
     assert_true(holds(TERN_RECORD_SETTLED, held[TERN_RECORD_SETTLED]));
     assert_true(holds(TERN_RECORD_METER, held[TERN_RECORD_METER]));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(power_cut_at_every_unit_of_64),
-        cmocka_unit_test(power_cut_at_every_unit_of_16),
-        cmocka_unit_test(power_cut_at_units_of_1),
-        cmocka_unit_test(a_save_that_failed_is_not_built_upon),
-        cmocka_unit_test(small_records_are_appended),
-        cmocka_unit_test(a_chip_with_anything_in_it_is_taken),
-        cmocka_unit_test(a_damaged_copy_does_not_count),
-        cmocka_unit_test(a_damaged_copy_hides_no_newer_one),
-        cmocka_unit_test(a_chip_with_odd_units_is_refused),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(a_larger_model_loses_neither_identity_nor_meter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

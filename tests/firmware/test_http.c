@@ -1,13 +1,10 @@
 // A response is understood alike however its bytes are cut, and one that two readers could
 // understand differently is refused by all of them.
 #include "http/message.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "tests/cases.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define BODY_SIZE 64u
 
@@ -102,9 +99,8 @@ static void assert_fails(enum tern_result expected, const char *text)
 
 // --- Responses that mean something
 
-static void test_reads_a_body_of_known_length(void **state)
+CASE(test_reads_a_body_of_known_length)
 {
-    (void)state;
     assert_reads("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, "hello", true);
     assert_reads("HTTP/1.1 200 OK\r\ncontent-LENGTH:5  \r\nETag: \"1\"\r\n\r\nhello", 200, "hello",
                  true);
@@ -115,9 +111,8 @@ static void test_reads_a_body_of_known_length(void **state)
     assert_reads("HTTP/1.1 200\nContent-Length: 1\n\n!", 200, "!", true);
 }
 
-static void test_knows_who_closes(void **state)
+CASE(test_knows_who_closes)
 {
-    (void)state;
     assert_reads("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi", 200, "hi",
                  false);
     assert_reads("HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 2\r\n\r\nhi", 200,
@@ -126,9 +121,8 @@ static void test_knows_who_closes(void **state)
     assert_reads("HTTP/1.1 200 OK\r\n\r\nuntil the end", 200, "until the end", false);
 }
 
-static void test_reads_chunks(void **state)
+CASE(test_reads_chunks)
 {
-    (void)state;
     assert_reads("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
                  "5\r\nhello\r\n7;note=\"x\"\r\n, world\r\n0\r\n\r\n",
                  200, "hello, world", true);
@@ -137,17 +131,15 @@ static void test_reads_chunks(void **state)
                  200, "0123456789", true);
 }
 
-static void test_knows_answers_without_a_body(void **state)
+CASE(test_knows_answers_without_a_body)
 {
-    (void)state;
     assert_reads("HTTP/1.1 204 No Content\r\n\r\n", 204, "", true);
     assert_reads("HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n", 304, "", true);
     assert_reads("HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n", 304, "", true);
 }
 
-static void test_skips_interim_answers(void **state)
+CASE(test_skips_interim_answers)
 {
-    (void)state;
     assert_reads("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nConnection: close\r\n"
                  "Content-Length: 9\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
                  200, "hi", true);
@@ -162,9 +154,8 @@ static uint32_t retry_after(const char *value)
     return read_whole(text).response.retry_after_s;
 }
 
-static void test_reads_when_to_come_back(void **state)
+CASE(test_reads_when_to_come_back)
 {
-    (void)state;
     assert_int_equal(retry_after("5"), 5);
     assert_int_equal(retry_after("4294967295"), UINT32_MAX);
     assert_int_equal(retry_after("99999999999999999999999"), UINT32_MAX);
@@ -172,18 +163,16 @@ static void test_reads_when_to_come_back(void **state)
     assert_int_equal(retry_after("5 minutes"), 0);
 }
 
-static void test_leaves_what_comes_behind(void **state)
+CASE(test_leaves_what_comes_behind)
 {
-    (void)state;
     const struct outcome outcome =
         read_whole("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\n\r\n");
     assert_int_equal(outcome.result, TERN_OK);
     assert_int_equal(outcome.used, strlen("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"));
 }
 
-static void test_skips_long_headers_of_others(void **state)
+CASE(test_skips_long_headers_of_others)
 {
-    (void)state;
     char text[600];
     snprintf(text, sizeof text,
              "HTTP/1.1 200 OK\r\nSet-Cookie: %0200d\r\n%0200d: x\r\nContent-Length: 2\r\n\r\nhi", 1,
@@ -195,9 +184,8 @@ static void test_skips_long_headers_of_others(void **state)
 
 // --- Responses that are refused
 
-static void test_refuses_two_lengths(void **state)
+CASE(test_refuses_two_lengths)
 {
-    (void)state;
     assert_fails(TERN_ERR_CORRUPT,
                  "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi!");
     assert_fails(TERN_ERR_CORRUPT,
@@ -209,9 +197,8 @@ static void test_refuses_two_lengths(void **state)
                                    "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
 }
 
-static void test_refuses_malformed_lengths(void **state)
+CASE(test_refuses_malformed_lengths)
 {
-    (void)state;
     static const char *const lengths[] = {"", "-1", "+1", "0x2", "2 2", "two"};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         char text[96];
@@ -222,9 +209,8 @@ static void test_refuses_malformed_lengths(void **state)
                  "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n");
 }
 
-static void test_refuses_malformed_chunks(void **state)
+CASE(test_refuses_malformed_chunks)
 {
-    (void)state;
     static const char *const bodies[] = {"\r\n",         "-1\r\n", "0x1\r\n!", "2\r\nhi!\r\n",
                                          "2\r\nhi0\r\n", "g\r\n",  "1 2\r\n!"};
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
@@ -235,9 +221,8 @@ static void test_refuses_malformed_chunks(void **state)
     }
 }
 
-static void test_refuses_what_is_no_response(void **state)
+CASE(test_refuses_what_is_no_response)
 {
-    (void)state;
     static const char *const heads[] = {
         "HTTP/2 200 OK\r\n\r\n",
         "HTTP/1.1 20 OK\r\n\r\n",
@@ -261,9 +246,8 @@ static void test_refuses_what_is_no_response(void **state)
     }
 }
 
-static void test_refuses_long_headers_that_count(void **state)
+CASE(test_refuses_long_headers_that_count)
 {
-    (void)state;
     char text[400];
     snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Length: %0200d\r\n\r\nhi", 2);
     assert_fails(TERN_ERR_CORRUPT, text);
@@ -288,18 +272,16 @@ static void assert_bounded(const char *begin, const char *again)
     assert_true(total <= TERN_HTTP_LINES_MAX + 1);
 }
 
-static void test_ends_endless_lines(void **state)
+CASE(test_ends_endless_lines)
 {
-    (void)state;
     assert_bounded("HTTP/1.1 200 ", "x");
     assert_bounded("HTTP/1.1 200 OK\r\n", "A: b\r\n");
     assert_bounded("", "HTTP/1.1 100 Continue\r\n\r\n");
     assert_bounded("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "A: b\r\n");
 }
 
-static void test_refuses_bodies_that_do_not_fit(void **state)
+CASE(test_refuses_bodies_that_do_not_fit)
 {
-    (void)state;
     assert_fails(TERN_ERR_TOO_LARGE, "HTTP/1.1 200 OK\r\nContent-Length: 65\r\n\r\n");
     assert_fails(TERN_ERR_TOO_LARGE,
                  "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999999\r\n\r\n");
@@ -314,9 +296,8 @@ static void test_refuses_bodies_that_do_not_fit(void **state)
     assert_int_equal(read_whole(text).result, TERN_OK);
 }
 
-static void test_notices_a_cut(void **state)
+CASE(test_notices_a_cut)
 {
-    (void)state;
     static const char text[] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     for (size_t len = 0; len < sizeof text - 1; len++) {
         char part[sizeof text];
@@ -346,9 +327,8 @@ static void assert_head(const struct tern_request *request, uint16_t port, const
     }
 }
 
-static void test_writes_the_least_head(void **state)
+CASE(test_writes_the_least_head)
 {
-    (void)state;
     const uint8_t body[10] = {0};
     assert_head(&(struct tern_request){.method = "GET", .path = "/healthz"}, 443,
                 "GET /healthz HTTP/1.1\r\nHost: agg.example\r\n\r\n");
@@ -381,37 +361,11 @@ static void assert_unwritable(const char *path, const char *token, const char *h
                      TERN_ERR_ARGUMENT);
 }
 
-static void test_lets_nobody_write_headers(void **state)
+CASE(test_lets_nobody_write_headers)
 {
-    (void)state;
     assert_unwritable("/a b", NULL, "host");
     assert_unwritable("/a\r\nX: y", NULL, "host");
     assert_unwritable("/", "abc\nX: y", "host");
     assert_unwritable("/", "abc", "host\r\nX: y");
     assert_unwritable("/", "abc\x7f", "host");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_a_body_of_known_length),
-        cmocka_unit_test(test_knows_who_closes),
-        cmocka_unit_test(test_reads_chunks),
-        cmocka_unit_test(test_knows_answers_without_a_body),
-        cmocka_unit_test(test_skips_interim_answers),
-        cmocka_unit_test(test_reads_when_to_come_back),
-        cmocka_unit_test(test_leaves_what_comes_behind),
-        cmocka_unit_test(test_skips_long_headers_of_others),
-        cmocka_unit_test(test_refuses_two_lengths),
-        cmocka_unit_test(test_refuses_malformed_lengths),
-        cmocka_unit_test(test_refuses_malformed_chunks),
-        cmocka_unit_test(test_refuses_what_is_no_response),
-        cmocka_unit_test(test_refuses_long_headers_that_count),
-        cmocka_unit_test(test_ends_endless_lines),
-        cmocka_unit_test(test_refuses_bodies_that_do_not_fit),
-        cmocka_unit_test(test_notices_a_cut),
-        cmocka_unit_test(test_writes_the_least_head),
-        cmocka_unit_test(test_lets_nobody_write_headers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 // The transport over a stream that is played here: what it sends, when it connects again, what it takes
 // for the end, and what it counts.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stream/transport.h"
+#include "tests/cases.h"
 
 #define MOST_SENT 400 // by one call
 #define OK_HELLO "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -115,9 +110,10 @@ static enum tern_result put(void)
     return port.exchange(port.ctx, &request, &response);
 }
 
-static void request_and_answer_pass_in_any_pieces(void **state)
+#define TEST(name) CASE_WITH(name, set_up, NULL)
+
+TEST(request_and_answer_pass_in_any_pieces)
 {
-    (void)state;
     for (size_t piece = 0; piece < 50; piece += 7) {
         set_up(NULL);
         played.piece = piece;
@@ -130,9 +126,8 @@ static void request_and_answer_pass_in_any_pieces(void **state)
     }
 }
 
-static void long_body_follows_what_fits_beside_the_head(void **state)
+TEST(long_body_follows_what_fits_beside_the_head)
 {
-    (void)state;
     static uint8_t large[1500];
     memset(large, 'x', sizeof large);
     const struct tern_request request = {.purpose = TERN_PURPOSE_UPLOAD,
@@ -149,9 +144,8 @@ static void long_body_follows_what_fits_beside_the_head(void **state)
     assert_memory_equal(start + 4, large, sizeof large);
 }
 
-static void connection_is_kept(void **state)
+TEST(connection_is_kept)
 {
-    (void)state;
     played.answers = OK_HELLO OK_HELLO;
     played.piece = strlen(OK_HELLO);
     assert_int_equal(put(), TERN_OK);
@@ -163,27 +157,24 @@ static void connection_is_kept(void **state)
 }
 
 // The second request finds that the server has hung up, and a new connection answers it.
-static void kept_connection_that_ended_is_opened_again(void **state)
+TEST(kept_connection_that_ended_is_opened_again)
 {
-    (void)state;
     assert_int_equal(put(), TERN_OK);
     played.answers_again = true;
     assert_int_equal(put(), TERN_OK);
     assert_int_equal(played.opened, 2);
 }
 
-static void request_on_a_new_connection_is_sent_once(void **state)
+TEST(request_on_a_new_connection_is_sent_once)
 {
-    (void)state;
     played.answers = "";
     assert_int_equal(put(), TERN_ERR_NETWORK);
     assert_int_equal(played.opened, 1);
     assert_int_equal(played.closed, 1);
 }
 
-static void answer_that_is_cut_is_not_asked_for_again(void **state)
+TEST(answer_that_is_cut_is_not_asked_for_again)
 {
-    (void)state;
     played.answers = OK_HELLO "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe";
     played.piece = strlen(OK_HELLO);
     assert_int_equal(put(), TERN_OK);
@@ -192,9 +183,8 @@ static void answer_that_is_cut_is_not_asked_for_again(void **state)
     assert_int_equal(response.body_len, 2);
 }
 
-static void refusal_is_read_though_the_body_did_not_pass(void **state)
+TEST(refusal_is_read_though_the_body_did_not_pass)
 {
-    (void)state;
     played.sends = TERN_ERR_NETWORK;
     played.answers = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
     assert_int_equal(put(), TERN_OK);
@@ -202,26 +192,23 @@ static void refusal_is_read_though_the_body_did_not_pass(void **state)
     assert_int_equal(played.closed, 1);
 }
 
-static void server_that_cannot_be_verified_is_told_by_name(void **state)
+TEST(server_that_cannot_be_verified_is_told_by_name)
 {
-    (void)state;
     played.opens = TERN_ERR_TLS;
     assert_int_equal(put(), TERN_ERR_TLS);
     assert_int_equal(played.sent_len, 0);
 }
 
-static void answer_that_trickles_is_given_up(void **state)
+TEST(answer_that_trickles_is_given_up)
 {
-    (void)state;
     played.piece = 1;
     played.ms_per_read = 1000;
     assert_int_equal(put(), TERN_ERR_NETWORK);
     assert_true(played.now_ms < 9000);
 }
 
-static void bytes_are_counted_and_layers_only_add(void **state)
+TEST(bytes_are_counted_and_layers_only_add)
 {
-    (void)state;
     assert_int_equal(put(), TERN_OK);
     struct tern_meter meter = {0};
     port.collect(port.ctx, &meter);
@@ -234,23 +221,4 @@ static void bytes_are_counted_and_layers_only_add(void **state)
     assert_true(meter.bytes[TERN_PURPOSE_HANDSHAKE][TERN_UP].wire > 0);
     port.collect(port.ctx, &meter);
     assert_int_equal(up->http, strlen(REQUEST)); // nothing is counted twice
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(request_and_answer_pass_in_any_pieces),
-        TEST(long_body_follows_what_fits_beside_the_head),
-        TEST(connection_is_kept),
-        TEST(kept_connection_that_ended_is_opened_again),
-        TEST(request_on_a_new_connection_is_sent_once),
-        TEST(answer_that_is_cut_is_not_asked_for_again),
-        TEST(refusal_is_read_though_the_body_did_not_pass),
-        TEST(server_that_cannot_be_verified_is_told_by_name),
-        TEST(answer_that_trickles_is_given_up),
-        TEST(bytes_are_counted_and_layers_only_add),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

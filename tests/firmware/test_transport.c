@@ -4,12 +4,9 @@
 #include "net/tcp.h"
 #include "net/tls.h"
 #include "net/transport.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "tests/cases.h"
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define OK_EMPTY "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 #define OK_HELLO "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -309,9 +306,8 @@ static void assert_sent(const char *expected)
     assert_memory_equal(world.sent, expected, world.sent_len);
 }
 
-static void test_sends_a_small_request_as_one_record(void **state)
+CASE_WITH(test_sends_a_small_request_as_one_record, set_up, NULL)
 {
-    (void)state;
     world.scripts[0].answers = OK_HELLO;
     assert_int_equal(say_hi(), TERN_OK);
     assert_int_equal(response.status, 200);
@@ -321,9 +317,8 @@ static void test_sends_a_small_request_as_one_record(void **state)
     assert_sent(hi_sent);
 }
 
-static void test_sends_all_of_a_large_one(void **state)
+CASE_WITH(test_sends_all_of_a_large_one, set_up, NULL)
 {
-    (void)state;
     static const size_t pieces[] = {0, 1, 7, 511, 512, 513};
     uint8_t large[2000];
     for (size_t i = 0; i < sizeof large; i++) {
@@ -342,9 +337,8 @@ static void test_sends_all_of_a_large_one(void **state)
     }
 }
 
-static void test_keeps_the_connection(void **state)
+CASE_WITH(test_keeps_the_connection, set_up, NULL)
 {
-    (void)state;
     world.scripts[0].answers = OK_EMPTY OK_HELLO;
     world.scripts[0].read_piece = strlen(OK_EMPTY);
     assert_int_equal(say_hi(), TERN_OK);
@@ -353,9 +347,8 @@ static void test_keeps_the_connection(void **state)
     assert_int_equal(world.opened, 1);
 }
 
-static void test_counts_by_purpose_and_layer(void **state)
+CASE_WITH(test_counts_by_purpose_and_layer, set_up, NULL)
 {
-    (void)state;
     const struct tern_transport port = tern_firmware_transport_port(&net);
     struct tern_meter meter = {0};
     assert_int_equal(say_hi(), TERN_OK);
@@ -380,9 +373,8 @@ static void test_counts_by_purpose_and_layer(void **state)
 
 // --- Connections that end
 
-static void test_closes_when_told_so(void **state)
+CASE_WITH(test_closes_when_told_so, set_up, NULL)
 {
-    (void)state;
     world.scripts[0].answers = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
     assert_int_equal(say_hi(), TERN_OK);
     assert_int_equal(world.state, TERN_TCP_CLOSED);
@@ -390,9 +382,8 @@ static void test_closes_when_told_so(void **state)
     assert_int_equal(world.opened, 2);
 }
 
-static void test_trusts_no_connection_with_bytes_left_over(void **state)
+CASE_WITH(test_trusts_no_connection_with_bytes_left_over, set_up, NULL)
 {
-    (void)state;
     world.scripts[0].answers = OK_EMPTY "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nold";
     assert_int_equal(say_hi(), TERN_OK);
     assert_int_equal(say_hi(), TERN_OK);
@@ -400,9 +391,8 @@ static void test_trusts_no_connection_with_bytes_left_over(void **state)
     assert_int_equal(world.opened, 2);
 }
 
-static void test_takes_the_end_for_the_bodys(void **state)
+CASE_WITH(test_takes_the_end_for_the_bodys, set_up, NULL)
 {
-    (void)state;
     world.scripts[0] =
         (struct script){.answers = "HTTP/1.1 200 OK\r\n\r\nhello", .ending = ENDS_PROPERLY};
     assert_int_equal(say_hi(), TERN_OK);
@@ -412,9 +402,8 @@ static void test_takes_the_end_for_the_bodys(void **state)
     assert_int_equal(say_hi(), TERN_ERR_NETWORK);
 }
 
-static void test_connects_again_when_the_server_left_meanwhile(void **state)
+CASE_WITH(test_connects_again_when_the_server_left_meanwhile, set_up, NULL)
 {
-    (void)state;
     assert_int_equal(say_hi(), TERN_OK);
     world.state = TERN_TCP_ENDED;
     assert_int_equal(say_hi(), TERN_OK);
@@ -422,9 +411,8 @@ static void test_connects_again_when_the_server_left_meanwhile(void **state)
     assert_sent(hi_sent);
 }
 
-static void test_tries_once_more_when_a_kept_connection_turns_out_closed(void **state)
+CASE_WITH(test_tries_once_more_when_a_kept_connection_turns_out_closed, set_up, NULL)
 {
-    (void)state;
     world.scripts[0].ending = CUT;
     assert_int_equal(say_hi(), TERN_OK);
     world.state = TERN_TCP_OPEN;
@@ -433,9 +421,8 @@ static void test_tries_once_more_when_a_kept_connection_turns_out_closed(void **
     assert_sent(hi_sent);
 }
 
-static void test_tries_only_once_more(void **state)
+CASE_WITH(test_tries_only_once_more, set_up, NULL)
 {
-    (void)state;
     world.scripts[0].ending = CUT;
     world.scripts[1] = (struct script){.answers = "", .ending = CUT};
     assert_int_equal(say_hi(), TERN_OK);
@@ -443,18 +430,16 @@ static void test_tries_only_once_more(void **state)
     assert_int_equal(world.opened, 2);
 }
 
-static void test_does_not_repeat_on_a_new_connection(void **state)
+CASE_WITH(test_does_not_repeat_on_a_new_connection, set_up, NULL)
 {
-    (void)state;
     world.scripts[0] = (struct script){.answers = "", .ending = CUT};
     assert_int_equal(say_hi(), TERN_ERR_NETWORK);
     assert_int_equal(world.opened, 1);
     assert_int_equal(response.status, 0);
 }
 
-static void test_does_not_repeat_what_was_answered_in_part(void **state)
+CASE_WITH(test_does_not_repeat_what_was_answered_in_part, set_up, NULL)
 {
-    (void)state;
     world.scripts[0] = (struct script){.answers = OK_EMPTY "HTTP/1.1 200 OK\r\n"
                                                            "Content-Length: 5\r\n\r\nhel",
                                        .ending = CUT,
@@ -468,9 +453,8 @@ static void test_does_not_repeat_what_was_answered_in_part(void **state)
     assert_int_equal(say_hi(), TERN_OK);
 }
 
-static void test_reads_the_answer_of_a_server_that_stops_listening(void **state)
+CASE_WITH(test_reads_the_answer_of_a_server_that_stops_listening, set_up, NULL)
 {
-    (void)state;
     uint8_t large[2000] = {0};
     const struct tern_request request = request_with(large, sizeof large);
     world.scripts[0] =
@@ -486,9 +470,8 @@ static void test_reads_the_answer_of_a_server_that_stops_listening(void **state)
 
 // --- What goes wrong
 
-static void test_sends_nothing_to_a_stranger(void **state)
+CASE_WITH(test_sends_nothing_to_a_stranger, set_up, NULL)
 {
-    (void)state;
     world.scripts[0].handshakes = TERN_ERR_TLS;
     assert_int_equal(say_hi(), TERN_ERR_TLS);
     assert_int_equal(world.writes, 0);
@@ -497,9 +480,8 @@ static void test_sends_nothing_to_a_stranger(void **state)
     assert_int_equal(say_hi(), TERN_OK);
 }
 
-static void test_gives_up_when_nothing_moves(void **state)
+CASE_WITH(test_gives_up_when_nothing_moves, set_up, NULL)
 {
-    (void)state;
     world.scripts[0].answers = "";
     world.now_ms = 5000;
     assert_int_equal(say_hi(), TERN_ERR_NETWORK);
@@ -508,17 +490,15 @@ static void test_gives_up_when_nothing_moves(void **state)
     assert_int_equal(say_hi(), TERN_OK);
 }
 
-static void test_does_not_repeat_for_a_silent_server(void **state)
+CASE_WITH(test_does_not_repeat_for_a_silent_server, set_up, NULL)
 {
-    (void)state;
     assert_int_equal(say_hi(), TERN_OK);
     assert_int_equal(say_hi(), TERN_ERR_NETWORK);
     assert_int_equal(world.opened, 1);
 }
 
-static void test_waits_while_something_moves(void **state)
+CASE_WITH(test_waits_while_something_moves, set_up, NULL)
 {
-    (void)state;
     const struct tern_transport port = tern_firmware_transport_port(&net);
     uint8_t large[2000] = {0};
     const struct tern_request request = request_with(large, sizeof large);
@@ -534,9 +514,8 @@ static void test_waits_while_something_moves(void **state)
     assert_true(ms >= 5128 && ms <= 5128 + 900);
 }
 
-static void test_forgets_an_exchange_that_is_closed(void **state)
+CASE_WITH(test_forgets_an_exchange_that_is_closed, set_up, NULL)
 {
-    (void)state;
     const struct tern_transport port = tern_firmware_transport_port(&net);
     const struct tern_request request = request_with((const uint8_t *)"hi", 2);
     response = (struct tern_response){.body = body, .body_size = sizeof body};
@@ -550,39 +529,11 @@ static void test_forgets_an_exchange_that_is_closed(void **state)
     assert_sent(hi_sent);
 }
 
-static void test_takes_other_protocols_for_a_broken_connection(void **state)
+CASE_WITH(test_takes_other_protocols_for_a_broken_connection, set_up, NULL)
 {
-    (void)state;
     world.scripts[0].answers = "220 mail ESMTP\r\n";
     assert_int_equal(say_hi(), TERN_ERR_NETWORK);
     world.scripts[1].answers = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n";
     assert_int_equal(say_hi(), TERN_ERR_TOO_LARGE);
     assert_int_equal(world.state, TERN_TCP_CLOSED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_sends_a_small_request_as_one_record, set_up),
-        cmocka_unit_test_setup(test_sends_all_of_a_large_one, set_up),
-        cmocka_unit_test_setup(test_keeps_the_connection, set_up),
-        cmocka_unit_test_setup(test_counts_by_purpose_and_layer, set_up),
-        cmocka_unit_test_setup(test_closes_when_told_so, set_up),
-        cmocka_unit_test_setup(test_trusts_no_connection_with_bytes_left_over, set_up),
-        cmocka_unit_test_setup(test_takes_the_end_for_the_bodys, set_up),
-        cmocka_unit_test_setup(test_connects_again_when_the_server_left_meanwhile, set_up),
-        cmocka_unit_test_setup(test_tries_once_more_when_a_kept_connection_turns_out_closed,
-                               set_up),
-        cmocka_unit_test_setup(test_tries_only_once_more, set_up),
-        cmocka_unit_test_setup(test_does_not_repeat_on_a_new_connection, set_up),
-        cmocka_unit_test_setup(test_does_not_repeat_what_was_answered_in_part, set_up),
-        cmocka_unit_test_setup(test_reads_the_answer_of_a_server_that_stops_listening, set_up),
-        cmocka_unit_test_setup(test_sends_nothing_to_a_stranger, set_up),
-        cmocka_unit_test_setup(test_gives_up_when_nothing_moves, set_up),
-        cmocka_unit_test_setup(test_does_not_repeat_for_a_silent_server, set_up),
-        cmocka_unit_test_setup(test_waits_while_something_moves, set_up),
-        cmocka_unit_test_setup(test_forgets_an_exchange_that_is_closed, set_up),
-        cmocka_unit_test_setup(test_takes_other_protocols_for_a_broken_connection, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 // The ports for Zephyr over stand-ins for its functions: what they ask of them, and what they make of
 // their answers. No board and no release of Zephyr has run them.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "contracts/client_store_contract.h"
 #include "firmware/ram_flash.h"
 #include "store/flash_store.h"
+#include "tests/asserts.h"
 #include "zephyr/tern_zephyr.h"
 
 #include <zephyr/kernel.h>

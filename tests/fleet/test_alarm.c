@@ -1,12 +1,9 @@
 // What a version's measurement tells of a run in vain, once, and of a sound one nothing.
 #include "fleet/alarm.h"
 #include "fleet/shares.h"
+#include "tests/cases.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct tern_alarm of_ten_classes(void)
 {
@@ -41,9 +38,8 @@ static void expect_quiet(struct tern_alarm *alarm, uint32_t version, double accu
     assert_false(rings(alarm, version, accuracy, loss, text));
 }
 
-static void a_sound_run_is_left_alone(void **state)
+CASE(a_sound_run_is_left_alone)
 {
-    (void)state;
     struct tern_alarm alarm = of_ten_classes();
     expect_quiet(&alarm, 1, 0.1, 4.5);
     expect_quiet(&alarm, 2, NAN, NAN); // passed over
@@ -52,9 +48,8 @@ static void a_sound_run_is_left_alone(void **state)
     expect_quiet(&alarm, 100, 0.85, 0.5);
 }
 
-static void a_loss_that_explodes_is_told(void **state)
+CASE(a_loss_that_explodes_is_told)
 {
-    (void)state;
     struct tern_alarm alarm = of_ten_classes();
     expect_quiet(&alarm, 1, 0.3, 22);
     expect(&alarm, 2, 0.3, 24, "10 times that of guessing");
@@ -64,9 +59,8 @@ static void a_loss_that_explodes_is_told(void **state)
     expect(&third, 2, 0.3, NAN, "no longer finite");
 }
 
-static void a_collapse_is_told(void **state)
+CASE(a_collapse_is_told)
 {
-    (void)state;
     struct tern_alarm alarm = of_ten_classes();
     expect_quiet(&alarm, 1, 0.19, 2);
     expect_quiet(&alarm, 2, 0.08, 2); // it had learnt nothing yet
@@ -75,9 +69,8 @@ static void a_collapse_is_told(void **state)
 }
 
 // Guessing is right more often than not, and an accuracy that is twice that cannot be.
-static void an_unbalanced_task_is_measured_against_guessing(void **state)
+CASE(an_unbalanced_task_is_measured_against_guessing)
 {
-    (void)state;
     struct tern_alarm alarm = of_ten_classes();
     alarm.chance = 0.8;
     struct tern_alarm other = alarm;
@@ -88,9 +81,8 @@ static void an_unbalanced_task_is_measured_against_guessing(void **state)
     expect(&other, 12, 0.7, 0.9, "has fallen to 0.7000 from 0.9500 (guessing has 0.8000)");
 }
 
-static void a_run_that_learns_nothing_is_reported_early_halfway_and_at_the_end(void **state)
+CASE(a_run_that_learns_nothing_is_reported_early_halfway_and_at_the_end)
 {
-    (void)state;
     struct tern_alarm alarm = of_ten_classes();
     expect_quiet(&alarm, 9, 0.12, 2.3);
     expect(
@@ -105,9 +97,8 @@ static void a_run_that_learns_nothing_is_reported_early_halfway_and_at_the_end(v
     expect_quiet(&late, 100, 0.4, 2.3);
 }
 
-static void a_run_of_few_rounds_is_reported_too(void **state)
+CASE(a_run_of_few_rounds_is_reported_too)
 {
-    (void)state;
     struct tern_alarm pilot = of_ten_classes();
     pilot.planned_rounds = 10;
     expect_quiet(&pilot, 4, 0.1, 2.3);
@@ -123,9 +114,8 @@ static void a_run_of_few_rounds_is_reported_too(void **state)
     expect(&endless, 20, 0.1, 2.3, "after 20 rounds the");
 }
 
-static void guessing_takes_the_most_frequent_class(void **state)
+CASE(guessing_takes_the_most_frequent_class)
 {
-    (void)state;
     struct tern_alarm alarm;
     char worn[] = "worn", leak[] = "leak", ok[] = "ok";
     char *names[] = {worn, leak, ok};
@@ -142,9 +132,8 @@ static void guessing_takes_the_most_frequent_class(void **state)
     assert_true(alarm.chance == 0);
 }
 
-static void an_accuracy_on_one_class_says_nothing(void **state)
+CASE(an_accuracy_on_one_class_says_nothing)
 {
-    (void)state;
     struct tern_alarm alarm = {.chance = 1, .classes = 1, .planned_rounds = 20};
     expect(&alarm, 1, 0.9, 0.4, "of one class");
     expect_quiet(&alarm, 20, 1, 0.4);
@@ -152,9 +141,8 @@ static void an_accuracy_on_one_class_says_nothing(void **state)
     expect(&two, 20, 1, 0.1, "of one class");
 }
 
-static void a_model_that_tells_no_classes_is_judged_by_its_figure(void **state)
+CASE(a_model_that_tells_no_classes_is_judged_by_its_figure)
 {
-    (void)state;
     char text[TERN_ALARM_MAX];
     struct tern_alarm alarm = of_ten_classes();
     struct tern_evaluate_result found = {.num_examples = 9,
@@ -177,9 +165,8 @@ static void a_model_that_tells_no_classes_is_judged_by_its_figure(void **state)
 }
 
 // Clients may share a scaling until the first of them trains.
-static void unscaled_columns_are_named_once_when_training_has_begun(void **state)
+CASE(unscaled_columns_are_named_once_when_training_has_begun)
 {
-    (void)state;
     char text[TERN_COLUMNS_TEXT_MAX];
     static const float values[] = {2950, 1, 2940, -1};
     struct tern_shares shares = {.mutex = PTHREAD_MUTEX_INITIALIZER,
@@ -194,21 +181,4 @@ static void unscaled_columns_are_named_once_when_training_has_begun(void **state
         .mutex = PTHREAD_MUTEX_INITIALIZER, .data.train = shares.data.train, .scaling = 7};
     tern_shares_train(&scaled);
     assert_false(tern_shares_are_unscaled(&scaled, text));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sound_run_is_left_alone),
-        cmocka_unit_test(a_loss_that_explodes_is_told),
-        cmocka_unit_test(a_collapse_is_told),
-        cmocka_unit_test(an_accuracy_on_one_class_says_nothing),
-        cmocka_unit_test(an_unbalanced_task_is_measured_against_guessing),
-        cmocka_unit_test(a_run_that_learns_nothing_is_reported_early_halfway_and_at_the_end),
-        cmocka_unit_test(a_run_of_few_rounds_is_reported_too),
-        cmocka_unit_test(a_model_that_tells_no_classes_is_judged_by_its_figure),
-        cmocka_unit_test(unscaled_columns_are_named_once_when_training_has_begun),
-        cmocka_unit_test(guessing_takes_the_most_frequent_class),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,10 @@
 #include "fleet/attack.h"
 #include "fleet/device.h"
 #include "fleet/shares.h"
+#include "tests/cases.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define COUNT 4000u
 
@@ -43,9 +39,8 @@ static uint64_t who_attacks(const struct tern_fleet_settings *settings)
     return attackers;
 }
 
-static void as_many_attack_as_the_share_says(void **state)
+CASE(as_many_attack_as_the_share_says)
 {
-    (void)state;
     static const struct {
         uint32_t clients;
         double share;
@@ -64,9 +59,8 @@ static void as_many_attack_as_the_share_says(void **state)
     }
 }
 
-static void who_attacks_follows_from_the_seed(void **state)
+CASE(who_attacks_follows_from_the_seed)
 {
-    (void)state;
     struct tern_fleet_settings settings = settings_of(50, 0.2, "scaled");
     const uint64_t first = who_attacks(&settings);
     bool differs = false;
@@ -77,9 +71,8 @@ static void who_attacks_follows_from_the_seed(void **state)
     assert_true(differs);
 }
 
-static void an_attack_that_is_not_known_is_refused(void **state)
+CASE(an_attack_that_is_not_known_is_refused)
 {
-    (void)state;
     const struct tern_fleet_settings settings = settings_of(10, 0.0, "backdoor");
     struct tern_device device;
     char why[512];
@@ -137,9 +130,8 @@ static const float *sent_by(enum tern_attack kind, uint32_t number, uint32_t rou
     return weights;
 }
 
-static void a_change_is_negated_or_magnified(void **state)
+CASE(a_change_is_negated_or_magnified)
 {
-    (void)state;
     static const struct {
         enum tern_attack kind;
         float factor;
@@ -155,9 +147,8 @@ static void a_change_is_negated_or_magnified(void **state)
     }
 }
 
-static void noise_has_the_norm_that_is_asked_and_is_new_in_each_round(void **state)
+CASE(noise_has_the_norm_that_is_asked_and_is_new_in_each_round)
 {
-    (void)state;
     float first[COUNT];
     double square = 0.0;
     double honest = 0.0;
@@ -176,9 +167,8 @@ static void noise_has_the_norm_that_is_asked_and_is_new_in_each_round(void **sta
     assert_memory_not_equal(sent_by(TERN_ATTACK_RANDOM, 2, 1), first, sizeof first);
 }
 
-static void flipped_labels_are_counted_from_the_other_end(void **state)
+CASE(flipped_labels_are_counted_from_the_other_end)
 {
-    (void)state;
     struct tern_fleet_settings settings = settings_of(4, 0.5, "label-flip");
     struct tern_shares shares;
     char why[512];
@@ -203,17 +193,4 @@ static void flipped_labels_are_counted_from_the_other_end(void **state)
         }
     }
     tern_shares_close(&shares);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_many_attack_as_the_share_says),
-        cmocka_unit_test(who_attacks_follows_from_the_seed),
-        cmocka_unit_test(an_attack_that_is_not_known_is_refused),
-        cmocka_unit_test(a_change_is_negated_or_magnified),
-        cmocka_unit_test(noise_has_the_norm_that_is_asked_and_is_new_in_each_round),
-        cmocka_unit_test(flipped_labels_are_counted_from_the_other_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

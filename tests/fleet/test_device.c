@@ -1,14 +1,10 @@
 // What the settings make of a client's device: the same for the same seed, within the bounds, and
 // malformed lists are refused.
 #include "fleet/device.h"
+#include "tests/cases.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define CLIENTS 200u
 
@@ -35,9 +31,8 @@ static struct tern_device device_of(const struct tern_fleet_settings *settings, 
     return device;
 }
 
-static void speeds_and_budgets_are_spread_log_uniform(void **state)
+CASE(speeds_and_budgets_are_spread_log_uniform)
 {
-    (void)state;
     const struct tern_fleet_settings settings = settings_of("", "");
     uint32_t slow = 0;
     uint32_t poor = 0;
@@ -57,9 +52,8 @@ static void speeds_and_budgets_are_spread_log_uniform(void **state)
     assert_true(fabs(product / CLIENTS) < 0.03);
 }
 
-static void the_same_seed_makes_the_same_devices(void **state)
+CASE(the_same_seed_makes_the_same_devices)
 {
-    (void)state;
     struct tern_fleet_settings settings = settings_of("", "");
     const struct tern_device one = device_of(&settings, 7);
     const struct tern_device again = device_of(&settings, 7);
@@ -68,9 +62,8 @@ static void the_same_seed_makes_the_same_devices(void **state)
     assert_true(device_of(&settings, 7).speed != one.speed);
 }
 
-static void without_settings_a_device_is_the_machine_itself(void **state)
+CASE(without_settings_a_device_is_the_machine_itself)
 {
-    (void)state;
     struct tern_fleet_settings settings = settings_of("", "");
     settings.fleet_speed = 0;
     settings.fleet_budget = 0;
@@ -82,9 +75,8 @@ static void without_settings_a_device_is_the_machine_itself(void **state)
     }
 }
 
-static void the_share_of_rounds_is_missed_differently_by_each(void **state)
+CASE(the_share_of_rounds_is_missed_differently_by_each)
 {
-    (void)state;
     const struct tern_fleet_settings settings = settings_of("", "");
     const struct tern_device one = device_of(&settings, 1);
     const struct tern_device two = device_of(&settings, 2);
@@ -100,9 +92,8 @@ static void the_share_of_rounds_is_missed_differently_by_each(void **state)
     assert_in_range(both, 45, 140);    // 90
 }
 
-static void who_is_away_or_joins_late_is_read_from_lists(void **state)
+CASE(who_is_away_or_joins_late_is_read_from_lists)
 {
-    (void)state;
     struct tern_fleet_settings settings = settings_of("49:100  50:7", "7:60-69 8:1-1 7:80-81");
     settings.fleet_absent = 0;
     const struct tern_device seven = device_of(&settings, 7);
@@ -119,9 +110,8 @@ static void who_is_away_or_joins_late_is_read_from_lists(void **state)
     assert_int_equal(device_of(&settings, 7).joins, 0);
 }
 
-static void malformed_lists_are_refused_with_a_sentence(void **state)
+CASE(malformed_lists_are_refused_with_a_sentence)
 {
-    (void)state;
     static const char *const joins[] = {"x",      "49",     "49:",           "49:0",
                                         "0:10",   "201:10", "49:100,50:1",   "49:100x",
                                         "49:1-2", "-1:4",   "49:99999999999"};
@@ -144,17 +134,4 @@ static void malformed_lists_are_refused_with_a_sentence(void **state)
         assert_int_equal(tern_device_make(&settings, 7, &device, why), TERN_ERR_CONFIG);
         assert_non_null(strstr(why, "fleet.away"));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(speeds_and_budgets_are_spread_log_uniform),
-        cmocka_unit_test(the_same_seed_makes_the_same_devices),
-        cmocka_unit_test(without_settings_a_device_is_the_machine_itself),
-        cmocka_unit_test(the_share_of_rounds_is_missed_differently_by_each),
-        cmocka_unit_test(who_is_away_or_joins_late_is_read_from_lists),
-        cmocka_unit_test(malformed_lists_are_refused_with_a_sentence),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

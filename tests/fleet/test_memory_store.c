@@ -1,15 +1,10 @@
 // The store port in memory keeps the contract of client/ports.h.
 #include "fleet/memory_store.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 #include <string.h>
 
-#include <cmocka.h>
-
-static void a_record_is_the_concatenation_of_its_parts(void **state)
+CASE(a_record_is_the_concatenation_of_its_parts)
 {
-    (void)state;
     struct tern_memory_store memory = {0};
     struct tern_store store = tern_memory_store_port(&memory);
     const struct tern_store_part parts[] = {{"abc", 3}, {NULL, 0}, {"de", 2}};
@@ -24,9 +19,8 @@ static void a_record_is_the_concatenation_of_its_parts(void **state)
     tern_memory_store_clear(&memory);
 }
 
-static void a_record_is_replaced_and_others_stay(void **state)
+CASE(a_record_is_replaced_and_others_stay)
 {
-    (void)state;
     struct tern_memory_store memory = {0};
     struct tern_store store = tern_memory_store_port(&memory);
     const struct tern_store_part first = {"first", 5};
@@ -44,9 +38,8 @@ static void a_record_is_replaced_and_others_stay(void **state)
     tern_memory_store_clear(&memory);
 }
 
-static void what_is_not_there_is_not_read(void **state)
+CASE(what_is_not_there_is_not_read)
 {
-    (void)state;
     struct tern_memory_store memory = {0};
     struct tern_store store = tern_memory_store_port(&memory);
     const struct tern_store_part part = {"abc", 3};
@@ -60,14 +53,4 @@ static void what_is_not_there_is_not_read(void **state)
     assert_int_equal(store.load(store.ctx, TERN_RECORD_REPLICA, 4, back, 0, &len),
                      TERN_ERR_CORRUPT);
     tern_memory_store_clear(&memory);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_record_is_the_concatenation_of_its_parts),
-        cmocka_unit_test(a_record_is_replaced_and_others_stay),
-        cmocka_unit_test(what_is_not_there_is_not_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

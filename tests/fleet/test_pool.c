@@ -2,14 +2,10 @@
 // who used the trainer before.
 #include "data/source.h"
 #include "fleet/pool.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 static struct tern_data data;
 static struct tern_model model;
@@ -62,9 +58,8 @@ static const float *train(struct tern_pool_seat *seat, uint32_t client)
     return weights;
 }
 
-static void a_used_trainer_gives_the_same_bits_as_a_new_one(void **state)
+CASE(a_used_trainer_gives_the_same_bits_as_a_new_one)
 {
-    (void)state;
     struct tern_pool pool;
     float *first = calloc(model.count, sizeof *first);
     assert_int_equal(
@@ -96,9 +91,8 @@ static void *wait_and_train(void *argument)
     return NULL;
 }
 
-static void a_client_waits_until_a_trainer_is_given_back(void **state)
+CASE(a_client_waits_until_a_trainer_is_given_back)
 {
-    (void)state;
     struct tern_pool pool;
     pthread_t thread;
     assert_int_equal(
@@ -116,9 +110,8 @@ static void a_client_waits_until_a_trainer_is_given_back(void **state)
     tern_pool_clear(&pool);
 }
 
-static void an_evaluation_gives_its_trainer_back(void **state)
+CASE(an_evaluation_gives_its_trainer_back)
 {
-    (void)state;
     struct tern_pool pool;
     struct tern_evaluate_result evaluated;
     assert_int_equal(
@@ -131,9 +124,8 @@ static void an_evaluation_gives_its_trainer_back(void **state)
     tern_pool_clear(&pool);
 }
 
-static void data_of_another_shape_is_refused(void **state)
+CASE(data_of_another_shape_is_refused)
 {
-    (void)state;
     struct tern_model other = {0};
     struct tern_pool pool;
     assert_int_equal(tern_model_from_spec(&other, "mlp:784-8-10"), TERN_OK);
@@ -143,13 +135,4 @@ static void data_of_another_shape_is_refused(void **state)
     tern_pool_clear(&pool);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_used_trainer_gives_the_same_bits_as_a_new_one),
-        cmocka_unit_test(a_client_waits_until_a_trainer_is_given_back),
-        cmocka_unit_test(an_evaluation_gives_its_trainer_back),
-        cmocka_unit_test(data_of_another_shape_is_refused),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+CASES_SHARE(set_up, tear_down)

@@ -1,13 +1,9 @@
 // Versions are shown in order, once, and only when they are complete; failures end the wait.
 #include "fleet/progress.h"
+#include "tests/cases.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 // Of each test: what it waits for, and what it was shown last.
 static struct tern_progress progress;
@@ -53,9 +49,10 @@ static void expect_the_end(void)
     assert_int_equal(next(), TERN_ERR_NOT_FOUND);
 }
 
-static void a_version_is_shown_with_its_updates_and_their_bytes(void **state)
+#define TEST(name) CASE_WITH(name, begin, end)
+
+TEST(a_version_is_shown_with_its_updates_and_their_bytes)
 {
-    (void)state;
     const struct tern_participation first = {
         .version = 1, .client = 9, .up = {.wire = 1000}, .down = {.wire = 50}};
     const struct tern_participation second = {
@@ -71,9 +68,8 @@ static void a_version_is_shown_with_its_updates_and_their_bytes(void **state)
     assert_int_equal(progress.records.participation_count, 2);
 }
 
-static void records_come_in_order_whatever_order_the_replies_came_in(void **state)
+TEST(records_come_in_order_whatever_order_the_replies_came_in)
 {
-    (void)state;
     struct tern_records records = {0};
     for (uint32_t i = 0; i < 1000; i++) {
         const struct tern_participation participation = {.version = 1 + i * 7 % 50,
@@ -94,7 +90,7 @@ static void records_come_in_order_whatever_order_the_replies_came_in(void **stat
     tern_records_sort(&records); // of nothing
 }
 
-static void who_waits_for_a_round_or_a_version_is_told_of_it_or_of_the_end(void **state)
+TEST(who_waits_for_a_round_or_a_version_is_told_of_it_or_of_the_end)
 {
     tern_progress_task(&progress, 5, 4);
     tern_progress_task(&progress, 3, 2); // a late one says nothing new
@@ -111,9 +107,8 @@ static void who_waits_for_a_round_or_a_version_is_told_of_it_or_of_the_end(void 
     assert_true(tern_progress_is_past(&progress, 5));
 }
 
-static void versions_come_in_order_whatever_order_they_were_evaluated_in(void **state)
+TEST(versions_come_in_order_whatever_order_they_were_evaluated_in)
 {
-    (void)state;
     tern_progress_evaluation(&progress, 200, 0.9, 1);
     assert_int_equal(tern_progress_next(&progress, &version, &shown), TERN_AGAIN);
     for (uint32_t i = 199; i >= 1; i--) {
@@ -125,16 +120,14 @@ static void versions_come_in_order_whatever_order_they_were_evaluated_in(void **
     }
 }
 
-static void the_seed_is_no_round(void **state)
+TEST(the_seed_is_no_round)
 {
-    (void)state;
     tern_progress_evaluation(&progress, 0, 0.1, 1);
     expect_the_end();
 }
 
-static void a_fleet_that_goes_on_shows_only_what_is_new(void **state)
+TEST(a_fleet_that_goes_on_shows_only_what_is_new)
 {
-    (void)state;
     tern_progress_begin_after(&progress, 3);
     tern_progress_evaluation(&progress, 3, 0.25, 1); // what it held, evaluated once more
     tern_progress_evaluation(&progress, 4, 0.5, 1);
@@ -144,9 +137,8 @@ static void a_fleet_that_goes_on_shows_only_what_is_new(void **state)
 }
 
 // As one may be that comes back from the global model of an earlier end.
-static void a_version_that_the_evaluator_was_led_past_has_no_accuracy(void **state)
+TEST(a_version_that_the_evaluator_was_led_past_has_no_accuracy)
 {
-    (void)state;
     tern_progress_evaluation(&progress, 2, 0.5, 1);
     assert_int_equal(tern_progress_next(&progress, &version, &shown), TERN_AGAIN);
     tern_progress_end(&progress, TERN_OK, "");
@@ -155,9 +147,8 @@ static void a_version_that_the_evaluator_was_led_past_has_no_accuracy(void **sta
     assert_int_equal(next(), TERN_ERR_NOT_FOUND);
 }
 
-static void the_first_failure_ends_the_wait_and_says_why(void **state)
+TEST(the_first_failure_ends_the_wait_and_says_why)
 {
-    (void)state;
     tern_progress_start(&progress);
     tern_progress_end(&progress, TERN_ERR_UNAUTHORIZED, "fleet-0001 stopped");
     tern_progress_end(&progress, TERN_ERR_IO, "fleet-0002 stopped");
@@ -165,9 +156,8 @@ static void the_first_failure_ends_the_wait_and_says_why(void **state)
     assert_string_equal(progress.why, "fleet-0001 stopped");
 }
 
-static void a_run_that_diverges_fails_and_says_so(void **state)
+TEST(a_run_that_diverges_fails_and_says_so)
 {
-    (void)state;
     const struct tern_participation applied = {.version = 1, .client = 1};
     tern_progress_diverged(&progress, "fleet-0001", TERN_ERR_NORM_LIMIT);
     tern_progress_diverged(&progress, "fleet-0001", TERN_ERR_NORM_LIMIT);
@@ -184,9 +174,8 @@ static void a_run_that_diverges_fails_and_says_so(void **state)
     assert_non_null(strstr(progress.why, "of fleet-0001, fleet-0003, fleet-0002 ("));
 }
 
-static void those_that_diverge_are_named_once_and_a_few(void **state)
+TEST(those_that_diverge_are_named_once_and_a_few)
 {
-    (void)state;
     char names[TERN_PROGRESS_NAMES_MAX];
     char name[16];
     tern_progress_busy(&progress, true);
@@ -197,23 +186,4 @@ static void those_that_diverge_are_named_once_and_a_few(void **state)
     assert_int_equal(tern_progress_dropped(&progress, names), 200);
     assert_string_equal(names, "fleet-0000, fleet-0001, fleet-0002, fleet-0003, fleet-0004, "
                                "fleet-0005, fleet-0006, ...");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_version_is_shown_with_its_updates_and_their_bytes),
-        TEST(records_come_in_order_whatever_order_the_replies_came_in),
-        TEST(who_waits_for_a_round_or_a_version_is_told_of_it_or_of_the_end),
-        TEST(versions_come_in_order_whatever_order_they_were_evaluated_in),
-        TEST(the_seed_is_no_round),
-        TEST(a_fleet_that_goes_on_shows_only_what_is_new),
-        TEST(a_run_that_diverges_fails_and_says_so),
-        TEST(those_that_diverge_are_named_once_and_a_few),
-        TEST(a_version_that_the_evaluator_was_led_past_has_no_accuracy),
-        TEST(the_first_failure_ends_the_wait_and_says_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

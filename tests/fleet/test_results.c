@@ -1,15 +1,11 @@
 // The flat JSON of a run and the tables made from it.
 #include "fleet/results.h"
+#include "tests/cases.h"
 #include <cjson/cJSON.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static struct tern_fleet_results sample(void)
 {
@@ -67,9 +63,8 @@ static double of_list(const cJSON *json, const char *key, int i)
     return cJSON_GetArrayItem(list, i)->valuedouble;
 }
 
-static void the_json_is_flat_and_has_means_per_participation(void **state)
+CASE(the_json_is_flat_and_has_means_per_participation)
 {
-    (void)state;
     struct tern_fleet_results run = sample();
     char *text = tern_fleet_results_text(&run);
     cJSON *json = cJSON_Parse(text);
@@ -118,9 +113,8 @@ static void the_json_is_flat_and_has_means_per_participation(void **state)
     tern_fleet_results_clear(&run);
 }
 
-static void versions_that_were_passed_over_have_no_accuracy(void **state)
+CASE(versions_that_were_passed_over_have_no_accuracy)
 {
-    (void)state;
     struct tern_fleet_results run = sample();
     run.accuracy[1] = NAN;
     assert_true(tern_fleet_final_accuracy(&run) == 0.5);
@@ -135,9 +129,8 @@ static void versions_that_were_passed_over_have_no_accuracy(void **state)
     tern_fleet_results_clear(&run);
 }
 
-static void what_was_written_is_read_back(void **state)
+CASE(what_was_written_is_read_back)
 {
-    (void)state;
     char path[] = "/tmp/tern-results-XXXXXX";
     char why[256];
     close(mkstemp(path));
@@ -156,9 +149,8 @@ static void what_was_written_is_read_back(void **state)
     unlink(path);
 }
 
-static void a_file_that_is_no_run_is_refused_by_the_key_that_is_missing(void **state)
+CASE(a_file_that_is_no_run_is_refused_by_the_key_that_is_missing)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *key;
@@ -182,9 +174,8 @@ static void a_file_that_is_no_run_is_refused_by_the_key_that_is_missing(void **s
     }
 }
 
-static void a_missing_file_is_named(void **state)
+CASE(a_missing_file_is_named)
 {
-    (void)state;
     char why[256];
     struct tern_fleet_results back;
     assert_int_equal(tern_fleet_results_read("/nowhere/run.json", &back, why), TERN_ERR_NOT_FOUND);
@@ -217,9 +208,8 @@ static void print_comparison(FILE *out)
     tern_fleet_results_clear(&plain);
 }
 
-static void the_comparison_shows_points_and_ratios(void **state)
+CASE(the_comparison_shows_points_and_ratios)
 {
-    (void)state;
     char *text = printed(print_comparison);
     assert_non_null(strstr(text, "-0.25 points"));
     assert_non_null(strstr(text, "600 B"));
@@ -241,9 +231,8 @@ static void print_demo(FILE *out)
     tern_fleet_results_clear(&run);
 }
 
-static void columns_have_the_names_of_files_without_their_ending(void **state)
+CASE(columns_have_the_names_of_files_without_their_ending)
 {
-    (void)state;
     char *text = printed(print_demo);
     assert_non_null(strstr(text, " 3LC                 float32 "));
     assert_null(strstr(text, ".json"));
@@ -257,38 +246,20 @@ static void print_nothing_done(FILE *out)
     tern_fleet_print_table(&run, out);
 }
 
-static void a_run_without_rounds_prints_without_dividing_by_zero(void **state)
+CASE(a_run_without_rounds_prints_without_dividing_by_zero)
 {
-    (void)state;
     char *text = printed(print_nothing_done);
     assert_non_null(strstr(text, "no accuracy after 0 rounds"));
     assert_null(strstr(text, "nan"));
     free(text);
 }
 
-static void bytes_are_told_in_three_digits(void **state)
+CASE(bytes_are_told_in_three_digits)
 {
-    (void)state;
     char text[16];
     assert_string_equal(tern_fleet_format_bytes(0, text), "0 B");
     assert_string_equal(tern_fleet_format_bytes(999, text), "999 B");
     assert_string_equal(tern_fleet_format_bytes(999.6, text), "1.0 KB");
     assert_string_equal(tern_fleet_format_bytes(3140, text), "3.1 KB");
     assert_string_equal(tern_fleet_format_bytes(12.44e6, text), "12.4 MB");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_json_is_flat_and_has_means_per_participation),
-        cmocka_unit_test(versions_that_were_passed_over_have_no_accuracy),
-        cmocka_unit_test(what_was_written_is_read_back),
-        cmocka_unit_test(a_file_that_is_no_run_is_refused_by_the_key_that_is_missing),
-        cmocka_unit_test(a_missing_file_is_named),
-        cmocka_unit_test(the_comparison_shows_points_and_ratios),
-        cmocka_unit_test(columns_have_the_names_of_files_without_their_ending),
-        cmocka_unit_test(a_run_without_rounds_prints_without_dividing_by_zero),
-        cmocka_unit_test(bytes_are_told_in_three_digits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

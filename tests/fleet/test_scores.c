@@ -1,13 +1,9 @@
 // Hand-made answers, and the scores that follow from them by hand.
 #include "fleet/data_names.h"
 #include "fleet/scores.h"
+#include "tests/cases.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 // Training examples of four groups, dealt out to three clients; the test set lacks class 2.
 static const uint16_t train_labels[8] = {0, 0, 0, 1, 1, 2, 2, 1};
@@ -41,9 +37,8 @@ static bool near(double a, double b)
     return fabs(a - b) < 1e-12;
 }
 
-static void classes_are_scored_each(void **state)
+CASE(classes_are_scored_each)
 {
-    (void)state;
     const struct tern_shares shares = shares_of(TERN_PARTITION_IID);
     const uint32_t confusion[9] = {3, 1, 0, 0, 1, 1, 0, 0, 0};
     struct tern_scores scores;
@@ -59,9 +54,8 @@ static void classes_are_scored_each(void **state)
     tern_scores_clear(&scores);
 }
 
-static void a_class_that_is_nowhere_is_left_out_of_the_mean(void **state)
+CASE(a_class_that_is_nowhere_is_left_out_of_the_mean)
 {
-    (void)state;
     struct tern_shares shares = shares_of(TERN_PARTITION_IID);
     const uint16_t other[6] = {0, 0, 1, 0, 1, 1};
     struct tern_scores scores;
@@ -71,9 +65,8 @@ static void a_class_that_is_nowhere_is_left_out_of_the_mean(void **state)
     tern_scores_clear(&scores);
 }
 
-static void clients_are_scored_by_their_mix_of_classes(void **state)
+CASE(clients_are_scored_by_their_mix_of_classes)
 {
-    (void)state;
     const struct tern_shares shares = shares_of(TERN_PARTITION_DIRICHLET);
     struct tern_scores scores;
     assert_int_equal(tern_scores_make(&shares, answers, &scores), TERN_OK);
@@ -86,9 +79,8 @@ static void clients_are_scored_by_their_mix_of_classes(void **state)
     tern_scores_clear(&scores);
 }
 
-static void natural_clients_are_scored_on_their_groups(void **state)
+CASE(natural_clients_are_scored_on_their_groups)
 {
-    (void)state;
     const struct tern_shares shares = shares_of(TERN_PARTITION_NATURAL);
     struct tern_scores scores;
     assert_int_equal(tern_scores_make(&shares, answers, &scores), TERN_OK);
@@ -100,9 +92,8 @@ static void natural_clients_are_scored_on_their_groups(void **state)
     tern_scores_clear(&scores);
 }
 
-static void natural_clients_have_the_names_of_their_groups(void **state)
+CASE(natural_clients_have_the_names_of_their_groups)
 {
-    (void)state;
     static const char *const names[5] = {"pump", "P\xc3\xb8lse", "caf\xe9 \x1b[1m", "d", "e"};
     char text[TERN_CLIENT_GROUPS_TEXT];
     struct tern_shares shares = shares_of(TERN_PARTITION_NATURAL);
@@ -127,16 +118,4 @@ static void natural_clients_have_the_names_of_their_groups(void **state)
         cJSON_Delete(groups);
         tern_name_set_free(&shares.data.groups);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classes_are_scored_each),
-        cmocka_unit_test(a_class_that_is_nowhere_is_left_out_of_the_mean),
-        cmocka_unit_test(clients_are_scored_by_their_mix_of_classes),
-        cmocka_unit_test(natural_clients_are_scored_on_their_groups),
-        cmocka_unit_test(natural_clients_have_the_names_of_their_groups),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

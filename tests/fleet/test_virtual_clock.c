@@ -1,11 +1,7 @@
 // A device's own time: training takes what its speed says, everything else what it really takes,
 // and the clock never goes back.
 #include "fleet/virtual_clock.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/cases.h"
 
 static uint64_t real_now;
 
@@ -42,18 +38,16 @@ static uint64_t train(struct tern_virtual_clock *clock, uint32_t steps, uint64_t
     return took;
 }
 
-static void training_takes_what_the_device_takes(void **state)
+CASE(training_takes_what_the_device_takes)
 {
-    (void)state;
     struct tern_virtual_clock slow = clock_of(4);
     assert_int_equal(train(&slow, 20, 7), 5000);
     struct tern_virtual_clock fast = clock_of(10000);
     assert_int_equal(train(&fast, 20, 7000), 2);
 }
 
-static void everything_else_takes_its_real_time(void **state)
+CASE(everything_else_takes_its_real_time)
 {
-    (void)state;
     struct tern_virtual_clock clock = clock_of(4);
     const struct tern_clock port = tern_virtual_clock_port(&clock);
     assert_int_equal(port.monotonic_ms(port.ctx), 5000);
@@ -64,9 +58,8 @@ static void everything_else_takes_its_real_time(void **state)
     assert_int_equal(port.unix_seconds(port.ctx), 1700000000);
 }
 
-static void it_never_goes_back(void **state)
+CASE(it_never_goes_back)
 {
-    (void)state;
     struct tern_virtual_clock clock = clock_of(1000);
     const struct tern_clock port = tern_virtual_clock_port(&clock);
     uint64_t last = port.monotonic_ms(port.ctx);
@@ -79,20 +72,8 @@ static void it_never_goes_back(void **state)
     assert_int_equal(port.monotonic_ms(port.ctx), last);
 }
 
-static void without_a_speed_it_is_the_real_clock(void **state)
+CASE(without_a_speed_it_is_the_real_clock)
 {
-    (void)state;
     struct tern_virtual_clock clock = clock_of(0);
     assert_int_equal(train(&clock, 20, 7), 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(training_takes_what_the_device_takes),
-        cmocka_unit_test(everything_else_takes_its_real_time),
-        cmocka_unit_test(it_never_goes_back),
-        cmocka_unit_test(without_a_speed_it_is_the_real_clock),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

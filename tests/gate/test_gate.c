@@ -1,12 +1,8 @@
 // Whose token it is, and the allowance of an address to enrol.
 #include "service/gate.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 static struct tern_address address_of(uint32_t number)
 {
@@ -21,9 +17,8 @@ static uint32_t enrol(struct tern_gate *gate, uint32_t number)
     return tern_gate_enrollment(gate, &address, NULL, 1000);
 }
 
-static void test_each_address_has_its_own_allowance(void **state)
+CASE(test_each_address_has_its_own_allowance)
 {
-    (void)state;
     struct tern_gate *gate = tern_gate_new(0, 2);
     assert_non_null(gate);
     assert_int_equal(enrol(gate, 1), 0);
@@ -54,9 +49,8 @@ static void find_refused(bool refused[CROWD])
 
 // Who could tell which addresses share a slot could lock a chosen one out. About 42 of 600 do, and
 // other ones in each gate.
-static void test_shared_slots_cannot_be_foretold(void **state)
+CASE(test_shared_slots_cannot_be_foretold)
 {
-    (void)state;
     bool one[CROWD];
     bool two[CROWD];
     find_refused(one);
@@ -72,9 +66,8 @@ static uint64_t bearer_of(struct tern_gate *gate, const char *authorization)
     return client;
 }
 
-static void test_the_scheme_is_bearer_in_any_case(void **state)
+CASE(test_the_scheme_is_bearer_in_any_case)
 {
-    (void)state;
     static const char *const others[] = {
         "Basic AAECAwQFBgcICQoLDA0ODw",
         "Bearer  AAECAwQFBgcICQoLDA0ODw",
@@ -100,14 +93,4 @@ static void test_the_scheme_is_bearer_in_any_case(void **state)
         assert_int_equal(bearer_of(gate, others[i]), 0);
     }
     tern_gate_free(gate);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_scheme_is_bearer_in_any_case),
-        cmocka_unit_test(test_each_address_has_its_own_allowance),
-        cmocka_unit_test(test_shared_slots_cannot_be_foretold),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 #include "capture.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include "tests/asserts.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static void read_back(FILE *file, char *text, size_t size)
 {

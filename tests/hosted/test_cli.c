@@ -2,14 +2,11 @@
 // child process.
 #include "capture.h"
 #include "hosted/cli.h"
+#include "tests/cases.h"
 #include "version.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct example_settings {
 #define X TERN_SETTING_FIELD
@@ -114,9 +111,8 @@ static void assert_usage_error(const char *line, const char *err)
     assert_int_equal(got.code, TERN_EXIT_USAGE);
 }
 
-static void options_stand_before_or_behind_the_verb(void **state)
+CASE(options_stand_before_or_behind_the_verb)
 {
-    (void)state;
     assert_prints("tern-example show", "port=8443 json=0 count=3 label=none force=0\n");
     assert_prints("tern-example --json --set port=1 show",
                   "port=1 json=1 count=3 label=none force=0\n");
@@ -126,16 +122,14 @@ static void options_stand_before_or_behind_the_verb(void **state)
                                                  "[--json]\n");
 }
 
-static void the_last_of_several_overrides_wins(void **state)
+CASE(the_last_of_several_overrides_wins)
 {
-    (void)state;
     assert_prints("tern-example --set port=1 show --set port=2",
                   "port=2 json=0 count=3 label=none force=0\n");
 }
 
-static void overrides_are_stronger_than_the_file(void **state)
+CASE(overrides_are_stronger_than_the_file)
 {
-    (void)state;
     char path[] = "/tmp/tern-cli-XXXXXX";
     char line[256];
     int fd = mkstemp(path);
@@ -151,9 +145,8 @@ static void overrides_are_stronger_than_the_file(void **state)
                        "tern-example: /nonexistent.ini: No such file or directory\n");
 }
 
-static void a_default_file_is_read_when_it_is_there(void **state)
+CASE(a_default_file_is_read_when_it_is_there)
 {
-    (void)state;
     char path[] = "/tmp/tern-cli-XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -168,9 +161,8 @@ static void a_default_file_is_read_when_it_is_there(void **state)
     assert_string_equal(got.out, "port=8443 json=0 count=3 label=none force=0\n");
 }
 
-static void mistakes_are_named_and_point_to_help(void **state)
+CASE(mistakes_are_named_and_point_to_help)
 {
-    (void)state;
     assert_usage_error("tern-example",
                        "tern-example: a verb is missing\nTry 'tern-example --help'.\n");
     assert_usage_error("tern-example shoe",
@@ -200,9 +192,8 @@ static void mistakes_are_named_and_point_to_help(void **state)
                        "in section [server]?\n");
 }
 
-static void failures_have_documented_exit_codes(void **state)
+CASE(failures_have_documented_exit_codes)
 {
-    (void)state;
     struct capture got = run(&program, "tern-example refuse x");
     assert_int_equal(got.code, TERN_EXIT_REFUSED);
     assert_string_equal(got.err, "tern-example: the token of client 7 was revoked\n");
@@ -211,9 +202,8 @@ static void failures_have_documented_exit_codes(void **state)
     assert_int_equal(tern_cli_exit_code(TERN_ERR_BUDGET), 4);
 }
 
-static void help_teaches(void **state)
+CASE(help_teaches)
 {
-    (void)state;
     struct capture got = run(&program, "tern-example --help");
     assert_int_equal(got.code, 0);
     assert_non_null(strstr(got.out, "Usage: tern-example [options] VERB"));
@@ -234,9 +224,8 @@ static void help_teaches(void **state)
     assert_non_null(strstr(got.out, "[server]\n# TCP port to listen on."));
 }
 
-static void a_program_may_have_no_verbs_and_no_settings(void **state)
+CASE(a_program_may_have_no_verbs_and_no_settings)
 {
-    (void)state;
     struct capture got = run(&single, "tern-single --set port=4 --force");
     assert_string_equal(got.out, "port=4 json=0 count=3 label=none force=1\n");
     got = run(&single, "tern-single --help");
@@ -253,9 +242,8 @@ static int run_into_full_disk(void *ctx)
     return run_call(ctx);
 }
 
-static void output_that_cannot_be_written_is_a_failure(void **state)
+CASE(output_that_cannot_be_written_is_a_failure)
 {
-    (void)state;
     struct capture got;
     char name[] = "tern-example";
     char verb[] = "show";
@@ -264,20 +252,4 @@ static void output_that_cannot_be_written_is_a_failure(void **state)
     assert_int_equal(got.code, TERN_EXIT_FAILED);
     assert_string_equal(got.err,
                         "tern-example: cannot write the output: No space left on device\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_stand_before_or_behind_the_verb),
-        cmocka_unit_test(the_last_of_several_overrides_wins),
-        cmocka_unit_test(overrides_are_stronger_than_the_file),
-        cmocka_unit_test(a_default_file_is_read_when_it_is_there),
-        cmocka_unit_test(mistakes_are_named_and_point_to_help),
-        cmocka_unit_test(failures_have_documented_exit_codes),
-        cmocka_unit_test(help_teaches),
-        cmocka_unit_test(a_program_may_have_no_verbs_and_no_settings),
-        cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 #include "hosted/csv_order.h"
+#include "tests/cases.h"
 #include "util/prng.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define ROWS 240
 
@@ -105,9 +101,8 @@ static int set_up(void **state)
     return 0;
 }
 
-static void times_are_recognised_in_any_order(void **state)
+CASE_WITH(times_are_recognised_in_any_order, set_up, NULL)
 {
-    (void)state;
     static const double units[] = {1, 1e3, 1e6, 1e9};
     for (size_t u = 0; u < sizeof units / sizeof units[0]; u++) {
         for (int stamps = 1; stamps < 4; stamps++) {
@@ -127,9 +122,8 @@ static void times_are_recognised_in_any_order(void **state)
     expect("days", "v", TERN_CSV_TIME);
 }
 
-static void rows_and_elapsed_times_are_recognised(void **state)
+CASE_WITH(rows_and_elapsed_times_are_recognised, set_up, NULL)
 {
-    (void)state;
     for (int first = 0; first < 2; first++) {
         for (int i = 0; i < ROWS; i++) {
             values[i] = i + first;
@@ -173,9 +167,8 @@ static void rows_and_elapsed_times_are_recognised(void **state)
     expect("with a pause", "v", TERN_CSV_COUNTS);
 }
 
-static void ids_are_recognised(void **state)
+CASE_WITH(ids_are_recognised, set_up, NULL)
 {
-    (void)state;
     for (int i = 0; i < ROWS; i++) {
         values[i] = 10000 + (i * 500009) % 900001;
     }
@@ -193,9 +186,8 @@ static void ids_are_recognised(void **state)
     expect("whole numbers", "humid", TERN_CSV_MEASURES);
 }
 
-static void measurements_are_left_alone(void **state)
+CASE_WITH(measurements_are_left_alone, set_up, NULL)
 {
-    (void)state;
     for (int i = 0; i < ROWS; i++) {
         values[i] = uniform() * 100;
     }
@@ -238,15 +230,4 @@ static void measurements_are_left_alone(void **state)
         values[i] = 3;
     }
     expect("a constant", "time", TERN_CSV_MEASURES);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(times_are_recognised_in_any_order, set_up),
-        cmocka_unit_test_setup(rows_and_elapsed_times_are_recognised, set_up),
-        cmocka_unit_test_setup(ids_are_recognised, set_up),
-        cmocka_unit_test_setup(measurements_are_left_alone, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 #include "hosted/csv_doubt.h"
 #include "hosted/csv_judge.h"
 #include "hosted/csv_text.h"
+#include "tests/cases.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define ROWS 40
 
@@ -97,9 +93,10 @@ static void expect_refused(const char *head, const char *part)
     }
 }
 
-static void the_first_line_is_recognised_or_asked_about(void **state)
+#define TABLE(test) CASE_WITH(test, set_up, tear_down)
+
+TABLE(the_first_line_is_recognised_or_asked_about)
 {
-    (void)state;
     expect_header("", false, ROWS);
     expect_header("1.5,31,worn\n", false, ROWS + 1);
     expect_header("1.5,NA,worn\n", false, ROWS + 1);
@@ -123,9 +120,8 @@ static void the_first_line_is_recognised_or_asked_about(void **state)
     assert_int_equal(profile.labels.count, 2);
 }
 
-static void numbers_that_count_the_columns_are_names(void **state)
+TABLE(numbers_that_count_the_columns_are_names)
 {
-    (void)state;
     static const char *const heads[] = {"0,1,2,3,4", "1,2,3,4,5", "0,1,2,3,state", "y,0,1,2,3"};
     for (size_t h = 0; h < sizeof heads / sizeof heads[0]; h++) {
         size_t used = (size_t)snprintf(text, sizeof text, "%s\n", heads[h]);
@@ -140,9 +136,8 @@ static void numbers_that_count_the_columns_are_names(void **state)
     }
 }
 
-static void other_layouts_are_refused_by_name(void **state)
+TABLE(other_layouts_are_refused_by_name)
 {
-    (void)state;
     expect_refused("sep=,\na,b,state\n", "line 1 is 'sep=', a hint for spreadsheets");
     expect_refused("Readings\na,b,state\n", "line 1 ('Readings') has 1 field, line 2 has 3");
     expect_refused("# a\n\n# b\na,b,state\n", "line 1 ('# a') has 1 field, line 4 has 3");
@@ -180,9 +175,8 @@ static void expect_said(const char *row, bool problem, const char *part)
     }
 }
 
-static void missing_values_are_counted_in_every_spelling(void **state)
+TABLE(missing_values_are_counted_in_every_spelling)
 {
-    (void)state;
     static const char *const spellings[] = {
         "",     "NA",   "n/a",   "N/A",    "#N/A",       "NaN",   "nan",    "null",
         "NULL", "?",    " ",     "\t",     "<NA>",       "\"\"",  "\"NA\"", "(null)",
@@ -214,9 +208,8 @@ static void missing_values_are_counted_in_every_spelling(void **state)
     expect_said("1.5,none,ok", false, "?1 value in 1 column is missing");
 }
 
-static void what_is_no_number_is_named_with_its_place(void **state)
+TABLE(what_is_no_number_is_named_with_its_place)
 {
-    (void)state;
     static const char *const texts[] = {"<0.5", "err", "inf", "1e99", "0x10", "12 ms"};
     char row[64];
     char part[96];
@@ -238,9 +231,8 @@ static void what_is_no_number_is_named_with_its_place(void **state)
     expect_said("1.5,?,ok", true, "the target is missing ('?') (1 of 40 rows)");
 }
 
-static void labels_that_differ_by_case_or_blanks_are_named(void **state)
+TABLE(labels_that_differ_by_case_or_blanks_are_named)
 {
-    (void)state;
     choice.classes = "ok|worn|OK|o k|1|1.0";
     expect_said("1.5,31,OK", false,
                 "?column 'state': the labels 'ok' (20 rows) and 'OK' (1 row) differ by");
@@ -248,9 +240,8 @@ static void labels_that_differ_by_case_or_blanks_are_named(void **state)
     expect_said("1.5,31,ok ", false, "");
 }
 
-static void lines_that_are_no_rows_are_left_out(void **state)
+TABLE(lines_that_are_no_rows_are_left_out)
 {
-    (void)state;
     expect_said("a,b,state", false, "?line 7 is the header line again");
     assert_int_equal(profile.rows, ROWS - 1);
     expect_said(",,", false, "?line 7 is without any value");
@@ -263,9 +254,8 @@ static void lines_that_are_no_rows_are_left_out(void **state)
     expect_said("1,2", true, "!line 7 has 2 fields, the first line 3");
 }
 
-static void columns_are_given_by_lists_and_once(void **state)
+TABLE(columns_are_given_by_lists_and_once)
 {
-    (void)state;
     choice.drop = "a,b";
     write_rows("a,b,state\n", 0, "");
     assert_int_equal(read_text(), TERN_ERR_CORRUPT); // none is left
@@ -280,9 +270,8 @@ static void columns_are_given_by_lists_and_once(void **state)
     assert_non_null(strstr(why, "header=no"));
 }
 
-static void marks_of_missing_values_are_named(void **state)
+TABLE(marks_of_missing_values_are_named)
 {
-    (void)state;
     size_t used = (size_t)snprintf(text, sizeof text, "a,b,state\n");
     for (int i = 0; i < ROWS; i++) {
         used += (size_t)snprintf(text + used, sizeof text - used, "%d.%d,%d,%s\n",
@@ -377,9 +366,8 @@ static void write_column(double (*draw)(void), uint32_t rows, bool sorted,
     }
 }
 
-static void skewed_and_split_columns_have_no_value_far_beyond_the_others(void **state)
+TABLE(skewed_and_split_columns_have_no_value_far_beyond_the_others)
 {
-    (void)state;
     double (*const draws[])(void) = {uniform, around_20, exponential, lognormal, below_0,
                                      counted, two_peaks, seldom_high, often_off};
     static const uint32_t rows[] = {40, 400, 400, 400, 5000};
@@ -395,9 +383,8 @@ static void skewed_and_split_columns_have_no_value_far_beyond_the_others(void **
     }
 }
 
-static void values_far_beyond_the_others_are_named(void **state)
+TABLE(values_far_beyond_the_others_are_named)
 {
-    (void)state;
     static const struct {
         const char *instead[4];
         const char *says;
@@ -440,9 +427,8 @@ static const char *ask_about(const char *first, const char *last, const char *ot
     return asked;
 }
 
-static void labels_that_may_be_none_are_asked_about(void **state)
+TABLE(labels_that_may_be_none_are_asked_about)
 {
-    (void)state;
     static const char *const words[] = {"-",      "none",   ".",    "missing", "Unknown",
                                         "--",     "\u2014", "-999", "0",       "not available",
                                         "(none)", "n.d.",   "??",   "tbd"};
@@ -470,9 +456,8 @@ static void labels_that_may_be_none_are_asked_about(void **state)
     assert_string_equal(ask_about("-", "-", "+"), "");
 }
 
-static void text_columns_that_may_be_the_label_are_named(void **state)
+TABLE(text_columns_that_may_be_the_label_are_named)
 {
-    (void)state;
     static const char *const texts[][3] = {{"ok", "worn", "ok"}, {"ok", "worn", "dry"}};
     char hint[TERN_CSV_SENTENCE_MAX];
     for (size_t t = 0; t < 2; t++) {
@@ -495,9 +480,8 @@ static void text_columns_that_may_be_the_label_are_named(void **state)
     }
 }
 
-static void columns_named_as_a_label_are_named(void **state)
+TABLE(columns_named_as_a_label_are_named)
 {
-    (void)state;
     static const struct {
         const char *head;
         const char *hint; // NULL: none
@@ -523,9 +507,8 @@ static void columns_named_as_a_label_are_named(void **state)
     assert_true(tern_csv_is_like_number("\u20ac12.50") && tern_csv_is_like_number("12.50 $"));
 }
 
-static void words_for_one_and_zero_are_numbers_in_a_column_of_them(void **state)
+TABLE(words_for_one_and_zero_are_numbers_in_a_column_of_them)
 {
-    (void)state;
     static const char *const pairs[][2] = {{"true", "false"}, {"YES", "NO"}, {"On", "Off"},
                                            {"T", "F"},        {"y", "n"},    {"True", "0"}};
     for (size_t p = 0; p < sizeof pairs / sizeof pairs[0]; p++) {
@@ -553,9 +536,8 @@ static void words_for_one_and_zero_are_numbers_in_a_column_of_them(void **state)
     assert_non_null(strstr(said, "!line 4, column 'on': 'maybe' is no finite number (4 of its 4"));
 }
 
-static void numbers_with_other_signs_and_blanks_are_read(void **state)
+TABLE(numbers_with_other_signs_and_blanks_are_read)
 {
-    (void)state;
     static const char *const numbers[] = {"\u00a031",    "31\u202f", "\u221231",
                                           "\u201331",    "\u300031", "\"\u00a031\u2007\"",
                                           "3.1e\u22121", "\ufeff31"};
@@ -578,9 +560,8 @@ static void numbers_with_other_signs_and_blanks_are_read(void **state)
     }
 }
 
-static void texts_are_the_same_without_case_blanks_and_dashes(void **state)
+TABLE(texts_are_the_same_without_case_blanks_and_dashes)
 {
-    (void)state;
     static const char *const same[][2] = {{"GRÜN", "grün"},
                                           {"gru\u0308n", "grün"},
                                           {"GRU\u0308N", "grün"},
@@ -613,29 +594,4 @@ static void texts_are_the_same_without_case_blanks_and_dashes(void **state)
             fail_msg("'%s' and '%s' are one", other[i][0], other[i][1]);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define TABLE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-        TABLE(the_first_line_is_recognised_or_asked_about),
-        TABLE(numbers_that_count_the_columns_are_names),
-        TABLE(other_layouts_are_refused_by_name),
-        TABLE(missing_values_are_counted_in_every_spelling),
-        TABLE(what_is_no_number_is_named_with_its_place),
-        TABLE(labels_that_differ_by_case_or_blanks_are_named),
-        TABLE(lines_that_are_no_rows_are_left_out),
-        TABLE(columns_are_given_by_lists_and_once),
-        TABLE(marks_of_missing_values_are_named),
-        TABLE(skewed_and_split_columns_have_no_value_far_beyond_the_others),
-        TABLE(values_far_beyond_the_others_are_named),
-        TABLE(labels_that_may_be_none_are_asked_about),
-        TABLE(text_columns_that_may_be_the_label_are_named),
-        TABLE(columns_named_as_a_label_are_named),
-        TABLE(words_for_one_and_zero_are_numbers_in_a_column_of_them),
-        TABLE(numbers_with_other_signs_and_blanks_are_read),
-        TABLE(texts_are_the_same_without_case_blanks_and_dashes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 // Names of devices that have none: stable, and different for clones.
 #include "hosted/device_name.h"
 #include "hosted/files.h"
+#include "tests/cases.h"
 
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define MAC_FIRST "52:54:00:00:00:01\n"
 #define MAC_SECOND "52:54:00:00:00:02\n"
@@ -57,7 +52,7 @@ static void name_of(const char *root, const char *folder, char name[TERN_DEVICE_
     assert_int_equal(strspn(digits + 1, "0123456789abcdef"), 6);
 }
 
-static void test_clones(void **state)
+CASE(test_clones)
 {
     char first[PATH_MAX];
     char clone[PATH_MAX];
@@ -82,7 +77,7 @@ static void test_clones(void **state)
 }
 
 // A folder that is made later has the same name then, and folders of one name in different places have not.
-static void test_folders(void **state)
+CASE(test_folders)
 {
     char root[PATH_MAX];
     char folder[PATH_MAX + 16];
@@ -101,13 +96,4 @@ static void test_folders(void **state)
     assert_string_not_equal(name, other);
     assert_int_equal(chdir("/"), 0);
     remove_machine(root);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clones),
-        cmocka_unit_test(test_folders),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,17 @@
 // Whole files: bounded reads, atomic replacement, folders.
 #include "hosted/files.h"
 #include "hosted/random.h"
+#include "tests/cases.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char folder[64];
 
@@ -62,9 +59,8 @@ static void assert_holds(const char *name, const char *text)
     free(data);
 }
 
-static void what_was_written_is_read(void **state)
+CASE(what_was_written_is_read)
 {
-    (void)state;
     struct stat facts;
     assert_int_equal(tern_file_write(in_folder("a"), "one", 3, 0600), TERN_OK);
     assert_holds("a", "one");
@@ -86,9 +82,8 @@ static bool is_link(const char *name)
 }
 
 // State is replaced where it lies; an output goes where its link says.
-static void only_an_output_follows_links(void **state)
+CASE(only_an_output_follows_links)
 {
-    (void)state;
     assert_int_equal(tern_file_write(in_folder("target"), "old", 3, 0600), TERN_OK);
     assert_int_equal(symlink("target", in_folder("link")), 0);
     assert_int_equal(symlink("made", in_folder("dangling")), 0);
@@ -106,7 +101,7 @@ static void only_an_output_follows_links(void **state)
     assert_holds("target", "new");
 }
 
-static void only_regular_files_are_read_where_it_matters(void **state)
+CASE(only_regular_files_are_read_where_it_matters)
 {
     uint8_t *data = NULL;
     size_t len = 0;
@@ -121,9 +116,8 @@ static void only_regular_files_are_read_where_it_matters(void **state)
     free(data);
 }
 
-static void an_output_leaves_devices_as_they_are(void **state)
+CASE(an_output_leaves_devices_as_they_are)
 {
-    (void)state;
     struct stat facts;
     assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
     int end = open(in_folder("pipe"), O_RDONLY | O_NONBLOCK);
@@ -141,9 +135,8 @@ static void an_output_leaves_devices_as_they_are(void **state)
     assert_int_equal(tern_file_output(folder, "abc", 3, 0600), TERN_ERR_IO);
 }
 
-static void a_read_is_bounded(void **state)
+CASE(a_read_is_bounded)
 {
-    (void)state;
     static uint8_t large[10000];
     uint8_t *data = NULL;
     size_t len = 0;
@@ -158,9 +151,8 @@ static void a_read_is_bounded(void **state)
     free(data);
 }
 
-static void failures_are_named_and_leave_the_old_file(void **state)
+CASE(failures_are_named_and_leave_the_old_file)
 {
-    (void)state;
     uint8_t *data = NULL;
     size_t len = 0;
     assert_int_equal(tern_file_read(in_folder("none"), 10, &data, &len), TERN_ERR_NOT_FOUND);
@@ -173,9 +165,8 @@ static void failures_are_named_and_leave_the_old_file(void **state)
     assert_int_equal(count_entries(), before);
 }
 
-static void folders_are_made_with_those_above(void **state)
+CASE(folders_are_made_with_those_above)
 {
-    (void)state;
     struct stat facts;
     assert_int_equal(tern_file_make_folders(in_folder("d/e//f/"), 0700), TERN_OK);
     assert_int_equal(stat(in_folder("d/e/f"), &facts), 0);
@@ -195,9 +186,8 @@ static void assert_cannot_be_made(const char *path, int reason, const char *in)
     assert_string_equal(parent, in);
 }
 
-static void a_folder_that_cannot_be_made_is_known_before(void **state)
+CASE(a_folder_that_cannot_be_made_is_known_before)
 {
-    (void)state;
     char parent[PATH_MAX];
     const size_t before = count_entries();
     assert_int_equal(tern_file_can_make_folders(in_folder("x/y//z/"), parent), TERN_OK);
@@ -219,9 +209,8 @@ static void a_folder_that_cannot_be_made_is_known_before(void **state)
     assert_string_equal(parent, ".");
 }
 
-static void a_bare_name_is_in_the_working_folder(void **state)
+CASE(a_bare_name_is_in_the_working_folder)
 {
-    (void)state;
     char before[4096];
     assert_non_null(getcwd(before, sizeof(before)));
     assert_int_equal(chdir(folder), 0);
@@ -231,9 +220,8 @@ static void a_bare_name_is_in_the_working_folder(void **state)
     assert_holds("bare", "x");
 }
 
-static void random_bytes_differ(void **state)
+CASE(random_bytes_differ)
 {
-    (void)state;
     unsigned char a[32] = {0};
     unsigned char b[32] = {0};
     assert_int_equal(tern_random_fill(a, sizeof(a)), TERN_OK);
@@ -242,19 +230,4 @@ static void random_bytes_differ(void **state)
     assert_int_equal(tern_random_fill(NULL, 0), TERN_OK);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_written_is_read),
-        cmocka_unit_test(only_an_output_follows_links),
-        cmocka_unit_test(only_regular_files_are_read_where_it_matters),
-        cmocka_unit_test(an_output_leaves_devices_as_they_are),
-        cmocka_unit_test(a_read_is_bounded),
-        cmocka_unit_test(failures_are_named_and_leave_the_old_file),
-        cmocka_unit_test(folders_are_made_with_those_above),
-        cmocka_unit_test(a_folder_that_cannot_be_made_is_known_before),
-        cmocka_unit_test(a_bare_name_is_in_the_working_folder),
-        cmocka_unit_test(random_bytes_differ),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+CASES_SHARE(make_folder, remove_folder)

@@ -1,11 +1,6 @@
 // Which signals end a program's work, and that one started by nohup stays.
 #include "hosted/interrupts.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/cases.h"
 
 static void expect(int number, int interrupted)
 {
@@ -14,9 +9,8 @@ static void expect(int number, int interrupted)
     assert_int_equal(tern_interrupted, interrupted);
 }
 
-static void each_signal_is_noted(void **state)
+CASE(each_signal_is_noted)
 {
-    (void)state;
     signal(SIGHUP, SIG_DFL);
     tern_interrupts_catch();
     expect(SIGINT, 1);
@@ -25,20 +19,10 @@ static void each_signal_is_noted(void **state)
     expect(SIGPIPE, 0);
 }
 
-static void a_terminal_that_closes_is_ignored_under_nohup(void **state)
+CASE(a_terminal_that_closes_is_ignored_under_nohup)
 {
-    (void)state;
     signal(SIGHUP, SIG_IGN);
     tern_interrupts_catch();
     expect(SIGHUP, 0);
     expect(SIGTERM, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_signal_is_noted),
-        cmocka_unit_test(a_terminal_that_closes_is_ignored_under_nohup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

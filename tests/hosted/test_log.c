@@ -2,15 +2,10 @@
 #include "capture.h"
 #include "hosted/log.h"
 #include "hosted/log_json.h"
+#include "tests/cases.h"
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 // The lines without the time that each of them begins with.
 static const char *without_times(char *text)
@@ -50,9 +45,8 @@ static int write_events(void *ctx)
     return 0;
 }
 
-static void an_event_is_one_line(void **state)
+CASE(an_event_is_one_line)
 {
-    (void)state;
     struct capture got;
     capture_run(&got, write_events, NULL);
     assert_string_equal(without_times(got.err),
@@ -85,9 +79,8 @@ static int write_held(void *ctx)
     return 0;
 }
 
-static void held_lines_appear_once_they_are_true(void **state)
+CASE(held_lines_appear_once_they_are_true)
 {
-    (void)state;
     static struct capture got;
     char expected[128];
     capture_run(&got, write_held, NULL);
@@ -120,9 +113,8 @@ static int write_objects(void *ctx)
     return 0;
 }
 
-static void an_event_is_one_object(void **state)
+CASE(an_event_is_one_object)
 {
-    (void)state;
     struct capture got;
     capture_run(&got, write_objects, NULL);
     static const char *const objects[] = {
@@ -144,9 +136,8 @@ static void an_event_is_one_object(void **state)
 }
 
 // Wherever a line is cut, and whatever it holds, it becomes an object that ends.
-static void a_line_that_was_cut_is_an_object(void **state)
+CASE(a_line_that_was_cut_is_an_object)
 {
-    (void)state;
     static const char line[] = "time=x a=1.5e+3 b=\"c \\\" \\\\ d\" =  e f=\"\" g=\"h";
     char dst[TERN_LOG_JSON_MAX(sizeof line)];
     for (size_t len = 0; len < sizeof line; len++) {
@@ -175,9 +166,8 @@ static int write_long(void *ctx)
     return 0;
 }
 
-static void long_text_is_cut_and_the_line_still_ends(void **state)
+CASE(long_text_is_cut_and_the_line_still_ends)
 {
-    (void)state;
     struct capture got;
     capture_run(&got, write_long, NULL);
     size_t lines = 0;
@@ -211,9 +201,8 @@ static int write_from_threads(void *ctx)
     return 0;
 }
 
-static void lines_of_several_threads_do_not_mix(void **state)
+CASE(lines_of_several_threads_do_not_mix)
 {
-    (void)state;
     struct capture got;
     capture_run(&got, write_from_threads, NULL);
     size_t lines = 0;
@@ -245,7 +234,7 @@ static int write_and_recall(void *ctx)
     return 0;
 }
 
-static void the_last_lines_are_kept(void **state)
+CASE(the_last_lines_are_kept)
 {
     struct capture got;
     unsigned first = 0;
@@ -255,9 +244,8 @@ static void the_last_lines_are_kept(void **state)
     assert_in_range(first, 1000, 2900);
 }
 
-static void levels_and_formats_have_names(void **state)
+CASE(levels_and_formats_have_names)
 {
-    (void)state;
     enum tern_log_level level = TERN_LOG_INFO;
     assert_true(tern_log_level_parse("debug", &level));
     assert_int_equal(level, TERN_LOG_DEBUG);
@@ -267,19 +255,4 @@ static void levels_and_formats_have_names(void **state)
     assert_true(tern_log_format_parse("json", &format));
     assert_int_equal(format, TERN_LOG_AS_JSON);
     assert_false(tern_log_format_parse("xml", &format));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_event_is_one_line),
-        cmocka_unit_test(held_lines_appear_once_they_are_true),
-        cmocka_unit_test(an_event_is_one_object),
-        cmocka_unit_test(a_line_that_was_cut_is_an_object),
-        cmocka_unit_test(long_text_is_cut_and_the_line_still_ends),
-        cmocka_unit_test(lines_of_several_threads_do_not_mix),
-        cmocka_unit_test(the_last_lines_are_kept),
-        cmocka_unit_test(levels_and_formats_have_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

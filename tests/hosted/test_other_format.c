@@ -1,11 +1,7 @@
 // Files of other formats are named, and CSV text that looks a little like them is not.
 #include "hosted/other_format.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 #include <string.h>
-
-#include <cmocka.h>
 
 static const char *name(const void *bytes, size_t len)
 {
@@ -20,9 +16,8 @@ static void assert_named(const char *said, const char *part)
     assert_non_null(strstr(said, part));
 }
 
-static void arrays_name_the_source_that_reads_them(void **state)
+CASE(arrays_name_the_source_that_reads_them)
 {
-    (void)state;
     static const char npz[] =
         "PK\3\4\24\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\24\0x.npy\1\0";
     assert_named(NAME(npz), "NumPy arrays, not CSV text: a client reads it by data.source = npz:");
@@ -30,9 +25,8 @@ static void arrays_name_the_source_that_reads_them(void **state)
     assert_named(NAME("\0\0\x08\3\0\0\xEA\x60"), "data.source = idx:FOLDER");
 }
 
-static void tables_of_other_programs_are_named(void **state)
+CASE(tables_of_other_programs_are_named)
 {
-    (void)state;
     static const char xlsx[] =
         "PK\3\4\24\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\23\0\0\0[Content_Types].xml";
     static const char zip[] = "PK\3\4\24\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0a.csv";
@@ -48,23 +42,12 @@ static void tables_of_other_programs_are_named(void **state)
     assert_named(NAME("PK\3\4"), "ZIP");
 }
 
-static void text_is_no_other_format(void **state)
+CASE(text_is_no_other_format)
 {
-    (void)state;
     assert_null(NAME("PAR1,PAR2,state\n1,2,ok\n"));
     assert_null(NAME("BZh1;x\n"));
     assert_null(NAME("MATLAB run,x\n"));
     assert_null(NAME("\"a\",\"b\"\n"));
     assert_null(NAME("0,0,8,3\n"));
     assert_null(NAME(""));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_name_the_source_that_reads_them),
-        cmocka_unit_test(tables_of_other_programs_are_named),
-        cmocka_unit_test(text_is_no_other_format),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

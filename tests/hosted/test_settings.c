@@ -1,11 +1,8 @@
 // What a person notices of settings: values arrive, mistakes are named and change nothing.
 #include "hosted/settings.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "tests/cases.h"
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct example_settings {
 #define X TERN_SETTING_FIELD
@@ -73,9 +70,8 @@ static void assert_set_refused(const char *assignment, const char *sentence)
     assert_memory_equal(&values, &before, sizeof(values));
 }
 
-static void defaults_come_from_the_table(void **state)
+CASE(defaults_come_from_the_table)
 {
-    (void)state;
     struct example_settings values = defaults();
     assert_int_equal(values.port, 8443);
     assert_string_equal(values.name, "tern");
@@ -87,9 +83,8 @@ static void defaults_come_from_the_table(void **state)
     assert_true(values.strict);
 }
 
-static void a_file_changes_what_it_names(void **state)
+CASE(a_file_changes_what_it_names)
 {
-    (void)state;
     struct example_settings values = defaults();
     assert_loads(&values, "\xEF\xBB\xBF# comment\n"
                           "[server]\r\n"
@@ -113,9 +108,8 @@ static void a_file_changes_what_it_names(void **state)
     assert_int_equal(values.clients, 1000000);
 }
 
-static void every_unit_is_read(void **state)
+CASE(every_unit_is_read)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint64_t value;
@@ -148,9 +142,8 @@ static void every_unit_is_read(void **state)
     assert_int_equal(values.pause_ms, TERN_AUTO_MS);
 }
 
-static void limits_of_a_range_are_allowed(void **state)
+CASE(limits_of_a_range_are_allowed)
 {
-    (void)state;
     char why[512];
     struct example_settings values = defaults();
     static const char *const allowed[] = {
@@ -166,9 +159,8 @@ static void limits_of_a_range_are_allowed(void **state)
     }
 }
 
-static void a_value_may_be_as_long_as_its_setting_allows(void **state)
+CASE(a_value_may_be_as_long_as_its_setting_allows)
 {
-    (void)state;
     char text[400] = "[server]\ncertificate = ";
     struct example_settings values = defaults();
     size_t head = strlen(text);
@@ -177,9 +169,8 @@ static void a_value_may_be_as_long_as_its_setting_allows(void **state)
     assert_int_equal(strlen(values.certificate), 255);
 }
 
-static void mistakes_in_a_file_are_named(void **state)
+CASE(mistakes_in_a_file_are_named)
 {
-    (void)state;
     assert_refused("[server]\nport = 0\n",
                    "a.ini:2: [server] port = '0' is below the minimum; allowed: a whole number "
                    "from 1 to 65535");
@@ -247,17 +238,15 @@ static void mistakes_in_a_file_are_named(void **state)
                    "character; allowed: text of 1 to 15 bytes");
 }
 
-static void values_set_before_an_error_are_taken_back(void **state)
+CASE(values_set_before_an_error_are_taken_back)
 {
-    (void)state;
     assert_refused("[server]\nport = 443\n[limits]\nbody = much\n",
                    "a.ini:4: [limits] body = 'much' is not a number; allowed: a size (KiB, MiB, "
                    "GiB by 1024; KB, MB, GB by 1000) from 1KiB to 1GiB");
 }
 
-static void binary_and_endless_lines_are_refused(void **state)
+CASE(binary_and_endless_lines_are_refused)
 {
-    (void)state;
     char why[512];
     char line[3000];
     struct example_settings values = defaults();
@@ -268,9 +257,8 @@ static void binary_and_endless_lines_are_refused(void **state)
     assert_non_null(strstr(why, "a.ini:1: the line is longer than"));
 }
 
-static void files_that_cannot_be_read_are_named(void **state)
+CASE(files_that_cannot_be_read_are_named)
 {
-    (void)state;
     char why[512];
     struct example_settings values = defaults();
     assert_int_equal(tern_settings_load(&settings, &values, "/nonexistent/a.ini", why),
@@ -280,9 +268,8 @@ static void files_that_cannot_be_read_are_named(void **state)
     assert_string_equal(why, "/: Is a directory");
 }
 
-static void a_file_of_another_program_is_named(void **state)
+CASE(a_file_of_another_program_is_named)
 {
-    (void)state;
     char why[512];
     char text[] = "\n[client]\nname = x\n";
     struct tern_settings strict = settings;
@@ -298,9 +285,8 @@ static void a_file_of_another_program_is_named(void **state)
     fclose(file);
 }
 
-static void overrides_may_leave_out_the_section(void **state)
+CASE(overrides_may_leave_out_the_section)
 {
-    (void)state;
     char why[512];
     struct example_settings values = defaults();
     assert_int_equal(tern_settings_set(&settings, &values, "port=1234", why), TERN_OK);
@@ -310,9 +296,8 @@ static void overrides_may_leave_out_the_section(void **state)
     assert_string_equal(values.name, "a=b.c");
 }
 
-static void mistakes_in_an_override_are_named(void **state)
+CASE(mistakes_in_an_override_are_named)
 {
-    (void)state;
     assert_set_refused("name=x", "--set name=x: 'name' is in several sections; write one of "
                                  "server.name round.name");
     assert_set_refused("client.anything=1",
@@ -348,9 +333,8 @@ static void print_example(FILE *out, const void *values)
     tern_settings_print_example(&settings, out);
 }
 
-static void the_example_file_loads_to_the_defaults(void **state)
+CASE(the_example_file_loads_to_the_defaults)
 {
-    (void)state;
     struct example_settings values = defaults();
     struct example_settings expected = defaults();
     values.port = 1;
@@ -369,9 +353,8 @@ static void the_example_file_loads_to_the_defaults(void **state)
     free(text);
 }
 
-static void a_value_that_was_read_is_written_as_it_reads_back(void **state)
+CASE(a_value_that_was_read_is_written_as_it_reads_back)
 {
-    (void)state;
     struct example_settings values;
     struct example_settings again;
     char text[TERN_SETTING_TEXT_MAX];
@@ -396,25 +379,4 @@ static void a_value_that_was_read_is_written_as_it_reads_back(void **state)
     }
     tern_setting_format(&settings.table[3], &values, text);
     assert_string_equal(text, "90s");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_come_from_the_table),
-        cmocka_unit_test(a_file_changes_what_it_names),
-        cmocka_unit_test(every_unit_is_read),
-        cmocka_unit_test(limits_of_a_range_are_allowed),
-        cmocka_unit_test(a_value_may_be_as_long_as_its_setting_allows),
-        cmocka_unit_test(mistakes_in_a_file_are_named),
-        cmocka_unit_test(values_set_before_an_error_are_taken_back),
-        cmocka_unit_test(binary_and_endless_lines_are_refused),
-        cmocka_unit_test(files_that_cannot_be_read_are_named),
-        cmocka_unit_test(a_file_of_another_program_is_named),
-        cmocka_unit_test(overrides_may_leave_out_the_section),
-        cmocka_unit_test(mistakes_in_an_override_are_named),
-        cmocka_unit_test(the_example_file_loads_to_the_defaults),
-        cmocka_unit_test(a_value_that_was_read_is_written_as_it_reads_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 // Tables for people: columns as wide as their cells, cut to a terminal's width where that is allowed.
 #include "hosted/text_table.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/cases.h"
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const struct tern_text_column columns[] = {
     {"ID", TERN_TEXT_NUMBER}, {"NAME", TERN_TEXT_LONG}, {"STATE", TERN_TEXT_WORD}};
@@ -33,9 +28,8 @@ static void fill(struct tern_text_table *table)
     tern_text_cell(table, "%s", "active");
 }
 
-static void columns_are_as_wide_as_their_cells(void **state)
+CASE(columns_are_as_wide_as_their_cells)
 {
-    (void)state;
     struct tern_text_table table = TERN_TEXT_TABLE(columns);
     fill(&table);
     assert_string_equal(laid_out(&table, 0, false),
@@ -44,9 +38,8 @@ static void columns_are_as_wide_as_their_cells(void **state)
                         "10000  b                         active\n");
 }
 
-static void a_last_column_that_says_nothing_is_left_out(void **state)
+CASE(a_last_column_that_says_nothing_is_left_out)
 {
-    (void)state;
     static const struct tern_text_column noted[] = {{"ID", TERN_TEXT_NUMBER},
                                                     {"TAGS", TERN_TEXT_NOTE}};
     struct tern_text_table table = TERN_TEXT_TABLE(noted);
@@ -62,9 +55,8 @@ static void a_last_column_that_says_nothing_is_left_out(void **state)
     assert_string_equal(laid_out(&table, 12, false), "ID  TAGS\n 1  -\n 2  site=os\xe2\x80\xa6\n");
 }
 
-static void a_terminal_gets_lines_that_fit(void **state)
+CASE(a_terminal_gets_lines_that_fit)
 {
-    (void)state;
     struct tern_text_table table = TERN_TEXT_TABLE(columns);
     fill(&table);
     assert_string_equal(laid_out(&table, 26, false),
@@ -78,9 +70,8 @@ static void a_terminal_gets_lines_that_fit(void **state)
                                                     "10000  b         active\n");
 }
 
-static void colours_take_no_place(void **state)
+CASE(colours_take_no_place)
 {
-    (void)state;
     struct tern_text_table table = TERN_TEXT_TABLE(columns);
     tern_text_cell(&table, "1");
     tern_text_cell_in(&table, TERN_COLOUR_BAD, "x");
@@ -90,16 +81,14 @@ static void colours_take_no_place(void **state)
                         " 1  \x1b[31mx\x1b[0m     y\n");
 }
 
-static void a_table_without_rows_has_its_headings(void **state)
+CASE(a_table_without_rows_has_its_headings)
 {
-    (void)state;
     struct tern_text_table table = TERN_TEXT_TABLE(columns);
     assert_string_equal(laid_out(&table, 80, false), "ID  NAME  STATE\n");
 }
 
-static void what_is_no_terminal_has_no_width_and_no_colours(void **state)
+CASE(what_is_no_terminal_has_no_width_and_no_colours)
 {
-    (void)state;
     FILE *file = tmpfile();
     assert_non_null(file);
     setenv("TERM", "xterm", 1);
@@ -107,17 +96,4 @@ static void what_is_no_terminal_has_no_width_and_no_colours(void **state)
     assert_int_equal(tern_terminal_width(fileno(file)), 0);
     assert_false(tern_terminal_has_colours(fileno(file)));
     fclose(file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_as_wide_as_their_cells),
-        cmocka_unit_test(a_last_column_that_says_nothing_is_left_out),
-        cmocka_unit_test(a_terminal_gets_lines_that_fit),
-        cmocka_unit_test(colours_take_no_place),
-        cmocka_unit_test(a_table_without_rows_has_its_headings),
-        cmocka_unit_test(what_is_no_terminal_has_no_width_and_no_colours),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

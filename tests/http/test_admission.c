@@ -1,10 +1,7 @@
 // Who may come in, and who goes for it: over the loops, per address and per client.
 #include "http/admission.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 
-#include <cmocka.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -51,9 +48,8 @@ static struct tern_place *displaced(int group)
     return tern_admission_displaced(admission, &groups[group]);
 }
 
-static void test_both_limits_hold(void **state)
+CASE(test_both_limits_hold)
 {
-    (void)state;
     begin(5, 2, 8);
     assert_true(enter(0, 1, &places[0]));
     assert_true(enter(0, 1, &places[1]));
@@ -80,9 +76,8 @@ static void test_both_limits_hold(void **state)
     tern_admission_free(admission);
 }
 
-static void test_the_idlest_stranger_goes_whichever_loop_it_is_on(void **state)
+CASE(test_the_idlest_stranger_goes_whichever_loop_it_is_on)
 {
-    (void)state;
     begin(3, 8, 8);
     assert_true(enter(1, 1, &places[0]));
     assert_true(enter(1, 2, &places[1]));
@@ -105,9 +100,8 @@ static void test_the_idlest_stranger_goes_whichever_loop_it_is_on(void **state)
     tern_admission_free(admission);
 }
 
-static void test_who_asks_or_is_known_is_spared(void **state)
+CASE(test_who_asks_or_is_known_is_spared)
 {
-    (void)state;
     begin(2, 8, 8);
     assert_true(enter(0, 1, &places[0]));
     assert_true(enter(0, 2, &places[1]));
@@ -132,9 +126,8 @@ static void test_who_asks_or_is_known_is_spared(void **state)
 
 // Whoever holds all places of an address gives up the longest idle of them to the next of it, also where a proxy names
 // the address.
-static void test_an_address_gives_up_its_own_idlest(void **state)
+CASE(test_an_address_gives_up_its_own_idlest)
 {
-    (void)state;
     begin(100, 2, 8);
     assert_true(enter(1, 1, &places[0]));
     assert_true(enter(0, 1, &places[1]));
@@ -165,9 +158,8 @@ static void test_an_address_gives_up_its_own_idlest(void **state)
 
 // Who only connects, again and again, does not displace one that shakes hands; and newcomers that are few displace the
 // idle, not each other.
-static void test_newcomers_displace_each_other_where_they_are_many(void **state)
+CASE(test_newcomers_displace_each_other_where_they_are_many)
 {
-    (void)state;
     begin(100, 4, 8);
     for (int i = 0; i < 4; i++) {
         assert_true(enter(0, 1, &places[i]));
@@ -206,9 +198,8 @@ static void test_newcomers_displace_each_other_where_they_are_many(void **state)
     tern_admission_free(admission);
 }
 
-static void test_one_with_a_known_ticket_is_not_displaced_for_strangers(void **state)
+CASE(test_one_with_a_known_ticket_is_not_displaced_for_strangers)
 {
-    (void)state;
     begin(3, 1, 2);
     assert_true(enter(0, 1, &places[0]));
     tern_admission_recognise(admission, &places[0], 7);
@@ -246,9 +237,8 @@ static void test_one_with_a_known_ticket_is_not_displaced_for_strangers(void **s
 
 // Replays of a device's hello cost the device's connection the name that they share, and no more: from another
 // address they do not displace it, whether its handshake has finished or not.
-static void test_replays_do_not_displace_a_device(void **state)
+CASE(test_replays_do_not_displace_a_device)
 {
-    (void)state;
     struct tern_place finished;
     struct tern_place replays[100];
     begin(1000, 4, 2);
@@ -281,9 +271,8 @@ static void test_replays_do_not_displace_a_device(void **state)
     tern_admission_free(admission);
 }
 
-static void test_a_client_has_its_share(void **state)
+CASE(test_a_client_has_its_share)
 {
-    (void)state;
     begin(100, 8, 2);
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(enter(i == 0 ? 1 : 0, i, &places[i]));
@@ -394,9 +383,8 @@ static void attack_from_all(uint32_t arrival)
 
 // However long it lasts, a newcomer that gets on comes in: each of its steps makes it the last to be
 // displaced, after all strangers that the places have room for.
-static void test_a_flood_of_newcomers_does_not_shut_others_out(void **state)
+CASE(test_a_flood_of_newcomers_does_not_shut_others_out)
 {
-    (void)state;
     struct tern_place regulars[REGULARS];
     begin_crowd(regulars);
     for (uint32_t i = 0; i < 5 * CROWD; i++) {
@@ -416,9 +404,8 @@ static void attack_from_one(uint32_t arrival)
 }
 
 // As many as it likes from one address: beyond its share it takes nobody's place.
-static void test_one_address_does_not_shut_others_out(void **state)
+CASE(test_one_address_does_not_shut_others_out)
 {
-    (void)state;
     struct tern_place regulars[REGULARS];
     begin_crowd(regulars);
     for (uint32_t i = 1; i < ATTACKERS; i++) { // strangers that have all the other places, and stay
@@ -433,9 +420,8 @@ static void test_one_address_does_not_shut_others_out(void **state)
     leave_all(regulars);
 }
 
-static void test_many_addresses_come_and_go(void **state)
+CASE(test_many_addresses_come_and_go)
 {
-    (void)state;
     static struct tern_place many[3000];
     begin(100000, 3, 8);
     for (int round = 0; round < 3; round++) {
@@ -451,22 +437,4 @@ static void test_many_addresses_come_and_go(void **state)
     }
     assert_int_equal(tern_admission_open(admission), 0);
     tern_admission_free(admission);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_limits_hold),
-        cmocka_unit_test(test_the_idlest_stranger_goes_whichever_loop_it_is_on),
-        cmocka_unit_test(test_who_asks_or_is_known_is_spared),
-        cmocka_unit_test(test_an_address_gives_up_its_own_idlest),
-        cmocka_unit_test(test_newcomers_displace_each_other_where_they_are_many),
-        cmocka_unit_test(test_one_with_a_known_ticket_is_not_displaced_for_strangers),
-        cmocka_unit_test(test_replays_do_not_displace_a_device),
-        cmocka_unit_test(test_a_client_has_its_share),
-        cmocka_unit_test(test_a_flood_of_newcomers_does_not_shut_others_out),
-        cmocka_unit_test(test_one_address_does_not_shut_others_out),
-        cmocka_unit_test(test_many_addresses_come_and_go),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

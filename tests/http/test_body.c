@@ -1,12 +1,9 @@
 // The body of a request, in memory and in a file: the same bytes, and no more room than there is.
 #include "http/body.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "tests/cases.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define LONG (3u * TERN_BODY_SHORT + 77u)
 
@@ -57,9 +54,8 @@ static void expect_content(struct tern_body *body, size_t len)
     }
 }
 
-static void test_long_bodies_are_in_files(void **state)
+CASE(test_long_bodies_are_in_files)
 {
-    (void)state;
     struct tern_body_room *room = tern_body_room_new(folder, 1u << 20, 1u << 20);
     const size_t lengths[] = {1, TERN_BODY_UNCOUNTED, TERN_BODY_SHORT, TERN_BODY_SHORT + 1, LONG};
     assert_non_null(room);
@@ -81,9 +77,8 @@ static void test_long_bodies_are_in_files(void **state)
     tern_body_room_release(room);
 }
 
-static void test_without_a_folder_all_are_in_memory(void **state)
+CASE(test_without_a_folder_all_are_in_memory)
 {
-    (void)state;
     struct tern_body_room *room = tern_body_room_new(NULL, LONG, 0);
     struct tern_body body;
     assert_non_null(room);
@@ -97,9 +92,8 @@ static void test_without_a_folder_all_are_in_memory(void **state)
     tern_body_room_release(room);
 }
 
-static void test_files_share_the_disk(void **state)
+CASE(test_files_share_the_disk)
 {
-    (void)state;
     struct tern_body_room *room = tern_body_room_new(folder, 1u << 20, LONG + 10);
     struct tern_body first;
     struct tern_body second;
@@ -129,9 +123,8 @@ static struct tern_body begin_of(struct tern_body_room *room, uint64_t owner)
     return body;
 }
 
-static void test_an_owner_has_a_share_of_the_memory(void **state)
+CASE(test_an_owner_has_a_share_of_the_memory)
 {
-    (void)state;
     enum { FITS = TERN_BODY_OWNER_MEMORY / TERN_BODY_SHORT };
     struct tern_body_room *room = tern_body_room_new(folder, 1u << 20, 1u << 20);
     struct tern_body bodies[FITS];
@@ -164,9 +157,8 @@ static void test_an_owner_has_a_share_of_the_memory(void **state)
     tern_body_room_release(room);
 }
 
-static void test_a_folder_that_is_gone_is_no_room(void **state)
+CASE(test_a_folder_that_is_gone_is_no_room)
 {
-    (void)state;
     struct tern_body_room *room = tern_body_room_new("/nowhere/at/all", 1u << 20, 1u << 20);
     struct tern_body body;
     assert_non_null(room);
@@ -177,14 +169,4 @@ static void test_a_folder_that_is_gone_is_no_room(void **state)
     tern_body_room_release(room);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_long_bodies_are_in_files),
-        cmocka_unit_test(test_without_a_folder_all_are_in_memory),
-        cmocka_unit_test(test_files_share_the_disk),
-        cmocka_unit_test(test_an_owner_has_a_share_of_the_memory),
-        cmocka_unit_test(test_a_folder_that_is_gone_is_no_room),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+CASES_SHARE(make_folder, remove_folder)

@@ -1,10 +1,7 @@
 // When certificates begin and end, on machines of any width.
 #include "http/certificate.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,9 +41,8 @@ static enum tern_result times_of(const char *text, struct tern_certificate_times
     return result;
 }
 
-static void test_times(void **state)
+CASE(test_times)
 {
-    (void)state;
     struct tern_certificate_times times;
     assert_int_equal(times_of(TO_2060, &times), TERN_OK);
     assert_true(times.begins_s == 1577836800u && times.ends_s == 2845370096u);
@@ -54,9 +50,8 @@ static void test_times(void **state)
     assert_true(times.begins_s == 1709164801u && times.ends_s == 3155760000u);
 }
 
-static void test_chain_lasts_as_long_as_all_of_it(void **state)
+CASE(test_chain_lasts_as_long_as_all_of_it)
 {
-    (void)state;
     struct tern_certificate_times times;
     char chain[sizeof TO_2060 + sizeof FROM_LEAP_DAY];
     snprintf(chain, sizeof chain, "%s%s", FROM_LEAP_DAY, TO_2060);
@@ -64,23 +59,12 @@ static void test_chain_lasts_as_long_as_all_of_it(void **state)
     assert_true(times.begins_s == 1709164801u && times.ends_s == 2845370096u);
 }
 
-static void test_what_is_no_certificate(void **state)
+CASE(test_what_is_no_certificate)
 {
-    (void)state;
     struct tern_certificate_times times;
     char why[256];
     assert_int_equal(times_of("no certificate", &times), TERN_ERR_CONFIG);
     assert_int_equal(times_of("", &times), TERN_ERR_CONFIG);
     assert_int_equal(tern_certificate_times("/nowhere/server.crt", &times, why), TERN_ERR_CONFIG);
     assert_non_null(strstr(why, "/nowhere/server.crt cannot be read"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times),
-        cmocka_unit_test(test_chain_lasts_as_long_as_all_of_it),
-        cmocka_unit_test(test_what_is_no_certificate),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

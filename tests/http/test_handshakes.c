@@ -4,11 +4,8 @@
 
 #include "client.h"
 #include "fixture.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 
-#include <cmocka.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,9 +29,8 @@ static struct tern_address address_of(uint8_t number)
     return (struct tern_address){.bytes = {0x20, 1, number}};
 }
 
-static void test_an_address_has_its_share(void **state)
+CASE(test_an_address_has_its_share)
 {
-    (void)state;
     struct tern_handshakes *handshakes = tern_handshakes_new(LIMIT);
     const struct tern_address a = address_of(1);
     const struct tern_address b = address_of(2);
@@ -49,9 +45,8 @@ static void test_an_address_has_its_share(void **state)
 }
 
 // Handshakes that stall, however long they may, hold a turn for as long as it takes to refill.
-static void test_one_that_stalls_gives_its_turn_up(void **state)
+CASE(test_one_that_stalls_gives_its_turn_up)
 {
-    (void)state;
     struct tern_handshakes *handshakes = tern_handshakes_new(LIMIT);
     const struct tern_address a = address_of(1);
     assert_true(tern_handshakes_begin(handshakes, &a, 1000));
@@ -69,9 +64,8 @@ static void test_one_that_stalls_gives_its_turn_up(void **state)
     tern_handshakes_free(handshakes);
 }
 
-static void test_failures_count_for_a_while(void **state)
+CASE(test_failures_count_for_a_while)
 {
-    (void)state;
     struct tern_handshakes *handshakes = tern_handshakes_new(LIMIT);
     const struct tern_address a = address_of(1);
     int begun = 0;
@@ -88,9 +82,8 @@ static void test_failures_count_for_a_while(void **state)
     tern_handshakes_free(handshakes);
 }
 
-static void test_many_addresses_come_and_go(void **state)
+CASE(test_many_addresses_come_and_go)
 {
-    (void)state;
     struct tern_handshakes *handshakes = tern_handshakes_new(1);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 256; i++) {
@@ -191,9 +184,8 @@ static void ask_after_handshakes(void)
     }
 }
 
-static void test_a_listener_holds_the_others_back(void **state)
+CASE(test_a_listener_holds_the_others_back)
 {
-    (void)state;
     struct tern_http_config config = {.threads = 1,
                                       .sweep_ms = 5,
                                       .monotonic_ms = read_clock,
@@ -237,9 +229,8 @@ static void test_a_listener_holds_the_others_back(void **state)
 }
 
 // Those that are held back begin in time that the loop has to spare, long before their address has a turn.
-static void test_spare_time_is_used(void **state)
+CASE(test_spare_time_is_used)
 {
-    (void)state;
     struct tern_http_config config = {.threads = 1,
                                       .sweep_ms = 5,
                                       .monotonic_ms = read_clock,
@@ -265,17 +256,4 @@ static void test_spare_time_is_used(void **state)
     }
     assert_true(fixture_wait_idle(&fixture));
     fixture_stop(&fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_address_has_its_share),
-        cmocka_unit_test(test_one_that_stalls_gives_its_turn_up),
-        cmocka_unit_test(test_failures_count_for_a_while),
-        cmocka_unit_test(test_many_addresses_come_and_go),
-        cmocka_unit_test(test_a_listener_holds_the_others_back),
-        cmocka_unit_test(test_spare_time_is_used),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 // The defaults of the limits, and what is limited per address.
 #include "http/admission.h"
+#include "tests/cases.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
 #include <string.h>
 
 static struct tern_address counted(int family, const char *text)
@@ -23,9 +20,8 @@ static bool same(struct tern_address a, struct tern_address b)
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
-static void test_a_subscriber_is_one_address(void **state)
+CASE(test_a_subscriber_is_one_address)
 {
-    (void)state;
     struct tern_address one = counted(AF_INET6, "2001:db8:1:2::1");
     assert_true(same(one, counted(AF_INET6, "2001:db8:1:2:ffff:ffff:ffff:ffff")));
     assert_false(same(one, counted(AF_INET6, "2001:db8:1:3::1")));
@@ -33,9 +29,8 @@ static void test_a_subscriber_is_one_address(void **state)
     assert_false(same(counted(AF_INET, "192.0.2.7"), counted(AF_INET, "192.0.2.8")));
 }
 
-static void test_zero_means_the_documented_default(void **state)
+CASE(test_zero_means_the_documented_default)
 {
-    (void)state;
     struct tern_http_limits limits = {.idle_ms = 7};
     tern_limits_fill(&limits);
     assert_int_equal(limits.connections, 10000);
@@ -53,22 +48,11 @@ static void test_zero_means_the_documented_default(void **state)
     assert_int_equal(limits.write_ms, 60000);
 }
 
-static void test_one_of_the_largest_bodies_fits(void **state)
+CASE(test_one_of_the_largest_bodies_fits)
 {
-    (void)state;
     struct tern_http_limits limits = {
         .body_bytes = 1u << 30, .body_memory = 1u << 20, .body_disk = 1};
     tern_limits_fill(&limits);
     assert_true(limits.body_memory == 1u << 30);
     assert_true(limits.body_disk == 1u << 30);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_subscriber_is_one_address),
-        cmocka_unit_test(test_zero_means_the_documented_default),
-        cmocka_unit_test(test_one_of_the_largest_bodies_fits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

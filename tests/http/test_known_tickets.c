@@ -3,11 +3,8 @@
 #include "client.h"
 #include "fixture.h"
 #include "http/tickets.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -39,9 +36,8 @@ static size_t offered(const uint8_t *bytes, size_t len,
     return tern_client_hello_tickets(bytes, len, tickets);
 }
 
-static void test_all_tickets_are_found(void **state)
+CASE(test_all_tickets_are_found)
 {
-    (void)state;
     struct tern_offered_ticket tickets[TERN_OFFERED_TICKETS];
     assert_int_equal(offered(OFFERS, sizeof OFFERS, tickets), 3);
     static const char *const expected[] = {"abc", "de", "f"};
@@ -52,9 +48,8 @@ static void test_all_tickets_are_found(void **state)
 }
 
 // Whatever byte is damaged, and wherever the hello ends, nothing outside of it is read; a sanitizer would see it.
-static void test_damaged_hellos_offer_nothing_outside(void **state)
+CASE(test_damaged_hellos_offer_nothing_outside)
 {
-    (void)state;
     struct tern_offered_ticket tickets[TERN_OFFERED_TICKETS];
     for (size_t len = 0; len < sizeof OFFERS; len++) {
         uint8_t *part = malloc(len + 1);
@@ -78,9 +73,8 @@ static void test_damaged_hellos_offer_nothing_outside(void **state)
     }
 }
 
-static void test_the_last_use_counts(void **state)
+CASE(test_the_last_use_counts)
 {
-    (void)state;
     struct tern_known_tickets *known = tern_known_tickets_new();
     assert_int_equal(tern_known_tickets_offered(known, OFFERS, sizeof OFFERS), 0);
     tern_known_tickets_note(known, tern_ticket_tag((const uint8_t *)"f", 1), 5);
@@ -104,9 +98,8 @@ static void test_the_last_use_counts(void **state)
 }
 
 // What an orderly stop keeps: tickets that can still be valid, in the order of their last use.
-static void test_a_file_keeps_the_table(void **state)
+CASE(test_a_file_keeps_the_table)
 {
-    (void)state;
     char path[] = "/tmp/tern-known-XXXXXX";
     const uint64_t now_s = (uint64_t)time(NULL);
     const uint64_t tag = tern_ticket_tag((const uint8_t *)"abc", 3);
@@ -189,9 +182,8 @@ static struct client open_silent(void)
     return client;
 }
 
-static void test_a_known_device_keeps_its_place_from_the_hello_on(void **state)
+CASE(test_a_known_device_keeps_its_place_from_the_hello_on)
 {
-    (void)state;
     mbedtls_ssl_session known;
     mbedtls_ssl_session strangers;
     begin((struct tern_http_limits){.connections_per_address = 1});
@@ -239,9 +231,8 @@ static struct client open_stalled(void)
     return client;
 }
 
-static void test_a_known_device_has_turns_of_its_own(void **state)
+CASE(test_a_known_device_has_turns_of_its_own)
 {
-    (void)state;
     mbedtls_ssl_session known;
     begin((struct tern_http_limits){.handshakes_per_address = 2});
     visit(&known, WITH_TOKEN);
@@ -307,9 +298,8 @@ static struct client open_resumed(mbedtls_ssl_session *session)
     return client;
 }
 
-static void test_a_finished_resumption_is_not_displaced_by_replays(void **state)
+CASE(test_a_finished_resumption_is_not_displaced_by_replays)
 {
-    (void)state;
     mbedtls_ssl_session known;
     struct client replays[3];
     begin((struct tern_http_limits){.connections = 3, .connections_per_client = 1});
@@ -332,9 +322,8 @@ static void test_a_finished_resumption_is_not_displaced_by_replays(void **state)
     fixture_stop(&fixture);
 }
 
-static void test_a_refused_client_is_a_stranger_again(void **state)
+CASE(test_a_refused_client_is_a_stranger_again)
 {
-    (void)state;
     mbedtls_ssl_session known;
     begin((struct tern_http_limits){.connections_per_address = 1});
     visit(&known, WITH_TOKEN);
@@ -352,9 +341,8 @@ static void test_a_refused_client_is_a_stranger_again(void **state)
 }
 
 // It needs no request for that: one that never sends its token would keep its places.
-static void test_a_revoked_client_is_a_stranger_again(void **state)
+CASE(test_a_revoked_client_is_a_stranger_again)
 {
-    (void)state;
     mbedtls_ssl_session known;
     begin((struct tern_http_limits){.connections_per_address = 1});
     visit(&known, WITH_TOKEN);
@@ -369,9 +357,8 @@ static void test_a_revoked_client_is_a_stranger_again(void **state)
     fixture.revoked = 0;
 }
 
-static void test_a_restart_keeps_known_tickets(void **state)
+CASE(test_a_restart_keeps_known_tickets)
 {
-    (void)state;
     mbedtls_ssl_session known;
     struct tern_http_config config = {.limits = {.connections_per_address = 1}, .threads = 1};
     fixture_start(&fixture, &config, false);
@@ -387,21 +374,4 @@ static void test_a_restart_keeps_known_tickets(void **state)
     client_close(&another);
     mbedtls_ssl_session_free(&known);
     fixture_stop(&fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_tickets_are_found),
-        cmocka_unit_test(test_damaged_hellos_offer_nothing_outside),
-        cmocka_unit_test(test_the_last_use_counts),
-        cmocka_unit_test(test_a_file_keeps_the_table),
-        cmocka_unit_test(test_a_known_device_keeps_its_place_from_the_hello_on),
-        cmocka_unit_test(test_a_known_device_has_turns_of_its_own),
-        cmocka_unit_test(test_a_finished_resumption_is_not_displaced_by_replays),
-        cmocka_unit_test(test_a_refused_client_is_a_stranger_again),
-        cmocka_unit_test(test_a_revoked_client_is_a_stranger_again),
-        cmocka_unit_test(test_a_restart_keeps_known_tickets),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 // The listener in the clear: what HTTP must do, whatever the bytes come in.
 #include "client.h"
 #include "fixture.h"
+#include "tests/cases.h"
 #include "wire/wire.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,9 +62,8 @@ static void assert_refused(const char *request, int status, const char *name, bo
     client_close(&client);
 }
 
-static void test_one_connection_serves_many_requests(void **state)
+CASE(test_one_connection_serves_many_requests)
 {
-    (void)state;
     struct client client = connected();
     for (int i = 0; i < 50; i++) {
         assert_int_equal(
@@ -79,9 +75,8 @@ static void test_one_connection_serves_many_requests(void **state)
     client_close(&client);
 }
 
-static void test_handler_sees_the_request(void **state)
+CASE(test_handler_sees_the_request)
 {
-    (void)state;
     struct client client = connected();
     assert_int_equal(client_ask(&client,
                                 "PATCH /facts?x=1 HTTP/1.1\r\nHost: a\r\nAUTHORIZATION:  Bearer "
@@ -94,9 +89,8 @@ static void test_handler_sees_the_request(void **state)
     client_close(&client);
 }
 
-static void test_reply_head_is_minimal(void **state)
+CASE(test_reply_head_is_minimal)
 {
-    (void)state;
     struct client client = connected();
     assert_true(
         client_send_text(&client, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nok"));
@@ -106,9 +100,8 @@ static void test_reply_head_is_minimal(void **state)
     client_close(&client);
 }
 
-static void test_head_has_no_body(void **state)
+CASE(test_head_has_no_body)
 {
-    (void)state;
     struct client client = connected();
     assert_true(client_send_text(&client, "HEAD /blob HTTP/1.1\r\nHost: h\r\n\r\n"));
     struct client_reply reply = client_receive(&client, true);
@@ -118,9 +111,8 @@ static void test_head_has_no_body(void **state)
     client_close(&client);
 }
 
-static void test_close_is_honoured(void **state)
+CASE(test_close_is_honoured)
 {
-    (void)state;
     static const char *const requests[] = {
         "GET /echo HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
         "GET /echo HTTP/1.0\r\nHost: h\r\n\r\n",
@@ -137,9 +129,8 @@ static void test_close_is_honoured(void **state)
     }
 }
 
-static void test_pipelined_requests_are_answered_in_order(void **state)
+CASE(test_pipelined_requests_are_answered_in_order)
 {
-    (void)state;
     char requests[8192] = "";
     for (int i = 0; i < 100; i++) {
         char request[80];
@@ -161,9 +152,8 @@ static void test_pipelined_requests_are_answered_in_order(void **state)
     client_close(&client);
 }
 
-static void test_bytes_may_come_one_by_one(void **state)
+CASE(test_bytes_may_come_one_by_one)
 {
-    (void)state;
     static const char *const request = "\r\nPOST /facts HTTP/1.1\r\nHost: h\r\nAuthorization: "
                                        "Bearer x\r\nContent-Length: 3\r\n\r\n"
                                        "abc";
@@ -179,9 +169,8 @@ static void test_bytes_may_come_one_by_one(void **state)
 }
 
 // The promise behind conservation: what was cut was never seen.
-static void test_cut_at_every_byte_is_never_a_request(void **state)
+CASE(test_cut_at_every_byte_is_never_a_request)
 {
-    (void)state;
     static const char *const requests[] = {
         "PUT /echo HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\nContent-Length: "
         "12\r\n\r\nhello, world",
@@ -203,9 +192,8 @@ static void test_cut_at_every_byte_is_never_a_request(void **state)
     }
 }
 
-static void test_malformed_requests_are_refused(void **state)
+CASE(test_malformed_requests_are_refused)
 {
-    (void)state;
     assert_refused("NONSENSE\r\n\r\n", 400, "corrupt", true);
     assert_refused("GET /echo HTTP/1.1\r\nHost: h\r\nBad Header: x\r\n\r\n", 400, "corrupt", true);
     assert_refused(
@@ -227,9 +215,8 @@ static void test_malformed_requests_are_refused(void **state)
     assert_refused("CONNECT a:1 HTTP/1.1\r\nHost: h\r\n\r\n", 405, "http", true);
 }
 
-static void test_oversized_headers_are_refused(void **state)
+CASE(test_oversized_headers_are_refused)
 {
-    (void)state;
     char request[4096];
     uint32_t before = fixture.headers_seen;
     memset(request, 'a', sizeof request);
@@ -242,9 +229,8 @@ static void test_oversized_headers_are_refused(void **state)
     assert_int_equal(fixture.headers_seen, before);
 }
 
-static void test_oversized_body_is_refused_before_it_is_sent(void **state)
+CASE(test_oversized_body_is_refused_before_it_is_sent)
 {
-    (void)state;
     assert_refused("PUT /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 50001\r\n\r\n", 413,
                    "too-large", true);
     assert_refused("PUT /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999999999999\r\n\r\n",
@@ -252,9 +238,8 @@ static void test_oversized_body_is_refused_before_it_is_sent(void **state)
 }
 
 // A peer that is still sending when the refusal comes must be able to read it.
-static void test_refusal_reaches_a_peer_that_keeps_sending(void **state)
+CASE(test_refusal_reaches_a_peer_that_keeps_sending)
 {
-    (void)state;
     struct client client = connected();
     assert_true(client_send_text(
         &client, "PUT /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 500000\r\n\r\n"));
@@ -268,9 +253,8 @@ static void test_refusal_reaches_a_peer_that_keeps_sending(void **state)
     client_close(&client);
 }
 
-static void test_unauthorized_is_refused_before_the_body(void **state)
+CASE(test_unauthorized_is_refused_before_the_body)
 {
-    (void)state;
     uint32_t before = fixture.requests_seen;
     assert_refused("PUT /echo HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer bad\r\nContent-Length: "
                    "40000\r\n\r\n",
@@ -281,9 +265,8 @@ static void test_unauthorized_is_refused_before_the_body(void **state)
 }
 
 // A short body behind a refusal is skipped, so that the device keeps its connection.
-static void test_connection_outlives_a_refused_short_body(void **state)
+CASE(test_connection_outlives_a_refused_short_body)
 {
-    (void)state;
     struct client client = connected();
     assert_true(client_send_text(&client,
                                  "PUT /echo HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer bad\r\n"
@@ -298,9 +281,8 @@ static void test_connection_outlives_a_refused_short_body(void **state)
     client_close(&client);
 }
 
-static void test_expect_is_answered(void **state)
+CASE(test_expect_is_answered)
 {
-    (void)state;
     struct client client = connected();
     assert_true(client_send_text(
         &client,
@@ -323,9 +305,8 @@ static void test_expect_is_answered(void **state)
         413, "too-large", true);
 }
 
-static void test_ranges(void **state)
+CASE(test_ranges)
 {
-    (void)state;
     struct client client = connected();
     assert_true(
         client_send_text(&client, "GET /blob HTTP/1.1\r\nHost: h\r\nRange: bytes=99000-\r\n\r\n"));
@@ -352,9 +333,8 @@ static void test_ranges(void **state)
     client_close(&client);
 }
 
-static void test_reply_may_come_from_any_thread(void **state)
+CASE(test_reply_may_come_from_any_thread)
 {
-    (void)state;
     struct client client = connected();
     for (int i = 0; i < 200; i++) {
         assert_int_equal(
@@ -366,9 +346,8 @@ static void test_reply_may_come_from_any_thread(void **state)
 }
 
 // What a peer sends ahead waits in the kernel, not in the server.
-static void test_nothing_is_read_while_a_reply_is_pending(void **state)
+CASE(test_nothing_is_read_while_a_reply_is_pending)
 {
-    (void)state;
     struct client client = connected();
     char part[65536];
     size_t sent = 0;
@@ -393,9 +372,8 @@ static void test_nothing_is_read_while_a_reply_is_pending(void **state)
 }
 
 // A peer in the clear may close its half and still read.
-static void test_half_closed_peer_gets_its_late_reply(void **state)
+CASE(test_half_closed_peer_gets_its_late_reply)
 {
-    (void)state;
     struct client client = connected();
     assert_true(client_send_text(&client, "GET /held HTTP/1.1\r\nHost: h\r\n\r\n"));
     shutdown(client.fd, SHUT_WR);
@@ -408,9 +386,8 @@ static void test_half_closed_peer_gets_its_late_reply(void **state)
     client_close(&client);
 }
 
-static void test_late_reply_to_a_gone_peer_is_dropped(void **state)
+CASE(test_late_reply_to_a_gone_peer_is_dropped)
 {
-    (void)state;
     struct client client = connected();
     assert_true(client_send_text(&client, "GET /held HTTP/1.1\r\nHost: h\r\n\r\n"));
     assert_true(fixture_wait_held(&fixture));
@@ -420,9 +397,8 @@ static void test_late_reply_to_a_gone_peer_is_dropped(void **state)
     assert_true(fixture_wait_idle(&fixture));
 }
 
-static void test_connections_per_address_are_limited(void **state)
+CASE(test_connections_per_address_are_limited)
 {
-    (void)state;
     struct client clients[25];
     int served = 0;
     assert_true(fixture_wait_idle(&fixture));
@@ -448,9 +424,8 @@ static void test_connections_per_address_are_limited(void **state)
     client_close(&client);
 }
 
-static void test_port_is_not_shared_with_another_server(void **state)
+CASE(test_port_is_not_shared_with_another_server)
 {
-    (void)state;
     struct tern_http_config config = {.address = "127.0.0.1", .port = fixture.port, .threads = 2};
     struct tern_http_handler handler = {0};
     struct tern_http_server *server = NULL;
@@ -459,9 +434,8 @@ static void test_port_is_not_shared_with_another_server(void **state)
     assert_non_null(strstr(why, "in use"));
 }
 
-static void test_bad_configuration_is_explained(void **state)
+CASE(test_bad_configuration_is_explained)
 {
-    (void)state;
     struct tern_http_handler handler = {0};
     struct tern_http_server *server = NULL;
     char why[256] = "";
@@ -477,9 +451,8 @@ static void test_bad_configuration_is_explained(void **state)
     assert_int_equal(tern_http_start(&config, &handler, &server, why), TERN_ERR_CONFIG);
 }
 
-static void test_unix_socket(void **state)
+CASE(test_unix_socket)
 {
-    (void)state;
     struct fixture local;
     char path[80];
     char address[96];
@@ -512,9 +485,8 @@ static void test_unix_socket(void **state)
     }
 }
 
-static void test_stop_lets_a_pending_reply_finish(void **state)
+CASE(test_stop_lets_a_pending_reply_finish)
 {
-    (void)state;
     struct fixture local;
     struct tern_http_config config = {0};
     fixture_start(&local, &config, true);
@@ -536,9 +508,8 @@ static void test_stop_lets_a_pending_reply_finish(void **state)
     client_close(&idle);
 }
 
-static void test_stop_does_not_wait_for_a_silent_handler(void **state)
+CASE(test_stop_does_not_wait_for_a_silent_handler)
 {
-    (void)state;
     struct fixture local;
     struct tern_http_config config = {0};
     fixture_start(&local, &config, true);
@@ -553,35 +524,4 @@ static void test_stop_does_not_wait_for_a_silent_handler(void **state)
     client_close(&client);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_connection_serves_many_requests),
-        cmocka_unit_test(test_handler_sees_the_request),
-        cmocka_unit_test(test_reply_head_is_minimal),
-        cmocka_unit_test(test_head_has_no_body),
-        cmocka_unit_test(test_close_is_honoured),
-        cmocka_unit_test(test_pipelined_requests_are_answered_in_order),
-        cmocka_unit_test(test_bytes_may_come_one_by_one),
-        cmocka_unit_test(test_cut_at_every_byte_is_never_a_request),
-        cmocka_unit_test(test_malformed_requests_are_refused),
-        cmocka_unit_test(test_oversized_headers_are_refused),
-        cmocka_unit_test(test_oversized_body_is_refused_before_it_is_sent),
-        cmocka_unit_test(test_refusal_reaches_a_peer_that_keeps_sending),
-        cmocka_unit_test(test_unauthorized_is_refused_before_the_body),
-        cmocka_unit_test(test_connection_outlives_a_refused_short_body),
-        cmocka_unit_test(test_expect_is_answered),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_reply_may_come_from_any_thread),
-        cmocka_unit_test(test_nothing_is_read_while_a_reply_is_pending),
-        cmocka_unit_test(test_half_closed_peer_gets_its_late_reply),
-        cmocka_unit_test(test_late_reply_to_a_gone_peer_is_dropped),
-        cmocka_unit_test(test_connections_per_address_are_limited),
-        cmocka_unit_test(test_port_is_not_shared_with_another_server),
-        cmocka_unit_test(test_bad_configuration_is_explained),
-        cmocka_unit_test(test_unix_socket),
-        cmocka_unit_test(test_stop_lets_a_pending_reply_finish),
-        cmocka_unit_test(test_stop_does_not_wait_for_a_silent_handler),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+CASES_SHARE(start, stop)

@@ -3,11 +3,8 @@
 #define _GNU_SOURCE // TEMP_FAILURE_RETRY
 #include "client.h"
 #include "fixture.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,9 +64,8 @@ static void expect_reply(struct client *client, int status)
     client_reply_free(&reply);
 }
 
-static void test_slow_request_is_told_408(void **state)
+CASE_WITH(test_slow_request_is_told_408, NULL, stop)
 {
-    (void)state;
     begin((struct tern_http_limits){.request_ms = 1500}, true);
     struct client header;
     struct client body;
@@ -95,9 +91,8 @@ static void test_slow_request_is_told_408(void **state)
 }
 
 // A body that keeps coming has the time that its bytes need at the least rate, and no more.
-static void test_slow_but_steady_body_arrives(void **state)
+CASE_WITH(test_slow_but_steady_body_arrives, NULL, stop)
 {
-    (void)state;
     begin((struct tern_http_limits){.request_ms = 2000, .min_rate = 1000}, true);
     struct client steady;
     struct client stalled;
@@ -125,9 +120,8 @@ static void test_slow_but_steady_body_arrives(void **state)
     client_close(&stalled);
 }
 
-static void test_idle_connection_is_closed_and_a_busy_one_is_not(void **state)
+CASE_WITH(test_idle_connection_is_closed_and_a_busy_one_is_not, NULL, stop)
 {
-    (void)state;
     begin((struct tern_http_limits){.idle_ms = 2500}, true);
     struct client idle;
     struct client busy;
@@ -152,9 +146,8 @@ static void test_idle_connection_is_closed_and_a_busy_one_is_not(void **state)
     client_close(&pending);
 }
 
-static void test_stalled_handshake_is_cut(void **state)
+CASE_WITH(test_stalled_handshake_is_cut, NULL, stop)
 {
-    (void)state;
     begin((struct tern_http_limits){.handshake_ms = 1000}, false);
     struct client silent;
     struct client partial;
@@ -172,9 +165,8 @@ static void test_stalled_handshake_is_cut(void **state)
 }
 
 // A peer that asks for much and reads nothing.
-static void test_peer_that_does_not_read_is_cut(void **state)
+CASE_WITH(test_peer_that_does_not_read_is_cut, NULL, stop)
 {
-    (void)state;
     begin((struct tern_http_limits){.write_ms = 1500}, true);
     struct client client;
     assert_true(client_open(&client, fixture.port, NULL));
@@ -194,9 +186,8 @@ static void test_peer_that_does_not_read_is_cut(void **state)
 }
 
 // Slow but steady is not stalled, though the whole reply takes longer than the deadline.
-static void test_slow_reader_gets_everything(void **state)
+CASE_WITH(test_slow_reader_gets_everything, NULL, stop)
 {
-    (void)state;
     begin((struct tern_http_limits){.write_ms = 1500}, true);
     struct client client;
     assert_true(client_open(&client, fixture.port, NULL));
@@ -223,9 +214,8 @@ static void test_slow_reader_gets_everything(void **state)
 }
 
 // After a refusal the server waits for the peer's end, but not for ever.
-static void test_drain_is_bounded(void **state)
+CASE_WITH(test_drain_is_bounded, NULL, stop)
 {
-    (void)state;
     begin((struct tern_http_limits){.body_bytes = 1000}, true);
     struct client lingering;
     struct client flooding;
@@ -246,18 +236,4 @@ static void test_drain_is_bounded(void **state)
     assert_true(fixture_wait_idle(&fixture)); // though `lingering` never closes
     client_close(&lingering);
     client_close(&flooding);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_slow_request_is_told_408, stop),
-        cmocka_unit_test_teardown(test_slow_but_steady_body_arrives, stop),
-        cmocka_unit_test_teardown(test_idle_connection_is_closed_and_a_busy_one_is_not, stop),
-        cmocka_unit_test_teardown(test_stalled_handshake_is_cut, stop),
-        cmocka_unit_test_teardown(test_peer_that_does_not_read_is_cut, stop),
-        cmocka_unit_test_teardown(test_slow_reader_gets_everything, stop),
-        cmocka_unit_test_teardown(test_drain_is_bounded, stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 // One loop, and a peer that pipelines without end: the others are served beside it.
 #include "client.h"
 #include "fixture.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 
-#include <cmocka.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -61,9 +58,8 @@ static void end_flood(struct flood *flood)
     client_close(&flood->client);
 }
 
-static void test_a_pipelining_peer_does_not_pin_the_loop(void **state)
+CASE(test_a_pipelining_peer_does_not_pin_the_loop)
 {
-    (void)state;
     static struct fixture fixture;
     static struct flood floods[FLOODERS];
     struct tern_http_config config = {.threads = 1};
@@ -92,12 +88,4 @@ static void test_a_pipelining_peer_does_not_pin_the_loop(void **state)
     assert_int_equal(answered, PROBES);
     client_close(&client);
     fixture_stop(&fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_pipelining_peer_does_not_pin_the_loop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

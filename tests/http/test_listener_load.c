@@ -2,11 +2,8 @@
 #include "client.h"
 #include "fixture.h"
 #include "sanitized.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,9 +78,8 @@ static pid_t fork_idle_clients(int count, int ready, int done)
     _exit(write(ready, &byte, 1) == 1 && read(done, &byte, 1) == 1 ? 0 : 1);
 }
 
-static void test_idle_connections_are_small(void **state)
+CASE(test_idle_connections_are_small)
 {
-    (void)state;
     int ready[2];
     int done[2];
     char byte = 0;
@@ -169,9 +165,8 @@ static void *work(void *argument)
 }
 
 // "/thread" holds one exchange at a time, so only the first worker asks for it.
-static void test_requests_from_many_threads(void **state)
+CASE(test_requests_from_many_threads)
 {
-    (void)state;
     struct worker workers[THREADS] = {0};
     uint32_t before = fixture.requests_seen;
     for (unsigned i = 0; i < THREADS; i++) {
@@ -186,11 +181,4 @@ static void test_requests_from_many_threads(void **state)
     assert_true(fixture_wait_idle(&fixture));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idle_connections_are_small),
-        cmocka_unit_test(test_requests_from_many_threads),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+CASES_SHARE(start, stop)

@@ -1,11 +1,8 @@
 // What the listener reports for a client against what that client's own socket counted.
 #include "client.h"
 #include "fixture.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 
-#include <cmocka.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -79,9 +76,8 @@ static void assert_totals(const struct tcp_info *info)
     assert_int_equal((up.wire - up.tls) % HEADER_BYTES, SYN_OPTIONS);
 }
 
-static void test_totals_in_the_clear(void **state)
+CASE(test_totals_in_the_clear)
 {
-    (void)state;
     begin(true);
     struct client client;
     assert_true(client_open(&client, fixture.port, NULL));
@@ -103,9 +99,8 @@ static void test_totals_in_the_clear(void **state)
 }
 
 // Once for each reply, and neither for the handshake nor for the end; all of the connection is the cache's.
-static void test_what_a_cache_sends_is_told_once(void **state)
+CASE(test_what_a_cache_sends_is_told_once)
 {
-    (void)state;
     begin(true);
     struct client client;
     assert_true(client_open(&client, fixture.port, NULL));
@@ -123,9 +118,8 @@ static void test_what_a_cache_sends_is_told_once(void **state)
     fixture_stop(&fixture);
 }
 
-static void test_totals_over_tls_with_handshake(void **state)
+CASE(test_totals_over_tls_with_handshake)
 {
-    (void)state;
     begin(false);
     struct tls_client_settings settings = {.root = fixture.root};
     struct client client;
@@ -156,9 +150,8 @@ static void test_totals_over_tls_with_handshake(void **state)
 
 // A resumed client sends its request right behind the handshake: the request's bytes must not be
 // taken for the handshake's.
-static void test_resumed_handshake_is_told_from_the_request_behind_it(void **state)
+CASE(test_resumed_handshake_is_told_from_the_request_behind_it)
 {
-    (void)state;
     begin(false);
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
@@ -189,9 +182,8 @@ static void test_resumed_handshake_is_told_from_the_request_behind_it(void **sta
     fixture_stop(&fixture);
 }
 
-static void test_large_transfers_are_whole(void **state)
+CASE(test_large_transfers_are_whole)
 {
-    (void)state;
     begin(true);
     struct client client;
     assert_true(client_open(&client, fixture.port, NULL));
@@ -215,9 +207,8 @@ static void test_large_transfers_are_whole(void **state)
 }
 
 // What is left when a client vanishes inside a request still counts for it.
-static void test_bytes_of_a_cut_request_count_for_the_last_client(void **state)
+CASE(test_bytes_of_a_cut_request_count_for_the_last_client)
 {
-    (void)state;
     begin(true);
     struct client client;
     assert_true(client_open(&client, fixture.port, NULL));
@@ -231,9 +222,8 @@ static void test_bytes_of_a_cut_request_count_for_the_last_client(void **state)
     fixture_stop(&fixture);
 }
 
-static void test_stranger_counts_for_nobody(void **state)
+CASE(test_stranger_counts_for_nobody)
 {
-    (void)state;
     begin(true);
     struct client client;
     assert_true(client_open(&client, fixture.port, NULL));
@@ -246,18 +236,4 @@ static void test_stranger_counts_for_nobody(void **state)
     assert_int_equal(tern_meter_total(&meter, TERN_UP).tls, info.tcpi_bytes_sent);
     assert_int_equal(tern_meter_total(&meter, TERN_DOWN).tls, info.tcpi_bytes_received);
     fixture_stop(&fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_totals_in_the_clear),
-        cmocka_unit_test(test_what_a_cache_sends_is_told_once),
-        cmocka_unit_test(test_totals_over_tls_with_handshake),
-        cmocka_unit_test(test_resumed_handshake_is_told_from_the_request_behind_it),
-        cmocka_unit_test(test_large_transfers_are_whole),
-        cmocka_unit_test(test_bytes_of_a_cut_request_count_for_the_last_client),
-        cmocka_unit_test(test_stranger_counts_for_nobody),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 // When all connections are taken: who is displaced for a newcomer, and who keeps the place.
 #include "client.h"
 #include "fixture.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/cases.h"
 
 #define ANONYMOUS "GET /echo HTTP/1.1\r\nHost: h\r\n\r\n"
 #define WITH_TOKEN "GET /echo HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer good\r\n\r\n"
@@ -46,9 +42,8 @@ static struct client open_and_ask(const char *text, int status)
     return client;
 }
 
-static void test_the_idlest_stranger_makes_room(void **state)
+CASE(test_the_idlest_stranger_makes_room)
 {
-    (void)state;
     begin((struct tern_http_limits){.connections = 4});
     struct client known = open_and_ask(WITH_TOKEN, 200);
     struct client first = open_and_ask(ANONYMOUS, 200);
@@ -74,9 +69,8 @@ static void test_the_idlest_stranger_makes_room(void **state)
 }
 
 // Bytes of a request that never ends do not make a connection less idle.
-static void test_a_trickle_is_idle(void **state)
+CASE(test_a_trickle_is_idle)
 {
-    (void)state;
     begin((struct tern_http_limits){.connections = 2});
     struct client trickle = open_client();
     struct client honest = open_and_ask(ANONYMOUS, 200);
@@ -90,9 +84,8 @@ static void test_a_trickle_is_idle(void **state)
     fixture_stop(&fixture);
 }
 
-static void test_known_clients_keep_their_places(void **state)
+CASE(test_known_clients_keep_their_places)
 {
-    (void)state;
     begin((struct tern_http_limits){.connections = 2});
     struct client one = open_and_ask(WITH_TOKEN, 200);
     struct client two = open_and_ask(WITH_TOKEN, 200);
@@ -109,9 +102,8 @@ static void test_known_clients_keep_their_places(void **state)
 }
 
 // An enrolment, say, whose join code would be lost with its answer.
-static void test_a_request_under_way_is_answered(void **state)
+CASE(test_a_request_under_way_is_answered)
 {
-    (void)state;
     begin((struct tern_http_limits){.connections = 1});
     struct client waiting = open_client();
     assert_true(client_send_text(&waiting, "GET /held HTTP/1.1\r\nHost: h\r\n\r\n"));
@@ -128,9 +120,8 @@ static void test_a_request_under_way_is_answered(void **state)
 }
 
 // An address that has its share gives up a stranger of its own, and keeps its known clients.
-static void test_an_address_with_its_share_displaces_its_own(void **state)
+CASE(test_an_address_with_its_share_displaces_its_own)
 {
-    (void)state;
     begin((struct tern_http_limits){.connections = 10, .connections_per_address = 2});
     struct client one = open_and_ask(ANONYMOUS, 200);
     struct client two = open_and_ask(ANONYMOUS, 200);
@@ -152,9 +143,8 @@ static void test_an_address_with_its_share_displaces_its_own(void **state)
 }
 
 // A loop whose own connections are all known takes the place of a stranger of another.
-static void test_newcomers_come_in_on_every_loop(void **state)
+CASE(test_newcomers_come_in_on_every_loop)
 {
-    (void)state;
     struct tern_http_config config = {.limits = {.connections = 8}, .threads = 4};
     struct client known[7];
     fixture_start(&fixture, &config, true);
@@ -179,9 +169,8 @@ static void test_newcomers_come_in_on_every_loop(void **state)
     fixture_stop(&fixture);
 }
 
-static void test_a_client_keeps_its_newest_connections(void **state)
+CASE(test_a_client_keeps_its_newest_connections)
 {
-    (void)state;
     begin((struct tern_http_limits){.connections_per_client = 2});
     struct client anonymous = open_and_ask(ANONYMOUS, 200);
     struct client first = open_and_ask(WITH_TOKEN, 200);
@@ -198,18 +187,4 @@ static void test_a_client_keeps_its_newest_connections(void **state)
     client_close(&third);
     assert_true(fixture_wait_idle(&fixture));
     fixture_stop(&fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_idlest_stranger_makes_room),
-        cmocka_unit_test(test_a_trickle_is_idle),
-        cmocka_unit_test(test_known_clients_keep_their_places),
-        cmocka_unit_test(test_a_request_under_way_is_answered),
-        cmocka_unit_test(test_newcomers_come_in_on_every_loop),
-        cmocka_unit_test(test_a_client_keeps_its_newest_connections),
-        cmocka_unit_test(test_an_address_with_its_share_displaces_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

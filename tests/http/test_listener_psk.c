@@ -3,11 +3,8 @@
 // small TLS buffers is sent.
 #include "client.h"
 #include "fixture.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,9 +99,10 @@ static void keep_session(mbedtls_ssl_session *session, const uint8_t *key)
 
 // --- Who it is
 
-static void test_the_handshake_names_the_client(void **state)
+#define TEST(name) CASE_WITH(name, only_7_has_a_key, NULL)
+
+TEST(test_the_handshake_names_the_client)
 {
-    (void)state;
     struct client client;
     struct tls_client_settings settings = settings_of("7", key_of_7, NULL);
     assert_true(client_open(&client, fixture.port, &settings));
@@ -120,9 +118,8 @@ static void test_the_handshake_names_the_client(void **state)
 }
 
 // To whoever tries, an id that has no key is one whose key was wrong.
-static void test_wrong_keys_and_unknown_identities_fail_alike(void **state)
+TEST(test_wrong_keys_and_unknown_identities_fail_alike)
 {
-    (void)state;
     static const char *const identities[] = {"7",
                                              "8",
                                              "07",
@@ -151,9 +148,8 @@ static void test_wrong_keys_and_unknown_identities_fail_alike(void **state)
     assert_int_equal(fixture_counters(&fixture).handshakes_failed - failed, count);
 }
 
-static void test_who_can_verify_the_certificate_does(void **state)
+TEST(test_who_can_verify_the_certificate_does)
 {
-    (void)state;
     static const int both[] = {MBEDTLS_TLS_ECDHE_PSK_WITH_CHACHA20_POLY1305_SHA256,
                                MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, 0};
     struct tls_client_settings settings = settings_of("7", key_of_7, NULL);
@@ -164,9 +160,8 @@ static void test_who_can_verify_the_certificate_does(void **state)
     client_close(&client);
 }
 
-static void test_without_the_setting_there_is_no_such_suite(void **state)
+TEST(test_without_the_setting_there_is_no_such_suite)
 {
-    (void)state;
     mbedtls_ssl_session session;
     int alert = 0;
     struct client client;
@@ -184,9 +179,8 @@ static void test_without_the_setting_there_is_no_such_suite(void **state)
 
 // --- Tickets
 
-static void test_a_ticket_says_whose_it_is(void **state)
+TEST(test_a_ticket_says_whose_it_is)
 {
-    (void)state;
     mbedtls_ssl_session session;
     keep_session(&session, key_of_7);
     struct tls_client_settings settings = settings_of("7", key_of_7, &session);
@@ -204,9 +198,8 @@ static void test_a_ticket_says_whose_it_is(void **state)
     mbedtls_ssl_session_free(&session);
 }
 
-static void test_no_ticket_outlives_its_key(void **state)
+TEST(test_no_ticket_outlives_its_key)
 {
-    (void)state;
     mbedtls_ssl_session session;
     struct client client;
     keep_session(&session, key_of_7);
@@ -249,9 +242,8 @@ static void resume_under(int suite, const uint8_t *key)
     mbedtls_ssl_session_free(&session);
 }
 
-static void test_a_ticket_is_not_taken_under_the_other_kind_of_suite(void **state)
+TEST(test_a_ticket_is_not_taken_under_the_other_kind_of_suite)
 {
-    (void)state;
     resume_under(PSK_SUITES[0], NULL);
     resume_under(CERTIFICATE_SUITES[0], key_of_7);
 }
@@ -280,9 +272,8 @@ static void measure(const char *name, struct tls_client_settings settings, uint6
     mbedtls_ssl_session_free(&session);
 }
 
-static void test_handshake_costs(void **state)
+TEST(test_handshake_costs)
 {
-    (void)state;
     uint64_t full[2];
     uint64_t resumed[2];
     measure("ECDSA", (struct tls_client_settings){.root = fixture.root}, &full[0], &resumed[0]);
@@ -292,9 +283,8 @@ static void test_handshake_costs(void **state)
 }
 
 // The only place is that of a client which has said nothing since its handshake.
-static void test_a_client_keeps_its_place(void **state)
+TEST(test_a_client_keeps_its_place)
 {
-    (void)state;
     struct tern_http_config small = config;
     struct tls_client_settings proven = settings_of("7", key_of_7, NULL);
     struct tls_client_settings anyone = {.root = fixture.root, .ciphersuites = CERTIFICATE_SUITES};
@@ -322,9 +312,8 @@ static void fetch_blob(struct client *client)
 }
 
 // max_fragment_length (RFC 6066) holds for what is sent, on a resumed connection too.
-static void test_records_are_as_short_as_asked_for(void **state)
+TEST(test_records_are_as_short_as_asked_for)
 {
-    (void)state;
     static const unsigned char codes[] = {
         MBEDTLS_SSL_MAX_FRAG_LEN_512, MBEDTLS_SSL_MAX_FRAG_LEN_1024, MBEDTLS_SSL_MAX_FRAG_LEN_2048};
     const size_t tag = 16;
@@ -348,20 +337,4 @@ static void test_records_are_as_short_as_asked_for(void **state)
     }
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, only_7_has_a_key)
-    const struct CMUnitTest tests[] = {
-        TEST(test_the_handshake_names_the_client),
-        TEST(test_wrong_keys_and_unknown_identities_fail_alike),
-        TEST(test_who_can_verify_the_certificate_does),
-        TEST(test_without_the_setting_there_is_no_such_suite),
-        TEST(test_a_ticket_says_whose_it_is),
-        TEST(test_no_ticket_outlives_its_key),
-        TEST(test_a_ticket_is_not_taken_under_the_other_kind_of_suite),
-        TEST(test_handshake_costs),
-        TEST(test_a_client_keeps_its_place),
-        TEST(test_records_are_as_short_as_asked_for),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+CASES_SHARE(start, stop)

@@ -2,11 +2,8 @@
 // peers that do not speak TLS, or not to the end.
 #include "client.h"
 #include "fixture.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +51,8 @@ static void not_found(void *ctx, struct tern_http_exchange *exchange)
     tern_http_reply(exchange, &(struct tern_http_reply){.status = 404});
 }
 
-static void test_requests_over_tls(void **state)
+CASE(test_requests_over_tls)
 {
-    (void)state;
     struct tls_client_settings settings = {.root = fixture.root};
     struct client client;
     assert_true(client_open(&client, fixture.port, &settings));
@@ -71,9 +67,8 @@ static void test_requests_over_tls(void **state)
     client_close(&client);
 }
 
-static void test_handshake_costs(void **state)
+CASE(test_handshake_costs)
 {
-    (void)state;
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
     struct tls_client_settings settings = {.root = fixture.root, .session = &session};
@@ -100,9 +95,8 @@ static void test_handshake_costs(void **state)
 }
 
 // Loops are picked by the kernel: twenty connections see both.
-static void test_tickets_work_on_every_loop_and_after_a_restart(void **state)
+CASE(test_tickets_work_on_every_loop_and_after_a_restart)
 {
-    (void)state;
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
     struct tls_client_settings settings = {.root = fixture.root, .session = &session};
@@ -130,9 +124,8 @@ static void test_tickets_work_on_every_loop_and_after_a_restart(void **state)
     mbedtls_ssl_session_free(&session);
 }
 
-static void test_ticket_under_lost_keys_falls_back_to_a_full_handshake(void **state)
+CASE(test_ticket_under_lost_keys_falls_back_to_a_full_handshake)
 {
-    (void)state;
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
     struct tls_client_settings settings = {.root = fixture.root, .session = &session};
@@ -154,9 +147,8 @@ static void test_ticket_under_lost_keys_falls_back_to_a_full_handshake(void **st
     mbedtls_ssl_session_free(&session);
 }
 
-static void test_ciphersuite_preference(void **state)
+CASE(test_ciphersuite_preference)
 {
-    (void)state;
     static const int offered[][4] = {
         {MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
          MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
@@ -191,9 +183,8 @@ static int shell(const char *format, const char *argument)
     return system(command);
 }
 
-static void test_other_clients_are_understood(void **state)
+CASE(test_other_clients_are_understood)
 {
-    (void)state;
     assert_int_equal(shell("cd %s && curl -sSf --cacert ca.pem --data-binary @ca.pem "
                            "https://localhost:%u/echo %s > out && cmp out ca.pem",
                            ""),
@@ -218,9 +209,8 @@ static void test_other_clients_are_understood(void **state)
                          0);
 }
 
-static void test_openssl_resumes_by_ticket(void **state)
+CASE(test_openssl_resumes_by_ticket)
 {
-    (void)state;
     assert_int_equal(shell("cd %s && openssl s_client -connect localhost:%u -CAfile ca.pem -tls1_2 "
                            "-sess_out session < /dev/null > out 2>&1 %s",
                            ""),
@@ -231,9 +221,8 @@ static void test_openssl_resumes_by_ticket(void **state)
                      0);
 }
 
-static void test_noise_instead_of_a_handshake(void **state)
+CASE(test_noise_instead_of_a_handshake)
 {
-    (void)state;
     uint64_t failed = fixture_counters(&fixture).handshakes_failed;
     uint32_t seed = 1;
     for (int i = 0; i < 200; i++) {
@@ -257,9 +246,8 @@ static void test_noise_instead_of_a_handshake(void **state)
     assert_int_equal(fixture_counters(&fixture).handshakes_failed - failed, 200);
 }
 
-static void test_plain_http_on_the_tls_port_is_refused(void **state)
+CASE(test_plain_http_on_the_tls_port_is_refused)
 {
-    (void)state;
     struct client client;
     uint32_t before = fixture.headers_seen;
     assert_true(client_open(&client, fixture.port, NULL));
@@ -270,9 +258,8 @@ static void test_plain_http_on_the_tls_port_is_refused(void **state)
 }
 
 // The same promise as in the clear: cut inside a request, nothing of it is seen.
-static void test_cut_inside_a_request_is_never_a_request(void **state)
+CASE(test_cut_inside_a_request_is_never_a_request)
 {
-    (void)state;
     static const char *const request = "PUT /echo HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer "
                                        "x\r\nContent-Length: 12\r\n\r\nhello, world";
     mbedtls_ssl_session session;
@@ -290,9 +277,8 @@ static void test_cut_inside_a_request_is_never_a_request(void **state)
     mbedtls_ssl_session_free(&session);
 }
 
-static void test_damaged_record_ends_the_connection_only(void **state)
+CASE(test_damaged_record_ends_the_connection_only)
 {
-    (void)state;
     struct tls_client_settings settings = {.root = fixture.root};
     struct client client;
     struct client other;
@@ -306,9 +292,8 @@ static void test_damaged_record_ends_the_connection_only(void **state)
     client_close(&other);
 }
 
-static void test_gone_peer_is_noticed_while_its_reply_is_pending(void **state)
+CASE(test_gone_peer_is_noticed_while_its_reply_is_pending)
 {
-    (void)state;
     struct tls_client_settings settings = {.root = fixture.root};
     struct client client;
     assert_true(fixture_wait_idle(&fixture));
@@ -324,9 +309,8 @@ static void test_gone_peer_is_noticed_while_its_reply_is_pending(void **state)
     client_close(&client);
 }
 
-static void test_rsa_certificate_and_ipv6(void **state)
+CASE(test_rsa_certificate_and_ipv6)
 {
-    (void)state;
     char certificate[120];
     char key[120];
     char why[256] = "";
@@ -355,9 +339,8 @@ static void test_rsa_certificate_and_ipv6(void **state)
     tern_http_stop(server, 1000);
 }
 
-static void test_wrong_key_is_refused(void **state)
+CASE(test_wrong_key_is_refused)
 {
-    (void)state;
     char key[120];
     snprintf(key, sizeof key, "%s/ca.key", fixture.folder);
     struct tern_http_config wrong = config;
@@ -370,23 +353,4 @@ static void test_wrong_key_is_refused(void **state)
     assert_non_null(strstr(why, "does not belong"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests_over_tls),
-        cmocka_unit_test(test_handshake_costs),
-        cmocka_unit_test(test_tickets_work_on_every_loop_and_after_a_restart),
-        cmocka_unit_test(test_ticket_under_lost_keys_falls_back_to_a_full_handshake),
-        cmocka_unit_test(test_ciphersuite_preference),
-        cmocka_unit_test(test_other_clients_are_understood),
-        cmocka_unit_test(test_openssl_resumes_by_ticket),
-        cmocka_unit_test(test_noise_instead_of_a_handshake),
-        cmocka_unit_test(test_plain_http_on_the_tls_port_is_refused),
-        cmocka_unit_test(test_cut_inside_a_request_is_never_a_request),
-        cmocka_unit_test(test_damaged_record_ends_the_connection_only),
-        cmocka_unit_test(test_gone_peer_is_noticed_while_its_reply_is_pending),
-        cmocka_unit_test(test_rsa_certificate_and_ipv6),
-        cmocka_unit_test(test_wrong_key_is_refused),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+CASES_SHARE(start, stop)

@@ -2,11 +2,8 @@
 // either version shown to the other. Built where mbedTLS has TLS 1.3.
 #include "client.h"
 #include "fixture.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,9 +49,8 @@ static uint64_t connect_once(mbedtls_ssl_session *session, bool tls13)
     return bytes - strlen(REQUEST) - strlen(REPLY) - 2 * (RECORD_BYTES - (tls13 ? 0 : 1));
 }
 
-static void test_handshake_costs(void **state)
+CASE_WITH(test_handshake_costs, start, stop)
 {
-    (void)state;
     for (int tls13 = 0; tls13 < 2; tls13++) {
         mbedtls_ssl_session session;
         mbedtls_ssl_session_init(&session);
@@ -70,9 +66,8 @@ static void test_handshake_costs(void **state)
     }
 }
 
-static void test_tickets_work_on_every_loop_and_after_a_restart(void **state)
+CASE_WITH(test_tickets_work_on_every_loop_and_after_a_restart, start, stop)
 {
-    (void)state;
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
     connect_once(&session, true);
@@ -91,9 +86,8 @@ static void test_tickets_work_on_every_loop_and_after_a_restart(void **state)
     mbedtls_ssl_session_free(&session);
 }
 
-static void test_ticket_under_lost_keys_falls_back_to_a_full_handshake(void **state)
+CASE_WITH(test_ticket_under_lost_keys_falls_back_to_a_full_handshake, start, stop)
 {
-    (void)state;
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
     connect_once(&session, true);
@@ -122,9 +116,8 @@ static bool ask_name(const struct tls_client_settings *settings, const char *exp
 
 // A ticket is in the clear in the ClientHello, so that anyone can show it. One whose age is wrong is refused before
 // its binder is verified, and a full handshake follows.
-static void test_a_strangers_ticket_gives_no_name(void **state)
+CASE_WITH(test_a_strangers_ticket_gives_no_name, start, stop)
 {
-    (void)state;
     mbedtls_ssl_session session;
     int alert = 0;
     config.files.client_ca = fixture.root;
@@ -161,9 +154,8 @@ static int shell(const char *format, const char *argument)
     return system(command);
 }
 
-static void test_other_clients_are_understood(void **state)
+CASE_WITH(test_other_clients_are_understood, start, stop)
 {
-    (void)state;
     assert_int_equal(shell("cd %s && curl -sSf --tlsv1.3 --cacert ca.pem --data-binary @ca.pem "
                            "https://localhost:%u/echo %s > out && cmp out ca.pem",
                            ""),
@@ -179,18 +171,4 @@ static void test_other_clients_are_understood(void **state)
                                i == 0 ? "New" : "Reused"),
                          0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_handshake_costs, start, stop),
-        cmocka_unit_test_setup_teardown(test_tickets_work_on_every_loop_and_after_a_restart, start,
-                                        stop),
-        cmocka_unit_test_setup_teardown(test_ticket_under_lost_keys_falls_back_to_a_full_handshake,
-                                        start, stop),
-        cmocka_unit_test_setup_teardown(test_a_strangers_ticket_gives_no_name, start, stop),
-        cmocka_unit_test_setup_teardown(test_other_clients_are_understood, start, stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

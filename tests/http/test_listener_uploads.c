@@ -2,13 +2,10 @@
 // completes it, and each byte is counted once for whoever sent it.
 #include "client.h"
 #include "fixture.h"
+#include "tests/cases.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,9 +120,8 @@ static int status_of(struct client *client)
     return status;
 }
 
-static void test_the_rest_completes_it(void **state)
+CASE(test_the_rest_completes_it)
 {
-    (void)state;
     begin();
     size_t sent = cut_at(7, 0, PART);
     sent += cut_at(7, PART, PART + 70001);
@@ -149,9 +145,8 @@ static void test_the_rest_completes_it(void **state)
 }
 
 // What the kernel of a router forgot, the aggregator still takes for a connection.
-static void test_a_connection_that_hangs_is_no_obstacle(void **state)
+CASE(test_a_connection_that_hangs_is_no_obstacle)
 {
-    (void)state;
     begin();
     struct client hanging = open_client();
     send_part(&hanging, 7, 0, PART);
@@ -170,9 +165,8 @@ static void test_a_connection_that_hangs_is_no_obstacle(void **state)
 }
 
 // One client, 100 connections on each of which the most of a body came, and then nothing.
-static void test_one_client_cannot_take_the_room_of_others(void **state)
+CASE(test_one_client_cannot_take_the_room_of_others)
 {
-    (void)state;
     begin_with((struct tern_http_limits){.body_bytes = TOTAL, .body_disk = PART + TOTAL});
     static struct client stalled[100];
     for (uint32_t i = 0; i < 100; i++) {
@@ -194,9 +188,8 @@ static void test_one_client_cannot_take_the_room_of_others(void **state)
     end();
 }
 
-static void test_nobody_goes_on_with_anothers(void **state)
+CASE(test_nobody_goes_on_with_anothers)
 {
-    (void)state;
     begin();
     cut_at(7, 0, PART);
     struct client client = open_client();
@@ -215,9 +208,8 @@ static void test_nobody_goes_on_with_anothers(void **state)
     end();
 }
 
-static void test_what_is_not_completed_goes(void **state)
+CASE(test_what_is_not_completed_goes)
 {
-    (void)state;
     begin();
     cut_at(6, 0, PART);
     cut_at(7, 0, PART);
@@ -234,9 +226,8 @@ static void test_what_is_not_completed_goes(void **state)
     end();
 }
 
-static void test_another_server_goes_on(void **state)
+CASE(test_another_server_goes_on)
 {
-    (void)state;
     begin();
     cut_at(7, 0, PART);
     wait_kept(1);
@@ -256,9 +247,8 @@ static void test_another_server_goes_on(void **state)
     end();
 }
 
-static void test_a_folder_that_cannot_be_read_is_named(void **state)
+CASE(test_a_folder_that_cannot_be_read_is_named)
 {
-    (void)state;
     const struct tern_http_config config = {.address = "127.0.0.1", .spool_folder = "/nowhere"};
     const struct tern_http_handler handler = {0};
     struct tern_http_server *server;
@@ -279,16 +269,4 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_rest_completes_it),
-        cmocka_unit_test(test_a_connection_that_hangs_is_no_obstacle),
-        cmocka_unit_test(test_one_client_cannot_take_the_room_of_others),
-        cmocka_unit_test(test_nobody_goes_on_with_anothers),
-        cmocka_unit_test(test_what_is_not_completed_goes),
-        cmocka_unit_test(test_another_server_goes_on),
-        cmocka_unit_test(test_a_folder_that_cannot_be_read_is_named),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+CASES_SHARE(make_folder, remove_folder)

@@ -3,12 +3,9 @@
 
 #include "client.h"
 #include "fixture.h"
+#include "tests/cases.h"
 #include <arpa/inet.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,9 +48,8 @@ static enum tern_result feed(const char *data, size_t len, size_t *used,
     return result;
 }
 
-static void test_headers_name_the_peer_and_nothing_behind_them_is_taken(void **state)
+CASE(test_headers_name_the_peer_and_nothing_behind_them_is_taken)
 {
-    (void)state;
     static const struct {
         const char *data;
         size_t len;
@@ -86,9 +82,8 @@ static void test_headers_name_the_peer_and_nothing_behind_them_is_taken(void **s
     }
 }
 
-static void test_what_is_no_header_is_refused(void **state)
+CASE(test_what_is_no_header_is_refused)
 {
-    (void)state;
     static const struct {
         const char *data;
         size_t len;
@@ -134,9 +129,8 @@ static bool has(const struct tern_networks *networks, int family, const char *te
     return tern_networks_contain(networks, &name);
 }
 
-static void test_networks(void **state)
+CASE(test_networks)
 {
-    (void)state;
     struct tern_networks networks;
     char why[256] = "";
     assert_int_equal(
@@ -183,9 +177,8 @@ static struct client open_behind(const void *header, size_t len)
     return client;
 }
 
-static void test_limits_are_the_peers(void **state)
+CASE(test_limits_are_the_peers)
 {
-    (void)state;
     struct tern_http_config config = {
         .threads = 1, .proxy_from = "127.0.0.0/8", .limits = {.connections_per_address = 2}};
     fixture_start(&fixture, &config, true);
@@ -221,9 +214,8 @@ static void test_limits_are_the_peers(void **state)
     fixture_stop(&fixture);
 }
 
-static void test_tls_follows_a_header_in_pieces(void **state)
+CASE(test_tls_follows_a_header_in_pieces)
 {
-    (void)state;
     char root[120];
     struct tern_http_config config = {.threads = 1, .proxy_from = "127.0.0.1"};
     fixture_start(&fixture, &config, false);
@@ -241,9 +233,8 @@ static void test_tls_follows_a_header_in_pieces(void **state)
 }
 
 // Who is not named may not say whose its connection is.
-static void test_others_are_not_believed(void **state)
+CASE(test_others_are_not_believed)
 {
-    (void)state;
     struct tern_http_config config = {.threads = 1, .proxy_from = "192.0.2.1"};
     fixture_start(&fixture, &config, true);
     struct client client = open_behind(BYTES("PROXY TCP4 192.0.2.7 127.0.0.1 4660 443\r\n"));
@@ -269,9 +260,8 @@ static void expect_of_cache(const char *header, size_t len, const char *expected
 }
 
 // By the address of the connection, or the one that a proxy names, never by what a request says.
-static void test_caches_are_known_by_their_address(void **state)
+CASE(test_caches_are_known_by_their_address)
 {
-    (void)state;
     struct tern_http_config config = {.threads = 1, .cache_from = "10.0.0.0/8, 127.0.0.1"};
     fixture_start(&fixture, &config, true);
     expect_of_cache(NULL, 0, "yes");
@@ -296,18 +286,4 @@ static void test_caches_are_known_by_their_address(void **state)
     fixture_start(&fixture, &config, true);
     expect_of_cache(NULL, 0, "no");
     fixture_stop(&fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers_name_the_peer_and_nothing_behind_them_is_taken),
-        cmocka_unit_test(test_what_is_no_header_is_refused),
-        cmocka_unit_test(test_networks),
-        cmocka_unit_test(test_caches_are_known_by_their_address),
-        cmocka_unit_test(test_limits_are_the_peers),
-        cmocka_unit_test(test_tls_follows_a_header_in_pieces),
-        cmocka_unit_test(test_others_are_not_believed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

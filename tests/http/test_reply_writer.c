@@ -1,11 +1,8 @@
 // Reply heads, byte by byte.
 #include "http/reply.h"
+#include "tests/cases.h"
 #include "wire/wire.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
 #include <string.h>
 
 static struct tern_blob *blob_of(const char *text)
@@ -30,9 +27,8 @@ static void assert_written(struct tern_http_reply reply, struct tern_reply_shape
     tern_reply_clear(&out);
 }
 
-static void test_heads(void **state)
+CASE(test_heads)
 {
-    (void)state;
     const struct tern_reply_shape plain = {0};
     assert_written((struct tern_http_reply){.status = 200, .body = blob_of("abc")}, plain,
                    "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", "abc");
@@ -58,9 +54,8 @@ static void test_heads(void **state)
                    "HTTP/1.1 799 \r\nContent-Length: 0\r\n\r\n", "");
 }
 
-static void test_ranges(void **state)
+CASE(test_ranges)
 {
-    (void)state;
     const struct tern_reply_shape plain = {0};
     assert_written(
         (struct tern_http_reply){.status = 200, .body = blob_of("abcde"), .body_from = 2}, plain,
@@ -78,9 +73,8 @@ static void test_ranges(void **state)
                    "");
 }
 
-static void test_header_too_long_for_the_head_becomes_an_error(void **state)
+CASE(test_header_too_long_for_the_head_becomes_an_error)
 {
-    (void)state;
     char type[TERN_REPLY_HEAD_MAX + 10];
     memset(type, 'x', sizeof type);
     type[sizeof type - 1] = '\0';
@@ -89,9 +83,8 @@ static void test_header_too_long_for_the_head_becomes_an_error(void **state)
                    "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n", "");
 }
 
-static void test_refusals_name_their_reason(void **state)
+CASE(test_refusals_name_their_reason)
 {
-    (void)state;
     static const struct {
         int status;
         enum tern_result why;
@@ -117,9 +110,8 @@ static void test_refusals_name_their_reason(void **state)
 }
 
 // What was sent leaves memory and is there again for the next reply.
-static void test_a_file_is_sent_as_it_is(void **state)
+CASE(test_a_file_is_sent_as_it_is)
 {
-    (void)state;
     enum { LEN = 3500000, FROM = 1000001 };
     static uint8_t bytes[LEN];
     struct tern_spool spool;
@@ -149,9 +141,8 @@ static void test_a_file_is_sent_as_it_is(void **state)
     tern_blob_release(blob);
 }
 
-static void test_blob_lives_until_its_last_holder(void **state)
+CASE(test_blob_lives_until_its_last_holder)
 {
-    (void)state;
     struct tern_blob *blob = blob_of("abc");
     assert_ptr_equal(tern_blob_share(blob), blob);
     tern_blob_release(blob);
@@ -159,17 +150,4 @@ static void test_blob_lives_until_its_last_holder(void **state)
     tern_blob_release(blob);
     tern_blob_release(NULL);
     assert_null(tern_blob_new(SIZE_MAX));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_header_too_long_for_the_head_becomes_an_error),
-        cmocka_unit_test(test_refusals_name_their_reason),
-        cmocka_unit_test(test_a_file_is_sent_as_it_is),
-        cmocka_unit_test(test_blob_lives_until_its_last_holder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,7 @@
 // The request reader without sockets: every way to cut the same bytes gives the same request.
 #include "http/request.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,9 +67,8 @@ static enum tern_result feed(struct tern_request_reader *reader, const char *dat
     return result;
 }
 
-static void test_every_split_gives_the_same_request(void **state)
+CASE(test_every_split_gives_the_same_request)
 {
-    (void)state;
     static const char text[] =
         "\r\nPUT /v1/updates/3/4?q HTTP/1.1\r\nHost: h\r\nauthorization:\tBearer token \r\n"
         "Cookie: a=b; c=d\r\nOrigin: http://h\r\nRange: "
@@ -119,9 +115,8 @@ static int status_of(const char *text, struct judge *judge, bool *reusable)
 #define RANGED(value)                                                                              \
     "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\nContent-Range: " value "\r\n\r\n123456789"
 
-static void test_statuses(void **state)
+CASE(test_statuses)
 {
-    (void)state;
     static const struct {
         const char *text;
         int status;
@@ -206,9 +201,8 @@ static void test_statuses(void **state)
     }
 }
 
-static void test_admission_is_asked_before_the_body(void **state)
+CASE(test_admission_is_asked_before_the_body)
 {
-    (void)state;
     struct judge judge = {.answer = 429};
     bool reusable = false;
     assert_int_equal(
@@ -220,9 +214,8 @@ static void test_admission_is_asked_before_the_body(void **state)
     assert_true(judge.content_length == 0);
 }
 
-static void test_admission_sets_the_body_limit(void **state)
+CASE(test_admission_sets_the_body_limit)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint32_t limit;
@@ -240,9 +233,8 @@ static void test_admission_sets_the_body_limit(void **state)
     }
 }
 
-static void test_rest_of_a_refused_request_is_dropped(void **state)
+CASE(test_rest_of_a_refused_request_is_dropped)
 {
-    (void)state;
     static const char text[] = "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n123456789GET";
     struct judge judge = {.answer = 403};
     struct tern_request_reader *reader = reader_of(&judge);
@@ -256,9 +248,8 @@ static void test_rest_of_a_refused_request_is_dropped(void **state)
 }
 
 // A request that is handed over outlives its connection, which had the address.
-static void test_request_keeps_its_own_copy_of_the_peer(void **state)
+CASE(test_request_keeps_its_own_copy_of_the_peer)
 {
-    (void)state;
     char peer[] = "2001:db8:1234:5678:9abc:def0:1234:5678";
     const struct tern_reader_config config = {.header_bytes = 200, .body_bytes = 100, .peer = peer};
     struct tern_request_reader *reader = tern_reader_new(&config);
@@ -270,9 +261,8 @@ static void test_request_keeps_its_own_copy_of_the_peer(void **state)
 }
 
 // One way alone says where the rest of a body begins and that it is all of it.
-static void test_content_range_has_one_form(void **state)
+CASE(test_content_range_has_one_form)
 {
-    (void)state;
     static const struct {
         const char *text;
         int status;
@@ -311,9 +301,8 @@ static void test_content_range_has_one_form(void **state)
     }
 }
 
-static void test_head_limit_is_exact(void **state)
+CASE(test_head_limit_is_exact)
 {
-    (void)state;
     for (size_t len = 190; len < 210; len++) {
         char text[256];
         memset(text, 'a', sizeof text);
@@ -329,9 +318,8 @@ static void test_head_limit_is_exact(void **state)
     }
 }
 
-static void test_only_open_ranges_are_taken(void **state)
+CASE(test_only_open_ranges_are_taken)
 {
-    (void)state;
     static const struct {
         const char *value;
         uint64_t from;
@@ -382,9 +370,8 @@ static enum tern_result feed_body(struct tern_request_reader *reader, size_t len
     return feed(reader, text, head + len, 1000, &taken);
 }
 
-static void test_bodies_share_a_memory(void **state)
+CASE(test_bodies_share_a_memory)
 {
-    (void)state;
     struct tern_body_room *room = tern_body_room_new(NULL, 10000, 0);
     assert_non_null(room);
     struct tern_request_reader *first = reader_within(room);
@@ -408,9 +395,8 @@ static void test_bodies_share_a_memory(void **state)
 }
 
 // The handler owns the context of a request that it has taken; the reader drops any other.
-static void test_a_context_that_nobody_took_is_dropped(void **state)
+CASE(test_a_context_that_nobody_took_is_dropped)
 {
-    (void)state;
     static const char *const untaken[] = {
         "PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\n\r\nabcdefg", // complete
         "PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\n\r\nabc",     // cut
@@ -432,22 +418,4 @@ static void test_a_context_that_nobody_took_is_dropped(void **state)
     assert_null(tern_reader_context(reader));
     tern_reader_free(reader);
     assert_int_equal(judge.dropped, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_context_that_nobody_took_is_dropped),
-        cmocka_unit_test(test_every_split_gives_the_same_request),
-        cmocka_unit_test(test_statuses),
-        cmocka_unit_test(test_admission_is_asked_before_the_body),
-        cmocka_unit_test(test_admission_sets_the_body_limit),
-        cmocka_unit_test(test_rest_of_a_refused_request_is_dropped),
-        cmocka_unit_test(test_request_keeps_its_own_copy_of_the_peer),
-        cmocka_unit_test(test_content_range_has_one_form),
-        cmocka_unit_test(test_head_limit_is_exact),
-        cmocka_unit_test(test_only_open_ranges_are_taken),
-        cmocka_unit_test(test_bodies_share_a_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

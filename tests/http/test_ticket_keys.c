@@ -1,10 +1,7 @@
 // Ticket keys: sealing, forgery, rotation and their file.
 #include "http/tickets.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,9 +57,8 @@ static enum tern_result open_ticket(struct tern_ticket_keys *keys, const uint8_t
     return result;
 }
 
-static void test_sealed_ticket_opens_and_a_damaged_one_does_not(void **state)
+CASE(test_sealed_ticket_opens_and_a_damaged_one_does_not)
 {
-    (void)state;
     struct tern_ticket_keys *keys = opened(NOW);
     uint8_t ticket[37];
     seal(keys, NOW, ticket);
@@ -79,9 +75,8 @@ static void test_sealed_ticket_opens_and_a_damaged_one_does_not(void **state)
     tern_ticket_keys_close(keys);
 }
 
-static void test_keys_outlive_the_process(void **state)
+CASE(test_keys_outlive_the_process)
 {
-    (void)state;
     struct tern_ticket_keys *keys = opened(NOW);
     uint8_t ticket[37];
     seal(keys, NOW, ticket);
@@ -95,9 +90,8 @@ static void test_keys_outlive_the_process(void **state)
 }
 
 // A ticket must open for as long as it is valid, and its key be gone soon after.
-static void test_keys_rotate_daily_and_old_ones_go(void **state)
+CASE(test_keys_rotate_daily_and_old_ones_go)
 {
-    (void)state;
     struct tern_ticket_keys *keys = opened(NOW);
     uint8_t ticket[37];
     uint8_t next[37];
@@ -138,9 +132,8 @@ static void assert_refused(const char *reason)
     assert_non_null(strstr(why, reason));
 }
 
-static void test_other_files_are_left_alone(void **state)
+CASE(test_other_files_are_left_alone)
 {
-    (void)state;
     write_file("an important file of somebody", 0600);
     assert_refused("something else");
     char text[64] = "";
@@ -160,9 +153,8 @@ static void test_other_files_are_left_alone(void **state)
     rmdir(path);
 }
 
-static void test_missing_folder_is_explained(void **state)
+CASE(test_missing_folder_is_explained)
 {
-    (void)state;
     struct tern_ticket_keys *keys = NULL;
     char why[256] = "";
     assert_int_equal(tern_ticket_keys_open("/no/such/folder/keys", NOW, &keys, why),
@@ -209,9 +201,8 @@ static void extend(struct shared *shared, uint64_t now_s)
     assert_int_equal(tern_ticket_keys_extend(shared->bytes, &shared->len, now_s), TERN_OK);
 }
 
-static void test_servers_that_share_keys_open_each_others_tickets(void **state)
+CASE(test_servers_that_share_keys_open_each_others_tickets)
 {
-    (void)state;
     struct tern_ticket_keys *keys[2];
     struct shared shared;
     uint8_t ticket[37];
@@ -233,9 +224,8 @@ static void test_servers_that_share_keys_open_each_others_tickets(void **state)
 
 // One of them learns of the next key some time after the other, and at no moment does one seal under a key that the
 // other has not.
-static void test_a_shared_key_is_known_before_it_seals(void **state)
+CASE(test_a_shared_key_is_known_before_it_seals)
 {
-    (void)state;
     struct tern_ticket_keys *keys[2];
     struct shared shared;
     uint8_t before[37];
@@ -266,9 +256,8 @@ static void test_a_shared_key_is_known_before_it_seals(void **state)
     close_two(keys);
 }
 
-static void test_a_ticket_opens_as_long_as_it_is_valid(void **state)
+CASE(test_a_ticket_opens_as_long_as_it_is_valid)
 {
-    (void)state;
     struct tern_ticket_keys *keys[2];
     struct shared shared;
     uint8_t ticket[37];
@@ -286,9 +275,8 @@ static void test_a_ticket_opens_as_long_as_it_is_valid(void **state)
     close_two(keys);
 }
 
-static void test_a_clock_that_was_set_back_makes_a_new_key(void **state)
+CASE(test_a_clock_that_was_set_back_makes_a_new_key)
 {
-    (void)state;
     struct tern_ticket_keys *keys[2];
     struct shared shared;
     open_two(keys, &shared);
@@ -302,9 +290,8 @@ static void test_a_clock_that_was_set_back_makes_a_new_key(void **state)
     close_two(keys);
 }
 
-static void test_what_is_no_key_is_not_taken(void **state)
+CASE(test_what_is_no_key_is_not_taken)
 {
-    (void)state;
     struct tern_ticket_keys *keys[2];
     struct shared shared;
     uint8_t ticket[37];
@@ -339,9 +326,8 @@ static enum tern_result make_sealer(const char *name, struct tern_ticket_sealer 
 }
 
 // Only who has the private key can open what lies in the database, in whatever form it has that.
-static void test_keys_are_sealed_by_the_private_key(void **state)
+CASE(test_keys_are_sealed_by_the_private_key)
 {
-    (void)state;
     struct tern_ticket_sealer one;
     struct tern_ticket_sealer same;
     struct tern_ticket_sealer other;
@@ -372,20 +358,4 @@ static void test_keys_are_sealed_by_the_private_key(void **state)
     write_key("one.pem", "cd %s && rm same.pem other.pem %s");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sealed_ticket_opens_and_a_damaged_one_does_not),
-        cmocka_unit_test(test_keys_outlive_the_process),
-        cmocka_unit_test(test_keys_rotate_daily_and_old_ones_go),
-        cmocka_unit_test(test_other_files_are_left_alone),
-        cmocka_unit_test(test_missing_folder_is_explained),
-        cmocka_unit_test(test_servers_that_share_keys_open_each_others_tickets),
-        cmocka_unit_test(test_a_shared_key_is_known_before_it_seals),
-        cmocka_unit_test(test_a_ticket_opens_as_long_as_it_is_valid),
-        cmocka_unit_test(test_a_clock_that_was_set_back_makes_a_new_key),
-        cmocka_unit_test(test_what_is_no_key_is_not_taken),
-        cmocka_unit_test(test_keys_are_sealed_by_the_private_key),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+CASES_SHARE(make_folder, remove_folder)

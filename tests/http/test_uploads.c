@@ -5,9 +5,7 @@
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 // cmocka wants the headers above first.
+#include "tests/cases.h"
 #include "util/sha256.h"
-#include <cmocka.h>
 
 #define PATH "/v1/updates/3/4"
 #define TOTAL 200000u
@@ -142,9 +140,8 @@ static void expect_whole(struct tern_upload_writer *writer)
     tern_body_free(&body);
 }
 
-static void test_the_rest_makes_it_whole(void **state)
+CASE(test_the_rest_makes_it_whole)
 {
-    (void)state;
     struct tern_upload_writer writer;
     begin(1u << 20, 10);
     break_off(1, PART);
@@ -162,9 +159,8 @@ static void test_the_rest_makes_it_whole(void **state)
     end();
 }
 
-static void test_nothing_short_is_kept(void **state)
+CASE(test_nothing_short_is_kept)
 {
-    (void)state;
     begin(1u << 20, 10);
     break_off(1, TERN_BODY_SHORT);
     assert_int_equal(kept(1), 0);
@@ -173,9 +169,8 @@ static void test_nothing_short_is_kept(void **state)
     end();
 }
 
-static void test_only_the_same_body_goes_on(void **state)
+CASE(test_only_the_same_body_goes_on)
 {
-    (void)state;
     struct tern_upload_writer writer;
     begin(1u << 20, 10);
     break_off(1, PART);
@@ -194,9 +189,8 @@ static void test_only_the_same_body_goes_on(void **state)
 }
 
 // A link that is gone leaves a connection that still seems to be there.
-static void test_a_new_writer_takes_the_place_of_the_old(void **state)
+CASE(test_a_new_writer_takes_the_place_of_the_old)
 {
-    (void)state;
     struct tern_upload_writer old;
     struct tern_upload_writer fresh;
     struct tern_body body;
@@ -214,9 +208,8 @@ static void test_a_new_writer_takes_the_place_of_the_old(void **state)
     end();
 }
 
-static void test_who_asks_has_given_up_sending(void **state)
+CASE(test_who_asks_has_given_up_sending)
 {
-    (void)state;
     struct tern_upload_writer writer;
     begin(1u << 20, 10);
     assert_int_equal(start(1, PATH, 0, TOTAL, &writer), TERN_OK);
@@ -228,9 +221,8 @@ static void test_who_asks_has_given_up_sending(void **state)
     end();
 }
 
-static void test_an_owner_has_one_place(void **state)
+CASE(test_an_owner_has_one_place)
 {
-    (void)state;
     struct tern_upload_writer first;
     struct tern_upload_writer second;
     begin(1u << 20, 10);
@@ -248,9 +240,8 @@ static void test_an_owner_has_one_place(void **state)
 }
 
 // A writer that has lost its place and says nothing any more holds no room.
-static void test_silent_writers_of_one_owner_hold_one_body(void **state)
+CASE(test_silent_writers_of_one_owner_hold_one_body)
 {
-    (void)state;
     struct tern_upload_writer silent[100];
     struct tern_upload_writer honest;
     begin(PART + TOTAL, 10);
@@ -276,9 +267,8 @@ static void test_silent_writers_of_one_owner_hold_one_body(void **state)
     end();
 }
 
-static void test_the_oldest_goes_when_there_are_too_many(void **state)
+CASE(test_the_oldest_goes_when_there_are_too_many)
 {
-    (void)state;
     begin(1u << 20, 2);
     break_off(1, PART);
     break_off(2, PART);
@@ -291,9 +281,8 @@ static void test_the_oldest_goes_when_there_are_too_many(void **state)
 }
 
 // What is kept takes room from nobody who sends.
-static void test_the_oldest_goes_when_room_is_short(void **state)
+CASE(test_the_oldest_goes_when_room_is_short)
 {
-    (void)state;
     struct tern_upload_writer writer;
     struct tern_upload_writer other;
     begin(3 * PART, 10);
@@ -312,9 +301,8 @@ static void test_the_oldest_goes_when_room_is_short(void **state)
     end();
 }
 
-static void test_nothing_goes_for_what_does_not_fit_anyway(void **state)
+CASE(test_nothing_goes_for_what_does_not_fit_anyway)
 {
-    (void)state;
     struct tern_upload_writer writer;
     struct tern_upload_writer other;
     begin(4 * PART, 10);
@@ -331,9 +319,8 @@ static void test_nothing_goes_for_what_does_not_fit_anyway(void **state)
 }
 
 // As a full disk does: of the last piece a part can still be written.
-static void test_a_piece_that_was_written_in_part_does_not_count(void **state)
+CASE(test_a_piece_that_was_written_in_part_does_not_count)
 {
-    (void)state;
     struct tern_upload_writer writer;
     struct rlimit before;
     begin(1u << 20, 10);
@@ -363,9 +350,8 @@ static bool awaits(void *ctx, uint64_t owner, const char *path)
     return owner != *gone;
 }
 
-static void test_a_sweep_drops_what_nobody_completes(void **state)
+CASE(test_a_sweep_drops_what_nobody_completes)
 {
-    (void)state;
     uint64_t gone = 2;
     const struct tern_http_handler handler = {.ctx = &gone, .awaits = awaits};
     struct tern_upload_writer writer;
@@ -386,9 +372,8 @@ static void test_a_sweep_drops_what_nobody_completes(void **state)
     end();
 }
 
-static void test_a_process_finds_what_another_left(void **state)
+CASE(test_a_process_finds_what_another_left)
 {
-    (void)state;
     struct tern_upload_writer writer;
     begin(1u << 20, 10);
     break_off(1, PART);
@@ -410,9 +395,8 @@ static void test_a_process_finds_what_another_left(void **state)
 
 // A child is killed in the middle of a body, of another between its last byte and its answer, and of
 // a third that it began anew.
-static void test_a_kill_leaves_a_beginning(void **state)
+CASE(test_a_kill_leaves_a_beginning)
 {
-    (void)state;
     struct tern_upload_writer writer;
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -445,9 +429,8 @@ static void test_a_kill_leaves_a_beginning(void **state)
 }
 
 // A power cut may leave other bytes than those that came.
-static void test_what_was_found_is_asked_for_before_it_goes_on(void **state)
+CASE(test_what_was_found_is_asked_for_before_it_goes_on)
 {
-    (void)state;
     struct tern_upload_writer writer;
     begin(1u << 20, 10);
     break_off(1, PART);
@@ -474,9 +457,8 @@ static void make_file(uint64_t owner, uint64_t total, uint64_t size, time_t time
     tern_spool_leave(&spool);
 }
 
-static void test_what_is_found_is_bounded(void **state)
+CASE(test_what_is_found_is_bounded)
 {
-    (void)state;
     const time_t now = time(NULL);
     struct tern_http_unfinished unfinished;
     make_file(1, TOTAL, PART, now - 50);
@@ -499,9 +481,8 @@ static void test_what_is_found_is_bounded(void **state)
     end();
 }
 
-static void test_time_on_disk_counts(void **state)
+CASE(test_time_on_disk_counts)
 {
-    (void)state;
     const struct tern_http_handler handler = {0};
     const time_t now = time(NULL);
     make_file(1, TOTAL, PART, now - 5000);
@@ -513,9 +494,8 @@ static void test_time_on_disk_counts(void **state)
     end();
 }
 
-static void test_files_of_others_stay(void **state)
+CASE(test_files_of_others_stay)
 {
-    (void)state;
     static const char *const names[] = {"notes", "1-2-3", "1-200000-%v1-abc", "-1-%v1-abcdef"};
     char path[sizeof folder + 32];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -534,9 +514,8 @@ static void test_files_of_others_stay(void **state)
 }
 
 // Longer than a file's name may be, so that its body goes with the process.
-static void test_a_long_path_has_no_file_name(void **state)
+CASE(test_a_long_path_has_no_file_name)
 {
-    (void)state;
     struct tern_upload_writer writer;
     struct tern_http_unfinished unfinished;
     char path[NAME_MAX + 1];
@@ -552,28 +531,4 @@ static void test_a_long_path_has_no_file_name(void **state)
     end();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_rest_makes_it_whole),
-        cmocka_unit_test(test_nothing_short_is_kept),
-        cmocka_unit_test(test_only_the_same_body_goes_on),
-        cmocka_unit_test(test_a_new_writer_takes_the_place_of_the_old),
-        cmocka_unit_test(test_who_asks_has_given_up_sending),
-        cmocka_unit_test(test_an_owner_has_one_place),
-        cmocka_unit_test(test_silent_writers_of_one_owner_hold_one_body),
-        cmocka_unit_test(test_the_oldest_goes_when_there_are_too_many),
-        cmocka_unit_test(test_the_oldest_goes_when_room_is_short),
-        cmocka_unit_test(test_nothing_goes_for_what_does_not_fit_anyway),
-        cmocka_unit_test(test_a_piece_that_was_written_in_part_does_not_count),
-        cmocka_unit_test(test_a_sweep_drops_what_nobody_completes),
-        cmocka_unit_test(test_a_process_finds_what_another_left),
-        cmocka_unit_test(test_a_kill_leaves_a_beginning),
-        cmocka_unit_test(test_what_was_found_is_asked_for_before_it_goes_on),
-        cmocka_unit_test(test_what_is_found_is_bounded),
-        cmocka_unit_test(test_time_on_disk_counts),
-        cmocka_unit_test(test_files_of_others_stay),
-        cmocka_unit_test(test_a_long_path_has_no_file_name),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+CASES_SHARE(make_folder, remove_folder)

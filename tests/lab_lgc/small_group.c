@@ -1,11 +1,8 @@
 #include "lab_lgc/small_group.h"
+#include "tests/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 // Even numbers between -1 and 1, by where they are asked for.
 static float drawn(uint32_t a, uint32_t b)

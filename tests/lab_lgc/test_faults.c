@@ -1,14 +1,11 @@
 // Messages that are lost or bad, and clients that join later: what a round does then, and that nothing is lost by it.
 #include "lab_lgc/small_group.h"
+#include "tests/cases.h"
 #include "util/bytes.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { CODED = SMALL_EXACT + SMALL_TRAINING + 1 }; // the first coded round
 
@@ -145,9 +142,8 @@ static uint32_t learned_stopped(const struct small_group *small, uint32_t client
     return stopped;
 }
 
-static void without_a_code_innovations_count(void **state)
+CASE(without_a_code_innovations_count)
 {
-    (void)state;
     const enum fault faults[] = {CUT, NAN_CODE, ONE_MORE};
     const enum tern_result refusals[] = {TERN_ERR_CORRUPT, TERN_ERR_NON_FINITE, TERN_ERR_CORRUPT};
     for (int i = 0; i < 3; i++) {
@@ -183,9 +179,8 @@ static void without_a_code_innovations_count(void **state)
 }
 
 // Where the server alone decodes, it makes nothing of an older code.
-static void without_a_code_the_server_decodes_nothing(void **state)
+CASE(without_a_code_the_server_decodes_nothing)
 {
-    (void)state;
     struct small_group small;
     struct trouble trouble = {.fault = NAN_CODE,
                               .way = TERN_LGC_WAY_LEAD,
@@ -203,9 +198,8 @@ static void without_a_code_the_server_decodes_nothing(void **state)
 }
 
 // A leader whose values have no finite code sends none, and nobody is refused.
-static void a_leader_may_have_no_code(void **state)
+CASE(a_leader_may_have_no_code)
 {
-    (void)state;
     struct small_group small;
     struct trouble trouble = {.times = 0};
     trouble.round = CODED + 3;
@@ -221,9 +215,8 @@ static void a_leader_may_have_no_code(void **state)
 }
 
 // Its code stands, as all have it; but it is not in the mean, and keeps what it has.
-static void a_leader_whose_update_is_lost_still_leads(void **state)
+CASE(a_leader_whose_update_is_lost_still_leads)
 {
-    (void)state;
     struct small_group small;
     struct trouble trouble = {
         .way = TERN_LGC_WAY_UPDATE, .of_leader = true, .round = CODED + 3, .times = 1};
@@ -240,9 +233,8 @@ static void a_leader_whose_update_is_lost_still_leads(void **state)
     small_close(&small);
 }
 
-static void a_bad_client_is_left_out_and_keeps_what_it_has(void **state)
+CASE(a_bad_client_is_left_out_and_keeps_what_it_has)
 {
-    (void)state;
     const enum fault faults[] = {NAN_SCALE, NAN_EXACT, CUT, LOSE};
     const enum tern_lgc_kind kinds[] = {TERN_LGC_PIECE_INNOVATION, TERN_LGC_PIECE_EXACT,
                                         TERN_LGC_PIECE_INNOVATION, TERN_LGC_PIECE_EXACT};
@@ -267,9 +259,8 @@ static void a_bad_client_is_left_out_and_keeps_what_it_has(void **state)
     }
 }
 
-static void another_leads_where_indices_are_lost_or_bad(void **state)
+CASE(another_leads_where_indices_are_lost_or_bad)
 {
-    (void)state;
     const enum fault faults[] = {LOSE, CUT_INDICES};
     for (int i = 0; i < 2; i++) {
         struct small_group small;
@@ -291,9 +282,8 @@ static void another_leads_where_indices_are_lost_or_bad(void **state)
     }
 }
 
-static void without_any_indices_nothing_moves(void **state)
+CASE(without_any_indices_nothing_moves)
 {
-    (void)state;
     struct small_group small;
     struct trouble trouble = {
         .way = TERN_LGC_WAY_LEAD, .of_leader = true, .round = CODED + 3, .times = SMALL_CLIENTS};
@@ -309,9 +299,8 @@ static void without_any_indices_nothing_moves(void **state)
     small_close(&small);
 }
 
-static void the_autoencoder_learns_of_what_arrives_alone(void **state)
+CASE(the_autoencoder_learns_of_what_arrives_alone)
 {
-    (void)state;
     struct small_group groups[2];
     struct trouble troubles[2];
     for (int i = 0; i < 2; i++) {
@@ -332,9 +321,8 @@ static void the_autoencoder_learns_of_what_arrives_alone(void **state)
     small_close(&groups[1]);
 }
 
-static void a_client_that_joins_later_is_given_the_autoencoder(void **state)
+CASE(a_client_that_joins_later_is_given_the_autoencoder)
 {
-    (void)state;
     const enum tern_lgc_form forms[] = {TERN_LGC_SERVER, TERN_LGC_RING_GATHER};
     for (int i = 0; i < 2; i++) {
         struct small_group small;
@@ -361,9 +349,8 @@ static void a_client_that_joins_later_is_given_the_autoencoder(void **state)
     }
 }
 
-static void before_there_are_codes_a_client_is_given_nothing(void **state)
+CASE(before_there_are_codes_a_client_is_given_nothing)
 {
-    (void)state;
     struct small_group small;
     const struct tern_lgc_settings settings = small_settings(TERN_LGC_SERVER);
     small_open(&small, &settings, 1);
@@ -379,9 +366,8 @@ static void before_there_are_codes_a_client_is_given_nothing(void **state)
 }
 
 // An autoencoder that has no finite code for anybody: all values go as they are.
-static void a_ring_without_codes_sums_values(void **state)
+CASE(a_ring_without_codes_sums_values)
 {
-    (void)state;
     const enum tern_lgc_form forms[] = {TERN_LGC_RING_MEAN, TERN_LGC_RING_GATHER};
     for (int i = 0; i < 2; i++) {
         struct small_group small;
@@ -403,22 +389,4 @@ static void a_ring_without_codes_sums_values(void **state)
         assert_true(tern_lgc_group_unaccounted(&small.group) < unaccounted + 1e-6);
         small_close(&small);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_code_innovations_count),
-        cmocka_unit_test(without_a_code_the_server_decodes_nothing),
-        cmocka_unit_test(a_leader_may_have_no_code),
-        cmocka_unit_test(a_leader_whose_update_is_lost_still_leads),
-        cmocka_unit_test(a_bad_client_is_left_out_and_keeps_what_it_has),
-        cmocka_unit_test(another_leads_where_indices_are_lost_or_bad),
-        cmocka_unit_test(without_any_indices_nothing_moves),
-        cmocka_unit_test(the_autoencoder_learns_of_what_arrives_alone),
-        cmocka_unit_test(a_client_that_joins_later_is_given_the_autoencoder),
-        cmocka_unit_test(before_there_are_codes_a_client_is_given_nothing),
-        cmocka_unit_test(a_ring_without_codes_sums_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,18 @@
 // Whole rounds: phases, conservation, who decodes what, what is counted.
 #include "lab_lgc/small_group.h"
+#include "tests/cases.h"
 #include "util/float_bits.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const enum tern_lgc_form forms[] = {TERN_LGC_SERVER, TERN_LGC_RING_MEAN,
                                            TERN_LGC_RING_GATHER};
 enum { FORMS = 3 };
 
-static void phases_follow_each_other(void **state)
+CASE(phases_follow_each_other)
 {
-    (void)state;
     for (int i = 0; i < FORMS; i++) {
         struct small_group small;
         const struct tern_lgc_settings settings = small_settings(forms[i]);
@@ -46,9 +42,8 @@ static double unaccounted_of(const struct tern_lgc_settings *settings)
     return unaccounted;
 }
 
-static void buffers_conserve(void **state)
+CASE(buffers_conserve)
 {
-    (void)state;
     struct tern_lgc_settings settings = small_settings(TERN_LGC_SERVER);
     assert_true(unaccounted_of(&settings) < 1e-6);
     settings.momentum = 0.9f;
@@ -59,9 +54,8 @@ static void buffers_conserve(void **state)
 }
 
 // The figure tells where they do not: the paper's feedback, and a mean of codes that is decoded once.
-static void what_is_lost_is_told(void **state)
+CASE(what_is_lost_is_told)
 {
-    (void)state;
     struct tern_lgc_settings settings = small_settings(TERN_LGC_SERVER);
     settings.feedback = TERN_LGC_FEEDBACK_CLEARED;
     assert_true(unaccounted_of(&settings) > 1e-3);
@@ -70,9 +64,8 @@ static void what_is_lost_is_told(void **state)
     assert_true(mean > 1e-6 && mean < 0.05);
 }
 
-static void codes_wait_until_the_autoencoder_is_good_enough(void **state)
+CASE(codes_wait_until_the_autoencoder_is_good_enough)
 {
-    (void)state;
     struct small_group small;
     struct tern_lgc_settings settings = small_settings(TERN_LGC_SERVER);
     settings.accept = 1e-9f;
@@ -85,9 +78,8 @@ static void codes_wait_until_the_autoencoder_is_good_enough(void **state)
     small_close(&small);
 }
 
-static void a_seed_gives_the_same_bits(void **state)
+CASE(a_seed_gives_the_same_bits)
 {
-    (void)state;
     for (int i = 0; i < FORMS; i++) {
         struct small_group a;
         struct small_group b;
@@ -195,9 +187,8 @@ static void check_left(const struct tern_lgc_group *group, const struct tern_lgc
     assert_true(left < was);
 }
 
-static void a_client_takes_out_what_the_server_added(void **state)
+CASE(a_client_takes_out_what_the_server_added)
 {
-    (void)state;
     struct small_group small;
     struct heard heard = {.lead_len = 0};
     const struct tern_lgc_settings settings = small_settings(TERN_LGC_SERVER);
@@ -226,9 +217,8 @@ static void a_client_takes_out_what_the_server_added(void **state)
 }
 
 // What is decoded in a ring is the code as it is sent, in float16, in the unit that fits each node's values.
-static void a_ring_decodes_what_was_sent(void **state)
+CASE(a_ring_decodes_what_was_sent)
 {
-    (void)state;
     struct small_group small;
     const struct tern_lgc_settings settings = small_settings(TERN_LGC_RING_GATHER);
     small_open(&small, &settings, 0);
@@ -254,9 +244,8 @@ static void a_ring_decodes_what_was_sent(void **state)
 
 // --- Bytes
 
-static void bytes_are_counted_by_kind(void **state)
+CASE(bytes_are_counted_by_kind)
 {
-    (void)state;
     struct small_group small;
     const struct tern_lgc_settings settings = small_settings(TERN_LGC_SERVER);
     small_open(&small, &settings, 0);
@@ -282,9 +271,8 @@ static void bytes_are_counted_by_kind(void **state)
     small_close(&small);
 }
 
-static void a_ring_counts_what_its_nodes_pass_on(void **state)
+CASE(a_ring_counts_what_its_nodes_pass_on)
 {
-    (void)state;
     struct small_group small;
     const struct tern_lgc_settings settings = small_settings(TERN_LGC_RING_MEAN);
     small_open(&small, &settings, 0);
@@ -302,20 +290,4 @@ static void a_ring_counts_what_its_nodes_pass_on(void **state)
                      3 * (1 + 2 + 1 + 4 * (uint64_t)small.group.autoencoder.count));
     assert_int_equal(coded->down[TERN_LGC_PIECE_WEIGHTS], 0);
     small_close(&small);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(phases_follow_each_other),
-        cmocka_unit_test(buffers_conserve),
-        cmocka_unit_test(what_is_lost_is_told),
-        cmocka_unit_test(codes_wait_until_the_autoencoder_is_good_enough),
-        cmocka_unit_test(a_seed_gives_the_same_bits),
-        cmocka_unit_test(a_client_takes_out_what_the_server_added),
-        cmocka_unit_test(a_ring_decodes_what_was_sent),
-        cmocka_unit_test(bytes_are_counted_by_kind),
-        cmocka_unit_test(a_ring_counts_what_its_nodes_pass_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 // Pieces written and read again, and everything that can be wrong with one.
 #include "lgc/message.h"
+#include "tests/cases.h"
 #include "util/bytes.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const struct tern_codec float32 = {.id = TERN_CODEC_FLOAT32};
 static const struct tern_codec float16 = {.id = TERN_CODEC_FLOAT16};
@@ -78,7 +75,9 @@ static enum tern_result read_leaders(struct tern_lgc_reader *reader, const struc
     return tern_lgc_take_end(reader);
 }
 
-static void what_is_put_is_taken(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(what_is_put_is_taken)
 {
     struct fixture *f = *state;
     uint32_t at[84];
@@ -99,7 +98,7 @@ static void what_is_put_is_taken(void **state)
                      f->message.len);
 }
 
-static void every_cut_is_refused(void **state)
+TEST(every_cut_is_refused)
 {
     struct fixture *f = *state;
     uint32_t at[84];
@@ -120,7 +119,7 @@ static void every_cut_is_refused(void **state)
     assert_int_equal(read_leaders(&longer, f, at, values, &scale), TERN_ERR_CORRUPT);
 }
 
-static void another_kind_is_not_taken_for_the_one_asked(void **state)
+TEST(another_kind_is_not_taken_for_the_one_asked)
 {
     struct fixture *f = *state;
     float values[84];
@@ -132,7 +131,7 @@ static void another_kind_is_not_taken_for_the_one_asked(void **state)
     assert_int_equal(reader.read, 0);
 }
 
-static void scales_and_codes_are_finite(void **state)
+TEST(scales_and_codes_are_finite)
 {
     struct fixture *f = *state;
     const float scales[] = {NAN, INFINITY};
@@ -156,7 +155,7 @@ static void scales_and_codes_are_finite(void **state)
                      TERN_ERR_NON_FINITE);
 }
 
-static void lengths_are_those_asked_for(void **state)
+TEST(lengths_are_those_asked_for)
 {
     struct fixture *f = *state;
     float values[84];
@@ -176,7 +175,7 @@ static void lengths_are_those_asked_for(void **state)
                      TERN_ERR_CORRUPT);
 }
 
-static void there_are_as_many_indices_as_are_picked(void **state)
+TEST(there_are_as_many_indices_as_are_picked)
 {
     struct fixture *f = *state;
     struct tern_lgc_plan other;
@@ -187,7 +186,7 @@ static void there_are_as_many_indices_as_are_picked(void **state)
     assert_int_equal(tern_lgc_take_indices(&reader, &other, at), TERN_ERR_CORRUPT);
 }
 
-static void without_room_nothing_is_put(void **state)
+TEST(without_room_nothing_is_put)
 {
     struct fixture *f = *state;
     float values[84];
@@ -201,20 +200,4 @@ static void without_room_nothing_is_put(void **state)
     assert_int_equal(tern_lgc_put_scaled(&f->message, TERN_LGC_PIECE_CODE, 1, &float32, values, 1),
                      TERN_ERR_NO_SPACE);
     assert_int_equal(f->message.len, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_is_put_is_taken),
-        TEST(every_cut_is_refused),
-        TEST(another_kind_is_not_taken_for_the_one_asked),
-        TEST(scales_and_codes_are_finite),
-        TEST(lengths_are_those_asked_for),
-        TEST(there_are_as_many_indices_as_are_picked),
-        TEST(without_room_nothing_is_put),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 // Which values are picked, against a search that knows nothing of selections.
 #include "lgc/plan.h"
+#include "tests/cases.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct tern_model model_of(const char *spec)
 {
@@ -15,9 +12,8 @@ static struct tern_model model_of(const char *spec)
     return model;
 }
 
-static void tensors_have_their_parts(void **state)
+CASE(tensors_have_their_parts)
 {
-    (void)state;
     static struct tern_lgc_plan plan;
     const struct tern_model model = model_of("mlp:64-16-40");
     assert_int_equal(tern_lgc_plan_make(&model, 0.05f, &plan), TERN_OK);
@@ -33,9 +29,8 @@ static void tensors_have_their_parts(void **state)
     assert_int_equal(plan.parts[2].role, TERN_LGC_EXACT);
 }
 
-static void a_model_without_a_learned_tensor_is_refused(void **state)
+CASE(a_model_without_a_learned_tensor_is_refused)
 {
-    (void)state;
     static struct tern_lgc_plan plan;
     const struct tern_model one = model_of("softmax:64-40");
     const struct tern_model two = model_of("mlp:64-16-40");
@@ -74,9 +69,8 @@ static void check_picks(const struct tern_lgc_plan *plan, const float *values, c
     }
 }
 
-static void the_largest_of_each_tensor_are_picked(void **state)
+CASE(the_largest_of_each_tensor_are_picked)
 {
-    (void)state;
     static struct tern_lgc_plan plan;
     static float values[1720];
     uint64_t words[1024 / 64];
@@ -98,9 +92,8 @@ static void the_largest_of_each_tensor_are_picked(void **state)
     assert_int_equal(at[plan.plain + plan.learned - 1], 1000);
 }
 
-static void exact_values_come_back_to_their_places(void **state)
+CASE(exact_values_come_back_to_their_places)
 {
-    (void)state;
     static struct tern_lgc_plan plan;
     static float values[1720];
     static float back[1720];
@@ -114,15 +107,4 @@ static void exact_values_come_back_to_their_places(void **state)
     assert_true(exact[0] == 1664 && exact[55] == 1719);
     tern_lgc_exact_to(&plan, exact, back);
     assert_true(back[1663] == 0 && back[1664] == 1664 && back[1719] == 1719);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_have_their_parts),
-        cmocka_unit_test(a_model_without_a_learned_tensor_is_refused),
-        cmocka_unit_test(the_largest_of_each_tensor_are_picked),
-        cmocka_unit_test(exact_values_come_back_to_their_places),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "codec/codec.h"
 #include "lgc/plain_autoencoder.h"
 #include "shared/check.h"
+#include "tests/cases.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,9 +92,8 @@ static void check_against_plain(struct tern_autoencoder_settings settings, size_
     free(setup.workspace);
 }
 
-static void codes_and_values_are_those_of_a_plain_autoencoder(void **state)
+CASE(codes_and_values_are_those_of_a_plain_autoencoder)
 {
-    (void)state;
     check_against_plain((struct tern_autoencoder_settings){RING, 4, 3, 1}, 100);
     check_against_plain((struct tern_autoencoder_settings){RING, 10, 4, 1}, 48);
     check_against_plain((struct tern_autoencoder_settings){SERVER, 6, 2, 1}, 16);
@@ -102,9 +102,8 @@ static void codes_and_values_are_those_of_a_plain_autoencoder(void **state)
 }
 
 // The paper's tables, and its network with the innovation: 172,996 and 43,734 weights.
-static void the_paper_s_network_has_its_layers(void **state)
+CASE(the_paper_s_network_has_its_layers)
 {
-    (void)state;
     struct tern_autoencoder a;
     assert_int_equal(
         tern_autoencoder_init(&a, &(struct tern_autoencoder_settings){SERVER, 64, 4, 2}), TERN_OK);
@@ -131,9 +130,8 @@ static void the_paper_s_network_has_its_layers(void **state)
 }
 
 // The figures are those of every build and platform; tests/small runs this on the plain loops.
-static void bits_are_the_same_everywhere(void **state)
+CASE(bits_are_the_same_everywhere)
 {
-    (void)state;
     static struct setup setup;
     float code[MOST_CODE], values[MOST_VALUES];
     make(&setup, (struct tern_autoencoder_settings){SERVER, 12, 4, 1}, 300);
@@ -146,9 +144,8 @@ static void bits_are_the_same_everywhere(void **state)
 }
 
 // Neither what was in the workspace nor where it starts matters, and the encoder's weights are enough to encode.
-static void only_weights_and_values_matter(void **state)
+CASE(only_weights_and_values_matter)
 {
-    (void)state;
     static struct setup setup;
     float code[MOST_CODE], again[MOST_CODE], values[MOST_VALUES], same[MOST_VALUES];
     make(&setup, (struct tern_autoencoder_settings){SERVER, 4, 3, 1}, 90);
@@ -174,9 +171,8 @@ static void only_weights_and_values_matter(void **state)
     free(setup.workspace);
 }
 
-static void a_length_is_padded_with_zeros(void **state)
+CASE(a_length_is_padded_with_zeros)
 {
-    (void)state;
     static struct setup setup;
     float code[MOST_CODE], padded[MOST_CODE];
     make(&setup, (struct tern_autoencoder_settings){RING, 4, 3, 1}, 96);
@@ -191,9 +187,8 @@ static void a_length_is_padded_with_zeros(void **state)
     free(setup.workspace);
 }
 
-static void the_scale_is_the_root_mean_square(void **state)
+CASE(the_scale_is_the_root_mean_square)
 {
-    (void)state;
     const float values[] = {3, -4, 0, 0};
     assert_true(tern_autoencoder_scale(values, 2) == sqrtf(12.5f));
     assert_true(tern_autoencoder_scale(values, 4) == 2.5f);
@@ -206,9 +201,8 @@ static void the_scale_is_the_root_mean_square(void **state)
 }
 
 // Values and scale in another unit: the same code, and what is decoded is in that unit.
-static void a_power_of_two_as_unit_changes_no_bit_of_a_code(void **state)
+CASE(a_power_of_two_as_unit_changes_no_bit_of_a_code)
 {
-    (void)state;
     static struct setup setup;
     float code[MOST_CODE], other[MOST_CODE], values[MOST_VALUES], larger[MOST_VALUES];
     make(&setup, (struct tern_autoencoder_settings){SERVER, 4, 3, 1}, 60);
@@ -227,9 +221,8 @@ static void a_power_of_two_as_unit_changes_no_bit_of_a_code(void **state)
     free(setup.workspace);
 }
 
-static void values_of_scale_0_are_zeros(void **state)
+CASE(values_of_scale_0_are_zeros)
 {
-    (void)state;
     static struct setup setup;
     float code[MOST_CODE], zeros[MOST_CODE], values[MOST_VALUES];
     make(&setup, (struct tern_autoencoder_settings){SERVER, 4, 3, 1}, 60);
@@ -257,9 +250,8 @@ static void expect_init(enum tern_result expected, struct tern_autoencoder_setti
     }
 }
 
-static void settings_outside_their_range_are_refused(void **state)
+CASE(settings_outside_their_range_are_refused)
 {
-    (void)state;
     expect_init(TERN_OK, (struct tern_autoencoder_settings){SERVER, 256, 64, 1024});
     expect_init(TERN_OK, (struct tern_autoencoder_settings){RING, 2, 1, 1});
     const struct tern_autoencoder_settings bad[] = {
@@ -272,9 +264,8 @@ static void settings_outside_their_range_are_refused(void **state)
     }
 }
 
-static void wrong_sizes_are_refused(void **state)
+CASE(wrong_sizes_are_refused)
 {
-    (void)state;
     static struct setup setup;
     float code[MOST_CODE] = {9}, values[MOST_VALUES] = {9};
     make(&setup, (struct tern_autoencoder_settings){SERVER, 4, 3, 1}, 60);
@@ -304,9 +295,8 @@ static void wrong_sizes_are_refused(void **state)
     free(setup.workspace);
 }
 
-static void what_is_no_number_is_refused(void **state)
+CASE(what_is_no_number_is_refused)
 {
-    (void)state;
     static struct setup setup;
     float code[MOST_CODE] = {9}, values[MOST_VALUES] = {9};
     make(&setup, (struct tern_autoencoder_settings){SERVER, 4, 3, 1}, 60);
@@ -350,9 +340,8 @@ static void what_is_no_number_is_refused(void **state)
     free(setup.workspace);
 }
 
-static void initial_weights_are_he_s_and_of_the_seed(void **state)
+CASE(initial_weights_are_he_s_and_of_the_seed)
 {
-    (void)state;
     static float weights[MOST_WEIGHTS], other[MOST_WEIGHTS];
     struct tern_autoencoder a;
     assert_int_equal(
@@ -375,9 +364,8 @@ static void initial_weights_are_he_s_and_of_the_seed(void **state)
     assert_true(first[a.decoder_count - 1] == 1 && second[a.decoder_count - 1] == 1);
 }
 
-static void weights_pass_through_the_codec_unchanged(void **state)
+CASE(weights_pass_through_the_codec_unchanged)
 {
-    (void)state;
     static struct setup setup;
     static float sent[MOST_WEIGHTS], received[MOST_WEIGHTS];
     struct tern_codec codec;
@@ -401,24 +389,4 @@ static void weights_pass_through_the_codec_unchanged(void **state)
     assert_int_equal(tern_autoencoder_check_weights(received, count, count), TERN_ERR_NON_FINITE);
     free(payload);
     free(setup.workspace);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_and_values_are_those_of_a_plain_autoencoder),
-        cmocka_unit_test(the_paper_s_network_has_its_layers),
-        cmocka_unit_test(bits_are_the_same_everywhere),
-        cmocka_unit_test(only_weights_and_values_matter),
-        cmocka_unit_test(a_length_is_padded_with_zeros),
-        cmocka_unit_test(the_scale_is_the_root_mean_square),
-        cmocka_unit_test(a_power_of_two_as_unit_changes_no_bit_of_a_code),
-        cmocka_unit_test(values_of_scale_0_are_zeros),
-        cmocka_unit_test(settings_outside_their_range_are_refused),
-        cmocka_unit_test(wrong_sizes_are_refused),
-        cmocka_unit_test(what_is_no_number_is_refused),
-        cmocka_unit_test(initial_weights_are_he_s_and_of_the_seed),
-        cmocka_unit_test(weights_pass_through_the_codec_unchanged),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

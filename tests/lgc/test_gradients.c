@@ -2,6 +2,7 @@
 // gradient with differences of its losses, for every weight of every layer.
 #include "lgc/plain_autoencoder.h"
 #include "shared/check.h"
+#include "tests/cases.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,31 +64,20 @@ static void check(struct tern_autoencoder_settings settings, size_t nodes, size_
     assert_true(largest > 1e-2); // there was something to compare
 }
 
-static void a_ring_s_gradients_are_those_of_the_loss(void **state)
+CASE(a_ring_s_gradients_are_those_of_the_loss)
 {
-    (void)state;
     const enum tern_autoencoder_pattern ring = TERN_AUTOENCODER_RING_ALLREDUCE;
     check((struct tern_autoencoder_settings){ring, 4, 3, 1}, 3, 37, 0);
     check((struct tern_autoencoder_settings){ring, 2, 1, 1}, 1, 16, 0);
     check((struct tern_autoencoder_settings){ring, 6, 4, 1}, 2, 64, 0.5f);
 }
 
-static void a_parameter_server_s_gradients_are_those_of_the_losses(void **state)
+CASE(a_parameter_server_s_gradients_are_those_of_the_losses)
 {
-    (void)state;
     const enum tern_autoencoder_pattern server = TERN_AUTOENCODER_PARAMETER_SERVER;
     check((struct tern_autoencoder_settings){server, 4, 3, 1}, 3, 37, 0.5f);
     check((struct tern_autoencoder_settings){server, 2, 4, 3}, 3, 21, 0.5f);
     check((struct tern_autoencoder_settings){server, 4, 2, 1}, 4, 1, 2.0f);
     check((struct tern_autoencoder_settings){server, 2, 2, 1}, 1, 48, 0.5f);
     check((struct tern_autoencoder_settings){server, 4, 2, 2}, 2, 32, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ring_s_gradients_are_those_of_the_loss),
-        cmocka_unit_test(a_parameter_server_s_gradients_are_those_of_the_losses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

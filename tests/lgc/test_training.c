@@ -2,6 +2,7 @@
 // nothing. Gradients are test_gradients.c's.
 #include "lgc/plain_autoencoder.h"
 #include "shared/check.h"
+#include "tests/cases.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,9 +80,8 @@ static float learn(struct tern_autoencoder_settings settings)
     return sum / 20;
 }
 
-static void what_is_smooth_is_learned(void **state)
+CASE(what_is_smooth_is_learned)
 {
-    (void)state;
     const float ring = learn((struct tern_autoencoder_settings){RING, 8, 4, 1});
     const float shared = learn((struct tern_autoencoder_settings){SERVER, 8, 4, 1});
     const float own = learn((struct tern_autoencoder_settings){SERVER, 8, 4, 3});
@@ -90,9 +90,8 @@ static void what_is_smooth_is_learned(void **state)
     assert_true(ring < 0.1f && shared < 0.1f && own < 0.1f);
 }
 
-static void bits_are_the_same_everywhere(void **state)
+CASE(bits_are_the_same_everywhere)
 {
-    (void)state;
     static struct setup setup;
     make(&setup, (struct tern_autoencoder_settings){SERVER, 6, 4, 3}, 3, 250);
     for (int i = 0; i < 5; i++) {
@@ -108,9 +107,8 @@ static void bits_are_the_same_everywhere(void **state)
     free(setup.workspace);
 }
 
-static void neither_place_nor_content_of_the_workspace_matters(void **state)
+CASE(neither_place_nor_content_of_the_workspace_matters)
 {
-    (void)state;
     static struct setup setup, other;
     make(&setup, (struct tern_autoencoder_settings){SERVER, 4, 3, 3}, 3, 70);
     make(&other, (struct tern_autoencoder_settings){SERVER, 4, 3, 3}, 3, 70);
@@ -128,9 +126,8 @@ static void neither_place_nor_content_of_the_workspace_matters(void **state)
     free(setup.workspace);
 }
 
-static void momentum_keeps_a_part_of_the_last_step(void **state)
+CASE(momentum_keeps_a_part_of_the_last_step)
 {
-    (void)state;
     static struct setup setup, plain;
     make(&setup, (struct tern_autoencoder_settings){RING, 4, 3, 1}, 2, 70);
     setup.training.clip = 0;
@@ -157,9 +154,8 @@ static double norm_of(const float *values, size_t count)
     return sqrt(sum);
 }
 
-static void a_long_gradient_is_clipped(void **state)
+CASE(a_long_gradient_is_clipped)
 {
-    (void)state;
     static struct setup setup, clipped;
     make(&setup, (struct tern_autoencoder_settings){RING, 4, 3, 1}, 2, 70);
     clipped = setup;
@@ -182,9 +178,8 @@ static void a_long_gradient_is_clipped(void **state)
 }
 
 // A node without any update is one of zeros, in either pattern.
-static void a_node_of_zeros_is_trained_on(void **state)
+CASE(a_node_of_zeros_is_trained_on)
 {
-    (void)state;
     static struct setup setup;
     make(&setup, (struct tern_autoencoder_settings){SERVER, 4, 3, 1}, 3, 70);
     memset(setup.random.value[1], 0, sizeof setup.random.value[1]);
@@ -210,9 +205,8 @@ static void expect(struct setup *setup, enum tern_result expected)
     assert_memory_equal(&setup->losses, &before.losses, sizeof before.losses);
 }
 
-static void training_outside_its_range_is_refused(void **state)
+CASE(training_outside_its_range_is_refused)
 {
-    (void)state;
     static struct setup setup;
     make(&setup, (struct tern_autoencoder_settings){SERVER, 4, 3, 3}, 3, 70);
     assert_int_equal(step(&setup), TERN_OK); // a velocity to keep
@@ -233,9 +227,8 @@ static void training_outside_its_range_is_refused(void **state)
     free(setup.workspace);
 }
 
-static void a_wrong_round_is_refused(void **state)
+CASE(a_wrong_round_is_refused)
 {
-    (void)state;
     static struct setup setup;
     make(&setup, (struct tern_autoencoder_settings){SERVER, 4, 3, 3}, 3, 70);
     struct tern_autoencoder_round *round = &setup.random.round;
@@ -278,9 +271,8 @@ static void a_wrong_round_is_refused(void **state)
     free(setup.workspace);
 }
 
-static void a_step_that_diverges_changes_nothing(void **state)
+CASE(a_step_that_diverges_changes_nothing)
 {
-    (void)state;
     static struct setup setup;
     make(&setup, (struct tern_autoencoder_settings){RING, 4, 3, 1}, 2, 70);
     setup.training.clip = 0;
@@ -300,9 +292,8 @@ static void a_step_that_diverges_changes_nothing(void **state)
     free(setup.workspace);
 }
 
-static void a_workspace_grows_by_codes_alone(void **state)
+CASE(a_workspace_grows_by_codes_alone)
 {
-    (void)state;
     struct tern_autoencoder a;
     assert_int_equal(
         tern_autoencoder_init(&a, &(struct tern_autoencoder_settings){SERVER, 8, 4, 1}), TERN_OK);
@@ -313,21 +304,4 @@ static void a_workspace_grows_by_codes_alone(void **state)
     assert_int_equal(tern_autoencoder_training_workspace(&a, 1600, 0), 0);
     assert_int_equal(tern_autoencoder_training_workspace(&a, 0, 1), 0);
     assert_int_equal(tern_autoencoder_training_workspace(&a, 1600, SIZE_MAX / 16), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_smooth_is_learned),
-        cmocka_unit_test(bits_are_the_same_everywhere),
-        cmocka_unit_test(neither_place_nor_content_of_the_workspace_matters),
-        cmocka_unit_test(momentum_keeps_a_part_of_the_last_step),
-        cmocka_unit_test(a_long_gradient_is_clipped),
-        cmocka_unit_test(a_node_of_zeros_is_trained_on),
-        cmocka_unit_test(training_outside_its_range_is_refused),
-        cmocka_unit_test(a_wrong_round_is_refused),
-        cmocka_unit_test(a_step_that_diverges_changes_nothing),
-        cmocka_unit_test(a_workspace_grows_by_codes_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

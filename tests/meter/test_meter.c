@@ -1,12 +1,7 @@
 // The meter's arithmetic, against TCP exchanges counted by hand.
 #include "meter/meter.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/cases.h"
 #include <string.h>
-
-#include <cmocka.h>
 
 static void assert_bytes(struct tern_bytes got, uint64_t payload, uint64_t http, uint64_t tls,
                          uint64_t wire)
@@ -17,9 +12,8 @@ static void assert_bytes(struct tern_bytes got, uint64_t payload, uint64_t http,
     assert_int_equal(got.wire, wire);
 }
 
-static void a_quiet_link_costs_headers_only(void **state)
+CASE(a_quiet_link_costs_headers_only)
 {
-    (void)state;
     // 3000 bytes out in three segments, 500 bytes in in one; one pure acknowledgement each way.
     struct tern_socket_counters before = {1000, 2000, 0, 10, 20, 52};
     struct tern_socket_counters after = {4000, 2500, 0, 14, 22, 52};
@@ -30,9 +24,8 @@ static void a_quiet_link_costs_headers_only(void **state)
     assert_bytes(received, 0, 0, 500, 500 + 2 * 52);
 }
 
-static void retransmissions_are_wire_but_not_tls(void **state)
+CASE(retransmissions_are_wire_but_not_tls)
 {
-    (void)state;
     // 3000 bytes of stream; one segment of 1448 was lost and sent again.
     struct tern_socket_counters before = {1000, 0, 100, 10, 20, 52};
     struct tern_socket_counters after = {1000 + 3000 + 1448, 0, 100 + 1448, 14, 23, 52};
@@ -43,9 +36,8 @@ static void retransmissions_are_wire_but_not_tls(void **state)
     assert_bytes(received, 0, 0, 0, 3 * 52);
 }
 
-static void segment_counters_may_wrap(void **state)
+CASE(segment_counters_may_wrap)
 {
-    (void)state;
     struct tern_socket_counters before = {0, 0, 0, UINT32_MAX - 1, UINT32_MAX, 40};
     struct tern_socket_counters after = {10, 20, 0, 1, 0, 40};
     struct tern_bytes sent;
@@ -55,9 +47,8 @@ static void segment_counters_may_wrap(void **state)
     assert_bytes(received, 0, 0, 20, 20 + 40);
 }
 
-static void many_segments_do_not_overflow(void **state)
+CASE(many_segments_do_not_overflow)
 {
-    (void)state;
     struct tern_socket_counters before = {0};
     struct tern_socket_counters after = {1, 1, 0, UINT32_MAX, UINT32_MAX, 72};
     struct tern_bytes sent;
@@ -67,9 +58,8 @@ static void many_segments_do_not_overflow(void **state)
     assert_int_equal(received.wire, 1 + 72ull * UINT32_MAX);
 }
 
-static void totals_are_sums_over_purposes(void **state)
+CASE(totals_are_sums_over_purposes)
 {
-    (void)state;
     struct tern_meter meter;
     struct tern_meter sum = {0};
     uint8_t value = 0;
@@ -88,23 +78,9 @@ static void totals_are_sums_over_purposes(void **state)
     assert_bytes(tern_meter_total(&sum, TERN_DOWN), 60, 600, 6000, 60000);
 }
 
-static void purposes_have_names(void **state)
+CASE(purposes_have_names)
 {
-    (void)state;
     assert_string_equal(tern_purpose_name(TERN_PURPOSE_HANDSHAKE), "handshake");
     assert_string_equal(tern_purpose_name(TERN_PURPOSE_UPLOAD), "upload");
     assert_string_equal(tern_purpose_name(TERN_PURPOSE_COUNT), "unknown");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_quiet_link_costs_headers_only),
-        cmocka_unit_test(retransmissions_are_wire_but_not_tls),
-        cmocka_unit_test(segment_counters_may_wrap),
-        cmocka_unit_test(many_segments_do_not_overflow),
-        cmocka_unit_test(totals_are_sums_over_purposes),
-        cmocka_unit_test(purposes_have_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,9 @@
 // every answer of the aggregator, over a run with lost replies, late rounds, rejections and
 // directives. After each restart, and at the end, the conservation equation holds exactly.
 #include "client/harness/world.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define RUNS_MAX 1000
 
@@ -120,53 +115,46 @@ static void cut_at_every_write(const struct variant *chosen, bool after)
     assert_true(cut_at > 25);
 }
 
-static void cut_before_every_write(void **state)
+CASE(cut_before_every_write)
 {
-    (void)state;
     cut_at_every_write(&plain, false);
 }
 
-static void cut_after_every_write(void **state)
+CASE(cut_after_every_write)
 {
-    (void)state;
     cut_at_every_write(&plain, true);
 }
 
-static void cut_with_records_as_a_whole(void **state)
+CASE(cut_with_records_as_a_whole)
 {
-    (void)state;
     cut_at_every_write(&at_once, false);
     cut_at_every_write(&at_once, true);
     variant = &plain;
 }
 
-static void cut_with_a_small_buffer(void **state)
+CASE(cut_with_a_small_buffer)
 {
-    (void)state;
     cut_at_every_write(&small, false);
     cut_at_every_write(&small, true);
     variant = &plain;
 }
 
-static void cut_with_a_velocity(void **state)
+CASE(cut_with_a_velocity)
 {
-    (void)state;
     cut_at_every_write(&with_velocity, false);
     cut_at_every_write(&with_velocity, true);
     variant = &plain;
 }
 
-static void cut_with_local_tensors(void **state)
+CASE(cut_with_local_tensors)
 {
-    (void)state;
     cut_at_every_write(&with_local, false);
     cut_at_every_write(&with_local, true);
     variant = &plain;
 }
 
-static void cut_at_every_answer(void **state)
+CASE(cut_at_every_answer)
 {
-    (void)state;
     size_t cut_at = 2; // 1 is the enrolment, which is then done again
     for (bool was_cut = true; was_cut; cut_at++) {
         assert_true(cut_at < RUNS_MAX);
@@ -180,9 +168,8 @@ static void cut_at_every_answer(void **state)
 }
 
 // Two cuts in one run, at every pair of writes near each other: a restart that is cut as well.
-static void cut_twice(void **state)
+CASE(cut_twice)
 {
-    (void)state;
     for (size_t first = 2; first < 40; first++) {
         for (size_t gap = 1; gap <= 3; gap++) {
             world_init(&world);
@@ -199,15 +186,4 @@ static void cut_twice(void **state)
             world_free(&world);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cut_before_every_write),      cmocka_unit_test(cut_after_every_write),
-        cmocka_unit_test(cut_with_a_small_buffer),     cmocka_unit_test(cut_with_a_velocity),
-        cmocka_unit_test(cut_at_every_answer),         cmocka_unit_test(cut_twice),
-        cmocka_unit_test(cut_with_records_as_a_whole), cmocka_unit_test(cut_with_local_tensors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,12 @@
 #include "data/partition.h"
 #include "data/source.h"
 #include "exchange/exchange.h"
+#include "tests/cases.h"
 #include "trainer/trainer.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define WORKERS_MOST 8u
 #define MOST 16384u
@@ -209,24 +205,13 @@ static void compare(uint32_t count, uint32_t rounds)
     close_task();
 }
 
-static void four_in_a_ring_learn_what_an_aggregator_does(void **state)
+CASE(four_in_a_ring_learn_what_an_aggregator_does)
 {
-    (void)state;
     compare(4, 200);
 }
 
 // Seven hops of each block on the reduce leg, where four have three.
-static void eight_in_a_ring_learn_what_an_aggregator_does(void **state)
+CASE(eight_in_a_ring_learn_what_an_aggregator_does)
 {
-    (void)state;
     compare(8, 200);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(four_in_a_ring_learn_what_an_aggregator_does),
-        cmocka_unit_test(eight_in_a_ring_learn_what_an_aggregator_does),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 // A whole ring in one process: every member's exchange, step by step, against the plain sum.
 #include "exchange/exchange.h"
+#include "tests/cases.h"
 #include "util/prng.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define MOST 9u
 #define VALUES_MOST 4096u
@@ -118,9 +114,8 @@ static struct tern_model plain_model(uint32_t count)
 
 // --- Blocks
 
-static void blocks_are_a_partition(void **state)
+CASE(blocks_are_a_partition)
 {
-    (void)state;
     static const uint32_t counts[] = {1, 3, 8, 9, 1000, 1001, TERN_MODEL_MAX_VALUES};
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
         for (uint32_t members = 2; members <= TERN_RING_MEMBERS_MAX; members++) {
@@ -135,9 +130,8 @@ static void blocks_are_a_partition(void **state)
     }
 }
 
-static void every_member_sends_what_the_next_one_takes(void **state)
+CASE(every_member_sends_what_the_next_one_takes)
 {
-    (void)state;
     for (uint32_t members = 2; members <= TERN_RING_MEMBERS_MAX; members++) {
         for (uint32_t step = 0; step < tern_ring_steps(members); step++) {
             uint64_t seen = 0;
@@ -157,9 +151,8 @@ static void every_member_sends_what_the_next_one_takes(void **state)
 
 // --- Sums
 
-static void float32_is_the_stated_sum(void **state)
+CASE(float32_is_the_stated_sum)
 {
-    (void)state;
     static const uint32_t counts[] = {1, 2, 5, 8, 31, 512, 1000, 4093};
     const struct tern_codec codec = codec_of("float32");
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
@@ -193,9 +186,8 @@ static double plain_sum(const struct ring *r, uint32_t j)
 }
 
 // A value is encoded once by each member on its way: the bound of section V, members times.
-static void inceptionn_is_within_its_bound(void **state)
+CASE(inceptionn_is_within_its_bound)
 {
-    (void)state;
     const struct tern_model model = plain_model(1003);
     for (uint32_t exponent = 6; exponent <= 14; exponent += 4) {
         char spec[32];
@@ -219,9 +211,8 @@ static void inceptionn_is_within_its_bound(void **state)
 }
 
 // What all put in is what came out, plus what they hold: nothing is lost with codecs that feed errors back.
-static void residuals_hold_what_is_not_in_the_sum(void **state)
+CASE(residuals_hold_what_is_not_in_the_sum)
 {
-    (void)state;
     static const char *const specs[] = {"3lc:s=1.5", "density:p=0.1", "sparse:p=0.05", "onebit"};
     static struct tern_model model;
     assert_int_equal(tern_model_from_spec(&model, "mlp:24-32-30-8"), TERN_OK);
@@ -246,9 +237,8 @@ static void residuals_hold_what_is_not_in_the_sum(void **state)
     }
 }
 
-static void every_codec_ends_with_the_same_bits(void **state)
+CASE(every_codec_ends_with_the_same_bits)
 {
-    (void)state;
     static struct tern_model model;
     assert_int_equal(tern_model_from_spec(&model, "mlp:24-32-8"), TERN_OK);
     unsigned tried = 0;
@@ -272,9 +262,8 @@ static void every_codec_ends_with_the_same_bits(void **state)
 }
 
 // Blocks of one tensor that are alike are drawn for apart.
-static void stochastic_codecs_draw_anew_for_each_block(void **state)
+CASE(stochastic_codecs_draw_anew_for_each_block)
 {
-    (void)state;
     const struct tern_codec codec = codec_of("qsgd");
     const struct tern_model model = plain_model(900);
     begin(&ring, &model, &codec, 3);
@@ -299,9 +288,8 @@ static void stochastic_codecs_draw_anew_for_each_block(void **state)
 }
 
 // Each member sends 2(N-1) blocks of count / N values: 2(N-1)/N of the model.
-static void bytes_are_as_the_paper_says(void **state)
+CASE(bytes_are_as_the_paper_says)
 {
-    (void)state;
     const struct tern_codec codec = codec_of("float32");
     const struct tern_model model = plain_model(4095);
     for (uint32_t members = 2; members <= MOST; members++) {
@@ -317,9 +305,8 @@ static void bytes_are_as_the_paper_says(void **state)
 }
 
 // Statistics of a batch norm go as they are, and what is never sent stays out of it.
-static void rules_of_tensors_hold(void **state)
+CASE(rules_of_tensors_hold)
 {
-    (void)state;
     static struct tern_model model;
     const struct tern_codec codec = codec_of("onebit");
     const uint32_t count = 600;
@@ -345,9 +332,8 @@ static void rules_of_tensors_hold(void **state)
 
 // --- Refusals
 
-static void what_cannot_go_round_is_refused(void **state)
+CASE(what_cannot_go_round_is_refused)
 {
-    (void)state;
     struct tern_ring_exchange exchange;
     const struct tern_model model = plain_model(100);
     const struct tern_codec fits = codec_of("float32");
@@ -368,9 +354,8 @@ static void what_cannot_go_round_is_refused(void **state)
 }
 
 // A member may be sent anything: it says so, or takes what is in order, and never reads beyond it.
-static void hostile_blocks_are_refused(void **state)
+CASE(hostile_blocks_are_refused)
 {
-    (void)state;
     static const char *const specs[] = {"float32", "inceptionn:bound=10", "3lc:s=1", "int8"};
     static struct tern_model model;
     struct tern_prng rng;
@@ -417,32 +402,12 @@ static void hostile_blocks_are_refused(void **state)
     assert_true(refused > 1300);
 }
 
-static void values_that_are_no_numbers_are_refused(void **state)
+CASE(values_that_are_no_numbers_are_refused)
 {
-    (void)state;
     const struct tern_codec codec = codec_of("inceptionn:bound=10");
     const struct tern_model model = plain_model(100);
     begin(&ring, &model, &codec, 2);
     ring.values[0][3] = NAN;
     assert_int_equal(tern_ring_exchange_make(&ring.exchanges[0]), TERN_ERR_NON_FINITE);
     end(&ring);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_a_partition),
-        cmocka_unit_test(every_member_sends_what_the_next_one_takes),
-        cmocka_unit_test(float32_is_the_stated_sum),
-        cmocka_unit_test(inceptionn_is_within_its_bound),
-        cmocka_unit_test(residuals_hold_what_is_not_in_the_sum),
-        cmocka_unit_test(every_codec_ends_with_the_same_bits),
-        cmocka_unit_test(stochastic_codecs_draw_anew_for_each_block),
-        cmocka_unit_test(bytes_are_as_the_paper_says),
-        cmocka_unit_test(rules_of_tensors_hold),
-        cmocka_unit_test(what_cannot_go_round_is_refused),
-        cmocka_unit_test(hostile_blocks_are_refused),
-        cmocka_unit_test(values_that_are_no_numbers_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

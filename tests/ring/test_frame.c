@@ -1,11 +1,7 @@
 // Heads of frames: what they say, and that no other bytes are taken for one.
 #include "mesh/frame.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 #include <string.h>
-
-#include <cmocka.h>
 
 static const struct tern_ring_limits limits = {.block = 1000, .model = 5000};
 
@@ -26,18 +22,16 @@ static enum tern_result read_one(enum tern_ring_frame_type type, uint32_t len)
     return result;
 }
 
-static void heads_are_as_documented(void **state)
+CASE(heads_are_as_documented)
 {
-    (void)state;
     static const uint8_t expected[] = {'T', 'R', 1, 3, 0x04, 0x03, 0x02, 0x01, 0xe8, 0x03, 0, 0};
     uint8_t bytes[TERN_RING_HEAD_SIZE];
     tern_ring_head_write(&(struct tern_ring_head){TERN_RING_BLOCK, 0x01020304, 1000}, bytes);
     assert_memory_equal(bytes, expected, sizeof expected);
 }
 
-static void lengths_are_bounded(void **state)
+CASE(lengths_are_bounded)
 {
-    (void)state;
     static const struct {
         enum tern_ring_frame_type type;
         uint32_t least;
@@ -56,9 +50,8 @@ static void lengths_are_bounded(void **state)
 }
 
 // Each byte of a head changed to each other value: only epoch, length and type may be other ones.
-static void other_bytes_are_no_heads(void **state)
+CASE(other_bytes_are_no_heads)
 {
-    (void)state;
     uint8_t good[TERN_RING_HEAD_SIZE];
     struct tern_ring_head head;
     const char *why = NULL;
@@ -85,9 +78,8 @@ static void other_bytes_are_no_heads(void **state)
     }
 }
 
-static void hellos_are_as_documented(void **state)
+CASE(hellos_are_as_documented)
 {
-    (void)state;
     struct tern_ring_hello hello = {.version = 0x01020304};
     struct tern_ring_hello back;
     uint8_t bytes[TERN_RING_HELLO_SIZE];
@@ -100,15 +92,4 @@ static void hellos_are_as_documented(void **state)
     }
     tern_ring_hello_read(bytes, &back);
     assert_memory_equal(&back, &hello, sizeof hello);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heads_are_as_documented),
-        cmocka_unit_test(lengths_are_bounded),
-        cmocka_unit_test(other_bytes_are_no_heads),
-        cmocka_unit_test(hellos_are_as_documented),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 // The file of a peer's state, and the model as it is sent: whole and right, or refused.
 #include "hosted/files.h"
 #include "node/state.h"
+#include "tests/cases.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define COUNT 37u
 #define PEERS 3u
@@ -33,9 +29,8 @@ static struct tern_ring_state make(float first)
     return made;
 }
 
-static void a_file_holds_everything(void **state)
+CASE(a_file_holds_everything)
 {
-    (void)state;
     char why[TERN_RING_STATE_WHY_MAX];
     struct tern_ring_state saved = make(1.5F);
     struct tern_ring_state loaded;
@@ -52,9 +47,8 @@ static void a_file_holds_everything(void **state)
     tern_ring_state_free(&loaded);
 }
 
-static void every_damage_is_found(void **state)
+CASE(every_damage_is_found)
 {
-    (void)state;
     char why[TERN_RING_STATE_WHY_MAX];
     struct tern_ring_state saved = make(1.5F);
     struct tern_ring_state loaded = make(4.0F);
@@ -78,9 +72,8 @@ static void every_damage_is_found(void **state)
     tern_ring_state_free(&loaded);
 }
 
-static void a_file_of_another_ring_is_refused(void **state)
+CASE(a_file_of_another_ring_is_refused)
 {
-    (void)state;
     static const uint8_t other[TERN_SHA256_SIZE] = {1, 2, 4};
     char why[TERN_RING_STATE_WHY_MAX];
     struct tern_ring_state saved = make(1.5F);
@@ -90,9 +83,8 @@ static void a_file_of_another_ring_is_refused(void **state)
     tern_ring_state_free(&saved);
 }
 
-static void a_model_is_taken_by_its_hash(void **state)
+CASE(a_model_is_taken_by_its_hash)
 {
-    (void)state;
     struct tern_ring_state sender = make(1.5F);
     struct tern_ring_state receiver = make(4.0F);
     const uint32_t size = tern_ring_model_size(COUNT, PEERS);
@@ -131,13 +123,4 @@ static int remove_path(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_holds_everything),
-        cmocka_unit_test(every_damage_is_found),
-        cmocka_unit_test(a_file_of_another_ring_is_refused),
-        cmocka_unit_test(a_model_is_taken_by_its_hash),
-    };
-    return cmocka_run_group_tests(tests, make_path, remove_path);
-}
+CASES_SHARE(make_path, remove_path)

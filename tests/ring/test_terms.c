@@ -1,11 +1,7 @@
 // What is said of two peers that are set otherwise, whatever the other one has sent.
 #include "node/terms.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/cases.h"
 #include <string.h>
-
-#include <cmocka.h>
 
 static char mine[TERN_RING_TERMS_MAX + 1];
 
@@ -26,9 +22,8 @@ static void says(const char *theirs, const char *expected)
     assert_string_equal(why, expected);
 }
 
-static void each_setting_that_differs_is_named(void **state)
+CASE(each_setting_that_differs_is_named)
 {
-    (void)state;
     says(mine, "");
     says("codec int8\n", "ring.codec is int8 there and float32 here");
     says("peers anna ben\nmodel mlp:24-32-8 00fe",
@@ -39,9 +34,8 @@ static void each_setting_that_differs_is_named(void **state)
     says("codec \n", "ring.codec is  there and float32 here");
 }
 
-static void what_is_no_setting_says_nothing(void **state)
+CASE(what_is_no_setting_says_nothing)
 {
-    (void)state;
     says("", "");
     says("\n\n", "");
     says("codec", "");
@@ -49,15 +43,13 @@ static void what_is_no_setting_says_nothing(void **state)
 }
 
 // It stands on a terminal.
-static void what_steers_a_terminal_is_not_shown(void **state)
+CASE(what_steers_a_terminal_is_not_shown)
 {
-    (void)state;
     says("codec \033[2J\xff", "ring.codec is ?[2J? there and float32 here");
 }
 
-static void long_values_are_cut(void **state)
+CASE(long_values_are_cut)
 {
-    (void)state;
     char theirs[TERN_RING_TERMS_MAX + 1];
     char why[TERN_RING_TERMS_WHY_MAX];
     char value[4000];
@@ -72,13 +64,4 @@ static void long_values_are_cut(void **state)
     assert_true(strlen(why) < sizeof why);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_setting_that_differs_is_named),
-        cmocka_unit_test(what_is_no_setting_says_nothing),
-        cmocka_unit_test(what_steers_a_terminal_is_not_shown),
-        cmocka_unit_test(long_values_are_cut),
-    };
-    return cmocka_run_group_tests(tests, setup, NULL);
-}
+CASES_SHARE(setup, NULL)

@@ -2,15 +2,10 @@
 #include "codec/plan.h"
 #include "rounds/steps.h"
 
+#include "tests/cases.h"
 #include "util/prng.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define VALUES 100000
 
@@ -62,9 +57,8 @@ static struct tern_steps_plan plan_for(const struct tern_steps_settings *setting
     return plan;
 }
 
-static void test_enough_bytes_change_nothing(void **state)
+CASE(test_enough_bytes_change_nothing)
 {
-    (void)state;
     struct tern_steps_settings settings = settings_of("budget");
     struct tern_steps_facts facts = facts_of(62050000, 100);
     struct tern_steps_plan plan = plan_for(&settings, &facts);
@@ -80,9 +74,8 @@ static void test_enough_bytes_change_nothing(void **state)
     assert_string_equal(plan.reason.text, "budget: none");
 }
 
-static void test_fewer_bytes_lower_the_density_and_raise_the_steps(void **state)
+CASE(test_fewer_bytes_lower_the_density_and_raise_the_steps)
 {
-    (void)state;
     static const struct {
         uint64_t left; // for 100 rounds
         double density;
@@ -148,9 +141,8 @@ static uint64_t as_estimated(const struct tern_codec *codec, struct tern_budget 
 
 // The budget is spent over the rounds and lasts, whatever it is. Less than a step between two
 // densities stays.
-static void test_the_budget_lasts(void **state)
+CASE(test_the_budget_lasts)
 {
-    (void)state;
     for (uint64_t budget = 230000; budget < 700000; budget += 10000) {
         struct month month = live_through(budget, as_estimated);
         uint64_t too_much = budget > USUAL * ROUNDS ? budget - USUAL * ROUNDS : 0;
@@ -182,9 +174,8 @@ static uint64_t as_it_happens(const struct tern_codec *codec, struct tern_budget
 
 // One round foretells the next one's costs badly, but what was spent is known: hardly a round is
 // missed, little stays, and not much more is spent early than late.
-static void test_the_budget_lasts_although_costs_vary(void **state)
+CASE(test_the_budget_lasts_although_costs_vary)
 {
-    (void)state;
     uint32_t months = 0;
     uint32_t missed = 0;
     double stays = 0.0;
@@ -204,9 +195,8 @@ static void test_the_budget_lasts_although_costs_vary(void **state)
     assert_true(missed < months * ROUNDS / 500 && stays < 0.03 * months);
 }
 
-static void test_what_does_not_last_is_invited_less_often(void **state)
+CASE(test_what_does_not_last_is_invited_less_often)
 {
-    (void)state;
     struct tern_steps_settings settings = settings_of("budget");
     struct tern_steps_facts facts = facts_of(114250, 100);
     struct tern_steps_plan plan = plan_for(&settings, &facts);
@@ -228,9 +218,8 @@ static void test_what_does_not_last_is_invited_less_often(void **state)
 }
 
 // A budget per round is as large in each: it is not spread over the month.
-static void test_a_budget_that_does_not_shrink_is_renewed(void **state)
+CASE(test_a_budget_that_does_not_shrink_is_renewed)
 {
-    (void)state;
     struct tern_budget budget = {.budgeted = true, .left = 10000, .rounds = 100, .share = 1.0};
     assert_int_equal(tern_budget_allowance(&budget), 100);
     budget.renewed = true;
@@ -242,9 +231,8 @@ static void test_a_budget_that_does_not_shrink_is_renewed(void **state)
 }
 
 // 2023-11-30 00:00 UTC is a day before a month's end.
-static void test_months_turn_within_a_day(void **state)
+CASE(test_months_turn_within_a_day)
 {
-    (void)state;
     const uint64_t day = 86400000;
     const uint64_t last = 1701302400000;
     assert_false(tern_budget_month_turned(last - 20 * day, last - day));
@@ -258,9 +246,8 @@ static void test_months_turn_within_a_day(void **state)
     assert_false(tern_budget_month_turned(0, 0));
 }
 
-static void test_codecs_that_cannot_be_cut(void **state)
+CASE(test_codecs_that_cannot_be_cut)
 {
-    (void)state;
     struct tern_steps_settings settings = settings_of("budget");
     struct tern_steps_facts facts = facts_of(300000, 100);
     facts.density = false; // a small device without it
@@ -287,9 +274,8 @@ static void test_codecs_that_cannot_be_cut(void **state)
 }
 
 // An update of another codec foretells the round's, so that a budget that grows is used again.
-static void test_density_goes_up_again(void **state)
+CASE(test_density_goes_up_again)
 {
-    (void)state;
     struct tern_steps_settings settings = settings_of("budget");
     struct tern_steps_facts facts = facts_of(62050000, 100);
     facts.budget.update_codec = codec_of("density:p=0.002,coder=range");
@@ -299,9 +285,8 @@ static void test_density_goes_up_again(void **state)
     assert_non_null(strstr(plan.reason.text, "takes 6.2"));
 }
 
-static void test_the_first_round_is_estimated(void **state)
+CASE(test_the_first_round_is_estimated)
 {
-    (void)state;
     struct tern_steps_settings settings = settings_of("budget");
     struct tern_steps_facts facts = facts_of(1000000, 100);
     facts.budget.update = 0;
@@ -312,9 +297,8 @@ static void test_the_first_round_is_estimated(void **state)
     assert_true(plan.own_codec);
 }
 
-static void test_with_a_deadline(void **state)
+CASE(test_with_a_deadline)
 {
-    (void)state;
     struct tern_steps_settings settings = settings_of("fixed+deadline+budget");
     struct tern_steps_facts facts = facts_of(230000, 100);
     assert_int_equal(plan_for(&settings, &facts).local_steps, 54);
@@ -329,9 +313,8 @@ static void test_with_a_deadline(void **state)
     assert_true(strlen(plan.reason.text) < sizeof plan.reason.text);
 }
 
-static void test_bits(void **state)
+CASE(test_bits)
 {
-    (void)state;
     double before = 0.0;
     for (uint32_t p = 1; p <= 1000000; p += 999) {
         struct tern_codec codec = {.id = TERN_CODEC_DENSITY, .density = (float)p / 1e6F};
@@ -343,9 +326,8 @@ static void test_bits(void **state)
     assert_true(tern_codec_bits(&codec) > 0.336 && tern_codec_bits(&codec) < 0.337);
 }
 
-static void test_months(void **state)
+CASE(test_months)
 {
-    (void)state;
     const uint64_t day = 86400000;
     static const struct {
         uint64_t now; // seconds
@@ -366,24 +348,4 @@ static void test_months(void **state)
         uint64_t left = tern_budget_month_left_ms(now);
         assert_true(left > 0 && left <= 31 * day);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_enough_bytes_change_nothing),
-        cmocka_unit_test(test_fewer_bytes_lower_the_density_and_raise_the_steps),
-        cmocka_unit_test(test_the_budget_lasts),
-        cmocka_unit_test(test_the_budget_lasts_although_costs_vary),
-        cmocka_unit_test(test_what_does_not_last_is_invited_less_often),
-        cmocka_unit_test(test_a_budget_that_does_not_shrink_is_renewed),
-        cmocka_unit_test(test_months_turn_within_a_day),
-        cmocka_unit_test(test_codecs_that_cannot_be_cut),
-        cmocka_unit_test(test_density_goes_up_again),
-        cmocka_unit_test(test_the_first_round_is_estimated),
-        cmocka_unit_test(test_with_a_deadline),
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_months),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

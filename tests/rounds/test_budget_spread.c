@@ -5,15 +5,10 @@
 #include "rounds/selection.h"
 #include "rounds/steps.h"
 
+#include "tests/cases.h"
 #include "util/prng.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define CLIENTS 50
 #define ROUNDS 200
@@ -257,31 +252,27 @@ static void expect(const struct expected *expected)
 }
 
 // 20 MB, or what the whole cohort takes at the least density.
-static void test_enough_for_the_cohort(void **state)
+CASE(test_enough_for_the_cohort)
 {
-    (void)state;
     expect(&(struct expected){100e3, ROUNDS, 6.5, 0.9, 0.15});
 }
 
 // Rounds get smaller before the bytes end. The poorest have them for 6 rounds, the last of which
 // comes by chance.
-static void test_enough_for_half_the_cohort(void **state)
+CASE(test_enough_for_half_the_cohort)
 {
-    (void)state;
     expect(&(struct expected){60e3, ROUNDS, 4.0, 0.8, 0.15});
 }
 
 // The poorest have bytes for 4 rounds.
-static void test_enough_for_the_quorum(void **state)
+CASE(test_enough_for_the_quorum)
 {
-    (void)state;
     expect(&(struct expected){40e3, ROUNDS * 19 / 20, 3.0, 0.7, 0.25});
 }
 
 // What is not needed for more rounds goes into finer updates.
-static void test_more_than_enough(void **state)
+CASE(test_more_than_enough)
 {
-    (void)state;
     expect(&(struct expected){150e3, ROUNDS, 7.5, 0.93, 0.4});
 }
 
@@ -293,9 +284,8 @@ static double listed(const void *ctx, uint32_t index)
     return shares[index];
 }
 
-static void test_share(void **state)
+CASE(test_share)
 {
-    (void)state;
     static const struct {
         double affords[4];
         uint32_t invited;
@@ -314,16 +304,4 @@ static void test_share(void **state)
         assert_true(fabs(share - rows[i].share) < 1e-12);
     }
     assert_true(tern_budget_share(3, 0, listed, NULL) == 1.0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_enough_for_the_cohort),
-        cmocka_unit_test(test_enough_for_half_the_cohort),
-        cmocka_unit_test(test_enough_for_the_quorum),
-        cmocka_unit_test(test_more_than_enough),
-        cmocka_unit_test(test_share),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

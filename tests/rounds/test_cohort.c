@@ -1,13 +1,8 @@
 // Who is drawn into a round: how many, reproducibly, evenly.
 #include "rounds/selection.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 static void fill(uint64_t *ids, uint32_t count)
 {
@@ -16,9 +11,8 @@ static void fill(uint64_t *ids, uint32_t count)
     }
 }
 
-static void test_size(void **state)
+CASE(test_size)
 {
-    (void)state;
     assert_int_equal(tern_cohort_size(10, 0.0, 50), 10);
     assert_int_equal(tern_cohort_size(10, 0.3, 50), 13);
     assert_int_equal(tern_cohort_size(10, 0.25, 50), 13); // 12.5, rounded up
@@ -27,9 +21,8 @@ static void test_size(void **state)
     assert_int_equal(tern_cohort_size(1000000, 10.0, UINT32_MAX), 11000000);
 }
 
-static void test_target(void **state)
+CASE(test_target)
 {
-    (void)state;
     assert_int_equal(tern_cohort_target(10, 0.0, 500), 10);
     assert_int_equal(tern_cohort_target(10, 0.1, 500), 50);
     assert_int_equal(tern_cohort_target(10, 0.1, 501), 51);
@@ -40,9 +33,8 @@ static void test_target(void **state)
     assert_int_equal(tern_cohort_target(1, 1.0, UINT32_MAX), UINT32_MAX);
 }
 
-static void test_same_name_same_draw(void **state)
+CASE(test_same_name_same_draw)
 {
-    (void)state;
     uint64_t a[40];
     uint64_t b[40];
     fill(a, 40);
@@ -61,9 +53,8 @@ static void test_same_name_same_draw(void **state)
     assert_memory_not_equal(a, b, 10 * sizeof a[0]);
 }
 
-static void test_draw_is_ascending_and_without_replacement(void **state)
+CASE(test_draw_is_ascending_and_without_replacement)
 {
-    (void)state;
     uint64_t ids[100];
     for (uint32_t round = 1; round < 200; round++) {
         fill(ids, 100);
@@ -81,9 +72,8 @@ static void test_draw_is_ascending_and_without_replacement(void **state)
 }
 
 // 5 of 20 in 4000 rounds: 1000 times each on average, with a standard deviation of 27.
-static void test_everybody_is_drawn_equally_often(void **state)
+CASE(test_everybody_is_drawn_equally_often)
 {
-    (void)state;
     uint32_t drawn[21] = {0};
     for (uint32_t round = 1; round <= 4000; round++) {
         uint64_t ids[20];
@@ -96,16 +86,4 @@ static void test_everybody_is_drawn_equally_often(void **state)
     for (uint32_t id = 1; id <= 20; id++) {
         assert_in_range(drawn[id], 870, 1130);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_size),
-        cmocka_unit_test(test_target),
-        cmocka_unit_test(test_same_name_same_draw),
-        cmocka_unit_test(test_draw_is_ascending_and_without_replacement),
-        cmocka_unit_test(test_everybody_is_drawn_equally_often),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

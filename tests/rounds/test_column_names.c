@@ -1,15 +1,9 @@
 // Which column names most clients have, while clients come, change and go.
 #include "rounds/column_names.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-static void most_clients_decide_and_the_first_of_as_many(void **state)
+CASE(most_clients_decide_and_the_first_of_as_many)
 {
-    (void)state;
     struct tern_column_names names = {.count = 0};
     assert_int_equal(tern_column_names_usual(&names), 0);
     tern_column_names_move(&names, 0, 7);
@@ -27,9 +21,8 @@ static void most_clients_decide_and_the_first_of_as_many(void **state)
     assert_false(tern_column_names_differ(&names, 7));
 }
 
-static void more_tags_than_are_counted_change_nothing(void **state)
+CASE(more_tags_than_are_counted_change_nothing)
 {
-    (void)state;
     struct tern_column_names names = {.count = 0};
     tern_column_names_move(&names, 0, 5);
     tern_column_names_move(&names, 0, 5);
@@ -43,13 +36,4 @@ static void more_tags_than_are_counted_change_nothing(void **state)
     }
     assert_int_equal(names.count, 1);
     assert_int_equal(tern_column_names_usual(&names), 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(most_clients_decide_and_the_first_of_as_many),
-        cmocka_unit_test(more_tags_than_are_counted_change_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

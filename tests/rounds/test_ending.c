@@ -2,15 +2,10 @@
 // few high ones, nor by the usual course of training.
 #include "rounds/ending.h"
 #include "rounds/machine.h"
+#include "tests/cases.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 static struct tern_losses losses;
 
@@ -28,9 +23,10 @@ static void add(uint32_t divergence_rounds, uint32_t patience, float loss)
     tern_losses_add(&losses, &policy, losses.rounds, loss);
 }
 
-static void test_a_loss_that_stays_high_ends_it(void **state)
+#define TEST(name) CASE_WITH(name, setup, NULL)
+
+TEST(test_a_loss_that_stays_high_ends_it)
 {
-    (void)state;
     const float high[] = {1.8F, 0.9F, 30.0F, 40.0F, 8.0F, 7.3F};
     for (unsigned i = 0; i < 6; i++) {
         add(5, 0, high[i]);
@@ -43,17 +39,15 @@ static void test_a_loss_that_stays_high_ends_it(void **state)
     assert_int_equal(losses.ending, TERN_ENDING_DIVERGED);
 }
 
-static void test_losses_that_are_not_finite_end_it(void **state)
+TEST(test_losses_that_are_not_finite_end_it)
 {
-    (void)state;
     add(2, 0, INFINITY);
     add(2, 0, NAN);
     assert_int_equal(losses.ending, TERN_ENDING_DIVERGED);
 }
 
-static void test_a_lowest_loss_is_found_behind_one_that_is_not_finite(void **state)
+TEST(test_a_lowest_loss_is_found_behind_one_that_is_not_finite)
 {
-    (void)state;
     add(5, 0, NAN);
     add(5, 0, 2.0F);
     add(5, 0, 3.0F);
@@ -61,9 +55,8 @@ static void test_a_lowest_loss_is_found_behind_one_that_is_not_finite(void **sta
     assert_int_equal(losses.since_lowest, 1);
 }
 
-static void test_spikes_do_not_end_it(void **state)
+TEST(test_spikes_do_not_end_it)
 {
-    (void)state;
     for (unsigned i = 0; i < 50; i++) {
         add(5, 0, i % 5 == 4 ? 1.0F : 100.0F * (i > 4));
     }
@@ -71,9 +64,8 @@ static void test_spikes_do_not_end_it(void **state)
 }
 
 // A loss near 0, as of a model that came trained, may well be some times higher later.
-static void test_a_low_first_loss_is_no_measure(void **state)
+TEST(test_a_low_first_loss_is_no_measure)
 {
-    (void)state;
     add(5, 0, 0.01F);
     for (unsigned i = 0; i < 50; i++) {
         add(5, 0, 3.9F);
@@ -81,9 +73,8 @@ static void test_a_low_first_loss_is_no_measure(void **state)
     assert_int_equal(losses.ending, TERN_ENDING_NONE);
 }
 
-static void test_patience_ends_what_gets_no_better(void **state)
+TEST(test_patience_ends_what_gets_no_better)
 {
-    (void)state;
     const float course[] = {2.0F, 1.0F, 1.5F, 1.2F, 0.9F, 1.0F, 0.9F};
     for (unsigned i = 0; i < 7; i++) {
         add(5, 3, course[i]);
@@ -94,9 +85,8 @@ static void test_patience_ends_what_gets_no_better(void **state)
     assert_int_equal(losses.lowest_version, 4);
 }
 
-static void test_zero_never_ends_it(void **state)
+TEST(test_zero_never_ends_it)
 {
-    (void)state;
     for (unsigned i = 0; i < 100; i++) {
         add(0, 0, i == 0 ? 1.0F : INFINITY);
     }
@@ -106,9 +96,8 @@ static void test_zero_never_ends_it(void **state)
 }
 
 // Clients are told that it is finished, and no round opens.
-static void test_a_machine_that_has_ended_is_finished(void **state)
+TEST(test_a_machine_that_has_ended_is_finished)
 {
-    (void)state;
     struct tern_member members[4];
     struct tern_round_machine machine;
     const struct tern_round_policy policy = {.cohort = 1,
@@ -125,20 +114,4 @@ static void test_a_machine_that_has_ended_is_finished(void **state)
     assert_true(tern_round_finished(&machine));
     assert_int_equal(tern_round_checkin(&machine, 1, 5, &come_back), TERN_CHECKIN_FINISHED);
     assert_int_equal(tern_round_open(&machine, ids, 1, 5), TERN_ERR_STATE);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, setup)
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_loss_that_stays_high_ends_it),
-        TEST(test_losses_that_are_not_finite_end_it),
-        TEST(test_a_lowest_loss_is_found_behind_one_that_is_not_finite),
-        TEST(test_spikes_do_not_end_it),
-        TEST(test_a_low_first_loss_is_no_measure),
-        TEST(test_patience_ends_what_gets_no_better),
-        TEST(test_zero_never_ends_it),
-        TEST(test_a_machine_that_has_ended_is_finished),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

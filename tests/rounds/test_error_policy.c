@@ -1,12 +1,8 @@
 // What a client is told to do with its error buffer, and which reason wins.
 #include "rounds/error_policy.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define KEEP TERN_DIRECTIVE_KEEP
 #define DECAY TERN_DIRECTIVE_DECAY
@@ -64,9 +60,8 @@ static const struct row rows[] = {
      {RESET, 0, "reset: part of it was applied before"}},
 };
 
-static void test_choices(void **state)
+CASE(test_choices)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct tern_error_choice choice =
             tern_error_policy_choose(&rows[i].settings, &rows[i].state);
@@ -76,9 +71,8 @@ static void test_choices(void **state)
     }
 }
 
-static void test_names(void **state)
+CASE(test_names)
 {
-    (void)state;
     enum tern_error_directive policy = DECAY;
     for (uint32_t i = 0; i < TERN_DIRECTIVE_COUNT; i++) {
         assert_int_equal(tern_error_policy_from_name(tern_error_directive_name(i), &policy),
@@ -88,13 +82,4 @@ static void test_names(void **state)
     assert_int_equal(tern_error_policy_from_name("stepahead", &policy), TERN_ERR_UNKNOWN);
     assert_int_equal(policy, LIMIT);
     assert_string_equal(tern_error_directive_name(TERN_DIRECTIVE_COUNT), "unknown");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 // Stories of what a client tells of its error buffer, and what is noticed.
 #include "rounds/error_watch.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 enum { A = 0xa, B = 0xb, C = 0xc };
 enum { CHECKIN, UPDATE, CONFLICT };
@@ -179,21 +175,18 @@ static void tell(const struct story *stories, size_t count)
     }
 }
 
-static void test_honest_clients_are_not_suspected(void **state)
+CASE(test_honest_clients_are_not_suspected)
 {
-    (void)state;
     tell(honest, sizeof honest / sizeof honest[0]);
 }
 
-static void test_what_went_wrong_is_found(void **state)
+CASE(test_what_went_wrong_is_found)
 {
-    (void)state;
     tell(guilty, sizeof guilty / sizeof guilty[0]);
 }
 
-static void test_a_clone_is_news_once(void **state)
+CASE(test_a_clone_is_news_once)
 {
-    (void)state;
     struct tern_error_watch watch = {.known = true, .last = {A, 5, true}};
     assert_true(tern_error_watch_conflict(&watch));
     assert_false(tern_error_watch_conflict(&watch));
@@ -201,24 +194,12 @@ static void test_a_clone_is_news_once(void **state)
     assert_false(tern_error_watch_take(&watch, &back).news);
 }
 
-static void test_findings_are_named(void **state)
+CASE(test_findings_are_named)
 {
-    (void)state;
     for (uint32_t i = 1; i < TERN_FINDING_COUNT; i++) {
         assert_string_not_equal(tern_error_finding_name(i), "unknown");
         assert_true(strlen(tern_error_finding_sentence(i)) > 40);
     }
     assert_string_equal(tern_error_finding_sentence(TERN_FINDING_NONE), "");
     assert_string_equal(tern_error_finding_name(TERN_FINDING_COUNT), "unknown");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_honest_clients_are_not_suspected),
-        cmocka_unit_test(test_what_went_wrong_is_found),
-        cmocka_unit_test(test_a_clone_is_news_once),
-        cmocka_unit_test(test_findings_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,6 @@
 // Who leads a round of scalecom.
 #include "rounds/machine.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
+#include "tests/cases.h"
 
 #define MEMBERS 8
 
@@ -31,9 +26,8 @@ static int setup(void **state)
     return 0;
 }
 
-static void test_members_lead_in_turn(void **state)
+CASE_WITH(test_members_lead_in_turn, setup, NULL)
 {
-    (void)state;
     assert_int_equal(tern_round_leader(&machine), 0);
     for (uint32_t round = 1; round <= 7; round++) {
         open(3);
@@ -43,9 +37,8 @@ static void test_members_lead_in_turn(void **state)
     }
 }
 
-static void test_later_members_change_nothing(void **state)
+CASE_WITH(test_later_members_change_nothing, setup, NULL)
 {
-    (void)state;
     open(3);
     uint64_t leader = tern_round_leader(&machine);
     for (uint64_t client = 1; client < 30; client += 14) {
@@ -55,9 +48,8 @@ static void test_later_members_change_nothing(void **state)
     }
 }
 
-static void test_the_others_wait_for_a_quarter_of_the_window(void **state)
+CASE_WITH(test_the_others_wait_for_a_quarter_of_the_window, setup, NULL)
 {
-    (void)state;
     open(3);
     assert_int_equal(tern_round_leader_until_ms(&machine), now + 2000);
     assert_int_equal(tern_round_leader_wait_ms(&machine, now), 250);
@@ -65,14 +57,4 @@ static void test_the_others_wait_for_a_quarter_of_the_window(void **state)
     assert_int_equal(tern_round_leader_wait_ms(&machine, now + 1900), 100);
     assert_int_equal(tern_round_leader_wait_ms(&machine, now + 1990), 10);
     assert_int_equal(tern_round_leader_wait_ms(&machine, now + 3000), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_members_lead_in_turn, setup),
-        cmocka_unit_test_setup(test_later_members_change_nothing, setup),
-        cmocka_unit_test_setup(test_the_others_wait_for_a_quarter_of_the_window, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

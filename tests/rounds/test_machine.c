@@ -1,13 +1,8 @@
 // The round machine, driven by hand through every transition.
 #include "rounds/machine.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define START 1000000u
 #define DEADLINE 60000u
@@ -64,9 +59,8 @@ static uint64_t outsider(void)
     return id;
 }
 
-static void test_nothing_before_the_first_round(void **state)
+CASE(test_nothing_before_the_first_round)
 {
-    (void)state;
     uint64_t wait = 0;
     struct tern_round_policy with = policy();
     make(&with);
@@ -80,9 +74,8 @@ static void test_nothing_before_the_first_round(void **state)
     assert_false(machine.open);
 }
 
-static void test_opening(void **state)
+CASE(test_opening)
 {
-    (void)state;
     make_open();
     assert_int_equal(machine.round, 1);
     assert_int_equal(machine.member_count, 4);
@@ -96,9 +89,8 @@ static void test_opening(void **state)
     }
 }
 
-static void test_few_clients_shrink_the_round(void **state)
+CASE(test_few_clients_shrink_the_round)
 {
-    (void)state;
     struct tern_round_policy with = policy();
     with.quorum = 3;
     make(&with);
@@ -117,9 +109,8 @@ static void test_few_clients_shrink_the_round(void **state)
     assert_int_equal(machine.quorum, 2);
 }
 
-static void test_over_selection_invites_more_but_wants_the_target(void **state)
+CASE(test_over_selection_invites_more_but_wants_the_target)
 {
-    (void)state;
     struct tern_round_policy with = policy();
     with.over_selection = 0.5;
     make(&with);
@@ -133,9 +124,8 @@ static void test_over_selection_invites_more_but_wants_the_target(void **state)
     assert_int_equal(tern_round_tick(&machine, START + 10), TERN_ROUND_CLOSE);
 }
 
-static void test_capacity_is_a_bound(void **state)
+CASE(test_capacity_is_a_bound)
 {
-    (void)state;
     struct tern_round_policy with = policy();
     tern_round_init(&machine, &with, members, 3);
     assert_int_equal(open_with(8, START), TERN_ERR_NO_SPACE);
@@ -143,9 +133,8 @@ static void test_capacity_is_a_bound(void **state)
     assert_int_equal(machine.round, 0);
 }
 
-static void test_members_get_their_task_until_they_report(void **state)
+CASE(test_members_get_their_task_until_they_report)
 {
-    (void)state;
     uint64_t wait = 0;
     make_open();
     uint64_t client = machine.members[1].client;
@@ -158,9 +147,8 @@ static void test_members_get_their_task_until_they_report(void **state)
     assert_int_equal(tern_round_checkin(&machine, outsider(), START, &wait), TERN_CHECKIN_WAIT);
 }
 
-static void test_what_an_update_is(void **state)
+CASE(test_what_an_update_is)
 {
-    (void)state;
     make_open();
     uint64_t client = machine.members[0].client;
     // Invited, but it has no task that it could have trained.
@@ -182,9 +170,8 @@ static void test_what_an_update_is(void **state)
     assert_int_equal(tern_round_update(&machine, client, 1), TERN_ERR_LATE);
 }
 
-static void test_quorum_closes_at_the_deadline(void **state)
+CASE(test_quorum_closes_at_the_deadline)
 {
-    (void)state;
     make_open();
     report(0, START);
     report(2, START);
@@ -192,9 +179,8 @@ static void test_quorum_closes_at_the_deadline(void **state)
     assert_int_equal(tern_round_tick(&machine, START + DEADLINE), TERN_ROUND_CLOSE);
 }
 
-static void test_below_quorum_the_missing_are_replaced(void **state)
+CASE(test_below_quorum_the_missing_are_replaced)
 {
-    (void)state;
     uint64_t wait = 0;
     make_open();
     report(0, START);
@@ -235,9 +221,8 @@ static bool is_gone(const void *ctx, uint64_t client)
 }
 
 // Who will never report is replaced at once; who has reported counts, whatever became of it.
-static void test_gone_members_are_replaced_before_the_deadline(void **state)
+CASE(test_gone_members_are_replaced_before_the_deadline)
 {
-    (void)state;
     uint64_t fresh[2] = {50, 51};
     make_open();
     report(0, START);
@@ -259,9 +244,8 @@ static void test_gone_members_are_replaced_before_the_deadline(void **state)
     assert_memory_equal(&machine, &before, sizeof machine);
 }
 
-static void test_without_fresh_clients_the_missing_stay_invited(void **state)
+CASE(test_without_fresh_clients_the_missing_stay_invited)
 {
-    (void)state;
     uint64_t wait = 0;
     uint64_t fresh[1] = {50};
     make_open();
@@ -280,9 +264,8 @@ static void test_without_fresh_clients_the_missing_stay_invited(void **state)
                      TERN_CHECKIN_TASK);
 }
 
-static void test_a_round_wants_fewer_but_its_quorum(void **state)
+CASE(test_a_round_wants_fewer_but_its_quorum)
 {
-    (void)state;
     make_open();
     report(0, START);
     report(1, START);
@@ -297,9 +280,8 @@ static void test_a_round_wants_fewer_but_its_quorum(void **state)
     assert_false(tern_round_want(&machine, 1));
 }
 
-static void test_extension_that_does_not_fit_changes_nothing(void **state)
+CASE(test_extension_that_does_not_fit_changes_nothing)
 {
-    (void)state;
     struct tern_round_policy with = policy();
     uint64_t fresh[2] = {50, 51};
     tern_round_init(&machine, &with, members, 5);
@@ -310,9 +292,8 @@ static void test_extension_that_does_not_fit_changes_nothing(void **state)
     assert_int_equal(machine.members[0].state, TERN_MEMBER_INVITED);
 }
 
-static void test_rounds_come_to_an_end(void **state)
+CASE(test_rounds_come_to_an_end)
 {
-    (void)state;
     uint64_t wait = 0;
     struct tern_round_policy with = policy();
     with.rounds = 1;
@@ -328,9 +309,8 @@ static void test_rounds_come_to_an_end(void **state)
     assert_true(tern_round_next_tick(&machine) == UINT64_MAX);
 }
 
-static void test_interval_between_rounds(void **state)
+CASE(test_interval_between_rounds)
 {
-    (void)state;
     uint64_t wait = 0;
     struct tern_round_policy with = policy();
     with.min_interval_ms = 300000;
@@ -343,9 +323,8 @@ static void test_interval_between_rounds(void **state)
 }
 
 // An idle client comes once per round: after the round's likely end, spread out, within bounds.
-static void test_come_back_times(void **state)
+CASE(test_come_back_times)
 {
-    (void)state;
     uint64_t wait = 0;
     make_open();
     uint64_t first = outsider();
@@ -429,9 +408,8 @@ static void look_in(uint64_t client, uint64_t least, double share, uint32_t of_d
     }
 }
 
-static void test_waiting_for_clients_to_enrol_costs_less_and_less(void **state)
+CASE(test_waiting_for_clients_to_enrol_costs_less_and_less)
 {
-    (void)state;
     struct tern_round_policy with = idle_policy();
     uint32_t of_day[DAYS];
     make(&with);
@@ -446,9 +424,8 @@ static void test_waiting_for_clients_to_enrol_costs_less_and_less(void **state)
 }
 
 // It has reported; the others never come.
-static void test_a_round_whose_members_are_away_costs_less_and_less(void **state)
+CASE(test_a_round_whose_members_are_away_costs_less_and_less)
 {
-    (void)state;
     struct tern_round_policy with = idle_policy();
     uint32_t of_day[DAYS];
     make(&with);
@@ -467,9 +444,8 @@ static void test_a_round_whose_members_are_away_costs_less_and_less(void **state
 
 // A fleet of which the half was away for three hours: what the other half sleeps on for delays the next
 // rounds, each by less than the one before; soon they take minutes again.
-static void test_rounds_take_as_long_as_ever_after_members_were_away(void **state)
+CASE(test_rounds_take_as_long_as_ever_after_members_were_away)
 {
-    (void)state;
     struct tern_round_policy with = idle_policy();
     uint64_t back[9]; // by client: when it is there next, to ask or with its update
     const uint64_t away_until = START + 180 * MINUTE;
@@ -514,9 +490,8 @@ static void test_rounds_take_as_long_as_ever_after_members_were_away(void **stat
     assert_true(took <= 5 * MINUTE);
 }
 
-static void test_usual_length_follows_slowly(void **state)
+CASE(test_usual_length_follows_slowly)
 {
-    (void)state;
     make_open();
     tern_round_close(&machine, START + 8000);
     assert_int_equal(machine.usual_ms, 8000);
@@ -526,9 +501,8 @@ static void test_usual_length_follows_slowly(void **state)
 }
 
 // What a restart does: the stored rounds and members make the same machine.
-static void test_restored_machine_is_the_same(void **state)
+CASE(test_restored_machine_is_the_same)
 {
-    (void)state;
     make_open();
     tern_round_close(&machine, START + 8000);
     assert_int_equal(open_with(8, START + 9000), TERN_OK);
@@ -551,9 +525,8 @@ static void test_restored_machine_is_the_same(void **state)
 }
 
 // What is left of a round stays, whichever way the time of day is set while it runs.
-static void test_a_clock_that_is_set(void **state)
+CASE(test_a_clock_that_is_set)
 {
-    (void)state;
     static const int64_t steps[] = {86400000, -86400000, 1, -1};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         const uint64_t before = START * UINT64_C(1000);
@@ -571,9 +544,8 @@ static void test_a_clock_that_is_set(void **state)
 }
 
 // A round of a run whose clock was 400 days ahead ends within the time that a round may take.
-static void test_a_clock_that_was_set_between_two_runs(void **state)
+CASE(test_a_clock_that_was_set_between_two_runs)
 {
-    (void)state;
     const uint64_t ahead = START + UINT64_C(400) * 86400000;
     struct tern_round_policy with = policy();
     make(&with);
@@ -584,34 +556,4 @@ static void test_a_clock_that_was_set_between_two_runs(void **state)
     tern_round_close(&machine, START + 1);
     assert_int_equal(machine.usual_ms, 1);
     assert_true(tern_round_may_open_ms(&machine) <= START);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_clock_that_is_set),
-        cmocka_unit_test(test_a_clock_that_was_set_between_two_runs),
-        cmocka_unit_test(test_nothing_before_the_first_round),
-        cmocka_unit_test(test_opening),
-        cmocka_unit_test(test_few_clients_shrink_the_round),
-        cmocka_unit_test(test_over_selection_invites_more_but_wants_the_target),
-        cmocka_unit_test(test_capacity_is_a_bound),
-        cmocka_unit_test(test_members_get_their_task_until_they_report),
-        cmocka_unit_test(test_what_an_update_is),
-        cmocka_unit_test(test_quorum_closes_at_the_deadline),
-        cmocka_unit_test(test_below_quorum_the_missing_are_replaced),
-        cmocka_unit_test(test_gone_members_are_replaced_before_the_deadline),
-        cmocka_unit_test(test_without_fresh_clients_the_missing_stay_invited),
-        cmocka_unit_test(test_a_round_wants_fewer_but_its_quorum),
-        cmocka_unit_test(test_extension_that_does_not_fit_changes_nothing),
-        cmocka_unit_test(test_rounds_come_to_an_end),
-        cmocka_unit_test(test_interval_between_rounds),
-        cmocka_unit_test(test_come_back_times),
-        cmocka_unit_test(test_waiting_for_clients_to_enrol_costs_less_and_less),
-        cmocka_unit_test(test_a_round_whose_members_are_away_costs_less_and_less),
-        cmocka_unit_test(test_rounds_take_as_long_as_ever_after_members_were_away),
-        cmocka_unit_test(test_usual_length_follows_slowly),
-        cmocka_unit_test(test_restored_machine_is_the_same),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

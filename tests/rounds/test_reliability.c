@@ -1,13 +1,8 @@
 // The record of a client's tasks, and when another is asked in its place.
 #include "rounds/reliability.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define SECOND UINT64_C(1000)
 #define MINUTE (60 * SECOND)
@@ -27,18 +22,16 @@ static float reported_times(float unreported, int times)
                       : reported_times(tern_unreported_reported(unreported), times - 1);
 }
 
-static void test_two_in_a_row_are_too_many(void **state)
+CASE(test_two_in_a_row_are_too_many)
 {
-    (void)state;
     assert_false(tern_is_unreliable(0.0F));
     assert_false(tern_is_unreliable(missed_times(0.0F, 1)));
     assert_true(tern_is_unreliable(missed_times(0.0F, 2)));
     assert_true(missed_times(0.0F, 1000) <= 1.0F);
 }
 
-static void test_reports_make_up_for_it(void **state)
+CASE(test_reports_make_up_for_it)
 {
-    (void)state;
     assert_false(tern_is_unreliable(reported_times(missed_times(0.0F, 2), 1)));
     assert_true(tern_is_unreliable(reported_times(1.0F, 3)));
     assert_false(tern_is_unreliable(reported_times(1.0F, 4)));
@@ -46,9 +39,8 @@ static void test_reports_make_up_for_it(void **state)
     assert_true(tern_unreported_reported(0.0F) == 0.0F);
 }
 
-static void test_every_third_try_is_one_too_many(void **state)
+CASE(test_every_third_try_is_one_too_many)
 {
-    (void)state;
     static const uint32_t failed[] = {4, 7, 10, 3001};
     static const uint32_t fine[] = {0, 1, 2, 3, 5, 6, 8, 3000, 3002};
     for (size_t i = 0; i < sizeof failed / sizeof failed[0]; i++) {
@@ -61,9 +53,8 @@ static void test_every_third_try_is_one_too_many(void **state)
 }
 
 // Whoever reports every second task, so that it never misses two in a row, holds every second round.
-static void test_every_second_is_too_few(void **state)
+CASE(test_every_second_is_too_few)
 {
-    (void)state;
     float record = 0.0F;
     for (int i = 0; i < 20; i++) {
         record = tern_unreported_reported(tern_unreported_missed(record));
@@ -76,9 +67,8 @@ static void test_every_second_is_too_few(void **state)
     }
 }
 
-static void test_places(void **state)
+CASE(test_places)
 {
-    (void)state;
     assert_int_equal(tern_unreliable_places(1), 1);
     assert_int_equal(tern_unreliable_places(8), 1);
     assert_int_equal(tern_unreliable_places(9), 2);
@@ -113,9 +103,8 @@ static struct tern_pace pace_of(uint32_t reported, uint64_t after_ms)
     return pace;
 }
 
-static void test_others_are_asked_after_four_times_the_median(void **state)
+CASE(test_others_are_asked_after_four_times_the_median)
 {
-    (void)state;
     const struct tern_pace pace = pace_of(5, 10 * SECOND);
     assert_true(pace.known);
     assert_int_equal(pace.median_ms, 30 * SECOND);
@@ -124,9 +113,8 @@ static void test_others_are_asked_after_four_times_the_median(void **state)
     assert_int_equal(tern_overdue_ms(&pace, OPENED, MINUTE), OPENED + 4 * MINUTE); // its own
 }
 
-static void test_patience_is_bounded(void **state)
+CASE(test_patience_is_bounded)
 {
-    (void)state;
     const struct tern_pace fast = pace_of(5, 1);
     assert_int_equal(tern_overdue_ms(&fast, OPENED, 0), OPENED + 30 * SECOND);
     const struct tern_pace slow = pace_of(5, MINUTE);
@@ -137,9 +125,8 @@ static void test_patience_is_bounded(void **state)
     assert_int_equal(tern_overdue_ms(&brief, OPENED, 0), OPENED + 20 * SECOND);
 }
 
-static void test_few_reports_say_nothing(void **state)
+CASE(test_few_reports_say_nothing)
 {
-    (void)state;
     for (uint32_t reported = 0; reported < 2; reported++) {
         const struct tern_pace pace = pace_of(reported, SECOND);
         assert_false(pace.known);
@@ -150,9 +137,8 @@ static void test_few_reports_say_nothing(void **state)
 
 // --- What counts as a miss
 
-static void test_a_task_is_missed_once(void **state)
+CASE(test_a_task_is_missed_once)
 {
-    (void)state;
     struct tern_pace pace = pace_of(0, 0);
     const uint64_t end = OPENED + 10 * MINUTE;
     assert_true(tern_has_missed(&pace, OPENED, 0, end));
@@ -165,29 +151,11 @@ static void test_a_task_is_missed_once(void **state)
 }
 
 // Of a round that closes long before its deadline only those who took several times as long as the others.
-static void test_who_is_a_little_slower_has_not_missed(void **state)
+CASE(test_who_is_a_little_slower_has_not_missed)
 {
-    (void)state;
     const struct tern_pace pace = pace_of(9, 10 * SECOND);
     assert_int_equal(pace.median_ms, 50 * SECOND);
     assert_false(tern_has_missed(&pace, OPENED, 0, OPENED + 3 * MINUTE));
     assert_true(tern_has_missed(&pace, OPENED, 0, OPENED + 200 * SECOND));
     assert_false(tern_has_missed(&pace, OPENED, MINUTE, OPENED + 200 * SECOND));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_in_a_row_are_too_many),
-        cmocka_unit_test(test_reports_make_up_for_it),
-        cmocka_unit_test(test_every_third_try_is_one_too_many),
-        cmocka_unit_test(test_every_second_is_too_few),
-        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_others_are_asked_after_four_times_the_median),
-        cmocka_unit_test(test_patience_is_bounded),
-        cmocka_unit_test(test_few_reports_say_nothing),
-        cmocka_unit_test(test_a_task_is_missed_once),
-        cmocka_unit_test(test_who_is_a_little_slower_has_not_missed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

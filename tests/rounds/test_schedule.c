@@ -1,19 +1,13 @@
 // Measured speeds and learning rates.
 #include "rounds/rate.h"
 #include "rounds/steps.h"
+#include "tests/cases.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
-static void test_names(void **state)
+CASE(test_names)
 {
-    (void)state;
     enum tern_rate_schedule schedule = TERN_RATE_CONSTANT;
     assert_int_equal(tern_rate_schedule_from_name("cosine", &schedule), TERN_OK);
     assert_int_equal(schedule, TERN_RATE_COSINE);
@@ -26,9 +20,8 @@ static void test_names(void **state)
     assert_int_equal(tern_rate_schedule_from_name("linear", &schedule), TERN_ERR_UNKNOWN);
 }
 
-static void test_speed_is_smoothed(void **state)
+CASE(test_speed_is_smoothed)
 {
-    (void)state;
     struct tern_steps_done done = {0};
     float speed = tern_steps_speed(&done, 0.0F, 100, 1000);
     assert_true(speed == 100.0F);
@@ -47,9 +40,8 @@ static void test_speed_is_smoothed(void **state)
 }
 
 // Trainings too short for a millisecond clock: known at once, told apart by the longer ones.
-static void test_speed_of_short_trainings(void **state)
+CASE(test_speed_of_short_trainings)
 {
-    (void)state;
     struct tern_steps_done done = {0};
     float speed = tern_steps_speed(&done, 0.0F, 20, 0);
     assert_true(speed == 40000.0F);
@@ -65,9 +57,8 @@ static void test_speed_of_short_trainings(void **state)
 }
 
 // A client may claim any speed; its first report settles what it is.
-static void test_claimed_speeds(void **state)
+CASE(test_claimed_speeds)
 {
-    (void)state;
     const float claims[] = {NAN, INFINITY, -1.0F, 1e-38F, 1e-44F, 3e38F};
     for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
         struct tern_steps_done done = {0};
@@ -91,9 +82,8 @@ static struct tern_rate_policy scheduled(enum tern_rate_schedule schedule, uint3
     return policy;
 }
 
-static void test_constant_and_cosine(void **state)
+CASE(test_constant_and_cosine)
 {
-    (void)state;
     const struct tern_rate_policy constant = scheduled(TERN_RATE_CONSTANT, 0);
     const struct tern_rate_policy cosine = scheduled(TERN_RATE_COSINE, 0);
     assert_true(tern_rate_for(&constant, 50, 100, 0) == 0.05F);
@@ -114,9 +104,8 @@ static void test_constant_and_cosine(void **state)
 }
 
 // Each round trains although the cosine falls towards 0: a federation of 10 rounds has 10.
-static void test_last_round_trains(void **state)
+CASE(test_last_round_trains)
 {
-    (void)state;
     struct tern_rate_policy cosine = scheduled(TERN_RATE_COSINE, 0);
     cosine.last = 0.0F;
     for (cosine.warmup_rounds = 0; cosine.warmup_rounds < 3; cosine.warmup_rounds++) {
@@ -133,9 +122,8 @@ static uint32_t decays_after(const struct tern_rate_policy *policy, uint32_t com
     return tern_rate_decays(policy, &course, committed, committed > 0 ? committed - 1 : 0);
 }
 
-static void test_steps(void **state)
+CASE(test_steps)
 {
-    (void)state;
     const struct tern_rate_policy step = scheduled(TERN_RATE_STEP, 0);
     const float expected[] = {0.05F, 0.05F, 0.05F, 0.025F, 0.025F, 0.025F, 0.0125F};
     for (uint32_t committed = 0; committed < 7; committed++) {
@@ -149,9 +137,8 @@ static void test_steps(void **state)
     assert_true(tern_rate_for(&endless, 1000001, 0, 333333) > 0.0F);
 }
 
-static void test_plateaus(void **state)
+CASE(test_plateaus)
 {
-    (void)state;
     const struct tern_rate_policy plateau = scheduled(TERN_RATE_PLATEAU, 0);
     struct tern_rate_course course = {0};
     // Losses fall for two rounds, then no more: 1st and 2nd, and three without.
@@ -169,9 +156,8 @@ static void test_plateaus(void **state)
     assert_int_equal(tern_rate_decays(&constant, &course, 12, 12), 0);
 }
 
-static void test_warming_up(void **state)
+CASE(test_warming_up)
 {
-    (void)state;
     static const enum tern_rate_schedule all[] = {TERN_RATE_CONSTANT, TERN_RATE_COSINE,
                                                   TERN_RATE_STEP, TERN_RATE_PLATEAU};
     for (size_t i = 0; i < 4; i++) {
@@ -195,20 +181,4 @@ static void test_warming_up(void **state)
     const struct tern_rate_policy plateau = scheduled(TERN_RATE_PLATEAU, 4);
     assert_int_equal(decays_after(&plateau, 6), 0);
     assert_int_equal(decays_after(&plateau, 7), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_speed_is_smoothed),
-        cmocka_unit_test(test_speed_of_short_trainings),
-        cmocka_unit_test(test_claimed_speeds),
-        cmocka_unit_test(test_constant_and_cosine),
-        cmocka_unit_test(test_last_round_trains),
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_plateaus),
-        cmocka_unit_test(test_warming_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 // Who may be drawn, and how evenly rounds fall.
 #include "rounds/selection.h"
 #include "rounds/spread.h"
+#include "tests/cases.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define CLIENTS 100
 
@@ -38,9 +33,8 @@ static void set_chances(uint32_t first, uint32_t last, double chance)
     }
 }
 
-static void test_names(void **state)
+CASE(test_names)
 {
-    (void)state;
     enum tern_client_selection selection = TERN_SELECTION_RANDOM;
     assert_int_equal(tern_selection_from_name("budget-aware", &selection), TERN_OK);
     assert_int_equal(selection, TERN_SELECTION_BUDGET);
@@ -52,9 +46,8 @@ static void test_names(void **state)
     assert_int_equal(tern_selection_from_name("", &selection), TERN_ERR_UNKNOWN);
 }
 
-static void test_availability(void **state)
+CASE(test_availability)
 {
-    (void)state;
     static const struct {
         struct tern_availability facts;
         double chance;
@@ -97,9 +90,8 @@ static uint32_t sum_of(const uint32_t *drawn, uint32_t first, uint32_t last)
     return sum;
 }
 
-static void test_chances_are_kept(void **state)
+CASE(test_chances_are_kept)
 {
-    (void)state;
     uint32_t drawn[CLIENTS + 1];
     set_chances(1, 50, 1.0);
     set_chances(51, 100, 0.25);
@@ -112,9 +104,8 @@ static void test_chances_are_kept(void **state)
     }
 }
 
-static void test_too_few_are_filled_up_alike(void **state)
+CASE(test_too_few_are_filled_up_alike)
 {
-    (void)state;
     uint64_t ids[CLIENTS];
     uint32_t drawn[CLIENTS + 1];
     set_chances(1, 50, 0.001);
@@ -136,9 +127,8 @@ static void test_too_few_are_filled_up_alike(void **state)
 }
 
 // Only as many rounds as a client can afford, but for what the quorum needs.
-static void test_what_clients_afford_is_kept(void **state)
+CASE(test_what_clients_afford_is_kept)
 {
-    (void)state;
     double affords[CLIENTS + 1];
     uint64_t ids[CLIENTS];
     uint32_t in = 0;
@@ -162,9 +152,8 @@ static void test_what_clients_afford_is_kept(void **state)
     assert_in_range(in, 3800, 4200); // 2 a round
 }
 
-static void test_draws_are_named_by_seed_round_and_attempt(void **state)
+CASE(test_draws_are_named_by_seed_round_and_attempt)
 {
-    (void)state;
     uint64_t first[CLIENTS];
     uint64_t again[CLIENTS];
     set_chances(1, 100, 0.5);
@@ -188,9 +177,8 @@ static void test_draws_are_named_by_seed_round_and_attempt(void **state)
     assert_memory_equal(first + skipped, again, fewer * sizeof first[0]);
 }
 
-static void test_fairness(void **state)
+CASE(test_fairness)
 {
-    (void)state;
     static const struct {
         uint32_t rounds[4];
         uint32_t clients;
@@ -214,18 +202,4 @@ static void test_fairness(void **state)
         assert_true(fabs(fairness.median - rows[i].median) < 1e-9);
         assert_true(fabs(fairness.jain - rows[i].jain) < 1e-12);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_availability),
-        cmocka_unit_test(test_chances_are_kept),
-        cmocka_unit_test(test_too_few_are_filled_up_alike),
-        cmocka_unit_test(test_what_clients_afford_is_kept),
-        cmocka_unit_test(test_draws_are_named_by_seed_round_and_attempt),
-        cmocka_unit_test(test_fairness),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,16 @@
 // One figure of many clients: means, deviation and the worst client, and of which figures more is better.
 #include "rounds/spread.h"
+#include "tests/cases.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 static void near_to(double found, double expected)
 {
     assert_true(fabs(found - expected) < 1e-12);
 }
 
-static void test_means_and_the_worst_client(void **state)
+CASE(test_means_and_the_worst_client)
 {
-    (void)state;
     static const struct {
         uint64_t client;
         uint32_t examples;
@@ -39,9 +33,8 @@ static void test_means_and_the_worst_client(void **state)
     assert_int_equal(loss.worst_client, 3);
 }
 
-static void test_one_client_and_clients_alike_are_not_apart(void **state)
+CASE(test_one_client_and_clients_alike_are_not_apart)
 {
-    (void)state;
     struct tern_spread spread = {0};
     near_to(tern_spread_deviation(&spread), 0);
     for (uint64_t client = 1; client <= 1000; client++) {
@@ -51,9 +44,8 @@ static void test_one_client_and_clients_alike_are_not_apart(void **state)
     assert_int_equal(spread.worst_client, 1);
 }
 
-static void test_which_figures_are_gains(void **state)
+CASE(test_which_figures_are_gains)
 {
-    (void)state;
     static const char *const gains[] = {"accuracy", "f1_macro", "f1",         "recall",
                                         "auc",      "r2",       "precision_0"};
     static const char *const costs[] = {"loss", "mae", "mse", "error", "", "f"};
@@ -63,14 +55,4 @@ static void test_which_figures_are_gains(void **state)
     for (size_t i = 0; i < sizeof costs / sizeof costs[0]; i++) {
         assert_false(tern_metric_is_gain(costs[i]));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_means_and_the_worst_client),
-        cmocka_unit_test(test_one_client_and_clients_alike_are_not_apart),
-        cmocka_unit_test(test_which_figures_are_gains),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
 // updates.
 #include "rounds/spread.h"
 #include "rounds/steps.h"
+#include "tests/cases.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 static struct tern_steps_settings settings_of(const char *policy)
 {
@@ -49,9 +44,8 @@ static struct tern_steps_plan plan_for(const struct tern_steps_settings *setting
 
 // --- Names
 
-static void test_names(void **state)
+CASE(test_names)
 {
-    (void)state;
     static const char *const good[] = {"fixed",           "deadline",
                                        "budget",          "adaptive",
                                        "fixed+deadline",  "adaptive+deadline+budget",
@@ -91,9 +85,8 @@ static void test_names(void **state)
 
 // --- Fixed and deadline
 
-static void test_fixed_is_the_same_for_all(void **state)
+CASE(test_fixed_is_the_same_for_all)
 {
-    (void)state;
     struct tern_steps_settings settings = settings_of("fixed");
     struct tern_steps_facts facts = facts_of(1000.0F, 1);
     struct tern_steps_plan plan = plan_for(&settings, NULL, &facts);
@@ -102,9 +95,8 @@ static void test_fixed_is_the_same_for_all(void **state)
     assert_false(plan.own_codec);
 }
 
-static void test_deadline_fits_the_speed_into_the_window(void **state)
+CASE(test_deadline_fits_the_speed_into_the_window)
 {
-    (void)state;
     static const struct {
         float speed;
         uint64_t window;
@@ -129,9 +121,8 @@ static void test_deadline_fits_the_speed_into_the_window(void **state)
     }
 }
 
-static void test_deadline_after_another_only_cuts(void **state)
+CASE(test_deadline_after_another_only_cuts)
 {
-    (void)state;
     struct tern_steps_settings settings = settings_of("fixed+deadline");
     struct tern_steps_facts fast = facts_of(10.0F, 30000);
     struct tern_steps_facts slow = facts_of(0.5F, 30000);
@@ -165,9 +156,8 @@ static uint32_t steps_after(const char *policy, const float *losses, size_t coun
     steps_after(policy, (const float[]){__VA_ARGS__},                                              \
                 sizeof((const float[]){__VA_ARGS__}) / sizeof(float))
 
-static void test_adaptive_follows_the_root_of_the_loss(void **state)
+CASE(test_adaptive_follows_the_root_of_the_loss)
 {
-    (void)state;
     assert_int_equal(STEPS_AFTER("adaptive", 2.0F), 20);
     assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 1.0F), 20); // the interval is not full
     // sqrt((1.0 + 0.62) / 2 / 2) x 20 = 12.73
@@ -175,9 +165,8 @@ static void test_adaptive_follows_the_root_of_the_loss(void **state)
     assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 1.0F, 0.62F, 0.5F, 0.5F), 10);
 }
 
-static void test_adaptive_decays_when_the_loss_stalls(void **state)
+CASE(test_adaptive_decays_when_the_loss_stalls)
 {
-    (void)state;
     assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 0.5F, 0.5F), 10);
     assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 0.5F, 0.5F, 0.5F, 0.5F), 10); // half of 20
     assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 3.0F, 3.0F), 10);             // it rose
@@ -186,9 +175,8 @@ static void test_adaptive_decays_when_the_loss_stalls(void **state)
 }
 
 // The configured steps are what it comes to: it starts with a multiple of them.
-static void test_adaptive_starts_higher(void **state)
+CASE(test_adaptive_starts_higher)
 {
-    (void)state;
     struct tern_steps_settings settings = settings_of("adaptive");
     struct tern_steps_course course;
     struct tern_steps_facts facts = facts_of(10.0F, 30000);
@@ -211,18 +199,16 @@ static void test_adaptive_starts_higher(void **state)
     assert_string_equal(plan.reason.text, "adaptive: no interval yet, at most 500");
 }
 
-static void test_adaptive_believes_no_nonsense(void **state)
+CASE(test_adaptive_believes_no_nonsense)
 {
-    (void)state;
     assert_int_equal(STEPS_AFTER("adaptive", NAN, INFINITY, -1.0F, 0.0F, 2.0F, 0.5F, NAN, 0.5F),
                      10);
     assert_int_equal(STEPS_AFTER("adaptive", NAN, NAN, NAN), 20);
     assert_int_equal(STEPS_AFTER("adaptive", 1e-30F, 3e38F, 3e38F), 10);
 }
 
-static void test_adaptive_says_why(void **state)
+CASE(test_adaptive_says_why)
 {
-    (void)state;
     struct tern_steps_settings settings = settings_of("adaptive+deadline");
     struct tern_steps_course course;
     struct tern_steps_facts facts = facts_of(1.0F, 16000);
@@ -236,9 +222,8 @@ static void test_adaptive_says_why(void **state)
 }
 
 // The course is what was added, in that order: a restart that adds the stored rounds has the same.
-static void test_the_course_is_a_function_of_the_rounds(void **state)
+CASE(test_the_course_is_a_function_of_the_rounds)
 {
-    (void)state;
     struct tern_steps_settings settings = settings_of("adaptive");
     struct tern_steps_course a;
     struct tern_steps_course b;
@@ -255,9 +240,8 @@ static void test_the_course_is_a_function_of_the_rounds(void **state)
 
 // --- How far updates are apart
 
-static void test_variance_of_updates(void **state)
+CASE(test_variance_of_updates)
 {
-    (void)state;
     // (1, 0) and (0, 1): mean square 1, mean (1/2, 1/2).
     assert_true(tern_round_variance(1.0, sqrt(0.5), 2) > 0.4999F);
     assert_true(tern_round_variance(1.0, sqrt(0.5), 2) < 0.5001F);
@@ -266,22 +250,4 @@ static void test_variance_of_updates(void **state)
     assert_true(tern_round_variance(1.0, 2.0, 5) == 0.0F); // another mean's norm
     assert_true(tern_round_variance(1.0, NAN, 5) == 0.0F);
     assert_true(tern_round_variance(INFINITY, 1.0, 5) == 0.0F);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_fixed_is_the_same_for_all),
-        cmocka_unit_test(test_deadline_fits_the_speed_into_the_window),
-        cmocka_unit_test(test_deadline_after_another_only_cuts),
-        cmocka_unit_test(test_adaptive_follows_the_root_of_the_loss),
-        cmocka_unit_test(test_adaptive_decays_when_the_loss_stalls),
-        cmocka_unit_test(test_adaptive_starts_higher),
-        cmocka_unit_test(test_adaptive_believes_no_nonsense),
-        cmocka_unit_test(test_adaptive_says_why),
-        cmocka_unit_test(test_the_course_is_a_function_of_the_rounds),
-        cmocka_unit_test(test_variance_of_updates),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

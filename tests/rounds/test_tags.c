@@ -1,19 +1,13 @@
 // Tags of clients, and draws by them.
 #include "rounds/tags.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define CLIENTS 60
 
-static void test_tags_are_read(void **state)
+CASE(test_tags_are_read)
 {
-    (void)state;
     static const struct {
         const char *text, *tags;
     } rows[] = {
@@ -36,9 +30,8 @@ static void test_tags_are_read(void **state)
     assert_null(tern_tags_value("", "a", &len));
 }
 
-static void test_what_is_wrong_with_tags_is_said(void **state)
+CASE(test_what_is_wrong_with_tags_is_said)
 {
-    (void)state;
     static const struct {
         const char *text, *words;
     } rows[] = {
@@ -71,9 +64,8 @@ static void test_what_is_wrong_with_tags_is_said(void **state)
     assert_non_null(strstr(why, "255 bytes"));
 }
 
-static void test_selections_are_read(void **state)
+CASE(test_selections_are_read)
 {
-    (void)state;
     struct tern_tags_wanted wanted;
     char why[TERN_TAG_WHY_MAX];
     assert_int_equal(tern_tags_wanted_parse("tags:site", &wanted, why), TERN_OK);
@@ -123,9 +115,8 @@ static void count(const uint64_t *ids, uint32_t want, uint32_t groups[4])
     }
 }
 
-static void test_a_draw_is_even(void **state)
+CASE(test_a_draw_is_even)
 {
-    (void)state;
     uint32_t drawn[CLIENTS + 1] = {0};
     uint32_t more[3] = {0};
     uint64_t ids[CLIENTS];
@@ -157,9 +148,8 @@ static void test_a_draw_is_even(void **state)
     assert_int_equal(ids[CLIENTS - 1], CLIENTS);
 }
 
-static void test_a_draw_is_named_by_seed_round_and_attempt(void **state)
+CASE(test_a_draw_is_named_by_seed_round_and_attempt)
 {
-    (void)state;
     uint64_t first[CLIENTS];
     uint64_t again[CLIENTS];
     spread(3, 1, first, 12);
@@ -169,16 +159,4 @@ static void test_a_draw_is_named_by_seed_round_and_attempt(void **state)
     assert_memory_not_equal(first, again, 12 * sizeof first[0]);
     spread(4, 1, again, 12);
     assert_memory_not_equal(first, again, 12 * sizeof first[0]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tags_are_read),
-        cmocka_unit_test(test_what_is_wrong_with_tags_is_said),
-        cmocka_unit_test(test_selections_are_read),
-        cmocka_unit_test(test_a_draw_is_even),
-        cmocka_unit_test(test_a_draw_is_named_by_seed_round_and_attempt),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 // Why a federation waits: what keeps a round from opening, in the order in which it does, and whether that
 // ends by itself; which clients count as what.
 #include "rounds/waits.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define NOW 1000000u
 
@@ -38,16 +33,16 @@ static void check(enum tern_wait wait, bool needs_help)
     assert_int_equal(tern_wait_needs_help(wait, &rules, &facts), needs_help);
 }
 
-static void test_nothing_but_a_checkin(void **state)
+#define TEST(name) CASE_WITH(name, setup, NULL)
+
+TEST(test_nothing_but_a_checkin)
 {
-    (void)state;
     check(TERN_WAIT_CHECKIN, false);
 }
 
 // Each holds whatever comes behind it, so that all may be true at once.
-static void test_reasons_in_their_order(void **state)
+TEST(test_reasons_in_their_order)
 {
-    (void)state;
     facts.opened_ms++;
     check(TERN_WAIT_INTERVAL, false);
     rules.fits_budgets = true;
@@ -74,9 +69,8 @@ static void test_reasons_in_their_order(void **state)
     check(TERN_WAIT_MEMBERS, false);
 }
 
-static void test_what_does_not_hold_a_round_up(void **state)
+TEST(test_what_does_not_hold_a_round_up)
 {
-    (void)state;
     facts.trainers.spent = 6; // budgets are not looked at
     check(TERN_WAIT_CHECKIN, false);
     rules.fits_budgets = true;
@@ -93,9 +87,8 @@ static void test_what_does_not_hold_a_round_up(void **state)
 }
 
 // Of a gateway, whatever its devices do; but what is over is over, and an open round is waited for.
-static void test_a_gateway_waits_for_the_one_above(void **state)
+TEST(test_a_gateway_waits_for_the_one_above)
 {
-    (void)state;
     facts.awaits_above = true;
     check(TERN_WAIT_ABOVE, false);
     facts.trainers.enrolled = 0;
@@ -108,9 +101,8 @@ static void test_a_gateway_waits_for_the_one_above(void **state)
 }
 
 // With fewer than are needed for however long; with them until all that came have told theirs, or for a while.
-static void test_for_how_long_statistics_are_awaited(void **state)
+TEST(test_for_how_long_statistics_are_awaited)
 {
-    (void)state;
     rules.statistics_are_wanted = true;
     rules.statistics_wait_ms = 100;
     facts.round = 0;
@@ -129,9 +121,8 @@ static void test_for_how_long_statistics_are_awaited(void **state)
     check(TERN_WAIT_CHECKIN, false);
 }
 
-static void test_how_many_are_needed(void **state)
+TEST(test_how_many_are_needed)
 {
-    (void)state;
     assert_int_equal(tern_wait_updates(&rules, &facts), 3);
     rules.quorum = 4;
     assert_int_equal(tern_wait_updates(&rules, &facts), 4);
@@ -142,9 +133,8 @@ static void test_how_many_are_needed(void **state)
     assert_int_equal(tern_wait_statistics(&rules), 2);
 }
 
-static void test_clients_are_counted_as_one_thing(void **state)
+TEST(test_clients_are_counted_as_one_thing)
 {
-    (void)state;
     char why[TERN_TAG_WHY_MAX];
     struct tern_trainers trainers = {0};
     const struct tern_waited clients[] = {
@@ -174,27 +164,10 @@ static void test_clients_are_counted_as_one_thing(void **state)
     assert_int_equal(trainers.recent, 6);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     for (unsigned i = 0; i < TERN_WAIT_COUNT; i++) {
         assert_non_null(tern_wait_name((enum tern_wait)i));
     }
     assert_string_equal(tern_wait_name(TERN_WAIT_BYTES), "bytes");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
-    const struct CMUnitTest tests[] = {
-        TEST(test_nothing_but_a_checkin),
-        TEST(test_a_gateway_waits_for_the_one_above),
-        TEST(test_reasons_in_their_order),
-        TEST(test_what_does_not_hold_a_round_up),
-        TEST(test_for_how_long_statistics_are_awaited),
-        TEST(test_how_many_are_needed),
-        TEST(test_clients_are_counted_as_one_thing),
-        TEST(test_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/offload.h"
 #include "tensor/model.h"
+#include "tests/cases.h"
 #include "util/bytes.h"
 
 #include <float.h>
@@ -172,9 +173,8 @@ static struct vectors v;
 static float expected[VECTOR_VALUES_MAX], input[VECTOR_VALUES_MAX];
 static uint8_t bytes[VECTOR_LINE_MAX / 2];
 
-static void test_codec_vectors(void **state)
+CASE(test_codec_vectors)
 {
-    (void)state;
     unsigned cases = 0;
     size_t count = 0;
     struct tern_codec codec = {.id = TERN_CODEC_FLOAT32};
@@ -212,9 +212,8 @@ static void test_codec_vectors(void **state)
 }
 
 // Payloads by hand, valid and not.
-static void test_payload_vectors(void **state)
+CASE(test_payload_vectors)
 {
-    (void)state;
     unsigned cases = 0;
     blocks_pause(64, 64, 2);
     vectors_open(&v, "payloads.txt");
@@ -249,9 +248,8 @@ static void test_payload_vectors(void **state)
 }
 
 // Symbols under the two coders that have a block.
-static void test_coder_vectors(void **state)
+CASE(test_coder_vectors)
 {
-    (void)state;
     unsigned cases = 0;
     size_t count = 0;
     blocks_pause(64, 64, 3);
@@ -360,9 +358,8 @@ static size_t values_to_try(void)
     return getenv("TERN_LONG_TESTS") != NULL ? 10000000 : 200000;
 }
 
-static void test_random_values(void **state)
+CASE(test_random_values)
 {
-    (void)state;
     const size_t enough = values_to_try();
     struct tern_prng rng;
     tern_prng_init(&rng, 1, TERN_PRNG_TEST, 0, 0);
@@ -407,9 +404,8 @@ static void damage(struct tern_prng *rng, size_t *len)
     }
 }
 
-static void test_damaged_payloads(void **state)
+CASE(test_damaged_payloads)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 2, TERN_PRNG_TEST, 0, 0);
     unsigned tried = 0;
@@ -439,9 +435,8 @@ static void test_damaged_payloads(void **state)
 }
 
 // Groups that are missing behind the last byte of a beat, where nothing else is wrong.
-static void test_missing_groups(void **state)
+CASE(test_missing_groups)
 {
-    (void)state;
     blocks_pause(0, 0, 7);
     for (size_t beats = 1; beats < 4; beats++) {
         const size_t len = 32 * beats;
@@ -458,9 +453,8 @@ static void test_missing_groups(void **state)
 
 // --- What only the block itself shows
 
-static void test_non_finite_values(void **state)
+CASE(test_non_finite_values)
 {
-    (void)state;
     const uint32_t wrong[] = {0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001, 0xffffffff};
     blocks_pause(20, 20, 4);
     for (size_t place = 0; place < 20; place++) {
@@ -483,9 +477,8 @@ static void test_non_finite_values(void **state)
 }
 
 // The next segment follows without a break.
-static void test_segments_without_a_break(void **state)
+CASE(test_segments_without_a_break)
 {
-    (void)state;
     enum { TIMES = 5 };
     struct tern_prng rng;
     tern_prng_init(&rng, 3, TERN_PRNG_TEST, 0, 0);
@@ -511,9 +504,8 @@ static void test_segments_without_a_break(void **state)
 
 // --- A whole model
 
-static void test_container(void **state)
+CASE(test_container)
 {
-    (void)state;
     static struct tern_model model;
     static float deltas[2][SEGMENT_MOST];
     static uint8_t containers[2][PAYLOAD_MOST];
@@ -555,9 +547,8 @@ static void test_container(void **state)
 
 // --- Values a cycle
 
-static void test_values_per_cycle(void **state)
+CASE(test_values_per_cycle)
 {
-    (void)state;
     enum { COUNT = 50000, AROUND = 40 };
     struct tern_prng rng;
     tern_prng_init(&rng, 5, TERN_PRNG_TEST, 0, 0);
@@ -586,16 +577,4 @@ static void test_values_per_cycle(void **state)
     block_ternary_decode(payload, len, by_block, COUNT, &facts);
     printf("decoder %.3f\n", COUNT / (double)facts.cycles);
     assert_true(facts.cycles <= COUNT / 5 + AROUND);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codec_vectors),     cmocka_unit_test(test_payload_vectors),
-        cmocka_unit_test(test_coder_vectors),     cmocka_unit_test(test_random_values),
-        cmocka_unit_test(test_damaged_payloads),  cmocka_unit_test(test_missing_groups),
-        cmocka_unit_test(test_non_finite_values), cmocka_unit_test(test_segments_without_a_break),
-        cmocka_unit_test(test_container),         cmocka_unit_test(test_values_per_cycle),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,20 +3,17 @@
 #include "hosted/log.h"
 
 #include "tensor/manifest.h"
+#include "tests/asserts.h"
 #include "tests/postgres/place.h"
 #include "util/bytes.h"
 #include "util/prng.h"
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 static atomic_uint_least64_t clock_ms = 1700000000000u;
 

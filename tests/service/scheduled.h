@@ -3,6 +3,7 @@
 #define TERN_TEST_SCHEDULED_H
 
 #include "harness.h"
+#include "tests/asserts.h"
 
 #include <stdlib.h>
 

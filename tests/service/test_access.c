@@ -1,14 +1,11 @@
 // Who is let in: tokens, revocation, join codes, and how often each may ask.
 #include "harness.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
+#include "tests/cases.h"
 
 static const char unknown_token[] = "AAAAAAAAAAAAAAAAAAAAAA";
 
@@ -32,9 +29,10 @@ static struct answer knock(unsigned endpoint, const char *token)
     }
 }
 
-static void test_every_endpoint_asks_for_credentials(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_every_endpoint_asks_for_credentials)
 {
-    (void)state;
     char damaged[24];
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
@@ -64,9 +62,8 @@ static void revoke_from_outside(uint64_t id)
     tern_db_close(other);
 }
 
-static void test_revocation_by_another_process_counts_at_once(void **state)
+TEST(test_revocation_by_another_process_counts_at_once)
 {
-    (void)state;
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
     uint64_t two = enroll(&harness, false);
@@ -94,9 +91,8 @@ static void test_revocation_by_another_process_counts_at_once(void **state)
 }
 
 // Whichever endpoint comes first after the revocation: the listeners do not know of it yet.
-static void test_revocation_holds_for_the_very_next_request(void **state)
+TEST(test_revocation_holds_for_the_very_next_request)
 {
-    (void)state;
     harness_start(&harness);
     for (unsigned endpoint = 0; endpoint < 3; endpoint++) {
         uint64_t client = enroll(&harness, false);
@@ -107,9 +103,8 @@ static void test_revocation_holds_for_the_very_next_request(void **state)
     }
 }
 
-static void test_revoked_client_that_is_held_is_sent_away(void **state)
+TEST(test_revoked_client_that_is_held_is_sent_away)
 {
-    (void)state;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
@@ -125,9 +120,8 @@ static void test_revoked_client_that_is_held_is_sent_away(void **state)
 }
 
 // A member that is revoked is replaced long before the deadline; its update that counts stays.
-static void test_revoked_member_is_replaced_at_once(void **state)
+TEST(test_revoked_member_is_replaced_at_once)
 {
-    (void)state;
     uint64_t members[2] = {0, 0};
     uint64_t outsider = 0;
     harness.config.federation.min_clients = 3;
@@ -155,9 +149,8 @@ static void test_revoked_member_is_replaced_at_once(void **state)
 }
 
 // With nobody to take its place, the next client that enrols does.
-static void test_revoked_member_waits_for_a_new_client(void **state)
+TEST(test_revoked_member_waits_for_a_new_client)
 {
-    (void)state;
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
     uint64_t two = enroll(&harness, false);
@@ -170,9 +163,8 @@ static void test_revoked_member_waits_for_a_new_client(void **state)
     assert_false(checkin(&harness, four, NULL).has_task);
 }
 
-static void test_another_clients_token_is_another_client(void **state)
+TEST(test_another_clients_token_is_another_client)
 {
-    (void)state;
     uint8_t *body;
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
@@ -215,9 +207,8 @@ static void add_code(const char *text, uint32_t uses, uint64_t expires_ms)
 }
 
 // Unknown, used up and expired codes get one and the same answer.
-static void test_join_codes(void **state)
+TEST(test_join_codes)
 {
-    (void)state;
     harness_start(&harness);
     add_code("once", 1, test_now() + 1000000);
     add_code("expired", 5, test_now() - 1);
@@ -245,9 +236,8 @@ static void test_join_codes(void **state)
     answer_free(&first);
 }
 
-static void test_enrolment_is_rate_limited_per_address(void **state)
+TEST(test_enrolment_is_rate_limited_per_address)
 {
-    (void)state;
     harness.config.limits.enrollments_per_minute = 6;
     harness_start(&harness);
     for (int i = 0; i < 6; i++) {
@@ -286,9 +276,8 @@ static void test_enrolment_is_rate_limited_per_address(void **state)
     answer_free(&answer);
 }
 
-static void test_requests_are_rate_limited_per_client(void **state)
+TEST(test_requests_are_rate_limited_per_client)
 {
-    (void)state;
     harness.config.limits.requests_per_minute = 10;
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
@@ -303,22 +292,4 @@ static void test_requests_are_rate_limited_per_client(void **state)
     (void)checkin(&harness, two, NULL); // the others are not affected
     test_advance(60000);
     (void)checkin(&harness, one, NULL);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_every_endpoint_asks_for_credentials),
-        TEST(test_revocation_by_another_process_counts_at_once),
-        TEST(test_revocation_holds_for_the_very_next_request),
-        TEST(test_revoked_client_that_is_held_is_sent_away),
-        TEST(test_revoked_member_is_replaced_at_once),
-        TEST(test_revoked_member_waits_for_a_new_client),
-        TEST(test_another_clients_token_is_another_client),
-        TEST(test_join_codes),
-        TEST(test_enrolment_is_rate_limited_per_address),
-        TEST(test_requests_are_rate_limited_per_client),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

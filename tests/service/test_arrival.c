@@ -2,13 +2,10 @@
 // whatever order they come within a round, and each is led to the same replica.
 #include "harness.h"
 
+#include "tests/cases.h"
 #include "util/prng.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define COUNT 650 // values of MODEL
 #define CLIENTS 8
@@ -141,9 +138,8 @@ static struct course play(uint32_t shuffle)
     return course;
 }
 
-static void test_the_order_of_arrival_decides_nothing(void **state)
+CASE(test_the_order_of_arrival_decides_nothing)
 {
-    (void)state;
     const struct course by_number = play(0);
     assert_true(by_number.own > ROUNDS); // else there would be nothing to choose
     for (uint32_t shuffle = 1; shuffle < 4; shuffle++) {
@@ -154,12 +150,4 @@ static void test_the_order_of_arrival_decides_nothing(void **state)
         }
         assert_memory_equal(course.model, by_number.model, TERN_SHA256_SIZE);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_order_of_arrival_decides_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 // Byte budgets through the service: the codecs and the rounds that clients are given for what they
 // may spend.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "scheduled.h"
+#include "tests/cases.h"
 
 static const tern_CheckinRequest rich = {.budgeted = true, .budget_left = 100000000};
 
@@ -77,9 +74,10 @@ static uint64_t start_with_one_round(uint64_t *one, uint64_t *two)
     return update_bytes_of(*one);
 }
 
-static void test_a_budget_lowers_the_density(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_a_budget_lowers_the_density)
 {
-    (void)state;
     uint64_t poor;
     uint64_t none;
     uint64_t update = start_with_one_round(&poor, &none);
@@ -106,9 +104,8 @@ static void test_a_budget_lowers_the_density(void **state)
 }
 
 // Its next task comes sooner than the store has what its last round took.
-static void test_bytes_count_before_they_are_written(void **state)
+TEST(test_bytes_count_before_they_are_written)
 {
-    (void)state;
     uint64_t poor;
     uint64_t none;
     uint64_t update = start_with_one_round(&poor, &none);
@@ -144,23 +141,20 @@ static void expect_share(double over_selection, const char *allowance)
     assert_true(tasks >= 2);
 }
 
-static void test_a_budget_is_spread_over_the_rounds_a_client_takes_part_in(void **state)
+TEST(test_a_budget_is_spread_over_the_rounds_a_client_takes_part_in)
 {
-    (void)state;
     expect_share(0.0, "1.00 MB left, 19.80 KB a round,"); // 101 x 2 of 4
 }
 
-static void test_who_is_invited_to_spare_takes_part_as_well(void **state)
+TEST(test_who_is_invited_to_spare_takes_part_as_well)
 {
-    (void)state;
     expect_share(0.5, "1.00 MB left, 13.20 KB a round,"); // 101 x 3 of 4
 }
 
 // The rounds of those who have no bytes left fall to the others, whose bytes are then spread over
 // more; after a restart as well.
-static void test_others_make_up_for_who_is_spent(void **state)
+TEST(test_others_make_up_for_who_is_spent)
 {
-    (void)state;
     enum { CLIENTS = 4 };
     const tern_CheckinRequest has = {.budgeted = true, .budget_left = 1000000};
     const tern_CheckinRequest spent = {.budgeted = true, .budget_left = 1};
@@ -199,9 +193,8 @@ static void test_others_make_up_for_who_is_spent(void **state)
 
 // A budget of each round is reported as large again; one of the month shrinks, also in rounds whose
 // tasks came with the answers to updates and needed no check-in.
-static void test_budgets_of_rounds_and_of_months(void **state)
+TEST(test_budgets_of_rounds_and_of_months)
 {
-    (void)state;
     start_budgets();
     uint64_t monthly = enroll(&harness, false);
     uint64_t each = enroll(&harness, false);
@@ -230,9 +223,8 @@ static void test_budgets_of_rounds_and_of_months(void **state)
 }
 
 // At a month's turn a month's budget is large again, like one of each round, which it is not.
-static void test_a_months_turn_is_not_taken_for_a_budget_of_each_round(void **state)
+TEST(test_a_months_turn_is_not_taken_for_a_budget_of_each_round)
 {
-    (void)state;
     start_budgets();
     uint64_t monthly = enroll(&harness, false);
     uint64_t each = enroll(&harness, false);
@@ -258,9 +250,8 @@ static void test_a_months_turn_is_not_taken_for_a_budget_of_each_round(void **st
     assert_true(client_row(each).budget_renewed);
 }
 
-static void test_codecs_that_a_client_lacks_are_not_asked_for(void **state)
+TEST(test_codecs_that_a_client_lacks_are_not_asked_for)
 {
-    (void)state;
     set_policy("budget");
     set_codec("3lc:s=1,coder=zero-run");
     harness_start(&harness);
@@ -277,9 +268,8 @@ static void test_codecs_that_a_client_lacks_are_not_asked_for(void **state)
     assert_string_equal(checkin_as(small, &request).task.codec, "3lc:s=1");
 }
 
-static void test_who_has_no_bytes_left_is_not_invited(void **state)
+TEST(test_who_has_no_bytes_left_is_not_invited)
 {
-    (void)state;
     harness.config.federation.round.cohort = 1;
     harness.config.federation.selection = TERN_SELECTION_BUDGET;
     harness_start(&harness);
@@ -305,9 +295,8 @@ static void test_who_has_no_bytes_left_is_not_invited(void **state)
 }
 
 // Two are needed, and one of them has no bytes left, which is known once its round was measured.
-static void test_no_round_below_the_quorum(void **state)
+TEST(test_no_round_below_the_quorum)
 {
-    (void)state;
     const tern_CheckinRequest none = {.budgeted = true, .budget_left = 0};
     harness.config.federation.round.cohort = 2;
     harness.config.federation.round.quorum = 2;
@@ -343,9 +332,8 @@ static void test_no_round_below_the_quorum(void **state)
 
 // --- Availability
 
-static void test_availability_prefers_mains_power(void **state)
+TEST(test_availability_prefers_mains_power)
 {
-    (void)state;
     enum { CLIENTS = 20 };
     uint64_t clients[CLIENTS];
     uint32_t tasks[2] = {0};
@@ -373,24 +361,4 @@ static void test_availability_prefers_mains_power(void **state)
     }
     assert_true(tasks[0] > 2 * tasks[1]); // four times as likely
     assert_true(tasks[1] > 6);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_budget_lowers_the_density),
-        TEST(test_bytes_count_before_they_are_written),
-        TEST(test_a_budget_is_spread_over_the_rounds_a_client_takes_part_in),
-        TEST(test_who_is_invited_to_spare_takes_part_as_well),
-        TEST(test_others_make_up_for_who_is_spent),
-        TEST(test_budgets_of_rounds_and_of_months),
-        TEST(test_a_months_turn_is_not_taken_for_a_budget_of_each_round),
-        TEST(test_codecs_that_a_client_lacks_are_not_asked_for),
-        TEST(test_who_has_no_bytes_left_is_not_invited),
-        TEST(test_no_round_below_the_quorum),
-        TEST(test_availability_prefers_mains_power),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,11 @@
 
 #include "service/caches.h"
 #include "service/requests.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
+#include "tests/cases.h"
 
 static const bool cache = true;
 static uint64_t client;
@@ -57,9 +54,10 @@ static void expect_status(int status, bool of_cache, const char *path, const cha
     answer_free(&answer);
 }
 
-static void test_only_caches_may_ask(void **state)
+#define TEST(test) CASE_WITH(test, setup, teardown)
+
+TEST(test_only_caches_may_ask)
 {
-    (void)state;
     start();
     expect_status(403, !cache, question, harness.tokens[client]);
     expect_status(403, !cache, question, NULL);
@@ -68,9 +66,8 @@ static void test_only_caches_may_ask(void **state)
     answer_free(&answer);
 }
 
-static void test_a_cache_sends_to_whom_the_aggregator_would(void **state)
+TEST(test_a_cache_sends_to_whom_the_aggregator_would)
 {
-    (void)state;
     static const uint8_t unknown[TERN_SHA256_SIZE] = {1};
     start();
     const char *token = harness.tokens[client];
@@ -97,9 +94,8 @@ static void test_a_cache_sends_to_whom_the_aggregator_would(void **state)
     expect_status(401, cache, question, token);
 }
 
-static void test_names_have_one_form(void **state)
+TEST(test_names_have_one_form)
 {
-    (void)state;
     char path[2 * TERN_PATH_MAX];
     start();
     static const char *const forms[] = {
@@ -133,9 +129,8 @@ static void expect_counted(uint64_t from, uint64_t sends, uint64_t receives, uin
 }
 
 // The heads are those of docs/PROTOCOL.md.
-static void test_the_client_is_counted_for_what_the_cache_sends(void **state)
+TEST(test_the_client_is_counted_for_what_the_cache_sends)
 {
-    (void)state;
     char head[512];
     start();
     const size_t request = strlen("GET ") + strlen(download) + strlen(" HTTP/1.1\r\n") +
@@ -168,9 +163,8 @@ static void test_the_client_is_counted_for_what_the_cache_sends(void **state)
 }
 
 // In the store, by client and purpose; what went between cache and aggregator is apart.
-static void test_the_meter_has_the_client_and_not_the_cache(void **state)
+TEST(test_the_meter_has_the_client_and_not_the_cache)
 {
-    (void)state;
     struct tern_http_tag tag = {.client = 2,
                                 .purpose = TERN_PURPOSE_DOWNLOAD,
                                 .payload_down = 19000,
@@ -213,9 +207,8 @@ static void test_the_meter_has_the_client_and_not_the_cache(void **state)
 }
 
 // The answer of a batch that failed replaces what was to be told, and then the cache sends nothing.
-static void test_who_is_not_told_sends_nothing(void **state)
+TEST(test_who_is_not_told_sends_nothing)
 {
-    (void)state;
     const struct tern_download_facts facts = {.size = 5000, .payload = 4900, .shared = true};
     struct request request = {.kind = REQUEST_AUTHORIZE, .u.download.request_bytes = 100};
     tern_answer_authorized(&request, &facts);
@@ -231,9 +224,8 @@ static void test_who_is_not_told_sends_nothing(void **state)
 }
 
 // A question is a request of the client's; that the cache fetches the download for it is not another.
-static void test_questions_are_limited_and_fetching_is_not(void **state)
+TEST(test_questions_are_limited_and_fetching_is_not)
 {
-    (void)state;
     harness.config.limits.requests_per_minute = 10;
     start();
     const char *token = harness.tokens[client];
@@ -261,9 +253,8 @@ static void test_questions_are_limited_and_fetching_is_not(void **state)
 }
 
 // The connection of a cache is everybody's: it is no client's share that it takes.
-static void test_connections_of_caches_are_no_clients(void **state)
+TEST(test_connections_of_caches_are_no_clients)
 {
-    (void)state;
     start();
     char authorization[64];
     snprintf(authorization, sizeof authorization, "Bearer %s", harness.tokens[client]);
@@ -284,20 +275,4 @@ static void test_connections_of_caches_are_no_clients(void **state)
     assert_int_equal(harness.handler.on_headers(harness.handler.ctx, &http, 0, &permit), 0);
     harness.handler.on_dropped(harness.handler.ctx, permit.context);
     assert_int_equal(permit.client, client);
-}
-
-int main(void)
-{
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_only_caches_may_ask),
-        TEST(test_a_cache_sends_to_whom_the_aggregator_would),
-        TEST(test_names_have_one_form),
-        TEST(test_the_client_is_counted_for_what_the_cache_sends),
-        TEST(test_the_meter_has_the_client_and_not_the_cache),
-        TEST(test_who_is_not_told_sends_nothing),
-        TEST(test_questions_are_limited_and_fetching_is_not),
-        TEST(test_connections_of_caches_are_no_clients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

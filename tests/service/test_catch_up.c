@@ -2,14 +2,11 @@
 // only from the replica that their task named, and the ways of clients that are not known any more.
 #include "harness.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "store/run_sql.h"
+#include "tests/cases.h"
 
 #define COUNT 650 // values of MODEL
 
@@ -127,9 +124,10 @@ static void follow(const tern_CheckinReply *reply, uint8_t replica[TERN_SHA256_S
     apply_downloads(&harness, &reply->task, weights, replica, harness.tokens[one]);
 }
 
-static void test_who_misses_no_round_stays_on_the_trunk(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_who_misses_no_round_stays_on_the_trunk)
 {
-    (void)state;
     run_rounds(10);
     struct tern_db_replica_totals found = totals();
     assert_int_equal(found.replicas, found.trunk);
@@ -138,9 +136,8 @@ static void test_who_misses_no_round_stays_on_the_trunk(void **state)
 }
 
 // Also after a restart: nothing is encoded twice.
-static void test_all_who_missed_the_same_rounds_share_a_download(void **state)
+TEST(test_all_who_missed_the_same_rounds_share_a_download)
 {
-    (void)state;
     run_rounds(10);
     uint64_t downloads = totals().downloads;
     tern_CheckinReply first = ask_plainly(one, seed_id);
@@ -190,9 +187,8 @@ static void expect_wrong_replica(uint64_t id, const tern_Task *task, const uint8
 
 // The trunk's replica of this very version is another's base, and so is the replica from which the
 // own way leads.
-static void test_an_update_counts_from_its_tasks_base_alone(void **state)
+TEST(test_an_update_counts_from_its_tasks_base_alone)
 {
-    (void)state;
     uint8_t unknown[TERN_SHA256_SIZE];
     enum tern_result name = TERN_OK;
     run_rounds(10);
@@ -250,9 +246,8 @@ static void run_uneven_rounds(uint32_t rounds)
 
 // Passes that lead near enough leave replicas of the newest version on their way that are not: a
 // client that can take no more than one download ends on such a one, another does not.
-static void test_a_way_ends_within_the_bound_where_there_is_one(void **state)
+TEST(test_a_way_ends_within_the_bound_where_there_is_one)
 {
-    (void)state;
     const uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
     harness.config.federation.downloads.residual = 0.2;
     harness_restart(&harness);
@@ -285,9 +280,8 @@ static bool is_public(const tern_DownloadRef *ref)
 
 // All who hold a version's replica, as the seed's is, may be led on by the first; who is on a replica of its own
 // is alone. Also when it comes from the store again.
-static void test_what_leads_on_from_a_replica_of_ones_own_is_private(void **state)
+TEST(test_what_leads_on_from_a_replica_of_ones_own_is_private)
 {
-    (void)state;
     const uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
     harness.config.federation.downloads.residual = 0.2;
     harness_restart(&harness);
@@ -325,17 +319,15 @@ static void expect_downloads(pb_size_t count, const char *codec)
 }
 
 // One download of more values costs less than several of few. It is shared as any other.
-static void test_who_missed_much_gets_a_wider_download(void **state)
+TEST(test_who_missed_much_gets_a_wider_download)
 {
-    (void)state;
     run_uneven_rounds(6);
     expect_downloads(1, "density:p=0.4,coder=range");
 }
 
 // In early rounds the first pass follows the codec of the newest delta, and not that of the settings.
-static void test_who_missed_early_rounds_gets_a_finer_download(void **state)
+TEST(test_who_missed_early_rounds_gets_a_finer_download)
 {
-    (void)state;
     struct tern_early_codecs *early = &harness.config.federation.early;
     early->rounds = 100;
     early->up = harness.config.federation.codec_up;
@@ -346,9 +338,8 @@ static void test_who_missed_early_rounds_gets_a_finer_download(void **state)
 }
 
 // A power cut after the downloads: what is held by then is the base.
-static void test_who_holds_its_base_already_downloads_nothing(void **state)
+TEST(test_who_holds_its_base_already_downloads_nothing)
 {
-    (void)state;
     uint8_t replica[TERN_SHA256_SIZE];
     float weights[COUNT];
     enum tern_result name = TERN_OK;
@@ -377,9 +368,8 @@ static bool starts_at_seed(const tern_CheckinReply *reply)
            memcmp(download.from.bytes, seed_id, TERN_WIRE_REPLICA_BYTES) == 0;
 }
 
-static void test_an_unknown_replica_leads_from_the_seed_or_a_snapshot(void **state)
+TEST(test_an_unknown_replica_leads_from_the_seed_or_a_snapshot)
 {
-    (void)state;
     static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
     uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
     run_rounds(3);
@@ -418,9 +408,8 @@ static void let_rounds_pass(unsigned rounds)
     }
 }
 
-static void test_what_is_held_is_kept_and_what_was_left_is_not(void **state)
+TEST(test_what_is_held_is_kept_and_what_was_left_is_not)
 {
-    (void)state;
     uint8_t held[TERN_SHA256_SIZE];
     uint8_t next[TERN_SHA256_SIZE];
     float weights[COUNT];
@@ -478,9 +467,8 @@ static void expect_bytes_counted(void)
 }
 
 // What is taken for the size of the store is what it is, also once snapshots are forgotten.
-static void test_bytes_are_counted(void **state)
+TEST(test_bytes_are_counted)
 {
-    (void)state;
     static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
     uint64_t judge = enroll(&harness, true);
     let_rounds_pass(4);
@@ -495,9 +483,8 @@ static void test_bytes_are_counted(void **state)
 }
 
 // Before the first version no delta leads anywhere, not from the seed either.
-static void test_nothing_leads_to_version_0_without_snapshots(void **state)
+TEST(test_nothing_leads_to_version_0_without_snapshots)
 {
-    (void)state;
     static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
     uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
     tern_CheckinReply none =
@@ -507,9 +494,8 @@ static void test_nothing_leads_to_version_0_without_snapshots(void **state)
 }
 
 // A backup from long ago, on a client that takes everything, and on one that takes no snapshots.
-static void test_a_version_that_is_gone_is_led_like_what_is_unknown(void **state)
+TEST(test_a_version_that_is_gone_is_led_like_what_is_unknown)
 {
-    (void)state;
     uint8_t gone[TERN_SHA256_SIZE];
     make_a_version_go(gone);
     tern_CheckinReply able = ask(
@@ -540,9 +526,8 @@ static void expect_on_trunk(const uint8_t *name)
 
 // After a change of the plan, who holds a replica of its own comes back to the trunk, or stays near
 // it if the trunk has no way for it; nobody is sent away.
-static void test_a_change_to_the_trunk_strands_nobody(void **state)
+TEST(test_a_change_to_the_trunk_strands_nobody)
 {
-    (void)state;
     const uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
     const tern_CheckinRequest seeds = {.codecs = ternary, .from_seed = true};
     uint8_t held[TERN_SHA256_SIZE];
@@ -587,9 +572,8 @@ static uint64_t searches(void)
 
 // A bound of bytes is kept by forgetting replicas at any time; the ways that are known stay, as
 // long as they are there.
-static void test_ways_outlast_what_is_forgotten(void **state)
+TEST(test_ways_outlast_what_is_forgotten)
 {
-    (void)state;
     static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
     uint8_t replica[TERN_SHA256_SIZE];
     float weights[COUNT];
@@ -656,23 +640,20 @@ static void expect_ways_without_deltas(enum tern_downloads_plan plan)
     }
 }
 
-static void test_the_trunk_without_its_deltas(void **state)
+TEST(test_the_trunk_without_its_deltas)
 {
-    (void)state;
     expect_ways_without_deltas(TERN_DOWNLOADS_TRUNK);
 }
 
-static void test_own_ways_without_the_trunks_deltas(void **state)
+TEST(test_own_ways_without_the_trunks_deltas)
 {
-    (void)state;
     expect_ways_without_deltas(TERN_DOWNLOADS_CHEAPEST);
 }
 
 // Searches encode while everybody waits: names that a client makes up must not start any, and what
 // else it varies no more than a few.
-static void test_one_client_cannot_make_the_service_search_for_ever(void **state)
+TEST(test_one_client_cannot_make_the_service_search_for_ever)
 {
-    (void)state;
     uint8_t unknown[TERN_SHA256_SIZE] = {9};
     run_rounds(3);
     uint64_t before = searches();
@@ -703,9 +684,8 @@ static int status_of_checkin(uint64_t id, const uint8_t *replica)
 
 // A bound on what one client may ask for must not be used up by what was rolled back: a member that
 // asks while the store fails gets its task once it does not.
-static void test_what_a_failing_store_took_back_does_not_count(void **state)
+TEST(test_what_a_failing_store_took_back_does_not_count)
 {
-    (void)state;
     run_rounds(3);
     refuse_writes(harness.path, "BEFORE INSERT ON downloads", "");
     for (int i = 0; i < 34; i++) {
@@ -717,9 +697,8 @@ static void test_what_a_failing_store_took_back_does_not_count(void **state)
 }
 
 // All who missed versions get the trunk's one snapshot, whatever they hold; nothing else is made.
-static void test_nothing_is_searched_where_downloads_lose_nothing(void **state)
+TEST(test_nothing_is_searched_where_downloads_lose_nothing)
 {
-    (void)state;
     static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
     assert_int_equal(tern_codec_parse("float32", &harness.config.federation.downloads.codec, NULL),
                      TERN_OK);
@@ -737,33 +716,4 @@ static void test_nothing_is_searched_where_downloads_lose_nothing(void **state)
     }
     assert_int_equal(searches(), 0);
     assert_int_equal(totals().replicas, totals().trunk);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_who_misses_no_round_stays_on_the_trunk),
-        TEST(test_all_who_missed_the_same_rounds_share_a_download),
-        TEST(test_an_update_counts_from_its_tasks_base_alone),
-        TEST(test_a_way_ends_within_the_bound_where_there_is_one),
-        TEST(test_what_leads_on_from_a_replica_of_ones_own_is_private),
-        TEST(test_who_missed_much_gets_a_wider_download),
-        TEST(test_who_missed_early_rounds_gets_a_finer_download),
-        TEST(test_who_holds_its_base_already_downloads_nothing),
-        TEST(test_what_is_held_is_kept_and_what_was_left_is_not),
-        TEST(test_an_unknown_replica_leads_from_the_seed_or_a_snapshot),
-        TEST(test_nothing_is_searched_where_downloads_lose_nothing),
-        TEST(test_one_client_cannot_make_the_service_search_for_ever),
-        TEST(test_what_a_failing_store_took_back_does_not_count),
-        TEST(test_nothing_leads_to_version_0_without_snapshots),
-        TEST(test_bytes_are_counted),
-        TEST(test_ways_outlast_what_is_forgotten),
-        TEST(test_the_trunk_without_its_deltas),
-        TEST(test_own_ways_without_the_trunks_deltas),
-        TEST(test_a_version_that_is_gone_is_led_like_what_is_unknown),
-        TEST(test_a_change_to_the_trunk_strands_nobody),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

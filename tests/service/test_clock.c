@@ -1,14 +1,11 @@
 // The time of day is set while a service runs and while it does not: what was to happen in a minute does.
 #include "harness.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <time.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "scheduled.h"
+#include "tests/cases.h"
 
 #define MINUTE UINT64_C(60000)
 #define HOUR (60 * MINUTE)
@@ -16,10 +13,11 @@
 
 // --- While it runs
 
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
 // When the time of day is set back, what waits for an interval does not wait for longer.
-static void test_intervals_go_on(void **state)
+TEST(test_intervals_go_on)
 {
-    (void)state;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     struct tern_db_client row;
     struct tern_db *reader;
@@ -51,9 +49,8 @@ static void test_intervals_go_on(void **state)
 }
 
 // It is known that somebody came, however far back the clock is set.
-static void test_who_came_stays_known(void **state)
+TEST(test_who_came_stays_known)
 {
-    (void)state;
     struct tern_db *reader;
     struct tern_db_client row;
     char why[256];
@@ -132,9 +129,8 @@ static void start_with_clock(int64_t step)
 }
 
 // The machine ran on, so that it knows how much time has passed.
-static void test_a_deadline_stays_while_the_machine_runs(void **state)
+TEST(test_a_deadline_stays_while_the_machine_runs)
 {
-    (void)state;
     const int64_t steps[] = {400 * (int64_t)DAY, -400 * (int64_t)DAY, -(int64_t)DAY, (int64_t)DAY};
     open_round();
     test_advance(10 * MINUTE);
@@ -153,9 +149,8 @@ static void test_a_deadline_stays_while_the_machine_runs(void **state)
 }
 
 // What passed while nothing was served has passed, as ever.
-static void test_time_passes_while_nothing_is_served(void **state)
+TEST(test_time_passes_while_nothing_is_served)
 {
-    (void)state;
     open_round();
     harness_stop(&harness);
     test_set_back(DAY);
@@ -164,9 +159,8 @@ static void test_time_passes_while_nothing_is_served(void **state)
     assert_true(gets_committed(1));
 }
 
-static void test_the_next_round_opens_when_it_was_to(void **state)
+TEST(test_the_next_round_opens_when_it_was_to)
 {
-    (void)state;
     const int64_t steps[] = {400 * (int64_t)DAY, -400 * (int64_t)DAY, -(int64_t)DAY};
     harness.config.federation.round.min_interval_ms = 2 * HOUR;
     open_round();
@@ -184,9 +178,8 @@ static void test_the_next_round_opens_when_it_was_to(void **state)
 }
 
 // Who came lately is still invited without coming first.
-static void test_clients_stay_eligible(void **state)
+TEST(test_clients_stay_eligible)
 {
-    (void)state;
     harness.config.federation.eligible_within_ms = HOUR;
     open_round();
     test_advance(MINUTE);
@@ -200,9 +193,8 @@ static void test_clients_stay_eligible(void **state)
 }
 
 // A machine that was off knows only that time did not go back; it finds that out once.
-static void test_a_clock_that_is_back_after_a_boot(void **state)
+TEST(test_a_clock_that_is_back_after_a_boot)
 {
-    (void)state;
     harness.config.federation.round.min_interval_ms = 2 * HOUR;
     open_round();
     (void)do_round(&harness, 2, NULL, 0.5F);
@@ -224,9 +216,8 @@ static void test_a_clock_that_is_back_after_a_boot(void **state)
 
 // A clock that is ahead after a boot cannot be told from a machine that was off for long. Once it is
 // corrected, by whatever boot, nothing lies in the future.
-static void test_a_clock_that_is_ahead_after_a_boot(void **state)
+TEST(test_a_clock_that_is_ahead_after_a_boot)
 {
-    (void)state;
     open_round();
     harness.config.boot = boots[1];
     start_with_clock(400 * (int64_t)DAY);
@@ -243,20 +234,4 @@ static void test_a_clock_that_is_ahead_after_a_boot(void **state)
     harness_restart(&harness);
     assert_true(checkin(&harness, 1, NULL).has_task);
     assert_true(round_of(3).deadline_ms <= test_now() + HOUR);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_intervals_go_on),
-        TEST(test_who_came_stays_known),
-        TEST(test_a_deadline_stays_while_the_machine_runs),
-        TEST(test_time_passes_while_nothing_is_served),
-        TEST(test_the_next_round_opens_when_it_was_to),
-        TEST(test_clients_stay_eligible),
-        TEST(test_a_clock_that_is_back_after_a_boot),
-        TEST(test_a_clock_that_is_ahead_after_a_boot),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,17 +5,14 @@
 #include "merge/replay.h"
 #include "strategies/bounds.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
 #include "store/run_sql.h"
+#include "tests/cases.h"
 
 // Stops the service and replays what it stored: as many rounds and updates, and the same bits.
 static void expect_replayed(uint32_t rounds, uint64_t updates)
@@ -80,7 +77,9 @@ static void run_attack(const char *codec_down)
     expect_replayed(rounds, 2 * (uint64_t)rounds);
 }
 
-static void test_huge_values_and_one_step_claims(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_huge_values_and_one_step_claims)
 {
     const char *const codecs[] = {"float32", "float16", "3lc:s=1", "3lc:s=1.999999"};
     for (size_t i = 0; i < sizeof codecs / sizeof codecs[0]; i++) {
@@ -92,9 +91,8 @@ static void test_huge_values_and_one_step_claims(void **state)
 
 // A round in which every claim is at the edge of what the sums can hold: what would pass it is
 // refused while the client can still keep it.
-static void test_totals_stay_exact(void **state)
+TEST(test_totals_stay_exact)
 {
-    (void)state;
     uint8_t *body;
     harness.config.federation.limits.num_examples = UINT32_MAX;
     harness.config.federation.steps.local_steps = (uint32_t)TERN_UPDATE_LOCAL_STEPS_MAX;
@@ -117,9 +115,8 @@ static void test_totals_stay_exact(void **state)
     expect_replayed(1, 3);
 }
 
-static void test_limits_cannot_be_switched_off(void **state)
+TEST(test_limits_cannot_be_switched_off)
 {
-    (void)state;
     const double norms[] = {0.0, -1.0, 1.01e15, NAN, INFINITY};
     struct tern_service *service = NULL;
     char why[256];
@@ -157,9 +154,8 @@ static uint32_t follow_round(float value, float *weights, uint8_t replica[TERN_S
     return payload_of(&next.task);
 }
 
-static void test_difference_too_large_for_float16(void **state)
+TEST(test_difference_too_large_for_float16)
 {
-    (void)state;
     float weights[2000];
     float seed[2000];
     uint8_t replica[TERN_SHA256_SIZE];
@@ -212,9 +208,8 @@ static void expect_halted(const struct answer *answer)
 
 // One of two acknowledged updates is damaged on the disk before the round is merged. The service
 // must neither leave it out nor go on; once the bytes are back, both count.
-static void test_damaged_update_halts_the_service(void **state)
+TEST(test_damaged_update_halts_the_service)
 {
-    (void)state;
     atomic_uint told = 0;
     uint8_t *body;
     char why[256] = "";
@@ -278,9 +273,8 @@ static void test_damaged_update_halts_the_service(void **state)
 }
 
 // A row that vanished is as bad as one that changed, although SQLite finds nothing wrong with it.
-static void test_missing_update_halts_the_service(void **state)
+TEST(test_missing_update_halts_the_service)
 {
-    (void)state;
     uint8_t *body;
     char why[256] = "";
     harness.config.federation.strategy_memory = 1;
@@ -301,9 +295,8 @@ static void test_missing_update_halts_the_service(void **state)
 
 // What was summed on arrival is not lost with the bytes: the round counts both updates, and a replay
 // tells what became of the store.
-static void test_damage_does_not_reach_what_was_summed(void **state)
+TEST(test_damage_does_not_reach_what_was_summed)
 {
-    (void)state;
     struct tern_replay_report report;
     struct tern_db_round round;
     char why[256] = "";
@@ -325,9 +318,8 @@ static void test_damage_does_not_reach_what_was_summed(void **state)
 }
 
 // A round that an unknown strategy opened is not touched: the start says which program it needs.
-static void test_round_of_an_unknown_strategy(void **state)
+TEST(test_round_of_an_unknown_strategy)
 {
-    (void)state;
     char why[256] = "";
     harness_start(&harness);
     enroll(&harness, false);
@@ -340,20 +332,4 @@ static void test_round_of_an_unknown_strategy(void **state)
                      TERN_ERR_UNKNOWN);
     assert_non_null(strstr(why, "version of Tern"));
     harness.service = NULL;
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_huge_values_and_one_step_claims),
-        TEST(test_totals_stay_exact),
-        TEST(test_limits_cannot_be_switched_off),
-        TEST(test_difference_too_large_for_float16),
-        TEST(test_damaged_update_halts_the_service),
-        TEST(test_missing_update_halts_the_service),
-        TEST(test_damage_does_not_reach_what_was_summed),
-        TEST(test_round_of_an_unknown_strategy),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,15 +5,12 @@
 #include "codec/modes.h"
 #include "codec/payloads.h"
 #include "util/prng.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
+#include "tests/cases.h"
 
 #define CLIENTS 3
 
@@ -154,9 +151,10 @@ static int forget(void **state)
     return result;
 }
 
-static void test_each_is_decoded_once(void **state)
+#define TEST(name) CASE_WITH(name, setup, forget)
+
+TEST(test_each_is_decoded_once)
 {
-    (void)state;
     start(0); // the default
     play(false);
     for (int i = 0; i < CLIENTS; i++) {
@@ -165,9 +163,8 @@ static void test_each_is_decoded_once(void **state)
 }
 
 // As many sums as there are numbers of steps would be beyond the memory.
-static void test_so_it_is_with_many_numbers_of_steps(void **state)
+TEST(test_so_it_is_with_many_numbers_of_steps)
 {
-    (void)state;
     start((CLIENTS - 1) * sizeof(uint64_t) * harness.model.count);
     play(true);
     for (int i = 0; i < CLIENTS; i++) {
@@ -176,23 +173,11 @@ static void test_so_it_is_with_many_numbers_of_steps(void **state)
 }
 
 // Which also says that what a commit decodes is counted.
-static void test_with_little_memory_the_commit_decodes_again(void **state)
+TEST(test_with_little_memory_the_commit_decodes_again)
 {
-    (void)state;
     start(1);
     play(false);
     for (int i = 0; i < CLIENTS; i++) {
         assert_true(atomic_load(&sent[i].reads) > 1);
     }
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, forget)
-    const struct CMUnitTest tests[] = {
-        TEST(test_each_is_decoded_once),
-        TEST(test_so_it_is_with_many_numbers_of_steps),
-        TEST(test_with_little_memory_the_commit_decodes_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,20 +5,17 @@
 #include "merge/replay.h"
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
 #include "store/run_sql.h"
+#include "tests/asserts.h"
 #include "watched_log.h"
 
 static bool is_stored(uint32_t round, uint64_t client)

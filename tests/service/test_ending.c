@@ -2,14 +2,11 @@
 // after a restart, and the log names the reason and the best version.
 #include "harness.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "scheduled.h"
+#include "tests/cases.h"
 #include "watched_log.h"
 
 static void start(void)
@@ -38,9 +35,10 @@ static void expect_ended(const char *advice)
     assert_non_null(strstr(facts.federation.advice, advice));
 }
 
-static void test_a_federation_that_diverges_ends(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_a_federation_that_diverges_ends)
 {
-    (void)state;
     harness.config.federation.round.ending.divergence_rounds = 3;
     start();
     watch_log();
@@ -60,9 +58,8 @@ static void test_a_federation_that_diverges_ends(void **state)
     expect_ended("train.learning_rate");
 }
 
-static void test_it_goes_on_where_the_setting_says_so(void **state)
+TEST(test_it_goes_on_where_the_setting_says_so)
 {
-    (void)state;
     harness.config.federation.round.ending.divergence_rounds = 1;
     start();
     learn(2.0F);
@@ -74,9 +71,8 @@ static void test_it_goes_on_where_the_setting_says_so(void **state)
     assert_false(checkin(&harness, 1, NULL).finished);
 }
 
-static void test_patience_runs_out(void **state)
+TEST(test_patience_runs_out)
 {
-    (void)state;
     harness.config.federation.round.ending.patience = 2;
     start();
     learn(2.0F);
@@ -85,15 +81,4 @@ static void test_patience_runs_out(void **state)
     assert_false(checkin(&harness, 1, NULL).finished);
     learn(1.0F);
     expect_ended("round.patience");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_federation_that_diverges_ends),
-        TEST(test_it_goes_on_where_the_setting_says_so),
-        TEST(test_patience_runs_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,16 +7,13 @@
 #include "sanitized.h"
 #include "util/prng.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
+#include "tests/cases.h"
 #include "watched_log.h"
 
 #define SPEC "softmax:8-4"
@@ -507,9 +504,8 @@ static void expect_replayed(uint32_t rounds)
 
 // --- As the paper says
 
-static void test_without_quantising(void **state)
+CASE_WITH(test_without_quantising, NULL, teardown)
 {
-    (void)state;
     struct reference reference;
     start("float32");
     begin_reference(&reference);
@@ -520,9 +516,8 @@ static void test_without_quantising(void **state)
     expect_replayed(3 * (T - 1) + 1);
 }
 
-static void test_quantised(void **state)
+CASE_WITH(test_quantised, NULL, teardown)
 {
-    (void)state;
     struct reference reference;
     start("qsgd:levels=6,bucket=268435456,norm=l2,coder=elias");
     begin_reference(&reference);
@@ -532,9 +527,8 @@ static void test_quantised(void **state)
 }
 
 // The distance to the optimum falls by the same factor an epoch, and far below where SGD of that rate ends.
-static void test_converges(void **state)
+CASE_WITH(test_converges, NULL, teardown)
 {
-    (void)state;
     double optimum[VALUES];
     double distance = 0.0;
     start("qsgd:levels=6,bucket=268435456,norm=l2,coder=elias");
@@ -585,9 +579,8 @@ static void undisturbed(uint32_t rounds, float bases[CLIENTS][2][VALUES], size_t
 }
 
 // A restart of service and clients before each round leaves no trace in the model's bits.
-static void test_restarts(void **state)
+CASE_WITH(test_restarts, NULL, teardown)
 {
-    (void)state;
     float expected[CLIENTS][2][VALUES];
     float found[CLIENTS][2][VALUES];
     size_t writes = 0;
@@ -605,9 +598,8 @@ static void test_restarts(void **state)
 }
 
 // Nor does a power cut at whichever write of a client.
-static void test_power_cuts(void **state)
+CASE(test_power_cuts)
 {
-    (void)state;
     float expected[CLIENTS][2][VALUES];
     float found[CLIENTS][2][VALUES];
     size_t writes = 0;
@@ -628,9 +620,8 @@ static void test_power_cuts(void **state)
 // --- Who takes part
 
 // Who joins later waits for the next epoch, and counts in it from its full gradient on.
-static void test_joining(void **state)
+CASE_WITH(test_joining, NULL, teardown)
 {
-    (void)state;
     struct reference reference;
     start("float32");
     begin_reference(&reference);
@@ -648,9 +639,8 @@ static void test_joining(void **state)
 }
 
 // A client that has lost its anchor says so; the round goes on without it, and with it from the next epoch on.
-static void test_lost_anchor(void **state)
+CASE_WITH(test_lost_anchor, NULL, teardown)
 {
-    (void)state;
     start("float32");
     do_round_of(1, 3);
     do_round_of(2, 3);
@@ -667,9 +657,8 @@ static void test_lost_anchor(void **state)
 }
 
 // Nor does it wait where fewer than its quorum are left.
-static void test_most_lost_anchors(void **state)
+CASE_WITH(test_most_lost_anchors, NULL, teardown)
 {
-    (void)state;
     start("float32");
     do_round_of(1, 3);
     do_round_of(2, 3);
@@ -685,9 +674,8 @@ static void test_most_lost_anchors(void **state)
 }
 
 // What was given back of a late update was measured from elsewhere: it goes into no later one.
-static void test_late(void **state)
+CASE_WITH(test_late, NULL, teardown)
 {
-    (void)state;
     struct reference reference;
     start("float32");
     begin_reference(&reference);
@@ -716,9 +704,8 @@ static void test_late(void **state)
 }
 
 // Damaged, the record is as if it was not there.
-static void test_damaged_anchor(void **state)
+CASE_WITH(test_damaged_anchor, NULL, teardown)
 {
-    (void)state;
     start("float32");
     do_round_of(1, 3);
     do_round_of(2, 3);
@@ -730,9 +717,8 @@ static void test_damaged_anchor(void **state)
 }
 
 // With nobody left, the next epoch begins where the model is.
-static void test_nobody_holds_it(void **state)
+CASE_WITH(test_nobody_holds_it, NULL, teardown)
 {
-    (void)state;
     start("float32");
     do_round_of(1, 3);
     do_round_of(2, 3);
@@ -760,9 +746,8 @@ static void test_nobody_holds_it(void **state)
 }
 
 // Nobody can take the place of a holder that does not come: at its deadline the round takes what it has.
-static void test_few_come(void **state)
+CASE_WITH(test_few_come, NULL, teardown)
 {
-    (void)state;
     start("float32");
     do_round_of(1, 3);
     do_round_of(2, 3);
@@ -775,9 +760,8 @@ static void test_few_come(void **state)
 }
 
 // A round that builds on a full gradient which nobody comes for becomes one of the strategy that is set by now.
-static void test_other_strategy(void **state)
+CASE_WITH(test_other_strategy, NULL, teardown)
 {
-    (void)state;
     start("float32");
     do_round_of(1, 3);
     do_round_of(2, 3);
@@ -796,9 +780,8 @@ static void test_other_strategy(void **state)
 }
 
 // A client that cannot do it is told, once and by name, and rounds do not wait for it.
-static void test_who_cannot(void **state)
+CASE_WITH(test_who_cannot, NULL, teardown)
 {
-    (void)state;
     start("float32");
     parties[3].no_anchor = true;
     join(3);
@@ -825,9 +808,8 @@ static void expect_refused(const char *part)
     }
 }
 
-static void test_settings(void **state)
+CASE_WITH(test_settings, NULL, teardown)
 {
-    (void)state;
     struct tern_federation_config *config = &harness.config.federation;
     harness_make_model(&harness, SPEC);
     use_qsvrg("float32");
@@ -863,26 +845,4 @@ static void test_settings(void **state)
     expect_refused("codec.codec_down = float32");
     *config = good;
     harness_start(&harness);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_without_quantising, teardown),
-        cmocka_unit_test_teardown(test_quantised, teardown),
-        cmocka_unit_test_teardown(test_converges, teardown),
-        cmocka_unit_test_teardown(test_restarts, teardown),
-        cmocka_unit_test(test_power_cuts),
-        cmocka_unit_test_teardown(test_joining, teardown),
-        cmocka_unit_test_teardown(test_lost_anchor, teardown),
-        cmocka_unit_test_teardown(test_most_lost_anchors, teardown),
-        cmocka_unit_test_teardown(test_late, teardown),
-        cmocka_unit_test_teardown(test_damaged_anchor, teardown),
-        cmocka_unit_test_teardown(test_nobody_holds_it, teardown),
-        cmocka_unit_test_teardown(test_few_come, teardown),
-        cmocka_unit_test_teardown(test_other_strategy, teardown),
-        cmocka_unit_test_teardown(test_who_cannot, teardown),
-        cmocka_unit_test_teardown(test_settings, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

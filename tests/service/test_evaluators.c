@@ -3,16 +3,11 @@
 #include "federation/accuracy.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
+#include "tests/cases.h"
 
 // --- Who may be one
 
@@ -67,9 +62,10 @@ static bool has(const struct answer *answer, const char *text)
     return false;
 }
 
-static void test_a_code_says_whether_it_makes_evaluators(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_a_code_says_whether_it_makes_evaluators)
 {
-    (void)state;
     harness_start(&harness);
     add_code("plain", false, 2);
     add_code("judges", true, 2);
@@ -150,9 +146,8 @@ static void start_with(uint64_t *clients, uint32_t count, bool evaluator)
     }
 }
 
-static void test_one_that_lies_moves_no_figure_beyond_the_others(void **state)
+TEST(test_one_that_lies_moves_no_figure_beyond_the_others)
 {
-    (void)state;
     uint64_t clients[4];
     harness.config.federation.limits.num_examples = 10000000;
     start_with(clients, 4, true);
@@ -182,9 +177,8 @@ static void test_one_that_lies_moves_no_figure_beyond_the_others(void **state)
     }
 }
 
-static void test_two_are_halved_and_one_is_all(void **state)
+TEST(test_two_are_halved_and_one_is_all)
 {
-    (void)state;
     uint64_t clients[2];
     start_with(clients, 2, true);
     tell(clients[0], &(struct report){.num_examples = 100, .accuracy = 0.8F, .loss = 1.0F});
@@ -246,9 +240,8 @@ static uint64_t seen_ms(uint64_t client)
     return row.last_seen_ms;
 }
 
-static void test_a_version_counts_by_half_of_its_evaluators(void **state)
+TEST(test_a_version_counts_by_half_of_its_evaluators)
 {
-    (void)state;
     for (uint32_t count = 1; count <= 6; count++) {
         uint64_t clients[6];
         const uint32_t half = (count + 1) / 2;
@@ -276,9 +269,8 @@ static void test_a_version_counts_by_half_of_its_evaluators(void **state)
     harness_start(&harness);
 }
 
-static void test_a_revoked_evaluator_counts_nowhere(void **state)
+TEST(test_a_revoked_evaluator_counts_nowhere)
 {
-    (void)state;
     uint64_t clients[5];
     start_with(clients, 5, true);
     const uint64_t now = seen_ms(clients[4]);
@@ -297,9 +289,8 @@ static void test_a_revoked_evaluator_counts_nowhere(void **state)
     assert_int_equal(pending.expected, 3);
 }
 
-static void test_an_evaluator_that_stayed_away_for_a_week_is_not_expected(void **state)
+TEST(test_an_evaluator_that_stayed_away_for_a_week_is_not_expected)
 {
-    (void)state;
     uint64_t clients[5];
     const uint64_t day_ms = 24 * 3600 * 1000;
     start_with(clients, 5, true);
@@ -314,9 +305,8 @@ static void test_an_evaluator_that_stayed_away_for_a_week_is_not_expected(void *
 }
 
 // One that joins later neither gives an earlier version its figure nor takes it away.
-static void test_late_evaluators_change_no_earlier_version(void **state)
+TEST(test_late_evaluators_change_no_earlier_version)
 {
-    (void)state;
     uint64_t clients[5];
     start_with(clients, 1, true);
     const uint64_t now = seen_ms(clients[0]);
@@ -338,9 +328,8 @@ static void test_late_evaluators_change_no_earlier_version(void **state)
 }
 
 // Version 0 is made before anybody enrols.
-static void test_late_reports_count_where_nobody_was_in_time(void **state)
+TEST(test_late_reports_count_where_nobody_was_in_time)
 {
-    (void)state;
     uint64_t clients[4];
     harness_start(&harness);
     test_advance(1000);
@@ -357,9 +346,8 @@ static void test_late_reports_count_where_nobody_was_in_time(void **state)
 }
 
 // Versions that count are found behind any number of later ones that do not.
-static void test_many_reports_of_one_hide_no_earlier_version(void **state)
+TEST(test_many_reports_of_one_hide_no_earlier_version)
 {
-    (void)state;
     uint64_t clients[3];
     start_with(clients, 3, true);
     put(clients[0], 0, 0.5, false);
@@ -375,9 +363,8 @@ static void test_many_reports_of_one_hide_no_earlier_version(void **state)
     assert_int_equal(newest_version(), 150);
 }
 
-static void test_claims_add_up_bounded(void **state)
+TEST(test_claims_add_up_bounded)
 {
-    (void)state;
     uint64_t clients[3];
     harness.config.federation.limits.num_examples = 10000000;
     start_with(clients, 3, true);
@@ -387,9 +374,8 @@ static void test_claims_add_up_bounded(void **state)
     assert_int_equal(newest().num_examples, 1600 + 100 + 50);
 }
 
-static void test_claims_beyond_the_limit_are_refused(void **state)
+TEST(test_claims_beyond_the_limit_are_refused)
 {
-    (void)state;
     uint64_t client = 0;
     harness.config.federation.limits.num_examples = 5000;
     start_with(&client, 1, true);
@@ -406,9 +392,8 @@ static void test_claims_beyond_the_limit_are_refused(void **state)
     assert_int_equal(newest().num_examples, 5000);
 }
 
-static void test_who_trains_tells_no_accuracy(void **state)
+TEST(test_who_trains_tells_no_accuracy)
 {
-    (void)state;
     uint64_t client = 0;
     start_with(&client, 1, false);
     tell(client, &(struct report){.num_examples = 10, .accuracy = 1.0F, .name = "f1_macro"});
@@ -431,9 +416,8 @@ static uint32_t count_metrics(uint64_t client, const char *name)
     return count;
 }
 
-static void test_ever_new_names_replace_each_other(void **state)
+TEST(test_ever_new_names_replace_each_other)
 {
-    (void)state;
     uint64_t clients[2];
     start_with(clients, 2, true);
     tell(clients[1], &(struct report){.num_examples = 10, .name = "f1_macro", .value = 0.5F});
@@ -447,25 +431,4 @@ static void test_ever_new_names_replace_each_other(void **state)
     assert_int_equal(count_metrics(clients[1], "f1_macro"), 1);
     tell(clients[0], &(struct report){.num_examples = 10}); // a set of none
     assert_int_equal(count_metrics(clients[0], NULL), 0);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_code_says_whether_it_makes_evaluators),
-        TEST(test_one_that_lies_moves_no_figure_beyond_the_others),
-        TEST(test_two_are_halved_and_one_is_all),
-        TEST(test_a_version_counts_by_half_of_its_evaluators),
-        TEST(test_a_revoked_evaluator_counts_nowhere),
-        TEST(test_an_evaluator_that_stayed_away_for_a_week_is_not_expected),
-        TEST(test_late_evaluators_change_no_earlier_version),
-        TEST(test_late_reports_count_where_nobody_was_in_time),
-        TEST(test_many_reports_of_one_hide_no_earlier_version),
-        TEST(test_claims_add_up_bounded),
-        TEST(test_claims_beyond_the_limit_are_refused),
-        TEST(test_who_trains_tells_no_accuracy),
-        TEST(test_ever_new_names_replace_each_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

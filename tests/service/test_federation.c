@@ -3,19 +3,17 @@
 
 #include "merge/replay.h"
 #include "util/bytes.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
 #include "store/run_sql.h"
+#include "tests/cases.h"
 
-static void test_a_round_moves_the_model(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_a_round_moves_the_model)
 {
-    (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     harness_start(&harness);
@@ -69,24 +67,21 @@ static void expect_targets(uint32_t first, uint32_t second)
     assert_int_equal(last_round().quorum, (second + 1) / 2);
 }
 
-static void test_a_share_of_the_clients_grows_with_them(void **state)
+TEST(test_a_share_of_the_clients_grows_with_them)
 {
-    (void)state;
     expect_targets(1, 4);
 }
 
 // 650 values of as many updates, eleven times as many as are wanted, as fit 16 times into memory.
-static void test_a_share_is_no_larger_than_its_strategy_can_merge(void **state)
+TEST(test_a_share_is_no_larger_than_its_strategy_can_merge)
 {
-    (void)state;
     harness.config.federation.strategy = &tern_strategy_fedmedian;
     harness.config.federation.strategy_memory = 650 * 4 * 11 * 3 / 16 + 1;
     expect_targets(1, 3);
 }
 
-static void test_examples_weigh(void **state)
+TEST(test_examples_weigh)
 {
-    (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     uint8_t *body;
@@ -116,9 +111,8 @@ static void run_rounds(unsigned rounds, const uint64_t clients[2])
     }
 }
 
-static void test_catching_up_takes_what_is_smaller(void **state)
+TEST(test_catching_up_takes_what_is_smaller)
 {
-    (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     harness.config.federation.downloads.codec =
@@ -146,9 +140,8 @@ static void test_catching_up_takes_what_is_smaller(void **state)
     assert_int_equal(checkin(&harness, clients[0], replica).task.downloads_count, 0);
 }
 
-static void test_many_dense_deltas_cost_more_than_a_snapshot(void **state)
+TEST(test_many_dense_deltas_cost_more_than_a_snapshot)
 {
-    (void)state;
     harness_start(&harness);
     uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
     run_rounds(2, clients);
@@ -157,9 +150,8 @@ static void test_many_dense_deltas_cost_more_than_a_snapshot(void **state)
     assert_int_equal(reply.task.base_version, 2);
 }
 
-static void test_restart_anywhere_changes_nothing(void **state)
+TEST(test_restart_anywhere_changes_nothing)
 {
-    (void)state;
     uint8_t *body;
     harness_start(&harness);
     uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
@@ -194,9 +186,8 @@ static void test_restart_anywhere_changes_nothing(void **state)
     free(body);
 }
 
-static void test_replay_gives_the_same_bits(void **state)
+TEST(test_replay_gives_the_same_bits)
 {
-    (void)state;
     struct tern_replay_report report;
     char why[256] = "";
     harness.config.federation.codec_up =
@@ -233,9 +224,8 @@ static void test_replay_gives_the_same_bits(void **state)
     assert_non_null(strstr(why, "version 3"));
 }
 
-static void test_finished_tells_the_final_model(void **state)
+TEST(test_finished_tells_the_final_model)
 {
-    (void)state;
     struct tern_db_version version;
     harness.config.federation.round.rounds = 2;
     harness_start(&harness);
@@ -301,9 +291,8 @@ static void check_evaluated(uint32_t version)
     }
 }
 
-static void test_evaluators_see_each_version(void **state)
+TEST(test_evaluators_see_each_version)
 {
-    (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     harness.config.federation.round.rounds = 3;
@@ -409,9 +398,8 @@ static tern_UpdateReply send_again(const char *method, uint64_t client, const ui
 
 // The next task that comes with the answer leads on from what the client trained from, and not from where it
 // was before, which is all that its row still says.
-static void test_an_update_that_comes_again_tells_what_is_held(void **state)
+TEST(test_an_update_that_comes_again_tells_what_is_held)
 {
-    (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     uint8_t *body;
@@ -445,9 +433,8 @@ static void test_an_update_that_comes_again_tells_what_is_held(void **state)
 }
 
 // Of the last version an evaluator reports the replica, and then the global model itself.
-static void test_evaluators_end_with_the_global_model(void **state)
+TEST(test_evaluators_end_with_the_global_model)
 {
-    (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     char why[256];
@@ -492,9 +479,8 @@ static void test_evaluators_end_with_the_global_model(void **state)
 }
 
 // Who is asked to evaluate again what it holds already: once.
-static void test_a_lost_evaluation_of_the_global_model_is_asked_for_again(void **state)
+TEST(test_a_lost_evaluation_of_the_global_model_is_asked_for_again)
 {
-    (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     compress_downloads();
@@ -526,9 +512,8 @@ static void test_a_lost_evaluation_of_the_global_model_is_asked_for_again(void *
 }
 
 // What an evaluator finds of versions that were made before it enrolled is marked.
-static void test_evaluations_of_earlier_versions_are_late(void **state)
+TEST(test_evaluations_of_earlier_versions_are_late)
 {
-    (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     char why[256];
@@ -558,9 +543,8 @@ static void test_evaluations_of_earlier_versions_are_late(void **state)
 }
 
 // A training client must not be able to set the federation's accuracy.
-static void test_only_evaluators_report_accuracy(void **state)
+TEST(test_only_evaluators_report_accuracy)
 {
-    (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     char why[256];
@@ -573,9 +557,8 @@ static void test_only_evaluators_report_accuracy(void **state)
     assert_int_equal(count_evaluations(), 0);
 }
 
-static void test_ledger_follows_accepted_updates(void **state)
+TEST(test_ledger_follows_accepted_updates)
 {
-    (void)state;
     struct tern_db_ledger ledger;
     char why[256];
     harness_start(&harness);
@@ -601,9 +584,8 @@ static void report_error(uint64_t client, uint32_t sequence, float norm)
 }
 
 // What a client gave back after a late update is known before its next update.
-static void test_ledger_follows_checkins(void **state)
+TEST(test_ledger_follows_checkins)
 {
-    (void)state;
     struct tern_db_ledger ledger;
     struct tern_db *reader;
     char why[256];
@@ -631,9 +613,8 @@ static void test_ledger_follows_checkins(void **state)
     tern_db_close(reader);
 }
 
-static void test_lost_evaluation_is_asked_for_once_more(void **state)
+TEST(test_lost_evaluation_is_asked_for_once_more)
 {
-    (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     harness_start(&harness);
@@ -652,9 +633,8 @@ static void test_lost_evaluation_is_asked_for_once_more(void **state)
     assert_false(checkin(&harness, evaluator, replica).has_task);
 }
 
-static void test_held_checkin_gets_its_task_when_the_round_opens(void **state)
+TEST(test_held_checkin_gets_its_task_when_the_round_opens)
 {
-    (void)state;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     tern_CheckinReply reply;
     harness_start(&harness);
@@ -675,9 +655,8 @@ static void test_held_checkin_gets_its_task_when_the_round_opens(void **state)
 }
 
 // More than are answered in one transaction.
-static void test_many_held_checkins_all_get_their_tasks(void **state)
+TEST(test_many_held_checkins_all_get_their_tasks)
 {
-    (void)state;
     enum { MANY = 300 };
     static struct tern_http_exchange *held[MANY + 1];
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
@@ -704,9 +683,8 @@ static void test_many_held_checkins_all_get_their_tasks(void **state)
     }
 }
 
-static void test_held_checkin_is_let_go(void **state)
+TEST(test_held_checkin_is_let_go)
 {
-    (void)state;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
@@ -736,9 +714,8 @@ static void test_held_checkin_is_let_go(void **state)
 
 // Whoever enrols and never comes is not waited for, and who is invited and does not come is replaced
 // long before the deadline, and not counted on again until it does.
-static void test_silent_clients_are_not_waited_for(void **state)
+TEST(test_silent_clients_are_not_waited_for)
 {
-    (void)state;
     uint64_t silent = 0;
     harness.config.federation.round.quorum = 1;
     harness_start(&harness);
@@ -773,9 +750,8 @@ static void test_silent_clients_are_not_waited_for(void **state)
     }
 }
 
-static void test_missing_clients_are_replaced_at_the_deadline(void **state)
+TEST(test_missing_clients_are_replaced_at_the_deadline)
 {
-    (void)state;
     harness.config.federation.min_clients = 4;
     harness.config.federation.round.quorum = 2;
     harness_start(&harness);
@@ -802,35 +778,4 @@ static void test_missing_clients_are_replaced_at_the_deadline(void **state)
         third += reply.has_task && reply.task.round == 2 && reply.task.base_version == 1;
     }
     assert_int_equal(third, 2);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_round_moves_the_model),
-        TEST(test_a_share_of_the_clients_grows_with_them),
-        TEST(test_a_share_is_no_larger_than_its_strategy_can_merge),
-        TEST(test_examples_weigh),
-        TEST(test_catching_up_takes_what_is_smaller),
-        TEST(test_many_dense_deltas_cost_more_than_a_snapshot),
-        TEST(test_restart_anywhere_changes_nothing),
-        TEST(test_replay_gives_the_same_bits),
-        TEST(test_an_update_that_comes_again_tells_what_is_held),
-        TEST(test_finished_tells_the_final_model),
-        TEST(test_evaluators_see_each_version),
-        TEST(test_evaluators_end_with_the_global_model),
-        TEST(test_a_lost_evaluation_of_the_global_model_is_asked_for_again),
-        TEST(test_evaluations_of_earlier_versions_are_late),
-        TEST(test_only_evaluators_report_accuracy),
-        TEST(test_ledger_follows_accepted_updates),
-        TEST(test_ledger_follows_checkins),
-        TEST(test_lost_evaluation_is_asked_for_once_more),
-        TEST(test_held_checkin_gets_its_task_when_the_round_opens),
-        TEST(test_many_held_checkins_all_get_their_tasks),
-        TEST(test_held_checkin_is_let_go),
-        TEST(test_silent_clients_are_not_waited_for),
-        TEST(test_missing_clients_are_replaced_at_the_deadline),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,16 +6,13 @@
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "scheduled.h"
+#include "tests/cases.h"
 
 #define FOLLOWER 1
 #define DEVICE 2
@@ -142,9 +139,10 @@ static void expect_global(struct order *order, float added)
 
 // --- Tests
 
-static void test_no_round_opens_by_itself(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_no_round_opens_by_itself)
 {
-    (void)state;
     start();
     assert_false(checkin(&harness, DEVICE, NULL).has_task);
     test_advance(100000);
@@ -152,7 +150,7 @@ static void test_no_round_opens_by_itself(void **state)
     assert_int_equal(settled().machine.round, 0);
 }
 
-static void test_a_version_is_what_it_is_told(void **state)
+TEST(test_a_version_is_what_it_is_told)
 {
     struct order order;
     (void)state;
@@ -172,7 +170,7 @@ static void test_a_version_is_what_it_is_told(void **state)
     free_order(&order);
 }
 
-static void test_one_round_of_devices_opens_when_told(void **state)
+TEST(test_one_round_of_devices_opens_when_told)
 {
     struct order order;
     (void)state;
@@ -202,7 +200,7 @@ static void test_one_round_of_devices_opens_when_told(void **state)
     free_order(&order);
 }
 
-static void test_what_does_not_fit_is_refused(void **state)
+TEST(test_what_does_not_fit_is_refused)
 {
     struct order order;
     (void)state;
@@ -227,7 +225,7 @@ static void test_what_does_not_fit_is_refused(void **state)
     free_order(&order);
 }
 
-static void test_a_transaction_that_fails_leaves_nothing(void **state)
+TEST(test_a_transaction_that_fails_leaves_nothing)
 {
     struct order order;
     (void)state;
@@ -250,7 +248,7 @@ static enum tern_result has_body(void *ctx, const struct tern_db_update *update)
 }
 
 // What goes up is made of them.
-static void test_updates_of_the_newest_round_are_kept(void **state)
+TEST(test_updates_of_the_newest_round_are_kept)
 {
     struct order order;
     unsigned bodies = 0;
@@ -277,18 +275,4 @@ static void test_updates_of_the_newest_round_are_kept(void **state)
     assert_int_equal(bodies, 1);
     tern_db_close(db);
     free_order(&order);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_no_round_opens_by_itself),
-        TEST(test_a_version_is_what_it_is_told),
-        TEST(test_one_round_of_devices_opens_when_told),
-        TEST(test_what_does_not_fit_is_refused),
-        TEST(test_a_transaction_that_fails_leaves_nothing),
-        TEST(test_updates_of_the_newest_round_are_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

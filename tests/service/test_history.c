@@ -4,17 +4,14 @@
 
 #include "merge/merge.h"
 #include "merge/replay.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
 #include "store/retention.h"
 #include "store/run_sql.h"
+#include "tests/cases.h"
 
 static void open_store(void)
 {
@@ -53,9 +50,10 @@ static void do_rounds(uint32_t count)
     }
 }
 
-static void test_bodies_of_the_newest_rounds_are_kept(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_bodies_of_the_newest_rounds_are_kept)
 {
-    (void)state;
     harness.config.federation.limits.history = 2 * bytes_of_round() + 1;
     harness_start(&harness);
     do_rounds(5);
@@ -66,9 +64,8 @@ static void test_bodies_of_the_newest_rounds_are_kept(void **state)
     assert_int_equal(counts.updates_applied, 5 * 2);
 }
 
-static void test_all_are_kept_without_a_bound(void **state)
+TEST(test_all_are_kept_without_a_bound)
 {
-    (void)state;
     bytes_of_round();
     harness_start(&harness);
     do_rounds(3);
@@ -93,9 +90,8 @@ static void send_again(uint32_t round, const uint8_t *body, size_t len, int stat
 
 // The same bytes, sent again as after a lost reply, were counted, and those of others were not. Once
 // the client has sent a later update, it has that reply, and no honest one sends them again.
-static void test_the_last_update_is_a_duplicate_without_its_body(void **state)
+TEST(test_the_last_update_is_a_duplicate_without_its_body)
 {
-    (void)state;
     uint8_t *body;
     bytes_of_round();
     harness.config.federation.limits.history = 1;
@@ -131,9 +127,8 @@ static uint32_t assignment_rows(uint32_t last)
 
 // However long a federation goes on, what its clients did round by round takes no more room: the rows of the newest
 // 16 rounds, and of those that are being dropped.
-static void test_rows_do_not_grow_with_history(void **state)
+TEST(test_rows_do_not_grow_with_history)
 {
-    (void)state;
     bytes_of_round();
     harness.config.federation.limits.history = 1;
     for (uint32_t i = 1; i <= 2; i++) {
@@ -149,9 +144,8 @@ static void test_rows_do_not_grow_with_history(void **state)
 }
 
 // An update that is late by 20 versions still counts: its task's row stays, after a restart, too.
-static void test_rows_of_whoever_may_come_late_stay(void **state)
+TEST(test_rows_of_whoever_may_come_late_stay)
 {
-    (void)state;
     float *parameters = harness.config.federation.strategy_parameters;
     harness.config.federation.strategy = &tern_strategy_fedbuff;
     harness.config.federation.server_learning_rate = tern_strategy_fedbuff.server_learning_rate;
@@ -170,9 +164,8 @@ static void test_rows_of_whoever_may_come_late_stay(void **state)
 }
 
 // Ended between the mark and the last step, as by a power cut.
-static void test_what_was_begun_is_ended_after_a_restart(void **state)
+TEST(test_what_was_begun_is_ended_after_a_restart)
 {
-    (void)state;
     bytes_of_round();
     harness_start(&harness);
     do_rounds(3);
@@ -228,9 +221,8 @@ static uint32_t checkpoint(void)
     return version;
 }
 
-static void test_the_newest_version_is_made_from_a_checkpoint(void **state)
+TEST(test_the_newest_version_is_made_from_a_checkpoint)
 {
-    (void)state;
     struct tern_replay_report report;
     char why[256];
     begin_with_small_updates();
@@ -250,9 +242,8 @@ static void test_the_newest_version_is_made_from_a_checkpoint(void **state)
 }
 
 // Its updates have as many bytes in each round as a checkpoint, but are merged again in no time.
-static void test_few_bytes_of_updates_need_no_checkpoint(void **state)
+TEST(test_few_bytes_of_updates_need_no_checkpoint)
 {
-    (void)state;
     harness_free(&harness);
     harness_make_model(&harness, "softmax:1024-10");
     harness_start(&harness);
@@ -265,9 +256,8 @@ static void test_few_bytes_of_updates_need_no_checkpoint(void **state)
 }
 
 // The process may end after any piece.
-static void test_a_checkpoint_in_pieces_counts_once_it_is_whole(void **state)
+TEST(test_a_checkpoint_in_pieces_counts_once_it_is_whole)
 {
-    (void)state;
     static struct tern_merge merge;
     char why[256];
     begin_with_small_updates();
@@ -298,9 +288,8 @@ static void test_a_checkpoint_in_pieces_counts_once_it_is_whole(void **state)
 }
 
 // Whatever is to be pruned: what the newest version is made of stays.
-static void test_a_prune_leaves_what_follows_the_checkpoint(void **state)
+TEST(test_a_prune_leaves_what_follows_the_checkpoint)
 {
-    (void)state;
     struct tern_db_counts counts;
     bool more = true;
     begin_with_small_updates();
@@ -316,9 +305,8 @@ static void test_a_prune_leaves_what_follows_the_checkpoint(void **state)
     expect_newest(1);
 }
 
-static void test_an_update_that_the_newest_version_needs_is_missed(void **state)
+TEST(test_an_update_that_the_newest_version_needs_is_missed)
 {
-    (void)state;
     static struct tern_merge merge;
     begin_with_small_updates();
     do_rounds(1);
@@ -327,24 +315,4 @@ static void test_an_update_that_the_newest_version_needs_is_missed(void **state)
     run_sql(harness.path, "delete from update_bodies where id = 2");
     assert_int_equal(load_newest(&merge), TERN_ERR_CORRUPT);
     tern_merge_free(&merge);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_bodies_of_the_newest_rounds_are_kept),
-        TEST(test_all_are_kept_without_a_bound),
-        TEST(test_the_last_update_is_a_duplicate_without_its_body),
-        TEST(test_rows_do_not_grow_with_history),
-        TEST(test_rows_of_whoever_may_come_late_stay),
-        TEST(test_what_was_begun_is_ended_after_a_restart),
-        TEST(test_the_newest_version_is_made_from_a_checkpoint),
-        TEST(test_few_bytes_of_updates_need_no_checkpoint),
-        TEST(test_a_checkpoint_in_pieces_counts_once_it_is_whole),
-        TEST(test_a_prune_leaves_what_follows_the_checkpoint),
-        TEST(test_an_update_that_the_newest_version_needs_is_missed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

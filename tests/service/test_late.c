@@ -1,13 +1,10 @@
 // What the service learns from updates that come too late: how fast their clients train, and
 // nothing else.
 #include "harness.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 static struct harness harness;
 static uint64_t slow;
@@ -108,9 +105,10 @@ static struct tern_db_client kept(uint64_t client)
     return row;
 }
 
-static void test_a_device_that_is_always_late_gets_fewer_steps(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_a_device_that_is_always_late_gets_fewer_steps)
 {
-    (void)state;
     start();
     tern_Task task = task_of(slow);
     assert_int_equal(task.local_steps, 20);
@@ -136,9 +134,8 @@ static void test_a_device_that_is_always_late_gets_fewer_steps(void **state)
     assert_true(kept(slow).steps_per_second == slower);
 }
 
-static void test_what_no_task_was_given_for_changes_nothing(void **state)
+TEST(test_what_no_task_was_given_for_changes_nothing)
 {
-    (void)state;
     uint8_t before[TERN_SHA256_SIZE];
     uint8_t after[TERN_SHA256_SIZE];
     start();
@@ -159,9 +156,8 @@ static void test_what_no_task_was_given_for_changes_nothing(void **state)
 }
 
 // Updates whose indices are with their leader's cannot be read any more once their round is over.
-static void test_an_update_without_indices_tells_its_speed(void **state)
+TEST(test_an_update_without_indices_tells_its_speed)
 {
-    (void)state;
     start();
     const tern_Task task = task_of(slow);
     end_round();
@@ -170,9 +166,8 @@ static void test_an_update_without_indices_tells_its_speed(void **state)
 }
 
 // Under a strategy that buffers, those that are too late even for it.
-static void test_a_stale_update_tells_its_speed(void **state)
+TEST(test_a_stale_update_tells_its_speed)
 {
-    (void)state;
     harness.config.federation.strategy = &tern_strategy_fedbuff;
     harness.config.federation.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 0.0F;
     start();
@@ -181,17 +176,4 @@ static void test_a_stale_update_tells_its_speed(void **state)
     assert_int_equal(report(slow, &task, &(struct report){.train_ms = 40000}), 410);
     assert_int_equal(report(slow, &task, &(struct report){.train_ms = 10}), 410);
     assert_true(kept(slow).steps_per_second == 0.5F);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_device_that_is_always_late_gets_fewer_steps),
-        TEST(test_what_no_task_was_given_for_changes_nothing),
-        TEST(test_an_update_without_indices_tells_its_speed),
-        TEST(test_a_stale_update_tells_its_speed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

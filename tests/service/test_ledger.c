@@ -3,14 +3,11 @@
 #include "harness.h"
 
 #include "rounds/error_watch.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
+#include "tests/cases.h"
 
 // --- A device, as far as the ledger sees it
 
@@ -147,9 +144,10 @@ static int leave(void **state)
 
 // --- What is found
 
-static void test_honest_trouble_is_no_finding(void **state)
+#define TEST(name) CASE_WITH(name, setup, leave)
+
+TEST(test_honest_trouble_is_no_finding)
 {
-    (void)state;
     begin();
     for (int round = 1; round <= 3; round++) {
         take_part(&one);
@@ -181,9 +179,8 @@ static void test_honest_trouble_is_no_finding(void **state)
 }
 
 // A backup of two rounds ago: it is told to reset at once, and named when it has obeyed.
-static void test_restored_backup_is_reset(void **state)
+TEST(test_restored_backup_is_reset)
 {
-    (void)state;
     begin();
     for (int round = 1; round <= 3; round++) {
         take_part(&one);
@@ -210,9 +207,8 @@ static void test_restored_backup_is_reset(void **state)
     assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
 }
 
-static void test_lost_buffer_is_named(void **state)
+TEST(test_lost_buffer_is_named)
 {
-    (void)state;
     begin();
     take_part(&one);
     take_part(&two);
@@ -226,9 +222,8 @@ static void test_lost_buffer_is_named(void **state)
 }
 
 // A client that makes up a buffer for each check-in is told of once a minute.
-static void test_what_is_found_again_at_once_is_not_said_again(void **state)
+TEST(test_what_is_found_again_at_once_is_not_said_again)
 {
-    (void)state;
     harness_start(&harness);
     join(&one, 0xa1);
     one.norm = 1.0F;
@@ -254,9 +249,8 @@ static void test_what_is_found_again_at_once_is_not_said_again(void **state)
 
 // Two devices with one identity do the same round: whoever comes second is refused, and both are
 // told to start anew.
-static void test_clones_are_named(void **state)
+TEST(test_clones_are_named)
 {
-    (void)state;
     begin();
     take_part(&one);
     take_part(&two);
@@ -280,9 +274,8 @@ static void test_clones_are_named(void **state)
     free(clone.body);
 }
 
-static void test_garbage_is_no_clone(void **state)
+TEST(test_garbage_is_no_clone)
 {
-    (void)state;
     begin();
     take_part(&one);
     struct answer answer =
@@ -307,9 +300,8 @@ static void stay_away(struct device *other, uint32_t rounds)
     }
 }
 
-static void test_old_buffers_decay(void **state)
+TEST(test_old_buffers_decay)
 {
-    (void)state;
     begin_with_policy(TERN_DIRECTIVE_DECAY, 2);
     take_part(&one);
     take_part(&two);
@@ -332,9 +324,8 @@ static void test_old_buffers_decay(void **state)
     assert_int_equal(ledger_of(&one).finding, TERN_FINDING_NONE);
 }
 
-static void test_old_buffers_are_reset(void **state)
+TEST(test_old_buffers_are_reset)
 {
-    (void)state;
     begin_with_policy(TERN_DIRECTIVE_RESET, 2);
     take_part(&one);
     take_part(&two);
@@ -368,9 +359,8 @@ static void expect_told(struct device *it, tern_ErrorDirective directive, const 
 }
 
 // The directive of each task was for the rounds before it: only the one that it was late in is new.
-static void test_a_missed_round_decays_once(void **state)
+TEST(test_a_missed_round_decays_once)
 {
-    (void)state;
     begin_with_policy(TERN_DIRECTIVE_DECAY, 1);
     take_part(&one);
     take_part(&two);
@@ -391,9 +381,8 @@ static void test_a_missed_round_decays_once(void **state)
 }
 
 // What clients left of their buffers is stored of each round, also when the update was too late.
-static void test_what_a_limit_took_is_kept(void **state)
+TEST(test_what_a_limit_took_is_kept)
 {
-    (void)state;
     harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_LIMIT, .limit = 2};
     begin();
@@ -416,9 +405,8 @@ static void test_what_a_limit_took_is_kept(void **state)
 }
 
 // Its update is of an older round than the one in which it counts.
-static void test_a_late_update_that_counts_is_not_missed(void **state)
+TEST(test_a_late_update_that_counts_is_not_missed)
 {
-    (void)state;
     harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
     harness.config.federation.strategy = &tern_strategy_fedbuff;
@@ -435,9 +423,8 @@ static void test_a_late_update_that_counts_is_not_missed(void **state)
     expect_told(&one, tern_ErrorDirective_ERROR_KEEP, "kept: 0 rounds missed");
 }
 
-static void test_a_client_without_an_accepted_update_decays(void **state)
+TEST(test_a_client_without_an_accepted_update_decays)
 {
-    (void)state;
     harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
     harness.config.federation.round.cohort = 4;
@@ -481,23 +468,20 @@ static void expect_each_second(enum tern_error_directive policy, const char *rea
     }
 }
 
-static void test_missed_rounds_add_up_to_a_decay(void **state)
+TEST(test_missed_rounds_add_up_to_a_decay)
 {
-    (void)state;
     expect_each_second(TERN_DIRECTIVE_DECAY, "decayed 0.25: 2 rounds missed");
 }
 
-static void test_missed_rounds_add_up_to_a_reset(void **state)
+TEST(test_missed_rounds_add_up_to_a_reset)
 {
-    (void)state;
     expect_each_second(TERN_DIRECTIVE_RESET, "reset: 2 rounds missed");
 }
 
 // Who was replaced and comes back may have trained already: nothing is decayed twice, nor not at
 // all.
-static void test_a_replaced_member_is_told_the_same(void **state)
+TEST(test_a_replaced_member_is_told_the_same)
 {
-    (void)state;
     harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
     harness.config.federation.round.quorum = 1;
@@ -520,9 +504,8 @@ static void test_a_replaced_member_is_told_the_same(void **state)
     assert_true(one.task.decay == 0.5F);
 }
 
-static void test_step_ahead_is_told(void **state)
+TEST(test_step_ahead_is_told)
 {
-    (void)state;
     harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_STEP_AHEAD, .step_ahead = 0.25F};
     begin();
@@ -539,29 +522,4 @@ static void test_step_ahead_is_told(void **state)
     assert_int_equal(two.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
     assert_true(two.task.step_ahead == 0.0F);
     assert_string_equal(ledger_of(&two).reason, "kept: the client does not support step-ahead");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, leave)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_what_is_found_again_at_once_is_not_said_again),
-        TEST(test_honest_trouble_is_no_finding),
-        TEST(test_restored_backup_is_reset),
-        TEST(test_lost_buffer_is_named),
-        TEST(test_clones_are_named),
-        TEST(test_garbage_is_no_clone),
-        TEST(test_old_buffers_decay),
-        TEST(test_old_buffers_are_reset),
-        TEST(test_a_missed_round_decays_once),
-        TEST(test_what_a_limit_took_is_kept),
-        TEST(test_a_late_update_that_counts_is_not_missed),
-        TEST(test_a_client_without_an_accepted_update_decays),
-        TEST(test_missed_rounds_add_up_to_a_decay),
-        TEST(test_missed_rounds_add_up_to_a_reset),
-        TEST(test_a_replaced_member_is_told_the_same),
-        TEST(test_step_ahead_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 // What one client's token can make the service log, however often it sends the same: of each event a few lines.
 #include "harness.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
+#include "tests/cases.h"
 #include "watched_log.h"
 
 #define TIMES 130
@@ -141,9 +136,10 @@ static uint32_t lines_of_event(const struct event *events, uint32_t count, const
     return 0;
 }
 
-static void test_a_token_has_few_lines_of_each_event(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_a_token_has_few_lines_of_each_event)
 {
-    (void)state;
     static void (*const sent[])(uint64_t client, uint32_t i) = {
         refused_statistics, other_columns, error_buffers,   refused_updates,
         evaluations,        other_models,  unknown_requests};
@@ -175,11 +171,4 @@ static void test_a_token_has_few_lines_of_each_event(void **state)
         print_message("%s: %u lines\n", logged[i], lines_of_event(events, count, logged[i]));
         assert_true(lines_of_event(events, count, logged[i]) > 0);
     }
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {TEST(test_a_token_has_few_lines_of_each_event)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

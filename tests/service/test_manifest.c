@@ -4,15 +4,12 @@
 
 #include "merge/replay.h"
 #include "tensor/manifest.h"
+#include "tests/cases.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 enum { CODED = 600, DENSE = 20, FROZEN = 30, COUNT = CODED + DENSE + FROZEN };
 
@@ -56,9 +53,8 @@ static struct answer get(const uint8_t sha256[TERN_SHA256_SIZE], uint64_t client
     return call(&harness, "GET", path, client != 0 ? harness.tokens[client] : NULL, NULL, 0);
 }
 
-static void test_the_manifest_goes_by_its_hash(void **state)
+CASE_WITH(test_the_manifest_goes_by_its_hash, setup, teardown)
 {
-    (void)state;
     uint8_t other[TERN_SHA256_SIZE];
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
@@ -88,9 +84,8 @@ static tern_CheckinReply begin(uint64_t client, float weights[COUNT],
     return reply;
 }
 
-static void test_who_holds_nothing_gets_a_snapshot(void **state)
+CASE_WITH(test_who_holds_nothing_gets_a_snapshot, setup, teardown)
 {
-    (void)state;
     float weights[COUNT];
     uint8_t replica[TERN_SHA256_SIZE];
     harness_start(&harness);
@@ -108,9 +103,8 @@ static void test_who_holds_nothing_gets_a_snapshot(void **state)
     }
 }
 
-static void test_nobody_moves_what_is_frozen(void **state)
+CASE_WITH(test_nobody_moves_what_is_frozen, setup, teardown)
 {
-    (void)state;
     uint8_t *body = NULL;
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
@@ -147,9 +141,8 @@ static void check_replay(uint32_t rounds)
     assert_int_equal(report.rounds, rounds);
 }
 
-static void test_replays_and_restarts_begin_with_its_weights(void **state)
+CASE_WITH(test_replays_and_restarts_begin_with_its_weights, setup, teardown)
 {
-    (void)state;
     float weights[COUNT];
     uint8_t replica[TERN_SHA256_SIZE];
     check_replay(0);
@@ -199,7 +192,7 @@ static float moved_dense(const struct tern_strategy *strategy)
     return weights[CODED] - first[CODED];
 }
 
-static void test_no_claim_moves_statistics_from_their_median(void **state)
+CASE_WITH(test_no_claim_moves_statistics_from_their_median, setup, teardown)
 {
     assert_float_equal(moved_dense(&tern_strategy_fedmedian), 0.75F, 1e-6F);
     teardown(state);
@@ -211,9 +204,8 @@ static void test_no_claim_moves_statistics_from_their_median(void **state)
 }
 
 // An update that is one version old weighs 1 / sqrt(2) under FedBuff, for statistics too.
-static void test_old_statistics_weigh_less(void **state)
+CASE_WITH(test_old_statistics_weigh_less, setup, teardown)
 {
-    (void)state;
     float weights[COUNT];
     uint32_t version = 0;
     uint8_t *body = NULL;
@@ -263,9 +255,8 @@ static int setup_large(void **state)
 
 // Whoever asks for what cannot be sent now is told to come again, and nobody else: the batch that it
 // was in is stored. The folder that is missing stands for a full disk.
-static void test_a_download_without_its_file_fails_alone(void **state)
+CASE_WITH(test_a_download_without_its_file_fails_alone, setup_large, teardown)
 {
-    (void)state;
     char folder[160];
     char path[TERN_PATH_MAX];
     char why[256];
@@ -301,21 +292,4 @@ static void test_a_download_without_its_file_fails_alone(void **state)
     assert_int_equal(answer.status, 200);
     assert_int_equal(answer.body->len, reply.task.downloads[0].size);
     answer_free(&answer);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_the_manifest_goes_by_its_hash, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_who_holds_nothing_gets_a_snapshot, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nobody_moves_what_is_frozen, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_claim_moves_statistics_from_their_median, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_old_statistics_weigh_less, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_replays_and_restarts_begin_with_its_weights, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_a_download_without_its_file_fails_alone, setup_large,
-                                        teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,13 @@
 
 #include "merge/replay.h"
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
 #include "store/run_sql.h"
+#include "tests/asserts.h"
 
 // A mean that takes as long as the test likes.
 struct gate {

@@ -1,14 +1,11 @@
 // What is cheap to refuse is refused before an update's container is read: a hostile one costs the
 // aggregator nothing unless it may count.
 #include "harness.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 // --- How often a container was read (the linker puts these in between)
 
@@ -96,9 +93,10 @@ static void damage(void)
     fixture.len = len;
 }
 
-static void test_damaged_container_is_read_of_a_member_only(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_damaged_container_is_read_of_a_member_only)
 {
-    (void)state;
     uint64_t evaluator = enroll(&fixture.harness, true);
     damage();
     assert_int_equal(put(1, 9, 422, TERN_ERR_UNKNOWN_ROUND), 0);
@@ -110,9 +108,8 @@ static void test_damaged_container_is_read_of_a_member_only(void **state)
     assert_int_equal(put(2, 1, 422, TERN_ERR_CORRUPT), 1);
 }
 
-static void test_what_is_there_already_is_compared_and_not_read(void **state)
+TEST(test_what_is_there_already_is_compared_and_not_read)
 {
-    (void)state;
     assert_int_equal(put(1, 1, 200, TERN_OK), 1);
     assert_int_equal(put(1, 1, 200, TERN_OK), 0);
     harness_restart(&fixture.harness);
@@ -121,24 +118,12 @@ static void test_what_is_there_already_is_compared_and_not_read(void **state)
     assert_int_equal(put(1, 1, 409, TERN_ERR_CONFLICT), 0);
 }
 
-static void test_late_update_is_not_read(void **state)
+TEST(test_late_update_is_not_read)
 {
-    (void)state;
     do_round(&fixture.harness, 2, NULL, 1.0F);
     do_round(&fixture.harness, 3, NULL, 1.0F);
     damage();
     assert_int_equal(put(1, 1, 410, TERN_ERR_LATE), 0);
     harness_restart(&fixture.harness);
     assert_int_equal(put(1, 1, 410, TERN_ERR_LATE), 0);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_damaged_container_is_read_of_a_member_only),
-        TEST(test_what_is_there_already_is_compared_and_not_read),
-        TEST(test_late_update_is_not_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,13 @@
 
 #include "merge/part_delivery.h"
 #include "merge/replay.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
 #include "store/parts.h"
 #include "store/run_sql.h"
+#include "tests/cases.h"
 #include "watched_log.h"
 
 #define CLIENTS 4
@@ -233,9 +230,8 @@ static void compare(const struct course *other)
 
 #define ALL (BIT(1) | BIT(2) | BIT(3) | BIT(4))
 
-static void test_two_nodes_have_all(void **state)
+CASE_WITH(test_two_nodes_have_all, setup, teardown)
 {
-    (void)state;
     static const struct course with = {
         .deferred = ALL, .first = BIT(1) | BIT(4), .second = BIT(2) | BIT(3), .expected = 2};
     compare(&with);
@@ -243,26 +239,23 @@ static void test_two_nodes_have_all(void **state)
 }
 
 // Some are the leader's, and of some that nodes should have nobody delivers anything.
-static void test_some_are_missing(void **state)
+CASE_WITH(test_some_are_missing, setup, teardown)
 {
-    (void)state;
     static const struct course with = {
         .deferred = ALL ^ BIT(2), .first = BIT(4), .second = BIT(1), .expected = 2};
     compare(&with);
     assert_int_equal(asked, 3); // until the port says that it was long enough
 }
 
-static void test_nobody_answers(void **state)
+CASE_WITH(test_nobody_answers, setup, teardown)
 {
-    (void)state;
     static const struct course with = {.deferred = BIT(1) | BIT(3), .first = BIT(1), .gone = true};
     compare(&with);
     assert_int_equal(asked, 1);
 }
 
-static void test_an_early_part_needs_no_asking(void **state)
+CASE_WITH(test_an_early_part_needs_no_asking, setup, teardown)
 {
-    (void)state;
     static const struct course with = {
         .deferred = BIT(1) | BIT(3), .first = BIT(1) | BIT(3), .early = true, .expected = 1};
     compare(&with);
@@ -270,9 +263,8 @@ static void test_an_early_part_needs_no_asking(void **state)
 }
 
 // The leader went: the one after it finds the updates and the parts in the store.
-static void test_another_leader_takes_the_parts(void **state)
+CASE_WITH(test_another_leader_takes_the_parts, setup, teardown)
 {
-    (void)state;
     static const struct course with = {.deferred = BIT(1) | BIT(2),
                                        .first = BIT(1),
                                        .second = BIT(2) | BIT(3),
@@ -283,9 +275,8 @@ static void test_another_leader_takes_the_parts(void **state)
 }
 
 // A version that was not stored is made once more, of the same parts.
-static void test_a_failed_commit_leaves_them(void **state)
+CASE_WITH(test_a_failed_commit_leaves_them, setup, teardown)
 {
-    (void)state;
     static const struct course with = {.deferred = ALL ^ BIT(4),
                                        .first = BIT(1) | BIT(2),
                                        .second = BIT(3),
@@ -295,27 +286,12 @@ static void test_a_failed_commit_leaves_them(void **state)
     compare(&with);
 }
 
-static void test_a_part_of_other_bytes_is_left_out(void **state)
+CASE_WITH(test_a_part_of_other_bytes_is_left_out, setup, teardown)
 {
-    (void)state;
     static const struct course with = {.deferred = ALL,
                                        .first = BIT(1) | BIT(2),
                                        .second = BIT(3),
                                        .expected = 1,
                                        .other_bytes = 1};
     compare(&with);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_two_nodes_have_all, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_some_are_missing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nobody_answers, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_an_early_part_needs_no_asking, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_another_leader_takes_the_parts, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_failed_commit_leaves_them, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_part_of_other_bytes_is_left_out, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

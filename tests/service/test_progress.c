@@ -1,15 +1,11 @@
 // What a client is told that asks how much of its update arrived, and what is kept for whom.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "one_harness.h"
 #include "store/store.h"
+#include "tests/cases.h"
 
 static uint8_t *body;
 static size_t body_len;
@@ -47,9 +43,10 @@ static tern_UpdateReply ask(uint64_t client, int status)
     return reply;
 }
 
-static void test_tells_what_is_kept(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_tells_what_is_kept)
 {
-    (void)state;
     begin();
     harness.unfinished.len = 70000;
     memset(harness.unfinished.sha256, 0xab, TERN_SHA256_SIZE);
@@ -62,9 +59,8 @@ static void test_tells_what_is_kept(void **state)
     free(body);
 }
 
-static void test_tells_of_an_update_that_was_accepted(void **state)
+TEST(test_tells_of_an_update_that_was_accepted)
 {
-    (void)state;
     uint8_t digest[TERN_SHA256_SIZE];
     begin();
     (void)ask(1, 404);
@@ -99,9 +95,8 @@ static struct tern_http_permit permit_of(const char *method, const char *of, uin
     return permit;
 }
 
-static void test_an_update_has_an_owner_and_nothing_else_has(void **state)
+TEST(test_an_update_has_an_owner_and_nothing_else_has)
 {
-    (void)state;
     begin();
     const struct tern_http_permit permit = permit_of("PUT", path, 2);
     assert_int_equal(permit.owner, 2);
@@ -132,9 +127,8 @@ static void revoke(uint64_t id)
     tern_db_close(other);
 }
 
-static void test_awaits_what_its_client_may_complete(void **state)
+TEST(test_awaits_what_its_client_may_complete)
 {
-    (void)state;
     begin();
     (void)checkin(&harness, 2, NULL);
     assert_true(awaits(1, path));
@@ -146,17 +140,4 @@ static void test_awaits_what_its_client_may_complete(void **state)
     assert_false(awaits(1, path));
     assert_true(awaits(2, path));
     free(body);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_tells_what_is_kept),
-        TEST(test_tells_of_an_update_that_was_accepted),
-        TEST(test_an_update_has_an_owner_and_nothing_else_has),
-        TEST(test_awaits_what_its_client_may_complete),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,17 +5,14 @@
 #include "harness.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <sqlite3.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
+#include "tests/cases.h"
 
 // --- The statements that ran (the linker puts this in between)
 
@@ -210,9 +207,8 @@ static void configure(void)
 }
 
 // Rounds of which the second half is merged from what is stored.
-static void test_rounds_read_no_history(void **state)
+CASE_WITH(test_rounds_read_no_history, setup, teardown)
 {
-    (void)state;
     static struct device often;
     static struct device seldom;
     configure();
@@ -255,9 +251,8 @@ static void test_rounds_read_no_history(void **state)
 }
 
 // What the status page and `status` ask, and `report bytes`.
-static void test_reports_read_no_history(void **state)
+CASE_WITH(test_reports_read_no_history, setup, teardown)
 {
-    (void)state;
     struct tern_db *db = NULL;
     struct tern_db_counts counts;
     struct tern_db_meter all;
@@ -289,13 +284,4 @@ static void test_reports_read_no_history(void **state)
     assert_true(ran("FROM evaluations"));
     expect_good_plans();
     forget();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_rounds_read_no_history, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_reports_read_no_history, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,12 @@
 #include "harness.h"
 
 #include "merge/replay.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "scheduled.h"
 #include "store/run_sql.h"
+#include "tests/cases.h"
 
 static void start(void)
 {
@@ -44,9 +41,10 @@ static struct tern_db_round stored(uint32_t round)
     return row;
 }
 
-static void test_a_plateau_lowers_it(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_a_plateau_lowers_it)
 {
-    (void)state;
     const float losses[] = {2.0F, 1.0F, 1.1F, 1.0F, 0.9F, 1.0F, 0.9F, 0.95F, 0.9F, 5.0F, 5.0F};
     const float rates[] = {0.5F, 0.5F, 0.5F, 0.5F, 0.25F, 0.25F, 0.25F, 0.125F, 0.125F, 0.1F, 0.1F};
     start();
@@ -61,9 +59,8 @@ static void test_a_plateau_lowers_it(void **state)
 }
 
 // The same losses, and a restart after every round.
-static void test_it_holds_over_restarts(void **state)
+TEST(test_it_holds_over_restarts)
 {
-    (void)state;
     const float losses[] = {2.0F, 1.0F, 1.1F, 1.0F, 0.9F, 1.0F, 0.9F, 0.95F};
     const float rates[] = {0.5F, 0.5F, 0.5F, 0.5F, 0.25F, 0.25F, 0.25F, 0.125F};
     start();
@@ -81,9 +78,8 @@ static void test_it_holds_over_restarts(void **state)
 }
 
 // Every commit of a round, and with it the opening of the next, is taken back once.
-static void test_what_was_rolled_back_does_not_count(void **state)
+TEST(test_what_was_rolled_back_does_not_count)
 {
-    (void)state;
     const float losses[] = {2.0F, 1.0F, 1.1F, 1.0F, 0.9F, 1.0F, 0.9F, 0.95F};
     const float rates[] = {0.5F, 0.5F, 0.5F, 0.5F, 0.25F, 0.25F, 0.25F, 0.125F};
     const tern_CheckinRequest plain = tern_CheckinRequest_init_zero;
@@ -103,9 +99,8 @@ static void test_what_was_rolled_back_does_not_count(void **state)
     }
 }
 
-static void test_a_replay_takes_them_from_the_rounds(void **state)
+TEST(test_a_replay_takes_them_from_the_rounds)
 {
-    (void)state;
     struct tern_replay_report replayed;
     char why[256];
     start();
@@ -117,16 +112,4 @@ static void test_a_replay_takes_them_from_the_rounds(void **state)
     assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &replayed, why), TERN_OK);
     assert_int_equal(replayed.updates, 6);
     assert_int_equal(stored(6).decays, 2);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_plateau_lowers_it),
-        TEST(test_it_holds_over_restarts),
-        TEST(test_what_was_rolled_back_does_not_count),
-        TEST(test_a_replay_takes_them_from_the_rounds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,11 @@
 
 #include "util/bytes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
+#include "tests/cases.h"
 
 // --- Routes and sizes
 
@@ -23,9 +20,10 @@ static void expect_status(const char *method, const char *path, size_t len, int 
     free(body);
 }
 
-static void test_routes_and_sizes(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_routes_and_sizes)
 {
-    (void)state;
     harness_start(&harness);
     enroll(&harness, false);
     expect_status("GET", "/healthz", 0, 200);
@@ -54,9 +52,8 @@ static void expect_left(const char *path, uint64_t from, size_t left)
     answer_free(&answer);
 }
 
-static void test_ranges(void **state)
+TEST(test_ranges)
 {
-    (void)state;
     char path[TERN_PATH_MAX];
     harness_start(&harness);
     enroll(&harness, false);
@@ -112,9 +109,8 @@ static uint64_t provision(void)
 }
 
 // `tern-aggregator provision` may know of another limit than the service.
-static void test_clients_beyond_the_limit_do_not_stop_the_service(void **state)
+TEST(test_clients_beyond_the_limit_do_not_stop_the_service)
 {
-    (void)state;
     harness.config.federation.limits.clients = 1;
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
@@ -126,9 +122,8 @@ static void test_clients_beyond_the_limit_do_not_stop_the_service(void **state)
 }
 
 // A round of two would wait for it until its deadline.
-static void test_provisioned_clients_count_once_they_have_come(void **state)
+TEST(test_provisioned_clients_count_once_they_have_come)
 {
-    (void)state;
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
     uint64_t two = provision();
@@ -143,9 +138,8 @@ static void test_provisioned_clients_count_once_they_have_come(void **state)
 }
 
 // The sentence names the one that is missing, and not those that the client knows.
-static void test_client_is_told_which_codec_it_lacks(void **state)
+TEST(test_client_is_told_which_codec_it_lacks)
 {
-    (void)state;
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
     enum { up = 1u << TERN_CODEC_FLOAT32, down = 1u << TERN_CODEC_3LC };
     harness.config.federation.downloads.codec.id = TERN_CODEC_3LC;
@@ -162,9 +156,8 @@ static void test_client_is_told_which_codec_it_lacks(void **state)
     }
 }
 
-static void test_checkins_that_cannot_be_served(void **state)
+TEST(test_checkins_that_cannot_be_served)
 {
-    (void)state;
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
     harness_start(&harness);
     enroll(&harness, false);
@@ -176,18 +169,4 @@ static void test_checkins_that_cannot_be_served(void **state)
     answer_free(&answer);
     expect_status("POST", TERN_PATH_CHECKIN, 20, 422);
     expect_status("POST", TERN_PATH_ENROLL, 20, 422);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_routes_and_sizes),
-        TEST(test_ranges),
-        TEST(test_clients_beyond_the_limit_do_not_stop_the_service),
-        TEST(test_provisioned_clients_count_once_they_have_come),
-        TEST(test_client_is_told_which_codec_it_lacks),
-        TEST(test_checkins_that_cannot_be_served),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

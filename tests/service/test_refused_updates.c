@@ -3,15 +3,12 @@
 
 #include "util/bytes.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
+#include "tests/cases.h"
 #include "watched_log.h"
 
 static tern_CheckinReply task_of_one(void)
@@ -113,9 +110,10 @@ static void expect_raw_named(const tern_Task *task, const uint8_t *field, size_t
     free(body);
 }
 
-static void test_the_field_at_fault_is_named(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_the_field_at_fault_is_named)
 {
-    (void)state;
     harness_start(&harness);
     const tern_CheckinReply next = task_of_one();
     expect_change_named(&next.task, many_examples, "num_examples is 1000001.");
@@ -128,9 +126,8 @@ static void test_the_field_at_fault_is_named(void **state)
     expect_raw_named(&next.task, not_a_number, sizeof not_a_number, "decay is nan.");
 }
 
-static void test_bad_updates_are_named_and_change_nothing(void **state)
+TEST(test_bad_updates_are_named_and_change_nothing)
 {
-    (void)state;
     uint8_t *body;
     harness_start(&harness);
     tern_CheckinReply next = task_of_one();
@@ -175,9 +172,8 @@ static void put_good_update(uint64_t client, const tern_Task *task)
 }
 
 // What a request has caused, in rounds as well; what nobody's did has no number.
-static void test_lines_of_the_log_name_the_request(void **state)
+TEST(test_lines_of_the_log_name_the_request)
 {
-    (void)state;
     harness_start(&harness);
     watch_log();
     tern_log_set_level(TERN_LOG_INFO);
@@ -221,9 +217,8 @@ static uint32_t wait_after_refused_checkin(void)
     return wait;
 }
 
-static void test_refused_clients_are_asked_to_wait_ever_longer(void **state)
+TEST(test_refused_clients_are_asked_to_wait_ever_longer)
 {
-    (void)state;
     harness.config.federation.limits.norm = 26.0;
     harness_start(&harness);
     const tern_CheckinReply next = task_of_one();
@@ -239,9 +234,8 @@ static void test_refused_clients_are_asked_to_wait_ever_longer(void **state)
     assert_int_equal(wait_after_refused_checkin(), 1);
 }
 
-static void test_norm_limit(void **state)
+TEST(test_norm_limit)
 {
-    (void)state;
     uint8_t *body;
     harness.config.federation.limits.norm = 26.0; // of 650 ones: 25.5
     harness_start(&harness);
@@ -257,9 +251,8 @@ static void test_norm_limit(void **state)
 }
 
 // An update of one step of five is measured as it would be applied: twice, not five times.
-static void test_norm_limit_of_what_is_scaled_up(void **state)
+TEST(test_norm_limit_of_what_is_scaled_up)
 {
-    (void)state;
     uint8_t *body;
     harness.config.federation.limits.norm = 52.0; // of 650 twos: 51
     harness.config.federation.strategy = &tern_strategy_fednova;
@@ -297,9 +290,8 @@ static int send_value(uint64_t client, const tern_Task *task, float value)
     return status;
 }
 
-static void test_refusals_do_not_fill_the_log(void **state)
+TEST(test_refusals_do_not_fill_the_log)
 {
-    (void)state;
     harness.config.federation.limits.norm = 26.0;
     harness_start(&harness);
     tern_CheckinReply next = task_of_one();
@@ -331,9 +323,8 @@ static void diverge(void)
     (void)checkin(&harness, 1, NULL);
 }
 
-static void test_a_federation_that_diverges_is_named(void **state)
+TEST(test_a_federation_that_diverges_is_named)
 {
-    (void)state;
     harness.config.federation.limits.norm = 26.0;
     harness.config.federation.round.quorum = 2;
     harness_start(&harness);
@@ -366,9 +357,8 @@ static void test_a_federation_that_diverges_is_named(void **state)
 }
 
 // Nobody came: that says nothing about values.
-static void test_a_round_that_nobody_reports_does_not_diverge(void **state)
+TEST(test_a_round_that_nobody_reports_does_not_diverge)
 {
-    (void)state;
     harness_start(&harness);
     (void)task_of_one();
     for (unsigned i = 0; i < 4; i++) {
@@ -396,9 +386,8 @@ static int put_as(uint32_t sequence, const uint8_t *body, size_t len)
 }
 
 // What a task asks for and what an update is read by are two things.
-static void test_an_update_in_another_codec_counts(void **state)
+TEST(test_an_update_in_another_codec_counts)
 {
-    (void)state;
     uint8_t *body;
     uint8_t replica[TERN_SHA256_SIZE];
     float *seed = malloc(harness.model.count * sizeof *seed);
@@ -424,9 +413,8 @@ static void test_an_update_in_another_codec_counts(void **state)
     free(weights);
 }
 
-static void test_other_bytes_under_the_same_key(void **state)
+TEST(test_other_bytes_under_the_same_key)
 {
-    (void)state;
     uint8_t *body;
     uint8_t *other;
     harness_start(&harness);
@@ -455,9 +443,8 @@ static void test_other_bytes_under_the_same_key(void **state)
     free(other);
 }
 
-static void test_late_and_unknown_rounds(void **state)
+TEST(test_late_and_unknown_rounds)
 {
-    (void)state;
     uint8_t *body;
     harness.config.federation.round.over_selection = 0.5; // three are invited for two updates
     harness.config.federation.min_clients = 3;
@@ -477,9 +464,8 @@ static void test_late_and_unknown_rounds(void **state)
     free(body);
 }
 
-static void test_evaluators_do_not_train(void **state)
+TEST(test_evaluators_do_not_train)
 {
-    (void)state;
     uint8_t *body;
     harness_start(&harness);
     tern_CheckinReply next = task_of_one();
@@ -493,9 +479,8 @@ static void test_evaluators_do_not_train(void **state)
 }
 
 // Whoever lets a deadline pass is named.
-static void test_silent_members_are_logged(void **state)
+TEST(test_silent_members_are_logged)
 {
-    (void)state;
     harness.config.federation.round.quorum = 2;
     harness_start(&harness);
     enroll(&harness, false);
@@ -509,26 +494,4 @@ static void test_silent_members_are_logged(void **state)
     const unsigned named = lines_with("event=round-waits round=1 updates=1 quorum=2 silent=2\n");
     leave_log();
     assert_int_equal(named, 1);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_bad_updates_are_named_and_change_nothing),
-        TEST(test_the_field_at_fault_is_named),
-        TEST(test_lines_of_the_log_name_the_request),
-        TEST(test_refused_clients_are_asked_to_wait_ever_longer),
-        TEST(test_norm_limit),
-        TEST(test_norm_limit_of_what_is_scaled_up),
-        TEST(test_refusals_do_not_fill_the_log),
-        TEST(test_a_federation_that_diverges_is_named),
-        TEST(test_a_round_that_nobody_reports_does_not_diverge),
-        TEST(test_an_update_in_another_codec_counts),
-        TEST(test_other_bytes_under_the_same_key),
-        TEST(test_late_and_unknown_rounds),
-        TEST(test_silent_members_are_logged),
-        TEST(test_evaluators_do_not_train),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

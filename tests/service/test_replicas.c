@@ -5,15 +5,12 @@
 #include "harness.h"
 
 #include "downloads/replicas.h"
+#include "tests/cases.h"
 #include "util/prng.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define CLIENTS 1000
 #define VERSIONS 1000
@@ -421,9 +418,8 @@ static void enroll_all(void)
     }
 }
 
-static void test_clients_come_and_go(void **state)
+CASE_WITH(test_clients_come_and_go, setup, teardown)
 {
-    (void)state;
     harness_start(&harness);
     open_reader();
     enroll_all();
@@ -443,12 +439,4 @@ static void test_clients_come_and_go(void **state)
     assert_true(inlines > 50 && too_small > 5);
     assert_true(own > 500 && forgotten > 50 && several > 50 && shared > 5 && restarts > 20);
     assert_true(most_bytes > BOUND / 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_clients_come_and_go, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

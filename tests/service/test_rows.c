@@ -2,19 +2,14 @@
 // a federation of honest ones goes on. Every table in the schema has a line here that limits how many rows it may have
 // then; a table without one fails. docs/SECURITY.md has the same numbers.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
 #include "store/schema.h"
 #include "store/sql_table.h"
+#include "tests/cases.h"
 #include <sqlite3.h>
 
 #define ROUNDS 4
@@ -234,9 +229,10 @@ static const char *const of_clients[] = {
     "client_totals", "assignments", "updates",   "update_bodies",   "evaluations",
     "metrics",       "meter",       "downloads", "download_bodies", "replicas"};
 
-static void test_the_promised_sum_is_that_of_the_tables(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_the_promised_sum_is_that_of_the_tables)
 {
-    (void)state;
     uint32_t once = 0;
     uint32_t per_round = 0;
     char promise[96];
@@ -292,9 +288,8 @@ static void expect_few_rows(sqlite3 *database, const struct tern_table *table,
     }
 }
 
-static void test_every_table_stays_small(void **state)
+TEST(test_every_table_stays_small)
 {
-    (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     struct held held;
@@ -327,14 +322,4 @@ static void test_every_table_stays_small(void **state)
     sqlite3_close(database);
     assert_int_equal(tern_db_open(harness.path, &harness.db, (char[256]){0}), TERN_OK);
     harness_start(&harness);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_the_promised_sum_is_that_of_the_tables),
-        TEST(test_every_table_stays_small),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,11 @@
 
 #include "codec/sparse_share.h"
 #include "merge/replay.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "tests/cases.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 enum { ROOM = 8192, CLIENTS = 3, LEADER = 2, WINDOW = 60000 };
 
@@ -220,9 +217,8 @@ static void assert_replays(void)
 // --- Tests
 
 // Followers check in after an eighth of the leader's time, bounded by come_back_max.
-static void test_followers_come_back_within_the_longest_time(void **state)
+CASE_WITH(test_followers_come_back_within_the_longest_time, setup, teardown)
 {
-    (void)state;
     harness_stop(&harness);
     harness.config.federation.round.come_back_max_ms = 1200;
     harness_start(&harness);
@@ -232,9 +228,8 @@ static void test_followers_come_back_within_the_longest_time(void **state)
     assert_in_range(early.come_back_ms, 1000, 1200);
 }
 
-static void test_followers_send_values_alone(void **state)
+CASE_WITH(test_followers_send_values_alone, setup, teardown)
 {
-    (void)state;
     static struct message leaders, followers[CLIENTS + 1];
     tern_CheckinReply early = checkin(&harness, 1, NULL);
     assert_false(early.has_task);
@@ -258,9 +253,8 @@ static void test_followers_send_values_alone(void **state)
     expect_put(1, 1, 1, &followers[3], 409, 0);
 }
 
-static void test_indices_are_put_back_for_members_only(void **state)
+CASE_WITH(test_indices_are_put_back_for_members_only, setup, teardown)
 {
-    (void)state;
     static struct message leaders, follower;
     lead(&leaders);
     uint64_t outsider = enroll(&harness, false);
@@ -276,9 +270,8 @@ static void test_indices_are_put_back_for_members_only(void **state)
     expect_put(1, 1, 1, &follower, 200, tern_UpdateStatus_UPDATE_DUPLICATE);
 }
 
-static void test_held_followers_are_told_at_once(void **state)
+CASE_WITH(test_held_followers_are_told_at_once, setup, teardown)
 {
-    (void)state;
     static struct message leaders;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     size_t len = encode_checkin(NULL, 30000, body);
@@ -294,9 +287,8 @@ static void test_held_followers_are_told_at_once(void **state)
     answer_free(&answer);
 }
 
-static void test_without_a_leader_each_chooses(void **state)
+CASE_WITH(test_without_a_leader_each_chooses, setup, teardown)
 {
-    (void)state;
     static struct message leaders, followers;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     tern_Task late = task_of(LEADER);
@@ -327,9 +319,8 @@ static void test_without_a_leader_each_chooses(void **state)
     assert_replays();
 }
 
-static void test_a_refused_leader_is_not_waited_for(void **state)
+CASE_WITH(test_a_refused_leader_is_not_waited_for, setup, teardown)
 {
-    (void)state;
     static struct message bad;
     tern_Task task = task_of(LEADER);
     assert_false(checkin(&harness, 1, NULL).has_task);
@@ -338,9 +329,8 @@ static void test_a_refused_leader_is_not_waited_for(void **state)
     assert_false(task_of(1).has_indices);
 }
 
-static void test_a_revoked_leader_is_not_waited_for(void **state)
+CASE_WITH(test_a_revoked_leader_is_not_waited_for, setup, teardown)
 {
-    (void)state;
     struct tern_db *other;
     char why[256];
     assert_false(checkin(&harness, 1, NULL).has_task);
@@ -352,9 +342,8 @@ static void test_a_revoked_leader_is_not_waited_for(void **state)
     assert_false(task_of(1).has_indices);
 }
 
-static void test_a_leader_whose_training_failed_is_not_waited_for(void **state)
+CASE_WITH(test_a_leader_whose_training_failed_is_not_waited_for, setup, teardown)
 {
-    (void)state;
     tern_CheckinRequest request = request_from(NULL);
     (void)task_of(LEADER);
     assert_false(checkin(&harness, 1, NULL).has_task);
@@ -364,9 +353,8 @@ static void test_a_leader_whose_training_failed_is_not_waited_for(void **state)
 }
 
 // An update may be of another codec than its task asked for; this one has no indices.
-static void test_a_dense_leader_shares_nothing(void **state)
+CASE_WITH(test_a_dense_leader_shares_nothing, setup, teardown)
 {
-    (void)state;
     static struct message dense;
     static const struct tern_codec float32 = {.id = TERN_CODEC_FLOAT32};
     float values[1024] = {1.0F};
@@ -381,9 +369,8 @@ static void test_a_dense_leader_shares_nothing(void **state)
     assert_false(task_of(1).has_indices);
 }
 
-static void test_restart_in_the_middle_of_a_round(void **state)
+CASE_WITH(test_restart_in_the_middle_of_a_round, setup, teardown)
 {
-    (void)state;
     static struct message leaders, followers;
     assert_false(checkin(&harness, 1, NULL).has_task);
     harness_restart(&harness);
@@ -413,9 +400,8 @@ static void test_restart_in_the_middle_of_a_round(void **state)
     assert_replays();
 }
 
-static void test_values_that_fit_no_indices_are_refused(void **state)
+CASE_WITH(test_values_that_fit_no_indices_are_refused, setup, teardown)
 {
-    (void)state;
     static struct message leaders, message;
     uint8_t container[64] = {9, 0x33, 0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x3f, 1, 0x00};
     lead(&leaders);
@@ -432,9 +418,8 @@ static void test_values_that_fit_no_indices_are_refused(void **state)
     answer_free(&answer);
 }
 
-static void test_stripped_in_a_round_without_indices(void **state)
+CASE_WITH(test_stripped_in_a_round_without_indices, setup, teardown)
 {
-    (void)state;
     static struct message message;
     test_advance(WINDOW / 4);
     tern_Task task = task_of(1);
@@ -444,27 +429,4 @@ static void test_stripped_in_a_round_without_indices(void **state)
     assert_int_equal(answer.status, 422);
     assert_int_equal(answer_error_name(&answer), TERN_ERR_STATE);
     answer_free(&answer);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_followers_send_values_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_followers_come_back_within_the_longest_time, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_indices_are_put_back_for_members_only, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_held_followers_are_told_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_without_a_leader_each_chooses, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_refused_leader_is_not_waited_for, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_revoked_leader_is_not_waited_for, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_leader_whose_training_failed_is_not_waited_for,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_dense_leader_shares_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_restart_in_the_middle_of_a_round, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_values_that_fit_no_indices_are_refused, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_stripped_in_a_round_without_indices, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,18 @@
 // Local steps through the service: what clients are given, what is stored of it, and that a restart
 // changes nothing.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "scheduled.h"
+#include "tests/cases.h"
 
 // --- Unequal speeds
 
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
 // Speeds are measured; there is none before a client's first report.
-static void test_slow_clients_get_fewer_steps(void **state)
+TEST(test_slow_clients_get_fewer_steps)
 {
-    (void)state;
     set_policy("deadline");
     harness_start(&harness);
     uint64_t fast = enroll(&harness, false);
@@ -47,9 +45,8 @@ static void test_slow_clients_get_fewer_steps(void **state)
     assert_int_equal(task_of(fast).local_steps, other.local_steps); // a task stays what it is
 }
 
-static void test_one_that_does_fewer_is_taken_as_it_reports(void **state)
+TEST(test_one_that_does_fewer_is_taken_as_it_reports)
 {
-    (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     harness.config.federation.strategy = tern_strategy_find("fednova");
@@ -77,9 +74,8 @@ static void test_one_that_does_fewer_is_taken_as_it_reports(void **state)
 }
 
 // The round ends at its deadline with the quorum; the straggler is invited again.
-static void test_a_straggler_does_not_hold_the_round(void **state)
+TEST(test_a_straggler_does_not_hold_the_round)
 {
-    (void)state;
     set_policy("deadline");
     harness.config.federation.round.cohort = 3;
     harness.config.federation.round.quorum = 2;
@@ -158,9 +154,8 @@ static void expect_restarts_to_change_nothing(const char *policy, uint32_t steps
     }
 }
 
-static void test_adaptive_follows_the_loss_also_over_restarts(void **state)
+TEST(test_adaptive_follows_the_loss_also_over_restarts)
 {
-    (void)state;
     uint32_t steps[ROUNDS];
     expect_restarts_to_change_nothing("adaptive", steps);
     assert_int_equal(steps[0], 20);
@@ -172,9 +167,8 @@ static void test_adaptive_follows_the_loss_also_over_restarts(void **state)
 
 // One that says whatever it likes decides nothing, also not for ever after by the first round's
 // loss.
-static void test_no_single_loss_sets_the_steps(void **state)
+TEST(test_no_single_loss_sets_the_steps)
 {
-    (void)state;
     static const float lies[] = {3e38F, -3e38F, 1e-30F};
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         struct tern_steps_settings settings = harness.config.federation.steps;
@@ -206,9 +200,8 @@ static void test_no_single_loss_sets_the_steps(void **state)
 }
 
 // Of an even number the lower of the middle two.
-static void test_median_of_two_losses(void **state)
+TEST(test_median_of_two_losses)
 {
-    (void)state;
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
     uint64_t two = enroll(&harness, false);
@@ -220,9 +213,8 @@ static void test_median_of_two_losses(void **state)
     assert_true(round_of(1).mean_loss == 1.5F);
 }
 
-static void test_variance_is_measured_also_over_restarts(void **state)
+TEST(test_variance_is_measured_also_over_restarts)
 {
-    (void)state;
     uint32_t steps[ROUNDS];
     expect_restarts_to_change_nothing("fixed", steps);
     // Mean of the squares less the square of the mean: of a with weight 1/4 and -a/3 with 3/4.
@@ -245,9 +237,8 @@ static double carried(uint32_t steps, double rho)
 }
 
 // The mean that is spread around is FedNova's, with the clients' momentum.
-static void test_variance_is_that_of_updates_as_they_are_weighed(void **state)
+TEST(test_variance_is_that_of_updates_as_they_are_weighed)
 {
-    (void)state;
     const double rho = 0.9;
     harness.config.federation.strategy = &tern_strategy_fednova;
     harness.config.federation.strategy_parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = (float)rho;
@@ -268,9 +259,8 @@ static void test_variance_is_that_of_updates_as_they_are_weighed(void **state)
 }
 
 // What the server makes of the mean, with momentum from the rounds before, is not what is spread around.
-static void test_variance_is_that_before_server_momentum(void **state)
+TEST(test_variance_is_that_before_server_momentum)
 {
-    (void)state;
     harness.config.federation.strategy = &tern_strategy_fedavgm;
     harness.config.federation.strategy_parameters[TERN_STRATEGY_SERVER_MOMENTUM] = 0.9F;
     harness.config.federation.server_learning_rate = 0.5F;
@@ -287,22 +277,4 @@ static void test_variance_is_that_before_server_momentum(void **state)
         double expected = (double)harness.model.count * 0.01 * 0.01; // 0.02 more or less 0.01
         assert_true(fabs((double)round_of(round).variance - expected) < 1e-3 * expected);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_slow_clients_get_fewer_steps),
-        TEST(test_one_that_does_fewer_is_taken_as_it_reports),
-        TEST(test_a_straggler_does_not_hold_the_round),
-        TEST(test_adaptive_follows_the_loss_also_over_restarts),
-        TEST(test_no_single_loss_sets_the_steps),
-        TEST(test_median_of_two_losses),
-        TEST(test_variance_is_measured_also_over_restarts),
-        TEST(test_variance_is_that_of_updates_as_they_are_weighed),
-        TEST(test_variance_is_that_before_server_momentum),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,10 @@
 // decode, whatever happened between its check-in and the task.
 #include "harness.h"
 
+#include "tests/cases.h"
 #include "util/bytes.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define FLOAT32 (1u << TERN_CODEC_FLOAT32)
 #define THREE_LC (1u << TERN_CODEC_3LC)
@@ -97,9 +94,10 @@ static void expect_snapshot(const tern_CheckinReply *reply)
 
 // --- Downloads in one task
 
-static void test_no_more_downloads_than_announced(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_no_more_downloads_than_announced)
 {
-    (void)state;
     run_rounds(5);
     tern_CheckinReply all = checkin_as((tern_CheckinRequest){.downloads_max = 0});
     assert_int_equal(all.task.downloads_count, 5);
@@ -121,9 +119,8 @@ static struct tern_db_client stored(uint64_t id)
 }
 
 // The clock stands still, so that nothing is written but what must be.
-static void test_what_a_client_can_do_is_stored_before_its_answer(void **state)
+TEST(test_what_a_client_can_do_is_stored_before_its_answer)
 {
-    (void)state;
     checkin_as(
         (tern_CheckinRequest){.downloads_max = 9}); // a round has just opened: all is written
     checkin_as((tern_CheckinRequest){.downloads_max = 8});
@@ -158,23 +155,20 @@ static void expect_next_after_restart(uint32_t downloads_max, unsigned downloads
     free(body);
 }
 
-static void test_the_reply_to_an_update_keeps_to_it(void **state)
+TEST(test_the_reply_to_an_update_keeps_to_it)
 {
-    (void)state;
     expect_next_after_restart(2, 1);
 }
 
-static void test_the_reply_to_an_update_of_a_large_client(void **state)
+TEST(test_the_reply_to_an_update_of_a_large_client)
 {
-    (void)state;
     expect_next_after_restart(0, 4);
 }
 
 // --- Codecs
 
-static void test_deltas_of_a_codec_that_was_not_announced_are_not_given(void **state)
+TEST(test_deltas_of_a_codec_that_was_not_announced_are_not_given)
 {
-    (void)state;
     run_rounds(2);
     configure(&dense, &dense); // the stored deltas stay what they are
     tern_CheckinReply small = checkin_as((tern_CheckinRequest){.codecs = FLOAT32});
@@ -183,9 +177,8 @@ static void test_deltas_of_a_codec_that_was_not_announced_are_not_given(void **s
     assert_int_equal(both.task.downloads_count, 2);
 }
 
-static void test_deltas_of_a_coder_that_was_not_announced_are_not_given(void **state)
+TEST(test_deltas_of_a_coder_that_was_not_announced_are_not_given)
 {
-    (void)state;
     struct tern_codec range = ternary;
     range.coder = TERN_CODER_RANGE;
     configure(&dense, &range);
@@ -212,9 +205,8 @@ static void test_deltas_of_a_coder_that_was_not_announced_are_not_given(void **s
 }
 
 // Which of the two a delta took is not looked at.
-static void test_a_client_has_both_coders_of_a_balanced_download(void **state)
+TEST(test_a_client_has_both_coders_of_a_balanced_download)
 {
-    (void)state;
     struct tern_codec balanced = ternary;
     balanced.coder = TERN_CODER_BALANCED;
     configure(&dense, &balanced);
@@ -232,9 +224,8 @@ static void test_a_client_has_both_coders_of_a_balanced_download(void **state)
     expect_snapshot(&lacking);
 }
 
-static void test_a_client_without_snapshots_takes_deltas_or_is_told(void **state)
+TEST(test_a_client_without_snapshots_takes_deltas_or_is_told)
 {
-    (void)state;
     configure(&ternary, &ternary);
     run_rounds(30); // by now a snapshot is smaller
     tern_CheckinReply all = checkin_as((tern_CheckinRequest){.codecs = 0});
@@ -253,9 +244,8 @@ static void test_a_client_without_snapshots_takes_deltas_or_is_told(void **state
     expect_unknown(lost, "no snapshots");
 }
 
-static void test_a_round_in_a_codec_that_was_not_announced_passes_by(void **state)
+TEST(test_a_round_in_a_codec_that_was_not_announced_passes_by)
 {
-    (void)state;
     configure(&ternary, &dense);
     run_rounds(1); // and a second one is open, in 3lc
     configure(&dense, &dense);
@@ -282,9 +272,8 @@ static void expect_codecs(uint32_t round, const char *up, const char *down)
     assert_string_equal(row.codec_down, down);
 }
 
-static void test_the_first_rounds_have_codecs_of_their_own(void **state)
+TEST(test_the_first_rounds_have_codecs_of_their_own)
 {
-    (void)state;
     harness.config.federation.early =
         (struct tern_early_codecs){.rounds = 3, .up = dense, .down = dense};
     configure(&ternary, &ternary);
@@ -298,9 +287,8 @@ static void test_the_first_rounds_have_codecs_of_their_own(void **state)
     }
 }
 
-static void test_a_client_needs_the_codecs_of_the_first_rounds_in_these_alone(void **state)
+TEST(test_a_client_needs_the_codecs_of_the_first_rounds_in_these_alone)
 {
-    (void)state;
     harness.config.federation.early =
         (struct tern_early_codecs){.rounds = 1, .up = ternary, .down = dense};
     configure(&dense, &dense);
@@ -316,9 +304,8 @@ static void test_a_client_needs_the_codecs_of_the_first_rounds_in_these_alone(vo
 }
 
 // Codecs of later rounds are needed only where such rounds are planned.
-static void test_a_client_needs_no_codec_that_no_round_uses(void **state)
+TEST(test_a_client_needs_no_codec_that_no_round_uses)
 {
-    (void)state;
     harness.config.federation.early =
         (struct tern_early_codecs){.rounds = 3, .up = dense, .down = dense};
     harness.config.federation.round.rounds = 4;
@@ -340,25 +327,4 @@ static void test_a_client_needs_no_codec_that_no_round_uses(void **state)
         run_rounds(1);
     }
     checkin_as((tern_CheckinRequest){.codecs = FLOAT32}); // no refusal after the last round
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_no_more_downloads_than_announced),
-        TEST(test_what_a_client_can_do_is_stored_before_its_answer),
-        TEST(test_the_reply_to_an_update_keeps_to_it),
-        TEST(test_the_reply_to_an_update_of_a_large_client),
-        TEST(test_deltas_of_a_codec_that_was_not_announced_are_not_given),
-        TEST(test_deltas_of_a_coder_that_was_not_announced_are_not_given),
-        TEST(test_a_client_has_both_coders_of_a_balanced_download),
-        TEST(test_a_client_without_snapshots_takes_deltas_or_is_told),
-        TEST(test_a_round_in_a_codec_that_was_not_announced_passes_by),
-        TEST(test_the_first_rounds_have_codecs_of_their_own),
-        TEST(test_a_client_needs_the_codecs_of_the_first_rounds_in_these_alone),
-        TEST(test_a_client_needs_no_codec_that_no_round_uses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,11 +7,10 @@
 #include "merge/replay.h"
 #include "store/retention.h"
 #include "store/room.h"
+#include "tests/asserts.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +18,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define ROUNDS 500
 #define CLIENTS 2

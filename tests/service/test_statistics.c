@@ -4,16 +4,13 @@
 
 #include "tensor/manifest.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
-#include <sched.h>
 #include <time.h>
 
+#include "tests/cases.h"
 #include "watched_log.h"
 
 #define COLUMNS 3
@@ -146,9 +143,10 @@ static void expect_awaited(uint64_t client)
 
 // --- Agreeing
 
-static void test_clients_agree_before_the_first_round(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_clients_agree_before_the_first_round)
 {
-    (void)state;
     const struct tern_column_pair other[COLUMNS] = {{2980, 100}, {0.02F, 4e-6F}, {7, 0}};
     struct tern_column_pair pairs[COLUMNS];
     tern_Scaling scaling;
@@ -172,9 +170,8 @@ static void test_clients_agree_before_the_first_round(void **state)
     assert_true(look_in(one, tag).has_task);
 }
 
-static void test_the_order_in_which_they_come_does_not_matter(void **state)
+TEST(test_the_order_in_which_they_come_does_not_matter)
 {
-    (void)state;
     uint32_t tags[2];
     for (int turn = 0; turn < 2; turn++) {
         const struct tern_column_pair odd[COLUMNS] = {{0.1F, 0.3F}, {1e6F, 7}, {3, 3}};
@@ -195,9 +192,8 @@ static void test_the_order_in_which_they_come_does_not_matter(void **state)
     assert_int_equal(tags[0], tags[1]);
 }
 
-static void test_it_waits_for_who_has_come(void **state)
+TEST(test_it_waits_for_who_has_come)
 {
-    (void)state;
     begin(3);
     expect_wanted(three);
     tell_usual(one);
@@ -212,9 +208,8 @@ static void test_it_waits_for_who_has_come(void **state)
     assert_int_equal(tell(three, 100, usual, COLUMNS), TERN_ERR_LATE);
 }
 
-static void test_the_wait_outlives_a_clock_that_is_set(void **state)
+TEST(test_the_wait_outlives_a_clock_that_is_set)
 {
-    (void)state;
     begin(3);
     expect_wanted(three);
     tell_usual(one);
@@ -224,9 +219,8 @@ static void test_the_wait_outlives_a_clock_that_is_set(void **state)
     expect_awaited(one);
 }
 
-static void test_it_never_changes(void **state)
+TEST(test_it_never_changes)
 {
-    (void)state;
     struct tern_column_pair before[COLUMNS];
     struct tern_column_pair after[COLUMNS];
     tern_Scaling scaling;
@@ -245,9 +239,8 @@ static void test_it_never_changes(void **state)
     assert_true(look_in(one, tag + 1).has_scaling); // of another federation's state
 }
 
-static void test_a_restart_keeps_what_was_told(void **state)
+TEST(test_a_restart_keeps_what_was_told)
 {
-    (void)state;
     begin(2);
     tell_usual(one);
     harness_restart(&harness);
@@ -269,9 +262,8 @@ static uint64_t rows(struct tern_db *db)
     return count;
 }
 
-static void test_what_each_told_is_forgotten(void **state)
+TEST(test_what_each_told_is_forgotten)
 {
-    (void)state;
     struct tern_db *db;
     char why[256];
     begin(2);
@@ -286,9 +278,8 @@ static void test_what_each_told_is_forgotten(void **state)
 
 // --- Refusing
 
-static void test_what_is_refused_changes_nothing(void **state)
+TEST(test_what_is_refused_changes_nothing)
 {
-    (void)state;
     uint8_t before[TERN_SHA256_SIZE];
     uint8_t after[TERN_SHA256_SIZE];
     const struct tern_column_pair fewer[2] = {{1, 1}, {2, 2}};
@@ -314,9 +305,8 @@ static void test_what_is_refused_changes_nothing(void **state)
     expect_wanted(one);
 }
 
-static void test_the_first_word_counts(void **state)
+TEST(test_the_first_word_counts)
 {
-    (void)state;
     uint8_t body[128];
     enum tern_result status = TERN_OK;
     const struct tern_column_pair other[COLUMNS] = {{1, 1}, {1, 1}, {1, 1}};
@@ -329,9 +319,8 @@ static void test_the_first_word_counts(void **state)
     assert_int_equal(tell(one, 100, other, COLUMNS), TERN_ERR_CONFLICT);
 }
 
-static void test_nobody_is_asked_unless_it_is_wanted(void **state)
+TEST(test_nobody_is_asked_unless_it_is_wanted)
 {
-    (void)state;
     harness.config.federation.statistics.wanted = false;
     begin(1);
     enroll(&harness, false);
@@ -342,9 +331,8 @@ static void test_nobody_is_asked_unless_it_is_wanted(void **state)
     assert_true(look_in(one, 0).has_task);
 }
 
-static void test_it_is_for_built_in_models(void **state)
+TEST(test_it_is_for_built_in_models)
 {
-    (void)state;
     static struct tern_model model;
     static uint8_t manifest[TERN_MANIFEST_MAX];
     const uint32_t count = 600;
@@ -361,9 +349,8 @@ static void test_it_is_for_built_in_models(void **state)
     assert_non_null(strstr(why, "statistics.columns = clients is for built-in models"));
 }
 
-static void test_a_target_is_a_column_more(void **state)
+TEST(test_a_target_is_a_column_more)
 {
-    (void)state;
     const struct tern_column_pair pairs[COLUMNS + 1] = {{2950, 400}, {1, 1}, {7, 0}, {3000, 100}};
     harness_free(&harness);
     harness_make_model(&harness, "linear:3-1,loss=mae");
@@ -396,9 +383,8 @@ static tern_CheckinReply look(uint64_t client)
     return reply;
 }
 
-static void test_who_looks_is_told_and_changes_nothing(void **state)
+TEST(test_who_looks_is_told_and_changes_nothing)
 {
-    (void)state;
     begin(2);
     const uint64_t evaluator = enroll(&harness, true);
     for (int i = 0; i < 20; i++) { // and is not taken for one that does not do as it is told
@@ -416,9 +402,8 @@ static void test_who_looks_is_told_and_changes_nothing(void **state)
     assert_int_equal(looked.statistics, tern_StatisticsState_STATISTICS_NONE);
 }
 
-static void test_who_looks_at_a_federation_without_is_told_so(void **state)
+TEST(test_who_looks_at_a_federation_without_is_told_so)
 {
-    (void)state;
     harness.config.federation.statistics.wanted = false;
     harness_start(&harness);
     const tern_CheckinReply reply = look(enroll(&harness, false));
@@ -473,9 +458,8 @@ static void check_wait(enum tern_wait wait, bool needs_help, uint32_t told, uint
     assert_int_equal(is.trainers.missing_statistics, untold);
 }
 
-static void test_it_is_known_what_is_awaited(void **state)
+TEST(test_it_is_known_what_is_awaited)
 {
-    (void)state;
     begin(3);
     expect_wanted(one);
     expect_wanted(two);
@@ -495,9 +479,8 @@ static void test_it_is_known_what_is_awaited(void **state)
 }
 
 // One that comes and never has the scaling holds no round, and is drawn again once it has it.
-static void test_rounds_do_without_one_that_does_not_scale(void **state)
+TEST(test_rounds_do_without_one_that_does_not_scale)
 {
-    (void)state;
     harness.config.federation.round.cohort = 3;
     harness.config.federation.statistics.min_clients = 3;
     begin(2);
@@ -528,9 +511,8 @@ static void test_rounds_do_without_one_that_does_not_scale(void **state)
 
 // --- Others
 
-static void test_evaluators_wait_for_it(void **state)
+TEST(test_evaluators_wait_for_it)
 {
-    (void)state;
     begin(2);
     const uint64_t evaluator = enroll(&harness, true);
     expect_awaited(evaluator);
@@ -556,9 +538,8 @@ static void shut_out(uint64_t client)
     tern_db_close(db);
 }
 
-static void test_other_names_of_columns_are_told_to_their_client(void **state)
+TEST(test_other_names_of_columns_are_told_to_their_client)
 {
-    (void)state;
     unsigned lines;
     harness.config.federation.statistics.wanted = false;
     harness_start(&harness);
@@ -583,9 +564,8 @@ static void test_other_names_of_columns_are_told_to_their_client(void **state)
     assert_false(name_columns(enroll(&harness, false), 0).other_column_names);
 }
 
-static void test_who_was_revoked_has_no_say(void **state)
+TEST(test_who_was_revoked_has_no_say)
 {
-    (void)state;
     const struct tern_column_pair hostile[COLUMNS] = {{1e30F, 0}, {1e30F, 0}, {1e30F, 0}};
     struct tern_column_pair pairs[COLUMNS];
     tern_Scaling scaling;
@@ -603,9 +583,8 @@ static void test_who_was_revoked_has_no_say(void **state)
     assert_true(pairs[0].mean == 2950);
 }
 
-static void test_one_of_three_moves_it_within_bounds(void **state)
+TEST(test_one_of_three_moves_it_within_bounds)
 {
-    (void)state;
     const struct tern_column_pair hostile[COLUMNS] = {{3e38F, 0}, {-3e38F, 3e38F}, {7, 0}};
     struct tern_column_pair pairs[COLUMNS];
     tern_Scaling scaling;
@@ -625,9 +604,8 @@ static void test_one_of_three_moves_it_within_bounds(void **state)
     assert_true(fabsf(pairs[1].mean) <= 0.01F + 16 * 0.002F);
 }
 
-static void test_who_does_not_scale_comes_ever_later(void **state)
+TEST(test_who_does_not_scale_comes_ever_later)
 {
-    (void)state;
     unsigned lines = 0;
     uint32_t before = 0;
     begin(1);
@@ -640,33 +618,4 @@ static void test_who_does_not_scale_comes_ever_later(void **state)
     lines = lines_of("client-without-scaling", "client=1 times=");
     leave_log();
     assert_int_equal(lines, 2); // at the 4th and 8th time
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_clients_agree_before_the_first_round),
-        TEST(test_the_order_in_which_they_come_does_not_matter),
-        TEST(test_it_waits_for_who_has_come),
-        TEST(test_the_wait_outlives_a_clock_that_is_set),
-        TEST(test_it_never_changes),
-        TEST(test_a_restart_keeps_what_was_told),
-        TEST(test_what_each_told_is_forgotten),
-        TEST(test_what_is_refused_changes_nothing),
-        TEST(test_the_first_word_counts),
-        TEST(test_nobody_is_asked_unless_it_is_wanted),
-        TEST(test_it_is_for_built_in_models),
-        TEST(test_a_target_is_a_column_more),
-        TEST(test_who_looks_is_told_and_changes_nothing),
-        TEST(test_who_looks_at_a_federation_without_is_told_so),
-        TEST(test_evaluators_wait_for_it),
-        TEST(test_other_names_of_columns_are_told_to_their_client),
-        TEST(test_who_was_revoked_has_no_say),
-        TEST(test_one_of_three_moves_it_within_bounds),
-        TEST(test_who_does_not_scale_comes_ever_later),
-        TEST(test_it_is_known_what_is_awaited),
-        TEST(test_rounds_do_without_one_that_does_not_scale),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

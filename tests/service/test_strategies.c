@@ -4,17 +4,14 @@
 
 #include "merge/replay.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
 #include "store/retention.h"
 #include "store/run_sql.h"
+#include "tests/cases.h"
 #include "watched_log.h"
 
 #define COUNT 650 // values of MODEL
@@ -129,9 +126,10 @@ static void expect_refused(const struct late *late, int status, enum tern_result
     answer_free(&answer);
 }
 
-static void test_late_update_counts_in_the_open_round(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_late_update_counts_in_the_open_round)
 {
-    (void)state;
     struct tern_db_update stored;
     struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
     expect_status(&late, tern_UpdateStatus_UPDATE_ACCEPTED);
@@ -144,9 +142,8 @@ static void test_late_update_counts_in_the_open_round(void **state)
     free(late.body);
 }
 
-static void test_late_update_survives_a_restart(void **state)
+TEST(test_late_update_survives_a_restart)
 {
-    (void)state;
     struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
     struct late other = late;
     expect_status(&late, tern_UpdateStatus_UPDATE_ACCEPTED);
@@ -165,9 +162,8 @@ static void test_late_update_survives_a_restart(void **state)
 }
 
 // A client may report late and, as a member of the open round, in time.
-static void test_two_updates_of_one_client(void **state)
+TEST(test_two_updates_of_one_client)
 {
-    (void)state;
     struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
     expect_status(&late, tern_UpdateStatus_UPDATE_ACCEPTED);
     do_round(&harness, 1, NULL, 3.0F);
@@ -177,9 +173,8 @@ static void test_two_updates_of_one_client(void **state)
 }
 
 // Its own round is old, the one that it counts in is not.
-static void test_late_update_outlasts_retention(void **state)
+TEST(test_late_update_outlasts_retention)
 {
-    (void)state;
     struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
     expect_status(&late, tern_UpdateStatus_UPDATE_ACCEPTED);
     open_store();
@@ -195,9 +190,8 @@ static void test_late_update_outlasts_retention(void **state)
 }
 
 // The update that fills the buffer, in a batch that fails: nothing of it is left.
-static void test_late_update_in_a_batch_that_fails(void **state)
+TEST(test_late_update_in_a_batch_that_fails)
 {
-    (void)state;
     uint8_t before[TERN_SHA256_SIZE];
     uint8_t after[TERN_SHA256_SIZE];
     struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
@@ -217,9 +211,8 @@ static void test_late_update_in_a_batch_that_fails(void **state)
 }
 
 // `late` is final, whatever the configuration says afterwards: the client has taken it back.
-static void test_too_stale_is_given_back_for_good(void **state)
+TEST(test_too_stale_is_given_back_for_good)
 {
-    (void)state;
     struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
     harness.config.federation.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 1.0F;
     do_round(&harness, 2, NULL, 1.0F);
@@ -259,7 +252,7 @@ static void come_late_for_fednova(bool answered_before)
     free(late.body);
 }
 
-static void test_rounds_that_do_not_buffer(void **state)
+TEST(test_rounds_that_do_not_buffer)
 {
     come_late_for_fednova(true);
     teardown(state);
@@ -267,9 +260,8 @@ static void test_rounds_that_do_not_buffer(void **state)
     come_late_for_fednova(false);
 }
 
-static void test_hostile_late_updates(void **state)
+TEST(test_hostile_late_updates)
 {
-    (void)state;
     struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
     struct late bad = late;
     uint8_t before[TERN_SHA256_SIZE];
@@ -286,7 +278,7 @@ static void test_hostile_late_updates(void **state)
     free(late.body);
 }
 
-static void test_late_updates_of_the_wrong_replica_or_norm(void **state)
+TEST(test_late_updates_of_the_wrong_replica_or_norm)
 {
     const enum tern_result expected[] = {TERN_ERR_WRONG_REPLICA, TERN_ERR_NORM_LIMIT};
     for (int i = 0; i < 2; i++) {
@@ -303,9 +295,8 @@ static void test_late_updates_of_the_wrong_replica_or_norm(void **state)
 }
 
 // A client that had no task in the closed round has nothing to report of it.
-static void test_late_without_a_task(void **state)
+TEST(test_late_without_a_task)
 {
-    (void)state;
     struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
     enroll(&harness, false);
     struct answer answer = put_update(&harness, 4, 1, 1, late.body, late.len);
@@ -351,7 +342,7 @@ static void run_rounds(const struct tern_strategy *strategy, bool restarts,
     expect_replayed(4, 8);
 }
 
-static void test_restarts_do_not_matter(void **state)
+TEST(test_restarts_do_not_matter)
 {
     static const struct tern_strategy *const strategies[] = {
         &tern_strategy_fedavgm,    &tern_strategy_fedadam,   &tern_strategy_fedyogi,
@@ -372,9 +363,8 @@ static void test_restarts_do_not_matter(void **state)
 
 // Three updates, two of which agree: that of the third is not taken. With two there is nothing to
 // choose by, and the log says so.
-static void test_krum_says_when_updates_are_too_few(void **state)
+TEST(test_krum_says_when_updates_are_too_few)
 {
-    (void)state;
     use(&tern_strategy_krum);
     harness.config.federation.round.cohort = 3;
     harness.config.federation.round.quorum = 3;
@@ -399,9 +389,8 @@ static void test_krum_says_when_updates_are_too_few(void **state)
 }
 
 // FedAvgM: 1, then 0.9 + 1; under another strategy once, it starts from zero again.
-static void test_change_of_strategy_starts_anew(void **state)
+TEST(test_change_of_strategy_starts_anew)
 {
-    (void)state;
     use(&tern_strategy_fedavgm);
     harness_start(&harness);
     enroll(&harness, false);
@@ -457,9 +446,8 @@ static void descend(float weights[COUNT], uint8_t replica[TERN_SHA256_SIZE])
 
 // Downloads that bring a fifth of the values a round lag some five rounds behind. A velocity that
 // does not heed this swings further out with each round.
-static void test_momentum_waits_for_what_clients_lack(void **state)
+TEST(test_momentum_waits_for_what_clients_lack)
 {
-    (void)state;
     static float weights[COUNT];
     uint8_t replica[TERN_SHA256_SIZE];
     use(&tern_strategy_fedavgm);
@@ -482,9 +470,8 @@ static void test_momentum_waits_for_what_clients_lack(void **state)
     expect_replayed(60, 60);
 }
 
-static void test_state_that_differs_is_found(void **state)
+TEST(test_state_that_differs_is_found)
 {
-    (void)state;
     struct tern_replay_report report;
     char why[256] = "";
     float m[COUNT];
@@ -516,9 +503,8 @@ static float averaged(uint32_t version)
 }
 
 // FedAvg by 1 each round: 1, 2, 3, 4. Of them the mean, then 1/3 of each new one.
-static void test_averaged_model(void **state)
+TEST(test_averaged_model)
 {
-    (void)state;
     use(&tern_strategy_fedavg);
     harness.config.federation.average_versions = 3;
     harness_start(&harness);
@@ -547,9 +533,8 @@ static void test_averaged_model(void **state)
     expect_replayed(8, 16);
 }
 
-static void test_averaged_model_that_differs_is_found(void **state)
+TEST(test_averaged_model_that_differs_is_found)
 {
-    (void)state;
     struct tern_replay_report report;
     char why[256] = "";
     float average[COUNT];
@@ -569,9 +554,8 @@ static void test_averaged_model_that_differs_is_found(void **state)
     assert_non_null(strstr(why, "averaged model"));
 }
 
-static void test_state_that_is_missing_stops_the_start(void **state)
+TEST(test_state_that_is_missing_stops_the_start)
 {
-    (void)state;
     struct tern_service *service = NULL;
     char why[256] = "";
     use(&tern_strategy_fedadam);
@@ -621,9 +605,8 @@ static void expect_recorded(const char *parameters)
     assert_string_equal(round.strategy_parameters, parameters);
 }
 
-static void test_scale_max_is_kept_with_the_round(void **state)
+TEST(test_scale_max_is_kept_with_the_round)
 {
-    (void)state;
     unequal_round(2.0F, 3.0F);
     harness.config.federation.strategy_parameters[TERN_STRATEGY_SCALE_MAX] =
         0.0F; // from round 2 on
@@ -633,9 +616,8 @@ static void test_scale_max_is_kept_with_the_round(void **state)
     expect_replayed(1, 3);
 }
 
-static void test_rounds_without_a_scale_max_replay(void **state)
+TEST(test_rounds_without_a_scale_max_replay)
 {
-    (void)state;
     unequal_round(0.0F, 3.0F);
     assert_float_equal(moved(), (3.0F * 11.0F / 3.0F + 2.0F * 11.0F / 15.0F) / 3.0F, 1e-5F);
     expect_recorded("local_momentum=0,scale_max=0,norm_bound=0,examples_bound=0");
@@ -643,9 +625,8 @@ static void test_rounds_without_a_scale_max_replay(void **state)
 }
 
 // A row that does not say all that its strategy's arithmetic depends on is no round's.
-static void test_rounds_that_lack_a_parameter_are_not_replayed(void **state)
+TEST(test_rounds_that_lack_a_parameter_are_not_replayed)
 {
-    (void)state;
     struct tern_replay_report report;
     char why[256] = "";
     unequal_round(2.0F, 3.0F);
@@ -692,9 +673,8 @@ static void send_a_large_claim(float bound)
     }
 }
 
-static void test_one_client_does_not_claim_the_model(void **state)
+TEST(test_one_client_does_not_claim_the_model)
 {
-    (void)state;
     struct tern_db_round round;
     struct tern_db_client client;
     watch_log();
@@ -712,9 +692,8 @@ static void test_one_client_does_not_claim_the_model(void **state)
     expect_replayed(2, 8);
 }
 
-static void test_claims_count_as_they_are_without_a_bound(void **state)
+TEST(test_claims_count_as_they_are_without_a_bound)
 {
-    (void)state;
     send_a_large_claim(0.0F);
     assert_float_equal(moved(), -2.0F, 1e-4F);
     expect_replayed(2, 8);
@@ -744,9 +723,8 @@ static void send_a_large_one(bool restarts)
     }
 }
 
-static void test_a_large_update_is_scaled_down_and_said_to_be(void **state)
+TEST(test_a_large_update_is_scaled_down_and_said_to_be)
 {
-    (void)state;
     struct tern_db_round round;
     struct tern_db_client client;
     struct tern_db_counts counts;
@@ -775,7 +753,7 @@ static void test_a_large_update_is_scaled_down_and_said_to_be(void **state)
     expect_replayed(3, 9);
 }
 
-static void test_a_large_update_is_scaled_down_as_much_after_a_restart(void **state)
+TEST(test_a_large_update_is_scaled_down_as_much_after_a_restart)
 {
     uint8_t without[TERN_SHA256_SIZE];
     uint8_t with[TERN_SHA256_SIZE];
@@ -823,9 +801,8 @@ static void expect_too_few_for_krum(void)
     config->round.cohort = 2;
 }
 
-static void test_starts_that_are_refused(void **state)
+TEST(test_starts_that_are_refused)
 {
-    (void)state;
     use(&tern_strategy_fedmedian);
     harness.config.federation.round.cohort = 10000;
     harness.config.federation.strategy_memory = 1 << 20;
@@ -851,38 +828,4 @@ static void test_starts_that_are_refused(void **state)
     harness.config.federation.strategy_parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = 0.99F;
     harness.config.federation.limits.norm = 1e15;
     expect_no_start("limits.norm");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_late_update_counts_in_the_open_round),
-        TEST(test_late_update_survives_a_restart),
-        TEST(test_two_updates_of_one_client),
-        TEST(test_late_update_outlasts_retention),
-        TEST(test_late_update_in_a_batch_that_fails),
-        TEST(test_too_stale_is_given_back_for_good),
-        TEST(test_rounds_that_do_not_buffer),
-        TEST(test_hostile_late_updates),
-        TEST(test_late_updates_of_the_wrong_replica_or_norm),
-        TEST(test_late_without_a_task),
-        TEST(test_restarts_do_not_matter),
-        TEST(test_krum_says_when_updates_are_too_few),
-        TEST(test_change_of_strategy_starts_anew),
-        TEST(test_momentum_waits_for_what_clients_lack),
-        TEST(test_state_that_differs_is_found),
-        TEST(test_averaged_model),
-        TEST(test_averaged_model_that_differs_is_found),
-        TEST(test_state_that_is_missing_stops_the_start),
-        TEST(test_scale_max_is_kept_with_the_round),
-        TEST(test_rounds_without_a_scale_max_replay),
-        TEST(test_rounds_that_lack_a_parameter_are_not_replayed),
-        TEST(test_one_client_does_not_claim_the_model),
-        TEST(test_claims_count_as_they_are_without_a_bound),
-        TEST(test_a_large_update_is_scaled_down_and_said_to_be),
-        TEST(test_a_large_update_is_scaled_down_as_much_after_a_restart),
-        TEST(test_starts_that_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

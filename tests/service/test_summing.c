@@ -3,14 +3,11 @@
 #include "harness.h"
 
 #include "merge/replay.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "store/run_sql.h"
+#include "tests/cases.h"
 
 #define CLIENTS 4
 
@@ -74,9 +71,8 @@ static void play(const struct course *course, uint8_t model_sha256[TERN_SHA256_S
     harness_free(&harness);
 }
 
-static void test_nothing_on_the_way_changes_the_model(void **state)
+CASE(test_nothing_on_the_way_changes_the_model)
 {
-    (void)state;
     static const struct course courses[] = {
         {.order = {4, 2, 1, 3}},
         {.order = {3, 4, 2, 1}, .restart_after = 1},
@@ -96,12 +92,4 @@ static void test_nothing_on_the_way_changes_the_model(void **state)
         play(&courses[i], found);
         assert_memory_equal(found, expected, TERN_SHA256_SIZE);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_on_the_way_changes_the_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,12 @@
 // change nothing of it.
 #include "harness.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "scheduled.h"
 #include "store/run_sql.h"
+#include "tests/cases.h"
 
 #define CLIENTS 12
 #define ROUNDS 5
@@ -117,17 +114,17 @@ static void expect_tags(uint64_t id, const char *tags)
     tern_db_close(db);
 }
 
-static void test_codes_give_tags(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_codes_give_tags)
 {
-    (void)state;
     start(2);
     expect_tags(8, "line=2,site=b");
     expect_tags(12, "");
 }
 
-static void test_cohorts_are_spread_over_a_tag(void **state)
+TEST(test_cohorts_are_spread_over_a_tag)
 {
-    (void)state;
     uint32_t seen = 0;
     select_by("tags:site");
     start(5);
@@ -143,9 +140,8 @@ static void test_cohorts_are_spread_over_a_tag(void **state)
     assert_int_equal(__builtin_popcount(seen), CLIENTS);
 }
 
-static void test_only_clients_with_a_tag(void **state)
+TEST(test_only_clients_with_a_tag)
 {
-    (void)state;
     select_by("tags:site=b");
     start(3);
     for (uint32_t round = 1; round <= 3; round++) {
@@ -159,9 +155,8 @@ static void test_only_clients_with_a_tag(void **state)
 }
 
 // The tags stay when a client's row is written back for what it says.
-static void test_tags_stay_beside_what_clients_say(void **state)
+TEST(test_tags_stay_beside_what_clients_say)
 {
-    (void)state;
     start(2);
     (void)do_whole_round(1);
     run_sql(harness.path, "update clients set tags='site=c'");
@@ -190,7 +185,7 @@ static void play(const struct course *course, uint32_t members[ROUNDS + 1])
     (void)teardown(NULL);
 }
 
-static void test_nothing_on_the_way_changes_who_is_drawn(void **state)
+TEST(test_nothing_on_the_way_changes_who_is_drawn)
 {
     uint32_t expected[ROUNDS + 1];
     uint32_t members[ROUNDS + 1];
@@ -201,17 +196,4 @@ static void test_nothing_on_the_way_changes_who_is_drawn(void **state)
     play(&(struct course){false, true}, members);
     assert_memory_equal(&members[1], &expected[1], ROUNDS * sizeof members[0]);
     (void)setup(state);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_codes_give_tags),
-        TEST(test_cohorts_are_spread_over_a_tag),
-        TEST(test_only_clients_with_a_tag),
-        TEST(test_tags_stay_beside_what_clients_say),
-        TEST(test_nothing_on_the_way_changes_who_is_drawn),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 // Clients that take a task and never report it, or fail and take it again: rounds stop counting on them, others are
 // asked in their place long before the deadline, and one that reports after all is counted on again.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <sched.h>
 
 #include "one_harness.h"
@@ -15,6 +11,7 @@
 #include "sanitized.h"
 #include "store/run_sql.h"
 #include "store/store.h"
+#include "tests/cases.h"
 
 #define SECOND UINT64_C(1000)
 #define MINUTE (60 * SECOND)
@@ -194,7 +191,9 @@ static uint32_t rounds_beside(uint32_t takers)
     return next;
 }
 
-static void test_rounds_are_as_fast_as_without_them(void **state)
+#define TEST(name) CASE_WITH(name, setup_usual, teardown)
+
+TEST(test_rounds_are_as_fast_as_without_them)
 {
     const uint32_t war = rounds_beside(TAKERS);
     assert_int_equal(facts().federation.unreliable, TAKERS);
@@ -226,9 +225,8 @@ static float unreported(const struct device *device)
     return row_of(device->id).unreported;
 }
 
-static void test_another_is_asked_long_before_the_deadline(void **state)
+TEST(test_another_is_asked_long_before_the_deadline)
 {
-    (void)state;
     const struct device *taker = start_with_one_taker();
     (void)play(MINUTE + SECOND);
     assert_true(facts().federation.version >= 1);
@@ -251,21 +249,18 @@ static void expect_to_wait_for_slow(uint32_t says_ms)
 }
 
 // A device that is slow and reports has as long as it took before, be it slow to train or to send.
-static void test_slow_ones_are_waited_for(void **state)
+TEST(test_slow_ones_are_waited_for)
 {
-    (void)state;
     expect_to_wait_for_slow(2 * MINUTE);
 }
 
-static void test_slow_links_are_waited_for(void **state)
+TEST(test_slow_links_are_waited_for)
 {
-    (void)state;
     expect_to_wait_for_slow(100);
 }
 
-static void test_one_that_reports_after_all_is_counted_on_again(void **state)
+TEST(test_one_that_reports_after_all_is_counted_on_again)
 {
-    (void)state;
     struct device *taker = start_with_one_taker();
     while (!tern_is_unreliable(unreported(taker))) {
         (void)play(MINUTE);
@@ -284,9 +279,8 @@ static void test_one_that_reports_after_all_is_counted_on_again(void **state)
 }
 
 // With a transaction that is rolled back goes what it would have said of a client.
-static void test_a_record_is_rolled_back(void **state)
+TEST(test_a_record_is_rolled_back)
 {
-    (void)state;
     const struct device *taker = start_with_one_taker();
     (void)play(20 * SECOND); // all others have reported
     refuse_writes(harness.path, "BEFORE UPDATE OF unreported ON clients",
@@ -321,9 +315,8 @@ static struct device *start_without_spares(uint32_t quorum)
     return &devices[0];
 }
 
-static void test_rounds_without_spares_wait_twice(void **state)
+TEST(test_rounds_without_spares_wait_twice)
 {
-    (void)state;
     struct device *taker = start_without_spares(0);
     (void)play(20 * MINUTE + 30 * SECOND);
     assert_in_range(facts().federation.version, 2, 4);
@@ -343,9 +336,8 @@ static void test_rounds_without_spares_wait_twice(void **state)
 }
 
 // A quorum that was set is kept.
-static void test_rounds_without_spares_keep_their_quorum(void **state)
+TEST(test_rounds_without_spares_keep_their_quorum)
 {
-    (void)state;
     (void)start_without_spares(4);
     assert_int_equal(play(25 * MINUTE), 0);
     assert_int_equal(facts().federation.unreliable, 1);
@@ -378,9 +370,8 @@ static uint32_t tries_of(const struct device *device, uint32_t round)
     return row.tries;
 }
 
-static void test_one_that_fails_holds_no_round_until_its_deadline(void **state)
+TEST(test_one_that_fails_holds_no_round_until_its_deadline)
 {
-    (void)state;
     const struct device *failing = start_with_one_that_fails();
     (void)play(20 * SECOND);
     assert_true(unreported(failing) == tern_unreported_missed(0.0F)); // three tries: one task
@@ -394,9 +385,8 @@ static void test_one_that_fails_holds_no_round_until_its_deadline(void **state)
 }
 
 // A quorum that was set is waited for, however often one of it fails.
-static void test_one_that_fails_is_waited_for_where_the_quorum_needs_it(void **state)
+TEST(test_one_that_fails_is_waited_for_where_the_quorum_needs_it)
 {
-    (void)state;
     harness.config.federation.round.quorum = 3;
     struct device *failing = start_with_one_that_fails();
     assert_int_equal(play(30 * MINUTE), 0);
@@ -410,9 +400,8 @@ static void test_one_that_fails_is_waited_for_where_the_quorum_needs_it(void **s
     assert_int_equal(facts().federation.unreliable, 0);
 }
 
-static void test_another_is_asked_in_place_of_one_that_fails(void **state)
+TEST(test_another_is_asked_in_place_of_one_that_fails)
 {
-    (void)state;
     struct device *failing = start_with_one_taker();
     failing->fails = true;
     (void)play(27 * SECOND); // sooner than any is overdue
@@ -421,9 +410,8 @@ static void test_another_is_asked_in_place_of_one_that_fails(void **state)
 }
 
 // What a failing device reports is believed at once: the round goes on, and it has no task of that any more.
-static void test_one_that_reports_its_failure_is_dropped(void **state)
+TEST(test_one_that_reports_its_failure_is_dropped)
 {
-    (void)state;
     struct device *failing = start_with_one_that_fails();
     failing->reports_failures = true;
     (void)play(7 * SECOND); // its first try takes one
@@ -444,9 +432,8 @@ static void test_one_that_reports_its_failure_is_dropped(void **state)
 }
 
 // One report of a failure lowers a quorum that was set by one, and does not give up those that are away.
-static void test_a_failure_gives_up_nobody_else(void **state)
+TEST(test_a_failure_gives_up_nobody_else)
 {
-    (void)state;
     harness.config.federation.round.cohort = 5;
     harness.config.federation.round.quorum = 5;
     harness.config.federation.min_clients = 5;
@@ -463,9 +450,8 @@ static void test_a_failure_gives_up_nobody_else(void **state)
     assert_true(facts().federation.version >= 1); // without the update of device 0
 }
 
-static void test_one_that_is_needed_may_try_again(void **state)
+TEST(test_one_that_is_needed_may_try_again)
 {
-    (void)state;
     harness.config.federation.round.cohort = 1;
     harness.config.federation.min_clients = 1;
     harness_start(&harness);
@@ -482,9 +468,8 @@ static void test_one_that_is_needed_may_try_again(void **state)
 }
 
 // A round is not believed that is not open, nor a failure of who has no task.
-static void test_failures_of_others_rounds_drop_nobody(void **state)
+TEST(test_failures_of_others_rounds_drop_nobody)
 {
-    (void)state;
     struct device *device = start_with_one_that_fails();
     tern_CheckinRequest request = request_from(NULL);
     request.failed_round = 7;
@@ -494,9 +479,8 @@ static void test_failures_of_others_rounds_drop_nobody(void **state)
 }
 
 // An answer may be lost, and power fail.
-static void test_a_few_tries_are_no_fault(void **state)
+TEST(test_a_few_tries_are_no_fault)
 {
-    (void)state;
     struct device *device = start_with_one_that_fails();
     (void)play(4 * SECOND);
     assert_int_equal(device->tries, TERN_TRIES);
@@ -516,9 +500,8 @@ static void try_again(const struct device *device, int times)
     }
 }
 
-static void test_tries_outlive_a_restart_and_go_with_their_transaction(void **state)
+TEST(test_tries_outlive_a_restart_and_go_with_their_transaction)
 {
-    (void)state;
     const float missed = tern_unreported_missed(0.0F);
     const struct device *failing = start_with_one_that_fails();
     try_again(failing, TERN_TRIES);
@@ -541,30 +524,4 @@ static void test_tries_outlive_a_restart_and_go_with_their_transaction(void **st
     assert_int_equal(tries_of(failing, 1), 2 * TERN_TRIES + 1);
     assert_true(unreported(failing) == tern_unreported_missed(missed));
     assert_int_equal(facts().federation.unreliable, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_usual, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_rounds_are_as_fast_as_without_them),
-        TEST(test_another_is_asked_long_before_the_deadline),
-        TEST(test_slow_ones_are_waited_for),
-        TEST(test_slow_links_are_waited_for),
-        TEST(test_one_that_reports_after_all_is_counted_on_again),
-        TEST(test_a_record_is_rolled_back),
-        TEST(test_rounds_without_spares_wait_twice),
-        TEST(test_rounds_without_spares_keep_their_quorum),
-        TEST(test_one_that_fails_holds_no_round_until_its_deadline),
-        TEST(test_one_that_fails_is_waited_for_where_the_quorum_needs_it),
-        TEST(test_another_is_asked_in_place_of_one_that_fails),
-        TEST(test_one_that_reports_its_failure_is_dropped),
-        TEST(test_a_failure_gives_up_nobody_else),
-        TEST(test_one_that_is_needed_may_try_again),
-        TEST(test_failures_of_others_rounds_drop_nobody),
-        TEST(test_a_few_tries_are_no_fault),
-        TEST(test_tries_outlive_a_restart_and_go_with_their_transaction),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 // Vectors of the model's size: in memory while there is room, then in files, and the same to who uses them.
 #include "merge/vectors.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "sanitized.h"
+#include "tests/cases.h"
 
 #define COUNT 100000u
 #define BYTES (COUNT * sizeof(float))
@@ -39,9 +34,8 @@ static void expect(const float *values, float first)
     }
 }
 
-static void test_what_finds_no_room_in_memory_is_in_a_file(void **state)
+CASE(test_what_finds_no_room_in_memory_is_in_a_file)
 {
-    (void)state;
     struct tern_vectors vectors = with_room(BYTES + BYTES / 2);
     float *near = tern_vector_new(&vectors);
     float *far = tern_vector_new(&vectors);
@@ -76,9 +70,8 @@ static size_t private_memory(void)
     return kib * 1024;
 }
 
-static void test_a_file_takes_no_memory_of_the_process(void **state)
+CASE(test_a_file_takes_no_memory_of_the_process)
 {
-    (void)state;
     struct tern_vectors vectors = with_room(0);
     vectors.count = 64 * COUNT;
     const size_t before = private_memory();
@@ -95,9 +88,8 @@ static void test_a_file_takes_no_memory_of_the_process(void **state)
     assert_non_null(mkdtemp(strcpy(folder, "/tmp/tern-vectors-XXXXXX")));
 }
 
-static void test_without_a_folder_or_a_file_all_are_in_memory(void **state)
+CASE(test_without_a_folder_or_a_file_all_are_in_memory)
 {
-    (void)state;
     const char *folders[] = {NULL, "/nowhere"};
     for (int i = 0; i < 2; i++) {
         struct tern_vectors vectors = with_room(0);
@@ -125,12 +117,4 @@ static int teardown(void **state)
     return rmdir(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_finds_no_room_in_memory_is_in_a_file),
-        cmocka_unit_test(test_a_file_takes_no_memory_of_the_process),
-        cmocka_unit_test(test_without_a_folder_or_a_file_all_are_in_memory),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+CASES_SHARE(setup, teardown)

@@ -3,6 +3,7 @@
 #define TERN_TEST_WATCHED_LOG_H
 
 #include "hosted/log.h"
+#include "tests/asserts.h"
 
 #include <stdio.h>
 #include <string.h>

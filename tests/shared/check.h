@@ -3,13 +3,7 @@
 #ifndef TERN_TEST_CHECK_H
 #define TERN_TEST_CHECK_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-// cmocka.h needs the four above.
-#include <cmocka.h>
-
+#include "tests/asserts.h"
 #include "util/prng.h"
 
 static inline uint32_t bits_of(float value)

@@ -1,5 +1,6 @@
 #include "any_codec.h"
 #include "check.h"
+#include "tests/cases.h"
 
 #include <float.h>
 #include <math.h>
@@ -12,9 +13,8 @@ static const struct tern_codec ternary = {.id = TERN_CODEC_3LC, .sparsity = 1};
 
 // --- Spec strings
 
-static void test_specs(void **state)
+CASE(test_specs)
 {
-    (void)state;
     static const struct {
         const char *spec;
         enum tern_codec_id id;
@@ -45,9 +45,8 @@ static void test_specs(void **state)
 }
 
 // What each name alone means, and every key at another value, in any order.
-static void test_presets_and_canonical_forms(void **state)
+CASE(test_presets_and_canonical_forms)
 {
-    (void)state;
     static const char *const pairs[][2] = {
         {"bfloat16", "bfloat16"},
         {"int8", "int8"},
@@ -83,9 +82,8 @@ static void test_presets_and_canonical_forms(void **state)
 }
 
 // The canonical form of any codec has room, and means the same codec.
-static void test_canonical_forms_read_back(void **state)
+CASE(test_canonical_forms_read_back)
 {
-    (void)state;
     const struct tern_codec_entry *entry = NULL;
     for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
         for (uint32_t corner = 0; corner < 32; corner++) {
@@ -101,9 +99,8 @@ static void test_canonical_forms_read_back(void **state)
     }
 }
 
-static void test_bad_specs_are_pointed_at(void **state)
+CASE(test_bad_specs_are_pointed_at)
 {
-    (void)state;
     static const struct {
         const char *spec;
         enum tern_result result;
@@ -141,9 +138,8 @@ static void test_bad_specs_are_pointed_at(void **state)
     }
 }
 
-static void test_every_name_parses(void **state)
+CASE(test_every_name_parses)
 {
-    (void)state;
     const struct tern_codec_entry *entry = NULL;
     for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
         struct tern_codec codec;
@@ -152,9 +148,8 @@ static void test_every_name_parses(void **state)
     }
 }
 
-static void test_refusals_name_key_and_range(void **state)
+CASE(test_refusals_name_key_and_range)
 {
-    (void)state;
     static const struct {
         const char *spec;
         const char *sentence;
@@ -211,9 +206,8 @@ static void expect_refusal(const struct tern_codec_entry *entry,
     assert_true(strlen(parameter->range) > 0 && strlen(parameter->meaning) > 0);
 }
 
-static void test_every_range_is_kept_and_named(void **state)
+CASE(test_every_range_is_kept_and_named)
 {
-    (void)state;
     const struct tern_codec_entry *entry = NULL;
     for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
         for (const struct tern_codec_parameter *p = entry->parameters; p->key != NULL; p++) {
@@ -264,9 +258,8 @@ static void refuse_at_every_place(const struct tern_codec *codec)
     }
 }
 
-static void test_non_finite_values_change_nothing(void **state)
+CASE(test_non_finite_values_change_nothing)
 {
-    (void)state;
     const struct tern_codec_entry *entry = NULL;
     for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
         for (uint32_t corner = 0; corner < 32; corner++) {
@@ -277,9 +270,8 @@ static void test_non_finite_values_change_nothing(void **state)
     }
 }
 
-static void test_overflow_changes_nothing(void **state)
+CASE(test_overflow_changes_nothing)
 {
-    (void)state;
     const float largest[] = {1, FLT_MAX, -2};
     const struct tern_codec over = {.id = TERN_CODEC_3LC, .sparsity = 1.000001f};
     refuse(&over, largest, 3, TERN_ERR_NON_FINITE);
@@ -287,9 +279,8 @@ static void test_overflow_changes_nothing(void **state)
     refuse(&float16, above_half, 3, TERN_ERR_NON_FINITE);
 }
 
-static void test_dense_payloads_fill_their_bound(void **state)
+CASE(test_dense_payloads_fill_their_bound)
 {
-    (void)state;
     const struct tern_codec *codecs[] = {&float32, &float16, &ternary};
     for (size_t c = 0; c < 3; c++) {
         for (size_t n = 1; n < 60; n++) {
@@ -342,9 +333,8 @@ static void check_bound(const struct tern_codec *codec, const float *input, size
     }
 }
 
-static void test_no_codec_writes_past_its_bound(void **state)
+CASE(test_no_codec_writes_past_its_bound)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 3, TERN_PRNG_TEST, 0, 0);
     const struct tern_codec_entry *entry = NULL;
@@ -365,18 +355,16 @@ static void test_no_codec_writes_past_its_bound(void **state)
     }
 }
 
-static void test_unknown_codec(void **state)
+CASE(test_unknown_codec)
 {
-    (void)state;
     const struct tern_codec unknown = {.id = (enum tern_codec_id)77, .sparsity = 1};
     const float values[] = {1};
     refuse(&unknown, values, 1, TERN_ERR_UNKNOWN);
 }
 
 // Spelled out from the paper: 6 values, M = 2, s = 1.5, so m = 3 and m/2 = 1.5.
-static void test_3lc_by_hand(void **state)
+CASE(test_3lc_by_hand)
 {
-    (void)state;
     const struct tern_codec codec = {.id = TERN_CODEC_3LC, .sparsity = 1.5f};
     float values[] = {2, -1.5f, 1.5000001f, 0, -1.75f, -0.0f};
     uint8_t payload[16];
@@ -391,9 +379,8 @@ static void test_3lc_by_hand(void **state)
     assert_same_floats(values, residual, 6);
 }
 
-static void test_runs_make_a_large_zero_tensor_small(void **state)
+CASE(test_runs_make_a_large_zero_tensor_small)
 {
-    (void)state;
     static float values[70000];
     static uint8_t payload[20000];
     size_t written = 0;
@@ -412,9 +399,8 @@ static void test_runs_make_a_large_zero_tensor_small(void **state)
 
 // --- Decoding
 
-static void test_accumulate_rounds_once(void **state)
+CASE(test_accumulate_rounds_once)
 {
-    (void)state;
     const float input[] = {0.1f, -0.1f, 0, 0.01f};
     const struct tern_codec *codecs[] = {&float32, &float16, &ternary};
     const float weights[] = {1, -1, 0.3f, 1e-20f, 3e20f, 0};
@@ -440,9 +426,8 @@ static void test_accumulate_rounds_once(void **state)
     }
 }
 
-static void test_zeros_leave_negative_zero_alone(void **state)
+CASE(test_zeros_leave_negative_zero_alone)
 {
-    (void)state;
     enum { N = 3000 };
     static float values[N], acc[N];
     static uint8_t payload[N];
@@ -463,9 +448,8 @@ static void test_zeros_leave_negative_zero_alone(void **state)
     }
 }
 
-static void test_inspect(void **state)
+CASE(test_inspect)
 {
-    (void)state;
     float values[100] = {0};
     uint8_t payload[512];
     size_t written = 0;
@@ -498,28 +482,4 @@ static void test_inspect(void **state)
     assert_int_equal(tern_codec_inspect(payload, written, 100, &info), TERN_OK);
     assert_true(!info.ternary && info.maximum == 2 && info.sum_square == 8.25);
     assert_int_equal(info.nonzero, 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_specs),
-        cmocka_unit_test(test_presets_and_canonical_forms),
-        cmocka_unit_test(test_canonical_forms_read_back),
-        cmocka_unit_test(test_bad_specs_are_pointed_at),
-        cmocka_unit_test(test_every_name_parses),
-        cmocka_unit_test(test_refusals_name_key_and_range),
-        cmocka_unit_test(test_every_range_is_kept_and_named),
-        cmocka_unit_test(test_non_finite_values_change_nothing),
-        cmocka_unit_test(test_overflow_changes_nothing),
-        cmocka_unit_test(test_dense_payloads_fill_their_bound),
-        cmocka_unit_test(test_no_codec_writes_past_its_bound),
-        cmocka_unit_test(test_unknown_codec),
-        cmocka_unit_test(test_3lc_by_hand),
-        cmocka_unit_test(test_runs_make_a_large_zero_tensor_small),
-        cmocka_unit_test(test_accumulate_rounds_once),
-        cmocka_unit_test(test_zeros_leave_negative_zero_alone),
-        cmocka_unit_test(test_inspect),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 
 #include "codec/container.h"
 #include "codec/container_source.h"
+#include "tests/cases.h"
 #include "util/bytes.h"
 #include <math.h>
 #include <stdlib.h>
@@ -46,9 +47,8 @@ static size_t segment_at(uint32_t wanted, uint64_t *payload, size_t *length_byte
     }
 }
 
-static void test_segments_are_payloads_of_their_own(void **state)
+CASE_WITH(test_segments_are_payloads_of_their_own, start, NULL)
 {
-    (void)state;
     assert_int_equal(model.segment_count, 3);
     size_t end = 0;
     for (uint32_t i = 0; i < 3; i++) {
@@ -72,9 +72,8 @@ static void test_segments_are_payloads_of_their_own(void **state)
     assert_int_equal(end, len);
 }
 
-static void test_decoded_plus_rest_is_input(void **state)
+CASE_WITH(test_decoded_plus_rest_is_input, start, NULL)
 {
-    (void)state;
     float decoded[COUNT];
     float sum[COUNT];
     assert_int_equal(tern_container_decode(&model, bytes, len, decoded), TERN_OK);
@@ -94,9 +93,8 @@ static void test_decoded_plus_rest_is_input(void **state)
     assert_true(in_small_tensors > 0);
 }
 
-static void test_inspect_adds_up(void **state)
+CASE_WITH(test_inspect_adds_up, start, NULL)
 {
-    (void)state;
     float decoded[COUNT];
     struct tern_codec_info info;
     assert_int_equal(tern_container_decode(&model, bytes, len, decoded), TERN_OK);
@@ -116,9 +114,8 @@ static void test_inspect_adds_up(void **state)
     assert_true(info.runs > 0);
 }
 
-static void test_encode_errors_change_nothing(void **state)
+CASE_WITH(test_encode_errors_change_nothing, start, NULL)
 {
-    (void)state;
     size_t written = 99;
     // The last value is in the last segment: the earlier ones must not be encoded by then.
     before[COUNT - 1] = NAN;
@@ -163,9 +160,8 @@ static enum tern_result take(void *ctx, const uint8_t *data, size_t n)
     return TERN_OK;
 }
 
-static void test_segments_one_by_one_are_the_whole(void **state)
+CASE_WITH(test_segments_one_by_one_are_the_whole, start, NULL)
 {
-    (void)state;
     static struct taken taken;
     const size_t bound = tern_container_piece_bound(&codec, &model);
     uint8_t *piece = malloc(bound); // whatever is written beyond it is found by the sanitizers
@@ -241,7 +237,7 @@ static void expect_same_pieces(const struct tern_model *of, const float *input, 
 }
 
 // Values of which a whole piece is zero, or so small that all of them decode to zero, too.
-static void test_long_payloads_go_in_pieces(void **state)
+CASE_WITH(test_long_payloads_go_in_pieces, start, NULL)
 {
     static const char *const specs[] = {"float32", "float16", "bfloat16", "3lc:s=1.5"};
     static struct tern_model large;
@@ -265,9 +261,8 @@ static void test_long_payloads_go_in_pieces(void **state)
 }
 #endif
 
-static void test_bound_is_reached_and_kept(void **state)
+CASE_WITH(test_bound_is_reached_and_kept, start, NULL)
 {
-    (void)state;
     static const char *const specs[] = {"float32", "float16", "3lc:s=1"};
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(tern_codec_parse(specs[i], &codec, NULL), TERN_OK);
@@ -345,7 +340,7 @@ static void expect_same(const struct tern_model *of, const uint8_t *data, size_t
     free(found);
 }
 
-static void test_pieces_are_the_whole(void **state)
+CASE_WITH(test_pieces_are_the_whole, start, NULL)
 {
     static const char *const specs[] = {
         "float32", "float16", "bfloat16", "3lc:s=1", "density:p=0.1,coder=range", "int8"};
@@ -361,7 +356,7 @@ static void test_pieces_are_the_whole(void **state)
 }
 
 // More values than a piece has, and not a multiple of them.
-static void test_long_payloads_are_not_seen_whole(void **state)
+CASE_WITH(test_long_payloads_are_not_seen_whole, start, NULL)
 {
     static const char *const specs[] = {"float32", "float16", "bfloat16"};
     const struct tern_codec *use = &codec;
@@ -409,9 +404,8 @@ static void expect_refused(const uint8_t *data, size_t data_len)
     free(exact);
 }
 
-static void test_cut_anywhere_is_refused(void **state)
+CASE_WITH(test_cut_anywhere_is_refused, start, NULL)
 {
-    (void)state;
     for (size_t cut = 0; cut < len; cut++) {
         expect_refused(bytes, cut);
     }
@@ -419,9 +413,8 @@ static void test_cut_anywhere_is_refused(void **state)
     expect_refused(bytes, len + 1);
 }
 
-static void test_lengths_are_checked(void **state)
+CASE_WITH(test_lengths_are_checked, start, NULL)
 {
-    (void)state;
     uint64_t payload = 0;
     size_t length_bytes = 0;
     size_t at = segment_at(2, &payload, &length_bytes);
@@ -441,33 +434,11 @@ static void test_lengths_are_checked(void **state)
     expect_refused(wrapped, wrapped_len + good);
 }
 
-static void test_damage_in_the_last_segment_changes_nothing(void **state)
+CASE_WITH(test_damage_in_the_last_segment_changes_nothing, start, NULL)
 {
-    (void)state;
     uint64_t payload = 0;
     size_t length_bytes = 0;
     size_t at = segment_at(2, &payload, &length_bytes);
     bytes[at + length_bytes] = 0x7e; // no such mode
     expect_refused(bytes, len);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_segments_are_payloads_of_their_own, start),
-        cmocka_unit_test_setup(test_decoded_plus_rest_is_input, start),
-        cmocka_unit_test_setup(test_inspect_adds_up, start),
-        cmocka_unit_test_setup(test_encode_errors_change_nothing, start),
-#if TERN_PARTIALS
-        cmocka_unit_test_setup(test_segments_one_by_one_are_the_whole, start),
-        cmocka_unit_test_setup(test_long_payloads_go_in_pieces, start),
-#endif
-        cmocka_unit_test_setup(test_bound_is_reached_and_kept, start),
-        cmocka_unit_test_setup(test_cut_anywhere_is_refused, start),
-        cmocka_unit_test_setup(test_lengths_are_checked, start),
-        cmocka_unit_test_setup(test_pieces_are_the_whole, start),
-        cmocka_unit_test_setup(test_long_payloads_are_not_seen_whole, start),
-        cmocka_unit_test_setup(test_damage_in_the_last_segment_changes_nothing, start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

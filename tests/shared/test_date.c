@@ -1,18 +1,12 @@
+#include "tests/cases.h"
 #include "util/date.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #define DAYS_UNTIL_10000 2932897u
 
-static void test_every_day_is_that_of_the_c_library(void **state)
+CASE(test_every_day_is_that_of_the_c_library)
 {
-    (void)state;
     // Where time_t has 32 bits, the C library knows the days until 2038 alone.
     const uint32_t end = sizeof(time_t) > 4 ? DAYS_UNTIL_10000 : INT32_MAX / 86400;
     for (uint32_t days = 0; days < end; days += days < 150000 ? 1 : 97) {
@@ -26,9 +20,8 @@ static void test_every_day_is_that_of_the_c_library(void **state)
     }
 }
 
-static void test_no_day_is_too_late(void **state)
+CASE(test_no_day_is_too_late)
 {
-    (void)state;
     const struct tern_date last = tern_date_of(DAYS_UNTIL_10000 - 1);
     assert_int_equal(last.year, 9999);
     assert_int_equal(last.month, 11);
@@ -36,13 +29,4 @@ static void test_no_day_is_too_late(void **state)
     const struct tern_date beyond = tern_date_of(UINT32_MAX);
     assert_int_equal(beyond.year, 9999);
     assert_int_equal(beyond.month, 11);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_day_is_that_of_the_c_library),
-        cmocka_unit_test(test_no_day_is_too_late),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // bfloat16, int8 and onebit.
 #include "check.h"
 #include "round_trip.h"
+#include "tests/cases.h"
 
 #include <float.h>
 #include <math.h>
@@ -19,9 +20,8 @@ static void assert_payload(const uint8_t *expected, size_t len)
 
 // --- By hand
 
-static void test_bfloat16_by_hand(void **state)
+CASE(test_bfloat16_by_hand)
 {
-    (void)state;
     // 1 + 2^-8 lies between 1 and 1 + 2^-7, 1 + 3 * 2^-8 between 1 + 2^-7 and 1 + 2^-6.
     const float input[] = {1, 1.00390625f, 1.01171875f, -1.00390637f, -0.0f, 0x1p-149f};
     const uint8_t expected[] = {0x03, 0x80, 0x3f, 0x80, 0x3f, 0x82, 0x3f,
@@ -31,9 +31,8 @@ static void test_bfloat16_by_hand(void **state)
     assert_true(trip.rest[1] == 0x1p-8f && trip.rest[2] == -0x1p-8f && trip.rest[5] == 0x1p-149f);
 }
 
-static void test_bfloat16_limits(void **state)
+CASE(test_bfloat16_limits)
 {
-    (void)state;
     const float largest[] = {0x1.fep127f, -0x1.fep127f, 0x1.fefffep127f};
     round_trip("bfloat16", NULL, largest, 3);
     assert_true(trip.decoded[2] == 0x1.fep127f);
@@ -49,9 +48,8 @@ static void test_bfloat16_limits(void **state)
     assert_true(trip.decoded[0] == -0x1p-133f);
 }
 
-static void test_int8_by_hand(void **state)
+CASE(test_int8_by_hand)
 {
-    (void)state;
     // M = 254, so scale = 2: ties at odd whole numbers.
     const float input[] = {254, -254, 1, 3, -5, 4.9f, -0.0f};
     const uint8_t expected[] = {0x04, 0, 0, 0, 0x40, 127, 0x81, 0, 2, 0xfe, 2, 0};
@@ -61,9 +59,8 @@ static void test_int8_by_hand(void **state)
     assert_true(trip.info.scale == 2);
 }
 
-static void test_int8_limits(void **state)
+CASE(test_int8_limits)
 {
-    (void)state;
     const float zero[] = {63 * 0x1p-149f, -0x1p-149f, 0};
     round_trip("int8", NULL, zero, 3);
     assert_int_equal(trip.len, 1);
@@ -78,9 +75,8 @@ static void test_int8_limits(void **state)
 }
 
 // 127 * (M / 127) is infinite for the largest float32, and not for those below it.
-static void test_int8_refuses_what_would_decode_to_infinity(void **state)
+CASE(test_int8_refuses_what_would_decode_to_infinity)
 {
-    (void)state;
     unsigned refused = 0;
     for (uint32_t bits = bits_of(FLT_MAX) - 64; bits <= bits_of(FLT_MAX); bits++) {
         const float input[] = {1, -float_of_bits(bits)};
@@ -95,9 +91,8 @@ static void test_int8_refuses_what_would_decode_to_infinity(void **state)
     assert_int_equal(refused, 1);
 }
 
-static void test_onebit_by_hand(void **state)
+CASE(test_onebit_by_hand)
 {
-    (void)state;
     const float input[] = {1, -4, 0, -2, -0.0f, 5, -3, 0, 9};
     // Means of 1, 0, -0, 5, 0, 9 and of 4, 2, 3.
     const uint8_t expected[] = {0x20, 0, 0, 0x20, 0x40, 0, 0, 0x40, 0x40, 0x4a, 0};
@@ -106,9 +101,8 @@ static void test_onebit_by_hand(void **state)
     assert_true(trip.info.scale == 3 && trip.rest[8] == 6.5f && trip.rest[1] == -1);
 }
 
-static void test_onebit_with_an_empty_side(void **state)
+CASE(test_onebit_with_an_empty_side)
 {
-    (void)state;
     const float negative[] = {-1, -2, -3};
     round_trip("onebit", NULL, negative, 3);
     assert_true(trip.decoded[0] == -2 && trip.decoded[2] == -2);
@@ -122,9 +116,8 @@ static void test_onebit_with_an_empty_side(void **state)
 }
 
 // The mean of values that are all the largest float32 is that, not infinity.
-static void test_onebit_of_the_largest(void **state)
+CASE(test_onebit_of_the_largest)
 {
-    (void)state;
     for (size_t i = 0; i < TRIP_MOST; i++) {
         values[i] = i % 3 ? FLT_MAX : -FLT_MAX;
     }
@@ -146,9 +139,8 @@ static double lane_sum(const float *from, size_t n, float sign)
            ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
 
-static void test_onebit_sums_in_the_written_order(void **state)
+CASE(test_onebit_sums_in_the_written_order)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 5, TERN_PRNG_TEST, 0, 0);
     for (size_t n = 1; n < 3000; n += 1 + n / 4) {
@@ -169,9 +161,8 @@ static void test_onebit_sums_in_the_written_order(void **state)
 
 // --- All three
 
-static void test_any_values_and_sizes(void **state)
+CASE(test_any_values_and_sizes)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 6, TERN_PRNG_TEST, 0, 0);
     for (size_t spec = 0; spec < SPECS; spec++) {
@@ -194,9 +185,8 @@ static void test_any_values_and_sizes(void **state)
     }
 }
 
-static void test_errors_are_those_of_the_nearest(void **state)
+CASE(test_errors_are_those_of_the_nearest)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 7, TERN_PRNG_TEST, 0, 0);
     enum { N = 10000 };
@@ -222,9 +212,8 @@ static void test_errors_are_those_of_the_nearest(void **state)
 }
 
 // What is fed back is sent in the end: sums of inputs and of what was decoded stay together.
-static void test_feedback_telescopes(void **state)
+CASE(test_feedback_telescopes)
 {
-    (void)state;
     enum { N = 500, ROUNDS = 200 };
     for (size_t spec = 0; spec < SPECS; spec++) {
         struct tern_prng rng;
@@ -258,9 +247,8 @@ static void test_feedback_telescopes(void **state)
         refuse_payload(payload_, sizeof payload_, (n), (result));                                  \
     } while (0)
 
-static void test_wrong_payloads(void **state)
+CASE(test_wrong_payloads)
 {
-    (void)state;
     REFUSE(1, TERN_ERR_CORRUPT, 0x03, 0);
     REFUSE(1, TERN_ERR_CORRUPT, 0x03, 0, 0, 0);
     REFUSE(2, TERN_ERR_NON_FINITE, 0x03, 0, 0, 0x80, 0x7f);
@@ -286,9 +274,8 @@ static void test_wrong_payloads(void **state)
     REFUSE(9, TERN_ERR_CORRUPT, 0x20, 0, 0, 0x80);
 }
 
-static void test_damaged_payloads(void **state)
+CASE(test_damaged_payloads)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 9, TERN_PRNG_TEST, 0, 0);
     for (size_t spec = 0; spec < SPECS; spec++) {
@@ -302,25 +289,4 @@ static void test_damaged_payloads(void **state)
         }
         assert_in_range(accepted, 500, 69 * 200 - 500);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bfloat16_by_hand),
-        cmocka_unit_test(test_bfloat16_limits),
-        cmocka_unit_test(test_int8_by_hand),
-        cmocka_unit_test(test_int8_limits),
-        cmocka_unit_test(test_int8_refuses_what_would_decode_to_infinity),
-        cmocka_unit_test(test_onebit_by_hand),
-        cmocka_unit_test(test_onebit_with_an_empty_side),
-        cmocka_unit_test(test_onebit_of_the_largest),
-        cmocka_unit_test(test_onebit_sums_in_the_written_order),
-        cmocka_unit_test(test_any_values_and_sizes),
-        cmocka_unit_test(test_errors_are_those_of_the_nearest),
-        cmocka_unit_test(test_feedback_telescopes),
-        cmocka_unit_test(test_wrong_payloads),
-        cmocka_unit_test(test_damaged_payloads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

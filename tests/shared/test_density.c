@@ -4,6 +4,7 @@
 
 #include "codec/kernels/mean.h"
 #include "codec/kernels/select.h"
+#include "tests/cases.h"
 #include "util/bytes.h"
 #include <float.h>
 #include <math.h>
@@ -90,9 +91,8 @@ static void fill_normal(size_t n)
     }
 }
 
-static void test_any_density_and_size(void **state)
+CASE_WITH(test_any_density_and_size, seed, NULL)
 {
-    (void)state;
     static const char *const coders[] = {"auto", "zero-run", "packed", "gaps", "range"};
     const uint32_t millionths[] = {1, 1000, 50000, 333333, 500000, 999999, 1000000};
     for (size_t m = 0; m < sizeof millionths / sizeof millionths[0]; m++) {
@@ -106,9 +106,8 @@ static void test_any_density_and_size(void **state)
 }
 
 // 0.05 is not a float32: computed with one, the share of 20, 40... values would be one too large.
-static void test_the_share_is_exact(void **state)
+CASE_WITH(test_the_share_is_exact, seed, NULL)
 {
-    (void)state;
     for (size_t n = 20; n <= LARGEST; n += 20) {
         for (size_t i = 0; i < n; i++) {
             values[i] = (float)(1 + i);
@@ -120,9 +119,8 @@ static void test_the_share_is_exact(void **state)
     }
 }
 
-static void test_ties_are_all_taken(void **state)
+CASE_WITH(test_ties_are_all_taken, seed, NULL)
 {
-    (void)state;
     for (size_t n = 1; n <= 200; n++) {
         for (size_t i = 0; i < n; i++) {
             values[i] = (float)(int)tern_prng_below(&rng, 7) - 3;
@@ -137,9 +135,8 @@ static void test_ties_are_all_taken(void **state)
     assert_true(trip.info.scale == 0.7f);
 }
 
-static void test_zeros_are_never_taken(void **state)
+CASE_WITH(test_zeros_are_never_taken, seed, NULL)
 {
-    (void)state;
     for (size_t i = 0; i < 100; i++) {
         values[i] = i % 2 ? 0.0f : -0.0f;
     }
@@ -151,9 +148,8 @@ static void test_zeros_are_never_taken(void **state)
     assert_true(trip.info.scale == 0x1p-149f);
 }
 
-static void test_one_outlier(void **state)
+CASE_WITH(test_one_outlier, seed, NULL)
 {
-    (void)state;
     const float outliers[] = {1e4f, 1e9f, FLT_MAX, -FLT_MAX};
     for (size_t i = 0; i < sizeof outliers / sizeof outliers[0]; i++) {
         fill_normal(1000);
@@ -164,9 +160,8 @@ static void test_one_outlier(void **state)
     }
 }
 
-static void test_any_floats(void **state)
+CASE_WITH(test_any_floats, seed, NULL)
 {
-    (void)state;
     for (int round = 0; round < 2000; round++) {
         size_t n = 1 + tern_prng_below(&rng, 60);
         uint32_t highest = 1 + tern_prng_below(&rng, 0x7f7fffffu);
@@ -182,9 +177,8 @@ static void test_any_floats(void **state)
 }
 
 // The mean is the same whatever the order: it is a sum of whole numbers.
-static void test_order_does_not_matter(void **state)
+CASE_WITH(test_order_does_not_matter, seed, NULL)
 {
-    (void)state;
     for (int round = 0; round < 50; round++) {
         fill_normal(LARGEST);
         float peak = 0;
@@ -227,9 +221,8 @@ static double least_squares(size_t n, double *all)
 
 // From a normal distribution to one of which few values are nearly all, the fit leaves about the
 // least that can be left, at a share of its own.
-static void test_a_fit_leaves_the_least(void **state)
+CASE_WITH(test_a_fit_leaves_the_least, seed, NULL)
 {
-    (void)state;
     for (int power = 1; power <= 7; power += 2) {
         fill_normal(LARGEST);
         for (size_t i = 0; i < LARGEST; i++) {
@@ -277,9 +270,8 @@ static float value_of_kind(int kind, size_t i, size_t n)
 }
 
 // The sample is a short cut: it changes nothing, whatever the room for it.
-static void test_a_sample_changes_nothing(void **state)
+CASE_WITH(test_a_sample_changes_nothing, seed, NULL)
 {
-    (void)state;
     enum { MANY = 150000, KINDS = 9 };
     float *many = malloc(MANY * sizeof *many);
     float *scratch = malloc(MANY * sizeof *scratch);
@@ -303,9 +295,8 @@ static void test_a_sample_changes_nothing(void **state)
     free(many);
 }
 
-static void test_specs(void **state)
+CASE_WITH(test_specs, seed, NULL)
 {
-    (void)state;
     static const struct {
         const char *spec;
         const char *canonical;
@@ -330,21 +321,4 @@ static void test_specs(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(tern_codec_parse(bad[i], &codec, NULL), TERN_ERR_ARGUMENT);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_any_density_and_size, seed),
-        cmocka_unit_test_setup(test_the_share_is_exact, seed),
-        cmocka_unit_test_setup(test_ties_are_all_taken, seed),
-        cmocka_unit_test_setup(test_zeros_are_never_taken, seed),
-        cmocka_unit_test_setup(test_one_outlier, seed),
-        cmocka_unit_test_setup(test_any_floats, seed),
-        cmocka_unit_test_setup(test_order_does_not_matter, seed),
-        cmocka_unit_test_setup(test_a_fit_leaves_the_least, seed),
-        cmocka_unit_test_setup(test_a_sample_changes_nothing, seed),
-        cmocka_unit_test_setup(test_specs, seed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

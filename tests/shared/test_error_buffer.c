@@ -1,6 +1,7 @@
 #include "check.h"
 
 #include "error_feedback/error_buffer.h"
+#include "tests/cases.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -64,9 +65,8 @@ static size_t encode(void)
     return written;
 }
 
-static void test_add_to(void **state)
+CASE_WITH(test_add_to, start, NULL)
 {
-    (void)state;
     for (int s = 0; s < STORAGES; s++) {
         fill((enum tern_error_storage)s);
         memcpy(work, change, sizeof work);
@@ -86,9 +86,8 @@ static void test_add_to(void **state)
     }
 }
 
-static void test_add_to_refuses_what_is_not_finite(void **state)
+CASE_WITH(test_add_to_refuses_what_is_not_finite, start, NULL)
 {
-    (void)state;
     const float bad[] = {NAN, INFINITY, -INFINITY};
     fill(TERN_ERROR_FLOAT32);
     for (size_t i = 0; i < 3; i++) {
@@ -108,9 +107,8 @@ static void test_add_to_refuses_what_is_not_finite(void **state)
     }
 }
 
-static void test_momentum(void **state)
+CASE_WITH(test_momentum, start, NULL)
 {
-    (void)state;
     static float velocity[COUNT], old[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
         velocity[i] = old[i] = normal_float(&rng);
@@ -127,9 +125,8 @@ static void test_momentum(void **state)
     assert_same_floats(velocity, old, COUNT);
 }
 
-static void test_filter(void **state)
+CASE_WITH(test_filter, start, NULL)
 {
-    (void)state;
     for (int s = 0; s < STORAGES; s++) {
         fill((enum tern_error_storage)s);
         static float next[COUNT], expected[COUNT];
@@ -157,9 +154,8 @@ static void test_filter(void **state)
     }
 }
 
-static void test_give_back(void **state)
+CASE_WITH(test_give_back, start, NULL)
 {
-    (void)state;
     for (int s = 0; s < STORAGES; s++) {
         fill((enum tern_error_storage)s);
         memcpy(work, held, sizeof work);
@@ -186,9 +182,8 @@ static void test_give_back(void **state)
     }
 }
 
-static void test_give_back_of_nothing_keeps_every_byte(void **state)
+CASE_WITH(test_give_back_of_nothing_keeps_every_byte, start, NULL)
 {
-    (void)state;
     for (int s = 0; s < STORAGES; s++) {
         fill((enum tern_error_storage)s);
         memset(work, 0, sizeof work);
@@ -199,9 +194,8 @@ static void test_give_back_of_nothing_keeps_every_byte(void **state)
     }
 }
 
-static void test_reset(void **state)
+CASE_WITH(test_reset, start, NULL)
 {
-    (void)state;
     const float zeros[COUNT] = {0};
     for (int s = 0; s < STORAGES; s++) {
         fill((enum tern_error_storage)s);
@@ -211,9 +205,8 @@ static void test_reset(void **state)
     }
 }
 
-static void test_facts(void **state)
+CASE_WITH(test_facts, start, NULL)
 {
-    (void)state;
     buffer = (struct tern_error_buffer){TERN_ERROR_FLOAT32, bytes, COUNT};
     bytes[0] = 3;
     bytes[COUNT - 1] = -4;
@@ -225,19 +218,4 @@ static void test_facts(void **state)
     tern_error_buffer_reset(&buffer);
     facts = tern_error_buffer_facts(&buffer);
     assert_true(facts.norm == 0 && facts.maximum == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_add_to, start),
-        cmocka_unit_test_setup(test_add_to_refuses_what_is_not_finite, start),
-        cmocka_unit_test_setup(test_momentum, start),
-        cmocka_unit_test_setup(test_filter, start),
-        cmocka_unit_test_setup(test_give_back, start),
-        cmocka_unit_test_setup(test_give_back_of_nothing_keeps_every_byte, start),
-        cmocka_unit_test_setup(test_reset, start),
-        cmocka_unit_test_setup(test_facts, start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

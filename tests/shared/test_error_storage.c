@@ -1,6 +1,7 @@
 #include "check.h"
 
 #include "error_feedback/error_storage.h"
+#include "tests/cases.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -33,9 +34,8 @@ static float stored(enum tern_error_storage storage, float value)
     return read_back[0];
 }
 
-static void test_names_and_sizes(void **state)
+CASE_WITH(test_names_and_sizes, start, NULL)
 {
-    (void)state;
     static const char *const names[] = {"float32", "bfloat16", "int8"};
     static const size_t of_130[] = {520, 260, 142}; // 130 values are two blocks and 2 values
     enum tern_error_storage storage = TERN_ERROR_INT8;
@@ -50,9 +50,8 @@ static void test_names_and_sizes(void **state)
     assert_int_equal(storage, TERN_ERROR_INT8);
 }
 
-static void test_auto_goes_by_the_size(void **state)
+CASE_WITH(test_auto_goes_by_the_size, start, NULL)
 {
-    (void)state;
     static const uint32_t counts[] = {0, 1048576, 1048577, 8388608, 8388609, UINT32_MAX};
     static const enum tern_error_storage chosen[] = {TERN_ERROR_FLOAT32,  TERN_ERROR_FLOAT32,
                                                      TERN_ERROR_BFLOAT16, TERN_ERROR_BFLOAT16,
@@ -68,9 +67,8 @@ static void test_auto_goes_by_the_size(void **state)
     assert_int_equal(storage, TERN_ERROR_INT8);
 }
 
-static void test_float32_keeps_every_bit(void **state)
+CASE_WITH(test_float32_keeps_every_bit, start, NULL)
 {
-    (void)state;
     for (int i = 0; i < MAX; i++) {
         values[i] = any_float(&rng);
     }
@@ -79,9 +77,8 @@ static void test_float32_keeps_every_bit(void **state)
     assert_same_floats(read_back, values, MAX);
 }
 
-static void test_bfloat16_by_the_book(void **state)
+CASE_WITH(test_bfloat16_by_the_book, start, NULL)
 {
-    (void)state;
     const struct {
         uint32_t bits;
         uint16_t expected;
@@ -106,9 +103,8 @@ static void test_bfloat16_by_the_book(void **state)
 }
 
 // Two blocks: scales 2 and 0.5, and a tail of one value.
-static void test_int8_by_the_book(void **state)
+CASE_WITH(test_int8_by_the_book, start, NULL)
 {
-    (void)state;
     memset(values, 0, sizeof values);
     values[0] = -254;   // -127 * 2
     values[1] = 3;      // 1.5: half way, to even
@@ -132,9 +128,8 @@ static void test_int8_by_the_book(void **state)
     assert_int_equal(bits_of(read_back[65]), 0); // +0, whatever the sign
 }
 
-static void test_int8_is_off_by_half_a_step(void **state)
+CASE_WITH(test_int8_is_off_by_half_a_step, start, NULL)
 {
-    (void)state;
     for (int trial = 0; trial < 300; trial++) {
         const float size = fabsf(any_float(&rng)) / 64;
         const uint32_t count = 1 + tern_prng_below(&rng, MAX);
@@ -154,9 +149,8 @@ static void test_int8_is_off_by_half_a_step(void **state)
     }
 }
 
-static void test_int8_at_the_limits(void **state)
+CASE_WITH(test_int8_at_the_limits, start, NULL)
 {
-    (void)state;
     const float limits[] = {FLT_MAX, -FLT_MAX,  0x1.fffffcp+127f,
                             FLT_MIN, 0x1p-149f, 130 * 0x1p-149f};
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
@@ -169,9 +163,8 @@ static void test_int8_at_the_limits(void **state)
 }
 
 // Ranges of whole blocks are what the whole would be.
-static void test_ranges(void **state)
+CASE_WITH(test_ranges, start, NULL)
 {
-    (void)state;
     static uint8_t whole[4 * MAX];
     for (int s = 0; s < STORAGES; s++) {
         const enum tern_error_storage storage = (enum tern_error_storage)s;
@@ -190,9 +183,8 @@ static void test_ranges(void **state)
     }
 }
 
-static void test_damaged_bytes_are_refused(void **state)
+CASE_WITH(test_damaged_bytes_are_refused, start, NULL)
 {
-    (void)state;
     for (int s = 0; s < STORAGES; s++) {
         for (int i = 0; i < 130; i++) {
             values[i] = normal_float(&rng);
@@ -215,20 +207,4 @@ static void test_damaged_bytes_are_refused(void **state)
     store(TERN_ERROR_FLOAT32, 130);
     memcpy(bytes + 4 * 129, &bad[2], 4);
     assert_int_equal(tern_error_storage_check(TERN_ERROR_FLOAT32, bytes, 130), TERN_ERR_CORRUPT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_names_and_sizes, start),
-        cmocka_unit_test_setup(test_auto_goes_by_the_size, start),
-        cmocka_unit_test_setup(test_float32_keeps_every_bit, start),
-        cmocka_unit_test_setup(test_bfloat16_by_the_book, start),
-        cmocka_unit_test_setup(test_int8_by_the_book, start),
-        cmocka_unit_test_setup(test_int8_is_off_by_half_a_step, start),
-        cmocka_unit_test_setup(test_int8_at_the_limits, start),
-        cmocka_unit_test_setup(test_ranges, start),
-        cmocka_unit_test_setup(test_damaged_bytes_are_refused, start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "slow_ternary.h"
 
 #include "codec/modes.h"
+#include "tests/cases.h"
 #include "util/bytes.h"
 #include <stdlib.h>
 #include <string.h>
@@ -156,9 +157,8 @@ static const struct tern_codec_entry *any_entry(void)
     return tern_codec_entry_at(tern_prng_below(&rng, entries));
 }
 
-static void test_damaged_payloads(void **state)
+CASE_WITH(test_damaged_payloads, seed, NULL)
 {
-    (void)state;
     size_t accepted = 0;
     for (int round = 0; round < ROUNDS; round++) {
         uint8_t payload[PAYLOAD_MAX + 3];
@@ -188,9 +188,8 @@ static void change_every_byte(uint8_t *payload, size_t len, size_t n)
     }
 }
 
-static void test_every_truncation_and_byte(void **state)
+CASE_WITH(test_every_truncation_and_byte, seed, NULL)
 {
-    (void)state;
     const struct tern_codec_entry *entry = NULL;
     for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
         for (int round = 0; round < 12; round++) {
@@ -210,9 +209,8 @@ static void test_every_truncation_and_byte(void **state)
     }
 }
 
-static void test_random_payloads(void **state)
+CASE_WITH(test_random_payloads, seed, NULL)
 {
-    (void)state;
     for (int round = 0; round < 3 * ROUNDS; round++) {
         uint8_t payload[64];
         size_t len = tern_prng_below(&rng, sizeof payload);
@@ -226,9 +224,8 @@ static void test_random_payloads(void **state)
 }
 
 // Every last byte at every small size: the padding digits.
-static void test_padding_of_all_small_sizes(void **state)
+CASE_WITH(test_padding_of_all_small_sizes, seed, NULL)
 {
-    (void)state;
     for (size_t n = 1; n <= 30; n++) {
         for (unsigned byte = 0; byte < 256; byte++) {
             for (uint8_t mode = 0x10; mode <= 0x11; mode++) {
@@ -281,9 +278,8 @@ static void fill_hostile(uint8_t *payload, uint8_t mode, int kind)
 }
 
 // Eight times the bytes and values take about eight times the time, in whatever a mode reads first.
-static void test_time_is_linear(void **state)
+CASE_WITH(test_time_is_linear, seed, NULL)
 {
-    (void)state;
     uint8_t *payload = malloc(LONG);
     for (size_t m = 0; m < sizeof modes; m++) {
         for (int kind = 0; kind < 4; kind++) {
@@ -351,9 +347,8 @@ static size_t put_body(uint8_t *dst)
     return len;
 }
 
-static void test_short_payloads_take_little_time(void **state)
+CASE_WITH(test_short_payloads_take_little_time, seed, NULL)
 {
-    (void)state;
     clock_t start = clock();
     for (size_t m = 0; m < sizeof modes; m++) {
         for (int round = 0; round < SHORT_ROUNDS; round++) {
@@ -369,17 +364,4 @@ static void test_short_payloads_take_little_time(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_damaged_payloads, seed),
-        cmocka_unit_test_setup(test_every_truncation_and_byte, seed),
-        cmocka_unit_test_setup(test_random_payloads, seed),
-        cmocka_unit_test_setup(test_padding_of_all_small_sizes, seed),
-        cmocka_unit_test_setup(test_time_is_linear, seed),
-        cmocka_unit_test_setup(test_short_payloads_take_little_time, seed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

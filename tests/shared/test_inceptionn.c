@@ -2,6 +2,7 @@
 #include "check.h"
 #include "codec/plan.h"
 #include "round_trip.h"
+#include "tests/cases.h"
 
 #include <float.h>
 #include <math.h>
@@ -23,9 +24,8 @@ static void name_spec(char spec[40], unsigned bound, const char *variant)
 
 // --- By hand
 
-static void test_bounded_by_hand(void **state)
+CASE(test_bounded_by_hand)
 {
-    (void)state;
     // A bound of 1/16: multiples of 1/8.
     const float input[] = {0.0625f, 0.1f, -0.1875f, 15.9f, -15.95f, 5000, 0, -0.0f, 0.3f};
     const uint8_t expected[] = {
@@ -40,9 +40,8 @@ static void test_bounded_by_hand(void **state)
     assert_true(trip.decoded[3] == 15.875f && trip.decoded[5] == 5000 && trip.decoded[8] == 0.25f);
 }
 
-static void test_literal_by_hand(void **state)
+CASE(test_literal_by_hand)
 {
-    (void)state;
     // A bound of 2^-10: 16 bits from 2^-5 on, 8 bits from 2^-10 on.
     const float input[] = {-1.5f,    0x1.fffffep-1f,  -0x1p-5f, 0x1.fffffep-6f,
                            0x1p-10f, 0x1.fffffep-11f, 0,        -0.75f};
@@ -61,9 +60,8 @@ static void test_literal_by_hand(void **state)
 }
 
 // The example of the format: almost eight times the bound is lost.
-static void test_literal_breaks_its_bound(void **state)
+CASE(test_literal_breaks_its_bound)
 {
-    (void)state;
     const float input[] = {0.0077f, 1};
     round_trip("inceptionn:bound=10,variant=literal", NULL, input, 2);
     assert_true(trip.decoded[0] == 0);
@@ -87,9 +85,8 @@ static void check_bound(unsigned bound, size_t n)
     }
 }
 
-static void test_bounded_is_never_off_by_more(void **state)
+CASE(test_bounded_is_never_off_by_more)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 31, TERN_PRNG_TEST, 0, 0);
     for (unsigned bound = 4; bound <= 20; bound++) {
@@ -129,9 +126,8 @@ static void check_sizes(unsigned bound)
 }
 
 // Next to and on the ends of each size, and on ties.
-static void test_bounded_at_its_edges(void **state)
+CASE(test_bounded_at_its_edges)
 {
-    (void)state;
     static const float places[] = {0.5f, 1,        1.5f,  2.5f,     126.5f, 127,  127.5f,
                                    128,  32766.5f, 32767, 32767.5f, 32768,  65536};
     for (unsigned bound = 4; bound <= 20; bound++) {
@@ -165,9 +161,8 @@ static float literal_value(float value, int bound)
     return copysignf(floorf(magnitude / step) * step, value);
 }
 
-static void test_literal_by_the_paper(void **state)
+CASE(test_literal_by_the_paper)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 32, TERN_PRNG_TEST, 0, 0);
     for (unsigned bound = 4; bound <= 20; bound++) {
@@ -187,9 +182,8 @@ static void test_literal_by_the_paper(void **state)
     }
 }
 
-static void test_limits(void **state)
+CASE(test_limits)
 {
-    (void)state;
     static const char *const specs[] = {"inceptionn", "inceptionn:variant=literal"};
     for (size_t i = 0; i < 2; i++) {
         const float nothing[] = {0, -0.0f, 0x1p-149f, -0x1p-126f, 0x1p-11f, -0x1p-12f};
@@ -213,9 +207,8 @@ static void test_limits(void **state)
     assert_int_equal(trip.len, 1);
 }
 
-static void test_downloads_only_within_the_bound(void **state)
+CASE(test_downloads_only_within_the_bound)
 {
-    (void)state;
     struct tern_codec bounded = codec_of("inceptionn");
     struct tern_codec literal = codec_of("inceptionn:bound=10,variant=literal");
     assert_true(tern_codec_downloads(&bounded));
@@ -230,9 +223,8 @@ static void test_downloads_only_within_the_bound(void **state)
         refuse_payload(payload_, sizeof payload_, (n), (result));                                  \
     } while (0)
 
-static void test_wrong_payloads(void **state)
+CASE(test_wrong_payloads)
 {
-    (void)state;
     REFUSE(2, TERN_OK, 0x50, 10, 0x09, 0, 5, 6, 0x80);
     REFUSE(1, TERN_ERR_CORRUPT, 0x50, 10, 0x09, 0, 5, 6, 0x80); // a tag past the end
     REFUSE(3, TERN_OK, 0x50, 10, 0x09, 0, 5, 6, 0x80);
@@ -253,9 +245,8 @@ static void test_wrong_payloads(void **state)
     REFUSE(1, TERN_ERR_CORRUPT, 0x51);
 }
 
-static void test_damaged_payloads(void **state)
+CASE(test_damaged_payloads)
 {
-    (void)state;
     static const char *const specs[] = {"inceptionn:bound=8", "inceptionn:bound=8,variant=literal"};
     struct tern_prng rng;
     tern_prng_init(&rng, 33, TERN_PRNG_TEST, 0, 0);
@@ -270,21 +261,4 @@ static void test_damaged_payloads(void **state)
         }
         assert_in_range(accepted, 500, 99 * 200 - 500);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bounded_by_hand),
-        cmocka_unit_test(test_literal_by_hand),
-        cmocka_unit_test(test_literal_breaks_its_bound),
-        cmocka_unit_test(test_bounded_is_never_off_by_more),
-        cmocka_unit_test(test_bounded_at_its_edges),
-        cmocka_unit_test(test_literal_by_the_paper),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_downloads_only_within_the_bound),
-        cmocka_unit_test(test_wrong_payloads),
-        cmocka_unit_test(test_damaged_payloads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,10 @@
 // threads (3LC section 3.3: partition and coalesce), and decoding past the caches.
 #include "codec/coders/parallel.h"
 #include "hosted/parallel.h"
+#include "tests/cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { LARGEST = 4000, WORKERS_MAX = 9 };
 
@@ -60,9 +57,8 @@ static void assert_runs_equal(const uint8_t *packed, size_t len, unsigned count)
 }
 
 // Runs end anywhere around the borders, pass over whole partitions, or are everything.
-static void test_runs(void **state)
+CASE(test_runs)
 {
-    (void)state;
     static uint8_t packed[LARGEST];
     for (unsigned round = 0; round < 20000; round++) {
         size_t len = random_word() % LARGEST;
@@ -74,9 +70,8 @@ static void test_runs(void **state)
     }
 }
 
-static void test_dense_bytes(void **state)
+CASE(test_dense_bytes)
 {
-    (void)state;
     static uint8_t packed[LARGEST];
     for (unsigned round = 0; round < 2000; round++) {
         size_t len = random_word() % LARGEST;
@@ -103,9 +98,8 @@ static void fill(struct copies *copies, size_t count)
     }
 }
 
-static void test_pack(void **state)
+CASE(test_pack)
 {
-    (void)state;
     static struct copies values;
     static uint8_t packed[2][LARGEST];
     for (size_t count = 1; count < LARGEST; count += 1 + count / 16) {
@@ -122,9 +116,8 @@ static void test_pack(void **state)
     }
 }
 
-static void test_planes(void **state)
+CASE(test_planes)
 {
-    (void)state;
     static struct copies values;
     static uint64_t words[4][LARGEST / 64 + 1];
     for (size_t count = 1; count < LARGEST; count += 1 + count / 16) {
@@ -181,9 +174,8 @@ static void assert_encodes_equal(const char *spec, const float *values, size_t c
 }
 
 // Large enough that the encoder takes the threads.
-static void test_large_tensors(void **state)
+CASE(test_large_tensors)
 {
-    (void)state;
     static const char *const specs[] = {"3lc", "3lc:s=1.75", "3lc:coder=packed", "3lc:coder=gaps"};
     size_t most = TERN_PARALLEL_MIN + 5000;
     float *values = malloc(most * sizeof *values);
@@ -219,9 +211,8 @@ static void assert_decodes(const char *spec, const float *values, size_t count)
     free(encoded.payload);
 }
 
-static void test_decoding_past_the_caches(void **state)
+CASE(test_decoding_past_the_caches)
 {
-    (void)state;
     size_t count = TERN_STREAM_MIN + 1234567;
     float *values = malloc((count + 1) * sizeof *values);
     assert_non_null(values);
@@ -242,9 +233,8 @@ static void count_up(void *arg, unsigned index)
     counts[index]++;
 }
 
-static void test_each_job_runs_once(void **state)
+CASE(test_each_job_runs_once)
 {
-    (void)state;
     for (unsigned jobs = 1; jobs <= 100; jobs++) {
         const struct tern_parallel *parallel = workers(1 + jobs % WORKERS_MAX);
         unsigned counts[100] = {0};
@@ -255,9 +245,8 @@ static void test_each_job_runs_once(void **state)
     }
 }
 
-static void test_refused_pools(void **state)
+CASE(test_refused_pools)
 {
-    (void)state;
     struct tern_worker_pool *pool = NULL;
     assert_int_equal(tern_worker_pool_create(0, &pool), TERN_ERR_ARGUMENT);
     assert_int_equal(tern_worker_pool_create(TERN_WORKERS_MAX + 1, &pool), TERN_ERR_ARGUMENT);
@@ -265,17 +254,4 @@ static void test_refused_pools(void **state)
     assert_in_range(tern_workers_available(), 1, TERN_WORKERS_MAX);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_dense_bytes),
-        cmocka_unit_test(test_pack),
-        cmocka_unit_test(test_planes),
-        cmocka_unit_test(test_large_tensors),
-        cmocka_unit_test(test_decoding_past_the_caches),
-        cmocka_unit_test(test_each_job_runs_once),
-        cmocka_unit_test(test_refused_pools),
-    };
-    return cmocka_run_group_tests(tests, make_pools, free_pools);
-}
+CASES_SHARE(make_pools, free_pools)

@@ -5,6 +5,7 @@
 #include "codec/sparse_share.h"
 #include "error_feedback/error_buffer.h"
 #include "tensor/manifest.h"
+#include "tests/cases.h"
 #include "util/bytes.h"
 #include <stdlib.h>
 #include <string.h>
@@ -38,9 +39,8 @@ static int make(void **state)
 
 // --- Layout and bytes
 
-static void test_layout_by_rule(void **state)
+CASE(test_layout_by_rule)
 {
-    (void)state;
     const uint32_t offsets[] = {2047, 2000, 2138, 0, 2040, 2137};
     const uint32_t segments[][2] = {{0, LARGE}, {2000, 47}, {2047, STATS + 1}, {2138, FROZEN}};
     assert_int_equal(model.count, COUNT);
@@ -59,9 +59,8 @@ static void test_layout_by_rule(void **state)
 }
 
 // Local tensors are trained, so that they lie before frozen ones, and never sent.
-static void test_local_tensors_lie_between(void **state)
+CASE(test_local_tensors_lie_between)
 {
-    (void)state;
     static struct tern_model made;
     float change[10];
     uint32_t first = 0;
@@ -92,9 +91,8 @@ static void test_local_tensors_lie_between(void **state)
     assert_int_equal(tern_model_local(&model, &first), 0);
 }
 
-static void test_bytes_as_documented(void **state)
+CASE(test_bytes_as_documented)
 {
-    (void)state;
     const uint8_t expected[] = {'T', 'M', 'F', '1', 2, 0, 1, 'w', 2, 3, 0xac, 2, 3, 2, 'b', 'n', 0};
     static struct tern_model made;
     static struct tern_model read;
@@ -113,9 +111,8 @@ static void test_bytes_as_documented(void **state)
     assert_int_equal(read.tensors[1].count, 1);
 }
 
-static void test_largest_fits(void **state)
+CASE(test_largest_fits)
 {
-    (void)state;
     static struct tern_model made;
     static struct tern_model read;
     uint32_t dims[TERN_TENSOR_MAX_DIMS] = {0};
@@ -142,9 +139,8 @@ static void test_largest_fits(void **state)
 
 // --- Hostile bytes
 
-static void test_cut_or_longer(void **state)
+CASE(test_cut_or_longer)
 {
-    (void)state;
     static struct tern_model read;
     for (size_t len = 0; len < manifest_len; len++) {
         assert_int_equal(tern_model_from_manifest(&read, manifest, len), TERN_ERR_CORRUPT);
@@ -162,9 +158,8 @@ static void refuse(const char *bytes, size_t len, enum tern_result expected)
 }
 #define REFUSE(text, expected) refuse(text, sizeof text - 1, expected)
 
-static void test_hostile(void **state)
+CASE(test_hostile)
 {
-    (void)state;
     REFUSE("TMF1\x00", TERN_ERR_ARGUMENT);                           // no tensor
     REFUSE("TMF2\x01\x00\x01w\x00", TERN_ERR_CORRUPT);               // another format
     REFUSE("TMF1\x01\x05\x01w\x00", TERN_ERR_CORRUPT);               // no such rule
@@ -181,9 +176,8 @@ static void test_hostile(void **state)
     REFUSE("TMF1\x01\x00\x01w\x02\x80\x80\x80\x40\x80\x80\x80\x40", TERN_ERR_TOO_LARGE);
 }
 
-static void test_build_compares_hashes(void **state)
+CASE(test_build_compares_hashes)
 {
-    (void)state;
     static struct tern_model built;
     uint8_t hash[TERN_SHA256_SIZE];
     memcpy(hash, model.hash, sizeof hash);
@@ -252,9 +246,8 @@ static void check_codec(const char *spec)
     free(bytes);
 }
 
-static void test_dense_is_exact_under_every_codec(void **state)
+CASE(test_dense_is_exact_under_every_codec)
 {
-    (void)state;
     static const char *const specs[] = {"float32",  "float16", "bfloat16",           "int8",
                                         "onebit",   "qsgd",    "inceptionn",         "3lc:s=1.75",
                                         "density",  "sparse",  "stochastic-ternary", "dgc",
@@ -265,9 +258,8 @@ static void test_dense_is_exact_under_every_codec(void **state)
 }
 
 // A snapshot's values are the weights themselves: those of frozen tensors travel, too.
-static void test_snapshot_holds_frozen_weights(void **state)
+CASE(test_snapshot_holds_frozen_weights)
 {
-    (void)state;
     struct tern_codec codec;
     struct tern_codec_info info;
     static float values[COUNT];
@@ -313,18 +305,16 @@ static void check_given_back(enum tern_error_storage storage)
     }
 }
 
-static void test_dense_is_not_given_back(void **state)
+CASE(test_dense_is_not_given_back)
 {
-    (void)state;
     check_given_back(TERN_ERROR_FLOAT32);
     check_given_back(TERN_ERROR_BFLOAT16);
     check_given_back(TERN_ERROR_INT8);
 }
 
 // A round of scalecom: the leader's indices, a follower's update without them, and joined again.
-static void test_indices_are_shared_around_dense_segments(void **state)
+CASE(test_indices_are_shared_around_dense_segments)
 {
-    (void)state;
     struct tern_codec codec;
     static float values[COUNT];
     static float expected[COUNT];
@@ -356,20 +346,4 @@ static void test_indices_are_shared_around_dense_segments(void **state)
     assert_memory_equal(decoded, expected, sizeof decoded);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout_by_rule),
-        cmocka_unit_test(test_local_tensors_lie_between),
-        cmocka_unit_test(test_bytes_as_documented),
-        cmocka_unit_test(test_largest_fits),
-        cmocka_unit_test(test_cut_or_longer),
-        cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_build_compares_hashes),
-        cmocka_unit_test(test_dense_is_exact_under_every_codec),
-        cmocka_unit_test(test_snapshot_holds_frozen_weights),
-        cmocka_unit_test(test_dense_is_not_given_back),
-        cmocka_unit_test(test_indices_are_shared_around_dense_segments),
-    };
-    return cmocka_run_group_tests(tests, make, NULL);
-}
+CASES_SHARE(make, NULL)

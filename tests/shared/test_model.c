@@ -1,6 +1,7 @@
 #include "check.h"
 
 #include "tensor/model.h"
+#include "tests/cases.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,8 @@ static int start(void **state)
     return 0;
 }
 
-static void test_large_first_small_fused(void **state)
+CASE_WITH(test_large_first_small_fused, start, NULL)
 {
-    (void)state;
     add("small1", 511);
     add("large1", 512);
     add("small2", 1);
@@ -43,9 +43,8 @@ static void test_large_first_small_fused(void **state)
     assert_int_equal(model.coded, model.count);
 }
 
-static void test_only_large_or_only_small(void **state)
+CASE_WITH(test_only_large_or_only_small, start, NULL)
 {
-    (void)state;
     add("a", 600);
     assert_int_equal(tern_model_layout(&model), TERN_OK);
     assert_int_equal(model.segment_count, 1);
@@ -58,9 +57,8 @@ static void test_only_large_or_only_small(void **state)
     assert_int_equal(model.segments[0].count, 11);
 }
 
-static void test_layout_may_be_repeated(void **state)
+CASE_WITH(test_layout_may_be_repeated, start, NULL)
 {
-    (void)state;
     add("a", 600);
     add("b", 6);
     assert_int_equal(tern_model_layout(&model), TERN_OK);
@@ -77,9 +75,8 @@ static void refuse(const char *name, const uint32_t *dims, uint32_t dim_count, f
     assert_memory_equal(&before, &model, sizeof model);
 }
 
-static void test_add_refuses(void **state)
+CASE_WITH(test_add_refuses, start, NULL)
 {
-    (void)state;
     char longest[TERN_TENSOR_NAME_MAX + 1];
     memset(longest, 'n', sizeof longest);
     longest[TERN_TENSOR_NAME_MAX] = '\0';
@@ -107,9 +104,8 @@ static void test_add_refuses(void **state)
     add(longest, 1);
 }
 
-static void test_empty_or_full(void **state)
+CASE_WITH(test_empty_or_full, start, NULL)
 {
-    (void)state;
     assert_int_equal(tern_model_layout(&model), TERN_ERR_ARGUMENT);
     for (int i = 0; i < TERN_MODEL_MAX_TENSORS; i++) {
         char name[] = {(char)('A' + i / 26), (char)('a' + i % 26), '\0'};
@@ -131,9 +127,8 @@ static void hash_of(const char *name, uint32_t a, uint32_t b, float bound,
     memcpy(hash, model.hash, TERN_SHA256_SIZE);
 }
 
-static void test_hash_names_the_manifest(void **state)
+CASE_WITH(test_hash_names_the_manifest, start, NULL)
 {
-    (void)state;
     uint8_t hashes[5][TERN_SHA256_SIZE];
     hash_of("a", 2, 3, 0.5f, hashes[0]);
     hash_of("b", 2, 3, 0.5f, hashes[1]);
@@ -146,9 +141,8 @@ static void test_hash_names_the_manifest(void **state)
     assert_memory_equal(hashes[0], hashes[4], TERN_SHA256_SIZE);
 }
 
-static void test_bad_specs(void **state)
+CASE_WITH(test_bad_specs, start, NULL)
 {
-    (void)state;
     static const char *const bad[] = {
         "",
         "mlp",
@@ -189,9 +183,8 @@ static void test_bad_specs(void **state)
     }
 }
 
-static void test_specs_need_no_cleared_model(void **state)
+CASE_WITH(test_specs_need_no_cleared_model, start, NULL)
 {
-    (void)state;
     struct tern_model again;
     memset(&again, 0xa5, sizeof again);
     assert_int_equal(tern_model_from_spec(&model, "mlp:784-128-10"), TERN_OK);
@@ -200,9 +193,8 @@ static void test_specs_need_no_cleared_model(void **state)
     assert_string_equal(again.tensors[3].name, "fc2.bias");
 }
 
-static void test_initial_weights(void **state)
+CASE_WITH(test_initial_weights, start, NULL)
 {
-    (void)state;
     assert_int_equal(tern_model_from_spec(&model, "mlp:784-128-10"), TERN_OK);
     float *a = malloc(model.count * sizeof *a);
     float *b = malloc(model.count * sizeof *b);
@@ -226,20 +218,4 @@ static void test_initial_weights(void **state)
     assert_int_equal(bits_of(a[model.tensors[1].offset]), 0);
     free(b);
     free(a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_large_first_small_fused, start),
-        cmocka_unit_test_setup(test_only_large_or_only_small, start),
-        cmocka_unit_test_setup(test_layout_may_be_repeated, start),
-        cmocka_unit_test_setup(test_add_refuses, start),
-        cmocka_unit_test_setup(test_empty_or_full, start),
-        cmocka_unit_test_setup(test_hash_names_the_manifest, start),
-        cmocka_unit_test_setup(test_bad_specs, start),
-        cmocka_unit_test_setup(test_specs_need_no_cleared_model, start),
-        cmocka_unit_test_setup(test_initial_weights, start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

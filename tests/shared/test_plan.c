@@ -2,22 +2,16 @@
 #include "codec/plan.h"
 
 #include "codec/modes.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/cases.h"
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 static const struct tern_codec_entry *each(size_t *i)
 {
     return tern_codec_entry_at((*i)++);
 }
 
-static void test_nothing_is_left_out(void **state)
+CASE(test_nothing_is_left_out)
 {
-    (void)state;
     const struct tern_codec_entry *entry = NULL;
     for (size_t i = 0; (entry = each(&i)) != NULL;) {
         const struct tern_codec_plan *plan = tern_codec_plan(entry->id);
@@ -29,9 +23,8 @@ static void test_nothing_is_left_out(void **state)
 }
 
 // Bits that a value takes with a codec's presets.
-static void test_bits(void **state)
+CASE(test_bits)
 {
-    (void)state;
     static const struct {
         const char *spec;
         double bits;
@@ -67,9 +60,8 @@ static void test_bits(void **state)
 
 // Bits of a value of updates by the range coder, measured: means over the tasks of docs/DESIGN.md, "Why
 // 3LC has a clip". What a plan takes for them is near them, and falls with the clip as they do.
-static void test_bits_of_a_clip(void **state)
+CASE(test_bits_of_a_clip)
 {
-    (void)state;
     static const struct {
         const char *spec;
         double measured;
@@ -87,9 +79,8 @@ static void test_bits_of_a_clip(void **state)
 }
 
 // What is made thinner takes fewer bits, and what cannot be is as it was.
-static void test_thinner_is_cheaper(void **state)
+CASE(test_thinner_is_cheaper)
 {
-    (void)state;
     const struct tern_codec_entry *entry = NULL;
     for (size_t i = 0; (entry = each(&i)) != NULL;) {
         const struct tern_codec preset = tern_codec_preset(entry);
@@ -104,9 +95,8 @@ static void test_thinner_is_cheaper(void **state)
     }
 }
 
-static void test_thinning(void **state)
+CASE(test_thinning)
 {
-    (void)state;
     struct tern_codec codec;
     char text[TERN_CODEC_SPEC_MAX];
     assert_int_equal(tern_codec_parse("3lc:s=1.5,coder=range", &codec, NULL), TERN_OK);
@@ -132,9 +122,8 @@ static void test_thinning(void **state)
 }
 
 // Two codecs whose payloads open with the same byte could not be told apart.
-static void test_modes_differ(void **state)
+CASE(test_modes_differ)
 {
-    (void)state;
     const struct tern_codec_entry *entry = NULL;
     for (size_t i = 0; (entry = each(&i)) != NULL;) {
         const struct tern_codec_row *row = tern_codec_row(entry->id);
@@ -143,17 +132,4 @@ static void test_modes_differ(void **state)
             assert_ptr_equal(tern_mode_of((*mode)->byte), *mode);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_left_out),
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_bits_of_a_clip),
-        cmocka_unit_test(test_thinner_is_cheaper),
-        cmocka_unit_test(test_thinning),
-        cmocka_unit_test(test_modes_differ),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "any_codec.h"
 #include "check.h"
 #include "slow_ternary.h"
+#include "tests/cases.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -76,9 +77,8 @@ static void check_3lc(size_t n, float sparsity)
     check_clipped(n, sparsity, tern_prng_float(&rng) * 16);
 }
 
-static void test_3lc_equals_the_book_at_every_small_size(void **state)
+CASE_WITH(test_3lc_equals_the_book_at_every_small_size, seed, NULL)
 {
-    (void)state;
     for (size_t n = 0; n < 400; n++) {
         fill(n, 0.3f, 1);
         check_3lc(n, 1);
@@ -87,9 +87,8 @@ static void test_3lc_equals_the_book_at_every_small_size(void **state)
     }
 }
 
-static void test_3lc_equals_the_book_at_all_densities(void **state)
+CASE_WITH(test_3lc_equals_the_book_at_all_densities, seed, NULL)
 {
-    (void)state;
     const float densities[] = {0, 0.0003f, 0.003f, 0.01f, 0.03f, 0.1f, 0.3f, 0.6f, 1};
     for (size_t d = 0; d < sizeof densities / sizeof densities[0]; d++) {
         for (int round = 0; round < 12; round++) {
@@ -100,9 +99,8 @@ static void test_3lc_equals_the_book_at_all_densities(void **state)
     }
 }
 
-static void test_3lc_equals_the_book_on_any_floats(void **state)
+CASE_WITH(test_3lc_equals_the_book_on_any_floats, seed, NULL)
 {
-    (void)state;
     for (int round = 0; round < 2000; round++) {
         size_t n = 1 + tern_prng_below(&rng, 60);
         uint32_t highest = 1 + tern_prng_below(&rng, 0x7e800000u); // its double is finite
@@ -114,9 +112,8 @@ static void test_3lc_equals_the_book_on_any_floats(void **state)
     }
 }
 
-static void test_subnormal_scales(void **state)
+CASE_WITH(test_subnormal_scales, seed, NULL)
 {
-    (void)state;
     for (uint32_t peak = 1; peak < 40; peak++) {
         for (uint32_t i = 0; i <= 2 * peak; i++) {
             values[i] = float_of_bits(i <= peak ? i : (i - peak) | 0x80000000u);
@@ -127,9 +124,8 @@ static void test_subnormal_scales(void **state)
     }
 }
 
-static void test_dense_codecs_give_back_the_nearest(void **state)
+CASE_WITH(test_dense_codecs_give_back_the_nearest, seed, NULL)
 {
-    (void)state;
     const struct tern_codec float32 = {.id = TERN_CODEC_FLOAT32, .sparsity = 1};
     const struct tern_codec float16 = {.id = TERN_CODEC_FLOAT16, .sparsity = 1};
     for (int round = 0; round < 300; round++) {
@@ -209,9 +205,8 @@ static size_t encode_twice(const struct tern_codec *codec, size_t n)
     return written[0];
 }
 
-static void test_every_codec_gives_back_what_it_does_not_send(void **state)
+CASE_WITH(test_every_codec_gives_back_what_it_does_not_send, seed, NULL)
 {
-    (void)state;
     const float densities[] = {0.0005f, 0.01f, 0.1f, 0.5f, 1};
     const struct any_source source = {.below = below, .arg = NULL};
     const struct tern_codec_entry *entry = NULL;
@@ -229,17 +224,4 @@ static void test_every_codec_gives_back_what_it_does_not_send(void **state)
             check_added(&info, written, n);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_3lc_equals_the_book_at_every_small_size, seed),
-        cmocka_unit_test_setup(test_3lc_equals_the_book_at_all_densities, seed),
-        cmocka_unit_test_setup(test_3lc_equals_the_book_on_any_floats, seed),
-        cmocka_unit_test_setup(test_subnormal_scales, seed),
-        cmocka_unit_test_setup(test_dense_codecs_give_back_the_nearest, seed),
-        cmocka_unit_test_setup(test_every_codec_gives_back_what_it_does_not_send, seed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "codec/coders/elias.h"
 #include "codec/kernels/levels.h"
 #include "codec/plan.h"
+#include "tests/cases.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -68,9 +69,8 @@ static void check_elias(uint32_t number)
     assert_true(tern_bits_end(&reader));
 }
 
-static void test_elias_codes(void **state)
+CASE(test_elias_codes)
 {
-    (void)state;
     static const struct {
         uint32_t number;
         const char *code;
@@ -101,9 +101,8 @@ static void test_elias_codes(void **state)
 // --- By hand
 
 // Values that are exactly at a level are not random.
-static void test_dense_by_hand(void **state)
+CASE(test_dense_by_hand)
 {
-    (void)state;
     const float input[] = {7, -7, 0, -3, 1, -0.0f, 2};
     const uint8_t expected[] = {0x40, 7, 0, 0, 0, 0xe0, 0x40, 0xf7, 0xb0, 0x01, 0x02};
     round_trip("qsgd", &first, input, 7);
@@ -112,9 +111,8 @@ static void test_dense_by_hand(void **state)
     assert_true(trip.decoded[3] == 7 * (3.0f / 7) * -1);
 }
 
-static void test_elias_by_hand(void **state)
+CASE(test_elias_by_hand)
 {
-    (void)state;
     const float input[] = {0, 0, 4, -1, 0, 2};
     // Distance 3, plus, 4: 110 0 101000; distance 1, minus, 1: 0 1 0; distance 2, plus, 2:
     // 100 0 100. The first bit is the lowest: 01010011 00101000 0010
@@ -125,9 +123,8 @@ static void test_elias_by_hand(void **state)
     assert_true(trip.decoded[2] == 4 && trip.decoded[3] == -1 && trip.decoded[5] == 2);
 }
 
-static void test_buckets_have_their_own_scales(void **state)
+CASE(test_buckets_have_their_own_scales)
 {
-    (void)state;
     for (size_t i = 0; i < 100; i++) {
         values[i] = i < 32 ? 1 : i < 64 ? -1e-3f : i < 96 ? 0 : 1e6f;
     }
@@ -175,9 +172,8 @@ static void check_by_the_book(size_t n, unsigned levels, size_t bucket, const ch
     }
 }
 
-static void test_by_the_book(void **state)
+CASE(test_by_the_book)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 21, TERN_PRNG_TEST, 0, 0);
     for (size_t n = 1; n < 3000; n += 1 + n / 6) {
@@ -195,9 +191,8 @@ static void test_by_the_book(void **state)
 
 // --- Both coders, all sizes and values
 
-static void test_coders_say_the_same(void **state)
+CASE(test_coders_say_the_same)
 {
-    (void)state;
     static float dense[TRIP_MOST];
     static const char *const rest[] = {"levels=1",
                                        "levels=7",
@@ -222,9 +217,8 @@ static void test_coders_say_the_same(void **state)
     }
 }
 
-static void test_limits(void **state)
+CASE(test_limits)
 {
-    (void)state;
     static const char *const specs[] = {"qsgd", "qsgd:coder=elias", "qsgd:norm=l2,levels=32767",
                                         "qsgd:norm=l2,levels=1,coder=elias"};
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
@@ -250,9 +244,8 @@ static void test_limits(void **state)
 }
 
 // The most bits for every value: as many levels as there are, each of them the highest.
-static void test_longest_payloads_fit(void **state)
+CASE(test_longest_payloads_fit)
 {
-    (void)state;
     for (size_t n = 1; n < 600; n++) {
         for (size_t i = 0; i < n; i++) {
             values[i] = 1;
@@ -264,9 +257,8 @@ static void test_longest_payloads_fit(void **state)
 
 // --- Randomness
 
-static void test_the_stream_is_named(void **state)
+CASE(test_the_stream_is_named)
 {
-    (void)state;
     enum { N = 2000 };
     struct tern_prng rng;
     tern_prng_init(&rng, 23, TERN_PRNG_TEST, 0, 0);
@@ -313,9 +305,8 @@ static void check_unbiased(const char *spec, float step)
     assert_true(fabs(whole) < 5 * deviation * sqrt(N));
 }
 
-static void test_unbiased(void **state)
+CASE(test_unbiased)
 {
-    (void)state;
     check_unbiased("qsgd", 3.0f / 7);
     check_unbiased("qsgd:levels=1,coder=elias", 3.5f);
     check_unbiased("qsgd:levels=4,norm=l2,bucket=64", 10.0f / 4);
@@ -325,9 +316,8 @@ static void test_unbiased(void **state)
 
 // Corollary 3.3 of the paper: with s = sqrt(n) levels and the L2 norm, at most 2.8 n + 32 bits are
 // expected.
-static void test_as_many_levels_as_the_root_cost_less_than_three_bits(void **state)
+CASE(test_as_many_levels_as_the_root_cost_less_than_three_bits)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 25, TERN_PRNG_TEST, 0, 0);
     for (unsigned root = 32; root <= 256; root *= 2) {
@@ -341,9 +331,8 @@ static void test_as_many_levels_as_the_root_cost_less_than_three_bits(void **sta
     }
 }
 
-static void test_four_bits(void **state)
+CASE(test_four_bits)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 26, TERN_PRNG_TEST, 0, 0);
     fill_normal(&rng, 51200, 1);
@@ -359,9 +348,8 @@ static bool downloads(const char *spec)
     return tern_codec_downloads(&codec);
 }
 
-static void test_downloads_only_where_feeding_back_converges(void **state)
+CASE(test_downloads_only_where_feeding_back_converges)
 {
-    (void)state;
     assert_true(downloads("qsgd"));
     assert_true(downloads("qsgd:levels=2,bucket=64"));
     assert_false(downloads("qsgd:levels=2,bucket=65"));
@@ -400,9 +388,8 @@ static double energy_after(const char *spec, bool heavy)
     return errors / inputs;
 }
 
-static void test_errors_fed_back_stay_bounded_where_downloads_are_allowed(void **state)
+CASE(test_errors_fed_back_stay_bounded_where_downloads_are_allowed)
 {
-    (void)state;
     static const char *const specs[] = {"qsgd", "qsgd:levels=2,bucket=64",
                                         "qsgd:levels=8,bucket=1024",
                                         "qsgd:levels=8,bucket=255,norm=l2"};
@@ -414,9 +401,8 @@ static void test_errors_fed_back_stay_bounded_where_downloads_are_allowed(void *
     assert_true(energy_after("qsgd:levels=1,norm=l2", false) > 1e3);
 }
 
-static void test_specs(void **state)
+CASE(test_specs)
 {
-    (void)state;
     static const char *const refused[][2] = {
         {"qsgd:levels=0", "qsgd: levels is 1 to 32767, not \"0\""},
         {"qsgd:levels=7,bucket=0", "qsgd: bucket is 32 to 268435456, not \"0\""},
@@ -449,9 +435,8 @@ static void test_specs(void **state)
     } while (0)
 #define ONE 0, 0, 0x80, 0x3f
 
-static void test_wrong_dense_payloads(void **state)
+CASE(test_wrong_dense_payloads)
 {
-    (void)state;
     REFUSE(3, TERN_OK, 0x40, 6, 0, ONE, 0x16, 0x0e);
     REFUSE(3, TERN_ERR_CORRUPT, 0x40);
     REFUSE(3, TERN_ERR_CORRUPT, 0x40, 0, 0, ONE, 0x16, 0x0e);
@@ -471,9 +456,8 @@ static void test_wrong_dense_payloads(void **state)
     REFUSE(0, TERN_ERR_CORRUPT, 0x40, 6, 0);
 }
 
-static void test_wrong_elias_payloads(void **state)
+CASE(test_wrong_elias_payloads)
 {
-    (void)state;
     REFUSE(6, TERN_OK, 0x41, 4, 0, ONE, 3, 0x53, 0x28, 0x02);
     REFUSE(5, TERN_ERR_CORRUPT, 0x41, 4, 0, ONE, 3, 0x53, 0x28, 0x02); // past the end
     REFUSE(6, TERN_ERR_CORRUPT, 0x41, 3, 0, ONE, 3, 0x53, 0x28, 0x02); // level 4 of 3
@@ -488,9 +472,8 @@ static void test_wrong_elias_payloads(void **state)
     REFUSE(6, TERN_ERR_NON_FINITE, 0x41, 4, 0, 0, 0, 0xc0, 0x7f, 3, 0x53, 0x28, 0x02);
 }
 
-static void test_damaged_payloads(void **state)
+CASE(test_damaged_payloads)
 {
-    (void)state;
     static const char *const specs[] = {"qsgd:bucket=32", "qsgd:levels=4,coder=elias,bucket=40",
                                         "qsgd:levels=32767", "qsgd:levels=2,norm=l2,coder=elias"};
     struct tern_prng rng;
@@ -504,29 +487,4 @@ static void test_damaged_payloads(void **state)
         }
         assert_in_range(accepted, 100, 99 * 200 - 500);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elias_codes),
-        cmocka_unit_test(test_dense_by_hand),
-        cmocka_unit_test(test_elias_by_hand),
-        cmocka_unit_test(test_buckets_have_their_own_scales),
-        cmocka_unit_test(test_by_the_book),
-        cmocka_unit_test(test_coders_say_the_same),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_longest_payloads_fit),
-        cmocka_unit_test(test_the_stream_is_named),
-        cmocka_unit_test(test_unbiased),
-        cmocka_unit_test(test_as_many_levels_as_the_root_cost_less_than_three_bits),
-        cmocka_unit_test(test_four_bits),
-        cmocka_unit_test(test_downloads_only_where_feeding_back_converges),
-        cmocka_unit_test(test_errors_fed_back_stay_bounded_where_downloads_are_allowed),
-        cmocka_unit_test(test_specs),
-        cmocka_unit_test(test_wrong_dense_payloads),
-        cmocka_unit_test(test_wrong_elias_payloads),
-        cmocka_unit_test(test_damaged_payloads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,33 +1,30 @@
 // The range coder: its size against the entropy of independent values, far below it where density
 // varies, and damage.
 #include "coder_checks.h"
+#include "tests/cases.h"
 
 #include <string.h>
 
 static const struct coder_under_test range = {&tern_range_coder, &tern_ternary_range_mode};
 
-static void test_round_trips(void **state)
+CASE(test_round_trips)
 {
-    (void)state;
     check_round_trips(range);
 }
 
-static void test_bound(void **state)
+CASE(test_bound)
 {
-    (void)state;
     check_bound(range);
 }
 
-static void test_damage(void **state)
+CASE(test_damage)
 {
-    (void)state;
     check_damage(range);
 }
 
 // Bytes that are not those the encoder would end with, of a tensor without values beside zero.
-static void test_one_end_is_valid(void **state)
+CASE(test_one_end_is_valid)
 {
-    (void)state;
     size_t accepted = 0;
     uint8_t body[6] = {0, 0, 0x80, 0x3f};
     for (unsigned bytes = 0; bytes < 65536; bytes++) {
@@ -51,9 +48,8 @@ static double ratio_of(struct tern_planes planes)
     return ratio;
 }
 
-static void test_near_the_entropy(void **state)
+CASE(test_near_the_entropy)
 {
-    (void)state;
     static const float densities[] = {0.7f, 0.5f, 0.2f, 0.07f, 0.03f, 0.01f, 0.003f, 0.001f};
     struct tern_prng rng;
     tern_prng_init(&rng, 56, TERN_PRNG_TEST, 0, 0);
@@ -64,9 +60,8 @@ static void test_near_the_entropy(void **state)
 }
 
 // Little is learned, so little is lost while learning.
-static void test_near_the_entropy_when_small(void **state)
+CASE(test_near_the_entropy_when_small)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 57, TERN_PRNG_TEST, 0, 0);
     assert_true(ratio_of(planes_random(&rng, 100000, 0.2f)) < 1.02);
@@ -82,9 +77,8 @@ static void test_near_the_entropy_when_small(void **state)
 }
 
 // Rows of log-normal scale, density 0.05 overall.
-static void test_below_the_entropy_where_density_varies(void **state)
+CASE(test_below_the_entropy_where_density_varies)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 58, TERN_PRNG_TEST, 0, 0);
     assert_true(ratio_of(planes_rows(&rng, 1000000, 128, 4.72)) < 0.69);
@@ -93,9 +87,8 @@ static void test_below_the_entropy_where_density_varies(void **state)
 }
 
 // Signs that come in runs take less than a bit.
-static void test_signs_that_agree(void **state)
+CASE(test_signs_that_agree)
 {
-    (void)state;
     struct tern_planes planes = planes_new(100000);
     for (size_t i = 0; i < planes.count; i += 4) {
         planes_set(planes, i, i / 4000 % 2 != 0);
@@ -104,28 +97,11 @@ static void test_signs_that_agree(void **state)
     planes_free(planes);
 }
 
-static void test_empty_stretches_cost_next_to_nothing(void **state)
+CASE(test_empty_stretches_cost_next_to_nothing)
 {
-    (void)state;
     struct tern_planes planes = planes_new(5000000);
     planes_set(planes, 10, false);
     planes_set(planes, 4000000, true);
     assert_true(check_round_trip(range, planes) <= 8 * 20);
     planes_free(planes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trips),
-        cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_one_end_is_valid),
-        cmocka_unit_test(test_near_the_entropy),
-        cmocka_unit_test(test_near_the_entropy_when_small),
-        cmocka_unit_test(test_below_the_entropy_where_density_varies),
-        cmocka_unit_test(test_signs_that_agree),
-        cmocka_unit_test(test_empty_stretches_cost_next_to_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

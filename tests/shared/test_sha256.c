@@ -1,4 +1,5 @@
 // SHA-256 as compiled here, which may use instructions of the processor, against the portable code.
+#include "tests/cases.h"
 #include "util/sha256.h"
 
 void portable_sha256_init(struct tern_sha256 *ctx);
@@ -18,11 +19,6 @@ void portable_sha256(const void *data, size_t len, uint8_t digest[TERN_SHA256_SI
 #undef tern_sha256_init
 #undef tern_sha256_update
 #undef tern_sha256_final
-
-#include <setjmp.h>
-#include <stdarg.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 static uint8_t data[20000];
 
@@ -44,9 +40,8 @@ static void expect_equal(size_t offset, size_t len)
     assert_memory_equal(ours, portable, TERN_SHA256_SIZE);
 }
 
-static void test_every_length_and_alignment(void **state)
+CASE(test_every_length_and_alignment)
 {
-    (void)state;
     fill();
     for (size_t len = 0; len < 300; len++) {
         expect_equal(len % 17, len);
@@ -54,9 +49,8 @@ static void test_every_length_and_alignment(void **state)
     expect_equal(3, sizeof data - 3);
 }
 
-static void test_in_pieces(void **state)
+CASE(test_in_pieces)
 {
-    (void)state;
     fill();
     for (size_t piece = 1; piece < 200; piece += 7) {
         struct tern_sha256 ctx;
@@ -70,13 +64,4 @@ static void test_in_pieces(void **state)
         portable_sha256(data, 5000, portable);
         assert_memory_equal(ours, portable, TERN_SHA256_SIZE);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_length_and_alignment),
-        cmocka_unit_test(test_in_pieces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "codec/codec.h"
+#include "tests/cases.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,9 +73,8 @@ static void assert_largest_sent(size_t n, size_t k)
     }
 }
 
-static void test_the_largest_are_sent_and_the_others_stay(void **state)
+CASE(test_the_largest_are_sent_and_the_others_stay)
 {
-    (void)state;
     static const struct {
         const char *spec;
         size_t n;
@@ -99,9 +99,8 @@ static void test_the_largest_are_sent_and_the_others_stay(void **state)
 }
 
 // Any bit pattern of any exponent, with ties, zeros of both signs and subnormals.
-static void test_ties_go_to_the_lower_index(void **state)
+CASE(test_ties_go_to_the_lower_index)
 {
-    (void)state;
     tern_prng_init(&rng, 52, TERN_PRNG_TEST, 0, 0);
     for (int round = 0; round < 200; round++) {
         size_t n = 1 + tern_prng_below(&rng, 300);
@@ -115,9 +114,8 @@ static void test_ties_go_to_the_lower_index(void **state)
     }
 }
 
-static void test_bytes_are_those_of_the_format(void **state)
+CASE(test_bytes_are_those_of_the_format)
 {
-    (void)state;
     memset(now.before, 0, sizeof now.before);
     now.before[3] = 1;
     now.before[9] = -2;
@@ -137,9 +135,8 @@ static void test_bytes_are_those_of_the_format(void **state)
     assert_memory_equal(now.payload, bitmap, sizeof bitmap);
 }
 
-static void test_auto_is_the_smaller(void **state)
+CASE(test_auto_is_the_smaller)
 {
-    (void)state;
     static const float shares[] = {0.001f, 0.01f, 0.1f, 0.5f, 1};
     tern_prng_init(&rng, 53, TERN_PRNG_TEST, 0, 0);
     for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
@@ -158,9 +155,8 @@ static void test_auto_is_the_smaller(void **state)
 }
 
 // The entropy of indices at density p is H(p) bits a value.
-static void test_gaps_are_near_the_entropy(void **state)
+CASE(test_gaps_are_near_the_entropy)
 {
-    (void)state;
     static const double shares[] = {0.002, 0.01, 0.05, 0.1};
     tern_prng_init(&rng, 54, TERN_PRNG_TEST, 0, 0);
     for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
@@ -181,9 +177,8 @@ static void test_gaps_are_near_the_entropy(void **state)
     }
 }
 
-static void test_accumulating_touches_only_listed_values(void **state)
+CASE(test_accumulating_touches_only_listed_values)
 {
-    (void)state;
     tern_prng_init(&rng, 55, TERN_PRNG_TEST, 0, 0);
     for (int gaps = 0; gaps < 2; gaps++) {
         float acc[200];
@@ -201,9 +196,8 @@ static void test_accumulating_touches_only_listed_values(void **state)
 
 // --- Deep Gradient Compression
 
-static void test_dgc_clears_the_velocity_where_it_sends(void **state)
+CASE(test_dgc_clears_the_velocity_where_it_sends)
 {
-    (void)state;
     float velocity[500];
     struct tern_encode_context context = {.velocity = velocity};
     tern_prng_init(&rng, 56, TERN_PRNG_TEST, 0, 0);
@@ -225,9 +219,8 @@ static size_t listed(size_t n)
     return info.nonzero;
 }
 
-static void test_dgc_warms_up(void **state)
+CASE(test_dgc_warms_up)
 {
-    (void)state;
     static const struct {
         uint32_t round;
         size_t sent;
@@ -242,9 +235,8 @@ static void test_dgc_warms_up(void **state)
     }
 }
 
-static void test_dgc_needs_a_velocity(void **state)
+CASE(test_dgc_needs_a_velocity)
 {
-    (void)state;
     struct tern_codec codec = parse("dgc");
     float values[10] = {1};
     uint8_t dst[200];
@@ -277,9 +269,8 @@ static void refuse(const uint8_t *bytes, size_t len, size_t n, enum tern_result 
         refuse(bytes_, sizeof bytes_, n, expected);                                                \
     } while (0)
 
-static void test_bad_payloads_are_refused(void **state)
+CASE(test_bad_payloads_are_refused)
 {
-    (void)state;
     // The bitmap's padding, a value too few, a value too many, no value, no 1.
     REFUSE(4, TERN_ERR_CORRUPT, 0x30, 0x11, 0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x3f);
     REFUSE(4, TERN_ERR_CORRUPT, 0x30, 0x03, 0, 0, 0x80, 0x3f);
@@ -309,9 +300,8 @@ static void test_bad_payloads_are_refused(void **state)
 }
 
 // Random sets of gaps: what is accepted has as many values as it lists, all in range.
-static void test_random_gaps(void **state)
+CASE(test_random_gaps)
 {
-    (void)state;
     tern_prng_init(&rng, 58, TERN_PRNG_TEST, 0, 0);
     size_t accepted = 0;
     for (int round = 0; round < 200000; round++) {
@@ -339,22 +329,4 @@ static void test_random_gaps(void **state)
         free(payload);
     }
     assert_in_range(accepted, 1000, 199000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_largest_are_sent_and_the_others_stay),
-        cmocka_unit_test(test_ties_go_to_the_lower_index),
-        cmocka_unit_test(test_bytes_are_those_of_the_format),
-        cmocka_unit_test(test_auto_is_the_smaller),
-        cmocka_unit_test(test_gaps_are_near_the_entropy),
-        cmocka_unit_test(test_accumulating_touches_only_listed_values),
-        cmocka_unit_test(test_dgc_clears_the_velocity_where_it_sends),
-        cmocka_unit_test(test_dgc_warms_up),
-        cmocka_unit_test(test_dgc_needs_a_velocity),
-        cmocka_unit_test(test_bad_payloads_are_refused),
-        cmocka_unit_test(test_random_gaps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 
 #include "codec/container.h"
 #include "codec/sparse_share.h"
+#include "tests/cases.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,9 +78,8 @@ static const char *const specs[] = {"scalecom:p=0.05,coder=gaps", "scalecom:p=0.
                                     "scalecom:p=0.4", "scalecom:p=1"};
 enum { SPECS = sizeof specs / sizeof specs[0] };
 
-static void test_followers_send_what_stands_at_the_leaders_indices(void **state)
+CASE(test_followers_send_what_stands_at_the_leaders_indices)
 {
-    (void)state;
     for (size_t s = 0; s < SPECS; s++) {
         static struct bytes leaders, indices, followers;
         set_up(specs[s]);
@@ -102,9 +102,8 @@ static void test_followers_send_what_stands_at_the_leaders_indices(void **state)
     }
 }
 
-static void test_stripped_and_joined_is_the_same_update(void **state)
+CASE(test_stripped_and_joined_is_the_same_update)
 {
-    (void)state;
     for (size_t s = 0; s < SPECS; s++) {
         static struct bytes leaders, indices, followers, stripped, joined, again;
         set_up(specs[s]);
@@ -143,9 +142,8 @@ static void test_stripped_and_joined_is_the_same_update(void **state)
 }
 
 // Indices where a follower has nothing are sent as zeros; a segment of zeros is mode zero.
-static void test_zeros_at_shared_indices(void **state)
+CASE(test_zeros_at_shared_indices)
 {
-    (void)state;
     static struct bytes leaders, indices, followers, stripped, joined;
     set_up("scalecom:p=0.05");
     lead(&leaders, &indices);
@@ -189,9 +187,8 @@ static void refuse_indices(const struct bytes *indices)
     free(values);
 }
 
-static void test_bad_indices_change_nothing(void **state)
+CASE(test_bad_indices_change_nothing)
 {
-    (void)state;
     static struct bytes leaders, indices, bad;
     set_up("scalecom:p=0.05");
     lead(&leaders, &indices);
@@ -219,9 +216,8 @@ static void test_bad_indices_change_nothing(void **state)
         TERN_ERR_ARGUMENT);
 }
 
-static void test_a_dense_leader_shares_nothing(void **state)
+CASE(test_a_dense_leader_shares_nothing)
 {
-    (void)state;
     static struct bytes dense, indices;
     set_up("3lc");
     float *values = random_values();
@@ -248,9 +244,8 @@ static enum tern_result join(const struct bytes *indices, const struct bytes *st
     return result;
 }
 
-static void test_values_that_do_not_fit_are_refused(void **state)
+CASE(test_values_that_do_not_fit_are_refused)
 {
-    (void)state;
     static struct bytes leaders, indices, followers, stripped, bad;
     set_up("scalecom:p=0.05");
     lead(&leaders, &indices);
@@ -284,17 +279,4 @@ static void test_values_that_do_not_fit_are_refused(void **state)
         assert_int_equal(join(&indices, &bad), TERN_ERR_CORRUPT);
     }
     free(values);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_followers_send_what_stands_at_the_leaders_indices),
-        cmocka_unit_test(test_stripped_and_joined_is_the_same_update),
-        cmocka_unit_test(test_zeros_at_shared_indices),
-        cmocka_unit_test(test_bad_indices_change_nothing),
-        cmocka_unit_test(test_a_dense_leader_shares_nothing),
-        cmocka_unit_test(test_values_that_do_not_fit_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "codec/plan.h"
 #include "round_trip.h"
+#include "tests/cases.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,9 +23,8 @@ static int seed(void **state)
 }
 
 // As FORMAT.md has it: draw i of the segment decides on value i.
-static void test_each_value_has_its_draw(void **state)
+CASE_WITH(test_each_value_has_its_draw, seed, NULL)
 {
-    (void)state;
     const struct tern_encode_context context = {
         .seed = 0x123456789abcdefu, .round = 7, .client = 9, .segment = 3};
     for (size_t n = 1; n < 300; n++) {
@@ -45,9 +45,8 @@ static void test_each_value_has_its_draw(void **state)
 }
 
 // The probability of a value of u * M is that of draws below u, not of u itself.
-static void test_a_draw_as_large_as_its_value_does_not_take_it(void **state)
+CASE_WITH(test_a_draw_as_large_as_its_value_does_not_take_it, seed, NULL)
 {
-    (void)state;
     enum { N = 500 };
     struct tern_prng draws;
     tern_prng_init(&draws, 21, TERN_PRNG_CODEC, 0, 0);
@@ -65,9 +64,8 @@ static void test_a_draw_as_large_as_its_value_does_not_take_it(void **state)
     assert_int_equal(trip.info.nonzero, N);
 }
 
-static void test_nothing_is_fed_back(void **state)
+CASE_WITH(test_nothing_is_fed_back, seed, NULL)
 {
-    (void)state;
     float some[] = {1, -0.5f, 0.25f, -0.0f, 0};
     const float zeros[5] = {0};
     round_trip("stochastic-ternary", NULL, some, 5);
@@ -80,9 +78,8 @@ static void test_nothing_is_fed_back(void **state)
     assert_same_floats(trip.rest, zeros, 5);
 }
 
-static void test_another_name_draws_otherwise(void **state)
+CASE_WITH(test_another_name_draws_otherwise, seed, NULL)
 {
-    (void)state;
     const struct tern_encode_context contexts[] = {
         {.seed = 1},
         {.seed = 2},
@@ -104,9 +101,8 @@ static void test_another_name_draws_otherwise(void **state)
 }
 
 // The mean over many clients nears the value: within five standard errors, m/2 at most each.
-static void test_right_on_average(void **state)
+CASE_WITH(test_right_on_average, seed, NULL)
 {
-    (void)state;
     enum { N = 50, CLIENTS = 4000 };
     double sum[N] = {0};
     float peak = 0;
@@ -124,9 +120,8 @@ static void test_right_on_average(void **state)
     }
 }
 
-static void test_any_floats(void **state)
+CASE_WITH(test_any_floats, seed, NULL)
 {
-    (void)state;
     for (int round = 0; round < 1000; round++) {
         size_t n = 1 + tern_prng_below(&rng, 60);
         uint32_t highest = 1 + tern_prng_below(&rng, round % 4 == 0 ? 40 : 0x7f7fffffu);
@@ -142,25 +137,10 @@ static void test_any_floats(void **state)
     }
 }
 
-static void test_not_for_downloads(void **state)
+CASE_WITH(test_not_for_downloads, seed, NULL)
 {
-    (void)state;
     struct tern_codec codec = codec_of("stochastic-ternary");
     assert_false(tern_codec_downloads(&codec));
     assert_true(tern_codec_entry(codec.id)->random);
     assert_int_equal(tern_codec_entry(codec.id)->feedback, TERN_FEEDBACK_NONE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_each_value_has_its_draw, seed),
-        cmocka_unit_test_setup(test_a_draw_as_large_as_its_value_does_not_take_it, seed),
-        cmocka_unit_test_setup(test_nothing_is_fed_back, seed),
-        cmocka_unit_test_setup(test_another_name_draws_otherwise, seed),
-        cmocka_unit_test_setup(test_right_on_average, seed),
-        cmocka_unit_test_setup(test_any_floats, seed),
-        cmocka_unit_test_setup(test_not_for_downloads, seed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

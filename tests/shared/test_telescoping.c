@@ -7,6 +7,7 @@
 #include "tests/sanitized.h"
 
 #include "error_feedback/error_buffer.h"
+#include "tests/cases.h"
 #include <math.h>
 #include <string.h>
 
@@ -256,9 +257,8 @@ static uint32_t below(void *arg, uint32_t bound)
     return tern_prng_below(arg, bound);
 }
 
-static void test_every_codec_in_every_storage(void **state)
+CASE_WITH(test_every_codec_in_every_storage, start, NULL)
 {
-    (void)state;
     const struct any_source source = {below, &rng};
     const struct tern_codec_entry *entry = NULL;
     for (size_t e = 0; (entry = tern_codec_entry_at(e)) != NULL; e++) {
@@ -274,9 +274,8 @@ static void test_every_codec_in_every_storage(void **state)
 }
 
 // beta = 1 of scalecom is plain error feedback: the same bits as sparse with the same density.
-static void test_a_filter_of_one_is_plain(void **state)
+CASE_WITH(test_a_filter_of_one_is_plain, start, NULL)
 {
-    (void)state;
     struct tern_codec codecs[2];
     static struct feed feeds[2];
     memset(feeds, 0, sizeof feeds);
@@ -294,13 +293,4 @@ static void test_a_filter_of_one_is_plain(void **state)
     }
     assert_memory_equal(feeds[0].bytes, feeds[1].bytes, sizeof feeds[0].bytes);
     assert_same_floats(feeds[0].decoded, feeds[1].decoded, COUNT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_every_codec_in_every_storage, start),
-        cmocka_unit_test_setup(test_a_filter_of_one_is_plain, start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include "codec/codec.h"
+#include "tests/cases.h"
 #include "util/bytes.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,9 +145,8 @@ static void check_bytes(size_t n)
     assert_memory_equal(payload, by_the_book, len);
 }
 
-static void test_bytes_are_those_of_the_book(void **state)
+CASE_WITH(test_bytes_are_those_of_the_book, seed, NULL)
 {
-    (void)state;
     const float densities[] = {0, 0.0005f, 0.005f, 0.03f, 0.2f, 0.7f, 1};
     for (size_t d = 0; d < sizeof densities / sizeof densities[0]; d++) {
         for (size_t n = 1; n < 150; n++) {
@@ -206,9 +206,8 @@ static void check_all(size_t n)
     check_reading(len, n);
 }
 
-static void test_every_coder_gives_back_the_symbols(void **state)
+CASE_WITH(test_every_coder_gives_back_the_symbols, seed, NULL)
 {
-    (void)state;
     const float densities[] = {0, 0.0005f, 0.005f, 0.03f, 0.2f, 0.7f, 1};
     for (size_t d = 0; d < sizeof densities / sizeof densities[0]; d++) {
         for (size_t n = 1; n < 140; n++) {
@@ -223,9 +222,8 @@ static void test_every_coder_gives_back_the_symbols(void **state)
     }
 }
 
-static void test_a_coder_changes_the_bytes_alone(void **state)
+CASE_WITH(test_a_coder_changes_the_bytes_alone, seed, NULL)
 {
-    (void)state;
     enum { N = 1000 };
     for (size_t i = 0; i < N; i++) {
         values[i] = normal_float(&rng);
@@ -240,9 +238,8 @@ static void test_a_coder_changes_the_bytes_alone(void **state)
     assert_same_floats(copy, expected, N);
 }
 
-static void test_one_value_goes_raw_under_auto(void **state)
+CASE_WITH(test_one_value_goes_raw_under_auto, seed, NULL)
 {
-    (void)state;
     const float each[] = {0.3f, -0.3f, 0x1p-120f, -3e38f};
     static const char *const specs[] = {"3lc:s=1.1,coder=auto", "density:p=0.5",
                                         "stochastic-ternary:coder=auto"};
@@ -272,9 +269,8 @@ static void fill_first(size_t n, size_t sent)
     }
 }
 
-static void test_balanced_takes_zero_runs_above_two_fifths(void **state)
+CASE_WITH(test_balanced_takes_zero_runs_above_two_fifths, seed, NULL)
 {
-    (void)state;
     const struct {
         size_t n;
         size_t sent;
@@ -322,9 +318,8 @@ static bool check_hostile(size_t len, size_t n)
     return valid;
 }
 
-static void test_only_what_the_book_reads_is_read(void **state)
+CASE_WITH(test_only_what_the_book_reads_is_read, seed, NULL)
 {
-    (void)state;
     const uint8_t likely[] = {121, 121, 243, 244, 255, 0, 242};
     size_t accepted = 0;
     for (int round = 0; round < 200000; round++) {
@@ -341,9 +336,8 @@ static void test_only_what_the_book_reads_is_read(void **state)
     assert_in_range(accepted, 2000, 150000);
 }
 
-static void test_bad_scales(void **state)
+CASE_WITH(test_bad_scales, seed, NULL)
 {
-    (void)state;
     const uint32_t bad[] = {0, 0x80000000u, 0xbf800000u, 0x7f800000u, 0x7fc00000u};
     for (size_t c = 0; c < CODERS; c++) {
         for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -355,18 +349,4 @@ static void test_bad_scales(void **state)
                              bad[i] == 0 ? TERN_ERR_CORRUPT : TERN_ERR_NON_FINITE);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_bytes_are_those_of_the_book, seed),
-        cmocka_unit_test_setup(test_every_coder_gives_back_the_symbols, seed),
-        cmocka_unit_test_setup(test_a_coder_changes_the_bytes_alone, seed),
-        cmocka_unit_test_setup(test_one_value_goes_raw_under_auto, seed),
-        cmocka_unit_test_setup(test_balanced_takes_zero_runs_above_two_fifths, seed),
-        cmocka_unit_test_setup(test_only_what_the_book_reads_is_read, seed),
-        cmocka_unit_test_setup(test_bad_scales, seed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "codec/kernels/steps.h"
 #include "codec/modes.h"
 #include "codec/plan.h"
+#include "tests/cases.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -76,9 +77,8 @@ typedef float distribution(struct tern_prng *rng, size_t i);
 static distribution *const distributions[] = {normal, heavy, column, flat, rows};
 enum { DISTRIBUTIONS = sizeof distributions / sizeof distributions[0] };
 
-static void test_what_is_left_is_within_the_bound(void **state)
+CASE(test_what_is_left_is_within_the_bound)
 {
-    (void)state;
     static const double errors[] = {0.0005, 0.01, 0.1, 0.3, 0.9};
     static const size_t counts[] = {1, 2, 7, 100, 2047, 2048, 5000, 69999};
     struct tern_prng rng;
@@ -106,9 +106,8 @@ static void test_what_is_left_is_within_the_bound(void **state)
 }
 
 // What is sent has the values' own share of them, until more than a third is left.
-static void test_scale(void **state)
+CASE(test_scale)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 6, TERN_PRNG_TEST, 0, 0);
     enum { N = 20000 };
@@ -130,9 +129,8 @@ static void test_scale(void **state)
 
 // --- Ends of the range
 
-static void test_one_value(void **state)
+CASE(test_one_value)
 {
-    (void)state;
     static const float some[] = {1, -3.5F, 1e-38F, 0x1p-149F, 0x1p-140F, 1e34F};
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
         values[0] = some[i];
@@ -142,9 +140,8 @@ static void test_one_value(void **state)
     }
 }
 
-static void test_equal_magnitudes(void **state)
+CASE(test_equal_magnitudes)
 {
-    (void)state;
     for (size_t i = 0; i < 3000; i++) {
         values[i] = i % 2 == 0 ? 0.25F : -0.25F;
     }
@@ -155,9 +152,8 @@ static void test_equal_magnitudes(void **state)
     assert_true(trip.len < 100);
 }
 
-static void test_one_peak_among_zeros(void **state)
+CASE(test_one_peak_among_zeros)
 {
-    (void)state;
     memset(values, 0, sizeof values);
     values[40001] = -8;
     trip_with(0.1, TRIP_MOST);
@@ -167,9 +163,8 @@ static void test_one_peak_among_zeros(void **state)
 }
 
 // All whose largest magnitude is a subnormal: nothing is divided by zero, and all is sent.
-static void test_subnormals(void **state)
+CASE(test_subnormals)
 {
-    (void)state;
     for (unsigned most = 1; most < 1200; most += most < 20 ? 1 : 37) {
         for (size_t i = 0; i < 64; i++) {
             values[i] = (float)(most * (i + 1) / 64) * (i % 2 == 0 ? 0x1p-149F : -0x1p-149F);
@@ -180,9 +175,8 @@ static void test_subnormals(void **state)
 }
 
 // The largest magnitude would be 382 steps of the least float, which no payload has.
-static void test_no_value_has_more_than_255_steps(void **state)
+CASE(test_no_value_has_more_than_255_steps)
 {
-    (void)state;
     for (size_t i = 0; i < 64; i++) {
         values[i] = 0x1p-149F;
     }
@@ -193,9 +187,8 @@ static void test_no_value_has_more_than_255_steps(void **state)
 }
 
 // One value of far more than 255 times most others, which hold more than the bound allows.
-static void test_more_than_the_finest_step_reaches(void **state)
+CASE(test_more_than_the_finest_step_reaches)
 {
-    (void)state;
     enum { N = 60000 };
     for (size_t i = 0; i < N; i++) {
         values[i] = i % 2 == 0 ? 1 : -1;
@@ -207,9 +200,8 @@ static void test_more_than_the_finest_step_reaches(void **state)
     assert_true(trip.info.maximum < 750.1F); // 1.5 times, not the whole norm
 }
 
-static void test_peaks_that_overflow(void **state)
+CASE(test_peaks_that_overflow)
 {
-    (void)state;
     float fits = 0x1.fffffep118F;
     values[0] = fits;
     values[1] = -1;
@@ -222,18 +214,16 @@ static void test_peaks_that_overflow(void **state)
     refuse_values("uniform", values, 2, TERN_ERR_NON_FINITE);
 }
 
-static void test_zeros_are_mode_zero(void **state)
+CASE(test_zeros_are_mode_zero)
 {
-    (void)state;
     memset(values, 0, sizeof values);
     round_trip("uniform", NULL, values, 5000);
     assert_int_equal(trip.len, 1);
     assert_int_equal(trip.payload[0], TERN_MODE_ZERO);
 }
 
-static void test_damage(void **state)
+CASE(test_damage)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 7, TERN_PRNG_TEST, 0, 0);
     for (size_t n = 1; n < 4000; n = 3 * n + 1) {
@@ -249,9 +239,8 @@ static void test_damage(void **state)
 }
 
 // Zeros past the end would stand for any number of values; reading stops long before.
-static void test_short_bytes_for_many_values(void **state)
+CASE(test_short_bytes_for_many_values)
 {
-    (void)state;
     static const uint8_t payload[] = {TERN_MODE_UNIFORM, 0, 0, 128, 63, 7};
     refuse_payload(payload, sizeof payload, TRIP_MOST, TERN_ERR_CORRUPT);
     struct tern_codec_info info;
@@ -286,9 +275,8 @@ static double one_more(double *beyond, unsigned weight, double mean)
 }
 
 // What the encoder's bound rests on.
-static void test_no_sequence_takes_more_than_the_bound(void **state)
+CASE(test_no_sequence_takes_more_than_the_bound)
 {
-    (void)state;
     static double beyond[STATES];
     const double mean = 15.0 / 11;
     memset(beyond, 0, sizeof beyond);
@@ -304,9 +292,8 @@ static void test_no_sequence_takes_more_than_the_bound(void **state)
 
 // --- One pass for what is checked, added and described
 
-static void test_one_pass_does_as_three(void **state)
+CASE(test_one_pass_does_as_three)
 {
-    (void)state;
     enum { N = 5000 };
     static float sums[N];
     static float once[N];
@@ -339,9 +326,8 @@ static void test_one_pass_does_as_three(void **state)
 // --- What a plan reckons with
 
 // Updates take three quarters of what normally distributed values do.
-static void test_bits_of_normal_values(void **state)
+CASE(test_bits_of_normal_values)
 {
-    (void)state;
     static const double errors[] = {0.0001, 0.002, 0.04, 0.1, 0.25, 0.7, 0.9};
     struct tern_prng rng;
     tern_prng_init(&rng, 8, TERN_PRNG_TEST, 0, 0);
@@ -357,26 +343,4 @@ static void test_bits_of_normal_values(void **state)
         double bits = 8.0 * (double)trip.len / N;
         assert_true(fabs(tern_codec_bits(&codec) / 0.75 - bits) < 0.015 + 0.03 * bits);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_left_is_within_the_bound),
-        cmocka_unit_test(test_scale),
-        cmocka_unit_test(test_one_value),
-        cmocka_unit_test(test_equal_magnitudes),
-        cmocka_unit_test(test_one_peak_among_zeros),
-        cmocka_unit_test(test_subnormals),
-        cmocka_unit_test(test_no_value_has_more_than_255_steps),
-        cmocka_unit_test(test_more_than_the_finest_step_reaches),
-        cmocka_unit_test(test_peaks_that_overflow),
-        cmocka_unit_test(test_zeros_are_mode_zero),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_short_bytes_for_many_values),
-        cmocka_unit_test(test_no_sequence_takes_more_than_the_bound),
-        cmocka_unit_test(test_one_pass_does_as_three),
-        cmocka_unit_test(test_bits_of_normal_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

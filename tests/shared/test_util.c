@@ -1,14 +1,14 @@
 #include "check.h"
 
+#include "tests/cases.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 #include "util/sqrt.h"
 #include <math.h>
 #include <string.h>
 
-static void test_little_endian(void **state)
+CASE(test_little_endian)
 {
-    (void)state;
     uint8_t bytes[8];
     tern_put_le16(bytes, 0x0201);
     assert_memory_equal(bytes, "\x01\x02", 2);
@@ -24,9 +24,8 @@ static void test_little_endian(void **state)
     assert_true(tern_get_f32(bytes) == -1.5f);
 }
 
-static void test_varint_round_trip(void **state)
+CASE(test_varint_round_trip)
 {
-    (void)state;
     for (unsigned shift = 0; shift < 64; shift++) {
         for (int step = -1; step <= 1; step++) {
             uint64_t value = ((uint64_t)1 << shift) + (uint64_t)(int64_t)step;
@@ -40,9 +39,8 @@ static void test_varint_round_trip(void **state)
     }
 }
 
-static void test_varint_refuses_other_forms(void **state)
+CASE(test_varint_refuses_other_forms)
 {
-    (void)state;
     static const struct {
         uint8_t bytes[11];
         size_t len;
@@ -61,9 +59,8 @@ static void test_varint_refuses_other_forms(void **state)
     }
 }
 
-static void test_hex(void **state)
+CASE(test_hex)
 {
-    (void)state;
     const uint8_t bytes[] = {0x00, 0x9a, 0xff};
     char text[7];
     tern_hex_encode(bytes, sizeof bytes, text);
@@ -77,9 +74,8 @@ static void test_hex(void **state)
     }
 }
 
-static void test_base64url(void **state)
+CASE(test_base64url)
 {
-    (void)state;
     // RFC 4648, section 10, without padding, and the two letters that differ from base64.
     static const char *const examples[][2] = {
         {"", ""},           {"f", "Zg"},          {"fo", "Zm8"},          {"foo", "Zm9v"},
@@ -97,9 +93,8 @@ static void test_base64url(void **state)
     }
 }
 
-static void test_base64url_refuses_other_texts(void **state)
+CASE(test_base64url_refuses_other_texts)
 {
-    (void)state;
     uint8_t back[4];
     assert_int_equal(tern_base64url_decode("Zh", 2, back, 1), TERN_ERR_CORRUPT); // spare bits
     assert_int_equal(tern_base64url_decode("Zg=", 3, back, 1), TERN_ERR_CORRUPT);
@@ -110,9 +105,8 @@ static void test_base64url_refuses_other_texts(void **state)
     assert_int_equal(tern_base64url_decode("Zm v", 4, back, 3), TERN_ERR_CORRUPT);
 }
 
-static void test_equal_constant_time(void **state)
+CASE(test_equal_constant_time)
 {
-    (void)state;
     uint8_t a[32] = {1, 2, 3};
     uint8_t b[32] = {1, 2, 3};
     assert_true(tern_equal_constant_time(a, b, sizeof a));
@@ -139,9 +133,8 @@ static void expect_sha256(const char *text, size_t times, const char *expected)
 }
 
 // The examples of FIPS 180-4.
-static void test_sha256(void **state)
+CASE(test_sha256)
 {
-    (void)state;
     expect_sha256("", 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     expect_sha256("abc", 1, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     expect_sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1,
@@ -149,9 +142,8 @@ static void test_sha256(void **state)
     expect_sha256("a", 1000000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-static void test_sha256_in_any_pieces(void **state)
+CASE(test_sha256_in_any_pieces)
 {
-    (void)state;
     uint8_t data[200];
     for (size_t i = 0; i < sizeof data; i++) {
         data[i] = (uint8_t)(i * 7);
@@ -172,9 +164,8 @@ static void test_sha256_in_any_pieces(void **state)
 }
 
 // The known answers published with Random123.
-static void test_philox(void **state)
+CASE(test_philox)
 {
-    (void)state;
     static const struct {
         uint32_t counter[4];
         uint32_t key[2];
@@ -199,9 +190,8 @@ static void test_philox(void **state)
     }
 }
 
-static void test_streams_differ(void **state)
+CASE(test_streams_differ)
 {
-    (void)state;
     struct tern_prng streams[6];
     tern_prng_init(&streams[0], 1, TERN_PRNG_TEST, 0, 0);
     tern_prng_init(&streams[1], 2, TERN_PRNG_TEST, 0, 0);
@@ -220,9 +210,8 @@ static void test_streams_differ(void **state)
 
 // Draw i is the same one by one, after any seek, and among many, also where the block counter
 // passes 32 bits.
-static void test_draws_are_found_by_index(void **state)
+CASE(test_draws_are_found_by_index)
 {
-    (void)state;
     enum { DRAWS = 300 };
     const uint64_t starts[] = {0, ((uint64_t)1 << 34) - 150, ((uint64_t)1 << 50) - DRAWS - 4};
     for (size_t s = 0; s < sizeof starts / sizeof starts[0]; s++) {
@@ -246,9 +235,8 @@ static void test_draws_are_found_by_index(void **state)
     assert_int_equal(tern_prng_u32(&fresh), tern_prng_u32(&sought));
 }
 
-static void test_below_is_even(void **state)
+CASE(test_below_is_even)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 4, TERN_PRNG_TEST, 0, 0);
     unsigned seen[7] = {0};
@@ -269,9 +257,8 @@ static void test_below_is_even(void **state)
     assert_in_range(thirds, 9700, 10300);
 }
 
-static void test_float_range(void **state)
+CASE(test_float_range)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 5, TERN_PRNG_TEST, 0, 0);
     double sum = 0;
@@ -284,9 +271,8 @@ static void test_float_range(void **state)
     assert_true(fabs(sum / 100000 - 0.5) < 0.01);
 }
 
-static void test_sqrt_equals_libm(void **state)
+CASE(test_sqrt_equals_libm)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 6, TERN_PRNG_TEST, 0, 0);
     for (int i = 0; i < 200000; i++) {
@@ -302,9 +288,8 @@ static void test_sqrt_equals_libm(void **state)
     assert_true(tern_sqrt((double)NAN) == 0);
 }
 
-static void test_decimals_are_read_up_to_what_is_none(void **state)
+CASE(test_decimals_are_read_up_to_what_is_none)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint64_t number;
@@ -325,27 +310,4 @@ static void test_decimals_are_read_up_to_what_is_none(void **state)
         assert_ptr_equal(tern_get_decimal(cases[i].text, &number), cases[i].text + cases[i].digits);
         assert_int_equal(number, cases[i].number);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_little_endian),
-        cmocka_unit_test(test_varint_round_trip),
-        cmocka_unit_test(test_varint_refuses_other_forms),
-        cmocka_unit_test(test_decimals_are_read_up_to_what_is_none),
-        cmocka_unit_test(test_hex),
-        cmocka_unit_test(test_base64url),
-        cmocka_unit_test(test_base64url_refuses_other_texts),
-        cmocka_unit_test(test_equal_constant_time),
-        cmocka_unit_test(test_sha256),
-        cmocka_unit_test(test_sha256_in_any_pieces),
-        cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_streams_differ),
-        cmocka_unit_test(test_draws_are_found_by_index),
-        cmocka_unit_test(test_below_is_even),
-        cmocka_unit_test(test_float_range),
-        cmocka_unit_test(test_sqrt_equals_libm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

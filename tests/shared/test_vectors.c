@@ -6,6 +6,7 @@
 #include "codec/sparse_share.h"
 #include "error_feedback/error_buffer.h"
 #include "tensor/manifest.h"
+#include "tests/cases.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 #include "wire/wire.h"
@@ -106,9 +107,8 @@ static void check_codec_case(struct codec_case *c, size_t count)
     check_decoded(c, written, count);
 }
 
-static void test_codecs(void **state)
+CASE(test_codecs)
 {
-    (void)state;
     static struct codec_case c;
     unsigned cases = 0;
     size_t count = 0;
@@ -147,9 +147,8 @@ static void check_coder(const char *name, size_t count)
     assert_same_floats(actual, input, count);
 }
 
-static void test_coders(void **state)
+CASE(test_coders)
 {
-    (void)state;
     unsigned cases = 0;
     size_t count = 0;
     vectors_open(&v, "coders.txt");
@@ -164,9 +163,8 @@ static void test_coders(void **state)
     assert_true(cases > 100);
 }
 
-static void test_specs(void **state)
+CASE(test_specs)
 {
-    (void)state;
     unsigned cases = 0;
     vectors_open(&v, "specs.txt");
     for (; vectors_next(&v); cases++) {
@@ -191,9 +189,8 @@ static void test_specs(void **state)
 
 // --- Payloads
 
-static void test_payloads(void **state)
+CASE(test_payloads)
 {
-    (void)state;
     unsigned cases = 0;
     vectors_open(&v, "payloads.txt");
     for (; vectors_next(&v); cases++) {
@@ -263,9 +260,8 @@ static void check_replica(const struct tern_model *model)
     expect_hex(id, v.rest);
 }
 
-static void test_models(void **state)
+CASE(test_models)
 {
-    (void)state;
     struct tern_model model = {0};
     uint32_t segments = 0;
     uint32_t tensors = 0;
@@ -359,9 +355,8 @@ static void check_written(const struct tern_model *model, const uint8_t *manifes
     free(written);
 }
 
-static void test_manifests(void **state)
+CASE(test_manifests)
 {
-    (void)state;
     static struct tern_model model;
     static uint8_t manifest[VECTOR_LINE_MAX / 2];
     enum tern_result result = TERN_OK;
@@ -397,9 +392,8 @@ static void test_manifests(void **state)
 }
 #endif
 
-static void test_containers(void **state)
+CASE(test_containers)
 {
-    (void)state;
     unsigned cases = 0;
     vectors_open(&v, "containers.txt");
     for (; vectors_next(&v); cases++) {
@@ -435,9 +429,8 @@ static void check_share(const struct tern_model *model, const struct tern_codec 
     expect_bytes("joined", joined, len);
 }
 
-static void test_shares(void **state)
+CASE(test_shares)
 {
-    (void)state;
     unsigned cases = 0;
     vectors_open(&v, "shares.txt");
     for (; vectors_next(&v); cases++) {
@@ -550,9 +543,8 @@ static void check_give_back(void)
     expect_buffer("after");
 }
 
-static void test_buffers(void **state)
+CASE(test_buffers)
 {
-    (void)state;
     unsigned cases = 0;
     uint32_t count = 0;
     vectors_open(&v, "buffers.txt");
@@ -574,22 +566,4 @@ static void test_buffers(void **state)
         }
     }
     assert_true(cases > 70);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codecs),
-        cmocka_unit_test(test_coders),
-        cmocka_unit_test(test_specs),
-        cmocka_unit_test(test_payloads),
-        cmocka_unit_test(test_models),
-        cmocka_unit_test(test_containers),
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_buffers),
-#if TERN_MANIFESTS
-        cmocka_unit_test(test_manifests),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

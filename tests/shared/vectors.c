@@ -1,11 +1,8 @@
 #include "vectors.h"
 
+#include "tests/asserts.h"
 #include "util/bytes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-// cmocka.h needs the three above.
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,14 +2,14 @@
 #include "codec/codec.h"
 #include "codec/container.h"
 #include "error_feedback/error_storage.h"
+#include "tests/cases.h"
 #include "tests/shared/check.h"
 #include "util/crc32c.h"
 
 #include <string.h>
 
-static void test_codecs_that_are_left_out_are_refused(void **state)
+CASE(test_codecs_that_are_left_out_are_refused)
 {
-    (void)state;
     struct tern_codec codec;
     struct tern_codec_refusal why;
     assert_int_equal(tern_codec_parse("3lc:s=1,coder=range", &codec, &why), TERN_OK);
@@ -25,9 +25,8 @@ static void test_codecs_that_are_left_out_are_refused(void **state)
     assert_string_equal(why.parameter->key, "coder");
 }
 
-static void test_what_is_announced_is_what_is_built_in(void **state)
+CASE(test_what_is_announced_is_what_is_built_in)
 {
-    (void)state;
     assert_int_equal(tern_codec_coders(), 1u << TERN_CODER_RANGE);
     assert_non_null(tern_codec_entry(TERN_CODEC_FLOAT32));
     assert_null(tern_codec_entry(TERN_CODEC_DENSITY));
@@ -39,9 +38,8 @@ static void test_what_is_announced_is_what_is_built_in(void **state)
 }
 
 // Of one value: mode zero-run, scale 1, and +1 in the first of five places.
-static void test_payloads_of_coders_that_are_left_out_are_unknown(void **state)
+CASE(test_payloads_of_coders_that_are_left_out_are_unknown)
 {
-    (void)state;
     const uint8_t payload[] = {0x10, 0, 0, 0x80, 0x3f, 202};
     float value = 7;
     assert_int_equal(tern_codec_decode(payload, sizeof payload, &value, 1), TERN_ERR_UNKNOWN);
@@ -51,18 +49,16 @@ static void test_payloads_of_coders_that_are_left_out_are_unknown(void **state)
 }
 
 // The vector uniform-short of tests/vectors/payloads.txt.
-static void test_uniform_is_decoded(void **state)
+CASE(test_uniform_is_decoded)
 {
-    (void)state;
     const uint8_t payload[] = {0x60, 0, 0, 0, 0x3f, 0x93};
     float values[3];
     assert_int_equal(tern_codec_decode(payload, sizeof payload, values, 3), TERN_OK);
     assert_true(values[0] == 0.5F && values[1] == 0 && values[2] == -0.5F);
 }
 
-static void test_models_are_limited(void **state)
+CASE(test_models_are_limited)
 {
-    (void)state;
     struct tern_model model;
     assert_int_equal(tern_model_from_spec(&model, "softmax:64-6"), TERN_OK);
     assert_int_equal(tern_model_from_spec(&model, "mlp:64-32-32-6"), TERN_OK);
@@ -71,21 +67,7 @@ static void test_models_are_limited(void **state)
     assert_int_equal(tern_model_from_spec(&model, "mlp:64-8-1,loss=mse"), TERN_ERR_ARGUMENT);
 }
 
-static void test_checksums_are_the_same_with_a_smaller_table(void **state)
+CASE(test_checksums_are_the_same_with_a_smaller_table)
 {
-    (void)state;
     assert_int_equal(tern_crc32c(0, "123456789", 9), 0xE3069283u);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codecs_that_are_left_out_are_refused),
-        cmocka_unit_test(test_what_is_announced_is_what_is_built_in),
-        cmocka_unit_test(test_payloads_of_coders_that_are_left_out_are_unknown),
-        cmocka_unit_test(test_uniform_is_decoded),
-        cmocka_unit_test(test_models_are_limited),
-        cmocka_unit_test(test_checksums_are_the_same_with_a_smaller_table),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,7 @@
 #define TERN_TESTS_STORE_FIXTURE_H
 
 #include "store/store.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/asserts.h"
 
 struct fixture {
     char folder[128];

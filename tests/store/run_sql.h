@@ -2,6 +2,7 @@
 #ifndef TERN_TESTS_STORE_RUN_SQL_H
 #define TERN_TESTS_STORE_RUN_SQL_H
 
+#include "tests/asserts.h"
 #include "tests/postgres/place.h"
 #include <sqlite3.h>
 #include <stdio.h>

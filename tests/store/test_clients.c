@@ -1,12 +1,15 @@
 // Clients, codes, error ledger, schedule, evaluations: what store.h promises of each.
 #include "store/fixture.h"
 #include "store/ticket_keys.h"
+#include "tests/cases.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void a_client_is_kept_whole(void **state)
+#define TEST(name) CASE_WITH(name, fixture_setup, fixture_teardown)
+
+TEST(a_client_is_kept_whole)
 {
     struct fixture *f = *state;
     struct tern_db_client client = {.name = "gateway 7",
@@ -51,7 +54,7 @@ static void a_client_is_kept_whole(void **state)
     assert_false(got.has_psk);
 }
 
-static void ids_count_up_from_one(void **state)
+TEST(ids_count_up_from_one)
 {
     struct fixture *f = *state;
     for (uint8_t i = 1; i <= 5; i++) {
@@ -61,7 +64,7 @@ static void ids_count_up_from_one(void **state)
     assert_int_equal(tern_db_client_get(f->db, 6, &got), TERN_ERR_NOT_FOUND);
 }
 
-static void two_clients_cannot_share_a_token(void **state)
+TEST(two_clients_cannot_share_a_token)
 {
     struct fixture *f = *state;
     fixture_client(f, 1);
@@ -72,7 +75,7 @@ static void two_clients_cannot_share_a_token(void **state)
     assert_ok(f, tern_db_commit(f->db));
 }
 
-static void an_update_keeps_token_and_creation(void **state)
+TEST(an_update_keeps_token_and_creation)
 {
     struct fixture *f = *state;
     uint64_t id = fixture_client(f, 1);
@@ -97,7 +100,7 @@ static void an_update_keeps_token_and_creation(void **state)
 }
 
 // The service writes what it holds of a client; the command line may have revoked it meanwhile.
-static void a_revocation_is_not_undone(void **state)
+TEST(a_revocation_is_not_undone)
 {
     struct fixture *f = *state;
     uint64_t id = fixture_client(f, 1);
@@ -132,7 +135,7 @@ static struct keys all_keys(struct fixture *f)
 }
 
 // Only who was given a key has one, and a revoked client's is gone from the file.
-static void a_pre_shared_key_lives_as_long_as_its_client(void **state)
+TEST(a_pre_shared_key_lives_as_long_as_its_client)
 {
     struct fixture *f = *state;
     uint8_t key[TERN_SHA256_SIZE];
@@ -166,7 +169,7 @@ static void a_pre_shared_key_lives_as_long_as_its_client(void **state)
     assert_int_equal(all_keys(f).count, 1);
 }
 
-static void clients_come_in_order_until_the_reader_ends(void **state)
+TEST(clients_come_in_order_until_the_reader_ends)
 {
     struct fixture *f = *state;
     fixture_client(f, 9);
@@ -185,7 +188,7 @@ static void clients_come_in_order_until_the_reader_ends(void **state)
     assert_ok(f, tern_db_end(rows));
 }
 
-static void what_is_wrong_with_a_row_ends_them(void **state)
+TEST(what_is_wrong_with_a_row_ends_them)
 {
     struct fixture *f = *state;
     struct tern_db_client client;
@@ -198,7 +201,7 @@ static void what_is_wrong_with_a_row_ends_them(void **state)
     assert_int_equal(tern_db_end(rows), TERN_ERR_CORRUPT);
 }
 
-static void rows_may_be_read_between_rows(void **state)
+TEST(rows_may_be_read_between_rows)
 {
     struct fixture *f = *state;
     for (uint8_t i = 1; i <= 3; i++) {
@@ -221,7 +224,7 @@ static void rows_may_be_read_between_rows(void **state)
     assert_int_equal(inner, 9);
 }
 
-static void over_long_texts_and_numbers_are_refused(void **state)
+TEST(over_long_texts_and_numbers_are_refused)
 {
     struct fixture *f = *state;
     struct tern_db_client client = {0};
@@ -258,7 +261,7 @@ static enum tern_result use(struct fixture *f, uint8_t byte, uint64_t now_ms)
     return result;
 }
 
-static void a_code_is_used_as_often_as_it_says(void **state)
+TEST(a_code_is_used_as_often_as_it_says)
 {
     struct fixture *f = *state;
     struct tern_db_code two = code_of(1, 2, 1000);
@@ -276,7 +279,7 @@ static void a_code_is_used_as_often_as_it_says(void **state)
     assert_int_equal(use(f, 3, 10), TERN_ERR_NOT_FOUND);
 }
 
-static void a_use_that_is_rolled_back_was_not_used(void **state)
+TEST(a_use_that_is_rolled_back_was_not_used)
 {
     struct fixture *f = *state;
     struct tern_db_code once = code_of(2, 1, 1000);
@@ -289,7 +292,7 @@ static void a_use_that_is_rolled_back_was_not_used(void **state)
     assert_int_equal(use(f, 2, 1), TERN_OK);
 }
 
-static void uses_left_are_added_up(void **state)
+TEST(uses_left_are_added_up)
 {
     struct fixture *f = *state;
     struct tern_db_code a = code_of(1, 2, 1000);
@@ -321,7 +324,7 @@ static void assert_same_ledger(const struct tern_db_ledger *a, const struct tern
     assert_string_equal(a->reason, b->reason);
 }
 
-static void the_ledger_keeps_the_newest_facts(void **state)
+TEST(the_ledger_keeps_the_newest_facts)
 {
     struct fixture *f = *state;
     struct tern_db_ledger ledger = {.client = fixture_client(f, 1),
@@ -364,7 +367,7 @@ static void the_ledger_keeps_the_newest_facts(void **state)
     assert_same_ledger(&got, &ledger);
 }
 
-static void the_schedule_keeps_its_reason(void **state)
+TEST(the_schedule_keeps_its_reason)
 {
     struct fixture *f = *state;
     struct tern_db_schedule schedule = {.client = fixture_client(f, 1),
@@ -384,7 +387,7 @@ static void the_schedule_keeps_its_reason(void **state)
     assert_string_equal(got.policy, "");
 }
 
-static void the_schedule_comes_in_client_order(void **state)
+TEST(the_schedule_comes_in_client_order)
 {
     struct fixture *f = *state;
     assert_ok(f, tern_db_begin(f->db));
@@ -417,7 +420,7 @@ static void the_schedule_comes_in_client_order(void **state)
     assert_int_equal(got.least_bytes, 7);
 }
 
-static void conditions_are_kept(void **state)
+TEST(conditions_are_kept)
 {
     struct fixture *f = *state;
     uint64_t id = fixture_client(f, 1);
@@ -442,7 +445,7 @@ static void conditions_are_kept(void **state)
 }
 
 // Of a version the replica's come before the global model's, and of each those that are not late.
-static void evaluations_come_in_version_order(void **state)
+TEST(evaluations_come_in_version_order)
 {
     struct fixture *f = *state;
     uint64_t late = fixture_client(f, 1);
@@ -569,7 +572,7 @@ static unsigned count_rows(struct tern_db_rows *rows)
     return count;
 }
 
-static void reports_of_evaluators_are_counted(void **state)
+TEST(reports_of_evaluators_are_counted)
 {
     struct fixture *f = *state;
     uint64_t ids[3];
@@ -617,7 +620,7 @@ static void reports_of_evaluators_are_counted(void **state)
 }
 
 // A client that enrolled while the clock was ahead is seen a millisecond later, whenever it comes.
-static void the_latest_time_is_that_of_a_client_that_came(void **state)
+TEST(the_latest_time_is_that_of_a_client_that_came)
 {
     struct fixture *f = *state;
     struct tern_db_client client;
@@ -646,11 +649,9 @@ static void the_latest_time_is_that_of_a_client_that_came(void **state)
     assert_int_equal(latest_ms, 120); // the last round's, not that of one under another clock
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
 // --- Statistics
 
-static void statistics_are_kept_until_a_scaling_is_fixed(void **state)
+TEST(statistics_are_kept_until_a_scaling_is_fixed)
 {
     struct fixture *f = *state;
     const uint64_t one = fixture_client(f, 1);
@@ -695,7 +696,7 @@ static enum tern_result ticket_keys(struct fixture *f, const uint8_t sealer[TERN
     return tern_db_ticket_keys_get(f->db, sealer, sealed, 4, len);
 }
 
-static void ticket_keys_are_those_of_their_sealer(void **state)
+TEST(ticket_keys_are_those_of_their_sealer)
 {
     struct fixture *f = *state;
     const uint8_t one[TERN_SHA256_SIZE] = {1};
@@ -720,33 +721,4 @@ static void ticket_keys_are_those_of_their_sealer(void **state)
     assert_ok(f, tern_db_commit(f->db));
     assert_int_equal(ticket_keys(f, other, sealed, &len), TERN_ERR_NOT_FOUND);
     assert_ok(f, ticket_keys(f, one, sealed, &len));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_client_is_kept_whole),
-        TEST(ticket_keys_are_those_of_their_sealer),
-        TEST(ids_count_up_from_one),
-        TEST(two_clients_cannot_share_a_token),
-        TEST(an_update_keeps_token_and_creation),
-        TEST(a_pre_shared_key_lives_as_long_as_its_client),
-        TEST(a_revocation_is_not_undone),
-        TEST(clients_come_in_order_until_the_reader_ends),
-        TEST(what_is_wrong_with_a_row_ends_them),
-        TEST(rows_may_be_read_between_rows),
-        TEST(over_long_texts_and_numbers_are_refused),
-        TEST(a_code_is_used_as_often_as_it_says),
-        TEST(a_use_that_is_rolled_back_was_not_used),
-        TEST(uses_left_are_added_up),
-        TEST(the_ledger_keeps_the_newest_facts),
-        TEST(the_schedule_keeps_its_reason),
-        TEST(the_schedule_comes_in_client_order),
-        TEST(conditions_are_kept),
-        TEST(the_latest_time_is_that_of_a_client_that_came),
-        TEST(evaluations_come_in_version_order),
-        TEST(reports_of_evaluators_are_counted),
-        TEST(statistics_are_kept_until_a_scaling_is_fixed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "store/copy.h"
 #include "store/fixture.h"
 #include "store/run_sql.h"
+#include "tests/cases.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,7 +178,9 @@ static void expect_goes_on(const struct fixture *f, const char *path)
     tern_db_close(db);
 }
 
-static void all_of_it_arrives_and_goes_on(void **state)
+#define TEST(name) CASE_WITH(name, fixture_setup, fixture_teardown)
+
+TEST(all_of_it_arrives_and_goes_on)
 {
     struct fixture *f = *state;
     char why[256] = "";
@@ -203,7 +206,7 @@ static void all_of_it_arrives_and_goes_on(void **state)
     expect_goes_on(f, there);
 }
 
-static void what_is_there_stays(void **state)
+TEST(what_is_there_stays)
 {
     struct fixture *f = *state;
     struct copies copies = {.count = 0};
@@ -223,7 +226,7 @@ static void what_is_there_stays(void **state)
     tern_db_close(db);
 }
 
-static void what_is_refused_leaves_nothing(void **state)
+TEST(what_is_refused_leaves_nothing)
 {
     struct fixture *f = *state;
     struct copies copies = {.refuses = true};
@@ -252,7 +255,7 @@ static void what_is_refused_leaves_nothing(void **state)
     expect_copied(f->db, other, &copies);
 }
 
-static void within_a_transaction_it_is_refused(void **state)
+TEST(within_a_transaction_it_is_refused)
 {
     struct fixture *f = *state;
     struct copies copies = {.count = 0};
@@ -262,17 +265,4 @@ static void within_a_transaction_it_is_refused(void **state)
     assert_int_equal(copy(f->db, other, &copies, why), TERN_ERR_STATE);
     tern_db_rollback(f->db);
     expect_nothing_at(other);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(all_of_it_arrives_and_goes_on),
-        TEST(what_is_there_stays),
-        TEST(what_is_refused_leaves_nothing),
-        TEST(within_a_transaction_it_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

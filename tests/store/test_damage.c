@@ -1,6 +1,7 @@
 // Every page of a database is overwritten in turn: a check names the damage, or no row differs from before.
 #include "store/fixture.h"
 #include "store/run_sql.h"
+#include "tests/cases.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -184,7 +185,7 @@ static uint32_t named_pages(struct fixture *f, const uint8_t *sound, size_t size
     return named;
 }
 
-static void every_overwritten_page_is_named_or_harmless(void **state)
+CASE_WITH(every_overwritten_page_is_named_or_harmless, fixture_setup, fixture_teardown)
 {
     struct fixture *f = *state;
     size_t size = 0;
@@ -203,7 +204,7 @@ static void every_overwritten_page_is_named_or_harmless(void **state)
 }
 
 // What SQLite passes on as it is.
-static void other_bytes_than_were_stored_are_named(void **state)
+CASE_WITH(other_bytes_than_were_stored_are_named, fixture_setup, fixture_teardown)
 {
     static const char *const edits[] = {
         "UPDATE update_bodies SET body = zeroblob(9000) WHERE id = 5",
@@ -224,7 +225,7 @@ static void other_bytes_than_were_stored_are_named(void **state)
     }
 }
 
-static void a_check_is_remembered_and_can_be_broken_off(void **state)
+CASE_WITH(a_check_is_remembered_and_can_be_broken_off, fixture_setup, fixture_teardown)
 {
     struct fixture *f = *state;
     struct tern_db_federation federation;
@@ -256,17 +257,4 @@ static void a_check_is_remembered_and_can_be_broken_off(void **state)
             " INSERT INTO files (name, sha256, body) SELECT 'f' || i, zeroblob(32), x'00' FROM n");
     assert_int_equal(tern_db_check(f->db), TERN_ERR_IO);
     assert_false(tern_db_damaged(f->db)); // not looked at
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_overwritten_page_is_named_or_harmless, fixture_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(other_bytes_than_were_stored_are_named, fixture_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(a_check_is_remembered_and_can_be_broken_off, fixture_setup,
-                                        fixture_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

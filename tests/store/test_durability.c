@@ -1,5 +1,6 @@
 // What was committed is there after a SIGKILL at any instant, and two processes may write at once.
 #include "store/fixture.h"
+#include "tests/cases.h"
 #include "tests/postgres/place.h"
 
 #include <errno.h>
@@ -91,7 +92,9 @@ static enum tern_result check_body(void *ctx, const struct tern_db_update *updat
     return TERN_OK;
 }
 
-static void acknowledged_commits_survive_kills(void **state)
+#define TEST(name) CASE_WITH(name, fixture_setup, fixture_teardown)
+
+TEST(acknowledged_commits_survive_kills)
 {
     struct fixture *f = *state;
     fixture_client(f, 1);
@@ -143,7 +146,7 @@ static enum tern_result add_clients(struct tern_db *db, uint8_t who)
     return TERN_OK;
 }
 
-static void two_processes_write_at_once(void **state)
+TEST(two_processes_write_at_once)
 {
     struct fixture *f = *state;
     pid_t child = fork();
@@ -163,15 +166,4 @@ static void two_processes_write_at_once(void **state)
     struct tern_db_counts counts;
     assert_ok(f, tern_db_counts(f->db, 0, &counts));
     assert_int_equal(counts.clients, 2 * EACH);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(acknowledged_commits_survive_kills),
-        TEST(two_processes_write_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

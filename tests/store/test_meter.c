@@ -1,6 +1,7 @@
 // The meter and the totals: what store.h promises of each.
 #include "store/fixture.h"
 #include "store/retention.h"
+#include "tests/cases.h"
 
 #include <string.h>
 
@@ -32,7 +33,9 @@ static struct rows all_of(struct fixture *f, struct tern_db_rows *from)
     return rows;
 }
 
-static void counters_add_up_per_client_round_and_purpose(void **state)
+#define TEST(name) CASE_WITH(name, fixture_setup, fixture_teardown)
+
+TEST(counters_add_up_per_client_round_and_purpose)
 {
     struct fixture *f = *state;
     add(f, 2, 1, TERN_PURPOSE_UPLOAD);
@@ -53,7 +56,7 @@ static void counters_add_up_per_client_round_and_purpose(void **state)
     assert_int_equal(rows.row[2].exchanges, 1);
 }
 
-static void one_round_of_a_client_is_summed(void **state)
+TEST(one_round_of_a_client_is_summed)
 {
     struct fixture *f = *state;
     struct tern_db_meter sum;
@@ -72,7 +75,7 @@ static void one_round_of_a_client_is_summed(void **state)
     assert_int_equal(sum.up.wire + sum.down.wire + sum.exchanges, 0);
 }
 
-static void sums_agree_with_the_rows(void **state)
+TEST(sums_agree_with_the_rows)
 {
     struct fixture *f = *state;
     add(f, 1, 1, TERN_PURPOSE_UPLOAD);
@@ -123,7 +126,7 @@ static void make_history(struct fixture *f)
     add(f, 0, 0, TERN_PURPOSE_HANDSHAKE);
 }
 
-static void sums_over_history_tell_who_trains(void **state)
+TEST(sums_over_history_tell_who_trains)
 {
     struct fixture *f = *state;
     struct tern_db_meter all;
@@ -149,7 +152,7 @@ static void sums_over_history_tell_who_trains(void **state)
     assert_ok(f, tern_db_end(rows));
 }
 
-static void sums_over_history_tell_of_each_client(void **state)
+TEST(sums_over_history_tell_of_each_client)
 {
     struct fixture *f = *state;
     struct tern_db_client_total client;
@@ -179,7 +182,7 @@ static enum tern_result meter_upload(struct tern_db *db, uint32_t round, uint64_
 // More than a transaction keeps in memory, and in an order in which they take each other's place.
 #define CROWD 600
 
-static void each_of_a_crowd_has_its_sums(void **state)
+TEST(each_of_a_crowd_has_its_sums)
 {
     struct fixture *f = *state;
     struct tern_db_client_total total;
@@ -198,7 +201,7 @@ static void each_of_a_crowd_has_its_sums(void **state)
     assert_int_equal(count, CROWD);
 }
 
-static void who_has_just_come_evaluates(void **state)
+TEST(who_has_just_come_evaluates)
 {
     struct fixture *f = *state;
     struct tern_db_client evaluator = {.token_hash = {2}, .evaluator = true};
@@ -237,7 +240,7 @@ static void expect_no_row(struct fixture *f, bool looks)
     assert_int_equal(all_of(f, tern_db_meters(f->db)).count, 0);
 }
 
-static void what_others_have_dropped_is_known(void **state)
+TEST(what_others_have_dropped_is_known)
 {
     struct fixture *f = *state;
     struct tern_db_round round = {.round = 1, .state = TERN_ROUND_COMMITTED};
@@ -266,7 +269,7 @@ static void what_others_have_dropped_is_known(void **state)
     }
 }
 
-static void a_commit_and_retention_are_counted_once(void **state)
+TEST(a_commit_and_retention_are_counted_once)
 {
     struct fixture *f = *state;
     struct tern_db_counts counts;
@@ -304,7 +307,7 @@ static void a_commit_and_retention_are_counted_once(void **state)
 }
 
 // Metrics of the version that the round began with, and late metrics of older versions.
-static void metrics_go_with_their_round(void **state)
+TEST(metrics_go_with_their_round)
 {
     struct fixture *f = *state;
     struct tern_db_metric metric = {.name = "loss"};
@@ -332,7 +335,7 @@ static void metrics_go_with_their_round(void **state)
     assert_int_equal(next, 4);
 }
 
-static void counts_tell_what_is_there(void **state)
+TEST(counts_tell_what_is_there)
 {
     struct fixture *f = *state;
     struct tern_db_counts counts;
@@ -363,24 +366,4 @@ static void counts_tell_what_is_there(void **state)
     assert_true(counts.file_bytes > 0);
     assert_ok(f, tern_db_counts(f->db, 50, &counts));
     assert_int_equal(counts.code_uses_left, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(counters_add_up_per_client_round_and_purpose),
-        TEST(one_round_of_a_client_is_summed),
-        TEST(sums_agree_with_the_rows),
-        TEST(sums_over_history_tell_who_trains),
-        TEST(sums_over_history_tell_of_each_client),
-        TEST(each_of_a_crowd_has_its_sums),
-        TEST(who_has_just_come_evaluates),
-        TEST(what_others_have_dropped_is_known),
-        TEST(a_commit_and_retention_are_counted_once),
-        TEST(metrics_go_with_their_round),
-        TEST(counts_tell_what_is_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "store/run_sql.h"
 
 #include "store/schema.h"
+#include "tests/cases.h"
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,8 +38,10 @@ static void expect(const char *path, const char *sql, const char *answer)
     free(got);
 }
 
+#define TEST(name) CASE_WITH(name, fixture_setup, fixture_teardown)
+
 // The steps as they will look one day: two versions more.
-static void steps_run_in_order_and_once(void **state)
+TEST(steps_run_in_order_and_once)
 {
     struct fixture *f = *state;
     const char *const two[] = {"ALTER TABLE clients ADD COLUMN site TEXT NOT NULL DEFAULT 'north'",
@@ -60,7 +63,7 @@ static void steps_run_in_order_and_once(void **state)
 }
 
 // Who only looks changes nothing under a service that may run; who serves does.
-static void an_older_one_is_left_to_the_service(void **state)
+TEST(an_older_one_is_left_to_the_service)
 {
     struct fixture *f = *state;
     const char *const one[] = {"ALTER TABLE clients ADD COLUMN site TEXT NOT NULL DEFAULT ''",
@@ -76,7 +79,7 @@ static void an_older_one_is_left_to_the_service(void **state)
     assert_int_equal(tern_schema_current(f->db->sql, tern_schema_steps), TERN_ERR_UNKNOWN);
 }
 
-static void a_failing_step_changes_nothing(void **state)
+TEST(a_failing_step_changes_nothing)
 {
     struct fixture *f = *state;
     const char *const steps[] = {"CREATE TABLE extra (x INTEGER) STRICT",
@@ -91,7 +94,7 @@ static void a_failing_step_changes_nothing(void **state)
     free(after);
 }
 
-static void a_newer_file_is_refused(void **state)
+TEST(a_newer_file_is_refused)
 {
     struct fixture *f = *state;
     char why[256] = "";
@@ -106,7 +109,7 @@ static void a_newer_file_is_refused(void **state)
 }
 
 // Values that the schema of a hand-edited file could hold but the structs cannot.
-static void values_out_of_range_are_damage(void **state)
+TEST(values_out_of_range_are_damage)
 {
     struct fixture *f = *state;
     struct tern_db_client client;
@@ -132,16 +135,4 @@ static void values_out_of_range_are_damage(void **state)
     run_sql(f->path, "PRAGMA ignore_check_constraints = ON; UPDATE rounds SET state = 2");
     assert_int_equal(tern_db_round_get(f->db, 1, &round), TERN_ERR_IO);
     assert_true(tern_db_damaged(f->db));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(steps_run_in_order_and_once),    TEST(an_older_one_is_left_to_the_service),
-        TEST(a_failing_step_changes_nothing), TEST(a_newer_file_is_refused),
-        TEST(values_out_of_range_are_damage),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 // Weights, versions and downloads: what store.h promises of each.
 #include "store/fixture.h"
+#include "tests/cases.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,9 @@ static void check_weights(struct fixture *f, enum tern_db_weights kind, uint32_t
     free(got);
 }
 
-static void weights_are_kept_by_kind_and_version(void **state)
+#define TEST(name) CASE_WITH(name, fixture_setup, fixture_teardown)
+
+TEST(weights_are_kept_by_kind_and_version)
 {
     struct fixture *f = *state;
     put_weights(f, TERN_WEIGHTS_GLOBAL, 1, 1000, 0.5F);
@@ -74,7 +77,7 @@ static void drop_others(struct fixture *f)
 }
 
 // However far it came, a checkpoint does not count before its last part.
-static void a_checkpoint_is_there_with_its_last_part(void **state)
+TEST(a_checkpoint_is_there_with_its_last_part)
 {
     struct fixture *f = *state;
     const uint32_t count = PART + 1;
@@ -104,7 +107,7 @@ static void a_checkpoint_is_there_with_its_last_part(void **state)
 }
 
 // What came before, and what was begun and left; initial weights are no checkpoint.
-static void others_than_the_newest_are_dropped(void **state)
+TEST(others_than_the_newest_are_dropped)
 {
     struct fixture *f = *state;
     const uint32_t count = 2 * PART + 1;
@@ -127,7 +130,7 @@ static void others_than_the_newest_are_dropped(void **state)
     free(values);
 }
 
-static void weights_may_span_parts(void **state)
+TEST(weights_may_span_parts)
 {
     struct fixture *f = *state;
     put_weights(f, TERN_WEIGHTS_GLOBAL, 1, 2 * PART + 1, 0.5F);
@@ -136,7 +139,7 @@ static void weights_may_span_parts(void **state)
     check_weights(f, TERN_WEIGHTS_GLOBAL, 2, PART, 0.25F);
 }
 
-static void missing_and_other_sizes_are_told(void **state)
+TEST(missing_and_other_sizes_are_told)
 {
     struct fixture *f = *state;
     float values[5];
@@ -161,7 +164,7 @@ static struct tern_db_version version_of(uint32_t number)
     return version;
 }
 
-static void versions_are_found_by_number_and_replica(void **state)
+TEST(versions_are_found_by_number_and_replica)
 {
     struct fixture *f = *state;
     assert_ok(f, tern_db_begin(f->db));
@@ -218,7 +221,7 @@ static struct tern_db_download put_download(struct fixture *f, uint32_t to, bool
     return put_download_to(f, to, snapshot, version.replica[0]);
 }
 
-static void downloads_are_found_by_hash_and_end(void **state)
+TEST(downloads_are_found_by_hash_and_end)
 {
     struct fixture *f = *state;
     struct tern_db_download delta = put_download(f, 5, false);
@@ -279,7 +282,7 @@ static enum tern_result view_some(void *ctx, size_t at, size_t len, const uint8_
     return at > 0 ? TERN_ERR_IO : view_piece(ctx, at, len, data);
 }
 
-static void a_download_is_written_in_pieces(void **state)
+TEST(a_download_is_written_in_pieces)
 {
     struct fixture *f = *state;
     static struct pieces pieces;
@@ -306,7 +309,7 @@ static void a_download_is_written_in_pieces(void **state)
     assert_memory_equal(got, pieces.bytes, sizeof got);
 }
 
-static void a_download_is_read_in_pieces(void **state)
+TEST(a_download_is_read_in_pieces)
 {
     struct fixture *f = *state;
     static struct pieces pieces;
@@ -335,7 +338,7 @@ static void a_download_is_read_in_pieces(void **state)
                      TERN_ERR_NOT_FOUND);
 }
 
-static void old_snapshots_are_forgotten(void **state)
+TEST(old_snapshots_are_forgotten)
 {
     struct fixture *f = *state;
     put_download(f, 3, true);
@@ -360,18 +363,4 @@ static void old_snapshots_are_forgotten(void **state)
     assert_int_equal(tern_db_download_to(f->db, 3, true, &got), TERN_ERR_NOT_FOUND);
     assert_int_equal(tern_db_download_to(f->db, 4, true, &got), TERN_ERR_NOT_FOUND);
     assert_ok(f, tern_db_download_to(f->db, 5, true, &got));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(weights_are_kept_by_kind_and_version), TEST(a_checkpoint_is_there_with_its_last_part),
-        TEST(others_than_the_newest_are_dropped),   TEST(weights_may_span_parts),
-        TEST(missing_and_other_sizes_are_told),     TEST(versions_are_found_by_number_and_replica),
-        TEST(downloads_are_found_by_hash_and_end),  TEST(a_download_is_written_in_pieces),
-        TEST(a_download_is_read_in_pieces),         TEST(old_snapshots_are_forgotten),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 // Replicas and the downloads between them: what store.h promises of each.
 #include "store/fixture.h"
+#include "tests/cases.h"
 
 #include <string.h>
 
@@ -55,7 +56,9 @@ static void put_tree(struct fixture *f)
     put_edge(f, 3, 4);
 }
 
-static void rows_come_back_and_know_their_children(void **state)
+#define TEST(name) CASE_WITH(name, fixture_setup, fixture_teardown)
+
+TEST(rows_come_back_and_know_their_children)
 {
     struct fixture *f = *state;
     put_tree(f);
@@ -74,7 +77,7 @@ static void rows_come_back_and_know_their_children(void **state)
     assert_int_equal(tern_db_replica_get(f->db, orphan.id, &row), TERN_ERR_NOT_FOUND);
 }
 
-static void a_clock_that_is_set_keeps_the_order_of_use(void **state)
+TEST(a_clock_that_is_set_keeps_the_order_of_use)
 {
     struct fixture *f = *state;
     put_tree(f);
@@ -90,7 +93,7 @@ static void a_clock_that_is_set_keeps_the_order_of_use(void **state)
     assert_ok(f, tern_db_commit(f->db));
 }
 
-static void dropping_takes_the_downloads_along(void **state)
+TEST(dropping_takes_the_downloads_along)
 {
     struct fixture *f = *state;
     uint64_t freed = 0;
@@ -118,7 +121,7 @@ static void dropping_takes_the_downloads_along(void **state)
     assert_ok(f, tern_db_commit(f->db));
 }
 
-static void whole_weights_cut_a_replica_from_its_parent(void **state)
+TEST(whole_weights_cut_a_replica_from_its_parent)
 {
     struct fixture *f = *state;
     const float weights[5] = {1.0F, -2.0F, 0.5F, 0.0F, 3.0F};
@@ -144,7 +147,7 @@ static void whole_weights_cut_a_replica_from_its_parent(void **state)
     assert_ok(f, tern_db_commit(f->db));
 }
 
-static void an_edge_is_found_by_its_ends_and_codec(void **state)
+TEST(an_edge_is_found_by_its_ends_and_codec)
 {
     struct fixture *f = *state;
     struct tern_db_download edge;
@@ -159,7 +162,7 @@ static void an_edge_is_found_by_its_ends_and_codec(void **state)
     assert_ok(f, tern_db_commit(f->db));
 }
 
-static void who_is_revoked_holds_nothing(void **state)
+TEST(who_is_revoked_holds_nothing)
 {
     struct fixture *f = *state;
     bool held = true;
@@ -177,19 +180,4 @@ static void who_is_revoked_holds_nothing(void **state)
     assert_ok(f, tern_db_replica_held(f->db, get(f, 2).id, &held));
     assert_false(held);
     assert_ok(f, tern_db_commit(f->db));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rows_come_back_and_know_their_children),
-        TEST(a_clock_that_is_set_keeps_the_order_of_use),
-        TEST(dropping_takes_the_downloads_along),
-        TEST(whole_weights_cut_a_replica_from_its_parent),
-        TEST(an_edge_is_found_by_its_ends_and_codec),
-        TEST(who_is_revoked_holds_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 // What a strategy carries from round to round: what store.h promises of it.
 #include "store/fixture.h"
+#include "tests/cases.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static enum tern_result get(struct fixture *f, const char *name, uint32_t versio
     return result;
 }
 
-static void states_are_kept_by_name_and_version(void **state)
+CASE_WITH(states_are_kept_by_name_and_version, fixture_setup, fixture_teardown)
 {
     struct fixture *f = *state;
     put(f, "m", 1, 1000, 0.5F);
@@ -53,7 +54,7 @@ static void states_are_kept_by_name_and_version(void **state)
     assert_int_equal(get(f, "w", 1, 1000, 0.5F), TERN_ERR_NOT_FOUND);
 }
 
-static void states_may_span_parts(void **state)
+CASE_WITH(states_may_span_parts, fixture_setup, fixture_teardown)
 {
     struct fixture *f = *state;
     put(f, "m", 1, 2 * PART + 1, 0.5F);
@@ -62,7 +63,7 @@ static void states_may_span_parts(void **state)
     assert_ok(f, get(f, "m", 2, PART, 0.25F));
 }
 
-static void other_versions_are_forgotten(void **state)
+CASE_WITH(other_versions_are_forgotten, fixture_setup, fixture_teardown)
 {
     struct fixture *f = *state;
     const float weight = 1.0F;
@@ -79,7 +80,7 @@ static void other_versions_are_forgotten(void **state)
     assert_ok(f, get(f, "v", 2, 10, 0.25F));
 }
 
-static void writes_need_a_transaction(void **state)
+CASE_WITH(writes_need_a_transaction, fixture_setup, fixture_teardown)
 {
     struct fixture *f = *state;
     const float value = 1.0F;
@@ -91,25 +92,10 @@ static void writes_need_a_transaction(void **state)
 }
 
 // A model of another size, and one of more parts than are there.
-static void what_is_not_whole_is_damage(void **state)
+CASE_WITH(what_is_not_whole_is_damage, fixture_setup, fixture_teardown)
 {
     struct fixture *f = *state;
     put(f, "m", 1, 10, 0.5F);
     assert_int_equal(get(f, "m", 1, 11, 0.5F), TERN_ERR_IO);
     assert_true(tern_db_damaged(f->db));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(states_are_kept_by_name_and_version, fixture_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(states_may_span_parts, fixture_setup, fixture_teardown),
-        cmocka_unit_test_setup_teardown(other_versions_are_forgotten, fixture_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(writes_need_a_transaction, fixture_setup, fixture_teardown),
-        cmocka_unit_test_setup_teardown(what_is_not_whole_is_damage, fixture_setup,
-                                        fixture_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

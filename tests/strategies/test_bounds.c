@@ -3,17 +3,12 @@
 #include "strategies/bounds.h"
 #include "strategies/steps_norm.h"
 #include "strategies/strategy.h"
+#include "tests/cases.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define COUNT 15 // values of softmax:4-3
 #define UPDATES 2
@@ -29,9 +24,8 @@ struct run {
     double scratch[8 * UPDATES * UPDATES];
 };
 
-static void test_what_is_accepted_cannot_overflow(void **state)
+CASE(test_what_is_accepted_cannot_overflow)
 {
-    (void)state;
     assert_true(1e3 * (TERN_GLOBAL_MAX + 2.0 * TERN_DIFFERENCE_MAX) < (double)FLT_MAX);
     assert_true(TERN_SQUARE_MAX < (double)FLT_MAX);
 }
@@ -113,9 +107,8 @@ static void attack(const char *name, float scale_max)
     }
 }
 
-static void test_widest_settings(void **state)
+CASE(test_widest_settings)
 {
-    (void)state;
     static const char *const names[] = {
         "fednova",       "fedavg",     "fedprox", "fedavgm", "fedadam",   "fedyogi", "fedmedian",
         "fedtrimmedavg", "fedadagrad", "fedbuff", "krum",    "multikrum", "qsvrg"};
@@ -128,9 +121,8 @@ static void test_widest_settings(void **state)
 }
 
 // The last round of an epoch moves the model back over half of all the others' moves, if they all went one way.
-static void test_epochs(void **state)
+CASE(test_epochs)
 {
-    (void)state;
     static struct run run;
     const struct tern_contribution contributions[UPDATES] = {
         {.num_examples = 100, .local_steps = 1, .loss = 1.0F},
@@ -156,9 +148,8 @@ static void test_epochs(void **state)
 }
 
 // The limit is the usual one unless momenta multiply what comes in.
-static void test_norm_limit_of_a_rule(void **state)
+CASE(test_norm_limit_of_a_rule)
 {
-    (void)state;
     static struct run run;
     run.rule = (struct tern_strategy_rule){.strategy = &tern_strategy_fednova};
     assert_true(tern_strategy_norm_max(&run.rule) == TERN_UPDATE_NORM_MAX);
@@ -177,9 +168,8 @@ static void test_norm_limit_of_a_rule(void **state)
     assert_true(tern_strategy_norm_max(&run.rule) == TERN_UPDATE_NORM_MAX);
 }
 
-static void test_steps_norm(void **state)
+CASE(test_steps_norm)
 {
-    (void)state;
     const double rhos[] = {0.0, 0.5, 0.9, 0.9999};
     const double alphas[] = {0.0, 0.001, 0.5, 1.0, 40.0};
     assert_true(tern_steps_norm(1000000, 0.0, 0.0) == 1000000.0);
@@ -197,9 +187,8 @@ static void test_steps_norm(void **state)
     assert_true(fabs(tern_steps_norm(1000000, 0.0, 0.01) - 100.0) < 1e-9);
 }
 
-static void test_scale(void **state)
+CASE(test_scale)
 {
-    (void)state;
     struct tern_strategy_rule rule = {.strategy = &tern_strategy_fedavg};
     assert_true(tern_strategy_scale(&rule, 100, 1) == 1.0);
     rule.strategy = &tern_strategy_fednova;
@@ -238,9 +227,8 @@ static double check_factors(const struct tern_strategy_rule *rule, uint32_t aske
 }
 
 // Neither what an update is measured by nor the bound on all is ever below what happens.
-static void test_scale_is_never_exceeded(void **state)
+CASE(test_scale_is_never_exceeded)
 {
-    (void)state;
     static const float scales[] = {0.0F, 1.0F, 1.5F, 2.0F, 1e3F, 1e6F};
     static const float rhos[] = {0.0F, 0.9F, 0.9999F};
     static const uint32_t steps[] = {1, 2, 3, 20, 999, TERN_UPDATE_LOCAL_STEPS_MAX};
@@ -259,18 +247,4 @@ static void test_scale_is_never_exceeded(void **state)
         double moved = 2.0 * tern_strategy_norm_max(&rule) * gain;
         assert_true(moved <= TERN_MOVE_MAX * (1.0 + 1e-6));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_accepted_cannot_overflow),
-        cmocka_unit_test(test_widest_settings),
-        cmocka_unit_test(test_epochs),
-        cmocka_unit_test(test_norm_limit_of_a_rule),
-        cmocka_unit_test(test_steps_norm),
-        cmocka_unit_test(test_scale),
-        cmocka_unit_test(test_scale_is_never_exceeded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

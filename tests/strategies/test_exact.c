@@ -1,19 +1,14 @@
 // Sums of float32 numbers that are exact, and the weighted mean that is made with them: the same
 // bits in every order, in however many parts, with whatever memory.
 #include "merge/exact_mean.h"
+#include "tests/cases.h"
 #include "util/prng.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define SPEC "mlp:20-12-5"
 #define UPDATES 24
@@ -24,9 +19,8 @@ static struct tern_reading_room room;
 // --- One number
 
 // The largest of each exponent, the smallest, and those around: what a bin holds is the number.
-static void test_a_bin_holds_the_number(void **state)
+CASE(test_a_bin_holds_the_number)
 {
-    (void)state;
     for (uint32_t exponent = 0; exponent < 255; exponent++) {
         static const uint32_t mantissas[] = {0, 1, 2, 0x400000, 0x7ffffe, 0x7fffff};
         for (size_t i = 0; i < 2 * sizeof mantissas / sizeof mantissas[0]; i++) {
@@ -49,9 +43,8 @@ static void test_a_bin_holds_the_number(void **state)
 }
 
 // As many as a round may have, all of them the largest of their bin.
-static void test_a_full_bin_does_not_overflow(void **state)
+CASE(test_a_full_bin_does_not_overflow)
 {
-    (void)state;
     const float largest = ldexpf(0x1.fffffep0F, 15 - 126); // of e = 15
     const struct tern_exact_term term = tern_exact_term(largest);
     const struct tern_exact_term next = tern_exact_term(nextafterf(largest, 1.0F));
@@ -155,9 +148,8 @@ static enum tern_result take(uint32_t start, uint32_t step, bool read, uint64_t 
     return result;
 }
 
-static void test_every_order_gives_the_same_bits(void **state)
+CASE_WITH(test_every_order_gives_the_same_bits, setup, teardown)
 {
-    (void)state;
     float *expected = calloc(model.count, sizeof *expected);
     float *acc = calloc(model.count, sizeof *acc);
     assert_int_equal(take(0, 1, false, UINT64_MAX, 0, model.count, expected), TERN_OK);
@@ -173,9 +165,8 @@ static void test_every_order_gives_the_same_bits(void **state)
     free(expected);
 }
 
-static void test_every_part_gives_the_same_bits(void **state)
+CASE_WITH(test_every_part_gives_the_same_bits, setup, teardown)
 {
-    (void)state;
     float *expected = calloc(model.count, sizeof *expected);
     float *acc = calloc(model.count, sizeof *acc);
     assert_int_equal(take(0, 1, false, UINT64_MAX, 0, model.count, expected), TERN_OK);
@@ -192,9 +183,8 @@ static void test_every_part_gives_the_same_bits(void **state)
 }
 
 // Beside the same in long steps: each product to float32, all else in double.
-static void test_the_mean_is_right(void **state)
+CASE_WITH(test_the_mean_is_right, setup, teardown)
 {
-    (void)state;
     float *acc = calloc(model.count, sizeof *acc);
     float *decoded = calloc(model.count, sizeof *decoded);
     double *sums = calloc(model.count, sizeof *sums);
@@ -265,9 +255,8 @@ static uint32_t take_as_they_come(const struct update *list, uint32_t start, boo
     return held;
 }
 
-static void test_held_updates_give_the_same_bits(void **state)
+CASE_WITH(test_held_updates_give_the_same_bits, setup, teardown)
 {
-    (void)state;
     float *expected = calloc(model.count, sizeof *expected);
     float *acc = calloc(model.count, sizeof *acc);
     assert_int_equal(take(0, 1, false, UINT64_MAX, 0, model.count, expected), TERN_OK);
@@ -301,9 +290,8 @@ static void hold_all(const struct update list[UPDATES], uint64_t memory, const d
 }
 
 // Of one number of local steps, and of as many as there are updates.
-static void test_what_sums_have_no_room_for_is_held(void **state)
+CASE_WITH(test_what_sums_have_no_room_for_is_held, setup, teardown)
 {
-    (void)state;
     struct update list[UPDATES];
     double scales[UPDATES];
     assert_int_equal(tern_model_from_spec(&model, "mlp:60-40-5"), TERN_OK);
@@ -396,9 +384,8 @@ static void play_parts(struct tern_prng *rng, uint32_t turn, float *acc)
     tern_exact_mean_clear(&whole.mean);
 }
 
-static void test_partial_sums_give_the_same_bits(void **state)
+CASE_WITH(test_partial_sums_give_the_same_bits, setup, teardown)
 {
-    (void)state;
     enum { TURNS = 40 };
     float *expected = calloc(model.count, sizeof *expected);
     float *acc = calloc(model.count, sizeof *acc);
@@ -414,9 +401,8 @@ static void test_partial_sums_give_the_same_bits(void **state)
 }
 
 // What does not belong together is refused, and nothing has changed.
-static void test_other_parts_are_refused(void **state)
+CASE_WITH(test_other_parts_are_refused, setup, teardown)
 {
-    (void)state;
     struct part whole = {.mean = {.model = NULL}};
     struct part part = {.mean = {.model = NULL}};
     struct tern_strategy_totals before;
@@ -449,9 +435,8 @@ static void test_other_parts_are_refused(void **state)
     tern_exact_mean_clear(&whole.mean);
 }
 
-static void test_memory_is_bounded(void **state)
+CASE_WITH(test_memory_is_bounded, setup, teardown)
 {
-    (void)state;
     float *acc = calloc(model.count, sizeof *acc);
     const uint64_t one = (uint64_t)model.count * sizeof(uint64_t);
     assert_int_equal(take(0, 1, true, one, 0, model.count, acc), TERN_ERR_NO_SPACE);
@@ -459,9 +444,8 @@ static void test_memory_is_bounded(void **state)
 }
 
 // Numbers of examples that no float32 holds: the mean of equal values is that value.
-static void test_many_examples_keep_their_weight(void **state)
+CASE_WITH(test_many_examples_keep_their_weight, setup, teardown)
 {
-    (void)state;
     static const uint32_t examples[] = {(1U << 24) + 1, (1U << 25) + 3, UINT32_MAX};
     const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
     float *values = malloc(model.count * sizeof *values);
@@ -496,9 +480,8 @@ static void test_many_examples_keep_their_weight(void **state)
 
 // A payload of as many equal signs as a tensor has values takes few bytes: what it expands to is not
 // kept, and it is added up all the same.
-static void test_what_expands_is_not_kept(void **state)
+CASE_WITH(test_what_expands_is_not_kept, setup, teardown)
 {
-    (void)state;
     static struct tern_model large;
     const struct tern_codec codec = {
         .id = TERN_CODEC_3LC, .sparsity = 1.0F, .coder = TERN_CODER_RANGE};
@@ -576,7 +559,7 @@ static void take_coded(const char *coder, bool sparse, float *acc)
 }
 
 // Of whatever coder an update is, the sums are the same, whether by the indices of few values or by all values.
-static void test_coders_leave_no_trace(void **state)
+CASE_WITH(test_coders_leave_no_trace, setup, teardown)
 {
     static const char *const coders[] = {"packed", "zero-run", "gaps"};
     (void)state;
@@ -596,9 +579,8 @@ static void test_coders_leave_no_trace(void **state)
 }
 
 // Once others hold too much memory nothing is kept; what is damaged leaves nothing behind.
-static void test_readings_are_bounded(void **state)
+CASE_WITH(test_readings_are_bounded, setup, teardown)
 {
-    (void)state;
     struct tern_reading *reading = NULL;
     struct tern_codec_info info;
     const struct update *update = &updates[0];
@@ -614,25 +596,4 @@ static void test_readings_are_bounded(void **state)
         assert_null(reading);
         assert_int_equal(atomic_load(&room.bytes), 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_bin_holds_the_number),
-        cmocka_unit_test(test_a_full_bin_does_not_overflow),
-        cmocka_unit_test_setup_teardown(test_every_order_gives_the_same_bits, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_every_part_gives_the_same_bits, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_mean_is_right, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_held_updates_give_the_same_bits, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_sums_have_no_room_for_is_held, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_partial_sums_give_the_same_bits, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_other_parts_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_memory_is_bounded, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_many_examples_keep_their_weight, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_coders_leave_no_trace, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_expands_is_not_kept, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_readings_are_bounded, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 // The weighted means, to the bit: FedAvg, FedNova and FedProx at the server; and what all
 // strategies refuse.
 #include "merged.h"
+#include "tests/cases.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define COUNT 15 // values of softmax:4-3
 
@@ -81,9 +76,8 @@ static void run(const struct update *updates, size_t count)
     assert_int_equal(tern_strategy_merge(&sums, global), TERN_OK);
 }
 
-static void test_find(void **state)
+CASE_WITH(test_find, setup, NULL)
 {
-    (void)state;
     static const char *const names[] = {
         "fednova",       "fedavg",     "fedprox", "fedavgm", "fedadam",   "fedyogi", "fedmedian",
         "fedtrimmedavg", "fedadagrad", "fedbuff", "krum",    "multikrum", "qsvrg"};
@@ -99,9 +93,8 @@ static void test_find(void **state)
 }
 
 // The ends of every range are in it as the float32 that a setting becomes, the next floats are not.
-static void test_ranges_of_parameters(void **state)
+CASE_WITH(test_ranges_of_parameters, setup, NULL)
 {
-    (void)state;
     for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
         const enum tern_strategy_parameter parameter = (enum tern_strategy_parameter)i;
         float least = (float)tern_strategy_parameter_table[i].least;
@@ -120,9 +113,8 @@ static void test_ranges_of_parameters(void **state)
     }
 }
 
-static void test_weighted_by_examples(void **state)
+CASE_WITH(test_weighted_by_examples, setup, NULL)
 {
-    (void)state;
     struct update updates[2] = {update_of(4.0F, 30, 5), update_of(0.0F, 10, 5)};
     run(updates, 2);
     for (size_t i = 0; i < COUNT; i++) {
@@ -137,9 +129,8 @@ static void test_weighted_by_examples(void **state)
     assert_true(report.step_norm > 105.6F && report.step_norm < 105.7F);
 }
 
-static void test_server_learning_rate(void **state)
+CASE_WITH(test_server_learning_rate, setup, NULL)
 {
-    (void)state;
     struct update updates[1] = {update_of(2.0F, 10, 5)};
     use(&tern_strategy_fedprox, 0.5F);
     run(updates, 1);
@@ -147,7 +138,7 @@ static void test_server_learning_rate(void **state)
 }
 
 // Equal steps must not leave a trace of the normalisation, to the last bit.
-static void test_equal_steps_are_exactly_fedavg(void **state)
+CASE_WITH(test_equal_steps_are_exactly_fedavg, setup, NULL)
 {
     uint32_t examples[3] = {7, 13, 29};
     float expected[COUNT];
@@ -176,9 +167,8 @@ static void test_equal_steps_are_exactly_fedavg(void **state)
 
 // Two clients with the same gradient per step, one doing 10 steps and one 30: FedAvg follows the
 // second three times as much; normalised, both count alike.
-static void test_unequal_steps_are_normalised(void **state)
+CASE_WITH(test_unequal_steps_are_normalised, setup, NULL)
 {
-    (void)state;
     struct update updates[2] = {update_of(10.0F, 100, 10), update_of(30.0F, 100, 30)};
     struct update opposed[2] = {update_of(10.0F, 100, 10), update_of(-30.0F, 100, 30)};
     use(&tern_strategy_fednova, 1.0F);
@@ -195,9 +185,8 @@ static void test_unequal_steps_are_normalised(void **state)
 
 // As before: the first, of 10 steps, would be scaled to 20; the second, of 30, is scaled down to
 // it.
-static void test_scale_max_bounds_what_is_scaled_up(void **state)
+CASE_WITH(test_scale_max_bounds_what_is_scaled_up, setup, NULL)
 {
-    (void)state;
     struct update updates[2] = {update_of(10.0F, 100, 10), update_of(30.0F, 100, 30)};
     const float expected[][2] = {{0.0F, 20.0F}, {1.0F, 15.0F}, {1.5F, 17.5F}, {2.0F, 20.0F}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
@@ -209,9 +198,8 @@ static void test_scale_max_bounds_what_is_scaled_up(void **state)
     }
 }
 
-static void test_ready_only_with_all(void **state)
+CASE_WITH(test_ready_only_with_all, setup, NULL)
 {
-    (void)state;
     struct update one = update_of(1.0F, 10, 5);
     assert_int_equal(take(&one, 0), TERN_ERR_STATE); // nothing was counted
     assert_false(tern_strategy_ready(&sums));
@@ -228,9 +216,8 @@ static void test_ready_only_with_all(void **state)
     assert_false(tern_strategy_ready(&sums));
 }
 
-static void test_hostile_numbers(void **state)
+CASE_WITH(test_hostile_numbers, setup, NULL)
 {
-    (void)state;
     struct tern_contribution none = {0, 5, 0.0F, 0};
     struct tern_contribution still = {5, 0, 0.0F, 0};
     struct tern_contribution huge = {UINT32_MAX, UINT32_MAX, 0.0F, 0};
@@ -244,9 +231,8 @@ static void test_hostile_numbers(void **state)
     assert_int_equal(totals.updates, 2);
 }
 
-static void test_damaged_update_changes_nothing(void **state)
+CASE_WITH(test_damaged_update_changes_nothing, setup, NULL)
 {
-    (void)state;
     struct update one = update_of(1.0F, 10, 5);
     one.len--;
     assert_int_equal(take(&one, 1), TERN_ERR_CORRUPT);
@@ -257,9 +243,8 @@ static void test_damaged_update_changes_nothing(void **state)
     }
 }
 
-static void test_overflow_is_refused(void **state)
+CASE_WITH(test_overflow_is_refused, setup, NULL)
 {
-    (void)state;
     struct update one = update_of(2e36F, 10, 5);
     use(&tern_strategy_fedavg, 100.0F);
     for (size_t i = 0; i < COUNT; i++) {
@@ -271,22 +256,4 @@ static void test_overflow_is_refused(void **state)
     one = update_of(2e37F, 100, 5);
     use(&tern_strategy_fedavg, 1.0F);
     assert_int_equal(take(&one, 1), TERN_ERR_NON_FINITE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_find, setup),
-        cmocka_unit_test_setup(test_ranges_of_parameters, setup),
-        cmocka_unit_test_setup(test_weighted_by_examples, setup),
-        cmocka_unit_test_setup(test_server_learning_rate, setup),
-        cmocka_unit_test_setup(test_equal_steps_are_exactly_fedavg, setup),
-        cmocka_unit_test_setup(test_unequal_steps_are_normalised, setup),
-        cmocka_unit_test_setup(test_scale_max_bounds_what_is_scaled_up, setup),
-        cmocka_unit_test_setup(test_ready_only_with_all, setup),
-        cmocka_unit_test_setup(test_hostile_numbers, setup),
-        cmocka_unit_test_setup(test_damaged_update_changes_nothing, setup),
-        cmocka_unit_test_setup(test_overflow_is_refused, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 // one of each update.
 #include "merge/merge.h"
 #include "store/fixture.h"
+#include "tests/cases.h"
 #include "wire/wire.h"
 
 #include <string.h>
@@ -125,7 +126,7 @@ static void start(struct fixture *fixture, struct tern_merge *merge)
     store_updates(fixture, merge);
 }
 
-static void test_enough_memory(void **state)
+CASE_WITH(test_enough_memory, fixture_setup, fixture_teardown)
 {
     struct tern_merge merge;
     double squares[UPDATES] = {0.0};
@@ -146,7 +147,7 @@ static void test_enough_memory(void **state)
     tern_merge_free(&merge);
 }
 
-static void test_little_memory(void **state)
+CASE_WITH(test_little_memory, fixture_setup, fixture_teardown)
 {
     struct tern_merge merge;
     float whole[COUNT];
@@ -158,13 +159,4 @@ static void test_little_memory(void **state)
         assert_memory_equal(merge.global, whole, sizeof whole);
     }
     tern_merge_free(&merge);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_enough_memory, fixture_setup, fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_little_memory, fixture_setup, fixture_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "merge/merge.h"
 #include "merge/stored_mean.h"
 #include "store/fixture.h"
+#include "tests/cases.h"
 
 #include <math.h>
 #include <string.h>
@@ -170,7 +171,7 @@ static void compare_memories(struct fixture *fixture)
     }
 }
 
-static void test_many_numbers_of_steps(void **state)
+CASE_WITH(test_many_numbers_of_steps, fixture_setup, fixture_teardown)
 {
     const struct tern_strategy_rule rule = {.strategy = &tern_strategy_fednova,
                                             .server_learning_rate = 1.0F,
@@ -179,7 +180,7 @@ static void test_many_numbers_of_steps(void **state)
     compare_memories(*state);
 }
 
-static void test_many_ages(void **state)
+CASE_WITH(test_many_ages, fixture_setup, fixture_teardown)
 {
     const struct tern_strategy_rule rule = {
         .strategy = &tern_strategy_fedbuff,
@@ -202,7 +203,7 @@ static uint32_t note_scales(double scales[UPDATES])
 }
 
 // Some are far larger than the middle one, and few of them the largest by far.
-static void test_what_is_scaled_down(void **state)
+CASE_WITH(test_what_is_scaled_down, fixture_setup, fixture_teardown)
 {
     const struct tern_strategy_rule rules[] = {
         {.strategy = &tern_strategy_fednova,
@@ -235,7 +236,7 @@ static void test_what_is_scaled_down(void **state)
 }
 
 // Claims alone are bounded: no norm is read for it.
-static void test_claims_beyond_the_middle_one(void **state)
+CASE_WITH(test_claims_beyond_the_middle_one, fixture_setup, fixture_teardown)
 {
     const struct tern_strategy_rule rule = {
         .strategy = &tern_strategy_fednova,
@@ -251,17 +252,4 @@ static void test_claims_beyond_the_middle_one(void **state)
     assert_int_equal(bounds.count, UPDATES);
     assert_in_range(bounded, UPDATES / 4, UPDATES / 2);
     tern_update_bounds_clear(&bounds);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_many_numbers_of_steps, fixture_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_many_ages, fixture_setup, fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_scaled_down, fixture_setup, fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_claims_beyond_the_middle_one, fixture_setup,
-                                        fixture_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,7 @@
 #include "trainer/support.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "tests/asserts.h"
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 void setup_make(struct setup *setup, const char *spec, struct tern_view train,
                 struct tern_view test, uint32_t max_batch)

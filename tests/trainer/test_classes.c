@@ -1,10 +1,7 @@
 // The figures for classes that an evaluation reports beside the accuracy.
+#include "tests/cases.h"
 #include "trainer/support.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define EXAMPLES 51
 
@@ -41,9 +38,8 @@ static void evaluate(const uint32_t counts[4])
     free_images(&data);
 }
 
-static void the_largest_and_the_worst_class_are_named(void **state)
+CASE(the_largest_and_the_worst_class_are_named)
 {
-    (void)state;
     evaluate((const uint32_t[]){30, 9, 12, 0});
     assert_int_equal(found.metric_count, 4);
     expect("f1_macro", 2.0 * 30 / (EXAMPLES + 30) / 3);
@@ -55,17 +51,15 @@ static void the_largest_and_the_worst_class_are_named(void **state)
     expect("class_worst", 0); // the others have fewer than 3 examples
 }
 
-static void a_class_of_a_handful_of_examples_is_the_worst(void **state)
+CASE(a_class_of_a_handful_of_examples_is_the_worst)
 {
-    (void)state;
     evaluate((const uint32_t[]){45, 4, 2, 0});
     expect("recall_worst", 0);
     expect("class_worst", 1);
 }
 
-static void classes_of_few_examples_have_no_recall(void **state)
+CASE(classes_of_few_examples_have_no_recall)
 {
-    (void)state;
     struct tern_dataset data = random_images(6, 1, 2, 1, 3);
     memcpy((uint16_t *)(uintptr_t)data.labels, (const uint16_t[]){0, 0, 1, 1, 2, 2},
            6 * sizeof(uint16_t));
@@ -76,14 +70,4 @@ static void classes_of_few_examples_have_no_recall(void **state)
     assert_int_equal(found.metric_count, 2);
     setup_free(&setup);
     free_images(&data);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_largest_and_the_worst_class_are_named),
-        cmocka_unit_test(a_class_of_a_handful_of_examples_is_the_worst),
-        cmocka_unit_test(classes_of_few_examples_have_no_recall),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,13 @@
 // Real input: Fashion-MNIST's four IDX files in the folder that TERN_DATA_DIR names, or in its
 // subfolder fashion-mnist.
 #include "data/source.h"
+#include "tests/asserts.h"
 #include "trainer/support.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static struct tern_data fashion;
 

@@ -1,12 +1,9 @@
 // Every kernel gives the bits of three plain loops, for sizes that end in every kind of remainder.
 #include "tensor/gemm.h"
+#include "tests/asserts.h"
 #include "util/prng.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define ROOM 40000
 

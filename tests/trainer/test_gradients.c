@@ -1,12 +1,9 @@
 // What one step does to the weights is compared with differences of a slow reference's loss.
+#include "tests/cases.h"
 #include "trainer/reference.h"
 #include "trainer/support.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 static void check_on(const char *spec, struct tern_dataset data)
 {
@@ -57,9 +54,8 @@ static void check_targets(const char *spec, uint32_t height, uint32_t width, uin
     check_on(spec, data);
 }
 
-static void gradients_of_numbers_are_those_of_the_loss(void **state)
+CASE(gradients_of_numbers_are_those_of_the_loss)
 {
-    (void)state;
     check_targets("linear:12-1,loss=mse", 3, 4, 1);
     check_targets("mlp:20-11-1,loss=mse", 4, 5, 1);
     check_targets("mlp:20-9-7-1,loss=mae", 4, 5, 1);
@@ -67,44 +63,28 @@ static void gradients_of_numbers_are_those_of_the_loss(void **state)
     check_targets("cnn:6x5x2-3-9-1,loss=mae", 6, 5, 2);
 }
 
-static void gradients_of_a_reconstruction_are_those_of_the_loss(void **state)
+CASE(gradients_of_a_reconstruction_are_those_of_the_loss)
 {
-    (void)state;
     check("mlp:12-5-12,loss=reconstruction", 3, 4, 1, 1);
     check("mlp:20-9-4-9-20,loss=reconstruction", 4, 5, 1, 1);
     check("linear:12-12,loss=reconstruction", 3, 4, 1, 1);
     check("cnn:6x5x2-3-9-60,loss=reconstruction", 6, 5, 2, 1);
 }
 
-static void softmax_gradients_are_those_of_the_loss(void **state)
+CASE(softmax_gradients_are_those_of_the_loss)
 {
-    (void)state;
     check("softmax:12-5", 3, 4, 1, 5);
 }
 
-static void mlp_gradients_are_those_of_the_loss(void **state)
+CASE(mlp_gradients_are_those_of_the_loss)
 {
-    (void)state;
     check("mlp:20-11-3", 4, 5, 1, 3);
     check("mlp:20-9-17-6-4", 4, 5, 1, 4);
 }
 
-static void cnn_gradients_are_those_of_the_loss(void **state)
+CASE(cnn_gradients_are_those_of_the_loss)
 {
-    (void)state;
     check("cnn:8x8x1-8-4-3", 8, 8, 1, 3);
     check("cnn:6x5x2-3-9-4", 6, 5, 2, 4);     // an odd width
     check("cnn:7x11x3-4-2-10", 7, 11, 3, 10); // odd sides before either pooling
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_gradients_are_those_of_the_loss),
-        cmocka_unit_test(mlp_gradients_are_those_of_the_loss),
-        cmocka_unit_test(cnn_gradients_are_those_of_the_loss),
-        cmocka_unit_test(gradients_of_numbers_are_those_of_the_loss),
-        cmocka_unit_test(gradients_of_a_reconstruction_are_those_of_the_loss),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,11 @@
 // sanitizer the same trainers see a tenth of the examples, of which nothing is learnt for certain.
 #include "data/source.h"
 #include "sanitized.h"
+#include "tests/cases.h"
 #include "trainer/support.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #if SANITIZED
 #define EXAMPLES "train=600,test=200"
@@ -52,34 +49,29 @@ static void expect_between(float accuracy, float least, float most)
     }
 }
 
-static void softmax_stays_below_093(void **state)
+CASE(softmax_stays_below_093)
 {
-    (void)state;
     expect_between(accuracy_of(&digits, "softmax:256-10", 0.05f, 15), 0.70f, 0.93f);
 }
 
-static void mlp_is_between(void **state)
+CASE(mlp_is_between)
 {
-    (void)state;
     expect_between(accuracy_of(&digits, "mlp:256-64-10", 0.05f, 6), 0.93f, 1);
 }
 
-static void cnn_passes_096(void **state)
+CASE(cnn_passes_096)
 {
-    (void)state;
     expect_between(accuracy_of(&digits, "cnn:16x16x1-8-16-10", 0.05f, 4), 0.96f, 1);
 }
 
-static void sensors_need_a_hidden_layer(void **state)
+CASE(sensors_need_a_hidden_layer)
 {
-    (void)state;
     expect_between(accuracy_of(&sensors, "softmax:24-8", 0.01f, 5), 0.60f, 0.83f);
     expect_between(accuracy_of(&sensors, "mlp:24-64-8", 0.01f, 8), 0.84f, 0.94f);
 }
 
-static void audio_needs_convolutions(void **state)
+CASE(audio_needs_convolutions)
 {
-    (void)state;
     expect_between(accuracy_of(&audio, "mlp:512-64-10", 0.01f, 4), 0.45f, 0.80f);
     expect_between(accuracy_of(&audio, "cnn:16x32x1-8-16-10", 0.02f, 5), 0.80f, 0.93f);
 }
@@ -111,12 +103,4 @@ static int close_sets(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_stays_below_093),  cmocka_unit_test(mlp_is_between),
-        cmocka_unit_test(cnn_passes_096),           cmocka_unit_test(sensors_need_a_hidden_layer),
-        cmocka_unit_test(audio_needs_convolutions),
-    };
-    return cmocka_run_group_tests(tests, open_sets, close_sets);
-}
+CASES_SHARE(open_sets, close_sets)

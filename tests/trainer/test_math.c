@@ -1,15 +1,9 @@
+#include "tests/cases.h"
 #include "util/math.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
-static void exp_is_that_of_libm(void **state)
+CASE(exp_is_that_of_libm)
 {
-    (void)state;
     for (float x = -86.9f; x < 88.7f; x += 0.0113f) {
         double expected = exp((double)x);
         assert_true(fabs((double)tern_expf(x) - expected) <= 3e-7 * expected);
@@ -21,9 +15,8 @@ static void exp_is_that_of_libm(void **state)
     assert_true(isnan(tern_expf(NAN)));
 }
 
-static void log_is_that_of_libm(void **state)
+CASE(log_is_that_of_libm)
 {
-    (void)state;
     for (float x = 1.2e-38f; x < 3e38f; x *= 1.0037f) {
         double expected = log((double)x);
         assert_true(fabs((double)tern_logf(x) - expected) <= 2e-7 * fabs(expected) + 1e-8);
@@ -32,9 +25,8 @@ static void log_is_that_of_libm(void **state)
     assert_true(tern_logf(0.0f) < -87.0f && tern_logf(0.0f) > -88.0f);
 }
 
-static void sin_and_cos_are_those_of_libm(void **state)
+CASE(sin_and_cos_are_those_of_libm)
 {
-    (void)state;
     const double pi = 3.14159265358979323846;
     for (float x = -3.0f; x < 3.0f; x += 0.00137f) {
         assert_true(fabs((double)tern_sin_turns(x) - sin(2 * pi * (double)x)) < 3e-7);
@@ -43,9 +35,8 @@ static void sin_and_cos_are_those_of_libm(void **state)
 }
 
 // These bits were computed once; every machine must give them.
-static void bits_are_the_same_everywhere(void **state)
+CASE(bits_are_the_same_everywhere)
 {
-    (void)state;
     uint32_t digest = 0;
     for (float x = -80.0f; x < 80.0f; x += 0.37f) {
         digest = digest * 31 + tern_float_bits(tern_expf(x));
@@ -53,15 +44,4 @@ static void bits_are_the_same_everywhere(void **state)
         digest = digest * 31 + tern_float_bits(tern_sin_turns(x));
     }
     assert_int_equal(digest, 0xe1d8818cu);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exp_is_that_of_libm),
-        cmocka_unit_test(log_is_that_of_libm),
-        cmocka_unit_test(sin_and_cos_are_those_of_libm),
-        cmocka_unit_test(bits_are_the_same_everywhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 // Models that tell numbers or find anomalies: which data they take, what they train on, and that they learn.
+#include "tests/cases.h"
 #include "trainer/support.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static enum tern_result fits(const char *spec, const struct tern_dataset *data)
 {
@@ -17,9 +14,8 @@ static enum tern_result fits(const char *spec, const struct tern_dataset *data)
     return tern_builtin_trainer_init(&trainer, &config, NULL, 0);
 }
 
-static void a_loss_takes_the_data_that_it_compares_with(void **state)
+CASE(a_loss_takes_the_data_that_it_compares_with)
 {
-    (void)state;
     struct tern_dataset data = random_images(6, 3, 4, 1, 1);
     const enum tern_result good = TERN_ERR_NO_SPACE; // all but the memory was right
     assert_int_equal(fits("mlp:12-5-2", &data), good);
@@ -34,9 +30,8 @@ static void a_loss_takes_the_data_that_it_compares_with(void **state)
     free_images(&data);
 }
 
-static void nothing_is_written_past_the_bound(void **state)
+CASE(nothing_is_written_past_the_bound)
 {
-    (void)state;
     struct setup setup; // asan looks on
     struct tern_evaluate_result found;
     struct tern_train_result result;
@@ -52,9 +47,8 @@ static void nothing_is_written_past_the_bound(void **state)
 }
 
 // Anomalies are no part of what is trained on: whatever they are, the result is the same.
-static void an_autoencoder_trains_on_what_is_normal(void **state)
+CASE(an_autoencoder_trains_on_what_is_normal)
 {
-    (void)state;
     struct tern_dataset data = random_images(40, 3, 4, 1, 3);
     uint8_t *bytes = (uint8_t *)(uintptr_t)data.bytes;
     uint32_t normal = 0;
@@ -86,9 +80,8 @@ static void an_autoencoder_trains_on_what_is_normal(void **state)
     free_images(&data);
 }
 
-static void anomalies_alone_are_no_data(void **state)
+CASE(anomalies_alone_are_no_data)
 {
-    (void)state;
     struct setup setup;
     struct tern_dataset data = random_images(5, 3, 4, 1, 1);
     for (uint32_t i = 0; i < data.count; i++) {
@@ -104,9 +97,8 @@ static void anomalies_alone_are_no_data(void **state)
 }
 
 // Where every anomaly is the same as a normal example, guessing is as good.
-static void ties_are_half_right(void **state)
+CASE(ties_are_half_right)
 {
-    (void)state;
     struct setup setup;
     struct tern_evaluate_result found;
     struct tern_dataset data = random_images(40, 3, 4, 1, 1);
@@ -126,9 +118,8 @@ static void ties_are_half_right(void **state)
 }
 
 // Specs that say two things, or one thing twice, are none.
-static void specs_name_one_loss(void **state)
+CASE(specs_name_one_loss)
 {
-    (void)state;
     static struct tern_model model;
     static const char *const good[] = {"linear:3-1,loss=mse", "mlp:3-2-1,loss=mae",
                                        "cnn:6x6x1-2-3-1,loss=mse", "mlp:3-2-3,loss=reconstruction"};
@@ -156,17 +147,4 @@ static void specs_name_one_loss(void **state)
     // What a model is of does not depend on what came before.
     assert_int_equal(tern_model_from_spec(&model, "mlp:3-2-1"), TERN_OK);
     assert_int_equal(model.loss, TERN_LOSS_CROSS_ENTROPY);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_loss_takes_the_data_that_it_compares_with),
-        cmocka_unit_test(nothing_is_written_past_the_bound),
-        cmocka_unit_test(an_autoencoder_trains_on_what_is_normal),
-        cmocka_unit_test(anomalies_alone_are_no_data),
-        cmocka_unit_test(ties_are_half_right),
-        cmocka_unit_test(specs_name_one_loss),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 // The built-in models and their batches against tests/vectors/training.txt, which tests/reference
 // made from docs/FORMAT.md alone.
 #include "shared/vectors.h"
+#include "tests/cases.h"
 #include "trainer/support.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define EXAMPLES_MAX 16
 
@@ -54,9 +51,8 @@ static void check_example(const char *spec, const float *weights, const float *i
     setup_free(&setup);
 }
 
-static void models_compute_what_is_documented(void **state)
+CASE(models_compute_what_is_documented)
 {
-    (void)state;
     static float weights[VECTOR_VALUES_MAX];
     static float inputs[VECTOR_VALUES_MAX];
     char spec[64] = "";
@@ -232,9 +228,8 @@ static void read_item(struct items *items)
     }
 }
 
-static void numbers_are_told_as_documented(void **state)
+CASE(numbers_are_told_as_documented)
 {
-    (void)state;
     static struct items items;
     unsigned models = 0;
     vectors_open(&v, "training.txt");
@@ -316,9 +311,8 @@ static void check_step(struct told_apart *apart, uint32_t step)
     }
 }
 
-static void batches_are_drawn_as_documented(void **state)
+CASE(batches_are_drawn_as_documented)
 {
-    (void)state;
     struct told_apart apart;
     uint32_t step = 0;
     unsigned steps = 0;
@@ -333,14 +327,4 @@ static void batches_are_drawn_as_documented(void **state)
         }
     }
     assert_int_equal(steps, 54);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(models_compute_what_is_documented),
-        cmocka_unit_test(numbers_are_told_as_documented),
-        cmocka_unit_test(batches_are_drawn_as_documented),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

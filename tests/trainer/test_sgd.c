@@ -1,11 +1,8 @@
+#include "tests/cases.h"
 #include "trainer/support.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define FEATURES 2
 #define CLASSES 2
@@ -78,35 +75,30 @@ static void check_by_hand(struct tern_train_task task)
     setup_free(&setup);
 }
 
-static void plain_sgd_is_as_by_hand(void **state)
+CASE(plain_sgd_is_as_by_hand)
 {
-    (void)state;
     check_by_hand((struct tern_train_task){0});
 }
 
-static void momentum_is_as_by_hand(void **state)
+CASE(momentum_is_as_by_hand)
 {
-    (void)state;
     check_by_hand((struct tern_train_task){.momentum = 0.9f});
 }
 
-static void weight_decay_is_as_by_hand(void **state)
+CASE(weight_decay_is_as_by_hand)
 {
-    (void)state;
     check_by_hand((struct tern_train_task){.weight_decay = 0.2f});
 }
 
-static void prox_is_as_by_hand(void **state)
+CASE(prox_is_as_by_hand)
 {
-    (void)state;
     check_by_hand((struct tern_train_task){.prox_mu = 0.7f});
     check_by_hand(
         (struct tern_train_task){.prox_mu = 0.7f, .momentum = 0.5f, .weight_decay = 0.1f});
 }
 
-static void momentum_is_zero_at_the_start_of_a_round(void **state)
+CASE(momentum_is_zero_at_the_start_of_a_round)
 {
-    (void)state;
     struct setup setup;
     setup_make(&setup, "softmax:2-2", tern_view_all(&table_data), tern_view_all(&table_data), 3);
     struct tern_train_task task = {
@@ -158,9 +150,8 @@ static unsigned drawn(struct setup *setup, uint32_t steps, uint32_t round, uint3
     return moved;
 }
 
-static void an_epoch_draws_no_example_twice(void **state)
+CASE(an_epoch_draws_no_example_twice)
 {
-    (void)state;
     struct tern_dataset data = one_hot_data();
     struct setup setup;
     setup_make(&setup, "softmax:10-2", tern_view_all(&data), tern_view_all(&data), 3);
@@ -181,9 +172,8 @@ static void an_epoch_draws_no_example_twice(void **state)
     setup_free(&setup);
 }
 
-static void only_the_examples_of_the_view_are_drawn(void **state)
+CASE(only_the_examples_of_the_view_are_drawn)
 {
-    (void)state;
     struct tern_dataset data = one_hot_data();
     const uint32_t shard[] = {1, 4, 5, 9};
     struct tern_view view = {&data, shard, 4};
@@ -229,17 +219,15 @@ static void check_parts(const char *spec, uint32_t channels)
     free_images(&data);
 }
 
-static void memory_for_a_batch_does_not_change_the_result(void **state)
+CASE(memory_for_a_batch_does_not_change_the_result)
 {
-    (void)state;
     check_parts("softmax:72-4", 1);
     check_parts("mlp:72-13-4", 1);
     check_parts("cnn:9x8x3-5-8-4", 3);
 }
 
-static void evaluation_between_steps_changes_nothing(void **state)
+CASE(evaluation_between_steps_changes_nothing)
 {
-    (void)state;
     struct tern_dataset data = random_images(40, 8, 8, 1, 3);
     struct setup setup;
     setup_make(&setup, "cnn:8x8x1-4-4-3", tern_view_all(&data), tern_view_all(&data), 8);
@@ -266,9 +254,8 @@ static void evaluation_between_steps_changes_nothing(void **state)
     free_images(&data);
 }
 
-static void evaluation_counts_right_answers_and_mean_loss(void **state)
+CASE(evaluation_counts_right_answers_and_mean_loss)
 {
-    (void)state;
     struct setup setup;
     setup_make(&setup, "softmax:2-2", tern_view_all(&table_data), tern_view_all(&table_data), 2);
     // Logits {x, 0}: right for examples 0 (x = 1 -> 0) and 1 (x = -0.5 -> 1), wrong for 2.
@@ -282,9 +269,8 @@ static void evaluation_counts_right_answers_and_mean_loss(void **state)
     setup_free(&setup);
 }
 
-static void a_diverging_loss_is_an_error(void **state)
+CASE(a_diverging_loss_is_an_error)
 {
-    (void)state;
     struct setup setup;
     setup_make(&setup, "mlp:2-4-2", tern_view_all(&table_data), tern_view_all(&table_data), 3);
     const struct tern_trainer *trainer = &setup.trainer;
@@ -308,9 +294,8 @@ static void a_diverging_loss_is_an_error(void **state)
     setup_free(&setup);
 }
 
-static void wrong_tasks_are_refused(void **state)
+CASE(wrong_tasks_are_refused)
 {
-    (void)state;
     struct setup setup;
     setup_make(&setup, "softmax:2-2", tern_view_all(&table_data), (struct tern_view){0}, 3);
     const struct tern_trainer *trainer = &setup.trainer;
@@ -354,9 +339,8 @@ static enum tern_result init_result(const char *spec, const struct tern_dataset 
     return tern_builtin_trainer_init(&trainer, &config, arena, arena_size);
 }
 
-static void models_that_do_not_fit_the_data_are_refused(void **state)
+CASE(models_that_do_not_fit_the_data_are_refused)
 {
-    (void)state;
     struct tern_dataset image = random_images(4, 8, 8, 1, 3);
     const size_t room = 1 << 16;
     assert_int_equal(init_result("softmax:64-3", &image, 2, room), TERN_OK);
@@ -372,9 +356,8 @@ static void models_that_do_not_fit_the_data_are_refused(void **state)
 }
 
 // As a caller meets it that takes its memory by a bound of 0.
-static void what_is_wrong_with_a_config_is_said_without_an_arena(void **state)
+CASE(what_is_wrong_with_a_config_is_said_without_an_arena)
 {
-    (void)state;
     struct tern_dataset image = random_images(4, 8, 8, 1, 3);
     struct tern_model model = {0};
     struct tern_builtin_trainer trainer;
@@ -394,9 +377,8 @@ static void what_is_wrong_with_a_config_is_said_without_an_arena(void **state)
 }
 
 // ASan sees a write past the bound; without it, this sees one that reaches the guard.
-static void nothing_is_written_past_the_bound(void **state)
+CASE(nothing_is_written_past_the_bound)
 {
-    (void)state;
     struct tern_dataset data = random_images(30, 10, 7, 2, 5);
     struct tern_model model = {0};
     assert_int_equal(tern_model_from_spec(&model, "cnn:10x7x2-6-3-5"), TERN_OK);
@@ -429,9 +411,8 @@ static void nothing_is_written_past_the_bound(void **state)
 }
 
 // This digest was computed once; every machine, compiler and vector width must give it.
-static void bits_are_the_same_everywhere(void **state)
+CASE(bits_are_the_same_everywhere)
 {
-    (void)state;
     struct tern_dataset data = random_images(64, 12, 12, 1, 10);
     struct setup setup;
     setup_make(&setup, "cnn:12x12x1-8-16-10", tern_view_all(&data), tern_view_all(&data), 16);
@@ -448,27 +429,4 @@ static void bits_are_the_same_everywhere(void **state)
     assert_int_equal(digest, 0x219ee3a4u);
     setup_free(&setup);
     free_images(&data);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_sgd_is_as_by_hand),
-        cmocka_unit_test(momentum_is_as_by_hand),
-        cmocka_unit_test(weight_decay_is_as_by_hand),
-        cmocka_unit_test(prox_is_as_by_hand),
-        cmocka_unit_test(momentum_is_zero_at_the_start_of_a_round),
-        cmocka_unit_test(an_epoch_draws_no_example_twice),
-        cmocka_unit_test(only_the_examples_of_the_view_are_drawn),
-        cmocka_unit_test(memory_for_a_batch_does_not_change_the_result),
-        cmocka_unit_test(evaluation_between_steps_changes_nothing),
-        cmocka_unit_test(evaluation_counts_right_answers_and_mean_loss),
-        cmocka_unit_test(a_diverging_loss_is_an_error),
-        cmocka_unit_test(wrong_tasks_are_refused),
-        cmocka_unit_test(models_that_do_not_fit_the_data_are_refused),
-        cmocka_unit_test(what_is_wrong_with_a_config_is_said_without_an_arena),
-        cmocka_unit_test(nothing_is_written_past_the_bound),
-        cmocka_unit_test(bits_are_the_same_everywhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 // Damaged and hostile bytes get a named error; what is taken is within every limit, which is shown
 // by encoding it again: the encoder checks all ranges.
+#include "tests/cases.h"
 #include "util/prng.h"
 #include "wire/examples.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define MUTATIONS_PER_MESSAGE 25000
 
@@ -39,9 +35,8 @@ static enum tern_result decode_copy(const struct example *example, const uint8_t
     return result;
 }
 
-static void a_message_cut_anywhere_does_no_harm(void **state)
+CASE(a_message_cut_anywhere_does_no_harm)
 {
-    (void)state;
     uint8_t bytes[EXAMPLE_BYTES_MAX];
     size_t len;
     for (size_t i = 0; i < example_count; i++) {
@@ -83,9 +78,8 @@ static size_t mutate(struct tern_prng *rng, uint8_t *bytes, size_t len, size_t s
     return len;
 }
 
-static void damaged_messages_get_a_named_error(void **state)
+CASE(damaged_messages_get_a_named_error)
 {
-    (void)state;
     struct tern_prng rng;
     size_t taken = 0;
     size_t refused = 0;
@@ -108,9 +102,8 @@ static void damaged_messages_get_a_named_error(void **state)
     assert_true(taken > 1000);
 }
 
-static void noise_gets_a_named_error(void **state)
+CASE(noise_gets_a_named_error)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 3, TERN_PRNG_TEST, 0, 0);
     for (unsigned n = 0; n < 20000; n++) {
@@ -133,9 +126,8 @@ static enum tern_result decode_error(const char *src, size_t len)
 
 #define DECODE_ERROR(literal) decode_error(literal, sizeof(literal) - 1)
 
-static void tricks_with_fields_are_refused(void **state)
+CASE(tricks_with_fields_are_refused)
 {
-    (void)state;
     assert_int_equal(DECODE_ERROR("\x0a\x04late"), TERN_OK);
     assert_int_equal(DECODE_ERROR("\x0a\x04la\0e"), TERN_ERR_CORRUPT);
     assert_int_equal(DECODE_ERROR("\x0a\x05late\0"), TERN_ERR_CORRUPT);
@@ -151,18 +143,16 @@ static void tricks_with_fields_are_refused(void **state)
     assert_int_equal(DECODE_ERROR(""), TERN_ERR_CORRUPT); // the name is required
 }
 
-static void unknown_fields_are_skipped(void **state)
+CASE(unknown_fields_are_skipped)
 {
-    (void)state;
     assert_int_equal(DECODE_ERROR("\x0a\x04late\x98\x06\x01"), TERN_OK);             // 99: varint
     assert_int_equal(DECODE_ERROR("\x9a\x06\x03\xff\x00\xff\x0a\x04late"), TERN_OK); // 99: bytes
     assert_int_equal(DECODE_ERROR("\x9d\x06\x01\x02\x03\x04\x0a\x04late"), TERN_OK); // 99: fixed32
     assert_int_equal(DECODE_ERROR("\x0a\x04late\x9a\x06\x03\xff\x00"), TERN_ERR_CORRUPT);
 }
 
-static void text_over_its_limit_is_refused(void **state)
+CASE(text_over_its_limit_is_refused)
 {
-    (void)state;
     char bytes[64] = "\x0a\x1f"; // 31 bytes fit a name, 32 do not
     memset(bytes + 2, 'n', 40);
     assert_int_equal(decode_error(bytes, 33), TERN_OK);
@@ -170,9 +160,8 @@ static void text_over_its_limit_is_refused(void **state)
     assert_int_equal(decode_error(bytes, 34), TERN_ERR_CORRUPT);
 }
 
-static void a_second_container_is_refused(void **state)
+CASE(a_second_container_is_refused)
 {
-    (void)state;
     uint8_t bytes[EXAMPLE_BYTES_MAX];
     size_t len;
     tern_Update message;
@@ -186,9 +175,8 @@ static void a_second_container_is_refused(void **state)
     assert_int_equal(tern_wire_decode_update(bytes, len, &message, &container), TERN_ERR_CORRUPT);
 }
 
-static void too_many_downloads_are_refused(void **state)
+CASE(too_many_downloads_are_refused)
 {
-    (void)state;
     uint8_t task[TERN_WIRE_MESSAGE_MAX];
     uint8_t bytes[TERN_WIRE_MESSAGE_MAX];
     tern_CheckinReply message;
@@ -210,36 +198,17 @@ static void too_many_downloads_are_refused(void **state)
                      TERN_ERR_CORRUPT);
 }
 
-static void messages_over_the_limit_are_refused_unread(void **state)
+CASE(messages_over_the_limit_are_refused_unread)
 {
-    (void)state;
     static uint8_t bytes[TERN_WIRE_MESSAGE_MAX + 1];
     tern_CheckinRequest message;
     assert_int_equal(tern_wire_decode_checkin_request(bytes, sizeof(bytes), &message),
                      TERN_ERR_TOO_LARGE);
 }
 
-static void an_empty_checkin_is_a_checkin(void **state)
+CASE(an_empty_checkin_is_a_checkin)
 {
-    (void)state;
     tern_CheckinRequest message;
     assert_int_equal(tern_wire_decode_checkin_request(NULL, 0, &message), TERN_OK);
     assert_int_equal(message.replica.size, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_cut_anywhere_does_no_harm),
-        cmocka_unit_test(damaged_messages_get_a_named_error),
-        cmocka_unit_test(noise_gets_a_named_error),
-        cmocka_unit_test(tricks_with_fields_are_refused),
-        cmocka_unit_test(unknown_fields_are_skipped),
-        cmocka_unit_test(text_over_its_limit_is_refused),
-        cmocka_unit_test(a_second_container_is_refused),
-        cmocka_unit_test(too_many_downloads_are_refused),
-        cmocka_unit_test(messages_over_the_limit_are_refused_unread),
-        cmocka_unit_test(an_empty_checkin_is_a_checkin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,15 @@
 // Messages arrive as they were sent; limits and ranges hold on both ends.
+#include "tests/cases.h"
 #include "wire/examples.h"
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 static uint8_t bytes[EXAMPLE_BYTES_MAX];
 
-static void every_example_survives_the_trip(void **state)
+CASE(every_example_survives_the_trip)
 {
-    (void)state;
     for (size_t i = 0; i < example_count; i++) {
         uint8_t again[EXAMPLE_BYTES_MAX];
         union example_message message;
@@ -31,9 +26,8 @@ static void every_example_survives_the_trip(void **state)
     }
 }
 
-static void fields_arrive_as_they_were_set(void **state)
+CASE(fields_arrive_as_they_were_set)
 {
-    (void)state;
     tern_CheckinReply sent;
     tern_CheckinReply got;
     size_t len;
@@ -56,9 +50,8 @@ static void fields_arrive_as_they_were_set(void **state)
     assert_false(got.finished);
 }
 
-static void a_container_is_borrowed_not_copied(void **state)
+CASE(a_container_is_borrowed_not_copied)
 {
-    (void)state;
     static uint8_t large[200000];
     uint8_t *message_bytes = malloc(sizeof(large) + TERN_WIRE_OVERHEAD);
     size_t len;
@@ -83,9 +76,8 @@ static void a_container_is_borrowed_not_copied(void **state)
     free(message_bytes);
 }
 
-static void the_overhead_holds_for_the_largest_update(void **state)
+CASE(the_overhead_holds_for_the_largest_update)
 {
-    (void)state;
     static uint8_t large[1 << 21];
     static uint8_t room[sizeof(large) + TERN_WIRE_OVERHEAD];
     tern_Update update;
@@ -110,9 +102,8 @@ static void the_overhead_holds_for_the_largest_update(void **state)
                      TERN_OK);
 }
 
-static void the_largest_task_fits_the_message_limit(void **state)
+CASE(the_largest_task_fits_the_message_limit)
 {
-    (void)state;
     tern_UpdateReply reply;
     tern_UpdateReply got;
     size_t len;
@@ -132,9 +123,8 @@ static void the_largest_task_fits_the_message_limit(void **state)
 }
 
 // What docs/PROTOCOL.md tells small devices to set aside: every field at its longest.
-static void tasks_of_few_downloads_are_as_short_as_documented(void **state)
+CASE(tasks_of_few_downloads_are_as_short_as_documented)
 {
-    (void)state;
     tern_UpdateReply reply;
     size_t len;
     example_update_reply(&reply);
@@ -165,9 +155,8 @@ static void tasks_of_few_downloads_are_as_short_as_documented(void **state)
     assert_in_range(len, 330, 368);
 }
 
-static void more_downloads_than_the_limit_are_not_announced(void **state)
+CASE(more_downloads_than_the_limit_are_not_announced)
 {
-    (void)state;
     tern_CheckinRequest message;
     tern_CheckinRequest got;
     size_t len;
@@ -182,9 +171,8 @@ static void more_downloads_than_the_limit_are_not_announced(void **state)
                      TERN_ERR_ARGUMENT);
 }
 
-static void a_buffer_one_byte_short_is_refused(void **state)
+CASE(a_buffer_one_byte_short_is_refused)
 {
-    (void)state;
     for (size_t i = 0; i < example_count; i++) {
         size_t len;
         size_t short_len;
@@ -254,9 +242,8 @@ static size_t encode_unchecked(const pb_msgdesc_t *fields, const void *message)
         assert_int_equal(tern_wire_decode_checkin_reply(bytes, len, &got, &downloads), result);    \
     } while (0)
 
-static void ranges_of_enrolment(void **state)
+CASE(ranges_of_enrolment)
 {
-    (void)state;
 #define REQUEST(change, result) EXPECT(enroll_request, tern_EnrollRequest, change, result)
 #define REPLY(change, result) EXPECT(enroll_reply, tern_EnrollReply, change, result)
     REQUEST(message.join_code[0] = '\0', TERN_ERR_CORRUPT);
@@ -278,9 +265,8 @@ static void ranges_of_enrolment(void **state)
 #undef REPLY
 }
 
-static void ranges_of_a_checkin(void **state)
+CASE(ranges_of_a_checkin)
 {
-    (void)state;
 #define REQUEST(change, result) EXPECT(checkin_request, tern_CheckinRequest, change, result)
     REQUEST(message.replica.size = 0, TERN_OK);
     REQUEST(message.replica.size = 7, TERN_ERR_CORRUPT);
@@ -320,9 +306,8 @@ static enum tern_result decode_inline(const tern_CheckinReply *message, size_t l
     return tern_wire_decode_checkin_reply(bytes, head + 2 + len, &got, downloads);
 }
 
-static void downloads_come_inline_whole_and_without_names(void **state)
+CASE(downloads_come_inline_whole_and_without_names)
 {
-    (void)state;
     static const uint8_t blobs[9] = {1, 2, 3};
     struct tern_span downloads = {blobs, sizeof blobs};
     tern_CheckinReply message;
@@ -356,9 +341,8 @@ static void downloads_come_inline_whole_and_without_names(void **state)
 }
 
 // There the client has no memory for them.
-static void downloads_do_not_come_with_the_answer_to_an_update(void **state)
+CASE(downloads_do_not_come_with_the_answer_to_an_update)
 {
-    (void)state;
     tern_UpdateReply message;
     size_t len;
     example_update_reply(&message);
@@ -368,9 +352,8 @@ static void downloads_do_not_come_with_the_answer_to_an_update(void **state)
                      TERN_ERR_CORRUPT);
 }
 
-static void ranges_of_a_task(void **state)
+CASE(ranges_of_a_task)
 {
-    (void)state;
 #define TASK(change, result) EXPECT_REPLY(change, result)
     TASK(message.task.kind = (tern_TaskKind)2, TERN_ERR_ARGUMENT);
     TASK(message.task.kind = tern_TaskKind_TASK_EVALUATE, TERN_OK);
@@ -453,9 +436,8 @@ static void fill_metrics(tern_Evaluation *evaluation, float value)
     }
 }
 
-static void ranges_of_an_update(void **state)
+CASE(ranges_of_an_update)
 {
-    (void)state;
 #define UPDATE(change, result) EXPECT_CARRIER(update, tern_Update, change, result)
     UPDATE(message.base.size = 0, TERN_ERR_CORRUPT);
     UPDATE(message.base.size = 7, TERN_ERR_CORRUPT);
@@ -509,9 +491,8 @@ static void ranges_of_an_update(void **state)
            TERN_ERR_CORRUPT);
 }
 
-static void ranges_of_a_download_and_an_error(void **state)
+CASE(ranges_of_a_download_and_an_error)
 {
-    (void)state;
 #define DOWNLOAD(change, result) EXPECT_CARRIER(download, tern_Download, change, result)
 #define SNAPSHOT (message.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT, message.model_hash.size = 32)
     DOWNLOAD(message.kind = (tern_DownloadKind)3, TERN_ERR_ARGUMENT);
@@ -538,9 +519,8 @@ static void ranges_of_a_download_and_an_error(void **state)
     EXPECT(error, tern_Error, message.sentence[3] = '\r', TERN_ERR_CORRUPT);
 }
 
-static void a_missing_or_empty_container_is_refused(void **state)
+CASE(a_missing_or_empty_container_is_refused)
 {
-    (void)state;
     tern_Update message;
     struct tern_span container;
     size_t len;
@@ -570,9 +550,8 @@ static enum tern_result take_columns(uint32_t num_examples, const struct tern_co
                                        dst, sizeof(dst), &len);
 }
 
-static void ranges_of_statistics(void **state)
+CASE(ranges_of_statistics)
 {
-    (void)state;
     const struct tern_column_pair good[] = {{2950.0f, 0.0f}, {-FLT_MAX, FLT_MAX}};
     const struct tern_column_pair bad[] = {{NAN, 1.0f}, {INFINITY, 1.0f}, {0.0f, INFINITY}};
     const struct tern_column_pair negative = {0.0f, -1e-30f};
@@ -585,9 +564,8 @@ static void ranges_of_statistics(void **state)
     assert_int_equal(take_columns(1, &negative, 1), TERN_ERR_ARGUMENT);
 }
 
-static void statistics_are_whole_columns(void **state)
+CASE(statistics_are_whole_columns)
 {
-    (void)state;
     tern_Statistics message;
     struct tern_span columns;
     const uint8_t none[] = {0x08, 0x01};
@@ -598,9 +576,8 @@ static void statistics_are_whole_columns(void **state)
                      TERN_ERR_CORRUPT);
 }
 
-static void ranges_of_a_scaling(void **state)
+CASE(ranges_of_a_scaling)
 {
-    (void)state;
     uint8_t columns[TERN_WIRE_COLUMN_BYTES];
     uint8_t dst[64];
     size_t len;
@@ -617,9 +594,8 @@ static void ranges_of_a_scaling(void **state)
                      TERN_ERR_ARGUMENT);
 }
 
-static void a_scaling_goes_before_tasks(void **state)
+CASE(a_scaling_goes_before_tasks)
 {
-    (void)state;
     tern_CheckinReply reply;
     struct tern_span none = {NULL, 0};
     size_t len;
@@ -635,9 +611,8 @@ static void a_scaling_goes_before_tasks(void **state)
                      TERN_ERR_CORRUPT);
 }
 
-static void the_tag_of_a_scaling_is_never_zero(void **state)
+CASE(the_tag_of_a_scaling_is_never_zero)
 {
-    (void)state;
     uint8_t sha256[TERN_SHA256_SIZE];
     example_hash(1, sha256);
     assert_int_equal(tern_scaling_tag(sha256), 0x04030201);
@@ -645,9 +620,8 @@ static void the_tag_of_a_scaling_is_never_zero(void **state)
     assert_int_equal(tern_scaling_tag(sha256), 1);
 }
 
-static void names_of_columns_have_a_tag_by_their_order(void **state)
+CASE(names_of_columns_have_a_tag_by_their_order)
 {
-    (void)state;
     static const char names[] = "a\0b";
     static const char turned[] = "b\0a";
     static const char joined[] = "ab";
@@ -658,9 +632,8 @@ static void names_of_columns_have_a_tag_by_their_order(void **state)
     assert_int_equal(tern_column_names_tag(NULL, 0), 0);
 }
 
-static void text_that_is_not_terminated_is_refused(void **state)
+CASE(text_that_is_not_terminated_is_refused)
 {
-    (void)state;
     tern_Error message;
     size_t len;
     memset(&message, 'x', sizeof(message));
@@ -669,9 +642,8 @@ static void text_that_is_not_terminated_is_refused(void **state)
 }
 
 // A decay of 0, which a reset sets, is sent; an unset decay is not.
-static void a_decay_of_zero_is_sent(void **state)
+CASE(a_decay_of_zero_is_sent)
 {
-    (void)state;
     static const uint8_t container[] = {2, 0, 0, 2, 0, 0};
     static const uint8_t field[] = {0x4d, 0, 0, 0, 0};
     const struct tern_span span = {container, sizeof container};
@@ -692,35 +664,4 @@ static void a_decay_of_zero_is_sent(void **state)
         assert_int_equal(tern_wire_decode_update(body, len, &message, &read), TERN_OK);
         assert_int_equal(message.has_decay, sent == 1);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_decay_of_zero_is_sent),
-        cmocka_unit_test(every_example_survives_the_trip),
-        cmocka_unit_test(fields_arrive_as_they_were_set),
-        cmocka_unit_test(a_container_is_borrowed_not_copied),
-        cmocka_unit_test(the_overhead_holds_for_the_largest_update),
-        cmocka_unit_test(the_largest_task_fits_the_message_limit),
-        cmocka_unit_test(tasks_of_few_downloads_are_as_short_as_documented),
-        cmocka_unit_test(more_downloads_than_the_limit_are_not_announced),
-        cmocka_unit_test(a_buffer_one_byte_short_is_refused),
-        cmocka_unit_test(ranges_of_enrolment),
-        cmocka_unit_test(ranges_of_a_checkin),
-        cmocka_unit_test(downloads_come_inline_whole_and_without_names),
-        cmocka_unit_test(downloads_do_not_come_with_the_answer_to_an_update),
-        cmocka_unit_test(ranges_of_a_task),
-        cmocka_unit_test(ranges_of_an_update),
-        cmocka_unit_test(ranges_of_a_download_and_an_error),
-        cmocka_unit_test(a_missing_or_empty_container_is_refused),
-        cmocka_unit_test(ranges_of_statistics),
-        cmocka_unit_test(statistics_are_whole_columns),
-        cmocka_unit_test(ranges_of_a_scaling),
-        cmocka_unit_test(a_scaling_goes_before_tasks),
-        cmocka_unit_test(the_tag_of_a_scaling_is_never_zero),
-        cmocka_unit_test(names_of_columns_have_a_tag_by_their_order),
-        cmocka_unit_test(text_that_is_not_terminated_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 // Paths and replica ids: made and read the same way on both ends.
+#include "tests/cases.h"
 #include "util/bytes.h"
 #include "util/utf8.h"
 #include "wire/examples.h"
 #include "wire/psk.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void paths_are_read_as_they_are_made(void **state)
+CASE(paths_are_read_as_they_are_made)
 {
-    (void)state;
     char path[TERN_PATH_MAX];
     uint8_t sha256[TERN_SHA256_SIZE];
     uint8_t got[TERN_SHA256_SIZE];
@@ -33,9 +28,8 @@ static void paths_are_read_as_they_are_made(void **state)
     assert_int_equal(sequence, 0);
 }
 
-static void other_paths_are_not_found(void **state)
+CASE(other_paths_are_not_found)
 {
-    (void)state;
     static const char *const paths[] = {
         "",
         "/",
@@ -71,9 +65,8 @@ static void other_paths_are_not_found(void **state)
 }
 
 // The ids come from an independent SHA-256 (Python's hashlib) over the documented bytes.
-static void replica_ids_are_as_documented(void **state)
+CASE(replica_ids_are_as_documented)
 {
-    (void)state;
     uint8_t hash[TERN_SHA256_SIZE];
     uint8_t blob[TERN_SHA256_SIZE];
     uint8_t id[TERN_SHA256_SIZE];
@@ -88,9 +81,8 @@ static void replica_ids_are_as_documented(void **state)
     assert_string_equal(text, "45237e533abccf571e3effd9b4cd851456b49a5aca522835ba1a5d5dab509325");
 }
 
-static void text_is_utf8_without_control_characters(void **state)
+CASE(text_is_utf8_without_control_characters)
 {
-    (void)state;
     static const char *const good[] = {
         "",
         "plain",
@@ -133,25 +125,12 @@ static void text_is_utf8_without_control_characters(void **state)
     assert_false(tern_utf8_is_text("a\0b", 3));
 }
 
-static void pre_shared_keys_are_as_documented(void **state)
+CASE(pre_shared_keys_are_as_documented)
 {
-    (void)state;
     uint8_t psk[TERN_PSK_SIZE];
     uint8_t want[TERN_PSK_SIZE];
     const char *hex = "aca8da3d90d4909b45776e85e9fc45c0dc61592dbec8e921fc805990aef4c14f";
     assert_int_equal(tern_hex_decode(hex, want, sizeof(want)), TERN_OK);
     tern_psk_from_token("AAECAwQFBgcICQoLDA0ODw", psk);
     assert_memory_equal(psk, want, sizeof(psk));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paths_are_read_as_they_are_made),
-        cmocka_unit_test(other_paths_are_not_found),
-        cmocka_unit_test(replica_ids_are_as_documented),
-        cmocka_unit_test(text_is_utf8_without_control_characters),
-        cmocka_unit_test(pre_shared_keys_are_as_documented),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

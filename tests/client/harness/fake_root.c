@@ -1,16 +1,11 @@
 #define _GNU_SOURCE
 #include "client/harness/fake_root.h"
+#include "tests/asserts.h"
 
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 static char root[FAKE_ROOT_MAX];
 

@@ -4,6 +4,7 @@
 #define TERN_TEST_ONE_WORLD_H
 
 #include "client/harness/world.h"
+#include "tests/asserts.h"
 
 static struct world world;
 

@@ -1,11 +1,8 @@
 #define _GNU_SOURCE
 #include "client/harness/private_bus.h"
+#include "tests/asserts.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <dbus/dbus.h>
 
 #define EXIT_NOT_INSTALLED 66

@@ -1,13 +1,8 @@
 #include "client/harness/world.h"
 #include "codec/sparse_share.h"
+#include "tests/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define TOKEN "AAECAwQFBgcICQoLDA0ODw"
 

@@ -3,16 +3,11 @@
 #include "core.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tensor/manifest.h"
+#include "tests/asserts.h"
 
 #define STEPS_MAX 20000
 

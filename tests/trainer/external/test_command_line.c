@@ -1,13 +1,8 @@
 // How client.trainer_command is split: what is one word, and what is refused.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "external/command_trainer.h"
+#include "tests/cases.h"
 
 static struct tern_command_line line;
 static const char *why;
@@ -26,16 +21,14 @@ static void expect(const char *text, const char *const *words)
 
 #define EXPECT(text, ...) expect(text, (const char *const[]){__VA_ARGS__, NULL})
 
-static void words_are_parted_by_blanks(void **state)
+CASE(words_are_parted_by_blanks)
 {
-    (void)state;
     EXPECT("train", "train");
     EXPECT("  python3\ttrain.py  --data  x ", "python3", "train.py", "--data", "x");
 }
 
-static void quotes_and_backslashes_keep_words_together(void **state)
+CASE(quotes_and_backslashes_keep_words_together)
 {
-    (void)state;
     EXPECT("a 'b c' d", "a", "b c", "d");
     EXPECT("a \"b 'c'\" d", "a", "b 'c'", "d");
     EXPECT("a --x='b c'\" d\"e", "a", "--x=b c de");
@@ -44,16 +37,14 @@ static void quotes_and_backslashes_keep_words_together(void **state)
     EXPECT("a '' \"\"", "a", "", "");
 }
 
-static void nothing_is_expanded(void **state)
+CASE(nothing_is_expanded)
 {
-    (void)state;
     EXPECT("a $HOME `id` $(id) *; b | c > d & #e ~", "a", "$HOME", "`id`", "$(id)", "*;", "b", "|",
            "c", ">", "d", "&", "#e", "~");
 }
 
-static void what_has_no_end_is_refused(void **state)
+CASE(what_has_no_end_is_refused)
 {
-    (void)state;
     static const char *const bad[] = {"", "  ", "'a", "a \"b", "a\\", "''", "\"\" a"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         why = NULL;
@@ -62,9 +53,8 @@ static void what_has_no_end_is_refused(void **state)
     }
 }
 
-static void too_much_is_refused(void **state)
+CASE(too_much_is_refused)
 {
-    (void)state;
     char text[TERN_COMMAND_TEXT_MAX + 1];
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -78,16 +68,4 @@ static void too_much_is_refused(void **state)
     text[2 * TERN_COMMAND_WORDS_MAX] = '\0';
     assert_int_equal(tern_command_line_split(text, &line, &why), TERN_OK);
     assert_int_equal(line.count, TERN_COMMAND_WORDS_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_parted_by_blanks),
-        cmocka_unit_test(quotes_and_backslashes_keep_words_together),
-        cmocka_unit_test(nothing_is_expanded),
-        cmocka_unit_test(what_has_no_end_is_refused),
-        cmocka_unit_test(too_much_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

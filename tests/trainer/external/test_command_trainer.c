@@ -1,15 +1,9 @@
 // The trainer port over a command: a good answer is taken, every bad one is named, and whatever the
 // command does, it and what it started are gone afterwards, and so is its folder.
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,6 +17,7 @@
 
 #include "external/command_trainer.h"
 #include "hosted/clock.h"
+#include "tests/asserts.h"
 
 #define VALUES_MAX 64
 
@@ -386,7 +381,8 @@ static void one_that_hangs_is_ended(void **state)
     assert_int_equal(begin(), TERN_OK);
     assert_int_equal(step(), TERN_AGAIN); // no call waits for the end
     assert_int_equal(finish(), TERN_ERR_TRAINER);
-    snprintf(longer, sizeof longer, "longer than %" PRIu64 " ms and was ended; it said last: I hang", time_ms);
+    snprintf(longer, sizeof longer,
+             "longer than %" PRIu64 " ms and was ended; it said last: I hang", time_ms);
     expect_why(longer);
     expect_cleared();
     open_fake("stubborn", time_ms);

@@ -1,17 +1,12 @@
 // The trainer port over a shared object: a good one trains, one that does not fit is refused by
 // name before anything else, and what it answers is checked.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "external/library_trainer.h"
+#include "tests/asserts.h"
 
 static struct tern_model model;
 static struct tern_library_trainer trainer;

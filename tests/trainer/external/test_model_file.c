@@ -1,21 +1,16 @@
 // The files between client and trainer: what is written is the whole model, what is read back are
 // the values that are trained, and neither takes more memory than a piece.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "external/trainer_files.h"
 #include "hosted/safetensors.h"
+#include "tests/cases.h"
 #include "util/bytes.h"
 
 enum { LARGE = 9001, FROZEN = 5000, SMALL = 3, VALUES = LARGE + FROZEN + SMALL };
@@ -69,9 +64,10 @@ static enum tern_result read_model(void)
     return tern_model_file_read(path, &model, found, why);
 }
 
-static void a_file_has_all_tensors(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(a_file_has_all_tensors)
 {
-    (void)state;
     uint8_t *bytes = NULL;
     size_t len = 0;
     struct tern_safetensors file;
@@ -92,9 +88,8 @@ static void a_file_has_all_tensors(void **state)
     free(bytes);
 }
 
-static void trained_values_come_back(void **state)
+TEST(trained_values_come_back)
 {
-    (void)state;
     write_model();
     assert_int_equal(read_model(), TERN_OK);
     assert_memory_equal(found, trained, (LARGE + SMALL) * sizeof(float));
@@ -104,9 +99,8 @@ static void trained_values_come_back(void **state)
 }
 
 // A frozen tensor that diverged shows that training did.
-static void every_value_is_checked(void **state)
+TEST(every_value_is_checked)
 {
-    (void)state;
     const uint32_t at[] = {0, LARGE - 1, LARGE + SMALL - 1, LARGE + SMALL, VALUES - 1};
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         const float trained_then = trained[at[i]];
@@ -119,9 +113,8 @@ static void every_value_is_checked(void **state)
     }
 }
 
-static void cut_files_are_refused(void **state)
+TEST(cut_files_are_refused)
 {
-    (void)state;
     struct stat facts;
     write_model();
     assert_int_equal(stat(path, &facts), 0);
@@ -131,9 +124,8 @@ static void cut_files_are_refused(void **state)
     }
 }
 
-static void a_long_header_is_not_read(void **state)
+TEST(a_long_header_is_not_read)
 {
-    (void)state;
     uint8_t length[TERN_SAFETENSORS_LENGTH_BYTES];
     tern_put_le64(length, 5 << 20);
     assert_int_equal(tern_new_file_write(path, length, sizeof length, why), TERN_OK);
@@ -144,15 +136,4 @@ static void a_long_header_is_not_read(void **state)
     assert_int_equal(tern_new_file_write(path, length, sizeof length, why), TERN_OK);
     assert_int_equal(truncate(path, (8 << 20) + 1), 0);
     assert_int_equal(read_model(), TERN_ERR_TOO_LARGE); // than a model's file can be
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_file_has_all_tensors), TEST(trained_values_come_back),  TEST(every_value_is_checked),
-        TEST(cut_files_are_refused),  TEST(a_long_header_is_not_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
