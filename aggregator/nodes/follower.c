@@ -136,22 +136,6 @@ static enum tern_result load_clients(struct tern_follower *follower, struct tern
     return result;
 }
 
-// Whose token it is may be known by now.
-static void prove(struct tern_follower *follower, struct request *request)
-{
-    struct tern_service *service = follower->service;
-    const struct tern_http_request *http = tern_http_exchange_request(request->exchange);
-    if (tern_request_authenticate(service, http, &request->client) != TERN_OK) {
-        atomic_fetch_add(&service->unauthorized, 1);
-        request->client = 0;
-        return;
-    }
-    request->tag.client = request->client;
-    if (request->kind == REQUEST_UPDATE) {
-        request->u.update.client = request->client;
-    }
-}
-
 static void prove_all(struct tern_follower *follower, struct request *taken)
 {
     bool is_loaded = false;
@@ -161,7 +145,7 @@ static void prove_all(struct tern_follower *follower, struct request *taken)
             is_loaded = true;
         }
         if (request->unproven) {
-            prove(follower, request);
+            tern_request_prove(follower->service, request);
         }
     }
 }
@@ -312,7 +296,8 @@ static bool answer_here(struct tern_follower *follower, struct request *request)
             request, 503, TERN_ERR_STATE,
             "This aggregator follows another one, which leads the federation: ask that "
             "one. `tern-aggregator status` names it.");
-    } else if (request->unproven && request->client == 0) {
+    } else if (request->unproven) {
+        atomic_fetch_add(&follower->service->unauthorized, 1);
         tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
     } else if (request->kind == REQUEST_PROGRESS && request->u.progress.kept) {
         tern_answer_unfinished(request);

@@ -137,9 +137,8 @@ static enum tern_result authenticate_by_token(struct tern_service *service,
 
 // A connection with a pre-shared key belongs to the client that the handshake proved. It needs no token; if a request has
 // one, it must be the same client's.
-enum tern_result tern_request_authenticate(struct tern_service *service,
-                                           const struct tern_http_request *request,
-                                           uint64_t *client)
+static enum tern_result authenticate(struct tern_service *service,
+                                     const struct tern_http_request *request, uint64_t *client)
 {
     if (request->psk_client == 0) {
         return authenticate_by_token(service, request, client);
@@ -155,6 +154,17 @@ enum tern_result tern_request_authenticate(struct tern_service *service,
     uint64_t of_token = 0;
     TERN_TRY(tern_gate_client(service->gate, request->authorization, &of_token));
     return of_token == request->psk_client ? TERN_OK : TERN_ERR_UNAUTHORIZED;
+}
+
+void tern_request_prove(struct tern_service *service, struct request *request)
+{
+    uint64_t client = 0;
+    request->unproven = authenticate(service, tern_request_http(request), &client) != TERN_OK;
+    request->client = request->unproven ? 0 : client;
+    request->tag.client = request->client;
+    if (request->kind == REQUEST_UPDATE) {
+        request->u.update.client = request->client;
+    }
 }
 
 struct route {
@@ -256,7 +266,7 @@ static enum tern_result check_client(struct tern_service *service,
 {
     enum tern_result result = TERN_OK;
     if (request->kind != REQUEST_ENROLL) {
-        result = tern_request_authenticate(service, http, &request->client);
+        result = authenticate(service, http, &request->client);
     } else if (http->psk_client != 0) {
         result = TERN_ERR_UNAUTHORIZED;
     }
@@ -267,15 +277,26 @@ static enum tern_result check_client(struct tern_service *service,
     return result;
 }
 
-// Whether the client may have enrolled at the leader a moment ago, so that this follower does not have its token yet.
+// A leader writes twice a second. Another aggregator leads at the earliest when one write is missing.
+#define CURRENT_MS 1000
+
+// Whether clients may have enrolled at another aggregator since this one last read or wrote the database.
+static bool may_lack_clients(const struct tern_service *service)
+{
+    return service->config.sharing != NULL &&
+           (atomic_load(&service->follows) ||
+            tern_service_monotonic(service) > atomic_load(&service->current_ms) + CURRENT_MS);
+}
+
+// Whether the client may have enrolled at the leader a moment ago, so that its token is not here yet.
 static bool may_be_new(struct tern_service *service, const struct tern_http_request *http,
                        const struct request *request)
 {
-    return atomic_load(&service->follows) && request->kind != REQUEST_ENROLL &&
-           http->psk_client == 0 && tern_gate_is_strange(service->gate, http->authorization);
+    return may_lack_clients(service) && request->kind != REQUEST_ENROLL && http->psk_client == 0 &&
+           tern_gate_is_strange(service->gate, http->authorization);
 }
 
-// Sets the request's client, or `unproven` where a follower finds it out later. Returns 0 or the status to refuse with.
+// Sets the request's client, or `unproven` where the service thread finds it out. Returns 0 or the status to refuse with.
 static int identify(struct tern_service *service, const struct tern_http_request *http,
                     struct request *request)
 {
@@ -288,11 +309,14 @@ static int identify(struct tern_service *service, const struct tern_http_request
     return 0;
 }
 
-// Checks by its path whether the body of an update may count. A short body is read in any case.
+// Checks by its path whether the body of an update may count. A short body is read in any case. Where several aggregators
+// share the database, so is each body: another one may lead by now and have opened the round, and only a transaction
+// shows that none does. A client that is refused gives its update back and trains the round again.
 static enum tern_result worth_reading(struct tern_service *service, const struct request *request,
                                       uint64_t content_length)
 {
-    return content_length <= TERN_WIRE_MESSAGE_MAX || request->kind != REQUEST_UPDATE
+    return content_length <= TERN_WIRE_MESSAGE_MAX || request->kind != REQUEST_UPDATE ||
+                   service->config.sharing != NULL
                ? TERN_OK
                : tern_federation_expects(service->federation, request->client,
                                          request->u.update.round);

@@ -629,6 +629,9 @@ static bool is_admitted(struct tern_service *service, const struct request *requ
 enum tern_result tern_service_handle(struct tern_service *service, struct request *request,
                                      uint64_t now)
 {
+    if (request->unproven) {
+        tern_request_prove(service, request);
+    }
     if (!is_admitted(service, request)) {
         atomic_fetch_add(&service->unauthorized, 1);
         tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);

@@ -94,6 +94,8 @@ struct tern_service {
     atomic_uint_least64_t rate_limited;
     atomic_uint_least64_t cache_bytes[2]; // on the wire, by enum tern_direction
     atomic_uint_least64_t turns;          // of the service thread
+    // tern_service_monotonic() when the last transaction began; 0 = it failed, and nothing was loaded since.
+    atomic_uint_least64_t current_ms;
     atomic_uint_least64_t working_ms; // tern_service_monotonic() when its turn began; 0 = it waits
     atomic_uint_least64_t turn_ms;    // the same by tern_service_machine_ms()
     atomic_uint_least64_t checked_ms; // tern_service_set_checked()
@@ -144,10 +146,9 @@ TERN_MUST_USE enum tern_result tern_request_parse_path(const char *path, struct 
 TERN_MUST_USE enum tern_result tern_request_parse(struct tern_service *service,
                                                   struct request *request);
 
-// Authenticates a client by its token and handshake, as far as this aggregator has them. TERN_ERR_UNAUTHORIZED
-TERN_MUST_USE enum tern_result tern_request_authenticate(struct tern_service *service,
-                                                         const struct tern_http_request *request,
-                                                         uint64_t *client);
+// Authenticates a client whose token was unknown when the headers arrived, with what is loaded now. Sets request->client,
+// and leaves `unproven` where the token is still unknown.
+void tern_request_prove(struct tern_service *service, struct request *request);
 
 // --- Handlers (handlers.c): called inside the batch's transaction. They fail only when the store fails, which fails
 // the batch.

@@ -71,7 +71,8 @@ struct request {
     struct relayed_request *relayed; // owned; NULL: a listener of this aggregator has received it
     enum request_kind kind;
     uint64_t client; // 0 for enrolments and jobs
-    bool unproven;   // on a follower: the token is unknown, and may have been issued a moment ago
+    bool
+        unproven; // the token is unknown here, and another aggregator may have issued it a moment ago
     enum tern_result parsed; // result of parsing; for an update also in u.update
     union {
         tern_EnrollRequest enroll;

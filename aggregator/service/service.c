@@ -503,6 +503,7 @@ static void take_down(struct tern_service *service, enum tern_result why,
     tern_log_release(false);
     service->counters = *counted;
     service->counters.batches_failed++;
+    atomic_store(&service->current_ms, 0);
     let_waiting_go(service);
     tern_service_view_failed(service, service->db, why);
     const bool halted = halt_if_needed(service);
@@ -578,6 +579,7 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
     if (result != TERN_OK) {
         take_down(service, result, &counted);
     } else {
+        atomic_store(&service->current_ms, clock.steady_ms);
         tern_log_release(true);
         if (!clock_is_followed(service, &clock)) {
             service->clock = clock;
@@ -890,6 +892,7 @@ static enum tern_result prepare(struct tern_service *service, char why[256])
         return service->config.sharing->follow(service, &service->follower, why);
     }
     TERN_TRY(load_state(service));
+    atomic_store(&service->current_ms, tern_service_monotonic(service));
     service->has_changed_clients = true; // others may have an older state
     publish(service);
     return TERN_OK;
