@@ -6,7 +6,7 @@ usage: ./tern rtl [--values N]
        ./tern rtl --synth
 
 Simulates the blocks of firmware_port/rtl, INCEPTIONN's and 3LC's encoders and decoders in
-SystemVerilog, and compares all that comes out with libtern, bit by bit: the vectors of tests/vectors,
+SystemVerilog, and compares all that comes out with libtern, bit by bit: the vectors of the reference encoder,
 N random values (10000000) under pauses on both sides, damaged payloads, whole models. Says how many
 values a cycle each block takes. Installs Debian's verilator.
 
@@ -41,6 +41,6 @@ verb_rtl() {
     verb_setup build rtl
     build_variant release rtl_blocks
     say "simulation"
-    TERN_RTL_VALUES=$values TERN_VECTORS=$TERN_ROOT/tests/vectors "$TERN_BUILD/tests/rtl_blocks" ||
+    TERN_RTL_VALUES=$values TERN_VECTORS=$TERN_BUILD/tests/vectors "$TERN_BUILD/tests/rtl_blocks" ||
         fail "a block does something else than libtern"
 }

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/vectors from the reference, or with --check compares what is there with it.
+"""Writes the vectors: examples of every mode, made by the reference. The build writes them to build/tests/vectors.
 
-    make_vectors.py [--check] FOLDER
+    make_vectors.py FOLDER
+    make_vectors.py --check    fails where vectors.sha256, beside this file, has another hash
+    make_vectors.py --freeze   writes vectors.sha256, after an intended change of the format
 
 One item a line. float32 values are the hexadecimal of their bits, `*3` behind one repeats it three
 times in all; bytes are pairs of digits.
@@ -33,7 +35,8 @@ training.txt    network SPEC, weights VALUES, then examples: example LABEL, inpu
                 batches SEED ROUND CLIENT EXAMPLES BATCH-SIZE, then for each step its examples
 """
 
-import os
+import hashlib
+import pathlib
 import sys
 
 import vector_buffers
@@ -57,25 +60,32 @@ FILES = {
 }
 
 
+HASHES = pathlib.Path(__file__).with_name("vectors.sha256")
+
+
+def changed(made):
+    """Names of the files whose hash is another one than in vectors.sha256."""
+    frozen = dict(reversed(line.split()) for line in HASHES.read_text().splitlines())
+    return sorted(name for name in made.keys() | frozen.keys() if made.get(name) != frozen.get(name))
+
+
 def main():
-    check = "--check" in sys.argv[1:]
-    folders = [argument for argument in sys.argv[1:] if argument != "--check"]
-    if len(folders) != 1:
+    if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
         return 2
-    failed = 0
-    for name, cases in FILES.items():
-        path = os.path.join(folders[0], name)
-        text = "# Made by tests/reference/make_vectors.py\n\n" + "".join(cases())
-        if not check:
-            with open(path, "w") as file:
-                file.write(text)
-            continue
-        with open(path) as file:
-            if file.read() != text:
-                print("%s is not what the reference makes of it" % path, file=sys.stderr)
-                failed = 1
-    return failed
+    texts = {name: "".join(cases()) for name, cases in FILES.items()}
+    if not sys.argv[1].startswith("--"):
+        for name, text in texts.items():
+            (pathlib.Path(sys.argv[1]) / name).write_text(text)
+        return 0
+    made = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+    if sys.argv[1] == "--freeze":
+        HASHES.write_text("".join(f"{made[name]}  {name}\n" for name in sorted(made)))
+        return 0
+    for name in changed(made):
+        print(f"{name} has another hash than in {HASHES}: bytes of the format have changed. If that is intended, run "
+              "make_vectors.py --freeze", file=sys.stderr)
+    return 1 if changed(made) else 0
 
 
 if __name__ == "__main__":

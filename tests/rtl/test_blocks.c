@@ -1,4 +1,4 @@
-// The blocks of firmware_port/rtl, simulated, against libtern and tests/vectors, bit for bit; and
+// The blocks of firmware_port/rtl, simulated, against libtern and the vectors, bit for bit; and
 // behind the offload table of codec/kernels/offload.h, as a board would have them. Values in the long
 // run: TERN_RTL_VALUES, or ten million with TERN_LONG_TESTS, else 200,000.
 #include "../shared/check.h"

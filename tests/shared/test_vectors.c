@@ -1,4 +1,4 @@
-// libtern against tests/vectors, which an independent encoder wrote from docs/FORMAT.md.
+// libtern against the vectors, which an independent encoder made from docs/FORMAT.md.
 #include "check.h"
 #include "vectors.h"
 

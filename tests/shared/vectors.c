@@ -10,11 +10,11 @@ void vectors_open(struct vectors *v, const char *name)
 {
     const char *folder = getenv("TERN_VECTORS");
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder != NULL ? folder : "tests/vectors", name);
+    snprintf(path, sizeof path, "%s/%s", folder != NULL ? folder : "build/tests/vectors", name);
     v->number = 0;
     v->file = fopen(path, "r");
     if (v->file == NULL) {
-        fail_msg("cannot open %s; set TERN_VECTORS to tests/vectors", path);
+        fail_msg("cannot open %s; set TERN_VECTORS to the folder build/tests/vectors", path);
     }
 }
 

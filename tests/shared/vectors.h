@@ -1,4 +1,4 @@
-// Reads tests/vectors: items are lines "key word word ..."; tests/reference/make_vectors.py says
+// Reads the vectors: items are lines "key word word ..."; tests/reference/make_vectors.py says
 // which. For tests, single-threaded.
 #ifndef TERN_TEST_VECTORS_H
 #define TERN_TEST_VECTORS_H

@@ -48,7 +48,7 @@ CASE(test_payloads_of_coders_that_are_left_out_are_unknown)
     assert_int_equal(tern_codec_decode(qsgd, sizeof qsgd, &value, 1), TERN_ERR_UNKNOWN);
 }
 
-// The vector uniform-short of tests/vectors/payloads.txt.
+// The vector uniform-short of the file payloads.txt.
 CASE(test_uniform_is_decoded)
 {
     const uint8_t payload[] = {0x60, 0, 0, 0, 0x3f, 0x93};

@@ -1,5 +1,5 @@
-// The built-in models and their batches against tests/vectors/training.txt, which tests/reference
-// made from docs/FORMAT.md alone.
+// The built-in models and their batches against the vectors of training.txt, which tests/reference
+// makes from docs/FORMAT.md alone.
 #include "shared/vectors.h"
 #include "tests/cases.h"
 #include "trainer/support.h"

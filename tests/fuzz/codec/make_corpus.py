@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the codecs' fuzz targets from tests/vectors: valid payloads of every mode,
+"""Writes the seeds of the codecs' fuzz targets from the vectors (reference/make_vectors.py): valid payloads of every mode,
 and values for every codec, and containers.
 
     make_corpus.py VECTORS CORPUS
