@@ -3,7 +3,7 @@
 help_bench() {
     cat <<'END'
 usage: ./tern bench [--json FILE] [--beside BUILD]
-                    [codec|protocol|participation|load|crowd|rounds|large|link|size|replicas|updates|autoencoder|papers|
+                    [codec|protocol|participation|load|crowd|rounds|large|link|size|replicas|updates|papers|
                      qsvrg|lgc|gateways|deep|suite]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
@@ -33,8 +33,6 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
   replicas   bytes in the store and time per check-in of clients' own replicas
   updates    bits per value of the updates of configs/experiments/fashion-3lc.ini, by ternary coder;
              needs TERN_DATA_DIR, the folder of Fashion-MNIST, and runs only when asked for
-  autoencoder  what LGC's autoencoder loses of the updates of a CNN, against values of so many bits; needs
-             TERN_DATA_DIR likewise, takes ten minutes, and runs only when asked for
   papers     what four papers claim of their schemes beside the same quantities here, as a table in markdown; by
              configs/experiments/papers.ini, and by qsvrg where that has not run; needs TERN_DATA_DIR, takes ten
              minutes and those of qsvrg, and runs only when asked for; the row on LGC is of build/bench/lgc.json, which
@@ -169,23 +167,6 @@ bench_updates() { # OUT
     clean_experiment
 }
 
-# Segments of cnn:28x28x1-32-64-10: its second convolution, its dense layer, and the rest.
-bench_autoencoder() { # OUT
-    need_fashion autoencoder
-    begin_experiment
-    # shellcheck disable=SC2034
-    local overrides=("data.dir=$TERN_DATA_DIR" federation.model=cnn:28x28x1-32-64-10 codec.codec=float32
-        strategy.name=fedavg data.partition=iid fleet.clients=8 round.min_clients=8 round.cohort=8 round.quorum=8
-        round.rounds=100 train.local_steps=5 train.momentum=0 train.weight_decay=0 fleet.evaluate_every=100)
-    run_federation autoencoder "$TERN_ROOT/configs/experiments/fashion-3lc.ini" overrides "" --no-table \
-        >"$EXPERIMENT_DIR/autoencoder.log"
-    python3 -B "$TERN_ROOT/lab/bench/autoencoder.py" "$TERN_BUILD/bin/tern-codec" \
-        "$TERN_BUILD/bench-bin/bench-autoencoder" "$EXPERIMENT_DIR/autoencoder/state/tern.db" \
-        --counts 18432,31360,394 --json "$1"
-    clean_experiment
-}
-
-# The gradient that codecs are tried on, and the runs, are of the same federation.
 bench_papers() { # OUT
     local runs=$TERN_BUILD/bench/papers-runs.json rate=0.1 convex=$TERN_BUILD/bench/qsvrg.json
     local lgc=$TERN_BUILD/bench/lgc.json

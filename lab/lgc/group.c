@@ -1,10 +1,98 @@
-#include "lgc/group_internal.h"
+#include "lgc/group.h"
 
+#include "codec/kernels/select.h"
+#include "error_feedback/error_buffer.h"
 #include "util/math.h"
 #include "util/prng.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+// A round took `sent` of the picks first..first + count. masks: where it also clears the velocity, so that what was
+// late does not go on in it (section 3.3 there): all of these, or those alone whose `sent` is not 0.
+enum tern_lgc_mask { TERN_LGC_MASK_ALL, TERN_LGC_MASK_SENT };
+
+static inline struct tern_lgc_tally *tally_of(struct tern_lgc_group *group)
+{
+    return &group->tally[group->phase];
+}
+
+static inline float *received_of(const struct tern_lgc_group *group, uint32_t client)
+{
+    return group->received + (size_t)client * tern_lgc_picks(&group->plan);
+}
+
+// Values that are the learned ones among a client's picks.
+static inline float *learned_of(const struct tern_lgc_group *group, float *picks)
+{
+    return picks + group->plan.plain;
+}
+
+// --- Clients
+
+// A client of LGC: a velocity and an error buffer for each value, and what of them goes into a message in each of the
+// three phases. A change becomes velocity and then error (momentum correction and local accumulation: Lin et al., ICLR
+// 2018, sections 3.1 and 3.2); what a round took is taken out of the error, and no more, so that
+//   sum of velocities after each round = sum of what was taken + error
+// to the rounding of the sums. Pure; the caller owns all memory.
+
+// velocity = momentum * velocity + change; error += velocity. work: [count], holds the change, is overwritten.
+// TERN_ERR_NON_FINITE  a sum is not finite; nothing has changed but work
+static enum tern_result take_change(struct tern_lgc_client *client, uint32_t count, float momentum,
+                                    float *work)
+{
+    const struct tern_error_buffer buffer = {TERN_ERROR_FLOAT32, client->error, count};
+    TERN_TRY(tern_error_momentum(client->velocity, momentum, work, count));
+    TERN_TRY(tern_error_buffer_add_to(&buffer, 1, work));
+    memcpy(client->error, work, count * sizeof *work);
+    return TERN_OK;
+}
+
+// picked = error[at].
+static void gather(struct tern_lgc_client *client, const struct tern_lgc_plan *plan,
+                   const uint32_t *at)
+{
+    for (uint32_t i = 0; i < tern_lgc_picks(plan); i++) {
+        client->picked[i] = client->error[at[i]];
+    }
+}
+
+// innovation = the share of learned[count] of largest magnitude, and 0 elsewhere. words: count / 64 + 1 of them.
+static void mark_innovation(const float *learned, uint32_t count, float share, uint64_t *words,
+                            float *innovation)
+{
+    const struct tern_selection selection =
+        tern_kernel_select(learned, count, tern_select_count(share, count));
+    tern_kernel_select_mark(learned, count, selection, words);
+    for (uint32_t i = 0; i < count; i++) {
+        innovation[i] = words[i / 64] >> i % 64 & 1 ? learned[i] : 0;
+    }
+}
+
+// A round took the exact values, all of them.
+static void client_sent_exact(struct tern_lgc_client *client, const struct tern_lgc_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->part_count; i++) {
+        const struct tern_lgc_part *part = &plan->parts[i];
+        if (part->role == TERN_LGC_EXACT) {
+            memset(client->error + part->offset, 0, part->count * sizeof *client->error);
+        }
+    }
+}
+
+static void client_sent(struct tern_lgc_client *client, const uint32_t *at, const float *sent,
+                        uint32_t count, enum tern_lgc_mask mask)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        client->error[at[i]] -= sent[i];
+        if (mask == TERN_LGC_MASK_ALL || sent[i] != 0) {
+            client->velocity[at[i]] = 0;
+        }
+    }
+}
+
+// --- The group
 
 const struct tern_codec tern_lgc_float32 = {.id = TERN_CODEC_FLOAT32};
 
@@ -148,7 +236,8 @@ void tern_lgc_group_close(struct tern_lgc_group *group)
 
 // --- Who takes part
 
-uint32_t tern_lgc_present(const struct tern_lgc_group *group)
+// Present clients.
+static uint32_t count_present(const struct tern_lgc_group *group)
 {
     uint32_t present = 0;
     for (uint32_t i = 0; i < group->client_count; i++) {
@@ -157,7 +246,7 @@ uint32_t tern_lgc_present(const struct tern_lgc_group *group)
     return present;
 }
 
-uint32_t tern_lgc_next(const struct tern_lgc_group *group, uint32_t client)
+static uint32_t next(const struct tern_lgc_group *group, uint32_t client)
 {
     do {
         client = (client + 1) % group->client_count;
@@ -165,13 +254,14 @@ uint32_t tern_lgc_next(const struct tern_lgc_group *group, uint32_t client)
     return client;
 }
 
-uint32_t tern_lgc_draw(const struct tern_lgc_group *group, uint32_t round)
+// The number of the present client that a round's draw begins with; the next one that is present.
+static uint32_t draw(const struct tern_lgc_group *group, uint32_t round)
 {
     struct tern_prng rng;
     tern_prng_init(&rng, group->settings.seed, TERN_PRNG_FLEET, round, STREAM_LEADER);
     uint32_t client = group->client_count - 1;
-    for (uint32_t left = tern_prng_below(&rng, tern_lgc_present(group)) + 1; left > 0; left--) {
-        client = tern_lgc_next(group, client);
+    for (uint32_t left = tern_prng_below(&rng, count_present(group)) + 1; left > 0; left--) {
+        client = next(group, client);
     }
     return client;
 }
@@ -221,21 +311,23 @@ enum tern_result tern_lgc_group_join(struct tern_lgc_group *group, uint32_t clie
 
 // --- The autoencoder
 
-enum tern_result tern_lgc_encode(struct tern_lgc_group *group, const float *values, float scale)
+static enum tern_result encode(struct tern_lgc_group *group, const float *values, float scale)
 {
     return tern_autoencoder_encode(&group->autoencoder, group->coder, values, group->plan.learned,
                                    scale, group->workspace, group->workspace_size, group->code);
 }
 
-enum tern_result tern_lgc_decode(struct tern_lgc_group *group, const float *innovation, float scale,
-                                 float *values)
+// Decodes code[] with a client's innovation (NULL in a ring) and scale to values[learned].
+static enum tern_result decode(struct tern_lgc_group *group, const float *innovation, float scale,
+                               float *values)
 {
     return tern_autoencoder_decode(
         &group->autoencoder, group->coder + group->autoencoder.encoder_count, group->code,
         innovation, group->plan.learned, scale, group->workspace, group->workspace_size, values);
 }
 
-float tern_lgc_fit(const float *values, const float *decoded, uint32_t count)
+// The unit s with the least sum of (values - s * decoded)^2; 0 where all of decoded is 0.
+static float fit(const float *values, const float *decoded, uint32_t count)
 {
     double product = 0;
     double square = 0;
@@ -279,7 +371,8 @@ static enum tern_result train_each(struct tern_lgc_group *group, size_t nodes,
     return TERN_OK;
 }
 
-enum tern_result tern_lgc_train_coder(struct tern_lgc_group *group, uint32_t round)
+// One step of training on the learned values of the counted clients. TERN_ERR_TRAINER
+static enum tern_result train_coder(struct tern_lgc_group *group, uint32_t round)
 {
     const float **values = zeros(2 * (size_t)group->client_count, sizeof *values);
     size_t nodes = 0;
@@ -290,15 +383,15 @@ enum tern_result tern_lgc_train_coder(struct tern_lgc_group *group, uint32_t rou
     const float **innovations = values + group->client_count;
     for (uint32_t i = 0; i < group->client_count; i++) {
         struct tern_lgc_client *client = &group->clients[i];
-        const float *learned = tern_lgc_learned(group, tern_lgc_received(group, i));
+        const float *learned = learned_of(group, received_of(group, i));
         // There is nothing to learn of zeros.
         if (client->sent_last != round ||
             !(tern_autoencoder_scale(learned, group->plan.learned) > 0)) {
             continue;
         }
         common = i == group->leader ? nodes : common;
-        tern_lgc_innovation(learned, group->plan.learned, group->settings.innovation, group->words,
-                            client->innovation);
+        mark_innovation(learned, group->plan.learned, group->settings.innovation, group->words,
+                        client->innovation);
         innovations[nodes] = client->innovation;
         values[nodes++] = learned;
     }
@@ -310,9 +403,10 @@ enum tern_result tern_lgc_train_coder(struct tern_lgc_group *group, uint32_t rou
     return result;
 }
 
-// --- A round
+// --- Sums
 
-void tern_lgc_count(struct tern_lgc_group *group, const float *exact, const float *picks)
+// Adds a client's exact values, and picks, to the sums, and counts it.
+static void add_counted(struct tern_lgc_group *group, const float *exact, const float *picks)
 {
     const struct tern_lgc_plan *plan = &group->plan;
     for (uint32_t i = 0; i < plan->part_count; i++) {
@@ -327,16 +421,543 @@ void tern_lgc_count(struct tern_lgc_group *group, const float *exact, const floa
     group->counted++;
 }
 
-void tern_lgc_settle(struct tern_lgc_group *group, struct tern_lgc_client *client,
-                     const float *sent, bool all)
+// Takes what the round took out of the buffer of a client that was counted in `round`: of the picks sent[picks].
+static void settle(struct tern_lgc_group *group, struct tern_lgc_client *client, const float *sent,
+                   bool all)
 {
     const struct tern_lgc_plan *plan = &group->plan;
     const bool cleared = group->settings.feedback == TERN_LGC_FEEDBACK_CLEARED;
     const uint32_t picks = tern_lgc_picks(plan);
-    tern_lgc_client_sent_exact(client, plan);
-    tern_lgc_client_sent(client, group->at, cleared ? client->picked : sent, picks,
-                         all || cleared ? TERN_LGC_MASK_ALL : TERN_LGC_MASK_SENT);
+    client_sent_exact(client, plan);
+    client_sent(client, group->at, cleared ? client->picked : sent, picks,
+                all || cleared ? TERN_LGC_MASK_ALL : TERN_LGC_MASK_SENT);
 }
+
+// --- With a server
+
+// The form with a parameter server. What the server knows of a client is what the client's message says; what a
+// client knows of the others is in the downloads. Client and server decode the same code with the same weights in
+// the same arithmetic, so that what a client takes out of its buffer is, bit for bit, what the server added. So
+// group->decoded and received[] stand for the client's own, too.
+
+// --- A client's side
+
+static enum tern_result put_copy(struct tern_lgc_group *group, enum tern_lgc_kind kind,
+                                 const float *values, size_t count)
+{
+    memcpy(group->scratch, values, count * sizeof *values);
+    return tern_lgc_put_values(&group->message, kind, &tern_lgc_float32, group->scratch, count);
+}
+
+static enum tern_result put_exact(struct tern_lgc_group *group, const float *values)
+{
+    tern_lgc_exact_of(&group->plan, values, group->exact);
+    return put_copy(group, TERN_LGC_PIECE_EXACT, group->exact, group->plan.exact);
+}
+
+// What a client says of its learned values, beside a common part that it knows or (the paper's) does not.
+static enum tern_result put_innovation(struct tern_lgc_group *group, struct tern_lgc_client *client)
+{
+    const uint32_t learned = group->plan.learned;
+    const float *values = learned_of(group, client->picked);
+    const struct tern_codec codec = {
+        .id = TERN_CODEC_SPARSE, .density = group->settings.innovation, .coder = TERN_INDEX_AUTO};
+    if (group->settings.feedback == TERN_LGC_FEEDBACK_CLEARED) {
+        client->scale = tern_autoencoder_scale(values, learned);
+        memcpy(group->scratch, values, learned * sizeof *values);
+    } else {
+        client->scale = group->code_arrived ? fit(values, group->decoded, learned) : 0.0f;
+        for (uint32_t i = 0; i < learned; i++) {
+            group->scratch[i] = values[i] - client->scale * group->decoded[i];
+        }
+    }
+    mark_innovation(group->scratch, learned, group->settings.innovation, group->words,
+                    client->innovation);
+    memcpy(group->scratch, client->innovation, learned * sizeof *values);
+    return tern_lgc_put_scaled(&group->message, TERN_LGC_PIECE_INNOVATION, client->scale, &codec,
+                               group->scratch, learned);
+}
+
+// A code that overflows is not sent; the round does without it.
+static enum tern_result put_code(struct tern_lgc_group *group, const struct tern_lgc_client *client)
+{
+    const float *learned = learned_of(group, client->picked);
+    const size_t len = tern_autoencoder_code_length(&group->autoencoder, group->plan.learned);
+    enum tern_result result =
+        encode(group, learned, tern_autoencoder_scale(learned, group->plan.learned));
+    if (result == TERN_OK) {
+        result = tern_lgc_put_values(&group->message, TERN_LGC_PIECE_CODE, &group->settings.code,
+                                     group->code, len);
+    }
+    return result == TERN_ERR_NON_FINITE ? TERN_OK : result;
+}
+
+// What a leader sends before all others.
+static enum tern_result write_lead(struct tern_lgc_group *group, struct tern_lgc_client *client)
+{
+    tern_lgc_message_clear(&group->message);
+    tern_lgc_pick(&group->plan, client->error, group->words, group->at);
+    gather(client, &group->plan, group->at);
+    TERN_TRY(tern_lgc_put_indices(&group->message, &group->plan, group->at));
+    return group->phase == TERN_LGC_PHASE_CODED ? put_code(group, client) : TERN_OK;
+}
+
+static enum tern_result write_update(struct tern_lgc_group *group, struct tern_lgc_client *client)
+{
+    const struct tern_lgc_plan *plan = &group->plan;
+    tern_lgc_message_clear(&group->message);
+    TERN_TRY(put_exact(group, client->error));
+    if (group->phase == TERN_LGC_PHASE_TRAINING) {
+        return put_copy(group, TERN_LGC_PIECE_VALUES, client->picked, tern_lgc_picks(plan));
+    }
+    TERN_TRY(put_copy(group, TERN_LGC_PIECE_VALUES, client->picked, plan->plain));
+    return put_innovation(group, client);
+}
+
+// --- The server's side
+
+static bool carried(struct tern_lgc_group *group, uint32_t client, enum tern_lgc_way way)
+{
+    const struct tern_lgc_message *message = &group->message;
+    struct tern_lgc_tally *tally = tally_of(group);
+    for (unsigned kind = 0; kind < TERN_LGC_PIECE_KINDS; kind++) {
+        tally->up[kind] += message->of_kind[kind];
+    }
+    tally->leader_up += client == group->leader ? message->len : 0;
+    return group->link.carry == NULL ||
+           group->link.carry(group->link.ctx, client, way, &group->message);
+}
+
+static struct tern_lgc_reader reader_of(const struct tern_lgc_group *group)
+{
+    return (struct tern_lgc_reader){.bytes = group->message.bytes, .len = group->message.len};
+}
+
+static void refuse(struct tern_lgc_group *group, uint32_t round, uint32_t client,
+                   enum tern_lgc_kind kind, enum tern_result result)
+{
+    group->last = (struct tern_lgc_refusal){round, client, kind, result};
+    group->refused++;
+}
+
+// Reads a client's message: exact values to group->exact, the rest to its place. Nothing is counted yet.
+static enum tern_result read_update(struct tern_lgc_group *group, struct tern_lgc_reader *reader,
+                                    uint32_t client, float *scale)
+{
+    const struct tern_lgc_plan *plan = &group->plan;
+    float *picks = received_of(group, client);
+    TERN_TRY(tern_lgc_take_values(reader, TERN_LGC_PIECE_EXACT, group->exact, plan->exact));
+    if (group->phase == TERN_LGC_PHASE_TRAINING) {
+        TERN_TRY(tern_lgc_take_values(reader, TERN_LGC_PIECE_VALUES, picks, tern_lgc_picks(plan)));
+    } else {
+        TERN_TRY(tern_lgc_take_values(reader, TERN_LGC_PIECE_VALUES, picks, plan->plain));
+        TERN_TRY(tern_lgc_take_scaled(reader, TERN_LGC_PIECE_INNOVATION, scale,
+                                      learned_of(group, picks), plan->learned));
+    }
+    return tern_lgc_take_end(reader);
+}
+
+// What the server makes of a client's learned values: the common part in the client's unit, and the innovation.
+// Without a code the innovation alone.
+static enum tern_result decode_update(struct tern_lgc_group *group, uint32_t client, float scale)
+{
+    float *learned = learned_of(group, received_of(group, client));
+    if (!group->code_arrived) {
+        return TERN_OK;
+    }
+    if (group->settings.feedback == TERN_LGC_FEEDBACK_CLEARED) {
+        return decode(group, learned, scale, learned);
+    }
+    for (uint32_t i = 0; i < group->plan.learned; i++) {
+        group->scratch[i] = scale * group->decoded[i] + learned[i];
+        if (!tern_is_finite(group->scratch[i])) {
+            return TERN_ERR_NON_FINITE;
+        }
+    }
+    memcpy(learned, group->scratch, group->plan.learned * sizeof *learned);
+    return TERN_OK;
+}
+
+// Sends and reads one client's update, and counts it where it can be believed.
+static enum tern_result take_update(struct tern_lgc_group *group, uint32_t round, uint32_t id)
+{
+    struct tern_lgc_client *client = &group->clients[id];
+    float scale = 0;
+    TERN_TRY(write_update(group, client));
+    if (!carried(group, id, TERN_LGC_WAY_UPDATE)) {
+        return TERN_OK;
+    }
+    struct tern_lgc_reader reader = reader_of(group);
+    enum tern_result result = read_update(group, &reader, id, &scale);
+    if (result == TERN_OK && group->phase == TERN_LGC_PHASE_CODED) {
+        result = decode_update(group, id, scale);
+    }
+    if (result != TERN_OK) {
+        refuse(group, round, id, reader.asked, result);
+        return TERN_OK;
+    }
+    client->sent_last = round;
+    add_counted(group, group->exact, received_of(group, id));
+    return TERN_OK;
+}
+
+// The common part of all clients: what the code is decoded to in no unit, and without an innovation.
+static enum tern_result take_code(struct tern_lgc_group *group, struct tern_lgc_reader *reader)
+{
+    const uint32_t learned = group->plan.learned;
+    const size_t len = tern_autoencoder_code_length(&group->autoencoder, learned);
+    TERN_TRY(tern_lgc_take_values(reader, TERN_LGC_PIECE_CODE, group->code, len));
+    TERN_TRY(tern_lgc_take_end(reader));
+    memset(group->scratch, 0, learned * sizeof *group->scratch);
+    return decode(group, group->scratch, 1, group->decoded);
+}
+
+// Indices that are lost or bad leave the client no leader; a code that is bad leaves the round without one.
+static bool follow(struct tern_lgc_group *group, uint32_t round, uint32_t client)
+{
+    if (!carried(group, client, TERN_LGC_WAY_LEAD)) {
+        return false;
+    }
+    struct tern_lgc_reader reader = reader_of(group);
+    enum tern_result result = tern_lgc_take_indices(&reader, &group->plan, group->at);
+    if (result != TERN_OK) {
+        refuse(group, round, client, reader.asked, result);
+        return false;
+    }
+    if (reader.read == reader.len && group->phase == TERN_LGC_PHASE_CODED) {
+        return true; // there was no finite code
+    }
+    result = group->phase == TERN_LGC_PHASE_CODED ? take_code(group, &reader)
+                                                  : tern_lgc_take_end(&reader);
+    group->code_arrived = group->phase == TERN_LGC_PHASE_CODED && result == TERN_OK;
+    if (result != TERN_OK) {
+        refuse(group, round, client, reader.asked, result);
+    }
+    return true;
+}
+
+// The round's leader: the one drawn, or the first behind it whose indices arrive whole.
+static enum tern_result server_lead(struct tern_lgc_group *group, uint32_t round, bool *led)
+{
+    uint32_t client = draw(group, round);
+    *led = false;
+    for (uint32_t left = count_present(group); left > 0 && !*led; left--) {
+        group->leader = client;
+        TERN_TRY(write_lead(group, &group->clients[client]));
+        *led = follow(group, round, client);
+        client = *led ? client : next(group, client);
+    }
+    return TERN_OK;
+}
+
+// --- Downloads
+
+static void count_down(struct tern_lgc_group *group, uint32_t clients)
+{
+    for (unsigned kind = 0; kind < TERN_LGC_PIECE_KINDS; kind++) {
+        tally_of(group)->down[kind] += clients * (uint64_t)group->message.of_kind[kind];
+    }
+}
+
+static double mean_of(const struct tern_lgc_group *group, uint32_t i)
+{
+    return group->counted > 0 ? group->sum[i] / (double)group->counted : 0;
+}
+
+// The leader's indices go to all others, and the code to those who are to know what was made of it.
+static void count_lead(struct tern_lgc_group *group)
+{
+    const uint64_t others = count_present(group) - 1;
+    uint64_t *down = tally_of(group)->down;
+    down[TERN_LGC_PIECE_INDICES] += others * group->message.of_kind[TERN_LGC_PIECE_INDICES];
+    if (group->code_arrived && group->settings.feedback == TERN_LGC_FEEDBACK_DECODED) {
+        down[TERN_LGC_PIECE_CODE] += others * group->message.of_kind[TERN_LGC_PIECE_CODE];
+    }
+}
+
+// The mean of what was exact and of what was picked, which all know the places of.
+static enum tern_result download(struct tern_lgc_group *group)
+{
+    const struct tern_lgc_plan *plan = &group->plan;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        group->scratch[i] = (float)mean_of(group, i);
+    }
+    tern_lgc_exact_of(plan, group->scratch, group->exact);
+    for (uint32_t i = 0; i < tern_lgc_picks(plan); i++) {
+        group->scratch[i] = (float)mean_of(group, group->at[i]);
+    }
+    tern_lgc_message_clear(&group->message);
+    TERN_TRY(tern_lgc_put_values(&group->message, TERN_LGC_PIECE_VALUES, &tern_lgc_float32,
+                                 group->scratch, tern_lgc_picks(plan)));
+    TERN_TRY(put_copy(group, TERN_LGC_PIECE_EXACT, group->exact, plan->exact));
+    count_down(group, count_present(group));
+    return TERN_OK;
+}
+
+// --- Rounds
+
+static enum tern_result server_picked(struct tern_lgc_group *group, uint32_t round)
+{
+    bool led = false;
+    TERN_TRY(server_lead(group, round, &led));
+    if (!led) {
+        return TERN_OK;
+    }
+    count_lead(group);
+    uint32_t client = group->leader;
+    for (uint32_t left = count_present(group); left > 0; left--) {
+        gather(&group->clients[client], &group->plan, group->at);
+        TERN_TRY(take_update(group, round, client));
+        client = next(group, client);
+    }
+    if (group->phase == TERN_LGC_PHASE_TRAINING) {
+        TERN_TRY(train_coder(group, round));
+    } else {
+        group->without_code += !group->code_arrived;
+    }
+    TERN_TRY(download(group));
+    for (uint32_t i = 0; i < group->client_count; i++) {
+        if (group->clients[i].sent_last == round) {
+            settle(group, &group->clients[i], received_of(group, i),
+                   group->phase == TERN_LGC_PHASE_TRAINING || group->code_arrived);
+        }
+    }
+    return TERN_OK;
+}
+
+// The phases of a round but the sums' mean.
+static enum tern_result server_exact(struct tern_lgc_group *group, uint32_t round)
+{
+    const uint32_t count = group->plan.count;
+    struct tern_lgc_message *message = &group->message;
+    for (uint32_t i = 0; i < group->client_count; i++) {
+        struct tern_lgc_client *client = &group->clients[i];
+        if (!client->present) {
+            continue;
+        }
+        tern_lgc_message_clear(message);
+        TERN_TRY(put_copy(group, TERN_LGC_PIECE_EXACT, client->error, count));
+        if (!carried(group, i, TERN_LGC_WAY_UPDATE)) {
+            continue;
+        }
+        struct tern_lgc_reader reader = reader_of(group);
+        enum tern_result result =
+            tern_lgc_take_values(&reader, TERN_LGC_PIECE_EXACT, group->scratch, count);
+        result = result == TERN_OK ? tern_lgc_take_end(&reader) : result;
+        if (result != TERN_OK) {
+            refuse(group, round, i, reader.asked, result);
+            continue;
+        }
+        for (uint32_t k = 0; k < count; k++) {
+            group->sum[k] += (double)group->scratch[k];
+        }
+        group->counted++;
+        client->sent_last = round;
+        memset(client->error, 0, count * sizeof *client->error);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        group->scratch[i] = (float)mean_of(group, i);
+    }
+    tern_lgc_message_clear(message);
+    TERN_TRY(tern_lgc_put_values(message, TERN_LGC_PIECE_EXACT, &tern_lgc_float32, group->scratch,
+                                 count));
+    count_down(group, count_present(group));
+    return TERN_OK;
+}
+
+// --- In a ring
+
+// The forms with a ring. What is summed goes round as in ring/exchange: of a sum of n values each node passes
+// 2 (N - 1) / N * n on, of what everybody is to have as it is, (N - 1) times its own. Bytes here are of all nodes
+// together, and sums are taken in the order of the nodes.
+
+static uint64_t nodes_of(const struct tern_lgc_group *group)
+{
+    return count_present(group);
+}
+
+// Bytes of `count` float32 that are summed, and of `len` bytes of each node, or of one of them, that all get.
+static uint64_t summed(const struct tern_lgc_group *group, size_t count)
+{
+    return 2 * (nodes_of(group) - 1) * sizeof(float) * (uint64_t)count;
+}
+
+static uint64_t passed(const struct tern_lgc_group *group, size_t len)
+{
+    return (nodes_of(group) - 1) * (uint64_t)len;
+}
+
+static void tally(struct tern_lgc_group *group, enum tern_lgc_kind kind, uint64_t bytes)
+{
+    tally_of(group)->up[kind] += bytes;
+}
+
+static enum tern_result ring_exact(struct tern_lgc_group *group, uint32_t round)
+{
+    const uint32_t count = group->plan.count;
+    for (uint32_t i = 0; i < group->client_count; i++) {
+        struct tern_lgc_client *client = &group->clients[i];
+        if (!client->present) {
+            continue;
+        }
+        for (uint32_t k = 0; k < count; k++) {
+            group->sum[k] += (double)client->error[k];
+        }
+        group->counted++;
+        client->sent_last = round;
+        memset(client->error, 0, count * sizeof *client->error);
+    }
+    tally(group, TERN_LGC_PIECE_EXACT, summed(group, count));
+    return TERN_OK;
+}
+
+// The node that is drawn picks, and passes its indices on.
+static enum tern_result ring_lead(struct tern_lgc_group *group, uint32_t round)
+{
+    group->leader = draw(group, round);
+    tern_lgc_message_clear(&group->message);
+    tern_lgc_pick(&group->plan, group->clients[group->leader].error, group->words, group->at);
+    TERN_TRY(tern_lgc_put_indices(&group->message, &group->plan, group->at));
+    tally(group, TERN_LGC_PIECE_INDICES, passed(group, group->message.len));
+    for (uint32_t i = 0; i < group->client_count; i++) {
+        if (group->clients[i].present) {
+            gather(&group->clients[i], &group->plan, group->at);
+            group->clients[i].sent_last = round;
+        }
+    }
+    return TERN_OK;
+}
+
+// Makes of code[len] what others will read of it; the message has its bytes.
+static enum tern_result narrow(struct tern_lgc_group *group, size_t len)
+{
+    tern_lgc_message_clear(&group->message);
+    TERN_TRY(tern_lgc_put_values(&group->message, TERN_LGC_PIECE_CODE, &group->settings.code,
+                                 group->code, len));
+    struct tern_lgc_reader reader = {.bytes = group->message.bytes, .len = group->message.len};
+    return tern_lgc_take_values(&reader, TERN_LGC_PIECE_CODE, group->code, len);
+}
+
+// What the codes say of each node's learned values, in the unit that fits them best, to received.
+static enum tern_result gather_codes(struct tern_lgc_group *group)
+{
+    const uint32_t learned = group->plan.learned;
+    const size_t len = tern_autoencoder_code_length(&group->autoencoder, learned);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < group->client_count; i++) {
+        struct tern_lgc_client *client = &group->clients[i];
+        if (!client->present) {
+            continue;
+        }
+        const float *values = learned_of(group, client->picked);
+        float *made = learned_of(group, received_of(group, i));
+        TERN_TRY(encode(group, values, tern_autoencoder_scale(values, learned)));
+        TERN_TRY(narrow(group, len));
+        TERN_TRY(decode(group, NULL, 1, made));
+        client->scale = fit(values, made, learned);
+        bytes += passed(group, group->message.len + sizeof client->scale);
+        for (uint32_t k = 0; k < learned; k++) {
+            made[k] *= client->scale;
+        }
+    }
+    tally(group, TERN_LGC_PIECE_CODE, bytes);
+    return TERN_OK;
+}
+
+// All codes in the unit of the leader, summed on their way. A node takes out of its buffer what its own code is decoded
+// to; that the mean of these is not what the mean code is decoded to is what this form loses.
+static enum tern_result mean_codes(struct tern_lgc_group *group)
+{
+    const uint32_t learned = group->plan.learned;
+    const size_t len = tern_autoencoder_code_length(&group->autoencoder, learned);
+    const float *leads = learned_of(group, group->clients[group->leader].picked);
+    const float scale = tern_autoencoder_scale(leads, learned);
+    memset(group->mean_code, 0, len * sizeof *group->mean_code);
+    for (uint32_t i = 0; i < group->client_count; i++) {
+        const struct tern_lgc_client *client = &group->clients[i];
+        if (!client->present) {
+            continue;
+        }
+        TERN_TRY(encode(group, learned_of(group, client->picked), scale));
+        for (size_t k = 0; k < len; k++) {
+            group->mean_code[k] += group->code[k];
+        }
+        TERN_TRY(decode(group, NULL, scale, learned_of(group, received_of(group, i))));
+    }
+    for (size_t k = 0; k < len; k++) {
+        group->code[k] = group->mean_code[k] / (float)nodes_of(group);
+    }
+    TERN_TRY(decode(group, NULL, scale, group->decoded));
+    tally(group, TERN_LGC_PIECE_CODE, summed(group, len) + passed(group, sizeof scale));
+    return TERN_OK;
+}
+
+// Where a node's values have no code, or the mean has no values, all are summed as they are.
+static enum tern_result code_round(struct tern_lgc_group *group)
+{
+    const enum tern_result result =
+        group->settings.form == TERN_LGC_RING_GATHER ? gather_codes(group) : mean_codes(group);
+    group->code_arrived = result == TERN_OK;
+    group->without_code += result == TERN_ERR_NON_FINITE;
+    return result == TERN_ERR_NON_FINITE ? TERN_OK : result;
+}
+
+// Completes what each node is taken to have sent, and counts what all take.
+static void count_all(struct tern_lgc_group *group)
+{
+    const struct tern_lgc_plan *plan = &group->plan;
+    for (uint32_t i = 0; i < group->client_count; i++) {
+        const struct tern_lgc_client *client = &group->clients[i];
+        if (!client->present) {
+            continue;
+        }
+        const bool mean = group->code_arrived && group->settings.form == TERN_LGC_RING_MEAN;
+        float *sent = received_of(group, i);
+        memcpy(sent, client->picked,
+               (group->code_arrived ? plan->plain : tern_lgc_picks(plan)) * sizeof *sent);
+        memcpy(group->scratch, sent, tern_lgc_picks(plan) * sizeof *sent);
+        if (mean) {
+            memcpy(learned_of(group, group->scratch), group->decoded, plan->learned * sizeof *sent);
+        }
+        tern_lgc_exact_of(plan, client->error, group->exact);
+        add_counted(group, group->exact, group->scratch);
+    }
+}
+
+// Who trains the autoencoder has to see each node's values, so that these go round as they are.
+static void tally_values(struct tern_lgc_group *group)
+{
+    const struct tern_lgc_plan *plan = &group->plan;
+    const uint32_t picks = tern_lgc_picks(plan);
+    tally(group, TERN_LGC_PIECE_EXACT, summed(group, plan->exact));
+    if (group->phase == TERN_LGC_PHASE_TRAINING) {
+        tally(group, TERN_LGC_PIECE_VALUES, nodes_of(group) * passed(group, picks * sizeof(float)));
+    } else {
+        tally(group, TERN_LGC_PIECE_VALUES,
+              summed(group, group->code_arrived ? plan->plain : picks));
+    }
+}
+
+static enum tern_result ring_picked(struct tern_lgc_group *group, uint32_t round)
+{
+    TERN_TRY(ring_lead(group, round));
+    if (group->phase == TERN_LGC_PHASE_CODED) {
+        TERN_TRY(code_round(group));
+    }
+    count_all(group);
+    tally_values(group);
+    if (group->phase == TERN_LGC_PHASE_TRAINING) {
+        TERN_TRY(train_coder(group, round));
+    }
+    for (uint32_t i = 0; i < group->client_count; i++) {
+        if (group->clients[i].present) {
+            settle(group, &group->clients[i], received_of(group, i), true);
+        }
+    }
+    return TERN_OK;
+}
+
+// --- A round
 
 static enum tern_result train_all(struct tern_lgc_group *group, uint32_t round,
                                   const struct tern_lgc_trainer *trainer, const float *weights)
@@ -348,7 +969,7 @@ static enum tern_result train_all(struct tern_lgc_group *group, uint32_t round,
             continue;
         }
         TERN_TRY(trainer->train(trainer->ctx, i, round, weights, group->scratch));
-        TERN_TRY(tern_lgc_client_take(client, count, group->settings.momentum, group->scratch));
+        TERN_TRY(take_change(client, count, group->settings.momentum, group->scratch));
         for (uint32_t k = 0; k < count; k++) {
             group->inputs[k] += (double)client->velocity[k];
         }
@@ -389,9 +1010,9 @@ static enum tern_result exchange(struct tern_lgc_group *group, uint32_t round)
 {
     const bool server = group->settings.form == TERN_LGC_SERVER;
     if (group->phase == TERN_LGC_PHASE_EXACT) {
-        return server ? tern_lgc_server_exact(group, round) : tern_lgc_ring_exact(group, round);
+        return server ? server_exact(group, round) : ring_exact(group, round);
     }
-    return server ? tern_lgc_server_picked(group, round) : tern_lgc_ring_picked(group, round);
+    return server ? server_picked(group, round) : ring_picked(group, round);
 }
 
 // weights += mean of the sums.
@@ -407,7 +1028,7 @@ static void apply(struct tern_lgc_group *group, float *weights)
 enum tern_result tern_lgc_group_round(struct tern_lgc_group *group, uint32_t round,
                                       const struct tern_lgc_trainer *trainer, float *weights)
 {
-    if (tern_lgc_present(group) == 0) {
+    if (count_present(group) == 0) {
         return TERN_ERR_STATE;
     }
     TERN_TRY(enter(group, round));
@@ -417,9 +1038,9 @@ enum tern_result tern_lgc_group_round(struct tern_lgc_group *group, uint32_t rou
     group->code_arrived = false;
     TERN_TRY(exchange(group, round));
     apply(group, weights);
-    struct tern_lgc_tally *tally = tern_lgc_tally_of(group);
+    struct tern_lgc_tally *tally = tally_of(group);
     tally->rounds++;
-    tally->client_rounds += tern_lgc_present(group);
+    tally->client_rounds += count_present(group);
     return TERN_OK;
 }
 

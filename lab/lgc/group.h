@@ -12,7 +12,24 @@
 #define TERN_LAB_LGC_GROUP_H
 
 #include "lgc/autoencoder.h"
-#include "lgc/client.h"
+#include "lgc/message.h"
+#include "lgc/plan.h"
+
+// Codec of the values that go exactly.
+extern const struct tern_codec tern_lgc_float32;
+
+// A client of LGC: a velocity and an error buffer for each value.
+struct tern_lgc_client {
+    uint32_t id;
+    float *velocity; // [count]
+    float *error;    // [count]
+    float *picked;   // [picks]: the error where the leader picked, of this round
+    float *
+        innovation; // [learned]: what of the learned ones this round sends as it is, and 0 elsewhere
+    float scale;    // of the learned ones of this round
+    bool present;   // it has joined
+    uint32_t sent_last; // round in which its message was counted; 0: none
+};
 
 enum tern_lgc_form {
     TERN_LGC_SERVER,

@@ -1,17 +1,380 @@
 // bench-lgc: a group of clients that trains a model under LGC, or under one of Tern's codecs, in one process; prints
 // JSON. ./tern bench lgc runs it for each scheme.
-#include "lgc/options.h"
+#include "data/partition.h"
+#include "data/source.h"
+#include "lgc/group.h"
 #include "lgc/rival.h"
+#include "trainer/trainer.h"
+#include "util/math.h"
 
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+struct world_settings {
+    const char *model; // spec of a built-in one
+    const char *data;  // spec of a data set (data/source.h)
+    enum tern_partition_kind partition;
+    float alpha;         // of a Dirichlet partition
+    uint32_t clients;    // >= 1
+    uint32_t rounds;     // that the rate falls over
+    uint32_t batch_size; // >= 1
+    float learning_rate; // of the first round; falls with a cosine
+    float rate_final;    // of the last one
+    uint64_t seed;
+};
+
+struct world {
+    struct world_settings settings;
+    struct tern_model model;
+    struct tern_data data;
+    struct tern_partition partition;
+    struct tern_builtin_trainer trainer;
+    void *arena;
+    size_t arena_size;
+};
+
+struct options {
+    struct world_settings world;
+    struct tern_lgc_settings lgc;
+    struct tern_codec codec; // where `rival`
+    bool rival;              // a codec of Tern's in the place of LGC
+    uint32_t evaluate_every; // rounds
+    uint32_t late;           // round in which the last client joins; 0: it is there from the start
+    uint32_t lose;           // the leader's update is lost in every so manieth round; 0: never
+};
+
+// --- Data, shares and trainer
+
+// The data set, its shares, and one built-in trainer that each client of a group uses in turn. Hosted: uses malloc;
+// one thread.
+
+static enum tern_result use_share(struct world *world, uint32_t client)
+{
+    const struct tern_builtin_config config = {
+        .model = &world->model,
+        .train = tern_partition_view(&world->partition, &world->data.train, client),
+        .test = tern_view_all(&world->data.test),
+        .max_batch = world->settings.batch_size,
+    };
+    return tern_builtin_trainer_init(&world->trainer, &config, world->arena, world->arena_size);
+}
+
+static enum tern_result place_trainer(struct world *world)
+{
+    for (uint32_t i = 0; i < world->settings.clients; i++) {
+        const struct tern_builtin_config config = {
+            .model = &world->model,
+            .train = tern_partition_view(&world->partition, &world->data.train, i),
+            .test = tern_view_all(&world->data.test),
+            .max_batch = world->settings.batch_size,
+        };
+        const size_t bound = tern_builtin_trainer_bound(&config);
+        world->arena_size = bound > world->arena_size ? bound : world->arena_size;
+        if (bound == 0) {
+            return TERN_ERR_MODEL_MISMATCH;
+        }
+    }
+    // Aligned, as vectors of the trainer are relative to the start of its memory.
+    world->arena_size += TERN_ARENA_ALIGNMENT - world->arena_size % TERN_ARENA_ALIGNMENT;
+    world->arena = aligned_alloc(TERN_ARENA_ALIGNMENT, world->arena_size);
+    return world->arena != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+static enum tern_result open_data(struct world *world, char why[TERN_DATA_WHY_MAX])
+{
+    const struct world_settings *settings = &world->settings;
+    const struct tern_partition_config partition = {.kind = settings->partition,
+                                                    .clients = settings->clients,
+                                                    .min_examples = 1,
+                                                    .alpha = settings->alpha,
+                                                    .seed = settings->seed};
+    char partition_why[TERN_PARTITION_WHY_MAX] = "";
+    TERN_TRY(tern_dataset_open(settings->data, NULL, &world->data, why));
+    const enum tern_result result =
+        tern_partition_make(&partition, &world->data.train, &world->partition, partition_why);
+    if (result != TERN_OK) {
+        snprintf(why, TERN_DATA_WHY_MAX, "partition: %s", partition_why);
+    }
+    return result;
+}
+
+static void world_close(struct world *world)
+{
+    tern_partition_free(&world->partition);
+    tern_data_close(&world->data);
+    free(world->arena);
+    world->arena = NULL;
+}
+
+// why: on an error, one sentence. Errors of tern_model_from_spec(), tern_dataset_open(), tern_partition_make()
+static enum tern_result world_open(const struct world_settings *settings, struct world *world,
+                                   char why[TERN_DATA_WHY_MAX])
+{
+    *world = (struct world){.settings = *settings};
+    enum tern_result result = tern_model_from_spec(&world->model, settings->model);
+    if (result != TERN_OK) {
+        snprintf(why, TERN_DATA_WHY_MAX, "model '%s' is no built-in model", settings->model);
+        return result;
+    }
+    result = open_data(world, why);
+    if (result == TERN_OK) {
+        result = place_trainer(world);
+        snprintf(why, TERN_DATA_WHY_MAX, "the trainer does not take this model with these data: %s",
+                 tern_result_sentence(result));
+    }
+    if (result != TERN_OK) {
+        world_close(world);
+    }
+    return result;
+}
+
+// A cosine from the first rate to the last, which it reaches one round after the end.
+static float rate_of(const struct world_settings *settings, uint32_t round)
+{
+    if (settings->rounds < 2) {
+        return settings->learning_rate;
+    }
+    const float turns = 0.5f * (float)(round - 1) / (float)settings->rounds;
+    return settings->rate_final +
+           (settings->learning_rate - settings->rate_final) * 0.5f * (1 + tern_cos_turns(turns));
+}
+
+// The signature of tern_lgc_trainer.train, with the world as its context: one step of SGD without momentum on a batch
+// of the client's own examples, so that change = -rate * gradient.
+static enum tern_result world_train(void *ctx, uint32_t client, uint32_t round,
+                                    const float *weights, float *change)
+{
+    struct world *world = ctx;
+    const struct tern_train_task task = {
+        .round = round,
+        .local_steps = 1,
+        .batch_size = world->settings.batch_size,
+        .learning_rate = rate_of(&world->settings, round),
+        .seed = world->settings.seed,
+        .client = client,
+    };
+    TERN_TRY(use_share(world, client));
+    const struct tern_trainer port = tern_builtin_trainer_port(&world->trainer);
+    struct tern_train_result done;
+    float *trained = NULL;
+    TERN_TRY(port.begin(port.ctx, &task, weights, world->model.count));
+    TERN_TRY(port.step(port.ctx, &trained, &done));
+    for (uint32_t i = 0; i < world->model.count; i++) {
+        change[i] = trained[i] - weights[i];
+    }
+    return TERN_OK;
+}
+
+// Of the test examples.
+static enum tern_result world_evaluate(struct world *world, const float *weights,
+                                       struct tern_evaluate_result *result)
+{
+    enum tern_result told = TERN_AGAIN;
+    TERN_TRY(use_share(world, 0));
+    const struct tern_trainer port = tern_builtin_trainer_port(&world->trainer);
+    while (told == TERN_AGAIN) {
+        told = port.evaluate(port.ctx, weights, world->model.count, result);
+    }
+    return told;
+}
+
+// --- Options
+
+// What bench-lgc is told, as KEY=VALUE words. One thread.
+
+enum kind { TEXT, WHOLE, NUMBER, CHOICE, CODEC, SCHEME };
+
+struct key {
+    const char *name;
+    enum kind kind;
+    size_t offset;
+    const char *preset;
+    double least;
+    double most;
+    const char *const *choices; // NULL-terminated
+    const char *meaning;
+};
+
+static const char *const schemes[] = {"lgc-server", "lgc-ring-mean", "lgc-ring-gather", NULL};
+static const char *const partitions[] = {"iid", "dirichlet", "shards", NULL};
+static const char *const feedbacks[] = {"decoded", "cleared", NULL};
+
+#define WORLD(member) offsetof(struct options, world.member)
+#define LGC(member) offsetof(struct options, lgc.member)
+#define OWN(member) offsetof(struct options, member)
+
+enum { MANY = 100000000 };
+
+static const struct key keys[] = {
+    {"scheme", SCHEME, LGC(form), "lgc-server", 0, 0, schemes,
+     "lgc-server, lgc-ring-mean, lgc-ring-gather, or a codec as codec:SPEC"},
+    {"model", TEXT, WORLD(model), "cnn:28x28x1-8-16-10", 0, 0, NULL, "spec of a built-in model"},
+    {"data", TEXT, WORLD(data), "digits:train=6000,test=2000,size=28,seed=1", 0, 0, NULL,
+     "spec of a data set"},
+    {"partition", CHOICE, WORLD(partition), "iid", 0, 0, partitions, "iid, dirichlet or shards"},
+    {"alpha", NUMBER, WORLD(alpha), "0.5", 0.001, 1000000, NULL, "of dirichlet"},
+    {"clients", WHOLE, WORLD(clients), "10", 1, 1000, NULL, ""},
+    {"rounds", WHOLE, WORLD(rounds), "1000", 1, MANY, NULL, "of one step each"},
+    {"batch", WHOLE, WORLD(batch_size), "16", 1, 65536, NULL, "examples of a step"},
+    {"rate", NUMBER, WORLD(learning_rate), "0.01", 0, 1000, NULL, "of the first round"},
+    {"rate_final", NUMBER, WORLD(rate_final), "0.0001", 0, 1000, NULL,
+     "which it approaches in the last round, by a cosine"},
+    {"seed", WHOLE, WORLD(seed), "1", 0, MANY, NULL, "of data, batches, leaders and weights"},
+    {"evaluate_every", WHOLE, OWN(evaluate_every), "100", 1, MANY, NULL, "rounds"},
+    {"density", NUMBER, LGC(density), "0.001", 0.000001, 1, NULL, "share of a tensor's values"},
+    {"innovation", NUMBER, LGC(innovation), "0.1", 0.000001, 1, NULL, "share of the learned picks"},
+    {"momentum", NUMBER, LGC(momentum), "0.9", 0, 0.999999, NULL, "of the clients' velocities"},
+    {"exact", WHOLE, LGC(exact_rounds), "100", 0, MANY, NULL, "rounds in which all values go"},
+    {"training", WHOLE, LGC(training_rounds), "200", 0, MANY, NULL,
+     "rounds at least that the autoencoder is trained in"},
+    {"accept", NUMBER, LGC(accept), "0.9", 0.000001, 1000000, NULL,
+     "reconstruction loss below which codes are used, as a share of the mean square"},
+    {"code", CODEC, LGC(code), "float16", 0, 0, NULL, "codec of codes"},
+    {"feedback", CHOICE, LGC(feedback), "decoded", 0, 0, feedbacks,
+     "decoded: buffers keep what decoding missed; cleared: the paper's"},
+    {"width", WHOLE, LGC(width), "64", 2, 256, NULL, "of the autoencoder"},
+    {"channels", WHOLE, LGC(channels), "4", 1, 64, NULL, "of a code, for 16 values"},
+    {"coder_rate", NUMBER, LGC(training.learning_rate), "0.001", 0, 1000, NULL, "of its training"},
+    {"coder_momentum", NUMBER, LGC(training.momentum), "0", 0, 0.999999, NULL, "of its training"},
+    {"coder_clip", NUMBER, LGC(training.clip), "0", 0, 1000000, NULL, "of its training"},
+    {"similarity", NUMBER, LGC(training.similarity), "0.5", 0, 1000000, NULL, "lambda_2"},
+    {"late", WHOLE, OWN(late), "0", 0, MANY, NULL, "round in which the last client joins"},
+    {"lose", WHOLE, OWN(lose), "0", 0, MANY, NULL,
+     "the leader's update is lost in every so manieth round"},
+};
+
+enum { KEYS = sizeof keys / sizeof keys[0] };
+
+static bool wrong(const struct key *key, const char *value, const char *instead)
+{
+    fprintf(stderr, "bench-lgc: %s=%s: %s\n", key->name, value, instead);
+    return false;
+}
+
+static bool read_number(const struct key *key, const char *value, void *member)
+{
+    char *end = NULL;
+    char range[80];
+    errno = 0;
+    const double number = strtod(value, &end);
+    const bool whole = key->kind == WHOLE;
+    if (errno != 0 || end == value || *end != '\0' || !(number >= key->least) ||
+        !(number <= key->most) || (whole && number != (double)(uint64_t)number)) {
+        snprintf(range, sizeof range, "a %snumber from %.9g to %.9g is needed",
+                 whole ? "whole " : "", key->least, key->most);
+        return wrong(key, value, range);
+    }
+    if (!whole) {
+        *(float *)member = (float)number;
+    } else if (key->offset == WORLD(seed)) {
+        *(uint64_t *)member = (uint64_t)number;
+    } else {
+        *(uint32_t *)member = (uint32_t)number;
+    }
+    return true;
+}
+
+static bool read_choice(const struct key *key, const char *value, void *member)
+{
+    for (int i = 0; key->choices[i] != NULL; i++) {
+        if (strcmp(value, key->choices[i]) == 0) {
+            *(int *)member = i;
+            return true;
+        }
+    }
+    return wrong(key, value, key->meaning);
+}
+
+static bool read_codec(const struct key *key, const char *value, struct tern_codec *codec)
+{
+    struct tern_codec_refusal refusal;
+    char sentence[TERN_CODEC_SENTENCE_MAX];
+    if (tern_codec_parse(value, codec, &refusal) == TERN_OK) {
+        return true;
+    }
+    tern_codec_explain(&refusal, sentence);
+    return wrong(key, value, sentence);
+}
+
+static bool read_scheme(const struct key *key, const char *value, struct options *options)
+{
+    static const char prefix[] = "codec:";
+    options->rival = strncmp(value, prefix, sizeof prefix - 1) == 0;
+    return options->rival ? read_codec(key, value + sizeof prefix - 1, &options->codec)
+                          : read_choice(key, value, (uint8_t *)options + key->offset);
+}
+
+static bool read_value(const struct key *key, const char *value, struct options *options)
+{
+    void *member = (uint8_t *)options + key->offset;
+    switch (key->kind) {
+    case TEXT:
+        *(const char **)member = value;
+        return true;
+    case WHOLE:
+    case NUMBER:
+        return read_number(key, value, member);
+    case CHOICE:
+        return read_choice(key, value, member);
+    case CODEC:
+        return read_codec(key, value, member);
+    case SCHEME:
+        return read_scheme(key, value, options);
+    }
+    return false;
+}
+
+static bool read_word(const char *word, struct options *options)
+{
+    const char *equals = strchr(word, '=');
+    const size_t len = equals != NULL ? (size_t)(equals - word) : strlen(word);
+    for (int i = 0; equals != NULL && i < KEYS; i++) {
+        if (strlen(keys[i].name) == len && strncmp(word, keys[i].name, len) == 0) {
+            return read_value(&keys[i], equals + 1, options);
+        }
+    }
+    fprintf(stderr, "bench-lgc: '%s' is no KEY=VALUE that is known; bench-lgc help lists them\n",
+            word);
+    return false;
+}
+
+// Reads the words; what they do not name has its default. False, with a sentence on stderr, where a key is unknown,
+// a value malformed or outside its range.
+static bool options_read(char **words, int count, struct options *options)
+{
+    *options = (struct options){.rival = false};
+    for (int i = 0; i < KEYS; i++) {
+        if (!read_value(&keys[i], keys[i].preset, options)) {
+            return false;
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        if (!read_word(words[i], options)) {
+            return false;
+        }
+    }
+    options->lgc.seed = options->world.seed;
+    return true;
+}
+
+// Every key with its meaning and default.
+static void options_print(void)
+{
+    for (int i = 0; i < KEYS; i++) {
+        printf("  %-14s %-12s %s\n", keys[i].name, keys[i].preset, keys[i].meaning);
+    }
+}
+
+// --- Runs
+
 struct run {
-    struct tern_lgc_options options;
-    struct tern_lgc_world world;
+    struct options options;
+    struct world world;
     struct tern_lgc_group group; // of LGC
     struct tern_lgc_rival rival; // else
     uint32_t round;              // that is played
@@ -33,7 +396,7 @@ static bool lose_leaders(void *ctx, uint32_t client, enum tern_lgc_way way,
 
 static enum tern_result open_scheme(struct run *run)
 {
-    const struct tern_lgc_options *options = &run->options;
+    const struct options *options = &run->options;
     const uint32_t clients = options->world.clients;
     if (options->rival) {
         return tern_lgc_rival_open(&options->codec, options->world.seed, &run->world.model, clients,
@@ -53,7 +416,7 @@ static enum tern_result open_scheme(struct run *run)
 
 static enum tern_result play_round(struct run *run)
 {
-    const struct tern_lgc_trainer trainer = {&run->world, tern_lgc_world_train};
+    const struct tern_lgc_trainer trainer = {&run->world, world_train};
     if (run->options.rival) {
         return tern_lgc_rival_round(&run->rival, run->round, &trainer, run->weights);
     }
@@ -69,7 +432,7 @@ static enum tern_result play(struct run *run)
     for (run->round = 1; run->round <= rounds; run->round++) {
         TERN_TRY(play_round(run));
         if (run->round % run->options.evaluate_every == 0 || run->round == rounds) {
-            TERN_TRY(tern_lgc_world_evaluate(&run->world, run->weights, &run->at_end));
+            TERN_TRY(world_evaluate(&run->world, run->weights, &run->at_end));
             fprintf(stderr, "round %u: loss %.4f, accuracy %.4f", run->round,
                     (double)run->at_end.loss, (double)run->at_end.accuracy);
             if (!run->options.rival) {
@@ -224,13 +587,13 @@ int main(int argc, char **argv)
     char why[TERN_DATA_WHY_MAX] = "";
     if (argc == 2 && strcmp(argv[1], "help") == 0) {
         puts("usage: bench-lgc [KEY=VALUE]...\n");
-        tern_lgc_options_print();
+        options_print();
         return 0;
     }
-    if (!tern_lgc_options_read(argv + 1, argc - 1, &run.options)) {
+    if (!options_read(argv + 1, argc - 1, &run.options)) {
         return 2;
     }
-    const enum tern_result opened = tern_lgc_world_open(&run.options.world, &run.world, why);
+    const enum tern_result opened = world_open(&run.options.world, &run.world, why);
     if (opened != TERN_OK) {
         return fail(why, opened);
     }
@@ -243,6 +606,6 @@ int main(int argc, char **argv)
     if (run.rival.state != NULL) {
         tern_lgc_rival_close(&run.rival);
     }
-    tern_lgc_world_close(&run.world);
+    world_close(&run.world);
     return status;
 }

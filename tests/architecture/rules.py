@@ -34,7 +34,7 @@ KEPT = {
     "cmocka.h": ["tests/"],
 }
 
-PURE_SHARED = ["shared/codec/", "shared/tensor/", "shared/error_feedback/", "shared/lgc/", "shared/wire/",
+PURE_SHARED = ["shared/codec/", "shared/tensor/", "shared/error_feedback/", "shared/wire/",
                "shared/meter/", "shared/util/", "shared/build.h", "shared/result.h",
                "shared/version.h"]
 # Bytes of data files, and the CSV tables that init looks at, too.

@@ -1,7 +1,7 @@
 // Encoding and decoding: what is made is what a plain autoencoder makes, to the bit the same everywhere; sizes, what is
 // no number, and weights on their way.
 #include "codec/codec.h"
-#include "lgc/plain_autoencoder.h"
+#include "lab_lgc/plain_autoencoder.h"
 #include "shared/check.h"
 #include "tests/cases.h"
 #include <math.h>

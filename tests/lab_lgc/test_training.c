@@ -1,6 +1,6 @@
 // Steps of SGD: that they learn, and are the same bits everywhere; momentum and clip; what is refused, which changes
 // nothing. Gradients are test_gradients.c's.
-#include "lgc/plain_autoencoder.h"
+#include "lab_lgc/plain_autoencoder.h"
 #include "shared/check.h"
 #include "tests/cases.h"
 #include <math.h>

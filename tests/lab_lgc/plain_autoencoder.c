@@ -1,4 +1,4 @@
-#include "lgc/plain_autoencoder.h"
+#include "lab_lgc/plain_autoencoder.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
 #include "util/prng.h"

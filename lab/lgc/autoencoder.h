@@ -15,10 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define TERN_AUTOENCODER_STRIDE 16u         // values to a position of the code
 #define TERN_AUTOENCODER_MAX_WIDTH 256u     //
 #define TERN_AUTOENCODER_MAX_CHANNELS 64u   // of the code
@@ -161,9 +157,5 @@ TERN_MUST_USE enum tern_result tern_autoencoder_train_step(
     const struct tern_autoencoder *autoencoder, const struct tern_autoencoder_training *training,
     const struct tern_autoencoder_round *round, float *weights, float *velocity, void *workspace,
     size_t workspace_size, struct tern_autoencoder_losses *losses);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -1,6 +1,6 @@
 // Losses and what one step does to the weights are compared with those of a plain autoencoder in double: the
 // gradient with differences of its losses, for every weight of every layer.
-#include "lgc/plain_autoencoder.h"
+#include "lab_lgc/plain_autoencoder.h"
 #include "shared/check.h"
 #include "tests/cases.h"
 #include <math.h>
