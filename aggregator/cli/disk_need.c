@@ -2,7 +2,7 @@
 
 #include "cli/spending.h"
 #include "cli/state.h"
-#include "store/room.h"
+#include "store/store.h"
 #include <stdio.h>
 
 // An empty database, and the rows of each round that pruning keeps: the round, its sums, its version.

@@ -229,12 +229,12 @@ void tern_doctor_database(struct tern_doctor *doctor)
     char why[256];
     struct tern_db *db;
     tern_state_database(doctor->cli, path);
-    enum tern_result result = tern_db_open(path, &db, why);
+    enum tern_result result = tern_db_open(path, 0, &db, why);
     if (result != TERN_OK) {
         const bool is_of_other = result == TERN_ERR_UNKNOWN || result == TERN_ERR_STATE;
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
                           is_of_other ? take_version : advice, "%s", why);
-        if (!doctor->disk_is_full || tern_db_open_reading(path, &db, why) != TERN_OK) {
+        if (!doctor->disk_is_full || tern_db_open(path, TERN_DB_READING, &db, why) != TERN_OK) {
             return;
         }
     }

@@ -2,7 +2,7 @@
 #include "cli/gateway.h"
 #include "cli/permissions.h"
 #include "cli/tls_files.h"
-#include "store/room.h"
+#include "store/store.h"
 
 #include "http/certificate.h"
 #include "http/http.h"

@@ -39,7 +39,7 @@ struct tern_leader_watch {
 static enum tern_result connect(struct tern_leader_watch *watch)
 {
     char why[256];
-    enum tern_result opened = tern_db_open_hurried(watch->database, &watch->db, why);
+    enum tern_result opened = tern_db_open(watch->database, TERN_DB_HURRIED, &watch->db, why);
     if (opened != TERN_OK && !watch->is_unreached) {
         tern_log(TERN_LOG_WARN, "leader-not-watched", "detail=%s", TERN_LOG_TEXT(why));
     }

@@ -83,7 +83,7 @@ static uint64_t check_once(struct tern_self_check *check)
 {
     struct tern_db *db = NULL;
     char why[256] = "";
-    enum tern_result result = tern_db_open_again(check->database, &db, why);
+    enum tern_result result = tern_db_open(check->database, TERN_DB_SECOND, &db, why);
     if (result == TERN_OK) {
         result = look(check, db);
         snprintf(why, sizeof why, "%s", tern_db_error(db));

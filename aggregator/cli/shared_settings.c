@@ -178,7 +178,7 @@ void tern_shared_settings_tell(const struct tern_cli *cli, uint32_t node)
     char *own = tern_shared_settings_text(settings);
     enum tern_result result = own != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
     if (result == TERN_OK) {
-        result = tern_db_open_hurried(settings->store_url, &db, why);
+        result = tern_db_open(settings->store_url, TERN_DB_HURRIED, &db, why);
     }
     if (result == TERN_OK) {
         result = tell(db, node, own);

@@ -4,7 +4,7 @@
 #include "cli/state.h"
 #include "hosted/log.h"
 #include "http/tickets.h"
-#include "store/ticket_keys.h"
+#include "store/store.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -121,7 +121,7 @@ static enum tern_result exchange_keys(const char *database, const char *private_
     struct bytes found;
     TERN_TRY(tern_ticket_sealer_make(private_key, &sealer, why));
     own.len = tern_ticket_keys_write(keys, own.data);
-    enum tern_result result = tern_db_open_again(database, &db, why);
+    enum tern_result result = tern_db_open(database, TERN_DB_SECOND, &db, why);
     if (result == TERN_OK) {
         result = exchange(db, &sealer, &own, &found);
         snprintf(why, 256, "%s", tern_db_error(db));

@@ -206,14 +206,12 @@ enum tern_result tern_state_make_token(const char *path, bool *made)
     return TERN_OK;
 }
 
-typedef enum tern_result (*opener)(const char *path, struct tern_db **db, char why[256]);
-
-static int open_by(const struct tern_cli *cli, opener open_db, struct tern_db **db)
+static int open_database(const struct tern_cli *cli, unsigned flags, struct tern_db **db)
 {
     char path[PATH_MAX];
     char why[256] = "";
     tern_state_database(cli, path);
-    return tern_cli_check(cli, open_db(path, db, why), "%s", why);
+    return tern_cli_check(cli, tern_db_open(path, flags, db, why), "%s", why);
 }
 
 int tern_state_open(const struct tern_cli *cli, struct tern_db **db)
@@ -228,12 +226,12 @@ int tern_state_open(const struct tern_cli *cli, struct tern_db **db)
 
 int tern_state_open_copied(const struct tern_cli *cli, struct tern_db **db)
 {
-    return open_by(cli, tern_db_open, db);
+    return open_database(cli, 0, db);
 }
 
 int tern_state_open_older(const struct tern_cli *cli, struct tern_db **db)
 {
-    return open_by(cli, tern_db_open_older, db);
+    return open_database(cli, TERN_DB_OLDER, db);
 }
 
 int tern_state_upgrade(const struct tern_cli *cli, struct tern_db *db)
@@ -264,7 +262,7 @@ int tern_state_refuse_copied(const struct tern_cli *cli, struct tern_db *db, con
 
 int tern_state_open_for_backup(const struct tern_cli *cli, struct tern_db **db)
 {
-    return open_by(cli, tern_db_open_reading, db);
+    return open_database(cli, TERN_DB_READING, db);
 }
 
 int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db)

@@ -63,7 +63,7 @@ int tern_state_upgrade(const struct tern_cli *cli, struct tern_db *db);
 // Refuses a database that was copied, as it goes on in the copy. The exit code; what: what was not done, or ""
 int tern_state_refuse_copied(const struct tern_cli *cli, struct tern_db *db, const char *what);
 // As tern_state_open(), for a verb that only reads: it sees one moment, whatever a running service commits, and also
-// opens what cannot be written (tern_db_open_reading()).
+// opens what cannot be written (TERN_DB_READING).
 int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db);
 // Opens the same databases without a transaction: SQLite copies a database only outside of one.
 int tern_state_open_for_backup(const struct tern_cli *cli, struct tern_db **db);

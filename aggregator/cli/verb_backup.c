@@ -2,8 +2,7 @@
 #include "cli/state.h"
 #include "cli/verbs.h"
 #include "downloads/replicas.h"
-#include "store/retention.h"
-#include "store/room.h"
+#include "store/store.h"
 #include "tensor/manifest.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@
 #include "cli/verification.h"
 
 #include "hosted/clock.h"
-#include "store/copy.h"
+#include "store/store.h"
 #include "util/bytes.h"
 #include <inttypes.h>
 #include <libgen.h>
@@ -112,7 +112,8 @@ static int refuse_target(const struct copying *copying, const char *why)
     char ignored[256];
     struct tern_db *db = NULL;
     bool is_served = false;
-    if (tern_db_is_url(copying->target) && tern_db_open(copying->target, &db, ignored) == TERN_OK) {
+    if (tern_db_is_url(copying->target) &&
+        tern_db_open(copying->target, 0, &db, ignored) == TERN_OK) {
         is_served = find_leader(db, leader);
         tern_db_close(db);
     }

@@ -56,7 +56,7 @@ static bool holds_federation(const char *database)
     if (!tern_db_is_url(database)) {
         return access(database, F_OK) == 0;
     }
-    const enum tern_result result = tern_db_open(database, &db, why);
+    const enum tern_result result = tern_db_open(database, 0, &db, why);
     if (result == TERN_OK) {
         tern_db_close(db);
     }

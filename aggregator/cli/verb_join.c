@@ -22,7 +22,7 @@ static bool is_made(const struct tern_cli *cli)
     if (!tern_db_is_url(database)) {
         return access(database, F_OK) == 0;
     }
-    const bool made = tern_db_open(database, &db, why) == TERN_OK;
+    const bool made = tern_db_open(database, 0, &db, why) == TERN_OK;
     if (made) {
         tern_db_close(db);
     }

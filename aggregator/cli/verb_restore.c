@@ -119,7 +119,7 @@ static int prepare(struct restoring *restoring)
     struct tern_db *db = NULL;
     enum tern_result result = tern_db_copy(restoring->file, restoring->copy, restoring->why);
     if (result == TERN_OK) {
-        result = tern_db_open_older(restoring->copy, &db, restoring->why);
+        result = tern_db_open(restoring->copy, TERN_DB_OLDER, &db, restoring->why);
     }
     if (result == TERN_OK) {
         result = check_copy(restoring, db);
@@ -140,7 +140,7 @@ static int refuse_used(const struct restoring *restoring, enum tern_result resul
 // program, is what backups are for: *db stays NULL then.
 static int take_old(struct restoring *restoring, struct tern_db **db)
 {
-    enum tern_result result = tern_db_open_older(restoring->database, db, restoring->why);
+    enum tern_result result = tern_db_open(restoring->database, TERN_DB_OLDER, db, restoring->why);
     if (result != TERN_OK) {
         return result == TERN_ERR_BUSY ? refuse_used(restoring, result, restoring->why)
                                        : TERN_EXIT_OK;

@@ -2,7 +2,7 @@
 
 #include "rounds/error_policy.h"
 #include "rounds/error_watch.h"
-#include "store/retention.h"
+#include "store/store.h"
 #include <stdlib.h>
 #include <string.h>
 

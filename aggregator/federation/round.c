@@ -16,9 +16,7 @@
 #include "rounds/machine.h"
 #include "rounds/selection.h"
 #include "rounds/spread.h"
-#include "store/parts.h"
-#include "store/retention.h"
-#include "store/room.h"
+#include "store/store.h"
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -558,7 +556,7 @@ enum tern_result tern_federation_merge_init(struct tern_federation *federation, 
     closing->job.ctx = closing;
     closing->job.ended = federation->ports.wake;
     closing->job.ended_ctx = federation->ports.ctx;
-    return tern_db_open_again(tern_db_path(federation->db), &closing->reader, why);
+    return tern_db_open(tern_db_path(federation->db), TERN_DB_SECOND, &closing->reader, why);
 }
 
 void tern_federation_merge_free(struct tern_federation *federation)

@@ -3,7 +3,7 @@
 #include "hosted/log.h"
 #include "merge/part_form.h"
 #include "merge/stored_mean.h"
-#include "store/parts.h"
+#include "store/store.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 
 #include "merge/part_form.h"
 #include "store/nodes.h"
-#include "store/parts.h"
+#include "store/store.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

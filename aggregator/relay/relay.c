@@ -173,7 +173,7 @@ static enum tern_result prepare(struct tern_relay *relay, struct tern_db *db, ch
         return result;
     }
     char detail[256] = "";
-    result = tern_db_open_again(tern_db_path(db), &relay->below.db, detail);
+    result = tern_db_open(tern_db_path(db), TERN_DB_SECOND, &relay->below.db, detail);
     if (result == TERN_OK) {
         result = open_records(relay);
     }

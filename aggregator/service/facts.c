@@ -1,7 +1,7 @@
 // The clocks, and the facts that any thread can read: a copy that each batch renews, so that readers never wait for the
 // store, in particular when it fails.
 #include "service/internal.h"
-#include "store/room.h"
+#include "store/store.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-// What SQL on any database has in common: the sentence of the last failure, whether a transaction may be committed, statements that are kept, and the range of every value.
-#include "store/sql_driver.h"
+// What SQL on any database has in common: which database a path names, the sentence of the last failure, whether a
+// transaction may be committed, statements that are kept, and the range of every value.
+#include "store/sql.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,17 +9,7 @@
 
 _Static_assert(TERN_SQL_BLOB_MAX <= 1000000000u, "SQLite's limit of one value, and PostgreSQL's");
 
-const struct tern_sql_dialect *tern_sql_dialect(const struct tern_sql *sql)
-{
-    return &sql->driver->dialect;
-}
-
 // --- Failures
-
-const char *tern_sql_error(const struct tern_sql *sql)
-{
-    return sql->error;
-}
 
 enum tern_result tern_sql_fail(struct tern_sql *sql, enum tern_result result, const char *sentence)
 {
@@ -36,15 +27,51 @@ enum tern_result tern_sql_fail_damaged(struct tern_sql *sql, const char *where)
 
 bool tern_sql_damaged(struct tern_sql *sql)
 {
-    return sql->damaged || sql->driver->is_damaged(sql);
-}
-
-bool tern_sql_is_displaced(const struct tern_sql *sql)
-{
-    return sql->displaced;
+    if (!sql->damaged) {
+        (void)!sql->driver->check(sql, TERN_SQL_CHECK_FAILURE);
+    }
+    return sql->damaged;
 }
 
 // --- Life
+
+bool tern_db_is_url(const char *path)
+{
+    return strncmp(path, "postgresql://", 13) == 0 || strncmp(path, "postgres://", 11) == 0;
+}
+
+static enum tern_result driver_of(const char *path, const struct tern_sql_driver **driver,
+                                  char why[256])
+{
+    *driver = &tern_sqlite_driver;
+    if (!tern_db_is_url(path)) {
+        return TERN_OK;
+    }
+#ifdef TERN_POSTGRESQL
+    (void)why;
+    *driver = &tern_postgres_driver;
+    return TERN_OK;
+#else
+    snprintf(why, 256,
+             "this build has no PostgreSQL; build it where libpq-dev is installed, or name a file");
+    return TERN_ERR_CONFIG;
+#endif
+}
+
+enum tern_result tern_sql_create(const char *path, tern_sql_filler fill, void *ctx, char why[256])
+{
+    const struct tern_sql_driver *driver;
+    TERN_TRY(driver_of(path, &driver, why));
+    return driver->create(path, fill, ctx, why);
+}
+
+enum tern_result tern_sql_open(const char *path, unsigned flags, struct tern_sql **out,
+                               char why[256])
+{
+    const struct tern_sql_driver *driver;
+    TERN_TRY(driver_of(path, &driver, why));
+    return driver->open(path, flags, out, why);
+}
 
 void tern_sql_close(struct tern_sql *sql)
 {
@@ -57,19 +84,19 @@ void tern_sql_close(struct tern_sql *sql)
     sql->driver->close(sql);
 }
 
-enum tern_result tern_sql_take(struct tern_sql *sql)
+enum tern_result tern_sql_version(struct tern_sql *sql, int64_t *version)
 {
-    return sql->driver->take(sql);
+    return sql->driver->number(sql, sql->driver->dialect.version, version);
 }
 
-const char *tern_sql_path(const struct tern_sql *sql)
+// Replaces %d of the dialect.
+enum tern_result tern_sql_set_version(struct tern_sql *sql, int version)
 {
-    return sql->driver->path(sql);
-}
-
-enum tern_result tern_sql_hold(struct tern_sql *sql)
-{
-    return sql->driver->hold(sql);
+    char text[80];
+    const char *words = sql->driver->dialect.set_version;
+    const int before = (int)(strchr(words, '%') - words);
+    snprintf(text, sizeof text, "%.*s%d", before, words, version);
+    return sql->driver->run(sql, text);
 }
 
 enum tern_result tern_sql_use(struct tern_sql *sql, enum tern_sql_use use)
@@ -77,141 +104,26 @@ enum tern_result tern_sql_use(struct tern_sql *sql, enum tern_sql_use use)
     return sql->driver->use(sql, use);
 }
 
-enum tern_result tern_sql_version(struct tern_sql *sql, int64_t *version)
-{
-    return sql->driver->version(sql, version);
-}
-
-enum tern_result tern_sql_set_version(struct tern_sql *sql, int version)
-{
-    return sql->driver->set_version(sql, version);
-}
-
-enum tern_result tern_sql_backup(struct tern_sql *sql, const char *path, char why[256])
-{
-    if (sql->driver->is_open(sql)) {
-        snprintf(why, 256, "a transaction is open");
-        return TERN_ERR_STATE;
-    }
-    return sql->driver->backup(sql, path, why);
-}
-
-enum tern_result tern_sql_settle(struct tern_sql *sql)
-{
-    return sql->driver->settle(sql);
-}
-
-enum tern_result tern_sql_check(struct tern_sql *sql)
-{
-    return sql->driver->check(sql);
-}
-
-enum tern_result tern_sql_quick_check(struct tern_sql *sql)
-{
-    return sql->driver->quick_check(sql);
-}
-
-void tern_sql_stop_when(struct tern_sql *sql, const atomic_bool *stop)
-{
-    sql->driver->stop_when(sql, stop);
-}
-
-enum tern_result tern_sql_shrink(struct tern_sql *sql, uint64_t bytes, bool *more)
-{
-    return sql->driver->shrink(sql, bytes, more);
-}
-
-enum tern_result tern_sql_bytes(struct tern_sql *sql, uint64_t *bytes)
-{
-    return sql->driver->bytes(sql, bytes);
-}
-
-enum tern_result tern_sql_free_bytes(struct tern_sql *sql, uint64_t *bytes)
-{
-    return sql->driver->free_bytes(sql, bytes);
-}
-
-enum tern_result tern_sql_room(struct tern_sql *sql, struct tern_db_room *room)
-{
-    *room = (struct tern_db_room){.disk = UINT64_MAX, .free = UINT64_MAX};
-    return sql->driver->room != NULL ? sql->driver->room(sql, room) : TERN_OK;
-}
-
-bool tern_sql_make_room(struct tern_sql *sql)
-{
-    return sql->driver->make_room != NULL && sql->driver->make_room(sql);
-}
-
-enum tern_result tern_sql_run(struct tern_sql *sql, const char *text)
-{
-    return sql->driver->run(sql, text);
-}
-
 // --- Transactions
 
-static enum tern_result refuse_within(struct tern_sql *sql)
+enum tern_result tern_sql_begin(struct tern_sql *sql, enum tern_sql_begin kind)
 {
-    return sql->driver->is_open(sql)
-               ? tern_sql_fail(sql, TERN_ERR_STATE, "a transaction is open already")
-               : TERN_OK;
-}
-
-enum tern_result tern_sql_begin(struct tern_sql *sql)
-{
-    TERN_TRY(refuse_within(sql));
-    TERN_TRY(sql->driver->begin(sql));
-    sql->in_transaction = true;
-    sql->doomed = false;
+    if (sql->driver->state(sql) != TERN_SQL_IDLE) {
+        return tern_sql_fail(sql, TERN_ERR_STATE, "a transaction is open already");
+    }
+    TERN_TRY(sql->driver->begin(sql, kind));
+    if (kind != TERN_SQL_READ) {
+        sql->in_transaction = true;
+        sql->doomed = false;
+    }
     return TERN_OK;
-}
-
-static enum tern_result refuse_file(struct tern_sql *sql)
-{
-    return tern_sql_fail(sql, TERN_ERR_STATE, "nobody else serves a database in a file");
-}
-
-enum tern_result tern_sql_begin_apart(struct tern_sql *sql, bool durable)
-{
-    TERN_TRY(sql->driver->begin_apart != NULL ? refuse_within(sql) : refuse_file(sql));
-    TERN_TRY(sql->driver->begin_apart(sql, durable));
-    sql->in_transaction = true;
-    sql->doomed = false;
-    return TERN_OK;
-}
-
-enum tern_result tern_sql_follow(struct tern_sql *sql, bool follows)
-{
-    return sql->driver->follow != NULL ? sql->driver->follow(sql, follows) : refuse_file(sql);
-}
-
-enum tern_result tern_sql_belong(struct tern_sql *sql, uint32_t node)
-{
-    return sql->driver->belong != NULL ? sql->driver->belong(sql, node) : refuse_file(sql);
-}
-
-enum tern_result tern_sql_attend(struct tern_sql *sql, uint32_t node)
-{
-    return sql->driver->attend != NULL ? sql->driver->attend(sql, node) : refuse_file(sql);
-}
-
-enum tern_result tern_sql_await(struct tern_sql *sql, int wake, uint32_t ms,
-                                void (*hear)(void *ctx, const char *message), void *ctx)
-{
-    return sql->driver->await != NULL ? sql->driver->await(sql, wake, ms, hear, ctx)
-                                      : refuse_file(sql);
-}
-
-enum tern_result tern_sql_begin_reading(struct tern_sql *sql)
-{
-    TERN_TRY(refuse_within(sql));
-    return sql->driver->begin_reading(sql);
 }
 
 // After some failures a database has rolled back by itself; a commit would then report success for
 // nothing, and what is written would stand alone.
 bool tern_sql_may_commit(const struct tern_sql *sql)
 {
-    return sql->in_transaction && !sql->doomed && sql->driver->may_commit(sql);
+    return sql->in_transaction && !sql->doomed && sql->driver->state(sql) == TERN_SQL_OPEN;
 }
 
 enum tern_result tern_sql_commit(struct tern_sql *sql)
@@ -234,19 +146,9 @@ enum tern_result tern_sql_commit(struct tern_sql *sql)
 
 void tern_sql_rollback(struct tern_sql *sql)
 {
-    if (sql->driver->is_open(sql)) {
-        sql->driver->rollback(sql);
-    }
-    if (sql->driver->recover != NULL) { // SQLite may already have rolled back
-        sql->driver->recover(sql);
-    }
+    sql->driver->rollback(sql);
     sql->in_transaction = false;
     sql->doomed = false;
-}
-
-bool tern_sql_changed_by_others(struct tern_sql *sql)
-{
-    return sql->driver->changed_by_others(sql);
 }
 
 // --- Statements
@@ -259,7 +161,7 @@ static enum tern_result take_kept(struct tern_sql *sql, const char *text,
     *statement = NULL;
     for (size_t i = 0; i < sql->kept_count; i++) {
         if (sql->kept[i].text == text) {
-            *statement = sql->driver->is_busy(sql->kept[i].handle) ? NULL : &sql->kept[i];
+            *statement = sql->kept[i].in_use ? NULL : &sql->kept[i];
             return TERN_OK;
         }
     }
@@ -296,6 +198,9 @@ struct tern_query tern_query_read(struct tern_sql *sql, const char *text)
     query.result = take_kept(sql, text, &query.statement);
     if (query.result == TERN_OK && query.statement == NULL) {
         query.result = make_temporary_statement(sql, text, &query.statement);
+    }
+    if (query.result == TERN_OK) {
+        query.statement->in_use = true;
     }
     return query;
 }
@@ -336,9 +241,8 @@ struct tern_query tern_query_load(struct tern_sql *sql, const char *table, const
 
 void tern_query_add(struct tern_query *query)
 {
-    query->next = 0;
-    if (query->result == TERN_OK) {
-        query->result = query->sql->driver->load_row(query->sql, query->statement->handle);
+    if (!tern_query_row(query) && query->result == TERN_OK) {
+        query->sql->driver->reset(query->sql, query->statement->handle);
     }
 }
 
@@ -363,6 +267,14 @@ static void refuse(struct tern_query *query, enum tern_result result, const char
     query->result = tern_sql_fail(query->sql, result, sentence);
 }
 
+static void bind(struct tern_query *query, const struct tern_sql_value *value)
+{
+    const int at = ++query->next;
+    if (query->result == TERN_OK) {
+        query->result = query->sql->driver->bind(query->sql, query->statement->handle, at, value);
+    }
+}
+
 void tern_query_bind(struct tern_query *query, uint64_t value)
 {
     if (query->result == TERN_OK && value > INT64_MAX) {
@@ -373,55 +285,34 @@ void tern_query_bind(struct tern_query *query, uint64_t value)
 
 void tern_query_bind_bits(struct tern_query *query, uint64_t value)
 {
-    int at = ++query->next;
-    if (query->result == TERN_OK) {
-        query->result = query->sql->driver->bind_integer(query->sql, query->statement->handle, at,
-                                                         (int64_t)value);
-    }
+    bind(query, &(struct tern_sql_value){.type = TERN_SQL_INTEGER, .integer = (int64_t)value});
 }
 
 void tern_query_bind_real(struct tern_query *query, double value)
 {
-    int at = ++query->next;
-    if (query->result != TERN_OK) {
-        return;
-    }
-    if (!isfinite(value)) {
+    if (query->result == TERN_OK && !isfinite(value)) {
         refuse(query, TERN_ERR_NON_FINITE, "a number is not finite");
-        return;
     }
-    query->result = query->sql->driver->bind_real(query->sql, query->statement->handle, at, value);
+    bind(query, &(struct tern_sql_value){.type = TERN_SQL_REAL, .real = value});
 }
 
 void tern_query_bind_text(struct tern_query *query, const char *text, size_t size)
 {
-    int at = ++query->next;
-    if (query->result != TERN_OK) {
-        return;
-    }
-    size_t len = strnlen(text, size);
-    if (len == size) {
+    const size_t len = query->result == TERN_OK ? strnlen(text, size) : 0;
+    if (query->result == TERN_OK && len == size) {
         refuse(query, TERN_ERR_ARGUMENT, "a text is longer than its field");
-        return;
     }
-    query->result =
-        query->sql->driver->bind_text(query->sql, query->statement->handle, at, text, len);
+    bind(query, &(struct tern_sql_value){.type = TERN_SQL_TEXT, .bytes = text, .len = len});
 }
 
 void tern_query_bind_blob(struct tern_query *query, const void *data, size_t len)
 {
-    int at = ++query->next;
-    if (query->result != TERN_OK) {
-        return;
-    }
-    if (len > TERN_SQL_BLOB_MAX) {
+    if (query->result == TERN_OK && len > TERN_SQL_BLOB_MAX) {
         refuse(query, TERN_ERR_TOO_LARGE, "more than 1,000,000,000 bytes in one value");
-        return;
     }
     // A NULL pointer would be stored as NULL instead of as no bytes.
-    const void *bytes = len == 0 ? "" : data;
-    query->result =
-        query->sql->driver->bind_blob(query->sql, query->statement->handle, at, bytes, len);
+    bind(query, &(struct tern_sql_value){
+                    .type = TERN_SQL_BLOB, .bytes = len == 0 ? "" : data, .len = len});
 }
 
 // --- Rows
@@ -450,19 +341,26 @@ static void damaged_column(struct tern_query *query, int column)
 {
     char where[128];
     snprintf(where, sizeof where, "%s holds a value that is out of range",
-             query->sql->driver->column(query->statement->handle, column));
+             query->sql->driver->column_name(query->statement->handle, column));
     tern_query_damaged(query, where);
+}
+
+// Reads the next column. Zeros: the query has failed
+static struct tern_sql_value take(struct tern_query *query, enum tern_sql_type type)
+{
+    struct tern_sql_value value = {.type = type};
+    const int at = query->next++;
+    if (query->result == TERN_OK) {
+        query->sql->driver->column(query->statement->handle, at, &value);
+    }
+    return value;
 }
 
 uint64_t tern_query_number(struct tern_query *query, uint64_t most)
 {
-    int at = query->next++;
-    if (query->result != TERN_OK) {
-        return 0;
-    }
-    const int64_t value = query->sql->driver->integer(query->statement->handle, at);
+    const int64_t value = take(query, TERN_SQL_INTEGER).integer;
     if (value < 0 || (uint64_t)value > most) {
-        damaged_column(query, at);
+        damaged_column(query, query->next - 1);
         return 0;
     }
     return (uint64_t)value;
@@ -475,21 +373,14 @@ uint64_t tern_query_u64(struct tern_query *query)
 
 uint64_t tern_query_bits(struct tern_query *query)
 {
-    int at = query->next++;
-    return query->result != TERN_OK
-               ? 0
-               : (uint64_t)query->sql->driver->integer(query->statement->handle, at);
+    return (uint64_t)take(query, TERN_SQL_INTEGER).integer;
 }
 
 float tern_query_real(struct tern_query *query)
 {
-    int at = query->next++;
-    if (query->result != TERN_OK) {
-        return 0.0F;
-    }
-    float value = (float)query->sql->driver->real(query->statement->handle, at);
+    const float value = (float)take(query, TERN_SQL_REAL).real;
     if (!isfinite(value)) {
-        damaged_column(query, at);
+        damaged_column(query, query->next - 1);
         return 0.0F;
     }
     return value;
@@ -497,27 +388,24 @@ float tern_query_real(struct tern_query *query)
 
 void tern_query_text(struct tern_query *query, char *dst, size_t size)
 {
-    int at = query->next++;
+    const struct tern_sql_value value = take(query, TERN_SQL_TEXT);
     dst[0] = '\0';
     if (query->result != TERN_OK) {
         return;
     }
-    size_t len = 0;
-    const char *text = query->sql->driver->text(query->statement->handle, at, &len);
-    if (text == NULL || len >= size) {
-        damaged_column(query, at);
+    if (value.bytes == NULL || value.len >= size) {
+        damaged_column(query, query->next - 1);
         return;
     }
-    memcpy(dst, text, len);
-    dst[len] = '\0';
+    memcpy(dst, value.bytes, value.len);
+    dst[value.len] = '\0';
 }
 
 const uint8_t *tern_query_blob(struct tern_query *query, size_t *len)
 {
-    int at = query->next++;
-    *len = 0;
-    return query->result != TERN_OK ? NULL
-                                    : query->sql->driver->blob(query->statement->handle, at, len);
+    const struct tern_sql_value value = take(query, TERN_SQL_BLOB);
+    *len = value.len;
+    return value.bytes;
 }
 
 void tern_query_hash(struct tern_query *query, uint8_t hash[TERN_SHA256_SIZE])
@@ -537,18 +425,6 @@ void tern_query_hash(struct tern_query *query, uint8_t hash[TERN_SHA256_SIZE])
 }
 
 // --- Values in pieces
-
-enum tern_result tern_sql_stream(struct tern_sql *sql, const char *table, const char *column,
-                                 uint64_t id, size_t size, tern_sql_taker take, void *ctx)
-{
-    return sql->driver->stream(sql, table, column, id, size, take, ctx);
-}
-
-enum tern_result tern_sql_piece(struct tern_sql *sql, const char *table, const char *column,
-                                uint64_t id, size_t size, size_t at, size_t len, uint8_t *dst)
-{
-    return sql->driver->piece(sql, table, column, id, size, at, len, dst);
-}
 
 enum tern_result tern_sql_put_pieces(struct tern_sql *sql, const char *table, const char *column,
                                      uint64_t id, size_t size, tern_sql_viewer view, void *ctx)
@@ -586,6 +462,7 @@ enum tern_result tern_query_end(struct tern_query *query)
         free(statement);
     } else if (statement != NULL) {
         query->sql->driver->reset(query->sql, statement->handle);
+        statement->in_use = false;
     }
     return query->result;
 }
@@ -606,7 +483,7 @@ enum tern_result tern_query_run(struct tern_query *query)
 enum tern_result tern_query_run_one(struct tern_query *query)
 {
     enum tern_result result = tern_query_run(query);
-    if (result == TERN_OK && !query->sql->driver->has_changed(query->sql)) {
+    if (result == TERN_OK && !query->sql->has_changed) {
         return TERN_ERR_NOT_FOUND;
     }
     return result;
@@ -616,8 +493,7 @@ static enum tern_result post_now(struct tern_query *query, bool changes)
 {
     while (tern_query_row(query)) {
     }
-    const bool nothing =
-        changes && query->result == TERN_OK && !query->sql->driver->has_changed(query->sql);
+    const bool nothing = changes && query->result == TERN_OK && !query->sql->has_changed;
     return nothing ? tern_sql_fail(query->sql, TERN_ERR_NOT_FOUND, "a row to be changed is missing")
                    : query->result;
 }
@@ -643,9 +519,4 @@ enum tern_result tern_query_post(struct tern_query *query)
 enum tern_result tern_query_post_one(struct tern_query *query)
 {
     return post(query, true);
-}
-
-uint64_t tern_sql_last_id(struct tern_sql *sql)
-{
-    return sql->driver->last_id(sql);
 }

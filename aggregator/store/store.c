@@ -1,118 +1,26 @@
-// Life of a database: making, opening, transactions; the federation, and files that came with its
-// model.
-#include "store/room.h"
-#include "store/schema.h"
+// The database as a whole: opening, transactions, the row of the federation, room on the disk, the check, and sums over
+// history, which transactions gather and their commits write.
+#include "store/tables.h"
 
-#include "store/sql_file.h"
+#include "util/crc32c.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// --- Files that came with the model
-
-static enum tern_result put_file(struct tern_db *db, const char *name, const void *data, size_t len)
-{
-    struct tern_file_row row = {.body = {data, len}};
-    snprintf(row.name, sizeof row.name, "%s", name);
-    tern_sha256(data, len, row.sha256);
-    return tern_table_insert(db, &tern_table_files, &row);
-}
-
-// A copy of the bytes that a row has, with a NUL behind them, if their hash is right.
-static uint8_t *copy_file(struct tern_query *query, const struct tern_file_row *row)
-{
-    uint8_t sha256[TERN_SHA256_SIZE];
-    tern_sha256(row->body.data, row->body.len, sha256);
-    if (memcmp(sha256, row->sha256, sizeof sha256) != 0) {
-        tern_query_damaged(query, "the hash of what came with the model is wrong");
-        return NULL;
-    }
-    uint8_t *copy = malloc(row->body.len + 1);
-    if (copy == NULL) {
-        query->result = TERN_ERR_NO_MEMORY;
-        return NULL;
-    }
-    if (row->body.len > 0) {
-        memcpy(copy, row->body.data, row->body.len);
-    }
-    copy[row->body.len] = '\0';
-    return copy;
-}
-
-// NOT_FOUND. *data is malloc'ed, or NULL on errors.
-static enum tern_result get_file(struct tern_db *db, const char *name, uint8_t **data, size_t *len)
-{
-    struct tern_file_row row;
-    struct tern_query query = tern_table_select(db, &tern_table_files, "WHERE name = ?");
-    tern_query_bind_text(&query, name, TERN_FILE_NAME_MAX);
-    *data = NULL;
-    *len = 0;
-    if (!tern_table_next(&query, &tern_table_files, &row)) {
-        return tern_query_missing(&query);
-    }
-    *data = copy_file(&query, &row);
-    *len = *data != NULL ? row.body.len : 0;
-    return tern_query_end(&query);
-}
-
-enum tern_result tern_db_kept_get(struct tern_db *db, uint8_t **kept, size_t *len)
-{
-    return get_file(db, "kept", kept, len);
-}
-
-enum tern_result tern_db_scaling_get(struct tern_db *db, uint8_t **body, size_t *len)
-{
-    return get_file(db, "scaling", body, len);
-}
-
-enum tern_result tern_db_scaling_fix(struct tern_db *db, const uint8_t *body, size_t len)
-{
-    TERN_TRY(put_file(db, "scaling", body, len));
-    struct tern_query query = tern_query_write(db->sql, "DELETE FROM statistics");
-    return tern_query_post(&query);
-}
-
-static enum tern_result load_manifest(struct tern_db *db)
-{
-    uint8_t *metadata = NULL;
-    size_t len;
-    TERN_TRY(tern_db_may_miss(get_file(db, "metadata", &metadata, &len)));
-    const enum tern_result result =
-        tern_db_may_miss(get_file(db, "manifest", &db->manifest, &db->manifest_len));
-    if (result != TERN_OK) {
-        free(metadata);
-        return result;
-    }
-    db->metadata = (char *)metadata;
-    return TERN_OK;
-}
-
 // --- The federation
 
-static enum tern_result read_federation(struct tern_db *db, struct tern_db_federation *federation)
+enum tern_result tern_store_read_federation(struct tern_db *db,
+                                            struct tern_db_federation *federation)
 {
     *federation = (struct tern_db_federation){0};
     struct tern_query query = tern_table_select(db, &tern_table_federation, "");
     return tern_table_one(&query, &tern_table_federation, federation);
 }
 
-enum tern_result tern_db_federation(struct tern_db *db, struct tern_db_federation *federation)
-{
-    TERN_TRY(read_federation(db, federation));
-    if (db->manifest == NULL &&
-        db->metadata == NULL) { // they never change, so that they are read once
-        TERN_TRY(load_manifest(db));
-    }
-    federation->manifest = db->manifest;
-    federation->manifest_len = db->manifest_len;
-    federation->metadata = db->metadata;
-    return TERN_OK;
-}
-
 enum tern_result tern_db_set_clock(struct tern_db *db, const struct tern_db_federation *clock)
 {
     struct tern_db_federation row;
-    TERN_TRY(read_federation(db, &row));
+    TERN_TRY(tern_store_read_federation(db, &row));
     memcpy(row.clock_boot, clock->clock_boot, sizeof row.clock_boot);
     row.clock_day_ms = clock->clock_day_ms;
     row.clock_steady_ms = clock->clock_steady_ms;
@@ -122,7 +30,7 @@ enum tern_result tern_db_set_clock(struct tern_db *db, const struct tern_db_fede
 enum tern_result tern_db_set_copied(struct tern_db *db, const char *to, uint64_t now_ms)
 {
     struct tern_db_federation row;
-    TERN_TRY(read_federation(db, &row));
+    TERN_TRY(tern_store_read_federation(db, &row));
     snprintf(row.copied_to, sizeof row.copied_to, "%s", to);
     row.copied_ms = now_ms;
     return tern_table_put(db, &tern_table_federation, &row);
@@ -144,47 +52,12 @@ enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *latest_ms)
     return tern_query_end(&query);
 }
 
-// --- Making
-
-// What a new database holds.
-struct content {
-    const struct tern_db_federation *federation;
-    const float *weights; // of version 0; NULL: the seed makes them
-    uint32_t count;
-};
-
-static enum tern_result insert_content(struct tern_db *db, const struct content *content)
+enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms)
 {
-    struct tern_db_federation row = *content->federation;
-    TERN_TRY(tern_table_insert(db, &tern_table_federation, &row));
-    if (row.manifest != NULL) {
-        TERN_TRY(put_file(db, "manifest", row.manifest, row.manifest_len));
-    }
-    if (row.metadata != NULL) {
-        TERN_TRY(put_file(db, "metadata", row.metadata, strlen(row.metadata)));
-    }
-    if (row.kept != NULL) {
-        TERN_TRY(put_file(db, "kept", row.kept, row.kept_len));
-    }
-    return content->weights == NULL
-               ? TERN_OK
-               : tern_db_weights_put(db, TERN_WEIGHTS_INITIAL, 0, content->weights, content->count);
-}
-
-static enum tern_result fill(struct tern_sql *sql, void *ctx)
-{
-    struct tern_db db = {.sql = sql};
-    TERN_TRY(tern_schema_create(sql));
-    enum tern_result result = insert_content(&db, ctx);
-    tern_db_forget(&db); // the connection asks for none of its texts again
-    return result;
-}
-
-enum tern_result tern_db_create(const char *path, const struct tern_db_federation *federation,
-                                const float *weights, uint32_t count, char why[256])
-{
-    struct content content = {federation, weights, count};
-    return tern_sql_create(path, fill, &content, why);
+    struct tern_db_federation row;
+    TERN_TRY(tern_store_read_federation(db, &row));
+    row.checked_ms = now_ms;
+    return tern_table_put(db, &tern_table_federation, &row);
 }
 
 // --- Opening
@@ -193,12 +66,12 @@ enum tern_result tern_db_create(const char *path, const struct tern_db_federatio
 static enum tern_result prepare_current(struct tern_db *db)
 {
     struct tern_db_federation federation;
-    const enum tern_result result = read_federation(db, &federation);
+    const enum tern_result result = tern_store_read_federation(db, &federation);
     if (result == TERN_ERR_NOT_FOUND) {
         return tern_sql_fail(db->sql, TERN_ERR_IO, "it holds no federation; restore a backup");
     }
     TERN_TRY(result);
-    return tern_sql_take(db->sql);
+    return tern_sql_use(db->sql, TERN_SQL_WRITTEN);
 }
 
 // One that is older is nobody's to look into before it is brought up to date.
@@ -213,22 +86,19 @@ static enum tern_result prepare_opened(struct tern_db *db, bool takes_older)
     return result == TERN_OK ? prepare_current(db) : result;
 }
 
-typedef enum tern_result (*connect)(const char *path, struct tern_sql **out, char why[256]);
-
-static enum tern_result open_by(connect open, bool takes_older, const char *path,
-                                struct tern_db **out, char why[256])
+enum tern_result tern_db_open(const char *path, unsigned flags, struct tern_db **out, char why[256])
 {
     struct tern_db *db = calloc(1, sizeof *db);
     if (db == NULL) {
         snprintf(why, 256, "memory could not be had");
         return TERN_ERR_NO_MEMORY;
     }
-    enum tern_result result = open(path, &db->sql, why);
+    enum tern_result result = tern_sql_open(path, flags, &db->sql, why);
     if (result == TERN_OK) {
-        result = prepare_opened(db, takes_older);
+        result = prepare_opened(db, (flags & TERN_DB_OLDER) != 0);
         if (result != TERN_OK) {
-            tern_sql_damaged(db->sql); // says which of two things it was
-            snprintf(why, 256, "%.80s: %.170s", path, tern_sql_error(db->sql));
+            tern_sql_damaged(db->sql); // decides between two sentences
+            snprintf(why, 256, "%.80s: %.170s", path, db->sql->error);
         }
     }
     if (result != TERN_OK) {
@@ -237,16 +107,6 @@ static enum tern_result open_by(connect open, bool takes_older, const char *path
     }
     *out = db;
     return TERN_OK;
-}
-
-enum tern_result tern_db_open(const char *path, struct tern_db **out, char why[256])
-{
-    return open_by(tern_sql_open, false, path, out, why);
-}
-
-enum tern_result tern_db_open_older(const char *path, struct tern_db **out, char why[256])
-{
-    return open_by(tern_sql_open, true, path, out, why);
 }
 
 bool tern_db_is_older(const struct tern_db *db)
@@ -273,21 +133,6 @@ enum tern_result tern_db_upgrade(struct tern_db *db)
     return prepare_current(db);
 }
 
-enum tern_result tern_db_open_reading(const char *path, struct tern_db **out, char why[256])
-{
-    return open_by(tern_sql_open_reading, false, path, out, why);
-}
-
-enum tern_result tern_db_open_again(const char *path, struct tern_db **out, char why[256])
-{
-    return open_by(tern_sql_open_again, false, path, out, why);
-}
-
-enum tern_result tern_db_open_hurried(const char *path, struct tern_db **out, char why[256])
-{
-    return open_by(tern_sql_open_hurried, false, path, out, why);
-}
-
 void tern_db_forget(struct tern_db *db)
 {
     tern_table_free_texts(db);
@@ -306,31 +151,243 @@ void tern_db_close(struct tern_db *db)
     free(db);
 }
 
-// --- What the connection does by itself
+// --- Sums over history
+//
+// Every invitation, update and exchange adds to them: gathered in memory, and written by the commit.
 
-bool tern_db_is_url(const char *path)
+#define PURPOSE_TOTALS &tern_table_purpose_totals
+#define ROUND_TOTALS &tern_table_round_totals
+#define CLIENT_TOTALS &tern_table_client_totals
+
+void tern_totals_forget(struct tern_db *db)
 {
-    return tern_sql_is_url(path);
+    if (db->pending.any) {
+        memset(&db->pending, 0, sizeof db->pending);
+    }
+    db->evaluators.known = false;
 }
+
+void tern_totals_count_update(struct tern_db *db, size_t body_len)
+{
+    struct tern_totals_row *all = &db->pending.all;
+    all->updates++;
+    all->update_bodies++;
+    all->update_bytes += body_len;
+    db->pending.any = true;
+}
+
+// --- Of clients and rounds
+//
+// A transaction adds to the same few clients again and again, and to one round: these sums are in memory, and
+// written when the place of one is needed for another.
+
+static bool is_nothing(const struct tern_bytes *up, const struct tern_bytes *down,
+                       uint64_t exchanges)
+{
+    return exchanges + up->wire + down->wire == 0;
+}
+
+static enum tern_result write_client(struct tern_db *db, const struct tern_db_client_total *client)
+{
+    return client->invited + client->reported == 0 &&
+                   is_nothing(&client->up, &client->down, client->exchanges)
+               ? TERN_OK
+               : tern_table_put(db, CLIENT_TOTALS, client);
+}
+
+static enum tern_result write_round(struct tern_db *db)
+{
+    const struct tern_db_round_total *round = &db->pending.round;
+    return round->participants == 0 && is_nothing(&round->up, &round->down, round->exchanges)
+               ? TERN_OK
+               : tern_table_put(db, ROUND_TOTALS, round);
+}
+
+static struct tern_db_client_total *place_of(struct tern_db *db, uint64_t client)
+{
+    return &db->pending.clients[client % TERN_CLIENTS_PENDING];
+}
+
+static enum tern_result go_on_with_client(struct tern_db *db, uint64_t client)
+{
+    struct tern_db_client_total *place = place_of(db, client);
+    db->pending.any = true;
+    if (place->client == client) {
+        return TERN_OK;
+    }
+    TERN_TRY(write_client(db, place));
+    *place = (struct tern_db_client_total){.client = client};
+    return TERN_OK;
+}
+
+static enum tern_result go_on_with_round(struct tern_db *db, uint32_t round, bool trains)
+{
+    struct tern_pending_totals *pending = &db->pending;
+    pending->any = true;
+    if (pending->round.round == round && pending->round.trains == trains) {
+        return TERN_OK;
+    }
+    TERN_TRY(write_round(db));
+    pending->round = (struct tern_db_round_total){.round = round, .trains = trains};
+    return TERN_OK;
+}
+
+// --- Members of rounds
+
+enum tern_result tern_totals_count_invitation(struct tern_db *db, uint64_t client)
+{
+    TERN_TRY(go_on_with_client(db, client));
+    place_of(db, client)->invited++;
+    return TERN_OK;
+}
+
+enum tern_result tern_totals_count_report(struct tern_db *db, uint32_t round, uint64_t client)
+{
+    struct tern_pending_totals *pending = &db->pending;
+    TERN_TRY(go_on_with_client(db, client));
+    TERN_TRY(go_on_with_round(db, round, true));
+    place_of(db, client)->reported++;
+    pending->round.participants++;
+    pending->all.participants++;
+    return TERN_OK;
+}
+
+// --- Exchanges
+
+#define ADD(sum, meter)                                                                            \
+    do {                                                                                           \
+        tern_bytes_add(&(sum)->up, &(meter)->up);                                                  \
+        tern_bytes_add(&(sum)->down, &(meter)->down);                                              \
+        (sum)->exchanges += (meter)->exchanges;                                                    \
+    } while (0)
+
+static bool has_room_for_evaluator(struct tern_evaluators *evaluators)
+{
+    if (evaluators->count < evaluators->room) {
+        return true;
+    }
+    const size_t room = evaluators->room * 2 + 64;
+    uint64_t *more = realloc(evaluators->ids, room * sizeof more[0]);
+    if (more == NULL) {
+        return false;
+    }
+    evaluators->ids = more;
+    evaluators->room = room;
+    return true;
+}
+
+// There are few of them, and a transaction of the meter's asks after many clients.
+static enum tern_result know_evaluators(struct tern_db *db)
+{
+    struct tern_evaluators *evaluators = &db->evaluators;
+    if (evaluators->known) {
+        return TERN_OK;
+    }
+    struct tern_query query =
+        tern_query_read(db->sql, "SELECT id FROM clients WHERE evaluator = 1 ORDER BY id");
+    evaluators->count = 0;
+    while (tern_query_row(&query)) {
+        if (!has_room_for_evaluator(evaluators)) {
+            query.result = tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "memory could not be had");
+            break;
+        }
+        evaluators->ids[evaluators->count++] = tern_query_u64(&query);
+    }
+    const enum tern_result result = tern_query_end(&query);
+    evaluators->known = result == TERN_OK;
+    return result;
+}
+
+static int in_order(const void *one, const void *other)
+{
+    const uint64_t a = *(const uint64_t *)one;
+    const uint64_t b = *(const uint64_t *)other;
+    return (a > b) - (a < b);
+}
+
+// Not evaluators, nor peers that never authenticated.
+static bool trains(const struct tern_db *db, uint64_t client)
+{
+    const struct tern_evaluators *evaluators = &db->evaluators;
+    return client != 0 &&
+           (evaluators->count == 0 || bsearch(&client, evaluators->ids, evaluators->count,
+                                              sizeof evaluators->ids[0], in_order) == NULL);
+}
+
+enum tern_result tern_totals_count_meter(struct tern_db *db, const struct tern_db_meter *meter)
+{
+    struct tern_pending_totals *pending = &db->pending;
+    TERN_TRY(know_evaluators(db));
+    const bool of_training = trains(db, meter->client);
+    TERN_TRY(go_on_with_client(db, meter->client));
+    TERN_TRY(go_on_with_round(db, meter->round, of_training));
+    ADD(place_of(db, meter->client), meter);
+    ADD(&pending->round, meter);
+    ADD(&pending->purposes[of_training][meter->round == 0][meter->purpose], meter);
+    return TERN_OK;
+}
+
+// --- At the commit
+
+static enum tern_result write_purpose(struct tern_db *db, unsigned trains, unsigned outside,
+                                      unsigned purpose)
+{
+    struct tern_purpose_total_row *row = &db->pending.purposes[trains][outside][purpose];
+    row->trains = trains == 1;
+    row->outside = outside == 1;
+    row->purpose = (enum tern_purpose)purpose;
+    return is_nothing(&row->up, &row->down, row->exchanges)
+               ? TERN_OK
+               : tern_table_put(db, PURPOSE_TOTALS, row);
+}
+
+static enum tern_result write_purposes(struct tern_db *db)
+{
+    for (unsigned trains = 0; trains < 2; trains++) {
+        for (unsigned purpose = 0; purpose < TERN_PURPOSE_COUNT; purpose++) {
+            TERN_TRY(write_purpose(db, trains, 0, purpose));
+            TERN_TRY(write_purpose(db, trains, 1, purpose));
+        }
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_totals_write(struct tern_db *db)
+{
+    if (!db->pending.any || !tern_sql_may_commit(db->sql)) {
+        return TERN_OK;
+    }
+    db->pending.all.id = 1;
+    TERN_TRY(tern_table_put(db, &tern_table_totals, &db->pending.all));
+    TERN_TRY(write_purposes(db));
+    TERN_TRY(write_round(db));
+    for (size_t i = 0; i < TERN_CLIENTS_PENDING; i++) {
+        TERN_TRY(write_client(db, &db->pending.clients[i]));
+    }
+    memset(&db->pending, 0, sizeof db->pending);
+    return TERN_OK;
+}
+
+// --- What the connection does by itself
 
 enum tern_result tern_db_hold(struct tern_db *db)
 {
-    return tern_sql_hold(db->sql);
+    return tern_sql_use(db->sql, TERN_SQL_SERVED);
 }
 
 bool tern_db_is_displaced(const struct tern_db *db)
 {
-    return tern_sql_is_displaced(db->sql);
+    return db->sql->displaced;
 }
 
 const char *tern_db_path(const struct tern_db *db)
 {
-    return tern_sql_path(db->sql);
+    return db->sql->path;
 }
 
 const char *tern_db_error(const struct tern_db *db)
 {
-    return tern_sql_error(db->sql);
+    return db->sql->error;
 }
 
 bool tern_db_damaged(struct tern_db *db)
@@ -341,12 +398,12 @@ bool tern_db_damaged(struct tern_db *db)
 enum tern_result tern_db_begin(struct tern_db *db)
 {
     db->is_current = false;
-    return tern_sql_begin(db->sql);
+    return tern_sql_begin(db->sql, TERN_SQL_WRITE);
 }
 
 enum tern_result tern_db_begin_reading(struct tern_db *db)
 {
-    return tern_sql_begin_reading(db->sql);
+    return tern_sql_begin(db->sql, TERN_SQL_READ);
 }
 
 enum tern_result tern_db_commit(struct tern_db *db)
@@ -389,7 +446,7 @@ enum tern_result tern_db_touch(struct tern_db *db)
 
 bool tern_db_changed_by_others(struct tern_db *db)
 {
-    const bool changed = tern_sql_changed_by_others(db->sql);
+    const bool changed = db->sql->driver->changed_by_others(db->sql);
     db->is_current = true;
     db->knows_dropped = db->knows_dropped && !changed;
     return changed;
@@ -397,43 +454,48 @@ bool tern_db_changed_by_others(struct tern_db *db)
 
 enum tern_result tern_db_backup(struct tern_db *db, const char *path, char why[256])
 {
-    return tern_sql_backup(db->sql, path, why);
+    if (db->sql->driver->state(db->sql) != TERN_SQL_IDLE) {
+        snprintf(why, 256, "a transaction is open");
+        return TERN_ERR_STATE;
+    }
+    if (db->sql->driver->disk == NULL) {
+        snprintf(why, 256,
+                 "the database is in PostgreSQL (store.url): pg_dump makes copies of it "
+                 "(docs/OPERATIONS.md, \"PostgreSQL\")");
+        return TERN_ERR_STATE;
+    }
+    return db->sql->driver->disk->backup(db->sql, path, why);
 }
 
 enum tern_result tern_db_settle(struct tern_db *db)
 {
-    return tern_sql_settle(db->sql);
+    const struct tern_sql_disk *disk = db->sql->driver->disk;
+    return disk != NULL ? disk->settle(db->sql)
+                        : tern_sql_fail(db->sql, TERN_ERR_STATE,
+                                        "the database is in PostgreSQL, which keeps it");
 }
 
-enum tern_result tern_db_copy(const char *from, const char *to, char why[256])
+void tern_db_stop_when(struct tern_db *db, const atomic_bool *stop)
 {
-    return tern_sql_file_copy(from, to, why);
+    db->sql->stop = stop;
 }
 
-enum tern_result tern_db_replace(const char *file, const char *path, const char *kept,
-                                 char why[256])
+static enum tern_result count_bytes(struct tern_db *db, const char *text, uint64_t *bytes)
 {
-    return tern_sql_file_replace(file, path, kept, why);
-}
-
-void tern_db_remove(const char *path)
-{
-    tern_sql_file_remove(path);
-}
-
-enum tern_result tern_db_quick_check(struct tern_db *db)
-{
-    return tern_sql_quick_check(db->sql);
+    int64_t number = 0;
+    TERN_TRY(text != NULL ? db->sql->driver->number(db->sql, text, &number) : TERN_OK);
+    *bytes = (uint64_t)number;
+    return TERN_OK;
 }
 
 enum tern_result tern_db_bytes(struct tern_db *db, uint64_t *bytes)
 {
-    return tern_sql_bytes(db->sql, bytes);
+    return count_bytes(db, db->sql->driver->dialect.bytes, bytes);
 }
 
 enum tern_result tern_db_free_bytes(struct tern_db *db, uint64_t *bytes)
 {
-    return tern_sql_free_bytes(db->sql, bytes);
+    return count_bytes(db, db->sql->driver->dialect.free_bytes, bytes);
 }
 
 // --- Room
@@ -444,7 +506,9 @@ enum tern_result tern_db_free_bytes(struct tern_db *db, uint64_t *bytes)
 
 enum tern_result tern_db_room(struct tern_db *db, struct tern_db_room *room)
 {
-    return tern_sql_room(db->sql, room);
+    const struct tern_sql_disk *disk = db->sql->driver->disk;
+    *room = (struct tern_db_room){.disk = UINT64_MAX, .free = UINT64_MAX};
+    return disk != NULL ? disk->room(db->sql, room) : TERN_OK;
 }
 
 enum tern_result tern_db_step_bytes(struct tern_db *db, uint64_t most, uint64_t *bytes)
@@ -459,5 +523,70 @@ enum tern_result tern_db_step_bytes(struct tern_db *db, uint64_t most, uint64_t 
 
 bool tern_db_make_room(struct tern_db *db)
 {
-    return tern_sql_make_room(db->sql);
+    const struct tern_sql_disk *disk = db->sql->driver->disk;
+    return disk != NULL && disk->make_room(db->sql);
+}
+
+// PostgreSQL's own vacuum does that.
+enum tern_result tern_db_shrink_some(struct tern_db *db, uint64_t bytes, bool *more)
+{
+    const struct tern_sql_disk *disk = db->sql->driver->disk;
+    *more = false;
+    return disk != NULL ? disk->shrink(db->sql, bytes, more) : TERN_OK;
+}
+
+// --- Check
+//
+// SQLite checks pages and indexes. What has a hash or a checksum of its own is compared with that, because SQLite passes on
+// a page of values whatever it holds.
+
+// Rows of a hash and the bytes that it is of.
+static enum tern_result check_hashes(struct tern_db *db, const char *sql, const char *finding)
+{
+    struct tern_query query = tern_query_read(db->sql, sql);
+    while (tern_query_row(&query)) {
+        uint8_t stored[TERN_SHA256_SIZE];
+        uint8_t digest[TERN_SHA256_SIZE];
+        size_t len = 0;
+        tern_query_hash(&query, stored);
+        const uint8_t *body = tern_query_blob(&query, &len);
+        tern_sha256(body, len, digest);
+        if (memcmp(digest, stored, sizeof digest) != 0) {
+            tern_query_damaged(&query, finding);
+        }
+    }
+    return tern_query_end(&query);
+}
+
+static enum tern_result check_vectors(struct tern_db *db)
+{
+    struct tern_query query = tern_query_read(db->sql, "SELECT crc32c, body FROM weights");
+    while (tern_query_row(&query)) {
+        const uint64_t stored = tern_query_number(&query, UINT32_MAX);
+        size_t len = 0;
+        const uint8_t *body = tern_query_blob(&query, &len);
+        if (tern_crc32c(0, body, len) != stored) {
+            tern_query_damaged(&query, "the checksum of a stored vector is wrong");
+        }
+    }
+    return tern_query_end(&query);
+}
+
+enum tern_result tern_db_check(struct tern_db *db)
+{
+    TERN_TRY(db->sql->driver->check(db->sql, TERN_SQL_CHECK_ALL));
+    TERN_TRY(check_vectors(db));
+    TERN_TRY(check_hashes(db, "SELECT sha256, body FROM updates JOIN update_bodies USING (id)",
+                          "the stored bytes of an update differ from those received"));
+    TERN_TRY(check_hashes(db, "SELECT sha256, body FROM downloads JOIN download_bodies USING (id)",
+                          "the bytes of a download do not match its name"));
+    TERN_TRY(check_hashes(db, "SELECT sha256, body FROM statistics",
+                          "the stored statistics of a client differ from those received"));
+    return check_hashes(db, "SELECT sha256, body FROM files",
+                        "the hash of what came with the model, or of its scaling, is wrong");
+}
+
+enum tern_result tern_db_quick_check(struct tern_db *db)
+{
+    return db->sql->driver->check(db->sql, TERN_SQL_CHECK_PAGES);
 }

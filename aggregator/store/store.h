@@ -42,7 +42,7 @@ TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result r
 #define TERN_DB_NODE_MAX 64
 #define TERN_DB_PLACE_MAX 512 // a database's path
 
-// The member of a struct that a line of tables/*.def makes; table.h explains the lines.
+// The member of a struct that a line of tables/*.def makes; tables.h explains the lines.
 #define TERN_MEMBER(kind, name, of, rule, constraint, json) TERN_MEMBER_##kind(name, of)
 #define TERN_MEMBER_U64(name, of) uint64_t name;
 #define TERN_MEMBER_U32(name, of) uint32_t name;
@@ -99,14 +99,36 @@ TERN_MUST_USE enum tern_result tern_db_create(const char *path,
                                               const struct tern_db_federation *federation,
                                               const float *weights, uint32_t count, char why[256]);
 
-// Opens a file. Of PostgreSQL's, nobody changes the schema until it is closed.
+// How a database is opened: 0, or a sum of these.
+enum tern_db_open {
+    // Only reads, and also opens what cannot be written: a backup, a snapshot that is mounted read-only, another user's
+    // files. Where the file has no log, and no file can be made beside it, nobody may write it meanwhile.
+    TERN_DB_READING = 1,
+    // Adds a connection to a file that this process has open, for another thread. Without this flag tern_db_open() looks
+    // into the file without SQLite, and the first connection loses its locks.
+    TERN_DB_SECOND = 2,
+    // The same, and reports an unreachable server within some 3 s instead of 8 s and more. Never with tern_db_hold().
+    TERN_DB_HURRIED = 4,
+    // Also opens a database with an older schema: tern_db_is_older(). Until it is brought up to date, only
+    // tern_db_hold(), _nodes(), _upgrade(), _take_upgraded() and _close() may be called. For callers that keep other
+    // programs away by the lock beside a file.
+    TERN_DB_OLDER = 8,
+};
+// Opens a database. Nobody changes the schema of one in PostgreSQL until it is closed.
 // TERN_ERR_NOT_FOUND  no such file; TERN_ERR_UNKNOWN  the schema is newer than this program; TERN_ERR_STATE  it is
-// older, or somebody is changing it
-TERN_MUST_USE enum tern_result tern_db_open(const char *path, struct tern_db **db, char why[256]);
-// Likewise an older one, too: tern_db_is_older() tells. Of that, only tern_db_hold(), _nodes(), _upgrade(),
-// _take_upgraded() and _close() may be called until it is brought up to date. For those who keep others away by the lock beside a file.
-TERN_MUST_USE enum tern_result tern_db_open_older(const char *path, struct tern_db **db,
-                                                  char why[256]);
+// older, or another program is changing it
+TERN_MUST_USE enum tern_result tern_db_open(const char *path, unsigned flags, struct tern_db **db,
+                                            char why[256]);
+TERN_MUST_USE static inline enum tern_result tern_db_open_again(const char *path,
+                                                                struct tern_db **db, char why[256])
+{
+    return tern_db_open(path, TERN_DB_SECOND, db, why);
+}
+TERN_MUST_USE static inline enum tern_result
+tern_db_open_hurried(const char *path, struct tern_db **db, char why[256])
+{
+    return tern_db_open(path, TERN_DB_HURRIED, db, why);
+}
 bool tern_db_is_older(const struct tern_db *db);
 // Brings the schema up to date, if it is older, in one transaction; the caller holds the database.
 // TERN_ERR_STATE  other programs have it open, who are named: they would go on in a schema that they do not know
@@ -114,18 +136,6 @@ TERN_MUST_USE enum tern_result tern_db_upgrade(struct tern_db *db);
 // Whether somebody else has done so since it was opened: it is as one that tern_db_open() opened then.
 // TERN_ERR_STATE  it is older still, or is just being changed
 TERN_MUST_USE enum tern_result tern_db_take_upgraded(struct tern_db *db);
-// Likewise for reading only, which also opens what cannot be written: a backup or a snapshot that is
-// mounted read-only, the files of another user.
-TERN_MUST_USE enum tern_result tern_db_open_reading(const char *path, struct tern_db **db,
-                                                    char why[256]);
-// As tern_db_open() a file that this process has open already, for another thread. By tern_db_open(), which looks
-// into the file without SQLite, the first one would lose its locks.
-TERN_MUST_USE enum tern_result tern_db_open_again(const char *path, struct tern_db **db,
-                                                  char why[256]);
-// Likewise, for who had rather hear that a server cannot be reached than wait for it: within some 3 s, where others take
-// 8 and more. Never for who holds the database.
-TERN_MUST_USE enum tern_result tern_db_open_hurried(const char *path, struct tern_db **db,
-                                                    char why[256]);
 // For a service, before it reads: keeps other services away until db is closed, also those on other machines,
 // and waits until what one before had on its way is done. Nothing for a file, beside which there is a lock.
 // TERN_ERR_STATE   another one serves it, also after five seconds
@@ -223,6 +233,35 @@ TERN_MUST_USE enum tern_result tern_db_quick_check(struct tern_db *db);
 TERN_MUST_USE enum tern_result tern_db_bytes(struct tern_db *db, uint64_t *bytes);
 // Bytes of the file that hold nothing: what comes is written there first, and a shrink gives them back.
 TERN_MUST_USE enum tern_result tern_db_free_bytes(struct tern_db *db, uint64_t *bytes);
+
+// --- Room on the disk: how large work is cut into transactions that fit. For retention, checkpoints and advice
+
+// `disk` and `free` are UINT64_MAX, `log` and `reserve` 0, for a database server or where the disk
+// reports no size.
+struct tern_db_room {
+    uint64_t disk;    // bytes of the file system
+    uint64_t free;    // bytes that the database may take besides its file, including its log
+    uint64_t log;     // bytes of the log beside the file
+    uint64_t reserve; // bytes of the reserve file
+};
+
+// Whether less than 1/share of a disk is free, or, on a large one, less than 64 MiB.
+static inline bool tern_disk_is_low(uint64_t free, uint64_t disk, uint64_t share)
+{
+    const uint64_t most = UINT64_C(64) << 20;
+    return free < (disk / share < most ? disk / share : most);
+}
+
+TERN_MUST_USE enum tern_result tern_db_room(struct tern_db *db, struct tern_db_room *room);
+
+// Limits the bytes that one transaction writes: `most`, or less where the disk has little room.
+TERN_MUST_USE enum tern_result tern_db_step_bytes(struct tern_db *db, uint64_t most,
+                                                  uint64_t *bytes);
+
+// For a full disk, outside of transactions: writes the log back and removes the reserve file, so that a few
+// transactions can drop rows. The service makes the reserve again once there is room. False: there was already room,
+// or no reserve.
+bool tern_db_make_room(struct tern_db *db);
 
 // --- Rows, one after the other
 //
@@ -776,5 +815,104 @@ struct tern_db_counts {
 };
 TERN_MUST_USE enum tern_result tern_db_counts(struct tern_db *db, uint64_t now_ms,
                                               struct tern_db_counts *counts);
+
+// --- Retention: the bodies of old rounds' updates are dropped, then rows that no sum needs any more
+
+// Bytes of the bodies of all updates received so far, dropped or not.
+TERN_MUST_USE enum tern_result tern_db_received_bytes(struct tern_db *db, uint64_t *bytes);
+// The first round until whose commit `received` bytes had come, or the last committed one; not
+// before the last that is pruned. 0 = none.
+TERN_MUST_USE enum tern_result tern_db_prune_goal(struct tern_db *db, uint64_t received,
+                                                  uint32_t *round);
+// From here on the rounds up to `last` are pruned: they cannot be replayed any more. Those after the
+// version that the global model is kept of are not, since later versions are made from it. Bodies
+// are there until tern_db_prune_some() has dropped them.
+TERN_MUST_USE enum tern_result tern_db_prune(struct tern_db *db, uint32_t last);
+// Drops bodies of updates that count in pruned rounds, the oldest first, until they had `bytes` or
+// were 1,000. When none are left: of one pruned round, unless it is among the `newest` rounds, up to
+// 1,000 each of metrics, updates, assignments and rows of the meter, except those of a client whose last update in
+// the error ledger was for the round. *more: there may be others.
+TERN_MUST_USE enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes,
+                                                  uint32_t newest, bool *more);
+// Drops what is still kept of a client's update for `round`, if the other rows of that round were
+// dropped. For when a later one of the client is accepted: it has the answer to the one before.
+TERN_MUST_USE enum tern_result tern_db_prune_last(struct tern_db *db, uint64_t client,
+                                                  uint32_t round);
+// Gives up to `bytes` of the space that was freed in the file back to the file system. *more: there
+// is more of it, and it can be given back.
+TERN_MUST_USE enum tern_result tern_db_shrink_some(struct tern_db *db, uint64_t bytes, bool *more);
+
+// --- Partial sums of the open round, made by follower nodes (merge/part.h), in pieces
+
+#define TERN_DB_PIECE_BYTES (UINT32_C(4) << 20) // of a part, at most
+
+// A piece of a part.
+struct tern_db_part {
+#define COLUMN TERN_MEMBER
+#include "store/tables/parts.def"
+};
+// Forgets the node's part of that round, whole or not.
+TERN_MUST_USE enum tern_result tern_db_part_drop(struct tern_db *db, uint32_t round,
+                                                 const char *node);
+// Inserts or replaces a piece.
+// TERN_ERR_CONFLICT  the round is not open; TERN_ERR_TOO_LARGE  above TERN_DB_PIECE_BYTES
+TERN_MUST_USE enum tern_result tern_db_part_put(struct tern_db *db,
+                                                const struct tern_db_part *piece);
+// Up to `most` of the parts of a round that are whole, in node order: their pieces 0 without the body.
+TERN_MUST_USE enum tern_result tern_db_parts(struct tern_db *db, uint32_t round,
+                                             struct tern_db_part *parts, size_t most,
+                                             size_t *count);
+// Shows one piece; its body is valid during the call only. Returns what show returned. NOT_FOUND
+TERN_MUST_USE enum tern_result
+tern_db_part_show(struct tern_db *db, uint32_t round, const char *node, uint32_t piece,
+                  enum tern_result (*show)(void *ctx, const struct tern_db_part *piece), void *ctx);
+// A round was closed: forgets its parts, and what came of earlier rounds after their close.
+TERN_MUST_USE enum tern_result tern_db_parts_drop(struct tern_db *db, uint32_t round);
+
+// --- Keys of TLS session tickets that several services share, sealed by a private key (http/ticket_sealer.h)
+
+struct tern_db_ticket_keys {
+#define COLUMN TERN_MEMBER
+#include "store/tables/ticket_keys.def"
+};
+// The first `size` bytes of them. TERN_ERR_NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_ticket_keys_get(struct tern_db *db,
+                                                       const uint8_t sealer[TERN_SHA256_SIZE],
+                                                       uint8_t *sealed, size_t size, size_t *len);
+// In the place of those that there are.
+TERN_MUST_USE enum tern_result tern_db_ticket_keys_put(struct tern_db *db,
+                                                       const uint8_t sealer[TERN_SHA256_SIZE],
+                                                       const uint8_t *sealed, size_t len,
+                                                       uint64_t now_ms);
+// Forgets those that nobody has put since.
+TERN_MUST_USE enum tern_result tern_db_ticket_keys_drop(struct tern_db *db, uint64_t before_ms);
+
+// --- A copy of all that a database holds at one moment, in a database of the same kind or another
+
+// What tern_db_copy_state() made of a table.
+struct tern_db_copied_table {
+    const char *name;
+    uint64_t rows;
+    uint64_t bytes; // of their values
+    uint8_t
+        sha256[TERN_SHA256_SIZE]; // of all rows in the order of their keys, in any database alike
+};
+struct tern_db_copying {
+    // Of a table that is being copied, or compared; NULL: nobody looks
+    void (*progress)(void *ctx, const char *doing, const char *table, uint64_t rows);
+    // Looks at the copy, before it appears; NULL: nobody does. why: a sentence on any failure
+    enum tern_result (*check)(void *ctx, struct tern_db *copy, char why[256]);
+    // Once it has appeared, of each table; NULL: nobody asks
+    void (*made)(void *ctx, const struct tern_db_copied_table *table);
+    void *ctx;
+};
+// Copies all that the database holds, as it is at one moment, into a new one at `path`, of the same kind or another,
+// which appears at the end: whole, and compared, or not at all. Takes the memory of one row, of a part of weights, or
+// of 4 MiB of a body. `from`: outside of transactions
+// TERN_ERR_CONFLICT  there is something at `path` already
+// TERN_ERR_STATE     others wrote to `from` meanwhile; TERN_ERR_CORRUPT  what was written is read otherwise
+// Errors of how->check()
+TERN_MUST_USE enum tern_result tern_db_copy_state(struct tern_db *from, const char *path,
+                                                  const struct tern_db_copying *how, char why[256]);
 
 #endif

@@ -1,6 +1,6 @@
 // Clients, their keys, join codes, and what is known of each: error ledger, schedule, evaluations,
 // statistics.
-#include "store/sql_table.h"
+#include "store/tables.h"
 
 #include <string.h>
 
@@ -403,4 +403,40 @@ enum tern_result tern_db_statistics_set_clock(struct tern_db *db, int64_t step)
         db->sql, "UPDATE statistics SET received_ms = " TERN_NOT_BEFORE_1("received_ms + ?1"));
     tern_query_bind_bits(&query, (uint64_t)step);
     return tern_query_post(&query);
+}
+
+// --- Keys of TLS session tickets, which the store cannot read
+
+#define TICKET_KEYS &tern_table_ticket_keys
+
+enum tern_result tern_db_ticket_keys_get(struct tern_db *db, const uint8_t sealer[TERN_SHA256_SIZE],
+                                         uint8_t *sealed, size_t size, size_t *len)
+{
+    struct tern_db_ticket_keys row;
+    struct tern_query query = tern_table_select(db, TICKET_KEYS, "WHERE sealer = ?");
+    tern_query_bind_blob(&query, sealer, TERN_SHA256_SIZE);
+    if (!tern_table_next(&query, TICKET_KEYS, &row)) {
+        return tern_query_missing(&query);
+    }
+    *len = row.sealed.len < size ? row.sealed.len : size;
+    if (*len > 0) {
+        memcpy(sealed, row.sealed.data, *len);
+    }
+    return tern_query_end(&query);
+}
+
+enum tern_result tern_db_ticket_keys_put(struct tern_db *db, const uint8_t sealer[TERN_SHA256_SIZE],
+                                         const uint8_t *sealed, size_t len, uint64_t now_ms)
+{
+    struct tern_db_ticket_keys row = {.changed_ms = now_ms, .sealed = {sealed, len}};
+    memcpy(row.sealer, sealer, sizeof row.sealer);
+    return tern_table_put(db, TICKET_KEYS, &row);
+}
+
+enum tern_result tern_db_ticket_keys_drop(struct tern_db *db, uint64_t before_ms)
+{
+    struct tern_query query =
+        tern_query_write(db->sql, "DELETE FROM ticket_keys WHERE changed_ms < ?");
+    tern_query_bind(&query, before_ms);
+    return tern_query_run(&query);
 }

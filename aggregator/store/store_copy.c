@@ -2,8 +2,7 @@
 // in the order of their keys. What was written is read again and compared before it appears.
 //
 // Indexes and triggers come behind the rows: they are made faster so, and triggers would count what is counted.
-#include "store/copy.h"
-#include "store/schema.h"
+#include "store/tables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +98,7 @@ static enum tern_result fail_reading(struct copying *copying, enum tern_result r
 {
     char sentence[256];
     snprintf(sentence, sizeof sentence, "what is copied cannot be read: %.200s",
-             tern_sql_error(copying->from->sql));
+             copying->from->sql->error);
     return tern_sql_fail(copying->to.sql, result, sentence);
 }
 
@@ -182,8 +181,8 @@ static enum tern_result move_window(struct body *body, size_t at)
     body->at = at;
     body->len = left < WINDOW_BYTES ? left : WINDOW_BYTES;
     const enum tern_result result =
-        tern_sql_piece(copying->from->sql, table->name, table->columns[1].name, body->id,
-                       body->size, at, body->len, copying->window);
+        copying->from->sql->driver->piece(copying->from->sql, table->name, table->columns[1].name,
+                                          body->id, body->size, at, body->len, copying->window);
     return result == TERN_OK ? hash_piece(body, copying->window, body->len)
                              : fail_reading(copying, result);
 }
@@ -206,8 +205,9 @@ static enum tern_result copy_body(struct body *body)
 
 static enum tern_result look_at_body(struct body *body)
 {
-    return tern_sql_stream(body->copying->to.sql, body->table->name, body->table->columns[1].name,
-                           body->id, body->size, hash_piece, body);
+    return body->copying->to.sql->driver->stream(body->copying->to.sql, body->table->name,
+                                                 body->table->columns[1].name, body->id, body->size,
+                                                 hash_piece, body);
 }
 
 static enum tern_result copy_bodies(struct copying *copying, const struct tern_table *table,

@@ -1,5 +1,5 @@
 // The meter, and totals for reports.
-#include "store/sql_table.h"
+#include "store/tables.h"
 
 #include <assert.h>
 
@@ -121,7 +121,7 @@ enum tern_result tern_db_counts(struct tern_db *db, uint64_t now_ms, struct tern
 #include "store/tables/counts.def"
     }
     TERN_TRY(tern_query_end(&query));
-    return tern_sql_bytes(db->sql, &counts->file_bytes);
+    return tern_db_bytes(db, &counts->file_bytes);
 }
 
 enum tern_result tern_db_replica_totals(struct tern_db *db, struct tern_db_replica_totals *totals)

@@ -1,7 +1,376 @@
-// Versions and downloads.
-#include "store/sql_table.h"
+// The model: a new database, files that came with it, weights, versions, downloads, and replicas, which are the weights
+// that clients hold and what they are made of.
+#include "store/tables.h"
 
+#include "util/bytes.h"
+#include "util/crc32c.h"
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+// --- Files that came with the model
+
+static enum tern_result put_file(struct tern_db *db, const char *name, const void *data, size_t len)
+{
+    struct tern_file_row row = {.body = {data, len}};
+    snprintf(row.name, sizeof row.name, "%s", name);
+    tern_sha256(data, len, row.sha256);
+    return tern_table_insert(db, &tern_table_files, &row);
+}
+
+// A copy of the bytes that a row has, with a NUL behind them, if their hash is right.
+static uint8_t *copy_file(struct tern_query *query, const struct tern_file_row *row)
+{
+    uint8_t sha256[TERN_SHA256_SIZE];
+    tern_sha256(row->body.data, row->body.len, sha256);
+    if (memcmp(sha256, row->sha256, sizeof sha256) != 0) {
+        tern_query_damaged(query, "the hash of what came with the model is wrong");
+        return NULL;
+    }
+    uint8_t *copy = malloc(row->body.len + 1);
+    if (copy == NULL) {
+        query->result = TERN_ERR_NO_MEMORY;
+        return NULL;
+    }
+    if (row->body.len > 0) {
+        memcpy(copy, row->body.data, row->body.len);
+    }
+    copy[row->body.len] = '\0';
+    return copy;
+}
+
+// NOT_FOUND. *data is malloc'ed, or NULL on errors.
+static enum tern_result get_file(struct tern_db *db, const char *name, uint8_t **data, size_t *len)
+{
+    struct tern_file_row row;
+    struct tern_query query = tern_table_select(db, &tern_table_files, "WHERE name = ?");
+    tern_query_bind_text(&query, name, TERN_FILE_NAME_MAX);
+    *data = NULL;
+    *len = 0;
+    if (!tern_table_next(&query, &tern_table_files, &row)) {
+        return tern_query_missing(&query);
+    }
+    *data = copy_file(&query, &row);
+    *len = *data != NULL ? row.body.len : 0;
+    return tern_query_end(&query);
+}
+
+enum tern_result tern_db_kept_get(struct tern_db *db, uint8_t **kept, size_t *len)
+{
+    return get_file(db, "kept", kept, len);
+}
+
+enum tern_result tern_db_scaling_get(struct tern_db *db, uint8_t **body, size_t *len)
+{
+    return get_file(db, "scaling", body, len);
+}
+
+enum tern_result tern_db_scaling_fix(struct tern_db *db, const uint8_t *body, size_t len)
+{
+    TERN_TRY(put_file(db, "scaling", body, len));
+    struct tern_query query = tern_query_write(db->sql, "DELETE FROM statistics");
+    return tern_query_post(&query);
+}
+
+static enum tern_result load_manifest(struct tern_db *db)
+{
+    uint8_t *metadata = NULL;
+    size_t len;
+    TERN_TRY(tern_db_may_miss(get_file(db, "metadata", &metadata, &len)));
+    const enum tern_result result =
+        tern_db_may_miss(get_file(db, "manifest", &db->manifest, &db->manifest_len));
+    if (result != TERN_OK) {
+        free(metadata);
+        return result;
+    }
+    db->metadata = (char *)metadata;
+    return TERN_OK;
+}
+
+enum tern_result tern_db_federation(struct tern_db *db, struct tern_db_federation *federation)
+{
+    TERN_TRY(tern_store_read_federation(db, federation));
+    if (db->manifest == NULL &&
+        db->metadata == NULL) { // they never change, so that they are read once
+        TERN_TRY(load_manifest(db));
+    }
+    federation->manifest = db->manifest;
+    federation->manifest_len = db->manifest_len;
+    federation->metadata = db->metadata;
+    return TERN_OK;
+}
+
+// --- Vectors of float32, in parts with a checksum each
+
+// Vectors are stored as they lie in memory; the format is little-endian float32.
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "vectors are stored little-endian");
+
+#define PART_VALUES (1u << 20)
+
+#define PARTS_AT_ONCE "4" // of those that are dropped: 16 MiB take some 20 ms
+
+static uint32_t part_count(uint32_t count)
+{
+    return count / PART_VALUES + (count % PART_VALUES != 0);
+}
+
+static size_t part_bytes(uint32_t count, uint32_t part)
+{
+    uint32_t left = count - part * PART_VALUES;
+    return (left < PART_VALUES ? left : PART_VALUES) * sizeof(float);
+}
+
+static enum tern_result put_part(struct tern_db *db, unsigned kind, const char *name,
+                                 uint32_t version, const float *values, uint32_t count,
+                                 uint32_t part)
+{
+    struct tern_part_row row = {
+        .kind = (enum tern_db_vector_kind)kind, .version = version, .part = part, .count = count};
+    if (part >= part_count(count)) {
+        return TERN_ERR_ARGUMENT;
+    }
+    snprintf(row.name, sizeof row.name, "%s", name);
+    row.body.data = values + (size_t)part * PART_VALUES;
+    row.body.len = part_bytes(count, part);
+    row.crc32c = tern_crc32c(0, row.body.data, row.body.len);
+    return tern_table_put(db, &tern_table_weights, &row);
+}
+
+// TERN_ERR_ARGUMENT  it has no values
+static enum tern_result put_vector(struct tern_db *db, unsigned kind, const char *name,
+                                   uint32_t version, const float *values, uint32_t count)
+{
+    if (count == 0) {
+        return TERN_ERR_ARGUMENT;
+    }
+    for (uint32_t part = part_count(count); part-- > 0;) {
+        TERN_TRY(put_part(db, kind, name, version, values, count, part));
+    }
+    return TERN_OK;
+}
+
+static enum tern_result other_count(struct tern_db *db, uint32_t stored, uint32_t count)
+{
+    char sentence[80];
+    snprintf(sentence, sizeof sentence, "the stored vector has %u values, not %u", stored, count);
+    return tern_sql_fail(db->sql, TERN_ERR_CORRUPT, sentence);
+}
+
+// Takes over the part that is due.
+static enum tern_result take_part(struct tern_db *db, const struct tern_part_row *row,
+                                  uint32_t part, float *values, uint32_t count)
+{
+    if (row->count != count) {
+        return other_count(db, row->count, count);
+    }
+    if (part >= part_count(count) || row->part != part ||
+        row->body.len != part_bytes(count, part) ||
+        tern_crc32c(0, row->body.data, row->body.len) != row->crc32c) {
+        return tern_sql_fail_damaged(db->sql, "the checksum of a stored vector is wrong");
+    }
+    memcpy(values + (size_t)part * PART_VALUES, row->body.data, row->body.len);
+    return TERN_OK;
+}
+
+// NOT_FOUND; TERN_ERR_CORRUPT when count differs. On errors the values are unspecified.
+static enum tern_result get_vector(struct tern_db *db, unsigned kind, const char *name,
+                                   uint32_t version, float *values, uint32_t count)
+{
+    struct tern_part_row row = {.version = 0};
+    struct tern_query query = tern_table_select(
+        db, &tern_table_weights, "WHERE kind = ? AND name = ? AND version = ? ORDER BY part");
+    tern_query_bind(&query, kind);
+    tern_query_bind_text(&query, name, TERN_VECTOR_NAME_MAX);
+    tern_query_bind(&query, version);
+    enum tern_result taken = TERN_OK;
+    uint32_t part = 0;
+    for (; taken == TERN_OK && tern_table_next(&query, &tern_table_weights, &row); part++) {
+        taken = take_part(db, &row, part, values, count);
+    }
+    TERN_TRY(tern_query_end(&query));
+    TERN_TRY(taken);
+    if (part == 0) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    return part == part_count(count)
+               ? TERN_OK
+               : tern_sql_fail_damaged(db->sql, "part of a stored vector is missing");
+}
+
+// Likewise, of vectors that are always as long as the model.
+static enum tern_result get_whole(struct tern_db *db, unsigned kind, const char *name,
+                                  uint32_t version, float *values, uint32_t count)
+{
+    enum tern_result result = get_vector(db, kind, name, version, values, count);
+    return result != TERN_ERR_CORRUPT
+               ? result
+               : tern_sql_fail_damaged(db->sql, "a stored vector is not as long as the model");
+}
+
+// --- Weights of a version
+
+enum tern_result tern_db_weights_put(struct tern_db *db, enum tern_db_weights kind,
+                                     uint32_t version, const float *weights, uint32_t count)
+{
+    return put_vector(db, kind, "", version, weights, count);
+}
+
+enum tern_result tern_db_weights_get(struct tern_db *db, enum tern_db_weights kind,
+                                     uint32_t version, float *weights, uint32_t count)
+{
+    return get_vector(db, kind, "", version, weights, count);
+}
+
+// --- What strategies carry on
+
+enum tern_result tern_db_state_put(struct tern_db *db, const char *name, uint32_t version,
+                                   const float *values, uint32_t count)
+{
+    return put_vector(db, TERN_VECTOR_STATE, name, version, values, count);
+}
+
+enum tern_result tern_db_state_get(struct tern_db *db, const char *name, uint32_t version,
+                                   float *values, uint32_t count)
+{
+    return get_whole(db, TERN_VECTOR_STATE, name, version, values, count);
+}
+
+// --- Checkpoints
+
+uint32_t tern_db_vector_parts(uint32_t count)
+{
+    return part_count(count);
+}
+
+enum tern_result tern_db_weights_put_part(struct tern_db *db, enum tern_db_weights kind,
+                                          uint32_t version, const float *weights, uint32_t count,
+                                          uint32_t part)
+{
+    return put_part(db, kind, "", version, weights, count, part);
+}
+
+enum tern_result tern_db_state_put_part(struct tern_db *db, const char *name, uint32_t version,
+                                        const float *values, uint32_t count, uint32_t part)
+{
+    return put_part(db, TERN_VECTOR_STATE, name, version, values, count, part);
+}
+
+enum tern_result tern_db_checkpoint(struct tern_db *db, uint32_t *version)
+{
+    struct tern_query query =
+        tern_query_read(db->sql, "SELECT version FROM weights WHERE kind = ? AND name = ''"
+                                 " AND part = 0 ORDER BY version DESC LIMIT 1");
+    tern_query_bind(&query, TERN_WEIGHTS_GLOBAL);
+    if (!tern_query_row(&query)) {
+        return tern_query_missing(&query);
+    }
+    *version = (uint32_t)tern_query_number(&query, UINT32_MAX);
+    return tern_query_end(&query);
+}
+
+enum tern_result tern_db_checkpoint_drop_some(struct tern_db *db, bool *more)
+{
+    uint32_t version = 0;
+    TERN_TRY(tern_db_checkpoint(db, &version));
+    struct tern_query query = tern_query_write(
+        db->sql, "DELETE FROM weights WHERE (kind, name, version, part) IN (SELECT kind, name,"
+                 " version, part FROM weights WHERE kind IN (?, ?, ?) AND version <> ?"
+                 " LIMIT " PARTS_AT_ONCE ")");
+    tern_query_bind(&query, TERN_WEIGHTS_GLOBAL);
+    tern_query_bind(&query, TERN_WEIGHTS_REPLICA);
+    tern_query_bind(&query, TERN_VECTOR_STATE);
+    tern_query_bind(&query, version);
+    const enum tern_result dropped = tern_query_run_one(&query);
+    *more = dropped == TERN_OK;
+    return tern_db_may_miss(dropped);
+}
+
+// --- Vectors of replicas that are kept whole
+
+static enum tern_result put_replica_vector(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
+                                           const float *weights, uint32_t count)
+{
+    char name[TERN_VECTOR_NAME_MAX];
+    tern_hex_encode(id, TERN_SHA256_SIZE, name);
+    return put_vector(db, TERN_VECTOR_OF_REPLICA, name, 0, weights, count);
+}
+
+static enum tern_result drop_vector(struct tern_db *db, unsigned kind, const char *name)
+{
+    struct tern_query query =
+        tern_query_write(db->sql, "DELETE FROM weights WHERE kind = ? AND name = ?");
+    tern_query_bind(&query, kind);
+    tern_query_bind_text(&query, name, TERN_VECTOR_NAME_MAX);
+    return tern_query_post(&query);
+}
+
+static enum tern_result drop_replica_vector(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
+                                            uint64_t *freed)
+{
+    char name[TERN_VECTOR_NAME_MAX];
+    tern_hex_encode(id, TERN_SHA256_SIZE, name);
+    struct tern_query query = tern_query_read(
+        db->sql, "SELECT " TERN_SUM_OF("length(body)") " FROM weights"
+                                                       " WHERE kind = ? AND name = ?");
+    tern_query_bind(&query, TERN_VECTOR_OF_REPLICA);
+    tern_query_bind_text(&query, name, sizeof name);
+    *freed = tern_query_row(&query) ? tern_query_u64(&query) : 0;
+    TERN_TRY(tern_query_end(&query));
+    return *freed == 0 ? TERN_OK : drop_vector(db, TERN_VECTOR_OF_REPLICA, name);
+}
+
+enum tern_result tern_db_replica_weights_get(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
+                                             float *weights, uint32_t count)
+{
+    char name[TERN_VECTOR_NAME_MAX];
+    tern_hex_encode(id, TERN_SHA256_SIZE, name);
+    return get_whole(db, TERN_VECTOR_OF_REPLICA, name, 0, weights, count);
+}
+
+// --- Making
+
+// What a new database holds.
+struct content {
+    const struct tern_db_federation *federation;
+    const float *weights; // of version 0; NULL: the seed makes them
+    uint32_t count;
+};
+
+static enum tern_result insert_content(struct tern_db *db, const struct content *content)
+{
+    struct tern_db_federation row = *content->federation;
+    TERN_TRY(tern_table_insert(db, &tern_table_federation, &row));
+    if (row.manifest != NULL) {
+        TERN_TRY(put_file(db, "manifest", row.manifest, row.manifest_len));
+    }
+    if (row.metadata != NULL) {
+        TERN_TRY(put_file(db, "metadata", row.metadata, strlen(row.metadata)));
+    }
+    if (row.kept != NULL) {
+        TERN_TRY(put_file(db, "kept", row.kept, row.kept_len));
+    }
+    return content->weights == NULL
+               ? TERN_OK
+               : tern_db_weights_put(db, TERN_WEIGHTS_INITIAL, 0, content->weights, content->count);
+}
+
+static enum tern_result fill(struct tern_sql *sql, void *ctx)
+{
+    struct tern_db db = {.sql = sql};
+    TERN_TRY(tern_schema_create(sql));
+    enum tern_result result = insert_content(&db, ctx);
+    tern_db_forget(&db); // the connection asks for none of its texts again
+    return result;
+}
+
+enum tern_result tern_db_create(const char *path, const struct tern_db_federation *federation,
+                                const float *weights, uint32_t count, char why[256])
+{
+    struct content content = {federation, weights, count};
+    return tern_sql_create(path, fill, &content, why);
+}
+
+// --- Versions
 
 enum tern_result tern_db_version_put(struct tern_db *db, const struct tern_db_version *version)
 {
@@ -114,8 +483,8 @@ tern_db_download_stream(struct tern_db *db, const struct tern_db_download *downl
     struct hashed hashed = {.take = take, .ctx = ctx};
     uint8_t digest[TERN_SHA256_SIZE];
     tern_sha256_init(&hashed.hash);
-    TERN_TRY(tern_sql_stream(db->sql, tern_table_download_bodies.name, "body", download->id,
-                             download->size, hash_and_take, &hashed));
+    TERN_TRY(db->sql->driver->stream(db->sql, tern_table_download_bodies.name, "body", download->id,
+                                     download->size, hash_and_take, &hashed));
     tern_sha256_final(&hashed.hash, digest);
     return memcmp(digest, download->sha256, sizeof digest) == 0
                ? TERN_OK
@@ -179,4 +548,202 @@ enum tern_result tern_db_snapshot_find(struct tern_db *db, uint32_t to_version, 
     tern_query_bind(&query, to_version);
     tern_query_bind_text(&query, codec, TERN_DB_CODEC_MAX);
     return tern_table_one(&query, DOWNLOADS, out);
+}
+
+// --- Replicas
+
+#define REPLICAS &tern_table_replicas
+
+static enum tern_result run_on(struct tern_db *db, const char *text,
+                               const uint8_t id[TERN_SHA256_SIZE])
+{
+    struct tern_query query = tern_query_write(db->sql, text);
+    tern_query_bind_blob(&query, id, TERN_SHA256_SIZE);
+    return tern_query_run_one(&query);
+}
+
+enum tern_result tern_db_replica_put(struct tern_db *db, const struct tern_db_replica *replica)
+{
+    struct tern_db_replica row = *replica;
+    enum tern_result found = tern_db_replica_get(db, replica->id, &row);
+    if (found != TERN_ERR_NOT_FOUND) {
+        return found;
+    }
+    if (replica->form == TERN_REPLICA_STEP) {
+        TERN_TRY(run_on(db, "UPDATE replicas SET children = children + 1 WHERE id = ?",
+                        replica->parent));
+    }
+    row = *replica;
+    row.children = 0;
+    return tern_table_insert(db, REPLICAS, &row);
+}
+
+enum tern_result tern_db_replica_get(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
+                                     struct tern_db_replica *out)
+{
+    return tern_table_find(db, REPLICAS, "WHERE id = ?", id, out);
+}
+
+enum tern_result tern_db_replica_id(struct tern_db *db, const uint8_t *start, size_t len,
+                                    uint8_t id[TERN_SHA256_SIZE])
+{
+    uint8_t least[TERN_SHA256_SIZE] = {0};
+    struct tern_db_replica replica;
+    struct tern_db_version version;
+    memcpy(least, start, len);
+    enum tern_result found =
+        tern_table_find(db, REPLICAS, "WHERE id >= ? ORDER BY id LIMIT 1", least, &replica);
+    TERN_TRY(tern_db_may_miss(found));
+    if (found == TERN_OK && memcmp(replica.id, start, len) == 0) {
+        memcpy(id, replica.id, TERN_SHA256_SIZE);
+        return TERN_OK;
+    }
+    TERN_TRY(tern_table_find(db, &tern_table_versions,
+                             "WHERE replica >= ? ORDER BY replica LIMIT 1", least, &version));
+    if (memcmp(version.replica, start, len) != 0) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    memcpy(id, version.replica, TERN_SHA256_SIZE);
+    return TERN_OK;
+}
+
+static enum tern_result change(struct tern_db *db, const char *text, uint64_t number,
+                               const uint8_t id[TERN_SHA256_SIZE])
+{
+    struct tern_query query = tern_query_write(db->sql, text);
+    tern_query_bind(&query, number);
+    tern_query_bind_blob(&query, id, TERN_SHA256_SIZE);
+    return tern_query_post(&query);
+}
+
+enum tern_result tern_db_replica_use(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
+                                     uint64_t now_ms)
+{
+    return change(db, "UPDATE replicas SET used_ms = ? WHERE id = ?", now_ms, id);
+}
+
+enum tern_result tern_db_replicas_set_clock(struct tern_db *db, int64_t step)
+{
+    struct tern_query query = tern_query_write(
+        db->sql, "UPDATE replicas SET used_ms = " TERN_NOT_BEFORE_1("used_ms + ?1"));
+    tern_query_bind_bits(&query, (uint64_t)step);
+    return tern_query_post(&query);
+}
+
+enum tern_result tern_db_replica_suspect(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
+                                         bool suspect)
+{
+    // Every client of a round leaves the same replica: only the first one writes.
+    return change(db, "UPDATE replicas SET suspect = ?1 WHERE id = ?2 AND suspect <> ?1", suspect,
+                  id);
+}
+
+enum tern_result tern_db_replica_held(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
+                                      bool *held)
+{
+    struct tern_query query =
+        tern_query_read(db->sql, "SELECT 1 FROM clients WHERE replica = ? AND revoked = 0 LIMIT 1");
+    tern_query_bind_blob(&query, id, TERN_SHA256_SIZE);
+    *held = tern_query_row(&query);
+    return tern_query_end(&query);
+}
+
+// --- Dropping replicas
+
+// Adds what `text` sums up of the replica to *bytes.
+static enum tern_result add_bytes(struct tern_db *db, const char *text,
+                                  const uint8_t id[TERN_SHA256_SIZE], uint64_t *bytes)
+{
+    struct tern_query query = tern_query_read(db->sql, text);
+    tern_query_bind_blob(&query, id, TERN_SHA256_SIZE);
+    *bytes += tern_query_row(&query) ? tern_query_u64(&query) : 0;
+    return tern_query_end(&query);
+}
+
+static enum tern_result leave_parent(struct tern_db *db, const struct tern_db_replica *replica)
+{
+    return replica->form != TERN_REPLICA_STEP
+               ? TERN_OK
+               : change(db, "UPDATE replicas SET children = children - 1, suspect = ? WHERE id = ?",
+                        1, replica->parent);
+}
+
+enum tern_result tern_db_replica_drop(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
+                                      uint64_t *freed)
+{
+    struct tern_db_replica replica;
+    TERN_TRY(tern_db_replica_get(db, id, &replica));
+    if (replica.children > 0) {
+        return TERN_ERR_STATE;
+    }
+    TERN_TRY(leave_parent(db, &replica));
+    TERN_TRY(drop_replica_vector(db, id, freed));
+    TERN_TRY(add_bytes(db, "SELECT " TERN_SUM_OF("size") " FROM downloads WHERE from_replica = ?",
+                       id, freed));
+    TERN_TRY(add_bytes(db, "SELECT " TERN_SUM_OF("size") " FROM downloads WHERE to_replica = ?", id,
+                       freed));
+    TERN_TRY(tern_db_may_miss(run_on(db, "DELETE FROM downloads WHERE from_replica = ?", id)));
+    TERN_TRY(tern_db_may_miss(run_on(db, "DELETE FROM downloads WHERE to_replica = ?", id)));
+    return run_on(db, "DELETE FROM replicas WHERE id = ?", id);
+}
+
+static enum tern_result list_ids(struct tern_query *query, uint8_t (*ids)[TERN_SHA256_SIZE],
+                                 uint32_t max, uint32_t *count)
+{
+    tern_query_bind(query, max);
+    *count = 0;
+    while (*count < max && tern_query_row(query)) {
+        tern_query_hash(query, ids[(*count)++]);
+    }
+    return tern_query_end(query);
+}
+
+enum tern_result tern_db_replica_suspects(struct tern_db *db, uint8_t (*ids)[TERN_SHA256_SIZE],
+                                          uint32_t max, uint32_t *count)
+{
+    struct tern_query query = tern_query_read(
+        db->sql, "SELECT id FROM replicas WHERE suspect = 1 ORDER BY version LIMIT ?");
+    return list_ids(&query, ids, max, count);
+}
+
+enum tern_result tern_db_replica_unused(struct tern_db *db, uint32_t before,
+                                        uint8_t (*ids)[TERN_SHA256_SIZE], uint32_t max,
+                                        uint32_t *count)
+{
+    struct tern_query query =
+        tern_query_read(db->sql, "SELECT id FROM replicas WHERE children = 0 AND version < ?"
+                                 " ORDER BY used_ms LIMIT ?");
+    tern_query_bind(&query, before);
+    return list_ids(&query, ids, max, count);
+}
+
+enum tern_result tern_db_replica_holders(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
+                                         uint64_t *clients)
+{
+    *clients = 0;
+    return add_bytes(db, "SELECT count(*) FROM clients WHERE replica = ? AND revoked = 0", id,
+                     clients);
+}
+
+struct tern_db_rows *tern_db_replicas(struct tern_db *db)
+{
+    return tern_table_rows(tern_table_select(db, REPLICAS, "ORDER BY version, id"), REPLICAS);
+}
+
+// --- Replicas that are kept whole
+
+enum tern_result tern_db_replica_weights_put(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
+                                             const float *weights, uint32_t count)
+{
+    static const uint8_t none[TERN_SHA256_SIZE];
+    struct tern_db_replica row;
+    TERN_TRY(tern_db_replica_get(db, id, &row));
+    TERN_TRY(put_replica_vector(db, id, weights, count));
+    TERN_TRY(leave_parent(db, &row));
+    row.form = TERN_REPLICA_WHOLE;
+    memcpy(row.parent, none, sizeof none);
+    memcpy(row.download, none, sizeof none);
+    row.depth = 0;
+    row.bytes = 0;
+    return tern_table_put(db, REPLICAS, &row);
 }

@@ -1,6 +1,6 @@
 // What aggregators that serve one database hand to each other.
 #include "store/nodes.h"
-#include "store/sql_table.h"
+#include "store/tables.h"
 #include "util/bytes.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +9,24 @@
 #define ANSWERS &tern_table_answers
 #define SETTINGS &tern_table_node_settings
 
-// --- Who is there, and what they tell each other
+// --- Leader election and notices
+
+static enum tern_result need_nodes(struct tern_db *db, const struct tern_sql_nodes **nodes)
+{
+    *nodes = db->sql->driver->nodes;
+    return *nodes != NULL
+               ? TERN_OK
+               : tern_sql_fail(db->sql, TERN_ERR_STATE, "nobody else serves a database in a file");
+}
 
 enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes, size_t most,
                                size_t *count)
 {
-    const char *text = tern_sql_dialect(db->sql)->nodes;
     *count = 0;
-    if (text == NULL) {
+    if (db->sql->driver->nodes == NULL) {
         return TERN_OK;
     }
-    struct tern_query query = tern_query_read(db->sql, text);
+    struct tern_query query = tern_query_read(db->sql, db->sql->driver->nodes->list);
     while (*count < most && tern_query_row(&query)) {
         struct tern_db_node *node = &nodes[(*count)++];
         tern_query_text(&query, node->name, sizeof node->name);
@@ -36,26 +43,30 @@ enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes, s
 
 enum tern_result tern_db_follow(struct tern_db *db, bool follows)
 {
-    return tern_sql_follow(db->sql, follows);
+    const struct tern_sql_nodes *nodes;
+    TERN_TRY(need_nodes(db, &nodes));
+    return nodes->set_follower(db->sql, follows);
 }
 
 enum tern_result tern_db_belong(struct tern_db *db, uint32_t node)
 {
-    return tern_sql_belong(db->sql, node);
+    const struct tern_sql_nodes *nodes;
+    TERN_TRY(need_nodes(db, &nodes));
+    return nodes->join(db->sql, node);
 }
 
 enum tern_result tern_db_attend(struct tern_db *db, uint32_t node)
 {
-    return tern_sql_attend(db->sql, node);
+    const struct tern_sql_nodes *nodes;
+    TERN_TRY(need_nodes(db, &nodes));
+    return nodes->subscribe(db->sql, node);
 }
 
 static enum tern_result sweep_settings(struct tern_db *db)
 {
-    const char *text = tern_sql_dialect(db->sql)->sweep_settings;
-    if (text == NULL) {
-        return tern_sql_fail(db->sql, TERN_ERR_STATE, "nobody else serves a database in a file");
-    }
-    struct tern_query query = tern_query_write(db->sql, text);
+    const struct tern_sql_nodes *nodes;
+    TERN_TRY(need_nodes(db, &nodes));
+    struct tern_query query = tern_query_write(db->sql, nodes->sweep_settings);
     return tern_query_run(&query);
 }
 
@@ -83,12 +94,10 @@ enum tern_result tern_db_node_settings_get(struct tern_db *db, uint32_t node, ch
 enum tern_result tern_db_end_leader(struct tern_db *db, uint32_t node, uint64_t silent_ms,
                                     bool *ended)
 {
-    const char *text = tern_sql_dialect(db->sql)->end_leader;
+    const struct tern_sql_nodes *nodes;
     *ended = false;
-    if (text == NULL) {
-        return tern_sql_fail(db->sql, TERN_ERR_STATE, "nobody else serves a database in a file");
-    }
-    struct tern_query query = tern_query_read(db->sql, text);
+    TERN_TRY(need_nodes(db, &nodes));
+    struct tern_query query = tern_query_read(db->sql, nodes->end_leader);
     tern_query_bind(&query, node);
     tern_query_bind(&query, silent_ms);
     if (tern_query_row(&query)) {
@@ -99,11 +108,9 @@ enum tern_result tern_db_end_leader(struct tern_db *db, uint32_t node, uint64_t 
 
 enum tern_result tern_db_tell(struct tern_db *db, const char *message)
 {
-    const char *text = tern_sql_dialect(db->sql)->tell;
-    if (text == NULL) {
-        return tern_sql_fail(db->sql, TERN_ERR_STATE, "nobody else serves a database in a file");
-    }
-    struct tern_query query = tern_query_write(db->sql, text);
+    const struct tern_sql_nodes *nodes;
+    TERN_TRY(need_nodes(db, &nodes));
+    struct tern_query query = tern_query_write(db->sql, nodes->notify);
     tern_query_bind_text(&query, message, 64);
     return tern_query_run(&query);
 }
@@ -111,16 +118,20 @@ enum tern_result tern_db_tell(struct tern_db *db, const char *message)
 enum tern_result tern_db_await(struct tern_db *db, int wake, uint32_t ms,
                                void (*hear)(void *ctx, const char *message), void *ctx)
 {
-    return tern_sql_await(db->sql, wake, ms, hear, ctx);
+    const struct tern_sql_nodes *nodes;
+    TERN_TRY(need_nodes(db, &nodes));
+    return nodes->wait_notices(db->sql, wake, ms, hear, ctx);
 }
 
 // --- Requests
 
 enum tern_result tern_db_begin_apart(struct tern_db *db, bool durable)
 {
+    const struct tern_sql_nodes *nodes;
     tern_totals_forget(db);
     db->knows_dropped = false;
-    return tern_sql_begin_apart(db->sql, durable);
+    TERN_TRY(need_nodes(db, &nodes));
+    return tern_sql_begin(db->sql, durable ? TERN_SQL_APART : TERN_SQL_APART_UNSYNCED);
 }
 
 enum tern_result tern_db_relay(struct tern_db *db, struct tern_db_relayed *row)
@@ -182,11 +193,10 @@ struct tern_db_rows *tern_db_answers_take(struct tern_db *db, uint64_t node)
 
 enum tern_result tern_db_answers_sweep(struct tern_db *db)
 {
-    const char *text = tern_sql_dialect(db->sql)->sweep;
-    if (text == NULL) {
+    if (db->sql->driver->nodes == NULL) {
         return TERN_OK;
     }
-    struct tern_query query = tern_query_write(db->sql, text);
+    struct tern_query query = tern_query_write(db->sql, db->sql->driver->nodes->sweep_answers);
     return tern_query_run(&query);
 }
 

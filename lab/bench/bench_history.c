@@ -2,7 +2,7 @@
 // 1,000 clients has reported in every round; the bodies of updates were pruned. Prints one line of
 // JSON: how many updates a second that was, and how long CRC-32C of a part of a vector takes,
 // against a copy of it.
-#include "store/retention.h"
+#include "store/store.h"
 #include "util/crc32c.h"
 
 #include <stdio.h>
@@ -113,7 +113,7 @@ static int run(const char *path, uint32_t updates)
     struct tern_db *db = NULL;
     const struct tern_db_federation federation = {.model_spec = "softmax:4-2"};
     if (tern_db_create(path, &federation, NULL, 0, why) != TERN_OK ||
-        tern_db_open(path, &db, why) != TERN_OK) {
+        tern_db_open(path, 0, &db, why) != TERN_OK) {
         fprintf(stderr, "bench-history: %s\n", why);
         return 1;
     }

@@ -43,7 +43,7 @@ static void make_store(void)
     memcpy(federation.model_hash, model.hash, TERN_SHA256_SIZE);
     path_of("tern.db", path);
     assert_int_equal(tern_db_create(path, &federation, NULL, 0, why), TERN_OK);
-    assert_int_equal(tern_db_open(path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(path, 0, &db, why), TERN_OK);
     path_of("admin.token", path);
     assert_int_equal(tern_file_write(path, TOKEN "\n", strlen(TOKEN) + 1, 0600), TERN_OK);
 }
@@ -696,7 +696,7 @@ static void test_what_cannot_be_stored_is_told_in_json(void **state)
     char path[192];
     struct tern_db *other = NULL;
     path_of("tern.db", path);
-    assert_int_equal(tern_db_open_again(path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(path, TERN_DB_SECOND, &other, why), TERN_OK);
     assert_int_equal(tern_db_begin(other), TERN_OK);
     assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, "{}"), 503);
     assert_non_null(strstr(reply, "Content-Type: application/json\r\n"));

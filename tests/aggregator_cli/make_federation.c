@@ -235,7 +235,7 @@ int main(int argc, char **argv)
 {
     char why[256] = "usage: make_federation DATABASE ROUNDS";
     static struct maker maker = {.now_ms = 1700000000000u};
-    if (argc != 3 || tern_db_open(argv[1], &maker.db, why) != TERN_OK) {
+    if (argc != 3 || tern_db_open(argv[1], 0, &maker.db, why) != TERN_OK) {
         fprintf(stderr, "%s\n", why);
         return 2;
     }

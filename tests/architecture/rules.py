@@ -23,8 +23,8 @@ KEPT = {
                   "lab/bench/", "ring/mesh/tls.c", "shared/hosted/mbedtls_versions.h"],
     "psa/*": ["shared/hosted/mbedtls_versions.h"],
     "lwip/*": ["firmware_port/net/"],
-    "sqlite3.h": ["aggregator/store/sql_sqlite.h"],
-    "libpq-fe.h": ["aggregator/store/sql_postgres.h"],
+    "sqlite3.h": ["aggregator/store/sqlite.c"],
+    "libpq-fe.h": ["aggregator/store/postgres.c"],
     "zlib.h": ["client/data/", "shared/hosted/input.c"],
     "zstd.h": ["lab/codec/rivals.c"],
     "lz4.h": ["lab/codec/rivals.c"],
@@ -47,8 +47,7 @@ CLIENT_CORE = ["client/phases/", "client/client.h", "client/ports.h", "client/co
 # Pure files among others: encoders, plans and the book of replicas.
 DOWNLOADS = ["aggregator/downloads/plan.", "aggregator/downloads/replicas.", "aggregator/downloads/whole."]
 ROUNDS = ["aggregator/rounds/", "aggregator/strategies/", "aggregator/merge/delta.",
-          "aggregator/store/store.h", "aggregator/store/parts.h", "aggregator/store/retention.h",
-          "aggregator/store/room.h"]
+          "aggregator/store/store.h"]
 # Each knows those before it.
 MERGE = PURE_SHARED + ["shared/hosted/"] + ROUNDS
 CATCHUP = MERGE + ["aggregator/merge/"]

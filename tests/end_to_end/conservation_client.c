@@ -287,7 +287,8 @@ static int print_applied(const char *path, uint64_t client)
     struct tern_db_round last;
     static struct applied applied;
     applied.client = client;
-    if (tern_db_open(path, &db, why) != TERN_OK || tern_db_federation(db, &federation) != TERN_OK ||
+    if (tern_db_open(path, 0, &db, why) != TERN_OK ||
+        tern_db_federation(db, &federation) != TERN_OK ||
         tern_model_from_spec(&applied.model, federation.model_spec) != TERN_OK ||
         tern_db_round_last(db, &last) != TERN_OK) {
         fail(why, TERN_ERR_IO);
@@ -364,7 +365,8 @@ static int print_means(const char *path, uint32_t last)
     struct tern_db_federation federation;
     static struct means means;
     unsigned rounds = 0;
-    if (tern_db_open(path, &db, why) != TERN_OK || tern_db_federation(db, &federation) != TERN_OK ||
+    if (tern_db_open(path, 0, &db, why) != TERN_OK ||
+        tern_db_federation(db, &federation) != TERN_OK ||
         tern_model_from_spec(&means.model, federation.model_spec) != TERN_OK) {
         fail(why, TERN_ERR_IO);
     }

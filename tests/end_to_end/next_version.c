@@ -1,6 +1,6 @@
 // The program as its next version will be, whose schema is one step further: linked with the objects of tern-aggregator,
 // but for what the store looks up here.
-#include "store/schema.h"
+#include "store/tables.h"
 
 #include <stddef.h>
 

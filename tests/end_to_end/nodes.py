@@ -14,7 +14,7 @@ import cluster  # noqa: E402, F401
 
 from harness import BIN, PATIENCE, check  # noqa: E402
 
-# The lock that the one that leads has (SERVICE of sql_postgres.h), as PostgreSQL lists it.
+# The lock that the one that leads has (SERVICE of postgres.c), as PostgreSQL lists it.
 LEADING = "FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.granted" \
           " AND l.objsubid = 1 AND l.classid = 2" # 10000000000 and the number of a table, which is small
 

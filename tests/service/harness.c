@@ -237,7 +237,7 @@ void harness_make_imported(struct harness *harness, const uint8_t *manifest, siz
 static void open_and_configure(struct harness *harness)
 {
     char why[256];
-    assert_int_equal(tern_db_open(harness->path, &harness->db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness->path, 0, &harness->db, why), TERN_OK);
     struct tern_db_code code = {
         .evaluator = true, .uses_left = 10000, .expires_ms = UINT64_MAX / 4};
     tern_sha256(JOIN_CODE, strlen(JOIN_CODE), code.hash);
@@ -271,7 +271,7 @@ void harness_start(struct harness *harness)
 {
     char why[256] = "";
     if (harness->db == NULL) {
-        assert_int_equal(tern_db_open(harness->path, &harness->db, why), TERN_OK);
+        assert_int_equal(tern_db_open(harness->path, 0, &harness->db, why), TERN_OK);
     }
     enum tern_result result =
         tern_service_start(&harness->config, harness->db, &harness->service, why);
@@ -300,7 +300,7 @@ struct tern_db *harness_look(const struct harness *harness)
 {
     struct tern_db *db = NULL;
     char why[256];
-    assert_int_equal(tern_db_open_again(harness->path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness->path, TERN_DB_SECOND, &db, why), TERN_OK);
     return db;
 }
 
@@ -637,7 +637,7 @@ void store_digest(struct harness *harness, uint8_t out[TERN_SHA256_SIZE])
 {
     struct digest digest;
     char why[256];
-    assert_int_equal(tern_db_open(harness->path, &digest.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness->path, 0, &digest.db, why), TERN_OK);
     tern_sha256_init(&digest.sha256);
     digest_rounds(&digest);
     digest_versions(&digest);

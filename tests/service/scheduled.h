@@ -93,7 +93,7 @@ static inline struct tern_db *peek(void)
 {
     struct tern_db *db = NULL;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
     return db;
 }
 

@@ -55,7 +55,7 @@ static void revoke_from_outside(uint64_t id)
 {
     struct tern_db *other;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
     assert_int_equal(tern_db_begin(other), TERN_OK);
     assert_int_equal(tern_db_client_revoke(other, id), TERN_OK);
     assert_int_equal(tern_db_commit(other), TERN_OK);
@@ -199,7 +199,7 @@ static void add_code(const char *text, uint32_t uses, uint64_t expires_ms)
     char why[256];
     struct tern_db_code code = {.uses_left = uses, .expires_ms = expires_ms};
     tern_sha256(text, strlen(text), code.hash);
-    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
     assert_int_equal(tern_db_begin(other), TERN_OK);
     assert_int_equal(tern_db_code_add(other, &code), TERN_OK);
     assert_int_equal(tern_db_commit(other), TERN_OK);

@@ -45,7 +45,7 @@ static void start(void)
     assert_int_equal(tern_codec_parse("3lc:s=1,coder=range", &config->downloads.refine, NULL),
                      TERN_OK);
     harness_start(&harness);
-    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &reader, why), TERN_OK);
     for (uint32_t i = 0; i < CLIENTS; i++) {
         assert_int_equal(enroll(&harness, false), i + 1);
         seed_replica(&harness, holders[i].replica, holders[i].weights);

@@ -200,7 +200,7 @@ TEST(test_the_meter_has_the_client_and_not_the_cache)
     harness_stop(&harness);
     struct tern_db_meter meter;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_db_meter_of(harness.db, 2, 0, &meter), TERN_OK);
     assert_int_equal(meter.exchanges, 1);
     assert_int_equal(meter.down.payload, 19000);

@@ -99,7 +99,7 @@ static struct tern_db_replica_totals totals(void)
     struct tern_db *db = NULL;
     struct tern_db_replica_totals found;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_replica_totals(db, &found), TERN_OK);
     tern_db_close(db);
     return found;
@@ -170,7 +170,7 @@ static struct tern_db_version newest_version(void)
     struct tern_db *db = NULL;
     struct tern_db_version version;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_version_last(db, &version), TERN_OK);
     tern_db_close(db);
     return version;
@@ -216,7 +216,7 @@ static double distance(const tern_Task *task)
     struct tern_db_replica base;
     uint8_t id[TERN_SHA256_SIZE];
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_replica_get(db, newest.replica, &trunk), TERN_OK);
     assert_true(whole_id(db, task->base.bytes, id));
     assert_int_equal(tern_db_replica_get(db, id, &base), TERN_OK);
@@ -393,7 +393,7 @@ static bool is_known(const uint8_t *name)
     struct tern_db *db = NULL;
     struct tern_db_replica row;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
     const bool found = whole_id(db, name, id) && tern_db_replica_get(db, id, &row) == TERN_OK;
     tern_db_close(db);
     return found;
@@ -442,7 +442,7 @@ static void make_a_version_go(uint8_t replica[TERN_SHA256_SIZE])
     harness.config.federation.downloads.keep_versions = 4;
     harness_restart(&harness);
     let_rounds_pass(70);
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_version_get(db, 3, &version), TERN_OK);
     tern_db_close(db);
     memcpy(replica, version.replica, TERN_SHA256_SIZE);
@@ -518,7 +518,7 @@ static void expect_on_trunk(const uint8_t *name)
     struct tern_db *db = NULL;
     uint32_t version = 0;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
     assert_true(whole_id(db, name, replica));
     assert_int_equal(tern_db_version_of_replica(db, replica, &version), TERN_OK);
     tern_db_close(db);
@@ -596,7 +596,7 @@ TEST(test_ways_outlast_what_is_forgotten)
     expect_same_task(&first, &second);
     assert_int_equal(searches(), before + 2);
 
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_begin(db), TERN_OK);
     assert_true(whole_id(db, first.task.base.bytes, replica));
     assert_int_equal(tern_db_replica_drop(db, replica, &freed), TERN_OK);

@@ -24,7 +24,7 @@ TEST(test_intervals_go_on)
     char why[256];
     harness.config.limits.requests_per_minute = 2;
     harness_start(&harness);
-    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &reader, why), TERN_OK);
     uint64_t one = enroll(&harness, false);
     test_advance(2 * 7200000);
     size_t len = encode_checkin(NULL, 20000, body);
@@ -55,7 +55,7 @@ TEST(test_who_came_stays_known)
     struct tern_db_client row;
     char why[256];
     harness_start(&harness);
-    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &reader, why), TERN_OK);
     const uint64_t one = enroll(&harness, false);
     const uint64_t other = enroll(&harness, false);
     (void)checkin(&harness, one, NULL);

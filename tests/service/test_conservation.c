@@ -20,7 +20,7 @@ static void expect_replayed(uint32_t rounds, uint64_t updates)
     struct tern_replay_report report;
     char why[256];
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.rounds, rounds);
     assert_int_equal(report.updates, updates);
@@ -254,7 +254,7 @@ TEST(test_damaged_update_halts_the_service)
     assert_int_equal(told, 1);
 
     // It does not start like that either, and says why.
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_service_start(&harness.config, harness.db, &harness.service, why),
                      TERN_ERR_IO);
     assert_non_null(strstr(why, "backup"));
@@ -307,7 +307,7 @@ TEST(test_damage_does_not_reach_what_was_summed)
     damage();
     do_round(&harness, 2, NULL, 3.0F);
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_db_round_get(harness.db, 1, &round), TERN_OK);
     assert_int_equal(round.applied, 2);
     assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_IO);
@@ -327,7 +327,7 @@ TEST(test_round_of_an_unknown_strategy)
     do_round(&harness, 1, NULL, 1.0F);
     harness_stop(&harness);
     run_sql(harness.path, "update rounds set strategy = 'fedfuture'");
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_service_start(&harness.config, harness.db, &harness.service, why),
                      TERN_ERR_UNKNOWN);
     assert_non_null(strstr(why, "version of Tern"));

@@ -136,7 +136,7 @@ static void play(bool unequal)
         answer_free(&answer);
     }
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_db_version_get(harness.db, 1, &version), TERN_OK);
 }
 

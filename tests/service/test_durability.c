@@ -23,7 +23,7 @@ static bool is_stored(uint32_t round, uint64_t client)
     struct tern_db *other;
     struct tern_db_update found;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
     enum tern_result result = tern_db_update_find(other, round, client, &found);
     tern_db_close(other);
     return result == TERN_OK;
@@ -50,7 +50,7 @@ static void test_acknowledged_after_the_commit(void **state)
     // With another writer in the file nothing can be committed, so nothing is acknowledged.
     struct tern_db *other;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
     assert_int_equal(tern_db_begin(other), TERN_OK);
     harness.on_reply = look_whether_stored;
     struct tern_http_exchange *exchange =
@@ -132,7 +132,7 @@ static void test_batch_that_fails_is_taken_back(void **state)
     enroll(&harness, false);
     tern_CheckinReply next = checkin(&harness, 1, NULL);
     size_t len = encode_update(&harness, &next.task, 1.0F, 10, &body);
-    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
     assert_int_equal(tern_db_begin(other), TERN_OK);
     struct tern_http_exchange *exchange =
         call_begin(&harness, "PUT", TERN_PATH_UPDATES "1/1", harness.tokens[1], body, len);
@@ -240,7 +240,7 @@ static void test_commit_of_a_round_that_fails(void **state)
     assert_int_equal(reply.status, tern_UpdateStatus_UPDATE_ACCEPTED);
     assert_false(reply.has_next);
     struct tern_db *reader;
-    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &reader, why), TERN_OK);
     assert_int_equal(tern_db_version_get(reader, 1, &version), TERN_ERR_NOT_FOUND);
     assert_int_equal(tern_db_round_get(reader, 1, &round), TERN_OK);
     assert_int_equal(round.state, TERN_ROUND_OPEN);
@@ -252,7 +252,7 @@ static void test_commit_of_a_round_that_fails(void **state)
     assert_int_equal(reply.status, tern_UpdateStatus_UPDATE_DUPLICATE);
     free(body);
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.rounds, 1);
     assert_int_equal(report.updates, 2);
@@ -385,7 +385,7 @@ static void test_many_clients_at_once(void **state)
         pthread_join(threads[i], NULL);
     }
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.rounds, ROUNDS);
     assert_int_equal(report.updates, THREADS * ROUNDS);
@@ -406,7 +406,7 @@ static void run_in_order(const uint64_t order[3], uint8_t sha256[TERN_SHA256_SIZ
         do_round(&harness, order[i], NULL, 0.1F * (float)(order[i] * order[i]));
     }
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_db_version_get(harness.db, 1, &version), TERN_OK);
     memcpy(sha256, version.model_sha256, TERN_SHA256_SIZE);
 }
@@ -438,7 +438,7 @@ static void test_metered_bytes_reach_the_store(void **state)
         tag.client = i % 2 == 0 ? 6 + (uint64_t)i : 5;
     }
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     struct tern_db_meter row;
     struct tern_db_rows *rows = tern_db_meters(harness.db);
     while (tern_db_next(rows, &row)) {

@@ -495,7 +495,7 @@ static void expect_replayed(uint32_t rounds)
     struct tern_replay_report report;
     char why[256] = "";
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     if (tern_service_replay(harness.db, NULL, NULL, &report, why) != TERN_OK) {
         fail_msg("%s", why);
     }

@@ -40,7 +40,7 @@ static struct tern_db_round last_round(void)
     struct tern_db *db = NULL;
     struct tern_db_round row;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_round_last(db, &row), TERN_OK);
     tern_db_close(db);
     return row;
@@ -206,7 +206,7 @@ TEST(test_replay_gives_the_same_bits)
     run_rounds(2, clients);
     harness_stop(&harness);
 
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.rounds, 4);
     assert_int_equal(report.updates, 8);
@@ -241,7 +241,7 @@ TEST(test_finished_tells_the_final_model)
     assert_true(checkin(&harness, clients[0], NULL).finished);
     harness_stop(&harness);
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_db_version_get(harness.db, 2, &version), TERN_OK);
     assert_memory_equal(last.final_model_hash.bytes, version.model_sha256, TERN_SHA256_SIZE);
 }
@@ -321,7 +321,7 @@ TEST(test_evaluators_see_each_version)
     check_evaluated(3);
     harness_stop(&harness);
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(count_evaluations(), 3);
 }
 
@@ -460,7 +460,7 @@ TEST(test_evaluators_end_with_the_global_model)
     assert_false(checkin(&harness, clients[0], NULL).has_final_model);
     harness_stop(&harness);
 
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     static const struct {
         uint32_t version;
         enum tern_db_evaluated model;
@@ -531,7 +531,7 @@ TEST(test_evaluations_of_earlier_versions_are_late)
         reply = report_evaluation(evaluator, replica, version);
     }
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     struct tern_db_evaluation row;
     struct tern_db_rows *rows = tern_db_evaluations_from(harness.db, 0);
     for (uint32_t version = 1; version <= 2; version++) {
@@ -553,7 +553,7 @@ TEST(test_only_evaluators_report_accuracy)
     seed_replica(&harness, replica, weights);
     (void)report_evaluation(client, replica, 0);
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(count_evaluations(), 0);
 }
 
@@ -565,7 +565,7 @@ TEST(test_ledger_follows_accepted_updates)
     uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
     run_rounds(2, clients);
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(tern_db_ledger_get(harness.db, clients[i], &ledger), TERN_OK);
         assert_int_equal(ledger.round, 2);
@@ -592,7 +592,7 @@ TEST(test_ledger_follows_checkins)
     harness_start(&harness);
     uint64_t clients[3] = {enroll(&harness, false), enroll(&harness, false),
                            enroll(&harness, true)};
-    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &reader, why), TERN_OK);
     report_error(clients[0], 0, 0.0F); // a new client has nothing to tell
     report_error(clients[2], 1, 1.0F); // nor has one that never trains
     assert_int_equal(tern_db_ledger_get(reader, clients[0], &ledger), TERN_OK);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "one_harness.h"
-#include "store/retention.h"
+#include "store/store.h"
 #include "store/run_sql.h"
 #include "tests/cases.h"
 
@@ -17,7 +17,7 @@ static void open_store(void)
 {
     char why[256];
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
 }
 
 static struct tern_db_counts counts_of_store(void)
@@ -276,7 +276,7 @@ TEST(test_a_checkpoint_in_pieces_counts_once_it_is_whole)
         whole = merge.checkpoint == 1;
         tern_merge_free(&merge);
         tern_db_close(harness.db);
-        assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+        assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
         assert_int_equal(checkpoint(), whole ? 1 : 0);
         expect_newest(1);
     }

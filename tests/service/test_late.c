@@ -99,7 +99,7 @@ static struct tern_db_client kept(uint64_t client)
     struct tern_db *db = NULL;
     char why[256];
     harness_restart(&harness);
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_client_get(db, client, &row), TERN_OK);
     tern_db_close(db);
     return row;

@@ -115,7 +115,7 @@ static float left_of(const struct device *it, uint32_t round)
     struct tern_db *reader;
     struct tern_db_assignment row;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &reader, why), TERN_OK);
     assert_int_equal(tern_db_assignment_get(reader, round, it->client, &row), TERN_OK);
     tern_db_close(reader);
     return row.decay;
@@ -126,7 +126,7 @@ static struct tern_db_ledger ledger_of(const struct device *it)
     struct tern_db *reader;
     struct tern_db_ledger row;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &reader, why), TERN_OK);
     assert_int_equal(tern_db_ledger_get(reader, it->client, &row), TERN_OK);
     tern_db_close(reader);
     return row;

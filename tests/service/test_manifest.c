@@ -132,7 +132,7 @@ static void check_replay(uint32_t rounds)
     char why[256] = "";
     if (harness.service != NULL) {
         harness_stop(&harness);
-        assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+        assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     }
     const enum tern_result result = tern_service_replay(harness.db, NULL, NULL, &report, why);
     if (result != TERN_OK) {
@@ -271,7 +271,7 @@ CASE_WITH(test_a_download_without_its_file_fails_alone, setup_large, teardown)
     assert_int_equal(reply.task.downloads_count, 1);
     tern_path_download(reply.task.downloads[0].sha256.bytes, path);
     // What comes while somebody else writes is one batch.
-    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
     assert_int_equal(tern_db_begin(other), TERN_OK);
     const size_t len = encode_checkin(NULL, 0, body);
     struct tern_http_exchange *calls[] = {

@@ -141,7 +141,7 @@ static void expect_round(enum tern_db_round_state expected, uint32_t versions)
     struct tern_db *reader;
     struct tern_db_round round;
     struct tern_db_version version;
-    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &reader, why), TERN_OK);
     assert_int_equal(tern_db_round_get(reader, 1, &round), TERN_OK);
     assert_int_equal(round.state, expected);
     assert_int_equal(tern_db_version_get(reader, versions, &version), TERN_OK);
@@ -243,7 +243,7 @@ static void model_of_version(uint8_t sha256[TERN_SHA256_SIZE])
     struct tern_db *reader;
     struct tern_db_version version;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &reader, why), TERN_OK);
     assert_int_equal(tern_db_version_get(reader, 1, &version), TERN_OK);
     memcpy(sha256, version.model_sha256, TERN_SHA256_SIZE);
     tern_db_close(reader);
@@ -263,7 +263,7 @@ static void test_a_kill(void **state)
     struct tern_db *reader;
     struct tern_http_exchange *last = begin_merge(updates);
     snprintf(copy, sizeof copy, "%s.killed", harness.path);
-    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &reader, why), TERN_OK);
     assert_int_equal(tern_db_backup(reader, copy, why), TERN_OK);
     tern_db_close(reader);
     open_gate();
@@ -278,7 +278,7 @@ static void test_a_kill(void **state)
     harness_stop(&harness);
     model_of_version(second);
     assert_memory_equal(first, second, TERN_SHA256_SIZE);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.updates, 2);
     free_updates(updates);

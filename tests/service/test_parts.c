@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "one_harness.h"
-#include "store/parts.h"
+#include "store/store.h"
 #include "store/run_sql.h"
 #include "tests/cases.h"
 #include "watched_log.h"
@@ -59,7 +59,7 @@ static void deliver(const char *node, unsigned clients)
     struct tern_db_round row;
     struct tern_db *db;
     char why[256];
-    assert_int_equal(tern_db_open_again(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, TERN_DB_SECOND, &db, why), TERN_OK);
     assert_int_equal(tern_db_round_last(db, &row), TERN_OK);
     assert_int_equal(tern_part_round_of(db, &row, &round), TERN_OK);
     assert_int_equal(tern_part_begin(&part, &harness.model, &round, UINT64_MAX), TERN_OK);
@@ -204,7 +204,7 @@ static void play(const struct course *played, uint8_t model_sha256[TERN_SHA256_S
         assert_int_equal(used, course->expected);
     }
     assert_int_equal(refused, course->other_bytes > 0);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_db_version_get(harness.db, 1, &version), TERN_OK);
     memcpy(model_sha256, version.model_sha256, TERN_SHA256_SIZE);
     assert_int_equal(tern_db_parts(harness.db, 1, parts, 2, &count), TERN_OK);

@@ -120,7 +120,7 @@ static void revoke(uint64_t id)
 {
     struct tern_db *other;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
     assert_int_equal(tern_db_begin(other), TERN_OK);
     assert_int_equal(tern_db_client_revoke(other, id), TERN_OK);
     assert_int_equal(tern_db_commit(other), TERN_OK);

@@ -264,7 +264,7 @@ CASE_WITH(test_reports_read_no_history, setup, teardown)
     char why[256];
     harness_start(&harness);
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
     watching = true;
     assert_int_equal(tern_db_counts(db, 0, &counts), TERN_OK);
     assert_int_equal(tern_db_meter_training(db, &all, &outside), TERN_OK);

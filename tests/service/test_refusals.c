@@ -96,7 +96,7 @@ static uint64_t provision(void)
 {
     struct tern_db *other;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
     assert_int_equal(tern_db_begin(other), TERN_OK);
     struct tern_db_client row = {.name = "provisioned"};
     uint8_t token[TERN_WIRE_TOKEN_BYTES] = {1, 2, 3};

@@ -65,7 +65,7 @@ static const uint8_t no_replica[TERN_SHA256_SIZE];
 static void open_reader(void)
 {
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &reader, why), TERN_OK);
     book = (struct tern_replica_book){.db = reader,
                                       .model = &harness.model,
                                       .seed = 7,

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "one_harness.h"
-#include "store/schema.h"
-#include "store/sql_table.h"
+#include "store/tables.h"
 #include "tests/cases.h"
 #include <sqlite3.h>
 
@@ -320,6 +319,6 @@ TEST(test_every_table_stays_small)
     assert_in_range(of_one, 1, ROWS_ONCE + ROWS_PER_ROUND * (ROUNDS + 1));
     assert_in_range(of_other, 1, ROWS_ONCE + ROWS_PER_ROUND * (ROUNDS + 1));
     sqlite3_close(database);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, (char[256]){0}), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, (char[256]){0}), TERN_OK);
     harness_start(&harness);
 }

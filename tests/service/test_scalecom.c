@@ -198,7 +198,7 @@ static void assert_stored(uint64_t client, uint32_t round, const struct message 
     struct expected expected = {.client = client, .values = message->sent};
     struct tern_db *other;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
     assert_int_equal(tern_db_update_each(other, round, compare_update, &expected), TERN_OK);
     tern_db_close(other);
     assert_true(expected.seen);
@@ -209,7 +209,7 @@ static void assert_replays(void)
     struct tern_replay_report report;
     struct tern_db *other;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
     assert_int_equal(tern_service_replay(other, NULL, NULL, &report, why), TERN_OK);
     tern_db_close(other);
 }
@@ -334,7 +334,7 @@ CASE_WITH(test_a_revoked_leader_is_not_waited_for, setup, teardown)
     struct tern_db *other;
     char why[256];
     assert_false(checkin(&harness, 1, NULL).has_task);
-    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
     assert_int_equal(tern_db_begin(other), TERN_OK);
     assert_int_equal(tern_db_client_revoke(other, LEADER), TERN_OK);
     assert_int_equal(tern_db_commit(other), TERN_OK);

@@ -68,7 +68,7 @@ static struct tern_db *keep_out(void)
 {
     struct tern_db *other;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
     assert_int_equal(tern_db_begin(other), TERN_OK);
     return other;
 }

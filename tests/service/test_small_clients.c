@@ -112,7 +112,7 @@ static struct tern_db_client stored(uint64_t id)
     struct tern_db *db = NULL;
     struct tern_db_client client;
     char why[256];
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_client_get(db, id, &client), TERN_OK);
     tern_db_close(db);
     return client;

@@ -5,8 +5,7 @@
 #include "harness.h"
 
 #include "merge/replay.h"
-#include "store/retention.h"
-#include "store/room.h"
+#include "store/store.h"
 #include "tests/asserts.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +51,7 @@ static void start(void)
 {
     char why[256];
     if (harness.db == NULL) {
-        assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+        assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     }
     assert_int_equal(tern_db_hold(harness.db), TERN_OK);
     harness_start(&harness);
@@ -214,7 +213,7 @@ static void expect_all_stored(void)
     struct tern_db_update row;
     char why[256] = "";
     harness_stop(&harness);
-    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_db_check(harness.db), TERN_OK);
     assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     for (uint64_t client = 1; client <= CLIENTS; client++) {
@@ -324,7 +323,7 @@ static void test_prune_and_compact_on_a_full_disk(void **state)
             &harness); // which may give up the reserve at any time, for the other program to take
         fill(0);
         struct tern_db *db = NULL;
-        assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+        assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
         assert_int_equal(tern_db_bytes(db, &before), TERN_OK);
         (void)tern_db_make_room(db);
         assert_int_equal(tern_db_begin(db), TERN_OK);

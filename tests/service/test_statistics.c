@@ -268,7 +268,7 @@ TEST(test_what_each_told_is_forgotten)
     char why[256];
     begin(2);
     tell_usual(one);
-    assert_int_equal(tern_db_open_again(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, TERN_DB_SECOND, &db, why), TERN_OK);
     assert_int_equal(rows(db), 1);
     tell_usual(two);
     assert_true(look_in(one, 0).has_scaling);
@@ -531,7 +531,7 @@ static void shut_out(uint64_t client)
 {
     struct tern_db *db;
     char why[256];
-    assert_int_equal(tern_db_open_again(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness.path, TERN_DB_SECOND, &db, why), TERN_OK);
     assert_int_equal(tern_db_begin(db), TERN_OK);
     assert_int_equal(tern_db_client_revoke(db, client), TERN_OK);
     assert_int_equal(tern_db_commit(db), TERN_OK);

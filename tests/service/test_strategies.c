@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "one_harness.h"
-#include "store/retention.h"
+#include "store/store.h"
 #include "store/run_sql.h"
 #include "tests/cases.h"
 #include "watched_log.h"
@@ -37,7 +37,7 @@ static void open_store(void)
         harness_stop(&harness);
     }
     if (harness.db == NULL) {
-        assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+        assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     }
 }
 

@@ -18,7 +18,7 @@ struct tern_db_federation fixture_federation(void)
 static void open_database(struct fixture *fixture)
 {
     char why[256] = "";
-    enum tern_result result = tern_db_open(fixture->path, &fixture->db, why);
+    enum tern_result result = tern_db_open(fixture->path, 0, &fixture->db, why);
     if (result != TERN_OK) {
         fail_msg("open: %s: %s", tern_result_name(result), why);
     }

@@ -113,7 +113,7 @@ struct tern_db *open_at(const char *path)
 {
     struct tern_db *db = NULL;
     char why[256] = "";
-    if (tern_db_open(path, &db, why) != TERN_OK) {
+    if (tern_db_open(path, 0, &db, why) != TERN_OK) {
         fail_msg("%s", why);
     }
     return db;

@@ -1,6 +1,6 @@
 // Clients, codes, error ledger, schedule, evaluations: what store.h promises of each.
 #include "store/fixture.h"
-#include "store/ticket_keys.h"
+#include "store/store.h"
 #include "tests/cases.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // The whole state in another database, of the same kind and of the other one: what is in it, what goes on from it, and
 // that nothing appears where something went wrong.
-#include "store/copy.h"
+#include "store/store.h"
 #include "store/fixture.h"
 #include "store/run_sql.h"
 #include "tests/cases.h"
@@ -61,7 +61,7 @@ static void expect_nothing_at(const char *path)
 {
     struct tern_db *db = NULL;
     char why[256];
-    assert_int_equal(tern_db_open(path, &db, why), TERN_ERR_NOT_FOUND);
+    assert_int_equal(tern_db_open(path, 0, &db, why), TERN_ERR_NOT_FOUND);
 }
 
 static void expect_same(const struct copies *a, const struct copies *b)
@@ -147,7 +147,7 @@ static void expect_goes_on(const struct fixture *f, const char *path)
     struct tern_db_counts expected;
     struct tern_db_update update = large_update(&large);
     uint8_t small[16];
-    assert_int_equal(tern_db_open(path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(path, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_client_get(db, 2, &client), TERN_OK);
     assert_string_equal(client.tags, "site=north,role=\u00e4");
     assert_int_equal(tern_db_update_show(db, 1, 2, compare_body, &update), TERN_OK);
@@ -197,7 +197,7 @@ TEST(all_of_it_arrives_and_goes_on)
     assert_int_equal(rows_of(&out, "update_bodies"), 2);
     assert_int_equal(rows_of(&out, "totals"), 1);
     assert_int_equal(rows_of(&out, "psk_keys"), 1);
-    assert_int_equal(tern_db_open(there, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(there, 0, &db, why), TERN_OK);
     const char *again = fixture_place(f, "again.db");
     expect_copied(db, again, &back);
     expect_same(&out, &back);
@@ -220,7 +220,7 @@ TEST(what_is_there_stays)
     assert_int_equal(copy(f->db, f->path, &copies, why), TERN_ERR_CONFLICT);
     struct tern_db *db = NULL;
     struct tern_db_client client;
-    assert_int_equal(tern_db_open(other, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(other, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_client_get(db, 1, &client), TERN_OK);
     assert_string_equal(client.name, "kept");
     tern_db_close(db);

@@ -131,7 +131,7 @@ static bool is_named(const char *path)
 {
     struct tern_db *db = NULL;
     char why[256] = "";
-    if (tern_db_open(path, &db, why) != TERN_OK) {
+    if (tern_db_open(path, 0, &db, why) != TERN_OK) {
         assert_true(why[0] != '\0');
         return true;
     }

@@ -28,7 +28,7 @@ static void write_until_killed(const char *path, uint32_t first, int acknowledge
     char why[256];
     uint8_t body[3000];
     struct tern_db *db = NULL;
-    if (tern_db_open(path, &db, why) != TERN_OK) {
+    if (tern_db_open(path, 0, &db, why) != TERN_OK) {
         _exit(1);
     }
     for (uint32_t round = first;; round += BATCH) {
@@ -154,7 +154,7 @@ TEST(two_processes_write_at_once)
     if (child == 0) {
         char why[256];
         struct tern_db *db = NULL; // the inherited connection must not be touched
-        bool fine = tern_db_open(f->path, &db, why) == TERN_OK && add_clients(db, 2) == TERN_OK;
+        bool fine = tern_db_open(f->path, 0, &db, why) == TERN_OK && add_clients(db, 2) == TERN_OK;
         tern_db_close(db);
         _exit(fine ? 0 : 1);
     }

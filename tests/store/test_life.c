@@ -53,7 +53,7 @@ static void a_model_of_its_own_is_kept_whole(void **state)
     made.metadata = "{\"author\":\"t\u00fc\"}";
     const char *path = fixture_place(f, "own.db");
     assert_int_equal(tern_db_create(path, &made, weights, 2, why), TERN_OK);
-    assert_int_equal(tern_db_open(path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(path, 0, &db, why), TERN_OK);
     for (int i = 0; i < 2; i++) { // the second time from memory
         assert_int_equal(tern_db_federation(db, &read), TERN_OK);
         assert_false(tern_db_is_seeded(&read));
@@ -82,7 +82,7 @@ static void kept_tensors_are_kept(void **state)
     made.kept_len = sizeof kept;
     const char *path = fixture_place(f, "kept.db");
     assert_int_equal(tern_db_create(path, &made, NULL, 0, why), TERN_OK);
-    assert_int_equal(tern_db_open(path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(path, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_federation(db, &read), TERN_OK);
     assert_null(read.kept);
     assert_int_equal(tern_db_kept_get(db, &got, &len), TERN_OK);
@@ -105,7 +105,7 @@ static void a_damaged_manifest_is_told(void **state)
     const char *path = fixture_file(f, "own.db");
     assert_int_equal(tern_db_create(path, &made, NULL, 0, why), TERN_OK);
     run_sql(path, "UPDATE files SET body = x'544d4631010001770103'");
-    assert_int_equal(tern_db_open(path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(path, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_federation(db, &read), TERN_ERR_IO);
     assert_true(tern_db_damaged(db));
     tern_db_close(db);
@@ -146,7 +146,7 @@ static void opening_a_missing_file_says_what_to_do(void **state)
     struct fixture *f = *state;
     char why[256] = "";
     struct tern_db *db = NULL;
-    assert_int_equal(tern_db_open(fixture_place(f, "none.db"), &db, why), TERN_ERR_NOT_FOUND);
+    assert_int_equal(tern_db_open(fixture_place(f, "none.db"), 0, &db, why), TERN_ERR_NOT_FOUND);
     assert_non_null(strstr(why, "tern-aggregator init"));
     assert_int_equal(access(fixture_file(f, "none.db"), F_OK), -1);
 }
@@ -202,7 +202,7 @@ static void another_connection_is_noticed_and_waited_for(void **state)
     struct fixture *f = *state;
     char why[256];
     struct tern_db *other = NULL;
-    assert_int_equal(tern_db_open(f->path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_open(f->path, 0, &other, why), TERN_OK);
     assert_false(tern_db_changed_by_others(f->db));
     fixture_client(f, 1);
     assert_false(tern_db_changed_by_others(f->db)); // its own writes do not count
@@ -226,7 +226,7 @@ static void a_reader_sees_one_moment(void **state)
     struct tern_db *reader = NULL;
     struct tern_db_client client = {.name = "x"};
     fixture_client(f, 1);
-    assert_int_equal(tern_db_open(f->path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_open(f->path, 0, &reader, why), TERN_OK);
     assert_int_equal(tern_db_begin_reading(reader), TERN_OK);
     assert_int_equal(tern_db_begin_reading(reader), TERN_ERR_STATE);
     assert_int_equal(tern_db_begin(reader), TERN_ERR_STATE);
@@ -255,7 +255,7 @@ static void a_backup_is_a_database(void **state)
     assert_int_equal(status.st_mode & 0777, 0600);
 
     struct tern_db *db = NULL;
-    assert_int_equal(tern_db_open(copy, &db, why), TERN_OK);
+    assert_int_equal(tern_db_open(copy, 0, &db, why), TERN_OK);
     struct tern_db_client client;
     assert_int_equal(tern_db_client_get(db, 1, &client), TERN_OK);
     assert_int_equal(tern_db_client_get(db, 2, &client), TERN_ERR_NOT_FOUND);
@@ -292,7 +292,7 @@ static void refused_unchanged(struct fixture *f, const uint8_t *content, size_t 
     struct tern_db *db = NULL;
     snprintf(path, sizeof path, "%s", fixture_file(f, "foreign.db"));
     write_whole(path, content, len);
-    assert_int_equal(tern_db_open(path, &db, why), TERN_ERR_IO);
+    assert_int_equal(tern_db_open(path, 0, &db, why), TERN_ERR_IO);
     assert_null(db);
     if (strstr(why, says) == NULL) {
         fail_msg("\"%s\" does not say \"%s\"", why, says);
@@ -326,7 +326,7 @@ static void a_folder_is_no_database(void **state)
     struct fixture *f = *state;
     char why[256] = "";
     struct tern_db *db = NULL;
-    assert_int_equal(tern_db_open(f->folder, &db, why), TERN_ERR_IO);
+    assert_int_equal(tern_db_open(f->folder, 0, &db, why), TERN_ERR_IO);
     assert_non_null(strstr(why, "not a file"));
 }
 
@@ -409,7 +409,7 @@ static void damaged_files_give_named_errors(void **state)
         write_whole(path, damaged, len);
         struct tern_db *db = NULL;
         char why[256] = "";
-        enum tern_result result = tern_db_open(path, &db, why);
+        enum tern_result result = tern_db_open(path, 0, &db, why);
         assert_true(is_named(result));
         if (result == TERN_OK) {
             read_everything(db);

@@ -4,7 +4,7 @@
 #include "store/fixture.h"
 #include "store/run_sql.h"
 
-#include "store/schema.h"
+#include "store/tables.h"
 #include "tests/cases.h"
 #include <sqlite3.h>
 #include <stdio.h>
@@ -102,7 +102,7 @@ TEST(a_newer_file_is_refused)
     f->db = NULL;
     run_sql(f->path, "PRAGMA user_version = 9999");
     struct tern_db *db = NULL;
-    assert_int_equal(tern_db_open(f->path, &db, why), TERN_ERR_UNKNOWN);
+    assert_int_equal(tern_db_open(f->path, 0, &db, why), TERN_ERR_UNKNOWN);
     assert_non_null(strstr(why, "install a newer Tern"));
     run_sql(f->path, "PRAGMA user_version = 1");
     fixture_reopen(f);

@@ -70,7 +70,7 @@ static struct tern_db *open_again(const struct fixture *f)
 {
     struct tern_db *db = NULL;
     char why[256] = "";
-    if (tern_db_open_again(f->path, &db, why) != TERN_OK) {
+    if (tern_db_open(f->path, TERN_DB_SECOND, &db, why) != TERN_OK) {
         fail_msg("%s", why);
     }
     return db;

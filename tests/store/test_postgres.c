@@ -2,7 +2,7 @@
 // other away, and URLs.
 #include "store/postgres_server.h"
 #include "store/run_sql.h"
-#include "store/schema.h"
+#include "store/tables.h"
 #include "tests/postgres/place.h"
 
 #include <stdio.h>
@@ -149,7 +149,7 @@ static void tables_of_another_program_are_left_alone(void **state)
     do_sql(path, "CREATE TABLE schema_version (v INTEGER)");
     assert_int_equal(tern_db_create(path, &federation, NULL, 10, why), TERN_ERR_CONFLICT);
     assert_non_null(strstr(why, "another program"));
-    assert_int_equal(tern_db_open(path, &db, why), TERN_ERR_NOT_FOUND);
+    assert_int_equal(tern_db_open(path, 0, &db, why), TERN_ERR_NOT_FOUND);
 }
 
 static void a_service_holds_it_by_each_connection(void **state)
@@ -268,7 +268,7 @@ static void refused(const char *url, enum tern_result expected, const char *says
 {
     struct tern_db *db = NULL;
     char why[256] = "";
-    assert_int_equal(tern_db_open(url, &db, why), expected);
+    assert_int_equal(tern_db_open(url, 0, &db, why), expected);
     assert_null(db);
     if (strstr(why, says) == NULL) {
         fail_msg("\"%s\" does not say \"%s\"", why, says);
@@ -310,7 +310,7 @@ static void a_schema_changes_while_nobody_else_has_it_open(void **state)
     assert_int_equal(add_alone(named.db, 1), TERN_OK); // and that one goes on
     tern_db_close(named.db);
     assert_ok(f, tern_schema_migrate(f->db->sql, steps));
-    assert_int_equal(tern_db_open(f->path, &db, why),
+    assert_int_equal(tern_db_open(f->path, 0, &db, why),
                      TERN_ERR_UNKNOWN); // it is an older program now
     assert_non_null(strstr(why, "install a newer Tern"));
 }
@@ -322,7 +322,7 @@ static void who_comes_while_a_schema_changes_waits(void **state)
     char why[256];
     struct tern_db *db = NULL;
     assert_ok(f, tern_sql_use(f->db->sql, TERN_SQL_ALONE));
-    assert_int_equal(tern_db_open(f->path, &db, why), TERN_ERR_STATE);
+    assert_int_equal(tern_db_open(f->path, 0, &db, why), TERN_ERR_STATE);
     assert_non_null(strstr(why, "changes the database's schema"));
     assert_ok(f, tern_sql_use(f->db->sql, TERN_SQL_SHARED));
     db = open_at(f->path);

@@ -1,7 +1,7 @@
 // Rounds, assignments and updates: what store.h promises of each.
 #include "store/fixture.h"
-#include "store/retention.h"
 #include "store/run_sql.h"
+#include "store/store.h"
 #include "tests/postgres/place.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "strategies/part_round.h"
 
-#include "store/parts.h"
+#include "store/store.h"
 #include "tensor/manifest.h"
 #include "util/prng.h"
 

@@ -20,11 +20,11 @@
 //   ADD    tern_table_put() adds to it
 // constraint: SQL beyond what the kind says.
 // json: a string, the name under which it is shown; nothing: it is not.
-#ifndef TERN_STORE_TABLE_H
-#define TERN_STORE_TABLE_H
+#ifndef TERN_STORE_TABLES_H
+#define TERN_STORE_TABLES_H
 
+#include "store/nodes.h"
 #include "store/sql.h"
-#include "store/store.h"
 
 enum tern_column_kind {
     TERN_COLUMN_U64,
@@ -102,7 +102,7 @@ struct tern_purpose_total_row {
     uint64_t exchanges;
 };
 
-// What a transaction adds to sums over history, written by its commit (store_totals.c): one row of what
+// What a transaction adds to sums over history, written by its commit (store.c): one row of what
 // many clients had in common, one of each client.
 #define TERN_CLIENTS_PENDING 256
 struct tern_pending_totals {
@@ -211,7 +211,7 @@ void tern_table_free_texts(struct tern_db *db);
 // Likewise all that db has beside the connection.
 void tern_db_forget(struct tern_db *db);
 
-// --- The tables (schema.c), and rows that only the store knows
+// --- The tables (tables.c), and rows that only the store knows
 
 // clang-format off
 #define TERN_TABLES(X)                                                                            \
@@ -259,15 +259,39 @@ TERN_MUST_USE enum tern_result tern_totals_count_meter(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_totals_write(struct tern_db *db);
 void tern_totals_forget(struct tern_db *db);
 
-// Whether the rows of that round were dropped for good (store_retention.c).
+// Whether the rows of that round were dropped for good (store_rounds.c).
 TERN_MUST_USE enum tern_result tern_retention_has_dropped(struct tern_db *db, uint32_t round,
                                                           bool *dropped);
 
-// The weights of a replica that is kept whole (store_weights.c). *freed: their bytes
-TERN_MUST_USE enum tern_result tern_store_vector_put(struct tern_db *db,
-                                                     const uint8_t id[TERN_SHA256_SIZE],
-                                                     const float *weights, uint32_t count);
-TERN_MUST_USE enum tern_result
-tern_store_vector_drop(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], uint64_t *freed);
+// Reads the row of the federation without its files. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_store_read_federation(struct tern_db *db,
+                                                          struct tern_db_federation *federation);
+
+// --- The schema, and how one of an older version is brought up to date
+
+// In the order in which they refer to each other.
+#define TERN_SCHEMA_COUNTED(name) +1
+#define TERN_SCHEMA_TABLES (0 TERN_TABLES(TERN_SCHEMA_COUNTED))
+extern const struct tern_table *const tern_schema_tables[TERN_SCHEMA_TABLES];
+
+// Makes all tables of a new database, of the newest version.
+TERN_MUST_USE enum tern_result tern_schema_create(struct tern_sql *sql);
+// The same in two steps: the tables, without a row; and, once they have those of another database, what follows from
+// rows, and the version.
+TERN_MUST_USE enum tern_result tern_schema_create_tables(struct tern_sql *sql);
+TERN_MUST_USE enum tern_result tern_schema_complete(struct tern_sql *sql);
+
+// What each version that was released takes to become the next one, as SQL: [0] makes version 2 of
+// version 1; NULL ends the list. Append only: once a version is released, the tables of tables.c
+// may change only together with a step here.
+extern const char *const tern_schema_steps[];
+
+// TERN_ERR_UNKNOWN  the database is newer than the last of these steps leads to
+TERN_MUST_USE enum tern_result tern_schema_known(struct tern_sql *sql, const char *const *steps);
+// TERN_ERR_STATE  it is older than that: somebody has to bring it up to date; TERN_ERR_UNKNOWN  as above
+TERN_MUST_USE enum tern_result tern_schema_current(struct tern_sql *sql, const char *const *steps);
+// Brings the database up to date, all steps in one transaction, while nobody else has it open. The caller holds it.
+// TERN_ERR_STATE  others have it open, who are named
+TERN_MUST_USE enum tern_result tern_schema_migrate(struct tern_sql *sql, const char *const *steps);
 
 #endif
