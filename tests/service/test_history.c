@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "one_harness.h"
-#include "store/store.h"
 #include "store/run_sql.h"
+#include "store/store.h"
 #include "tests/cases.h"
 
 static void open_store(void)

@@ -1,8 +1,8 @@
 // The whole state in another database, of the same kind and of the other one: what is in it, what goes on from it, and
 // that nothing appears where something went wrong.
-#include "store/store.h"
 #include "store/fixture.h"
 #include "store/run_sql.h"
+#include "store/store.h"
 #include "tests/cases.h"
 
 #include <stdio.h>
