@@ -9,7 +9,7 @@ undefined-behaviour sanitizers run the tests written in C again, and ten scripts
 code (label "sanitized"); the thread sanitizer runs those of the service, its listener and its
 administration. What takes a minute under a sanitizer or repeats another test is left out there (label
 "long"). Tests of thousands of trials make fewer of them under a sanitizer, and each fuzzer tries its
-corpus and a second more. Temporary files are in memory, below /dev/shm, where 8 GB of it are available
+corpus. Temporary files are in memory, below /dev/shm, where 8 GB of it are available
 and TMPDIR is not set. The output ends with ctest's summary of all of them.
 
   --quick      the release build only

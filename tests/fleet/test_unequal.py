@@ -1,6 +1,7 @@
 """A fleet of unequal devices: the aggregator measures the speeds that the settings draw, absences and
 late joiners come as planned, budgets are kept, and the global model is measured."""
 import json
+import os
 import pathlib
 import re
 import signal
@@ -129,6 +130,17 @@ def global_model(aggregator, result):
                     "--set", DATA, folder / "results.json", folder / "model.f32")
 
 
+def arrivals_beside_the_global_model(aggregator):
+    """lab/arrived.py adds what the global model of each arrival's version reaches."""
+    results = aggregator.workspace.path / "results.json"
+    aggregator.kill(signal.SIGTERM)
+    run("python3", "-B", pathlib.Path(os.environ["TERN_SOURCE_DIR"]) / "lab/arrived.py", results,
+        BIN / "tern-aggregator", "--config", aggregator.config, "--", BIN / "tern-fleet", "--set", DATA)
+    found = json.loads(results.read_text())
+    check(len(found["arrival_global_accuracy"]) == len(found["arrival_client"]), f"{found['arrival_global_accuracy']}")
+    check(all(0.1 < accuracy <= 1 for accuracy in found["arrival_global_accuracy"]), f"{found['arrival_global_accuracy']}")
+
+
 def absences():
     with Workspace() as workspace:
         aggregator = federation(workspace, codec="int8")
@@ -154,6 +166,7 @@ def absences():
         check(arrivals[1][0] == arrivals[1][1] >= 3, f"joined: {arrivals[1]}")
         chain = sum(result["round_trunk_down"][version - missed:version])
         check(0 < payload < 1.5 * chain, f"{payload} beside the chain's {chain}")
+        arrivals_beside_the_global_model(aggregator)
 
 
 def missing():

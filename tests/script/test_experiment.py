@@ -168,18 +168,6 @@ class Experiment(unittest.TestCase):
         self.assertAlmostEqual(plain["payload_up"], plain["float32_payload"], delta=16)
         self.assertIn("times fewer bytes", out)
 
-    def test_arrivals_have_the_global_model_of_their_version_beside_them(self):
-        # All are wanted: a round waits for who is away until the deadline, and the last ones for
-        # who is back. That has to be done within the deadline while other tests share the cores.
-        late = ("round.cohort=5", "round.deadline=5s", "fleet.away=5:2-3")
-        self.run_to_end(self.config(rounds=6), "--json", "late.json",
-                        *(word for setting in late for word in ("--set", setting)))
-        late = json.loads((self.folder / "late.json").read_text())
-        self.assertEqual(late["arrival_client"], [5])
-        (accuracy,) = late["arrival_global_accuracy"]
-        self.assertGreater(accuracy, 0.1)
-        self.assertLessEqual(accuracy, 1)
-
     def test_an_interrupt_stops_and_removes_everything(self):
         for how in (signal.SIGINT, signal.SIGTERM):
             process = self.start(self.config(rounds=100000, steps=50))
