@@ -1,6 +1,5 @@
 #include "cli/disk_need.h"
 #include "cli/doctor_checks.h"
-#include "cli/other_columns.h"
 #include "cli/serving.h"
 #include "cli/shared_settings.h"
 #include "cli/standby.h"

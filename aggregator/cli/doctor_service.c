@@ -1,8 +1,8 @@
 #include "admin/above.h"
 #include "cli/doctor_checks.h"
-#include "cli/file_limit.h"
 #include "cli/gateway.h"
-#include "cli/readiness.h"
+#include "cli/process.h"
+#include "cli/waiting.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "cli/doctor_checks.h"
 #include "cli/gateway.h"
-#include "cli/permissions.h"
+#include "cli/process.h"
 #include "cli/tls_files.h"
 #include "store/store.h"
 

@@ -1,15 +1,10 @@
 // tern-aggregator serve and relay: settings into a service, a public listener and an admin listener, and of a gateway
 // the link to the aggregator above, until a signal says stop.
-#include "cli/verbs.h"
-
 #include "admin/admin.h"
 #include "cli/disk_need.h"
-#include "cli/file_limit.h"
 #include "cli/gateway.h"
 #include "cli/leader_watch.h"
-#include "cli/manager.h"
-#include "cli/own_settings.h"
-#include "cli/permissions.h"
+#include "cli/process.h"
 #include "cli/reload.h"
 #include "cli/self_check.h"
 #include "cli/service_advice.h"
@@ -21,6 +16,7 @@
 #include "cli/starting_model.h"
 #include "cli/state.h"
 #include "cli/tls_files.h"
+#include "cli/verbs.h"
 #include "hosted/clock.h"
 #include "hosted/files.h"
 #include "hosted/log.h"
@@ -29,6 +25,8 @@
 #include "service/service.h"
 #include "store/nodes.h"
 #include "tensor/manifest.h"
+#include "tensor/model.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -37,6 +35,82 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+// --- This process's settings
+
+// Exports this process's settings: as options for a child that runs a verb, and as JSON for the dashboard. From the
+// main thread.
+
+// Returns the options by which another verb of this program finds the same federation, NULL-terminated. The
+// caller frees the array; the texts belong to the command line. NULL: out of memory.
+static const char **own_options(const struct tern_cli *cli)
+{
+    const char **options = calloc(2 * (size_t)cli->set_count + 5, sizeof *options);
+    size_t at = 0;
+    if (options == NULL) {
+        return NULL;
+    }
+    if (cli->config != NULL) {
+        options[at++] = "--config";
+        options[at++] = cli->config;
+    }
+    for (unsigned i = 0; i < cli->set_count; i++) {
+        options[at++] = "--set";
+        options[at++] = cli->sets[i];
+    }
+    options[at++] = "--state";
+    options[at] = tern_state_settings(cli)->federation_state;
+    return options;
+}
+
+static cJSON *json_of(const struct tern_setting *setting,
+                      const struct tern_aggregator_settings *settings,
+                      const struct tern_aggregator_settings *defaults)
+{
+    static const char *const changes[] = {[TERN_SETTING_RESTART] = "restart",
+                                          [TERN_SETTING_LIVE] = "live",
+                                          [TERN_SETTING_INIT] = "init"};
+    char text[TERN_SETTING_TEXT_MAX];
+    cJSON *object = cJSON_CreateObject();
+    tern_json_text(object, "section", setting->section);
+    tern_json_text(object, "key", setting->key);
+    tern_setting_format(setting, settings, text);
+    tern_json_text(object, "value", text);
+    tern_setting_format(setting, defaults, text);
+    tern_json_text(object, "default", text);
+    tern_json_bool(object, "changed", !tern_setting_equal(setting, settings, defaults));
+    tern_json_text(object, "takes_effect", changes[setting->change]);
+    tern_json_text(object, "doc", setting->doc);
+    return object;
+}
+
+static bool is_accuracy(const struct tern_setting *setting)
+{
+    return strcmp(setting->section, "codec") == 0 && strcmp(setting->key, "accuracy") == 0;
+}
+
+// Returns an array of one object per setting: section, key, value, default, whether they differ, when a
+// change takes effect ("restart", "live" or "init"), and documentation; codec.accuracy has "estimates", too
+// (tern_spending_accuracies_json()). The caller frees the array.
+static cJSON *own_settings_json(struct tern_cli *cli, const struct tern_model *model)
+{
+    static struct tern_aggregator_settings defaults;
+    const struct tern_aggregator_settings *settings = tern_state_settings(cli);
+    const struct tern_settings *table = &tern_aggregator_settings_table;
+    cJSON *list = cJSON_CreateArray();
+    tern_settings_defaults(table, &defaults);
+    for (size_t i = 0; i < table->count; i++) {
+        cJSON *row = json_of(&table->table[i], settings, &defaults);
+        if (is_accuracy(&table->table[i])) {
+            const struct tern_spending_accuracies all = tern_spending_accuracies(cli, model);
+            cJSON_AddItemToObject(row, "estimates", tern_spending_accuracies_json(&all));
+        }
+        cJSON_AddItemToArray(list, row);
+    }
+    return list;
+}
+
+// --- Serving
 
 // Time for requests and replies under way when the service is told to stop.
 #define GRACE_MS 5000
@@ -377,12 +451,11 @@ static int start_admin(struct serving *serving)
                                        .token_file = token_file,
                                        .service = serving->service,
                                        .clients = serving->server};
-    serving->tool_options = tern_own_options(serving->cli);
+    serving->tool_options = own_options(serving->cli);
     config.tool_options = serving->tool_options;
     enum tern_result result = tern_admin_start(&config, &serving->admin, why);
     if (result == TERN_OK) {
-        tern_admin_set_settings(serving->admin,
-                                tern_own_settings_json(serving->cli, serving->model));
+        tern_admin_set_settings(serving->admin, own_settings_json(serving->cli, serving->model));
     }
     return tern_cli_check(serving->cli, result, "admin: %s", why);
 }
@@ -544,8 +617,7 @@ static void reload(struct serving *serving)
     tern_cli_reload(serving->cli, &running);
     tell_settings(serving);
     if (serving->admin != NULL) {
-        tern_admin_set_settings(serving->admin,
-                                tern_own_settings_json(serving->cli, serving->model));
+        tern_admin_set_settings(serving->admin, own_settings_json(serving->cli, serving->model));
     }
     tern_manager_reloaded();
 }
@@ -558,7 +630,7 @@ static void reload_following(void *ctx)
 static bool lives(void *ctx)
 {
     struct serving *serving = ctx;
-    return tern_manager_lives(&serving->manager);
+    return tern_manager_is_alive(&serving->manager);
 }
 
 // While another one leads; then this one does.
@@ -606,7 +678,7 @@ static void wait_for_stop(struct serving *serving)
             looked_ms = tern_monotonic_ms();
             tern_cli_log_certificate(serving->cli, serving->server);
         }
-        tern_manager_tell(&serving->manager);
+        tern_manager_report(&serving->manager);
     }
     tern_manager_stopping();
     tern_log(TERN_LOG_INFO, "stopping", "signal=%d", number);

@@ -7,7 +7,6 @@
 #include "cli/spending.h"
 #include "cli/starting_model.h"
 #include "cli/state.h"
-#include "cli/tensor_rules.h"
 #include "cli/verbs.h"
 
 #include "hosted/files.h"

@@ -1,6 +1,6 @@
 // tern-aggregator join: enrols above, and makes a federation of that model for the devices of a gateway.
 #include "cli/gateway.h"
-#include "cli/tensor_rules.h"
+#include "cli/starting_model.h"
 #include "cli/verbs.h"
 
 #include "hosted/files.h"

@@ -2,15 +2,306 @@
 
 #include "admin/above.h"
 #include "cli/gateway.h"
-#include "cli/readiness.h"
 #include "cli/spending.h"
 #include "cli/standby.h"
 #include "hosted/files.h"
+#include "rounds/reliability.h"
+#include "wire/wire.h"
+
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+// --- A running service's readiness
+
+// What a running service says by its operators' listener: whether it can store what comes, and what it waits
+// for. From the main thread.
+
+// Connects to a unix socket, or to a numeric address and port; -1 when nobody is there.
+static int connect_to(const char *address, uint16_t port)
+{
+    const struct timeval patience = {.tv_sec = TERN_READINESS_PATIENCE_S};
+    struct sockaddr_storage name = {0};
+    struct sockaddr_un *local = (struct sockaddr_un *)&name;
+    struct sockaddr_in *v4 = (struct sockaddr_in *)&name;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&name;
+    socklen_t len = sizeof *v6;
+    if (strncmp(address, "unix:", 5) == 0) {
+        local->sun_family = AF_UNIX;
+        snprintf(local->sun_path, sizeof local->sun_path, "%s", address + 5);
+        len = sizeof *local;
+    } else if (inet_pton(AF_INET, address, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(port);
+        len = sizeof *v4;
+    } else if (inet_pton(AF_INET6, address, &v6->sin6_addr) == 1) {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(port);
+    } else {
+        return -1;
+    }
+    const int fd = socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    if (connect(fd, (const struct sockaddr *)&name, len) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+// From the status on; "" where it does not answer. token: NULL = none. False: nobody listens there.
+static bool ask(const struct tern_aggregator_settings *settings, const char *path,
+                const char *token, char *answer, size_t size)
+{
+    char request[512];
+    const int request_len =
+        snprintf(request, sizeof request,
+                 "GET %s HTTP/1.1\r\nHost: localhost\r\n%s%.128s%sConnection: close\r\n\r\n", path,
+                 token != NULL ? "Authorization: Bearer " : "", token != NULL ? token : "",
+                 token != NULL ? "\r\n" : "");
+    const int fd = connect_to(settings->admin_address, (uint16_t)settings->admin_port);
+    size_t len = 0;
+    ssize_t got = 1;
+    answer[0] = '\0';
+    if (fd < 0) {
+        return false;
+    }
+    if (send(fd, request, (size_t)request_len, MSG_NOSIGNAL) == request_len) {
+        while (got > 0 && len < size - 1) {
+            got = recv(fd, answer + len, size - 1 - len, 0);
+            len += got > 0 ? (size_t)got : 0;
+        }
+    }
+    answer[len] = '\0';
+    close(fd);
+    return true;
+}
+
+enum tern_readiness tern_readiness_ask(const struct tern_aggregator_settings *settings,
+                                       char why[256])
+{
+    char answer[1024];
+    const bool listens = ask(settings, "/readyz", NULL, answer, sizeof answer);
+    const char *reason = strstr(answer, "\r\n\r\n");
+    why[0] = '\0';
+    if (strncmp(answer, "HTTP/1.1 503", 12) == 0 && reason != NULL) {
+        snprintf(why, 256, "%.*s", (int)strcspn(reason + 4, "\n"), reason + 4);
+        return TERN_READINESS_BAD;
+    }
+    if (strncmp(answer, "HTTP/1.1 200", 12) == 0) {
+        return TERN_READINESS_GOOD;
+    }
+    return listens && answer[0] == '\0' ? TERN_READINESS_SILENT : TERN_READINESS_UNKNOWN;
+}
+
+// What /api/v1/waiting answers for that token, the caller's to delete; NULL: nothing, as where the listener is
+// another federation's.
+static cJSON *readiness_waiting(const struct tern_aggregator_settings *settings, const char *token)
+{
+    static char answer[65536];
+    const bool listens = ask(settings, "/api/v1/waiting", token, answer, sizeof answer);
+    const char *body = strstr(answer, "\r\n\r\n");
+    if (!listens || body == NULL || strncmp(answer, "HTTP/1.1 200", 12) != 0) {
+        return NULL;
+    }
+    return cJSON_Parse(body + 4);
+}
+
+const char *tern_readiness_advice(const char *why)
+{
+    if (strncmp(why, "it follows", 10) == 0) {
+        return "`tern-aggregator status` names all of them: restart the one that does not answer, "
+               "or "
+               "look at PostgreSQL and the way there; it goes on by itself";
+    }
+    return strncmp(why, "halted", 6) == 0
+               ? "stop the service and restore a backup (docs/OPERATIONS.md, \"When it is broken\")"
+               : "make room, or look at the disk (dmesg) and the log; it goes on by itself";
+}
+
+// --- Clients that take tasks and do not report them
+
+// Which clients take tasks and do not report them, for `status`: how many rounds do not count on, what
+// round.over_selection makes up for the tasks that the others do not report, and whose training fails.
+
+#define WORTH_TELLING 0.02 // of all tasks
+#define STEP 0.05          // of the settings that are advised
+
+// Of every 1 + s that are asked, (1 + s) * (1 - share) report.
+static double made_up_by(double share)
+{
+    return ceil(share / (1.0 - share) / STEP) * STEP;
+}
+
+static enum tern_result load_failing(struct tern_db *db, struct tern_unreported *unreported)
+{
+    struct tern_db_client client;
+    uint32_t named = 0;
+    TERN_TRY(tern_db_count_failing(db, &unreported->failing));
+    struct tern_db_rows *rows = tern_db_failing(db, TERN_FAILING_NAMED);
+    while (tern_db_next(rows, &client)) {
+        struct tern_failing *failing = &unreported->named[named++];
+        *failing = (struct tern_failing){
+            .id = client.id, .round = client.failed_round, .failure = client.failure};
+        memcpy(failing->name, client.name, sizeof failing->name);
+    }
+    return tern_db_end(rows);
+}
+
+enum tern_result tern_unreported_load(const struct tern_cli *cli, struct tern_db *db,
+                                      const struct tern_db_counts *counts,
+                                      struct tern_unreported *unreported)
+{
+    const double set = tern_state_settings(cli)->round_over_selection;
+    const double bound = (double)TERN_UNRELIABLE;
+    struct tern_db_unreported reliable;
+    struct tern_db_unreported unreliable;
+    TERN_TRY(tern_db_unreported(db, 0.0, bound, &reliable));
+    TERN_TRY(tern_db_unreported(db, bound, 2.0, &unreliable));
+    const uint64_t others = counts->clients_revoked + counts->evaluators + unreliable.clients;
+    const uint64_t trainers = counts->clients > others ? counts->clients - others : 0;
+    *unreported = (struct tern_unreported){.unreliable = unreliable.clients};
+    if (trainers > 0) {
+        unreported->share = reliable.sum / (double)trainers;
+    }
+    if (unreported->share >= WORTH_TELLING && set < unreported->share / (1.0 - unreported->share)) {
+        unreported->over_selection = made_up_by(unreported->share);
+    }
+    return load_failing(db, unreported);
+}
+
+static const char *reason_of(uint32_t failure)
+{
+    switch (failure) {
+    case tern_TrainingFailure_FAILURE_NOT_FINITE:
+        return "its loss or a value was not finite, or its update over limits.norm: its columns "
+               "are not scaled (tern-client check), or "
+               "train.learning_rate is too high for its rows";
+    case tern_TrainingFailure_FAILURE_NO_DATA:
+        return "it has no row to train on (tern-client check counts them)";
+    default:
+        return "its trainer failed: `tern-client status` on the device shows why";
+    }
+}
+
+static void print_failing(const struct tern_unreported *unreported)
+{
+    char name[TERN_TEXT];
+    uint32_t named = 0;
+    while (named < TERN_FAILING_NAMED && unreported->named[named].id != 0) {
+        const struct tern_failing *failing = &unreported->named[named++];
+        printf("            training failed at client %" PRIu64 " (%s) in round %" PRIu32 ", %s\n",
+               failing->id, tern_text_name(failing->name, name), failing->round,
+               reason_of(failing->failure));
+    }
+    if (unreported->failing > named) {
+        printf("            and at %" PRIu64
+               " more (`tern-aggregator clients --json`: failed_round)\n",
+               unreported->failing - named);
+    }
+}
+
+void tern_unreported_print(const struct tern_unreported *unreported)
+{
+    if (unreported->unreliable > 0) {
+        printf("            %" PRIu64 " take%s tasks and do%s not report: rounds do not count on "
+               "them until they do (`tern-aggregator clients` lists them as unreliable)\n",
+               unreported->unreliable, unreported->unreliable == 1 ? "s" : "",
+               unreported->unreliable == 1 ? "es" : "");
+    }
+    if (unreported->over_selection > 0.0) {
+        printf("            of the others' tasks %.0f %% are not reported: with "
+               "round.over_selection = %.2g rounds need not wait for those\n",
+               100.0 * unreported->share, unreported->over_selection);
+    }
+    print_failing(unreported);
+}
+
+void tern_unreported_json(cJSON *object, const struct tern_unreported *unreported)
+{
+    tern_json_u64(object, "clients_unreliable", unreported->unreliable);
+    cJSON_AddNumberToObject(object, "tasks_unreported", unreported->share);
+    cJSON_AddNumberToObject(object, "advised_over_selection", unreported->over_selection);
+    tern_json_u64(object, "clients_failing", unreported->failing);
+    cJSON *list = cJSON_AddArrayToObject(object, "training_failed");
+    for (uint32_t i = 0; i < TERN_FAILING_NAMED && unreported->named[i].id != 0; i++) {
+        cJSON *failing = cJSON_CreateObject();
+        tern_json_u64(failing, "client", unreported->named[i].id);
+        tern_json_u64(failing, "round", unreported->named[i].round);
+        cJSON_AddStringToObject(failing, "why", reason_of(unreported->named[i].failure));
+        cJSON_AddItemToArray(list, failing);
+    }
+}
+
+// --- Clients whose tables have other columns
+
+// Finds clients whose tables have other column names, or another column order, than most clients' tables,
+// for `status`, `doctor` and `clients`. The model identifies a column by its place, so such a client trains
+// on the wrong columns. From the main thread.
+
+enum tern_result tern_other_columns_load(struct tern_db *db, struct tern_other_columns *columns)
+{
+    struct tern_db_client client;
+    *columns = (struct tern_other_columns){.named = 0};
+    TERN_TRY(tern_db_column_names(db, &columns->names));
+    if (columns->names.others == 0) {
+        return TERN_OK;
+    }
+    struct tern_db_rows *rows =
+        tern_db_clients_of_other_columns(db, columns->names.usual, TERN_OTHER_COLUMNS_NAMED);
+    while (tern_db_next(rows, &client) && columns->named < TERN_OTHER_COLUMNS_NAMED) {
+        columns->clients[columns->named].id = client.id;
+        memcpy(columns->clients[columns->named].name, client.name, sizeof client.name);
+        columns->named++;
+    }
+    return tern_db_end(rows);
+}
+
+bool tern_other_columns_describe(const struct tern_other_columns *columns,
+                                 char text[TERN_OTHER_COLUMNS_TEXT])
+{
+    char name[TERN_TEXT];
+    size_t len = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < columns->named; i++) {
+        len +=
+            (size_t)snprintf(text + len, TERN_OTHER_COLUMNS_TEXT - len, "%sclient %" PRIu64 " (%s)",
+                             i == 0 ? "" : ", ", columns->clients[i].id,
+                             tern_text_name(columns->clients[i].name, name));
+    }
+    if (columns->names.others > columns->named) {
+        len += (size_t)snprintf(text + len, TERN_OTHER_COLUMNS_TEXT - len, " and %" PRIu64 " more",
+                                columns->names.others - columns->named);
+    }
+    snprintf(text + len, TERN_OTHER_COLUMNS_TEXT - len,
+             ": columns of other names, or in another order, than those of %" PRIu64
+             " client%s; the model takes each by its place",
+             columns->names.clients, columns->names.clients == 1 ? "" : "s");
+    return columns->named > 0;
+}
+
+void tern_other_columns_json(cJSON *object, const struct tern_other_columns *columns)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "other_column_names");
+    for (uint32_t i = 0; i < columns->named; i++) {
+        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)columns->clients[i].id));
+    }
+}
+
+// --- Why nothing happens
 
 #define SHOWN 5 // members, on a terminal
 
@@ -43,7 +334,7 @@ static bool take_its_word(const struct tern_cli *cli, struct tern_waiting *waiti
     memcpy(token, data, len);
     free(data);
     token[strcspn(token, " \r\n")] = '\0';
-    cJSON *said = tern_readiness_waiting(tern_state_settings(cli), token);
+    cJSON *said = readiness_waiting(tern_state_settings(cli), token);
     const bool has_said = said != NULL;
     if (has_said) {
         take_text(said, "now", waiting->sentence, sizeof waiting->sentence);

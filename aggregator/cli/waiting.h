@@ -1,12 +1,88 @@
-// What `status` says of why nothing happens: by the store and the settings (admin/waiting.h), and whether a
-// service runs.
+// Reasons why a federation makes no progress, for `status` and `doctor`: whether a service runs and can store what
+// arrives, which clients take tasks and report none, and which clients' tables have other columns than most. Uses the
+// store, the settings, and the operators' listener of a running service. From the main thread.
 #ifndef TERN_CLI_WAITING_H
 #define TERN_CLI_WAITING_H
 
+#include "admin/rows.h"
 #include "admin/waiting.h"
+#include "cli/settings.h"
 #include "cli/state.h"
+#include <cjson/cJSON.h>
 
-// TERN_ERR_IO and the like: tern_db_error() says it
+// State of the service whose operators' listener the settings name.
+enum tern_readiness {
+    TERN_READINESS_UNKNOWN, // no listener, or that of another program
+    TERN_READINESS_GOOD,
+    TERN_READINESS_BAD,
+    TERN_READINESS_SILENT, // a listener that does not answer within TERN_READINESS_PATIENCE_S
+};
+
+#define TERN_READINESS_PATIENCE_S 3
+
+// Asks the service for its readiness. why: the service's reason where the result is BAD, else "".
+enum tern_readiness tern_readiness_ask(const struct tern_aggregator_settings *settings,
+                                       char why[256]);
+
+// Returns what to do about a reason that tern_readiness_ask() gave.
+const char *tern_readiness_advice(const char *why);
+
+#define TERN_FAILING_NAMED 5
+
+// A client whose last training failed.
+struct tern_failing {
+    uint64_t id;
+    char name[TERN_DB_NAME_MAX];
+    uint32_t round;
+    uint32_t failure; // tern_TrainingFailure
+};
+
+// Clients that take tasks and do not report them: how many are too unreliable for a round to count on, which
+// round.over_selection makes up for the tasks that the others do not report, and whose training fails.
+struct tern_unreported {
+    uint64_t unreliable;   // clients that rounds do not count on (rounds/reliability.h)
+    double share;          // of the tasks of the others, about: not reported
+    double over_selection; // that would make up for it; 0 = what is set does
+    uint64_t failing;      // clients whose last training failed; the newest of them by name
+    struct tern_failing named[TERN_FAILING_NAMED];
+};
+
+// TERN_ERR_IO and others: tern_db_error() has the reason
+TERN_MUST_USE enum tern_result tern_unreported_load(const struct tern_cli *cli, struct tern_db *db,
+                                                    const struct tern_db_counts *counts,
+                                                    struct tern_unreported *unreported);
+
+void tern_unreported_print(const struct tern_unreported *unreported);
+void tern_unreported_json(cJSON *object, const struct tern_unreported *unreported);
+
+#define TERN_OTHER_COLUMNS_ADVICE                                                                  \
+    "bring the columns of all tables into one order, under the same names; such a client logs "    \
+    "other-columns, too"
+
+#define TERN_OTHER_COLUMNS_NAMED 5
+
+struct tern_other_columns {
+    struct tern_db_column_names names;
+    struct {
+        uint64_t id;
+        char name[TERN_DB_NAME_MAX];
+    } clients[TERN_OTHER_COLUMNS_NAMED]; // the first clients with other columns
+    uint32_t named;
+};
+
+// TERN_ERR_IO and others: tern_db_error() has the reason
+TERN_MUST_USE enum tern_result tern_other_columns_load(struct tern_db *db,
+                                                       struct tern_other_columns *columns);
+
+// Writes one sentence without a full stop; false where no client has other columns.
+#define TERN_OTHER_COLUMNS_TEXT (TERN_OTHER_COLUMNS_NAMED * (TERN_TEXT + 24) + 256)
+bool tern_other_columns_describe(const struct tern_other_columns *columns,
+                                 char text[TERN_OTHER_COLUMNS_TEXT]);
+
+// Adds other_column_names: the first clients with other columns, by id.
+void tern_other_columns_json(cJSON *object, const struct tern_other_columns *columns);
+
+// TERN_ERR_IO and others: tern_db_error() has the reason
 TERN_MUST_USE enum tern_result tern_cli_waiting_load(const struct tern_cli *cli, struct tern_db *db,
                                                      const struct tern_status *status,
                                                      uint64_t now_ms, struct tern_waiting *waiting);
