@@ -30,8 +30,9 @@ def accuracy_of_version(version, result, folder, aggregator, fleet):
     with open(weights, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
     with open(measured, "w", encoding="utf-8") as file:
+        scaling = {key: result[key] for key in ("scaling",) if key in result}  # of columns
         json.dump({"model": result["model"], "clients": result["clients"],
-                   "model_hash": digest}, file)
+                   "model_hash": digest, **scaling}, file)
     run(fleet[0], "evaluate", *fleet[1:], measured, weights)
     with open(measured, encoding="utf-8") as file:
         return scores.of_global(json.load(file))

@@ -37,7 +37,9 @@ def interrupted(*_):
 
 
 class Process:
-    """A run at work."""
+    """A run at work. noted: notes that a run of the plan has printed."""
+
+    noted = set()
 
     def __init__(self, planned, tern, options):
         self.planned, self.started, self.told = planned, time.monotonic(), time.monotonic()
@@ -76,6 +78,9 @@ class Process:
             if found:
                 self.round, self.rounds, self.line = int(found[1]), int(found[2]), line
             elif line.startswith("warning: "):
+                say("   %s: %s" % (self.planned.name, line))
+            elif line.startswith("note: ") and line not in self.noted:
+                self.noted.add(line)
                 say("   %s: %s" % (self.planned.name, line))
         if self.line and time.monotonic() - self.told >= TELL_SECONDS:
             self.told = time.monotonic()

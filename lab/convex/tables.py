@@ -30,7 +30,7 @@ class Table:
 
     def source(self, path):
         """As data.source: every row is trained on, by the client whose it is, and every row measured on."""
-        return "csv:%s,%s=%s,group=client,test_file=%s" % (path, self.wanted, self.wanted, path)
+        return "csv:%s,%s=%s,group=client,scale=none,test_file=%s" % (path, self.wanted, self.wanted, path)
 
     def write(self, path):
         with open(path, "w", encoding="utf-8") as file:

@@ -223,11 +223,11 @@ static void warn(struct fleet *fleet, uint32_t version, const struct tern_progre
     }
 }
 
-static void warn_of_scales(struct fleet *fleet)
+static void report_scales(struct fleet *fleet)
 {
     char text[TERN_COLUMNS_TEXT_MAX];
-    if (tern_shares_are_unscaled(&fleet->shares, text)) {
-        fprintf(fleet->run->out, "warning: %s\n", text);
+    if (tern_shares_report(&fleet->shares, text)) {
+        fprintf(fleet->run->out, "%s\n", text);
         fflush(fleet->run->out);
     }
 }
@@ -268,7 +268,7 @@ static enum tern_result watch(struct fleet *fleet)
         uint32_t version;
         struct tern_progress_version round;
         enum tern_result result = tern_progress_next(&fleet->progress, &version, &round);
-        warn_of_scales(fleet);
+        report_scales(fleet);
         warn_of_dropped(fleet, false);
         if (result == TERN_OK) {
             print_round(fleet, version, &round);

@@ -51,6 +51,7 @@ static void set_busy(struct tern_member *member, bool busy)
 static void on_task(struct tern_member *member, const struct tern_client_event *event)
 {
     member->work = (struct tern_member_work){0};
+    tern_shares_train(member->columns.shares);
     tern_progress_task(member->progress, event->round, event->version);
     if (member->evaluator) {
         measure_on(member, event->version);
@@ -106,7 +107,6 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         }
         break;
     case TERN_EVENT_TRAINED:
-        tern_shares_train(member->columns.shares);
         member->work.local_steps = event->local_steps;
         member->work.device_ms = (double)member->client.train_ms;
         break;

@@ -1,7 +1,10 @@
 #include "fleet/shares.h"
 #include "data/columns.h"
+#include "hosted/data_spec.h"
 #include "hosted/log.h"
 #include "wire/wire.h"
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +27,22 @@ static enum tern_result share_out(const struct tern_fleet_settings *settings, ui
     return result;
 }
 
+// Whether the source is a table, or arrays of two dimensions, that names no scaling. Pictures and drawn sets have sizes that
+// suit training.
+static bool is_raw_table(const char *text, const struct tern_dataset *train)
+{
+    char why[TERN_DATA_WHY_MAX];
+    struct tern_data_spec spec;
+    if (train->values == NULL || train->height != 1 || train->channels != 1 ||
+        tern_spec_parse(&spec, text, why) != TERN_OK) {
+        return false;
+    }
+    const bool reads_numbers = strcmp(spec.kind, "csv") == 0 || strcmp(spec.kind, "npz") == 0 ||
+                               strcmp(spec.kind, "npy") == 0;
+    return reads_numbers && tern_spec_option(&spec, "scale") == NULL &&
+           tern_spec_option(&spec, "mean") == NULL && tern_spec_option(&spec, "std") == NULL;
+}
+
 enum tern_result tern_shares_open(const struct tern_fleet_settings *settings, uint32_t clients,
                                   struct tern_shares *shares, char why[512])
 {
@@ -41,6 +60,7 @@ enum tern_result tern_shares_open(const struct tern_fleet_settings *settings, ui
         snprintf(why, 512, "%s", data_why);
         return result;
     }
+    shares->standardises = is_raw_table(spec, &shares->data.train);
     const char *notes = shares->data.notes;
     while (tern_data_next_note(&notes, data_why)) {
         tern_log(TERN_LOG_WARN, "data", "note=%s", TERN_LOG_TEXT(data_why));
@@ -111,22 +131,80 @@ static enum tern_result refuse_scaled(const struct tern_shares *shares)
     return TERN_ERR_CONFIG;
 }
 
+// Turns variances into deviations; a constant column keeps its unit.
+static void make_deviations(uint8_t *columns, uint32_t count)
+{
+    const struct tern_span span = {columns, (size_t)count * TERN_WIRE_COLUMN_BYTES};
+    for (uint32_t c = 0; c < count; c++) {
+        struct tern_column_pair pair = tern_column_get(span, c);
+        pair.spread = pair.spread > 0.0f ? sqrtf(pair.spread) : 1.0f;
+        tern_column_put(columns, c, pair);
+    }
+}
+
+#define OWN_TAG 1 // of a scaling that no aggregator sent
+
+static enum tern_result standardise(struct tern_shares *shares)
+{
+    const uint32_t count = tern_data_columns(&shares->data);
+    const struct tern_view all = tern_view_all(&shares->data.train);
+    uint8_t *columns = malloc((size_t)count * TERN_WIRE_COLUMN_BYTES);
+    uint32_t examples = 0;
+    enum tern_result result = TERN_ERR_NO_MEMORY;
+    if (columns != NULL) {
+        result = tern_columns_measure(&all, columns, &examples);
+    }
+    if (result == TERN_OK) {
+        make_deviations(columns, count);
+        result = tern_shares_scale(shares, OWN_TAG, columns);
+    }
+    free(columns);
+    return result;
+}
+
 void tern_shares_train(struct tern_shares *shares)
 {
     pthread_mutex_lock(&shares->mutex);
+    if (!shares->trains && shares->standardises && shares->scaling == 0) {
+        const enum tern_result result = standardise(shares);
+        shares->standardises = result == TERN_OK;
+        if (result != TERN_OK) {
+            tern_log(TERN_LOG_WARN, "not-standardised", "why=%s",
+                     TERN_LOG_TEXT(tern_result_sentence(result)));
+        }
+    } else if (!shares->trains) {
+        shares->standardises = false;
+    }
     shares->trains = true;
     pthread_mutex_unlock(&shares->mutex);
 }
 
-bool tern_shares_are_unscaled(struct tern_shares *shares, char text[TERN_COLUMNS_TEXT_MAX])
+static bool describe_columns(const struct tern_shares *shares, char text[TERN_COLUMNS_TEXT_MAX])
+{
+    if (shares->standardises) {
+        snprintf(text, TERN_COLUMNS_TEXT_MAX,
+                 "note: %" PRIu32 " columns were standardised by the mean and deviation of the "
+                 "%" PRIu32 " training rows, as data.source has no scale=. scale=none in "
+                 "data.source switches this off",
+                 tern_data_columns(&shares->data), shares->data.train.count);
+        return true;
+    }
+    char found[TERN_COLUMNS_TEXT_MAX];
+    const bool large = !shares->data.scaled && shares->scaling == 0 &&
+                       tern_columns_are_unscaled(&shares->data.train, REMEDY, found);
+    if (large) {
+        snprintf(text, TERN_COLUMNS_TEXT_MAX, "warning: %.*s", TERN_COLUMNS_TEXT_MAX - 10, found);
+    }
+    return large;
+}
+
+bool tern_shares_report(struct tern_shares *shares, char text[TERN_COLUMNS_TEXT_MAX])
 {
     pthread_mutex_lock(&shares->mutex);
-    const bool warns = shares->trains && !shares->warned && !shares->data.scaled &&
-                       shares->scaling == 0 &&
-                       tern_columns_are_unscaled(&shares->data.train, REMEDY, text);
+    const bool reports = shares->trains && !shares->warned && describe_columns(shares, text);
     shares->warned = shares->warned || shares->trains;
     pthread_mutex_unlock(&shares->mutex);
-    return warns;
+    return reports;
 }
 
 static enum tern_result measure(void *ctx, uint8_t *columns, uint32_t *num_examples)

@@ -19,8 +19,9 @@ struct tern_shares {
     pthread_mutex_t mutex; // of what follows, and of the values while they are measured or scaled
     uint32_t scaling;      // tag of the scaling that they have; 0: as they were read
     uint8_t *columns;      // of that
-    bool trains; // a client has begun to train: whether clients share a scaling is settled
-    bool warned; // of unscaled columns, or found them scaled
+    bool standardises;     // unless clients share a scaling: a table whose source names none
+    bool trains;           // a client has had a task: whether clients share a scaling is settled
+    bool warned;           // of unscaled columns, or reported how they were scaled
 };
 
 // clients: those that train. On error *shares is empty and why says in one sentence what is wrong.
@@ -29,11 +30,13 @@ TERN_MUST_USE enum tern_result tern_shares_open(const struct tern_fleet_settings
                                                 uint32_t clients, struct tern_shares *shares,
                                                 char why[512]);
 
-// A client trains. Any thread.
+// A client has a task, before it looks at its examples. The first call standardises the columns of a table over all
+// training rows, unless the federation scales them or data.source has scale=. Any thread.
 void tern_shares_train(struct tern_shares *shares);
 
-// True once, after training has begun, where columns are too large to train on without scaling; text describes them.
-bool tern_shares_are_unscaled(struct tern_shares *shares, char text[TERN_COLUMNS_TEXT_MAX]);
+// Returns true once, after the first task, where a person should know about the columns: text is a note on how they were
+// standardised, or a warning that they are too large to train on.
+bool tern_shares_report(struct tern_shares *shares, char text[TERN_COLUMNS_TEXT_MAX]);
 
 // The training examples of a client, from 0.
 struct tern_view tern_shares_of(const struct tern_shares *shares, uint32_t client);

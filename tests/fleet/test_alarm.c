@@ -2,7 +2,9 @@
 #include "fleet/alarm.h"
 #include "fleet/shares.h"
 #include "tests/cases.h"
+#include "wire/wire.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct tern_alarm of_ten_classes(void)
@@ -164,21 +166,103 @@ CASE(a_model_that_tells_no_classes_is_judged_by_its_figure)
     assert_false(tern_alarm_rings(&other, 100, &found, text));
 }
 
-// Clients may share a scaling until the first of them trains.
+// Clients may share a scaling until the first of them has a task.
 CASE(unscaled_columns_are_named_once_when_training_has_begun)
 {
     char text[TERN_COLUMNS_TEXT_MAX];
     static const float values[] = {2950, 1, 2940, -1};
     struct tern_shares shares = {.mutex = PTHREAD_MUTEX_INITIALIZER,
                                  .data.train = {.count = 2, .feature_count = 2, .values = values}};
-    assert_false(tern_shares_are_unscaled(&shares, text));
+    assert_false(tern_shares_report(&shares, text));
     tern_shares_train(&shares);
-    assert_true(tern_shares_are_unscaled(&shares, text));
-    assert_non_null(strstr(text, "1 of 2 columns are unscaled"));
+    assert_true(tern_shares_report(&shares, text));
+    assert_non_null(strstr(text, "warning: 1 of 2 columns are unscaled"));
     assert_non_null(strstr(text, ": set scale=standard in data.source"));
-    assert_false(tern_shares_are_unscaled(&shares, text));
+    assert_false(tern_shares_report(&shares, text));
     struct tern_shares scaled = {
         .mutex = PTHREAD_MUTEX_INITIALIZER, .data.train = shares.data.train, .scaling = 7};
     tern_shares_train(&scaled);
-    assert_false(tern_shares_are_unscaled(&scaled, text));
+    assert_false(tern_shares_report(&scaled, text));
+}
+
+static void open_table(struct tern_shares *shares, const char *options)
+{
+    static const char path[] = "alarm.csv";
+    struct tern_fleet_settings settings = {.data_partition = "iid", .data_alpha = 0.5};
+    char why[512];
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("rpm,leak,same,temp\n", file);
+    for (int i = 0; i < 10; i++) {
+        fprintf(file, "%d,%.3f,4,%d\n", 2950 + i % 5, 0.01 * (i % 3), 20 + i);
+    }
+    assert_int_equal(fclose(file), 0);
+    snprintf(settings.data_source, sizeof settings.data_source, "csv:%s,target=temp%s", path,
+             options);
+    assert_int_equal(tern_shares_open(&settings, 2, shares, why), TERN_OK);
+    remove(path);
+}
+
+static double mean_of(const struct tern_dataset *data, uint32_t column)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < data->count; i++) {
+        sum += (double)data->values[i * data->feature_count + column];
+    }
+    return sum / data->count;
+}
+
+// Columns and target, by the training rows alone, once; a constant column is 0.
+CASE(a_raw_table_is_standardised_at_the_first_task)
+{
+    char text[TERN_COLUMNS_TEXT_MAX];
+    struct tern_shares shares;
+    open_table(&shares, "");
+    assert_true(mean_of(&shares.data.train, 0) > 2949);
+    tern_shares_train(&shares);
+    for (int i = 0; i < 2; i++, tern_shares_train(&shares)) {
+        for (uint32_t c = 0; c < 3; c++) {
+            assert_true(fabs(mean_of(&shares.data.train, c)) < 1e-4);
+            const double size = tern_columns_size(&shares.data.train, c);
+            assert_true(c == 2 ? size < 1e-6 : fabs(size - 1) < 1e-4);
+        }
+    }
+    assert_true(fabs((double)shares.data.test.values[0]) < 4);
+    assert_true(shares.data.train.target_mean > 20 && shares.data.train.target_deviation > 1);
+    assert_true(shares.data.test.target_mean == shares.data.train.target_mean);
+    assert_true(tern_shares_report(&shares, text));
+    assert_non_null(strstr(text, "note: 4 columns were standardised by the mean and deviation of "
+                                 "the 8 training rows"));
+    assert_non_null(strstr(text, "scale=none in data.source switches this off"));
+    assert_false(tern_shares_report(&shares, text));
+    tern_shares_close(&shares);
+}
+
+CASE(a_table_that_is_scaled_or_shall_not_be_is_left_alone)
+{
+    char text[TERN_COLUMNS_TEXT_MAX];
+    struct tern_shares shares;
+    open_table(&shares, ",scale=none");
+    tern_shares_train(&shares);
+    assert_true(mean_of(&shares.data.train, 0) > 2949 && shares.scaling == 0);
+    assert_true(tern_shares_report(&shares, text));
+    assert_non_null(strstr(text, "warning: 2 of 4 columns are unscaled"));
+    tern_shares_close(&shares);
+    open_table(&shares, ",scale=standard");
+    tern_shares_train(&shares);
+    assert_int_equal(shares.scaling, 0);
+    assert_false(tern_shares_report(&shares, text));
+    tern_shares_close(&shares);
+    // By statistics that clients share.
+    uint8_t columns[4 * TERN_WIRE_COLUMN_BYTES];
+    for (uint32_t c = 0; c < 4; c++) {
+        tern_column_put(columns, c, (struct tern_column_pair){2000, 500});
+    }
+    open_table(&shares, "");
+    assert_int_equal(tern_shares_scale(&shares, 9, columns), TERN_OK);
+    tern_shares_train(&shares);
+    assert_true(fabs(mean_of(&shares.data.train, 0) - 1.9) < 0.01);
+    assert_int_equal(shares.scaling, 9);
+    assert_false(tern_shares_report(&shares, text));
+    tern_shares_close(&shares);
 }

@@ -43,6 +43,7 @@ def test():
     with Workspace() as workspace:
         write_tables(workspace.path)
         found = measure(workspace, "natural")
+    check(len(found["scaling"]) == 3 * 2 * 8, f"a table without scale= is not standardised: {found.get('scaling')}")
     odd = found["client_groups"].index([f"p{ODD}"])
     for name in ("loss", "mae", "mse"):
         values = found[f"client_{name}"]

@@ -352,7 +352,7 @@ cell = images | data.source=idx
         return path
 
     def test_groups_of_a_table_are_clients(self):
-        source = "csv:%s,group=site,label=state,classes=off|on,scale=standard,test_file=%s"
+        source = "csv:%s,group=site,label=state,classes=off|on,test_file=%s"
         train = self.table("train.csv", {"Ås": 40, "y": 7, "z": 1})
         test = self.table("test.csv", {"Ås": 10, "y": 20, "new": 5})
         config = self.config(rounds=2)
@@ -360,6 +360,7 @@ cell = images | data.source=idx
                 "data.partition=natural", "data.source=" + source % (train, test)]
         options = [word for each in sets for word in ("--set", each)]
         out = self.run_to_end(config, *options, "--json", "one.json", "--keep", "kept")
+        self.assertIn("note: 2 columns were standardised by the mean and deviation of the 48 training rows", out)
         one = json.loads((self.folder / "one.json").read_text())
         of = dict(zip(one["client_examples"], one["client_accuracy"]))
         self.assertEqual(set(of), {40, 7, 1})
