@@ -27,19 +27,21 @@
 struct tern_follower {
     struct tern_service *service;
     uint32_t node;
-    struct tern_db *out; // requests: of the service thread, as all down to wake
-    uint64_t number;     // the last that was given
-    uint64_t flushed_ms; // of tern_service_monotonic()
-    bool is_refused;     // the last transaction failed
+    struct tern_db *out;          // requests: of the service thread, as all down to wake
+    atomic_uint_least64_t number; // the last that was given; read by the thread below, too
+    uint64_t flushed_ms;          // of tern_service_monotonic()
+    bool is_refused;              // the last transaction failed
 
     int wake; // ends the waiting of the thread below
     atomic_bool stopping;
     pthread_t thread;
     struct tern_db *in;           // answers, and what is told: of that thread, as all down to lock
     struct tern_blob_cache cache; // downloads
-    bool is_answered;             // what was heard since it looked
+    atomic_uint_least64_t lost; // requests up to this number may have been lost with the connection
+    bool is_answered;           // what was heard since it looked
     bool has_enrolled;
     bool has_changed_clients;
+    bool was_cut;          // and connected again
     uint32_t wanted_round; // whose part is to be delivered; 0 = none
     struct tern_node_sum sum;
 
@@ -78,16 +80,18 @@ static struct request *recall(struct tern_follower *follower, uint64_t number)
     return request;
 }
 
-// Takes those out whose time is up.
+// Takes those out whose time is up, or whose rows or answers may be gone.
 static struct request *recall_late(struct tern_follower *follower, uint64_t now_ms, bool held)
 {
+    const uint64_t lost = atomic_load(&follower->lost);
     struct request *late = NULL;
     pthread_mutex_lock(&follower->lock);
     for (uint32_t i = 0; i < BUCKETS && atomic_load(&follower->service->relayed) > 0; i++) {
         struct request **at = &follower->pending[i];
         while (*at != NULL) {
             struct request *request = *at;
-            if (request->held_until_ms > now_ms && !(held && request->kind == REQUEST_CHECKIN)) {
+            if (request->held_until_ms > now_ms && request->relays_as > lost &&
+                !(held && request->kind == REQUEST_CHECKIN)) {
                 at = &request->next;
                 continue;
             }
@@ -486,6 +490,7 @@ static void hear(void *ctx, const char *message)
     struct tern_follower *follower = ctx;
     const size_t len = sizeof TERN_TOLD_ANSWERED - 1;
     const bool missed = message[0] == '\0';
+    follower->was_cut |= missed;
     follower->has_changed_clients |= missed || strcmp(message, TERN_TOLD_CLIENTS) == 0;
     if (strncmp(message, TERN_TOLD_SUM, sizeof TERN_TOLD_SUM - 1) == 0) {
         follower->wanted_round = (uint32_t)strtoul(message + sizeof TERN_TOLD_SUM - 1, NULL, 10);
@@ -508,6 +513,12 @@ static enum tern_result follow_once(struct tern_follower *follower, uint64_t *lo
         follower->is_answered = false;
         *looked_ms = now_ms;
         TERN_TRY(take_answers(follower));
+    }
+    // PostgreSQL may have crashed. Rows are handed over without waiting for the disk, so a crash undoes the newest; and an
+    // answer is gone that was deleted by a statement whose result did not arrive.
+    if (follower->was_cut) {
+        follower->was_cut = false;
+        atomic_store(&follower->lost, atomic_load(&follower->number));
     }
     if (follower->wanted_round != 0) {
         TERN_TRY(take_answers(follower)); // they were there before it was asked
@@ -553,6 +564,10 @@ static enum tern_result begin(struct tern_follower *follower, const char *path, 
     enum tern_result result = tern_db_attend(follower->in, follower->node);
     if (result == TERN_OK) {
         result = load_clients(follower, follower->in, true);
+    }
+    if (result == TERN_OK) { // that it is connected, before there are requests
+        result = tern_db_await(follower->in, -1, 0, hear, follower);
+        follower->was_cut = false;
     }
     if (result != TERN_OK) {
         snprintf(why, 256, "%s", tern_db_error(follower->in));

@@ -23,7 +23,7 @@ void tern_follower_turn(struct tern_follower *follower, struct request *taken);
 uint64_t tern_follower_idle_ms(const struct tern_follower *follower);
 
 // Once this aggregator leads, there is no turn any more, and what it handed over is still answered. Now and then:
-// answers what was not answered in time.
+// answers by 503 what was not answered in time, and what waited when the connection for answers was lost.
 void tern_follower_expire(struct tern_follower *follower);
 
 // Answers what waits by 503 and ends.

@@ -45,6 +45,13 @@
 // That of a node leaves room for the others below it, and is taken apart again by those who look for nodes.
 #define NODE_SHIFT "8589934592"
 #define NODE(number) LOCK_KEY("(" number " + 16) * " NODE_SHIFT)
+#define FIRST_NODE NODE("1")
+// An advisory lock of 64 bits is listed in two halves; here they are whole.
+#define HELD                                                                                       \
+    "SELECT pid, CAST(classid AS BIGINT) * 4294967296 + CAST(objid AS BIGINT) AS key FROM "        \
+    "pg_locks"                                                                                     \
+    " WHERE locktype = 'advisory' AND objsubid = 1 AND granted"                                    \
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 // On which all that attend hear.
 #define CHANNEL "'tern_' || CAST(CAST(CAST('schema_version' AS regclass) AS oid) AS TEXT)"
 
@@ -621,7 +628,25 @@ static enum tern_result list_as_waiting(struct postgres *pg, bool waits)
                               : "SELECT pg_advisory_unlock_shared(" WAITER ")");
 }
 
-// Waits as long as a write does: after a kill, the server may not yet know that the other one is gone. It asks again and
+// Whether the session that holds the database belongs to another node. Else it may be this one's own, of a connection
+// whose end the server has not noticed yet.
+static enum tern_result look_for_leader(struct postgres *pg, bool *is_led)
+{
+    char text[1024];
+    const struct step ask = {.text = text};
+    int64_t number = 0;
+    snprintf(text, sizeof text,
+             "WITH held AS MATERIALIZED (" HELD ") SELECT count(*) FROM held l"
+             " JOIN held n ON n.pid = l.pid WHERE l.key = " SERVICE " AND n.key >= " FIRST_NODE
+             " AND n.key <> " NODE("%lu"),
+             (unsigned long)pg->node);
+    TERN_TRY(read_numbers(pg, &ask, 1, &number, 1));
+    *is_led = number > 0;
+    return TERN_OK;
+}
+
+// Waits as long as a write does: after a kill, the server may not yet know that the other one is gone. One that has held
+// the database waits only for itself: it refuses its clients meanwhile, and another one serves them. It asks again and
 // again, since PostgreSQL cannot drop what became dead after a statement began that still waits: waits that follow each
 // other for days would make all tables and indexes slow.
 #define HOLD_TRIES 20
@@ -630,9 +655,11 @@ static enum tern_result list_as_waiting(struct postgres *pg, bool waits)
 static enum tern_result take_hold(struct postgres *pg)
 {
     bool taken = false;
+    bool is_led = false;
     TERN_TRY(refuse_unwritable(pg));
     TERN_TRY(try_hold(pg, &taken));
-    for (int i = 1; i < HOLD_TRIES && !taken; i++) {
+    for (int i = 1; i < HOLD_TRIES && !taken && !is_led; i++) {
+        TERN_TRY(pg->holds ? look_for_leader(pg, &is_led) : TERN_OK);
         TERN_TRY(list_as_waiting(pg, true));
         nanosleep(&(struct timespec){.tv_nsec = HOLD_PAUSE_MS * 1000000L}, NULL);
         TERN_TRY(try_hold(pg, &taken));
@@ -1824,13 +1851,6 @@ static enum tern_result number(struct tern_sql *sql, const char *text, int64_t *
 // --- The driver
 
 #define OID "CAST(CAST('schema_version' AS regclass) AS BIGINT)"
-#define FIRST_NODE NODE("1")
-// An advisory lock of 64 bits is listed in two halves; here they are whole.
-#define HELD                                                                                       \
-    "SELECT pid, CAST(classid AS BIGINT) * 4294967296 + CAST(objid AS BIGINT) AS key FROM "        \
-    "pg_locks"                                                                                     \
-    " WHERE locktype = 'advisory' AND objsubid = 1 AND granted"                                    \
-    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 // For how many ms the server has waited for each, where that is known.
 #define SESSIONS                                                                                   \
     "SELECT pid, application_name, client_addr, backend_start,"                                    \

@@ -380,6 +380,7 @@ static void who_leads_and_is_silent_may_be_ended(void **state)
     assert_false(ended); // it was heard of since
     assert_ok(f, tern_db_end_leader(f->db, NODE, SILENT_MS / 2, &ended));
     assert_true(ended);
+    assert_ok(f, tern_db_belong(next, NODE + 1));
     assert_ok(f, tern_db_hold(next));
     assert_int_equal(tern_db_commit(leads), TERN_ERR_IO);
     assert_ok(f, tern_db_counts(f->db, 0, &counts));

@@ -1,5 +1,6 @@
 // What only PostgreSQL has: connections that are lost, also when a commit is on its way, services that keep each
 // other away, and URLs.
+#include "store/nodes.h"
 #include "store/postgres_server.h"
 #include "store/run_sql.h"
 #include "store/tables.h"
@@ -7,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 // --- Commits
@@ -349,6 +351,54 @@ static void who_lost_its_connection_meanwhile_is_told(void **state)
     tern_db_close(named.db);
 }
 
+// Pauses of the store between two attempts.
+static unsigned pauses;
+int __real_nanosleep(const struct timespec *request, struct timespec *remaining);
+int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining);
+
+int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining)
+{
+    pauses++;
+    return __real_nanosleep(request, remaining);
+}
+
+// It refuses its clients until it knows.
+static void who_led_knows_at_once_that_another_one_leads(void **state)
+{
+    struct fixture *f = *state;
+    struct named leads = open_named(f);
+    struct tern_db *next = open_at(f->path);
+    assert_ok(f, tern_db_belong(leads.db, 7));
+    assert_ok(f, tern_db_hold(leads.db));
+    end_connection(&leads);
+    assert_ok(f, tern_db_belong(next, 8));
+    assert_ok(f, tern_db_hold(next));
+    pauses = 0;
+    assert_int_equal(tern_db_begin(leads.db), TERN_ERR_STATE);
+    assert_true(tern_db_is_displaced(leads.db));
+    assert_in_range(pauses, 0, 1); // it could be about to end
+    tern_db_close(next);
+    tern_db_close(leads.db);
+}
+
+// A session that the server still has of the connection that was lost is waited for.
+static void who_led_waits_for_its_own_session(void **state)
+{
+    struct fixture *f = *state;
+    struct named leads = open_named(f);
+    struct tern_db *own = open_at(f->path);
+    assert_ok(f, tern_db_belong(leads.db, 7));
+    assert_ok(f, tern_db_hold(leads.db));
+    end_connection(&leads);
+    assert_ok(f, tern_db_belong(own, 7));
+    assert_ok(f, tern_db_hold(own));
+    pauses = 0;
+    assert_int_equal(tern_db_begin(leads.db), TERN_ERR_STATE);
+    assert_in_range(pauses, 2, UINT32_MAX);
+    tern_db_close(own);
+    tern_db_close(leads.db);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 static int run_tests_of_a_server(void)
@@ -364,6 +414,8 @@ static int run_tests_of_a_server(void)
         TEST(who_may_not_write_does_not_serve),
         TEST(tables_of_another_program_are_left_alone),
         TEST(a_service_holds_it_by_each_connection),
+        TEST(who_led_knows_at_once_that_another_one_leads),
+        TEST(who_led_waits_for_its_own_session),
         TEST(a_schema_changes_while_nobody_else_has_it_open),
         TEST(who_comes_while_a_schema_changes_waits),
         TEST(who_lost_its_connection_meanwhile_is_told),
