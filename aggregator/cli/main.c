@@ -73,7 +73,7 @@ static const struct tern_cli_option export_options[] = {
     {"dtype", "TYPE", "of a safetensors file: F32 (default), F16 or BF16"},
     {"global", NULL, "the global model, also where evaluators found the replica better"},
     {"replica", NULL, "the weights that clients hold, not the global model"},
-    {"averaged", NULL, "the averaged model (strategy.average_versions) up to that version"},
+    {"averaged", NULL, "the averaged model (average_versions of round.strategy) up to that version"},
     {0}};
 static const struct tern_cli_option restore_options[] = {
     TERN_OPTION_STATE,

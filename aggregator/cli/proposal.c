@@ -243,7 +243,7 @@ static int read_back(const struct tern_cli *cli, const char *source, struct tern
     char why[TERN_INPUT_WHY_MAX] = "";
     static struct tern_data_spec spec;
     struct tern_csv_choice choice;
-    enum tern_result result = tern_spec_parse(&spec, source, why);
+    enum tern_result result = tern_data_spec_parse(&spec, source, why);
     result = result == TERN_OK ? tern_csv_choose(&spec, &choice) : result;
     TERN_CLI_TRY(tern_cli_check(cli, result, "%s", why));
     TERN_CLI_TRY(profile(cli, &choice, proposal));

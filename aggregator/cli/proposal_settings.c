@@ -137,12 +137,12 @@ static void propose_rate(const struct tern_cli *cli, uint32_t rounds,
         if (usual.momentum > 0) {
             propose(proposal, NULL, "train.momentum=%g", usual.momentum);
         }
-        if (proposal->task == TERN_TASK_REGRESSION && !is_set(cli, named("strategy.name=")) &&
+        if (proposal->task == TERN_TASK_REGRESSION && !is_set(cli, named("round.strategy=")) &&
             (rounds == 0 || rounds >= ROUNDS_MIN)) {
             propose(proposal,
                     "Clients with different rows partly cancel each other's steps; momentum keeps "
                     "the direction that they share.",
-                    "strategy.server_momentum=%g", MOMENTUM_OF_NUMBERS);
+                    "round.strategy=fedavgm:server_momentum=%g", MOMENTUM_OF_NUMBERS);
         }
     }
     if (rounds > 0) { // without a last round the rate has no end to fall to

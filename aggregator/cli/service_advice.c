@@ -75,6 +75,7 @@ static void of_codecs(const struct advice *advice)
     const struct tern_aggregator_settings *s = advice->s;
     const struct tern_codec *up = &advice->config->codec_up;
     const struct tern_codec *down = &advice->config->downloads.codec;
+    const float momentum = advice->config->strategy_parameters[TERN_STRATEGY_SERVER_MOMENTUM];
     const double followed = s->train_local_steps > 1 ? 1.5 : 1.9;
     char spec[TERN_CODEC_SPEC_MAX];
     tern_codec_format(down, spec);
@@ -91,12 +92,11 @@ static void of_codecs(const struct advice *advice)
             spec);
     }
     if (feeds_back(down) && advice->config->strategy == &tern_strategy_fedavgm &&
-        s->strategy_server_momentum > MOMENTUM_PROPOSED) {
+        (double)momentum > MOMENTUM_PROPOSED + 1e-6) {
         say(advice,
-            "strategy.server_momentum = %g is cut to about %g and less while clients that download "
-            "by %s "
-            "are behind",
-            s->strategy_server_momentum, MOMENTUM_OF_LAG, spec);
+            "fedavgm:server_momentum=%g is cut to about %g and less while clients that download by "
+            "%s are behind",
+            (double)momentum, MOMENTUM_OF_LAG, spec);
     }
 }
 
@@ -168,9 +168,10 @@ static void of_buffers(const struct advice *advice)
     }
     if (up->id == TERN_CODEC_SCALECOM && advice->config->strategy->takes_late) {
         say(advice,
-            "strategy.name = %s takes no late updates by scalecom: the indices that they share are "
+            "round.strategy = %s takes no late updates by scalecom: the indices that they share "
+            "are "
             "gone with their round",
-            advice->s->strategy_name);
+            advice->config->strategy->name);
     }
 }
 
@@ -221,31 +222,6 @@ static void of_companions(const struct advice *advice)
     }
 }
 
-static void say_unused(const struct advice *advice, const char *section, const char *key)
-{
-    if (strcmp(section, "strategy") == 0) { // train.momentum is the clients', too
-        say(advice, "strategy.%s has no effect under strategy.name = %s", key,
-            advice->s->strategy_name);
-    }
-}
-
-static void of_strategies(const struct advice *advice)
-{
-    const struct tern_aggregator_settings *s = advice->s;
-    const struct tern_aggregator_settings *usual = advice->usual;
-    const uint32_t used = advice->config->strategy->parameters;
-#define UNUSED(symbol, differs, section, key)                                                      \
-    if ((used >> TERN_STRATEGY_##symbol & 1) == 0 && (differs)) {                                  \
-        say_unused(advice, #section, #key);                                                        \
-    }
-#define NUMBER(symbol, name, least, most, or_zero, section, key)                                   \
-    UNUSED(symbol, s->section##_##key != usual->section##_##key, section, key)
-#define YES_NO(symbol, name, section, key)                                                         \
-    UNUSED(symbol, s->section##_##key != usual->section##_##key, section, key)
-#define OPENED(symbol, name, least, most)
-    TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO, OPENED)
-}
-
 void tern_cli_advise(const struct tern_aggregator_settings *s,
                      const struct tern_federation_config *config, tern_cli_say say_it)
 {
@@ -260,7 +236,6 @@ void tern_cli_advise(const struct tern_aggregator_settings *s,
     of_buffers(&advice);
     of_policies(&advice);
     of_companions(&advice);
-    of_strategies(&advice);
 }
 
 void tern_cli_print_advice(const char *sentence)

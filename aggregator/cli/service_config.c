@@ -61,7 +61,6 @@ static void fill_train(const struct tern_aggregator_settings *s,
     train->momentum = (float)s->train_momentum;
     train->weight_decay = (float)s->train_weight_decay;
     train->evaluate = s->train_evaluate;
-    train->prox_mu = (float)s->strategy_prox_mu;
 }
 
 static void fill_steps(const struct tern_aggregator_settings *s, struct tern_steps_settings *steps)
@@ -127,6 +126,27 @@ static int fill_names(const struct filling *filling)
     char why[256] = "";
     const enum tern_result result = tern_cli_check_client_certificate(s, why);
     return tern_cli_check(filling->cli, result, "%s", why);
+}
+
+static int fill_strategy(const struct filling *filling)
+{
+    const struct tern_aggregator_settings *s = filling->settings;
+    struct tern_federation_config *config = &filling->config->federation;
+    struct tern_strategy_choice choice;
+    struct tern_spec_refusal refusal;
+    const enum tern_result result = tern_strategy_parse(s->round_strategy, &choice, &refusal);
+    if (result != TERN_OK) {
+        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG, "round.strategy = %s is not known",
+                             s->round_strategy);
+    }
+    config->strategy = choice.strategy;
+    config->server_learning_rate = choice.server_learning_rate;
+    config->average_versions = choice.average_versions;
+    memcpy(config->strategy_parameters, choice.parameters, sizeof choice.parameters);
+    config->strategy_memory = s->strategy_memory;
+    config->vectors =
+        (struct tern_merge_room){.folder = s->federation_state, .memory = s->limits_model_memory};
+    return TERN_EXIT_OK;
 }
 
 static int check_rate(const struct filling *filling)
@@ -211,7 +231,7 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
     federation->eligible_within_ms = s->round_eligible_within;
     fill_error(s, &federation->error);
     fill_steps(s, &federation->steps);
-    TERN_CLI_TRY(tern_cli_fill_strategy(cli, s, federation));
+    TERN_CLI_TRY(fill_strategy(&filling));
     TERN_CLI_TRY(tern_cli_fill_downloads(cli, s, federation));
     TERN_CLI_TRY(fill_names(&filling));
     TERN_CLI_TRY(fill_statistics(&filling));

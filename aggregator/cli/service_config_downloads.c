@@ -6,10 +6,10 @@
 
 static int fill_refine(struct tern_cli *cli, const char *spec, struct tern_codec *codec)
 {
-    struct tern_codec_refusal refusal;
-    char sentence[TERN_CODEC_SENTENCE_MAX];
+    struct tern_spec_refusal refusal;
+    char sentence[TERN_SPEC_SENTENCE_MAX];
     if (tern_codec_parse(spec, codec, &refusal) != TERN_OK) {
-        tern_codec_explain(&refusal, sentence);
+        tern_spec_explain(&refusal, sentence);
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "downloads.refine = %s: %s", spec, sentence);
     }
     if (!tern_codec_downloads(codec)) {

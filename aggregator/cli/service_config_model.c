@@ -98,12 +98,12 @@ static void write_dense(uint32_t values, char spec[TERN_CODEC_SPEC_MAX])
 static int parse_codec(struct tern_cli *cli, const char *key, const char *spec,
                        struct tern_codec *codec)
 {
-    struct tern_codec_refusal refusal;
-    char sentence[TERN_CODEC_SENTENCE_MAX];
+    struct tern_spec_refusal refusal;
+    char sentence[TERN_SPEC_SENTENCE_MAX];
     if (tern_codec_parse(spec, codec, &refusal) == TERN_OK) {
         return TERN_EXIT_OK;
     }
-    tern_codec_explain(&refusal, sentence);
+    tern_spec_explain(&refusal, sentence);
     return tern_cli_fail(cli, TERN_ERR_CONFIG, "%s = %s: %s", key, spec, sentence);
 }
 

@@ -1,5 +1,6 @@
 #include "cli/settings.h"
 
+#include "cli/setting_specs.h"
 #include "strategies/strategy.h"
 
 #define TERN_SETTINGS_STRUCT struct tern_aggregator_settings

@@ -11,23 +11,11 @@
 #define TERN_HOURS_AS_MS(hours) (hours * UINT64_C(3600000))
 
 struct tern_aggregator_settings {
-#define TEXT(section, key, size, ...) char section##_##key[size];
-#define BOOL(section, key, ...) bool section##_##key;
-#define U32(section, key, ...) uint32_t section##_##key;
-#define U64(section, key, ...) uint64_t section##_##key;
-#define REAL(section, key, ...) double section##_##key;
-#define MS(section, key, ...) uint64_t section##_##key;
-#define AUTO_MS(section, key, ...) uint64_t section##_##key;
-#define BYTES(section, key, ...) uint64_t section##_##key;
+#include "hosted/setting_fields.h"
+
 #include "cli/settings.def"
-#undef TEXT
-#undef BOOL
-#undef U32
-#undef U64
-#undef REAL
-#undef MS
-#undef AUTO_MS
-#undef BYTES
+
+#include "hosted/setting_rows_end.h"
 };
 
 extern const struct tern_settings tern_aggregator_settings_table;

@@ -334,7 +334,7 @@ static int check_average(struct tern_cli *cli, const struct job *job)
     }
     tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
                   "there is no averaged model of version %" PRIu32 "; the rounds that open with "
-                  "strategy.average_versions = N above 0 make it",
+                  "round.strategy = NAME:average_versions=N makes it",
                   job->merge->version);
     return TERN_EXIT_NOTHING;
 }

@@ -30,7 +30,6 @@ struct tern_federation_train {
     struct tern_rate_policy rate;
     float momentum;
     float weight_decay;
-    float prox_mu;
     bool evaluate; // clients do, before they train
 };
 
@@ -81,8 +80,9 @@ struct tern_federation_config {
     struct tern_early_codecs early;
     enum tern_final_model final_model;
     const struct tern_strategy *strategy;
-    float server_learning_rate;                          // above 0, at most TERN_SERVER_RATE_MAX
-    float strategy_parameters[TERN_STRATEGY_PARAMETERS]; // the ones that it uses, in their ranges
+    float server_learning_rate; // above 0, at most TERN_SERVER_RATE_MAX
+    float strategy_parameters
+        [TERN_STRATEGY_PARAMETERS]; // those with keys that it uses, in their ranges
     uint32_t average_versions;      // that the averaged model reaches back; 0 = there is none
     uint64_t strategy_memory;       // bytes for the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_merge_room vectors; // of the model's size; a restart takes another
@@ -360,7 +360,7 @@ TERN_MUST_USE enum tern_result tern_federation_expects(struct tern_federation *f
 struct tern_federation_counts {
     uint64_t updates_late;
     uint64_t updates_rejected;
-    uint64_t updates_scaled_down; // strategy.norm_bound and examples_bound
+    uint64_t updates_scaled_down; // norm_bound and examples_bound of round.strategy
     uint64_t tasks_missed;        // that a client took and did not report in time
     uint64_t tasks_failed;        // whose training a client reported as failed
     uint64_t checkins;

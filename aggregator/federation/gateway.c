@@ -23,7 +23,6 @@ void tern_federation_take_course(struct tern_federation_config *config,
         (struct tern_rate_policy){.schedule = TERN_RATE_CONSTANT, .first = course->learning_rate};
     config->train.momentum = course->momentum;
     config->train.weight_decay = course->weight_decay;
-    config->train.prox_mu = course->prox_mu;
     config->strategy = course->prox_mu > 0.0F ? &tern_strategy_fedprox : &tern_strategy_fedavg;
     config->server_learning_rate = 1.0F;
     config->average_versions = 0;
@@ -31,7 +30,6 @@ void tern_federation_take_course(struct tern_federation_config *config,
         config->strategy_parameters[TERN_STRATEGY_EXAMPLES_BOUND]; // the gateway's own
     memset(config->strategy_parameters, 0, sizeof config->strategy_parameters);
     config->strategy_parameters[TERN_STRATEGY_EXAMPLES_BOUND] = bound;
-    config->strategy_parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = course->momentum;
     config->strategy_parameters[TERN_STRATEGY_PROX_MU] = course->prox_mu;
 }
 

@@ -18,6 +18,9 @@ void tern_strategy_rule_of(const struct tern_federation_config *config, float le
         bool used = (config->strategy->parameters >> i & 1) != 0;
         rule->parameters[i] = used ? config->strategy_parameters[i] : 0.0F;
     }
+    if ((config->strategy->parameters >> TERN_STRATEGY_LOCAL_MOMENTUM & 1) != 0) {
+        rule->parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = config->train.momentum;
+    }
 }
 
 static bool loses_nothing(const struct tern_codec *codec)
@@ -54,11 +57,6 @@ static bool check_epochs(const struct tern_federation_config *config, char why[2
         snprintf(why, 256,
                  "the learning rate of %s is the same all over an epoch; set train.schedule = "
                  "constant and train.warmup_rounds = 0",
-                 name);
-    } else if (config->server_learning_rate < 1.0F || config->server_learning_rate > 1.0F) {
-        snprintf(why, 256,
-                 "%s moves the model by the mean of its updates; set "
-                 "strategy.server_learning_rate = 1",
                  name);
     } else if (!loses_nothing(&config->downloads.codec)) {
         tern_codec_format(&config->downloads.codec, spec);
@@ -102,9 +100,11 @@ static bool check_bounds(const struct tern_federation_config *config, char why[2
 
 static bool check_parameters(const struct tern_federation_config *config, char why[256])
 {
+    struct tern_strategy_rule rule;
+    tern_strategy_rule_of(config, config->train.rate.first, &rule);
     for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
         const struct tern_strategy_parameter_entry *entry = &tern_strategy_parameter_table[i];
-        float value = config->strategy_parameters[i];
+        float value = rule.parameters[i];
         bool used = (config->strategy->parameters >> i & 1) != 0;
         if (used && !tern_strategy_parameter_fits((enum tern_strategy_parameter)i, value)) {
             snprintf(why, 256, "%s of %s is %g; it %sgoes from %g to %g", entry->name,
@@ -180,8 +180,8 @@ static bool check_updates(const struct tern_federation_config *config, char why[
     for (uint32_t updates = tern_round_quorum(round); updates <= most; updates++) {
         if (!tern_strategy_suffices(&rule, updates)) {
             snprintf(why, 256,
-                     "%s with strategy.attackers = %g needs %u updates where a round has %u, as "
-                     "it may with round.quorum = %u; set a smaller strategy.attackers, or a larger "
+                     "%s:attackers=%g needs %u updates where a round has %u, as "
+                     "it may with round.quorum = %u; set fewer attackers, or a larger "
                      "round.quorum and round.cohort",
                      config->strategy->name, (double)rule.parameters[TERN_STRATEGY_ATTACKERS],
                      config->strategy->least_updates(&rule, updates), updates,

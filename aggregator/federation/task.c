@@ -4,6 +4,7 @@
 #include "federation/refusals.h"
 #include "federation/statistics.h"
 #include "federation/update.h"
+#include "merge/strategy_rule.h"
 #include "meter/price.h"
 #include "rounds/machine.h"
 #include <stdio.h>
@@ -435,14 +436,15 @@ static void fill_training(const struct tern_federation *federation,
 {
     const struct tern_federation_train *train = &federation->config.train;
     const struct tern_db_round *row = &federation->row;
-    const struct tern_strategy *strategy = tern_strategy_find(row->strategy);
+    struct tern_strategy_rule rule;
+    const bool known = tern_rule_read(row, &rule) == TERN_OK;
     task->kind = tern_TaskKind_TASK_TRAIN;
     task->round = row->round;
     task->batch_size = train->batch_size;
     task->learning_rate = row->learning_rate;
     task->momentum = train->momentum;
     task->weight_decay = train->weight_decay;
-    task->prox_mu = strategy != NULL && strategy->sends_prox ? train->prox_mu : 0.0F;
+    task->prox_mu = known ? rule.parameters[TERN_STRATEGY_PROX_MU] : 0.0F;
     task->seed = federation->about.seed;
     task->evaluate = train->evaluate;
     const char *codec = member->codec[0] != '\0' ? member->codec : row->codec_up;

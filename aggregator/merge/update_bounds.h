@@ -1,5 +1,5 @@
 // Limits the weight of each update in a round. Two bounds apply, both multiples of the round's median: one on the
-// claimed examples (strategy.examples_bound), one on the norm (strategy.norm_bound). One client moves the model at most
+// claimed examples (examples_bound of round.strategy), one on the norm (norm_bound). One client moves the model at most
 // as far as both allow, whatever it sends. The result does not depend on the order of the updates. Called by the merge,
 // and by a gateway for the round of its devices. Thread rule: one thread at a time.
 #ifndef TERN_UPDATE_BOUNDS_H

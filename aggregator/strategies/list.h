@@ -1,7 +1,6 @@
 // The lists of strategies and of their parameters. A new strategy is a row here and a struct
-// tern_strategy in a file of this folder; a new parameter is a row here and a setting of its name:
-// the table, --help, the sentences that list what is allowed, a round's row and the reading of
-// settings follow.
+// tern_strategy in a file of this folder; a new parameter is a row here: the
+// table, the key of the spec string, --settings, the sentences about mistakes and a round's row follow.
 #ifndef TERN_STRATEGY_LIST_H
 #define TERN_STRATEGY_LIST_H
 
@@ -21,39 +20,45 @@
     NEXT(fedbuff)                                                                                  \
     NEXT(qsvrg)
 
-// Numbers that a strategy's arithmetic depends on, kept with each round:
-//   NUMBER(NAME of TERN_STRATEGY_NAME, name in a round's row, least, most, or_zero, section, key)
-//   YES_NO(NAME, name, section, key)
-//   OPENED(NAME, name, least, most): no setting; each round has its own when it opens
-// or_zero: 0, below the least, is allowed as well and stands for "none". section.key: the setting.
-//
-// normalise        0 or 1: divide by the norm of a_i (steps_norm.h)
-// local_momentum   rho of the clients' SGD, which a_i depends on
-// prox_mu          of the clients' proximal term, likewise
-// server_momentum  beta of FedAvgM
-// trim             share of the updates cut off on each side
-// attackers        share of the updates that come from attackers, at most
-// staleness_max    versions
-// norm_bound       no update counts for more than this times the middle one; 0: without a bound
-// examples_bound   no update counts for more examples than this times the middle claim; 0: without a bound
-// scale_max        normalising, no update is scaled up by more than this; 0: without a bound
-// epoch_steps      T of qsvrg: iterates whose mean is the next anchor
-// epoch_step       rounds of the epoch before this one
-#define TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO, OPENED)                                       \
-    YES_NO(NORMALISE, normalise, strategy, normalise)                                              \
-    NUMBER(LOCAL_MOMENTUM, local_momentum, 0.0, 0.9999, false, train, momentum)                    \
-    NUMBER(PROX_MU, prox_mu, 0.0, 1e3, false, strategy, prox_mu)                                   \
-    NUMBER(SERVER_MOMENTUM, server_momentum, 0.0, 0.9999, false, strategy, server_momentum)        \
-    NUMBER(BETA1, beta1, 0.0, 0.9999, false, strategy, beta1)                                      \
-    NUMBER(BETA2, beta2, 0.0, 0.9999, false, strategy, beta2)                                      \
-    NUMBER(TAU, tau, 1e-9, 1e3, false, strategy, tau)                                              \
-    NUMBER(TRIM, trim, 0.0, 0.49, false, strategy, trim)                                           \
-    NUMBER(ATTACKERS, attackers, 0.0, 0.49, false, strategy, attackers)                            \
-    NUMBER(STALENESS_MAX, staleness_max, 0.0, 1e6, false, strategy, staleness_max)                 \
-    NUMBER(SCALE_MAX, scale_max, 1.0, 1e6, true, strategy, scale_max)                              \
-    NUMBER(NORM_BOUND, norm_bound, 1.0, 1e6, true, strategy, norm_bound)                           \
-    NUMBER(EXAMPLES_BOUND, examples_bound, 1.0, 1e6, true, strategy, examples_bound)               \
-    NUMBER(EPOCH_STEPS, epoch_steps, 3.0, 1e6, false, strategy, epoch_steps)                       \
-    OPENED(EPOCH_STEP, epoch_step, 0.0, 1e6)
+// Numbers that a strategy's arithmetic depends on, kept with each round, and keys of its spec string:
+//   NUMBER(NAME of TERN_STRATEGY_NAME, name, least, most, or_zero, preset, meaning)
+//   WHOLE(NAME, name, least, most, preset, meaning)
+//   YES_NO(NAME, name, preset, meaning)
+//   GIVEN(NAME, name, least, most): no key; training or the round gives it
+// or_zero: 0, below the least, is allowed as well and stands for "without a bound".
+#define TERN_STRATEGY_PARAMETER_LIST(NUMBER, WHOLE, YES_NO, GIVEN)                                 \
+    YES_NO(NORMALISE, normalise, 1,                                                                \
+           "whether a client that does more local steps than another must not count for more")     \
+    GIVEN(LOCAL_MOMENTUM, local_momentum, 0.0, 0.9999) /* rho of the clients' SGD */               \
+    NUMBER(PROX_MU, prox_mu, 0, 1000, false, 0.01,                                                 \
+           "weight of the proximal term of local training")                                        \
+    NUMBER(SERVER_MOMENTUM, server_momentum, 0, 0.9999, false, 0.5, "momentum of the server")      \
+    NUMBER(BETA1, beta1, 0, 0.9999, false, 0.9, "share of the old mean in the new one")            \
+    NUMBER(BETA2, beta2, 0, 0.9999, false, 0.99, "share of the old mean square in the new one")    \
+    NUMBER(TAU, tau, 0.000001, 1000, false, 0.001, "least divisor of a step; smaller adapts more") \
+    NUMBER(TRIM, trim, 0, 0.49, false, 0.2,                                                        \
+           "share of the updates that is left out on each side of every value")                    \
+    NUMBER(ATTACKERS, attackers, 0, 0.49, false, 0.2,                                              \
+           "share of a round's updates that may come from attackers, rounded down to whole "       \
+           "updates, f; a round needs at least 2 f + 3 updates")                                   \
+    WHOLE(STALENESS_MAX, staleness_max, 0, 1000000, 10,                                            \
+          "versions that an update may be behind when it comes after its round; older ones are "   \
+          "given back")                                                                            \
+    NUMBER(SCALE_MAX, scale_max, 1, 4000, true, 2,                                                 \
+           "most by which normalising scales up an update of fewer local steps than the "          \
+           "others'; 0 = without a bound, as in the paper")                                        \
+    NUMBER(NORM_BOUND, norm_bound, 1, 4000, true, 3,                                               \
+           "no update counts for more than this times the middle one of its round, by their "      \
+           "Euclidean norms after normalising; a larger one is scaled down to that; 0 = without "  \
+           "a bound")                                                                              \
+    NUMBER(EXAMPLES_BOUND, examples_bound, 1, 4000, true, 16,                                      \
+           "no update counts for more examples than this times the middle claim of its round, "    \
+           "where three or more report; 0 = as many as it claims, up to limits.num_examples")      \
+    WHOLE(EPOCH_STEPS, epoch_steps, 3, 1000000, 50,                                                \
+          "T, the models of an epoch, whose mean is the next one's first: T - 1 rounds, one of "   \
+          "the full gradient, and T - 2 that build on it; by the theorem in the order of L / l, "  \
+          "smoothness over strong convexity, with train.learning_rate in that of 1 / L; a change " \
+          "takes effect with the next epoch")                                                      \
+    GIVEN(EPOCH_STEP, epoch_step, 0.0, 1e6) /* rounds of the epoch before this one */
 
 #endif

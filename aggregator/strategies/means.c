@@ -33,7 +33,6 @@ const struct tern_strategy tern_strategy_fedprox = {
     .name = "fedprox",
     .parameters = TERN_MEAN_PARAMETERS | TERN_PARAMETER_BIT(PROX_MU),
     .server_learning_rate = 1.0F,
-    .sends_prox = true,
 };
 
 // sqrt() is correctly rounded everywhere (IEEE 754).

@@ -8,15 +8,17 @@
 #define EXACT_IN_DOUBLE (UINT64_C(1) << 53)
 #define PARTS (UINT32_C(1) << 24) // of a unit, in which norms of a_i are kept
 
-#define ENTRY(name) &tern_strategy_##name,
-static const struct tern_strategy *const all[] = {TERN_STRATEGIES(ENTRY, ENTRY)};
-
-#define NUMBER(symbol, name, least, most, or_zero, section, key)                                   \
+#define NUMBER(symbol, name, least, most, or_zero, ...)                                            \
     [TERN_STRATEGY_##symbol] = {#name, least, most, or_zero},
-#define YES_NO(symbol, name, section, key) [TERN_STRATEGY_##symbol] = {#name, 0.0, 1.0, false},
-#define OPENED(symbol, name, least, most) [TERN_STRATEGY_##symbol] = {#name, least, most, false},
+#define WHOLE(symbol, name, least, most, ...) NUMBER(symbol, name, least, most, false)
+#define YES_NO(symbol, name, ...) NUMBER(symbol, name, 0, 1, false)
+#define GIVEN(symbol, name, least, most) NUMBER(symbol, name, least, most, false)
 const struct tern_strategy_parameter_entry tern_strategy_parameter_table[TERN_STRATEGY_PARAMETERS] =
-    {TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO, OPENED)};
+    {TERN_STRATEGY_PARAMETER_LIST(NUMBER, WHOLE, YES_NO, GIVEN)};
+#undef NUMBER
+#undef WHOLE
+#undef YES_NO
+#undef GIVEN
 
 // The ends of a range as float32, which is what a setting at the end becomes.
 bool tern_strategy_parameter_fits(enum tern_strategy_parameter parameter, float value)
@@ -25,21 +27,6 @@ bool tern_strategy_parameter_fits(enum tern_strategy_parameter parameter, float 
     bool zero = value >= 0.0F && value <= 0.0F;
     bool within = value >= (float)entry->least && value <= (float)entry->most;
     return within || (zero && entry->or_zero);
-}
-
-const struct tern_strategy *tern_strategy_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        if (strcmp(all[i]->name, name) == 0) {
-            return all[i];
-        }
-    }
-    return NULL;
-}
-
-const char *tern_strategy_names(void)
-{
-    return TERN_STRATEGY_NAMES;
 }
 
 bool tern_strategy_suffices(const struct tern_strategy_rule *rule, uint32_t updates)

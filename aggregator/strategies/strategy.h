@@ -17,26 +17,21 @@
 #include "strategies/exact.h"
 #include "strategies/list.h"
 #include "tensor/model.h"
+#include "util/spec.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-// "fedavgm | fednova | ...": a string literal.
-#define TERN_STRATEGY_NAMES TERN_STRATEGIES(TERN_STRATEGY_NAME_FIRST, TERN_STRATEGY_NAME_NEXT)
-#define TERN_STRATEGY_NAME_FIRST(name) #name
-#define TERN_STRATEGY_NAME_NEXT(name) " | " #name
 #define TERN_STRATEGY_DEFAULT TERN_STRATEGIES(TERN_STRATEGY_NAME_FIRST, TERN_STRATEGY_NAME_NONE)
+#define TERN_STRATEGY_NAME_FIRST(name) #name
 #define TERN_STRATEGY_NAME_NONE(name)
 
 // --- Parameters
 
-#define TERN_STRATEGY_NUMBER_ID(symbol, name, least, most, or_zero, section, key)                  \
-    TERN_STRATEGY_##symbol,
-#define TERN_STRATEGY_YES_NO_ID(symbol, name, section, key) TERN_STRATEGY_##symbol,
-#define TERN_STRATEGY_OPENED_ID(symbol, name, least, most) TERN_STRATEGY_##symbol,
+#define TERN_STRATEGY_ID(symbol, ...) TERN_STRATEGY_##symbol,
 enum tern_strategy_parameter {
-    TERN_STRATEGY_PARAMETER_LIST(TERN_STRATEGY_NUMBER_ID, TERN_STRATEGY_YES_NO_ID,
-                                 TERN_STRATEGY_OPENED_ID) TERN_STRATEGY_PARAMETERS, // how many
+    TERN_STRATEGY_PARAMETER_LIST(TERN_STRATEGY_ID, TERN_STRATEGY_ID, TERN_STRATEGY_ID,
+                                 TERN_STRATEGY_ID) TERN_STRATEGY_PARAMETERS, // how many
 };
 
 struct tern_strategy_parameter_entry {
@@ -153,7 +148,6 @@ struct tern_strategy {
     uint32_t parameters;        // bit i: it uses parameter i
     float server_learning_rate; // when none is configured
     bool normalises;            // always, whatever the parameter says
-    bool sends_prox;            // clients get the configured prox_mu; otherwise 0
     bool takes_late;            // updates of closed rounds count in the open one
     bool
         has_epochs; // rounds begin with a full gradient, which the next ones build on (federation/round.c)
@@ -183,11 +177,28 @@ struct tern_strategy {
                      const float *replica, uint32_t count, float *const *states);
 };
 
+// --- Spec strings: "fedadam:beta1=0.9,tau=1e-3" (util/spec.h)
+
+// What a spec string chooses. Every strategy has the key average_versions, and all but those with epochs
+// server_learning_rate.
+struct tern_strategy_choice {
+    const struct tern_strategy *strategy;
+    float server_learning_rate; // above 0
+    uint32_t average_versions;  // that the averaged model reaches back; 0 = there is none
+    float parameters[TERN_STRATEGY_PARAMETERS]; // 0 where it has no such key
+};
+
+extern const struct tern_spec_list tern_strategy_specs;
+
+// Errors of tern_spec_parse(); on error *choice is unchanged.
+TERN_MUST_USE enum tern_result tern_strategy_parse(const char *spec,
+                                                   struct tern_strategy_choice *choice,
+                                                   struct tern_spec_refusal *refusal);
+
+// --- Looking up
+
 // The strategy of that name, or NULL.
 const struct tern_strategy *tern_strategy_find(const char *name);
-
-// Every known name, for error messages and --help. Static string.
-const char *tern_strategy_names(void);
 
 // Whether the rule divides by the norm of a_i, so that clients that do more steps do not weigh
 // more (FedNova: Wang et al., NeurIPS 2020).

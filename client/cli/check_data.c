@@ -680,7 +680,7 @@ static bool check_file(struct check *check)
     struct tern_csv_choice choice;
     const struct tern_client_settings *settings = check->settings;
     tern_data_spec_join(settings->data_source, settings->data_dir, text);
-    if (tern_spec_parse(&check->spec, text, why) != TERN_OK ||
+    if (tern_data_spec_parse(&check->spec, text, why) != TERN_OK ||
         strcmp(check->spec.kind, "csv") != 0 || tern_csv_choose(&check->spec, &choice) != TERN_OK) {
         return true; // check_examples() reports the error
     }

@@ -116,7 +116,7 @@ enum tern_result tern_client_data_names(const struct tern_client_settings *setti
     struct tern_input input;
     *names = (struct tern_csv_names){.label = NULL};
     tern_data_spec_join(settings->data_source, settings->data_dir, text);
-    if (tern_spec_parse(&spec, text, why) != TERN_OK || strcmp(spec.kind, "csv") != 0 ||
+    if (tern_data_spec_parse(&spec, text, why) != TERN_OK || strcmp(spec.kind, "csv") != 0 ||
         tern_csv_choose(&spec, &choice) != TERN_OK) {
         return TERN_OK;
     }

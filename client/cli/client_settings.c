@@ -3,11 +3,10 @@
 struct tern_client_settings tern_client_settings;
 
 #define TERN_SETTINGS_STRUCT struct tern_client_settings
+#include "hosted/setting_rows.h"
 
 static const struct tern_setting table[] = {
-#define X TERN_SETTING_ENTRY
 #include "cli/client_settings.def"
-#undef X
 };
 
 const struct tern_settings tern_client_settings_table =

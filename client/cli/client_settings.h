@@ -7,9 +7,11 @@
 #include "hosted/settings.h"
 
 struct tern_client_settings {
-#define X TERN_SETTING_FIELD
+#include "hosted/setting_fields.h"
+
 #include "cli/client_settings.def"
-#undef X
+
+#include "hosted/setting_rows_end.h"
 };
 
 // What the program was told; its defaults until then.

@@ -15,13 +15,14 @@ enum tern_result tern_external_kind_of(const struct tern_client_settings *settin
 {
     static const char *const names[] = {"builtin", "command", "library"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(settings->trainer, names[i]) == 0) {
+        if (strcmp(settings->client_trainer, names[i]) == 0) {
             *kind = (enum external_kind)i;
             return TERN_OK;
         }
     }
     snprintf(why, EXTERNAL_WHY_MAX,
-             "client.trainer is \"%s\"; it must be builtin, command or library", settings->trainer);
+             "client.trainer is \"%s\"; it must be builtin, command or library",
+             settings->client_trainer);
     return TERN_ERR_CONFIG;
 }
 
@@ -31,17 +32,18 @@ static enum tern_result open_kind(struct external_trainer *external,
                                   const char *folder, char *why)
 {
     if (external->kind == EXTERNAL_COMMAND) {
-        const struct tern_command_config config = {.command = settings->trainer_command,
+        const struct tern_command_config config = {.command = settings->client_trainer_command,
                                                    .folder = folder,
                                                    .model = model,
-                                                   .time_ms = settings->trainer_timeout,
+                                                   .time_ms = settings->client_trainer_timeout,
                                                    .grace_ms = GRACE_MS,
-                                                   .persistent = settings->trainer_persistent};
+                                                   .persistent =
+                                                       settings->client_trainer_persistent};
         running = &external->command.child;
         return tern_command_trainer_open(&external->command, &config, why);
     }
-    const struct tern_library_config config = {.path = settings->trainer_library,
-                                               .options = settings->trainer_options,
+    const struct tern_library_config config = {.path = settings->client_trainer_library,
+                                               .options = settings->client_trainer_options,
                                                .spec = spec,
                                                .model = model};
     return config.path[0] != '\0'

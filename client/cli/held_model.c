@@ -17,7 +17,7 @@ enum tern_result tern_held_open(struct session *session)
     if (memcmp(tern_client_replica(&session->client), no_replica, TERN_SHA256_SIZE) == 0) {
         snprintf(session->why, sizeof session->why,
                  "%s holds no model yet: the first task downloads it",
-                 session->settings->state_dir);
+                 session->settings->client_state_dir);
         return TERN_ERR_NOT_FOUND;
     }
     return TERN_OK;
@@ -93,7 +93,7 @@ enum tern_result tern_held_scaling(struct session *session, uint8_t **bytes,
         snprintf(session->why, sizeof session->why,
                  "the scaling of the columns in %s cannot be read: %s: tern-client run fetches it "
                  "again",
-                 session->settings->state_dir, tern_result_sentence(result));
+                 session->settings->client_state_dir, tern_result_sentence(result));
     }
     return result;
 }

@@ -81,7 +81,8 @@ static uint64_t next_pause(const struct session *session, enum tern_result resul
     if (result == TERN_ERR_BUDGET) {
         return session->settings->budget_look_again;
     }
-    *pause = 2 * now < session->settings->retry_max ? 2 * now : session->settings->retry_max;
+    *pause = 2 * now < session->settings->client_retry_max ? 2 * now
+                                                           : session->settings->client_retry_max;
     return now;
 }
 
@@ -96,7 +97,7 @@ static enum tern_result fetch_once(struct session *session, uint8_t *manifest, s
 
 static enum tern_result fetch(struct session *session, uint8_t *manifest, size_t *len)
 {
-    uint64_t pause = session->settings->retry_min;
+    uint64_t pause = session->settings->client_retry_min;
     for (unsigned tries = 1;; tries++) {
         const enum tern_result result = fetch_once(session, manifest, len);
         const bool soon = may_pass(result) && tries < TRIES;
@@ -118,7 +119,7 @@ static enum tern_result explain_no_model(struct session *session, enum tern_resu
         return explain(session, result,
                        "the description of the federation's model \"%s\" is not in %s yet: "
                        "tern-client run fetches it",
-                       spec, session->settings->state_dir);
+                       spec, session->settings->client_state_dir);
     }
     if (result == TERN_ERR_BUDGET) {
         return explain(session, result,
@@ -130,7 +131,7 @@ static enum tern_result explain_no_model(struct session *session, enum tern_resu
         return explain(session, result,
                        "the description of the federation's model \"%s\" could not be fetched from "
                        "%s: %s %s",
-                       spec, session->settings->server, tern_result_sentence(result),
+                       spec, session->settings->client_server, tern_result_sentence(result),
                        tern_curl_why(session->curl));
     }
     return explain(session, result, "this version cannot build the federation's model \"%s\": %s",
@@ -166,10 +167,11 @@ enum tern_result tern_session_build_model(struct session *session)
 
 static const char *name_of(struct session *session)
 {
-    if (strcmp(session->settings->name, "auto") != 0) {
-        return session->settings->name;
+    if (strcmp(session->settings->client_name, "auto") != 0) {
+        return session->settings->client_name;
     }
-    tern_device_name(session->settings->root, session->settings->state_dir, session->device);
+    tern_device_name(session->settings->client_root, session->settings->client_state_dir,
+                     session->device);
     return session->device;
 }
 
@@ -210,16 +212,16 @@ static enum tern_result init_client(struct session *session,
             },
         .name = name_of(session),
         .platform = "linux tern-client/" TERN_VERSION,
-        .evaluator = settings->evaluator,
-        .wait_ms = (uint32_t)settings->wait,
-        .timeout_ms = (uint32_t)settings->timeout,
-        .retry_min_ms = (uint32_t)settings->retry_min,
-        .retry_max_ms = (uint32_t)settings->retry_max,
-        .max_local_steps = settings->max_local_steps,
+        .evaluator = settings->client_evaluator,
+        .wait_ms = (uint32_t)settings->client_wait,
+        .timeout_ms = (uint32_t)settings->client_timeout,
+        .retry_min_ms = (uint32_t)settings->client_retry_min,
+        .retry_max_ms = (uint32_t)settings->client_retry_max,
+        .max_local_steps = settings->client_max_local_steps,
         .budget_per_round = settings->budget_per_round,
         .budget_per_month = settings->budget_per_month,
         .budget_wait_ms = (uint32_t)settings->budget_look_again,
-        .look_again_ms = (uint32_t)settings->look_again,
+        .look_again_ms = (uint32_t)settings->client_look_again,
         .builds_model = builds_spec,
         .takes_manifests = true,
     };
@@ -242,12 +244,12 @@ static enum tern_result open_curl(struct session *session, const volatile sig_at
 {
     const struct tern_client_settings *settings = session->settings;
     char session_file[PATH_MAX];
-    snprintf(session_file, sizeof session_file, "%s/tls-session", settings->state_dir);
-    const struct tern_curl_config curl = {.server = settings->server,
-                                          .ca_file = settings->ca,
-                                          .certificate = settings->certificate,
-                                          .key = settings->key,
-                                          .tls = settings->tls,
+    snprintf(session_file, sizeof session_file, "%s/tls-session", settings->client_state_dir);
+    const struct tern_curl_config curl = {.server = settings->client_server,
+                                          .ca_file = settings->client_ca,
+                                          .certificate = settings->client_certificate,
+                                          .key = settings->client_key,
+                                          .tls = settings->client_tls,
                                           .session_file = session_file,
                                           .abort = abort};
     return tern_curl_open(&session->curl, &curl, session->why);
@@ -258,7 +260,7 @@ enum tern_result tern_session_open(struct session *session,
                                    const struct session_listener *listener)
 {
     session->settings = settings;
-    if (settings->server[0] == '\0') {
+    if (settings->client_server[0] == '\0') {
         return explain(session, TERN_ERR_CONFIG,
                        "client.server is not set: name the aggregator with --config FILE or "
                        "--set client.server=https://host:port");
@@ -268,12 +270,12 @@ enum tern_result tern_session_open(struct session *session,
     }
     TERN_TRY(open_curl(session, listener->abort));
     enum tern_result result =
-        tern_file_store_open(&session->store, settings->state_dir, session->why);
+        tern_file_store_open(&session->store, settings->client_state_dir, session->why);
     if (result != TERN_OK) {
         // TERN_ERR_CONFLICT means a conflict with the aggregator; here another local process holds the lock.
         return result == TERN_ERR_CONFLICT ? TERN_ERR_STATE : result;
     }
-    TERN_TRY(tern_partial_file_open(&session->partial, settings->state_dir, session->why));
+    TERN_TRY(tern_partial_file_open(&session->partial, settings->client_state_dir, session->why));
     return init_client(session, listener);
 }
 
@@ -281,19 +283,20 @@ enum tern_result tern_session_open_reader(struct session *session,
                                           const struct tern_client_settings *settings)
 {
     session->settings = settings;
-    TERN_TRY(tern_file_store_open_reader(&session->store, settings->state_dir, session->why));
+    TERN_TRY(
+        tern_file_store_open_reader(&session->store, settings->client_state_dir, session->why));
     return init_client(session, NULL);
 }
 
 bool tern_session_read_link(struct session *session)
 {
-    return session->settings->server[0] != '\0' && tern_curl_global() == TERN_OK &&
+    return session->settings->client_server[0] != '\0' && tern_curl_global() == TERN_OK &&
            open_curl(session, NULL) == TERN_OK;
 }
 
 enum tern_result tern_session_identify(struct session *session)
 {
-    const char *dir = session->settings->state_dir;
+    const char *dir = session->settings->client_state_dir;
     const enum tern_result result = tern_client_identify(&session->client);
     switch ((int)result) {
     case TERN_OK:
@@ -317,9 +320,9 @@ static enum tern_result build_trainer(struct session *session)
 {
     char why[MODEL_FIT_WHY_MAX];
     struct tern_builtin_config config = {.model = &session->model,
-                                         .max_batch = session->settings->max_batch,
+                                         .max_batch = session->settings->client_max_batch,
                                          .anomaly_quantile =
-                                             (float)session->settings->anomaly_quantile};
+                                             (float)session->settings->client_anomaly_quantile};
     if (!tern_session_model_is_built_in(session)) {
         return explain(session, TERN_ERR_CONFIG,
                        "the model \"%s\" is not built in: name a trainer for it with "
@@ -374,7 +377,7 @@ static enum tern_result take_memory(struct session *session,
 static enum tern_result read_storage(struct session *session,
                                      struct tern_client_workspace *workspace)
 {
-    const char *name = session->settings->error_storage;
+    const char *name = session->settings->client_error_buffer;
     return tern_error_storage_choose(name, session->model.coded, &workspace->error_storage) ==
                    TERN_OK
                ? TERN_OK
@@ -392,14 +395,14 @@ static enum tern_result restore(struct session *session,
     return result == TERN_OK || session->why[0] != '\0' // set by refuse_scaled()
                ? result
                : explain(session, result, "the state in %s cannot be used: %s",
-                         session->settings->state_dir, tern_result_sentence(result));
+                         session->settings->client_state_dir, tern_result_sentence(result));
 }
 
 static enum tern_result open_external(struct session *session, struct tern_trainer *trainer)
 {
     char why[EXTERNAL_WHY_MAX];
     char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s/trainer", session->settings->state_dir);
+    snprintf(folder, sizeof folder, "%s/trainer", session->settings->client_state_dir);
     const enum tern_result result =
         tern_external_open(&session->external, session->settings, &session->model,
                            tern_client_identity(&session->client)->model_spec, folder, why);

@@ -70,7 +70,7 @@ static bool state_is_usable(const char *folder, struct tern_findings *findings)
 static void check_state(struct session *session, const struct tern_client_identity **identity,
                         struct tern_findings *findings)
 {
-    const char *folder = tern_client_settings.state_dir;
+    const char *folder = tern_client_settings.client_state_dir;
     *identity = NULL;
     if (!state_is_usable(folder, findings)) {
         return;
@@ -124,7 +124,7 @@ static void report_answer(const struct tern_client_identity *identity,
                           const struct tern_response *response, uint64_t bytes,
                           struct check_federation *federation, struct tern_findings *findings)
 {
-    const char *server = tern_client_settings.server;
+    const char *server = tern_client_settings.client_server;
     const int status = response->status;
     const bool busy = status == 503 || status == 429;
     if (identity != NULL && status == 200 && read_scaling_state(response, federation)) {
@@ -166,12 +166,12 @@ static void send_request(struct tern_curl *curl, const struct tern_client_identi
 {
     uint8_t body[TERN_SHA256_SIZE * 8];
     const struct tern_transport transport = tern_curl_port(curl);
-    const struct tern_request request = {.purpose = TERN_PURPOSE_CHECKIN,
-                                         .method = "GET",
-                                         .path =
-                                             identity != NULL ? TERN_PATH_STATISTICS : READY_PATH,
-                                         .token = identity != NULL ? identity->token : NULL,
-                                         .timeout_ms = (uint32_t)tern_client_settings.timeout};
+    const struct tern_request request = {
+        .purpose = TERN_PURPOSE_CHECKIN,
+        .method = "GET",
+        .path = identity != NULL ? TERN_PATH_STATISTICS : READY_PATH,
+        .token = identity != NULL ? identity->token : NULL,
+        .timeout_ms = (uint32_t)tern_client_settings.client_timeout};
     struct tern_response response = {.body = body, .body_size = sizeof body};
     enum tern_result result = TERN_AGAIN;
     while (result == TERN_AGAIN) {
@@ -185,7 +185,7 @@ static void send_request(struct tern_curl *curl, const struct tern_client_identi
         report_answer(identity, &response, bytes, federation, findings);
     } else {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL, "%s: %s %s",
-                          tern_client_settings.server, tern_result_sentence(result),
+                          tern_client_settings.client_server, tern_result_sentence(result),
                           tern_curl_why(curl));
     }
     report_expiry(curl, findings);
@@ -194,14 +194,14 @@ static void send_request(struct tern_curl *curl, const struct tern_client_identi
 static void check_server(const struct tern_client_identity *identity,
                          struct check_federation *federation, struct tern_findings *findings)
 {
-    const struct tern_curl_config config = {.server = tern_client_settings.server,
-                                            .ca_file = tern_client_settings.ca,
-                                            .certificate = tern_client_settings.certificate,
-                                            .key = tern_client_settings.key,
-                                            .tls = tern_client_settings.tls};
+    const struct tern_curl_config config = {.server = tern_client_settings.client_server,
+                                            .ca_file = tern_client_settings.client_ca,
+                                            .certificate = tern_client_settings.client_certificate,
+                                            .key = tern_client_settings.client_key,
+                                            .tls = tern_client_settings.client_tls};
     struct tern_curl *curl = NULL;
     char why[512] = "libcurl cannot start";
-    if (tern_client_settings.server[0] == '\0') {
+    if (tern_client_settings.client_server[0] == '\0') {
         tern_findings_say(
             findings, TERN_HEALTH_PROBLEM, "server", NULL,
             "client.server is not set: name the aggregator with --config FILE or --set "
@@ -294,7 +294,8 @@ static void check_conditions(struct tern_findings *findings)
     tern_posix_conditions_close(&conditions);
     if (allowed) {
         tern_findings_say(findings, TERN_HEALTH_GOOD, "when", NULL, "the client may work now%s",
-                          tern_client_settings.when[0] == '\0' ? " (client.when is empty)" : "");
+                          tern_client_settings.client_when[0] == '\0' ? " (client.when is empty)"
+                                                                      : "");
     } else {
         tern_findings_say(findings, TERN_HEALTH_WARNING, "when", NULL,
                           "the client would wait now: %s (tern-client conditions)", why);
@@ -338,12 +339,12 @@ static void check_data(const struct tern_cli *cli, struct session *session,
                           "trains; or ask the operator about statistics.columns",
                           "clients of this federation share statistics of their columns, which "
                           "client.trainer = %s does not have: this client will get no tasks",
-                          tern_client_settings.trainer);
+                          tern_client_settings.client_trainer);
     } else if (external.kind != EXTERNAL_NONE) {
         tern_findings_say(
             findings, TERN_HEALTH_GOOD, "data", NULL,
             "client.trainer = %s reads its own data: test it with tern-client train-check",
-            tern_client_settings.trainer);
+            tern_client_settings.client_trainer);
     } else {
         check_columns(session, identity, federation, findings);
         if (federation->spec == NULL) {

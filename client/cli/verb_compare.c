@@ -90,12 +90,12 @@ static enum tern_result prepare(struct comparison *job)
                       "rows alone");
     }
     TERN_TRY(open_data(job));
-    const struct tern_builtin_config config = {.model = &session->model,
-                                               .train = tern_view_all(&job->data.train),
-                                               .test = tern_view_all(&job->data.test),
-                                               .max_batch = session->settings->max_batch,
-                                               .anomaly_quantile =
-                                                   (float)session->settings->anomaly_quantile};
+    const struct tern_builtin_config config = {
+        .model = &session->model,
+        .train = tern_view_all(&job->data.train),
+        .test = tern_view_all(&job->data.test),
+        .max_batch = session->settings->client_max_batch,
+        .anomaly_quantile = (float)session->settings->client_anomaly_quantile};
     const size_t size = tern_builtin_trainer_bound(&config);
     job->arena = malloc(size);
     job->weights = malloc(session->model.count * sizeof *job->weights);

@@ -11,14 +11,14 @@ enum tern_result tern_conditions_from_settings(const struct tern_client_settings
                                                char why[CONDITIONS_WHY_MAX])
 {
     char problem[TERN_WHEN_WHY_MAX];
-    *conditions = (struct tern_posix_conditions){.root = settings->root};
-    if (tern_when_parse(settings->when, &conditions->when, problem) != TERN_OK) {
+    *conditions = (struct tern_posix_conditions){.root = settings->client_root};
+    if (tern_when_parse(settings->client_when, &conditions->when, problem) != TERN_OK) {
         snprintf(why, CONDITIONS_WHY_MAX, "client.when: %s", problem);
         return TERN_ERR_CONFIG;
     }
-    if (tern_metered_word_parse(settings->metered, &conditions->metered) != TERN_OK) {
+    if (tern_metered_word_parse(settings->budget_metered, &conditions->metered) != TERN_OK) {
         snprintf(why, CONDITIONS_WHY_MAX, "budget.metered is \"%s\"; it must be yes, no or auto",
-                 settings->metered);
+                 settings->budget_metered);
         return TERN_ERR_CONFIG;
     }
     return TERN_OK;

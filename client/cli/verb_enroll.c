@@ -177,7 +177,7 @@ static int provision(struct tern_cli *cli, struct session *session)
     }
     if (result != TERN_OK) {
         return tern_cli_fail(cli, result, "the identity cannot be saved in %s: %s",
-                             session->settings->state_dir, tern_result_sentence(result));
+                             session->settings->client_state_dir, tern_result_sentence(result));
     }
     return print_enrolled(cli, tern_client_identity(&session->client));
 }
@@ -199,7 +199,7 @@ static int enroll(struct tern_cli *cli, struct session *session)
     if (tern_session_identify(session) == TERN_OK && !tern_cli_flag(cli, "force")) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "%s is enrolled already as client %llu; --force replaces that",
-                             session->settings->state_dir,
+                             session->settings->client_state_dir,
                              (unsigned long long)tern_client_identity(&session->client)->client_id);
     }
     if (tern_cli_flag(cli, "provisioned")) {
@@ -211,7 +211,7 @@ static int enroll(struct tern_cli *cli, struct session *session)
         result = tern_client_enroll(&session->client, code);
     }
     if (result == TERN_ERR_UNAUTHORIZED) {
-        const bool evaluator = session->settings->evaluator;
+        const bool evaluator = session->settings->client_evaluator;
         return tern_cli_fail(cli, result,
                              "the aggregator refused this code: it is wrong, used up%s "
                              "expired%s; ask for one made by tern-aggregator enroll-code%s",
@@ -233,7 +233,7 @@ static int enroll(struct tern_cli *cli, struct session *session)
     if (result != TERN_OK) {
         char why[TERN_FAILURE_MAX];
         return tern_cli_fail(
-            cli, result, "enrolling with %s failed: %s%s", session->settings->server,
+            cli, result, "enrolling with %s failed: %s%s", session->settings->client_server,
             tern_failure_text(&session->client, session->curl, result, why),
             result == TERN_ERR_NETWORK ? "; try again: if the aggregator has accepted the code, it "
                                          "answers that the code is "
@@ -257,7 +257,7 @@ static int enroll_metered(struct tern_cli *cli, struct session *session)
         fprintf(stderr, "tern-client: the meter's record is damaged; counting from zero\n");
     } else if (result != TERN_OK && result != TERN_ERR_NOT_FOUND) {
         return tern_cli_fail(cli, result, "the meter in %s cannot be read: %s",
-                             session->settings->state_dir, tern_result_sentence(result));
+                             session->settings->client_state_dir, tern_result_sentence(result));
     }
     const uint64_t before = wire_bytes(session);
     const int code = enroll(cli, session);

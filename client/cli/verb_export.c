@@ -101,7 +101,7 @@ static void add_inputs(const struct tern_client_settings *settings, const char *
     struct tern_csv_names names;
     const uint32_t features = tern_model_spec_inputs(spec);
     tern_data_spec_join(settings->data_source, settings->data_dir, text);
-    if (features == 0 || tern_spec_parse(&source, text, why) != TERN_OK ||
+    if (features == 0 || tern_data_spec_parse(&source, text, why) != TERN_OK ||
         strcmp(source.kind, "csv") != 0 || tern_csv_choose(&source, &choice) != TERN_OK) {
         return;
     }

@@ -144,12 +144,12 @@ static void open_own(struct prediction_job *job)
 static enum tern_result run_model(struct prediction_job *job)
 {
     const struct session *session = job->session;
-    const struct tern_builtin_config config = {.model = &session->model,
-                                               .train = tern_view_all(&job->own.train),
-                                               .test = job->rows,
-                                               .max_batch = session->settings->max_batch,
-                                               .anomaly_quantile =
-                                                   (float)session->settings->anomaly_quantile};
+    const struct tern_builtin_config config = {
+        .model = &session->model,
+        .train = tern_view_all(&job->own.train),
+        .test = job->rows,
+        .max_batch = session->settings->client_max_batch,
+        .anomaly_quantile = (float)session->settings->client_anomaly_quantile};
     if (!tern_model_takes(tern_client_identity(&session->client)->model_spec, &session->model,
                           job->rows.dataset, job->why)) {
         return TERN_ERR_MODEL_MISMATCH;

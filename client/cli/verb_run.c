@@ -501,7 +501,7 @@ static enum tern_result start(struct session *session, struct narrator *narrator
     narrator->curl = session->curl;
     narrator->external = &session->external;
     narrator->watched = &session->watched;
-    narrator->state_dir = session->settings->state_dir;
+    narrator->state_dir = session->settings->client_state_dir;
     TERN_TRY(tern_session_identify(session));
     TERN_TRY(tern_session_restore(session));
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
@@ -524,7 +524,7 @@ static enum tern_result start(struct session *session, struct narrator *narrator
 static int explain_end(const struct tern_cli *cli, const struct session *session,
                        enum tern_result result)
 {
-    const char *dir = session->settings->state_dir;
+    const char *dir = session->settings->client_state_dir;
     if (result == TERN_ERR_UNAUTHORIZED) {
         return tern_cli_fail(cli, result,
                              "the aggregator no longer accepts this client (revoked?); unsent data "
@@ -619,15 +619,15 @@ static int work(struct tern_cli *cli, struct narrator *narrator)
     static struct session session;
     enum tern_log_level level = TERN_LOG_INFO;
     enum tern_log_format format = TERN_LOG_AS_TEXT;
-    if (!tern_log_level_parse(tern_client_settings.log, &level)) {
+    if (!tern_log_level_parse(tern_client_settings.client_log, &level)) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "client.log is \"%s\"; it must be error, warn, info or debug",
-                             tern_client_settings.log);
+                             tern_client_settings.client_log);
     }
-    if (!tern_log_format_parse(tern_client_settings.log_format, &format)) {
+    if (!tern_log_format_parse(tern_client_settings.client_log_format, &format)) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "client.log_format is \"%s\"; it must be text or json",
-                             tern_client_settings.log_format);
+                             tern_client_settings.client_log_format);
     }
     tern_log_set_level(level);
     tern_log_set_format(format);

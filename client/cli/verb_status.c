@@ -50,7 +50,7 @@ static int status_json(const struct tern_cli *cli, const struct session *session
     cJSON *root = cJSON_CreateObject();
     tern_hex_encode(tern_client_replica(&session->client), TERN_SHA256_SIZE, replica);
     cJSON_AddNumberToObject(root, "client", (double)identity->client_id);
-    cJSON_AddStringToObject(root, "server", session->settings->server);
+    cJSON_AddStringToObject(root, "server", session->settings->client_server);
     cJSON_AddStringToObject(root, "model", identity->model_spec);
     cJSON_AddBoolToObject(root, "evaluator", identity->evaluator);
     cJSON_AddNumberToObject(root, "version", tern_client_version(&session->client));
@@ -68,7 +68,7 @@ static int status_json(const struct tern_cli *cli, const struct session *session
         cJSON_AddNumberToObject(update, "sequence", pending->sequence);
         cJSON_AddNumberToObject(update, "bytes", pending->len);
     }
-    add_training_failure(root, session->settings->state_dir);
+    add_training_failure(root, session->settings->client_state_dir);
     return tern_json_print(cli, root);
 }
 
@@ -111,7 +111,7 @@ static int status_text(const struct session *session)
     const struct tern_client_pending *pending = tern_client_pending(&session->client);
     printf("client    %" PRIu64 "%s\n", identity->client_id,
            identity->evaluator ? " (evaluator)" : "");
-    printf("server    %s\n", session->settings->server);
+    printf("server    %s\n", session->settings->client_server);
     printf("model     %s\n", identity->model_spec);
     printf("version   %" PRIu32 " (%s)\n", tern_client_version(&session->client),
            describe_held(session));
@@ -122,7 +122,7 @@ static int status_text(const struct session *session)
     } else {
         printf("pending   nothing\n");
     }
-    print_training_failure(session->settings->state_dir);
+    print_training_failure(session->settings->client_state_dir);
     if (session->curl != NULL) {
         print_expiry(session->curl);
     }
@@ -261,10 +261,11 @@ int tern_verb_meter(struct tern_cli *cli)
         result = tern_client_load_meter(&session.client);
         if (result == TERN_ERR_NOT_FOUND) {
             code = tern_cli_fail(cli, result, "%s holds no meter yet: the client has sent nothing",
-                                 tern_client_settings.state_dir);
+                                 tern_client_settings.client_state_dir);
         } else if (result != TERN_OK) {
-            code = tern_cli_fail(cli, result, "the meter in %s cannot be read: %s",
-                                 tern_client_settings.state_dir, tern_result_sentence(result));
+            code =
+                tern_cli_fail(cli, result, "the meter in %s cannot be read: %s",
+                              tern_client_settings.client_state_dir, tern_result_sentence(result));
         } else {
             code = cli->json ? meter_json(cli, &session) : meter_text(&session);
         }

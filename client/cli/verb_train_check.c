@@ -273,7 +273,7 @@ static void run_trial(struct trial *trial)
 
 static int code_of(const struct trial *trial)
 {
-    const bool evaluator = tern_client_settings.evaluator;
+    const bool evaluator = tern_client_settings.client_evaluator;
     return trial->trained == TERN_OK && (trial->evaluated == TERN_OK || !evaluator)
                ? TERN_EXIT_OK
                : TERN_EXIT_FAILED;
@@ -337,7 +337,8 @@ static int print_text(const struct trial *trial)
                (double)trial->after.accuracy);
     } else {
         printf("evaluate   %s: %s\n",
-               tern_client_settings.evaluator ? "FAILED" : "not possible (evaluators need it)",
+               tern_client_settings.client_evaluator ? "FAILED"
+                                                     : "not possible (evaluators need it)",
                reason_of(trial, trial->evaluated));
         print_output(trial);
     }

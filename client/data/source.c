@@ -114,7 +114,7 @@ enum tern_result tern_dataset_open_part(const char *text, const struct tern_data
     struct tern_data_spec spec;
     memset(data, 0, sizeof *data);
     why[0] = '\0';
-    TERN_TRY(tern_spec_parse(&spec, text, why));
+    TERN_TRY(tern_data_spec_parse(&spec, text, why));
     spec.part = part;
     enum tern_result result = open_kind(&spec, &bounds, data);
     if (result != TERN_OK) {

@@ -42,12 +42,10 @@ def settings(table, objective, strategy, epochs, path):
         "train.learning_rate": "%.9g" % bounds.rate_of(objective),
         "codec.codec": CODEC % math.isqrt(objective.count),
         "round.rounds": epochs * (steps - 1),
-        "strategy.name": strategy,
+        # What the averaged model reaches back to is what an epoch of the other takes the mean of.
+        "round.strategy": "qsvrg:epoch_steps=%d" % steps if strategy == "qsvrg"
+                          else "%s:average_versions=%d,norm_bound=0" % (strategy, steps - 1),
     }
-    if strategy == "qsvrg":
-        made["strategy.epoch_steps"] = steps
-    else:
-        made["strategy.average_versions"] = steps - 1  # what an epoch of the other takes the mean of
     return made
 
 

@@ -47,7 +47,7 @@ static cJSON *make_row(const char *coder, size_t count, double entropy, const st
     return row;
 }
 
-static const struct tern_codec_parameter *find_coders(void)
+static const struct tern_spec_parameter *find_coders(void)
 {
     const struct tern_codec_entry *entry = NULL;
     for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
@@ -65,7 +65,7 @@ static const struct tern_codec_parameter *find_coders(void)
 static enum tern_result add_coders(struct bench *bench, const char *key, const float *values,
                                    struct workbench *place)
 {
-    const struct tern_codec_parameter *coders = find_coders();
+    const struct tern_spec_parameter *coders = find_coders();
     double entropy = tern_values_entropy(values, bench->medium);
     for (size_t i = 0; coders != NULL && coders->choices[i] != NULL; i++) {
         char spec[2 * TERN_CODEC_SPEC_MAX];

@@ -6,17 +6,11 @@
 #include "hosted/settings.h"
 
 struct tern_fleet_settings {
-#define TEXT(section, key, size, fallback, doc) char section##_##key[size];
-#define U32(section, key, fallback, min, max, doc) uint32_t section##_##key;
-#define U64(section, key, fallback, min, max, doc) uint64_t section##_##key;
-#define REAL(section, key, fallback, min, max, doc) double section##_##key;
-#define MS(section, key, fallback, min, max, doc) uint64_t section##_##key;
+#include "hosted/setting_fields.h"
+
 #include "fleet/settings.def"
-#undef TEXT
-#undef U32
-#undef U64
-#undef REAL
-#undef MS
+
+#include "hosted/setting_rows_end.h"
 };
 
 extern const struct tern_settings tern_fleet_settings_table;

@@ -292,12 +292,12 @@ static bool read_choice(const struct key *key, const char *value, void *member)
 
 static bool read_codec(const struct key *key, const char *value, struct tern_codec *codec)
 {
-    struct tern_codec_refusal refusal;
-    char sentence[TERN_CODEC_SENTENCE_MAX];
+    struct tern_spec_refusal refusal;
+    char sentence[TERN_SPEC_SENTENCE_MAX];
     if (tern_codec_parse(value, codec, &refusal) == TERN_OK) {
         return true;
     }
-    tern_codec_explain(&refusal, sentence);
+    tern_spec_explain(&refusal, sentence);
     return wrong(key, value, sentence);
 }
 

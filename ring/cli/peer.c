@@ -25,8 +25,8 @@ static void make_agreement(struct ring_peer *peer)
     uint8_t numbers[12];
     struct tern_sha256 hash;
     tern_codec_format(&peer->codec, codec);
-    tern_put_f32(numbers, (float)peer->settings->learning_rate);
-    tern_put_le64(numbers + 4, peer->settings->seed);
+    tern_put_f32(numbers, (float)peer->settings->ring_learning_rate);
+    tern_put_le64(numbers + 4, peer->settings->ring_seed);
     tern_sha256_init(&hash);
     hash_text(&hash, "tern ring 1");
     tern_sha256_update(&hash, peer->model.hash, TERN_SHA256_SIZE);
@@ -50,13 +50,13 @@ static void make_terms(struct ring_peer *peer)
     bool has_groups = false;
     tern_hex_encode(peer->model.hash, TERN_SHA256_SIZE, hash);
     tern_codec_format(&peer->codec, codec);
-    snprintf(text, sizeof text, "%s %s", settings->model, hash);
+    snprintf(text, sizeof text, "%s %s", settings->ring_model, hash);
     size_t at = tern_ring_terms_add(peer->terms, 0, "model", text);
     at = tern_ring_terms_add(peer->terms, at, "codec", codec);
-    snprintf(text, sizeof text, "%" PRIu64, settings->seed);
+    snprintf(text, sizeof text, "%" PRIu64, settings->ring_seed);
     at = tern_ring_terms_add(peer->terms, at, "seed", text);
     at = tern_ring_terms_add(peer->terms, at, "learning_rate",
-                             tern_float_text((float)settings->learning_rate, text));
+                             tern_float_text((float)settings->ring_learning_rate, text));
     for (uint32_t i = 0; i < peer->peers.count; i++) {
         has_groups |= peer->peers.peers[i].group != 0;
     }
@@ -72,10 +72,10 @@ static void make_terms(struct ring_peer *peer)
 
 static int read_codec(struct tern_cli *cli, struct ring_peer *peer)
 {
-    struct tern_codec_refusal refusal;
-    char sentence[TERN_CODEC_SENTENCE_MAX];
-    if (tern_codec_parse(peer->settings->codec, &peer->codec, &refusal) != TERN_OK) {
-        tern_codec_explain(&refusal, sentence);
+    struct tern_spec_refusal refusal;
+    char sentence[TERN_SPEC_SENTENCE_MAX];
+    if (tern_codec_parse(peer->settings->ring_codec, &peer->codec, &refusal) != TERN_OK) {
+        tern_spec_explain(&refusal, sentence);
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "ring.codec: %s", sentence);
     }
     if (!tern_ring_codec_fits(&peer->codec)) {
@@ -83,14 +83,14 @@ static int read_codec(struct tern_cli *cli, struct ring_peer *peer)
             cli, TERN_ERR_CONFIG,
             "ring.codec: %s cannot go round, as its encoder needs more than the values; "
             "take inceptionn, int8, 3lc or another of tern-codec codecs",
-            peer->settings->codec);
+            peer->settings->ring_codec);
     }
     return TERN_EXIT_OK;
 }
 
 int ring_peer_lock(struct tern_cli *cli, struct ring_peer *peer)
 {
-    const char *folder = peer->settings->state_dir;
+    const char *folder = peer->settings->ring_state_dir;
     char path[sizeof peer->state_path];
     TERN_CLI_TRY(
         tern_cli_check(cli, tern_file_make_folders(folder, 0700), "%s cannot be made", folder));
@@ -117,12 +117,12 @@ int ring_peer_load(struct tern_cli *cli, struct ring_peer *peer)
     TERN_CLI_TRY(
         tern_cli_check(cli, tern_ring_state_new(&peer->state, peer->model.count, peer->peers.count),
                        "memory is short"));
-    snprintf(peer->state_path, sizeof peer->state_path, "%s/state", settings->state_dir);
+    snprintf(peer->state_path, sizeof peer->state_path, "%s/state", settings->ring_state_dir);
     const enum tern_result result =
         tern_ring_state_load(&peer->state, peer->agreement, peer->state_path, why);
     if (result == TERN_ERR_NOT_FOUND) {
         peer->is_new = true;
-        tern_model_init_weights(&peer->model, settings->seed, peer->state.weights);
+        tern_model_init_weights(&peer->model, settings->ring_seed, peer->state.weights);
         tern_ring_state_hash(&peer->state);
         return TERN_EXIT_OK;
     }
@@ -135,15 +135,15 @@ int ring_peer_open(struct tern_cli *cli, struct ring_peer *peer)
     memset(peer, 0, sizeof *peer);
     peer->lock = -1;
     peer->settings = &tern_ring_settings;
-    TERN_CLI_TRY(tern_cli_check(cli, tern_ring_peers_read(peer->settings->peers, &peer->peers, why),
-                                "%s", why));
+    TERN_CLI_TRY(tern_cli_check(
+        cli, tern_ring_peers_read(peer->settings->ring_peers, &peer->peers, why), "%s", why));
     TERN_CLI_TRY(read_codec(cli, peer));
-    if (tern_model_from_spec(&peer->model, peer->settings->model) != TERN_OK) {
+    if (tern_model_from_spec(&peer->model, peer->settings->ring_model) != TERN_OK) {
         return tern_cli_fail(
             cli, TERN_ERR_CONFIG,
             "ring.model: \"%s\" is no built-in model; write softmax:64-6, mlp:784-64-10, "
             "cnn:28x28x1-8-16-10 or mlp:24-32-1,loss=mse",
-            peer->settings->model);
+            peer->settings->ring_model);
     }
     make_agreement(peer);
     make_terms(peer);

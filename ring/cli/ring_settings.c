@@ -3,11 +3,10 @@
 struct tern_ring_settings tern_ring_settings;
 
 #define TERN_SETTINGS_STRUCT struct tern_ring_settings
+#include "hosted/setting_rows.h"
 
 static const struct tern_setting table[] = {
-#define X TERN_SETTING_ENTRY
 #include "cli/ring_settings.def"
-#undef X
 };
 
 const struct tern_settings tern_ring_settings_table =

@@ -6,9 +6,11 @@
 #include "hosted/settings.h"
 
 struct tern_ring_settings {
-#define X TERN_SETTING_FIELD
+#include "hosted/setting_fields.h"
+
 #include "cli/ring_settings.def"
-#undef X
+
+#include "hosted/setting_rows_end.h"
 };
 
 // What the program was told; its defaults until then.

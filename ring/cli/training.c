@@ -9,10 +9,15 @@
 static enum tern_result open_data(struct tern_ring_training *training, char *why)
 {
     static struct tern_client_settings client;
-#define X(section, key, type, field, ...)                                                          \
-    memcpy(&client.field, &training->settings->field, sizeof client.field);
+#define COPY(section, key, ...)                                                                    \
+    memcpy(&client.section##_##key, &training->settings->section##_##key,                          \
+           sizeof client.section##_##key);
+#define TEXT COPY
+#define FILLED COPY
+#define REAL COPY
+#define U64 COPY
 #include "cli/data_settings.def"
-#undef X
+#include "hosted/setting_rows_end.h"
     return tern_client_data_open(&client, true, &training->data, why);
 }
 
@@ -26,7 +31,7 @@ enum tern_result tern_ring_training_open(struct tern_ring_training *training,
     training->peer = peer;
     TERN_TRY(open_data(training, why));
     char unfit[MODEL_FIT_WHY_MAX];
-    if (!tern_model_takes(settings->model, model, &training->data.train, unfit)) {
+    if (!tern_model_takes(settings->ring_model, model, &training->data.train, unfit)) {
         snprintf(why, TERN_RING_TRAINING_WHY_MAX, "%s", unfit);
         tern_ring_training_close(training);
         return TERN_ERR_CONFIG;
@@ -35,7 +40,7 @@ enum tern_result tern_ring_training_open(struct tern_ring_training *training,
         .model = model,
         .train = tern_view_all(&training->data.train),
         .test = tern_view_all(&training->data.test),
-        .max_batch = settings->batch_size,
+        .max_batch = settings->ring_batch_size,
     };
     const size_t size = tern_builtin_trainer_bound(&config);
     training->arena = malloc(size > 0 ? size : 1);
@@ -48,7 +53,7 @@ enum tern_result tern_ring_training_open(struct tern_ring_training *training,
         tern_builtin_trainer_init(&training->trainer, &config, training->arena, size);
     if (result != TERN_OK) {
         snprintf(why, TERN_RING_TRAINING_WHY_MAX, "the model \"%s\" cannot be trained: %s",
-                 settings->model, tern_result_sentence(result));
+                 settings->ring_model, tern_result_sentence(result));
         tern_ring_training_close(training);
     }
     return result;
@@ -69,12 +74,12 @@ static enum tern_result train(void *ctx, uint32_t round, const float *weights, f
     const struct tern_trainer trainer = tern_builtin_trainer_port(&training->trainer);
     const struct tern_train_task task = {
         .round = round,
-        .local_steps = settings->local_steps,
-        .batch_size = settings->batch_size,
-        .learning_rate = (float)settings->learning_rate,
-        .momentum = (float)settings->momentum,
-        .weight_decay = (float)settings->weight_decay,
-        .seed = settings->seed,
+        .local_steps = settings->ring_local_steps,
+        .batch_size = settings->ring_batch_size,
+        .learning_rate = (float)settings->ring_learning_rate,
+        .momentum = (float)settings->ring_momentum,
+        .weight_decay = (float)settings->ring_weight_decay,
+        .seed = settings->ring_seed,
         .client = training->peer,
     };
     struct tern_train_result trained;

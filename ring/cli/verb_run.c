@@ -20,15 +20,15 @@ static int set_log(const struct tern_cli *cli)
 {
     enum tern_log_level level = TERN_LOG_INFO;
     enum tern_log_format format = TERN_LOG_AS_TEXT;
-    if (!tern_log_level_parse(tern_ring_settings.log, &level)) {
+    if (!tern_log_level_parse(tern_ring_settings.ring_log, &level)) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "ring.log is \"%s\"; it must be error, warn, info or debug",
-                             tern_ring_settings.log);
+                             tern_ring_settings.ring_log);
     }
-    if (!tern_log_format_parse(tern_ring_settings.log_format, &format)) {
+    if (!tern_log_format_parse(tern_ring_settings.ring_log_format, &format)) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "ring.log_format is \"%s\"; it must be text or json",
-                             tern_ring_settings.log_format);
+                             tern_ring_settings.ring_log_format);
     }
     tern_log_set_level(level);
     tern_log_set_format(format);
@@ -85,18 +85,19 @@ static int take_part(struct tern_cli *cli, struct ring_peer *peer, uint32_t self
         .learner = tern_ring_training_learner(training),
         .terms = peer->terms,
         .state_path = peer->state_path,
-        .seed = settings->seed,
-        .rounds = settings->rounds,
-        .evaluate_every = settings->evaluate_every,
-        .learning_rate = (float)settings->learning_rate,
-        .timeout_ms = settings->timeout,
-        .start_ms = settings->start_wait,
+        .seed = settings->ring_seed,
+        .rounds = settings->ring_rounds,
+        .evaluate_every = settings->ring_evaluate_every,
+        .learning_rate = (float)settings->ring_learning_rate,
+        .timeout_ms = settings->ring_timeout,
+        .start_ms = settings->ring_start_wait,
         .abort = &tern_interrupted,
     };
     memcpy(config.agreement, peer->agreement, sizeof config.agreement);
     tern_log(TERN_LOG_INFO, "started", "peer=%s peers=%u model=%s codec=%s version=%u",
              TERN_LOG_TEXT(peer->peers.peers[self].name), peer->peers.count,
-             TERN_LOG_TEXT(settings->model), TERN_LOG_TEXT(settings->codec), peer->state.version);
+             TERN_LOG_TEXT(settings->ring_model), TERN_LOG_TEXT(settings->ring_codec),
+             peer->state.version);
     const enum tern_result result = tern_ring_node_run(&config, &peer->state, &outcome, why);
     tern_ring_mesh_end(mesh, FAREWELL_MS);
     if (result == TERN_ERR_STATE && tern_interrupted) {
@@ -128,7 +129,7 @@ static int open_mesh(struct tern_cli *cli, struct ring_peer *peer, struct tern_r
         .self = self,
         .tls = tls,
         .limits = limits_of(peer),
-        .listen = peer->settings->listen,
+        .listen = peer->settings->ring_listen,
         .terms = peer->terms,
         .handshake_ms = HANDSHAKE_MS,
     };
@@ -147,7 +148,7 @@ static int find_self(struct tern_cli *cli, const struct ring_peer *peer,
                ? TERN_EXIT_OK
                : tern_cli_fail(cli, TERN_ERR_CONFIG,
                                "the certificate %s is of \"%s\", whom %s does not name",
-                               peer->settings->certificate, name, peer->settings->peers);
+                               peer->settings->ring_certificate, name, peer->settings->ring_peers);
 }
 
 static int start(struct tern_cli *cli, struct ring_peer *peer, struct tern_ring_tls *tls)
@@ -176,9 +177,10 @@ int ring_verb_run(struct tern_cli *cli)
     int code = ring_peer_open(cli, &peer);
     if (code == TERN_EXIT_OK) {
         const struct tern_ring_settings *settings = peer.settings;
-        code = tern_cli_check(
-            cli, tern_ring_tls_new(settings->ca, settings->certificate, settings->key, &tls, why),
-            "%s", why);
+        code = tern_cli_check(cli,
+                              tern_ring_tls_new(settings->ring_ca, settings->ring_certificate,
+                                                settings->ring_key, &tls, why),
+                              "%s", why);
     }
     if (code == TERN_EXIT_OK) {
         code = start(cli, &peer, tls);

@@ -59,7 +59,7 @@ static int export_state(struct tern_cli *cli, struct ring_peer *peer,
     char why[TERN_SAFETENSORS_WHY_MAX] = "";
     const struct tern_export_model model = {.held = "global",
                                             .layout = &peer->model,
-                                            .spec = peer->settings->model,
+                                            .spec = peer->settings->ring_model,
                                             .hash = peer->model.hash,
                                             .version = peer->state.version};
     uint8_t *data = NULL;
@@ -88,7 +88,7 @@ int ring_verb_export(struct tern_cli *cli)
     if (code == TERN_EXIT_OK && peer.is_new) {
         code =
             tern_cli_fail(cli, TERN_ERR_NOT_FOUND, "%s holds no model yet: tern-ring run makes one",
-                          peer.settings->state_dir);
+                          peer.settings->ring_state_dir);
     }
     code = code == TERN_EXIT_OK ? export_state(cli, &peer, &file) : code;
     ring_peer_close(&peer);

@@ -49,21 +49,6 @@ static const char *uses_of(const struct tern_codec_entry *entry)
     return downloads.preset ? "uploads, downloads" : "uploads";
 }
 
-static void format_preset(const struct tern_codec_parameter *parameter, char text[32])
-{
-    switch (parameter->kind) {
-    case TERN_PARAMETER_NUMBER:
-        (void)snprintf(text, 32, "%.7g", (double)parameter->preset / 1e6);
-        break;
-    case TERN_PARAMETER_WHOLE:
-        (void)snprintf(text, 32, "%u", (unsigned)parameter->preset);
-        break;
-    case TERN_PARAMETER_CHOICE:
-        (void)snprintf(text, 32, "%s", parameter->choices[parameter->preset]);
-        break;
-    }
-}
-
 #define FACT_MARGIN "              "
 
 // The two texts, one behind the other, are a paragraph beside the name.
@@ -86,10 +71,10 @@ static void print_entry(const struct tern_codec_entry *entry)
     print_fact("use", uses_of(entry), "");
     print_fact("good for", entry->good_for, "");
     print_fact("not for", entry->not_for, "");
-    for (const struct tern_codec_parameter *at = entry->parameters; at->key != NULL; at++) {
-        char preset[32];
+    for (const struct tern_spec_parameter *at = entry->parameters; at->key != NULL; at++) {
+        char preset[TERN_SPEC_VALUE_MAX];
         char left_out[64];
-        format_preset(at, preset);
+        tern_spec_format_preset(at, preset);
         (void)snprintf(left_out, sizeof left_out, "; %s when left out", preset);
         print_fact(at->key, at->meaning, "");
         print_fact("", at->range, left_out);
@@ -97,16 +82,16 @@ static void print_entry(const struct tern_codec_entry *entry)
     putchar('\n');
 }
 
-static cJSON *parameter_json(const struct tern_codec_parameter *parameter)
+static cJSON *parameter_json(const struct tern_spec_parameter *parameter)
 {
-    char preset[32];
-    format_preset(parameter, preset);
+    char preset[TERN_SPEC_VALUE_MAX];
+    tern_spec_format_preset(parameter, preset);
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "key", parameter->key);
     cJSON_AddStringToObject(json, "meaning", parameter->meaning);
     cJSON_AddStringToObject(json, "range", parameter->range);
     cJSON_AddStringToObject(json, "preset", preset);
-    if (parameter->kind == TERN_PARAMETER_CHOICE) {
+    if (parameter->kind == TERN_SPEC_CHOICE) {
         cJSON *choices = cJSON_AddArrayToObject(json, "choices");
         for (size_t i = 0; parameter->choices[i] != NULL; i++) {
             cJSON_AddItemToArray(choices, cJSON_CreateString(parameter->choices[i]));
@@ -131,7 +116,7 @@ static cJSON *entry_json(const struct tern_codec_entry *entry)
     cJSON_AddBoolToObject(json, "downloads", downloads.preset);
     cJSON_AddBoolToObject(json, "downloads_depend_on_keys", downloads.depends);
     cJSON *parameters = cJSON_AddArrayToObject(json, "parameters");
-    for (const struct tern_codec_parameter *at = entry->parameters; at->key != NULL; at++) {
+    for (const struct tern_spec_parameter *at = entry->parameters; at->key != NULL; at++) {
         cJSON_AddItemToArray(parameters, parameter_json(at));
     }
     return json;

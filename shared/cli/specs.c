@@ -9,11 +9,11 @@ enum { MILLION = 1000000, GROWTH = 16 };
 enum tern_result tern_spec_argument_parse(const struct tern_cli *cli, const char *text,
                                           struct tern_codec *codec)
 {
-    struct tern_codec_refusal refusal;
+    struct tern_spec_refusal refusal;
     enum tern_result result = tern_codec_parse(text, codec, &refusal);
     if (result != TERN_OK) {
-        char sentence[TERN_CODEC_SENTENCE_MAX];
-        tern_codec_explain(&refusal, sentence);
+        char sentence[TERN_SPEC_SENTENCE_MAX];
+        tern_spec_explain(&refusal, sentence);
         (void)tern_cli_fail(cli, result, "%s; '%s codecs' lists all codecs and their keys",
                             sentence, cli->program->name);
     }
@@ -92,7 +92,7 @@ static enum tern_result append_variant(struct spec_list *list, const struct tern
 // Two more values of the number that a codec is mostly set by: in a narrow range at a half and at
 // three quarters of it, in one of several orders of magnitude a fifth and a 25th of the preset.
 static enum tern_result append_numbers(struct spec_list *list, const struct tern_codec_entry *entry,
-                                       const struct tern_codec_parameter *parameter)
+                                       const struct tern_spec_parameter *parameter)
 {
     double least = (double)parameter->least / MILLION;
     double width = (double)(parameter->most - parameter->least + 1) / MILLION;
@@ -107,7 +107,7 @@ static enum tern_result append_numbers(struct spec_list *list, const struct tern
 
 // Half and twice of the whole number that a codec is mostly set by.
 static enum tern_result append_wholes(struct spec_list *list, const struct tern_codec_entry *entry,
-                                      const struct tern_codec_parameter *parameter)
+                                      const struct tern_spec_parameter *parameter)
 {
     char value[32];
     (void)snprintf(value, sizeof value, "%u", parameter->preset / 2);
@@ -117,7 +117,7 @@ static enum tern_result append_wholes(struct spec_list *list, const struct tern_
 }
 
 static enum tern_result append_choices(struct spec_list *list, const struct tern_codec_entry *entry,
-                                       const struct tern_codec_parameter *parameter)
+                                       const struct tern_spec_parameter *parameter)
 {
     for (size_t i = 0; parameter->choices[i] != NULL; i++) {
         TERN_TRY(append_variant(list, entry, parameter->key, parameter->choices[i]));
@@ -132,14 +132,14 @@ static enum tern_result append_entry(struct spec_list *list, const struct tern_c
         TERN_TRY(append(list, &codec));
     }
     for (size_t i = 0; entry->parameters[i].key != NULL; i++) {
-        const struct tern_codec_parameter *parameter = &entry->parameters[i];
-        if (i == 0 && parameter->kind == TERN_PARAMETER_NUMBER) {
+        const struct tern_spec_parameter *parameter = &entry->parameters[i];
+        if (i == 0 && parameter->kind == TERN_SPEC_NUMBER) {
             TERN_TRY(append_numbers(list, entry, parameter));
         }
-        if (i == 0 && parameter->kind == TERN_PARAMETER_WHOLE) {
+        if (i == 0 && parameter->kind == TERN_SPEC_WHOLE) {
             TERN_TRY(append_wholes(list, entry, parameter));
         }
-        if (parameter->kind == TERN_PARAMETER_CHOICE) {
+        if (parameter->kind == TERN_SPEC_CHOICE) {
             TERN_TRY(append_choices(list, entry, parameter));
         }
     }

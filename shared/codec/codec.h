@@ -11,6 +11,7 @@
 #include "build.h"
 #include "codec/list.h"
 #include "result.h"
+#include "util/spec.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -65,29 +66,6 @@ enum tern_inceptionn_variant { TERN_INCEPTIONN_BOUNDED, TERN_INCEPTIONN_LITERAL 
 
 // --- The table (table.c)
 
-enum tern_parameter_kind {
-    TERN_PARAMETER_NUMBER, // float, written with at most 6 decimals
-    TERN_PARAMETER_WHOLE,  // uint32_t
-    TERN_PARAMETER_CHOICE, // uint32_t, written as one of `choices`
-};
-
-// One key of a spec string.
-struct tern_codec_parameter {
-    const char *key;
-    const char *meaning; // for --help and docs
-    const char *range;   // for error messages and --help: "1 to 1.999999"
-    enum tern_parameter_kind kind;
-    size_t offset; // of the field in struct tern_codec
-
-    // Range and value when the key is left out, of which the canonical spec string leaves out all
-    // but the first parameter's. Numbers are in millionths, choices are indices.
-    uint32_t least;
-    uint32_t most;
-    uint32_t preset;
-    const char *const *choices; // NULL-terminated
-    uint32_t left_out;          // bit i: choice i is not built in (build.h)
-};
-
 // What becomes of what a payload does not carry.
 enum tern_feedback {
     TERN_FEEDBACK_NONE,     // nothing is kept: the codec is unbiased or bounded without it
@@ -108,7 +86,7 @@ struct tern_codec_entry {
     bool random;  // draws from tern_encode_context's stream
     bool ternary; // sends ternary symbols, so that its payloads are read by their coder alone
     bool follows_leader; // encodes at the indices that a round's leader chose
-    const struct tern_codec_parameter *parameters; // ends with key NULL
+    const struct tern_spec_parameter *parameters; // ends with key NULL
 };
 
 // The entry of a codec that is built in, or NULL; all in the order of the list, NULL at the end.
@@ -123,32 +101,21 @@ bool tern_codec_is_ternary(const struct tern_codec *codec);
 #define TERN_CODERS_BALANCED (1u << TERN_CODER_ZERO_RUN | 1u << TERN_CODER_RANGE)
 uint32_t tern_codec_coders(void);
 
-// --- Spec strings (spec.c)
+// --- Spec strings (table.c; util/spec.h)
 
-// Why a spec string was refused. Pointers into the spec or static strings.
-struct tern_codec_refusal {
-    const char *at;                               // the part that is wrong
-    const struct tern_codec_entry *entry;         // NULL: no codec of that name
-    const struct tern_codec_parameter *parameter; // NULL: no such key (or none is allowed)
-};
+// The codecs that are built in.
+extern const struct tern_spec_list tern_codec_specs;
 
 // Parses a spec string. On error *codec is unchanged and, when refusal is not NULL, *refusal says
-// why.
+// why; tern_spec_explain() makes a sentence of it.
 // TERN_ERR_UNKNOWN   no codec of that name
 // TERN_ERR_ARGUMENT  unknown or repeated key, malformed value, or a value outside its range
 TERN_MUST_USE enum tern_result tern_codec_parse(const char *spec, struct tern_codec *codec,
-                                                struct tern_codec_refusal *refusal);
+                                                struct tern_spec_refusal *refusal);
 
 // What a spec string without parameters names; where its choices are not built in, with the first
 // that are.
 struct tern_codec tern_codec_preset(const struct tern_codec_entry *entry);
-
-#define TERN_CODEC_SENTENCE_MAX 512 // bytes with the terminating NUL
-
-// One sentence for a person that names the key and the range, or the codecs there are:
-// `3lc: s is 1 to 1.999999, not "2"`.
-void tern_codec_explain(const struct tern_codec_refusal *refusal,
-                        char sentence[TERN_CODEC_SENTENCE_MAX]);
 
 // Writes the canonical spec string ("3lc:s=1.5"; "3lc" for s = 1 is "3lc:s=1").
 void tern_codec_format(const struct tern_codec *codec, char spec[TERN_CODEC_SPEC_MAX]);

@@ -1,4 +1,4 @@
-// The codecs and coders that are built in (build.h), and the modes of their payloads.
+// The codecs and coders that are built in (build.h), their spec strings, and the modes of their payloads.
 #include "codec/coders/ternary.h"
 
 #include <string.h>
@@ -89,6 +89,65 @@ bool tern_codec_is_ternary(const struct tern_codec *codec)
 uint32_t tern_codec_coders(void)
 {
     return TERN_CODERS_BUILT;
+}
+
+// --- Spec strings
+
+static struct tern_spec_entry spec_entry(const struct tern_codec_entry *entry)
+{
+    return (struct tern_spec_entry){entry->name, entry->parameters, TERN_SPEC_ALL};
+}
+
+static bool spec_at(size_t index, struct tern_spec_entry *entry)
+{
+    if (index >= ROW_COUNT) {
+        return false;
+    }
+    *entry = spec_entry(&rows[index]->entry);
+    return true;
+}
+
+const struct tern_spec_list tern_codec_specs = {.what = "codec", .at = spec_at};
+
+enum tern_result tern_codec_parse(const char *spec, struct tern_codec *codec,
+                                  struct tern_spec_refusal *refusal)
+{
+    struct tern_spec_refusal why;
+    struct tern_codec parsed = {.id = 0};
+    size_t index = 0;
+    const enum tern_result result = tern_spec_parse(&tern_codec_specs, spec, &parsed, &index, &why);
+    if (result == TERN_OK) {
+        parsed.id = rows[index]->entry.id;
+        *codec = parsed;
+    } else if (refusal != NULL) {
+        *refusal = why;
+    }
+    return result;
+}
+
+struct tern_codec tern_codec_preset(const struct tern_codec_entry *entry)
+{
+    struct tern_codec codec = {.id = entry->id};
+    const struct tern_spec_entry spec = spec_entry(entry);
+    tern_spec_presets(&spec, &codec);
+    for (const struct tern_spec_parameter *p = entry->parameters; p->key != NULL; p++) {
+        if (p->kind == TERN_SPEC_CHOICE && (p->left_out >> p->preset & 1) != 0) {
+            const uint32_t first = (uint32_t)__builtin_ctz(~p->left_out);
+            memcpy((char *)&codec + p->offset, &first, sizeof first);
+        }
+    }
+    return codec;
+}
+
+void tern_codec_format(const struct tern_codec *codec, char spec[TERN_CODEC_SPEC_MAX])
+{
+    const struct tern_codec_entry *entry = tern_codec_entry(codec->id);
+    if (entry == NULL) {
+        memcpy(spec, "?", 2);
+        return;
+    }
+    const struct tern_spec_entry known = spec_entry(entry);
+    tern_spec_format(&known, codec, spec, TERN_CODEC_SPEC_MAX);
 }
 
 // --- Modes

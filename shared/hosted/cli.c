@@ -1,7 +1,7 @@
 #include "hosted/cli.h"
 #include "hosted/cli_help.h"
-#include "hosted/near_name.h"
 #include "hosted/setting_value.h"
+#include "util/near_name.h"
 #include "version.h"
 #include <errno.h>
 #include <getopt.h>
@@ -338,8 +338,8 @@ enum tern_result tern_cli_number(const struct tern_cli *cli, const char *name, u
                                          .size = sizeof(*value),
                                          .min = (double)least,
                                          .max = (double)most};
-    char problem[96];
-    char allowed[160];
+    char problem[TERN_SETTING_PROBLEM_MAX];
+    char allowed[TERN_SETTING_ALLOWED_MAX];
     const char *text = tern_cli_option(cli, name, NULL);
     *value = fallback;
     if (text == NULL || tern_setting_parse(&setting, text, value, problem) == TERN_OK) {

@@ -93,7 +93,7 @@ static enum tern_result add_option(struct tern_data_spec *spec, const struct spe
     return TERN_OK;
 }
 
-enum tern_result tern_spec_parse(struct tern_data_spec *spec, const char *text, char *why)
+enum tern_result tern_data_spec_parse(struct tern_data_spec *spec, const char *text, char *why)
 {
     memset(spec, 0, sizeof *spec);
     spec->why = why;

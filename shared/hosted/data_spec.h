@@ -25,8 +25,8 @@ struct tern_data_spec {
 };
 
 // TERN_ERR_CONFIG  longer than TERN_DATA_SPEC_MAX, too many options, or a part without '='
-TERN_MUST_USE enum tern_result tern_spec_parse(struct tern_data_spec *spec, const char *text,
-                                               char *why);
+TERN_MUST_USE enum tern_result tern_data_spec_parse(struct tern_data_spec *spec, const char *text,
+                                                    char *why);
 
 // The value of an option, or NULL when it was not given.
 const char *tern_spec_option(struct tern_data_spec *spec, const char *key);

@@ -1,27 +1,48 @@
-// What a program's settings.def has a row for each type of: included by the one .c file that makes the
-// table of it, after TERN_SETTINGS_STRUCT was defined. A field is named section_key.
+// Turns the rows of a program's settings.def into its table: included by the one .c file that makes it, after
+// TERN_SETTINGS_STRUCT was defined. A field is named section_key.
 //
-//   TEXT(round, name, 64, "", "...")              char[64]
-//   U32(round, cohort, "10", 1, 1000, "...")      fallback, least, most
+//   TEXT | FILLED(section, key, size, fallback, doc)   char[size], NUL included; FILLED may not be empty
+//   ENUM(section, key, fallback, "one | two", doc)     uint32_t: which of the words, from 0
+//   SPEC(section, key, size, fallback, spec, doc)      char[size]; spec: a struct tern_setting_spec
+//   BOOL(section, key, fallback, doc)                  bool
+//   U32 | U64 | REAL | MS | AUTO_MS | BYTES(section, key, fallback, least, most, doc)
 //
-// A row may end in an enum tern_setting_change, behind its doc.
+// A row may end in an enum tern_setting_change, behind its doc: when another value takes effect.
 #ifndef TERN_SETTING_ROWS_H
 #define TERN_SETTING_ROWS_H
 
 #include "hosted/settings.h"
 
-#define ROW(section, key, type, fallback, min, max, ...)                                           \
-    TERN_SETTING_ENTRY(#section, #key, type, section##_##key, fallback, min, max, __VA_ARGS__)
+#define ROW(section_, key_, type_, usual, least, most, words_, spec_, ...)                         \
+    {.section = #section_,                                                                         \
+     .key = #key_,                                                                                 \
+     .type = TERN_SETTING_##type_,                                                                 \
+     .offset = offsetof(TERN_SETTINGS_STRUCT, section_##_##key_),                                  \
+     .size = sizeof(((TERN_SETTINGS_STRUCT *)0)->section_##_##key_),                               \
+     .fallback = usual,                                                                            \
+     .min = (double)(least),                                                                       \
+     .max = (double)(most),                                                                        \
+     .words = words_,                                                                              \
+     .spec = spec_,                                                                                \
+     .doc = __VA_ARGS__},
 
 #define TEXT(section, key, size, fallback, ...)                                                    \
-    ROW(section, key, TEXT, fallback, 0, (size)-1, __VA_ARGS__)
-#define BOOL(section, key, fallback, ...) ROW(section, key, BOOL, fallback, 0, 1, __VA_ARGS__)
-#define U32(section, key, fallback, min, ...) ROW(section, key, U32, fallback, min, __VA_ARGS__)
-#define U64(section, key, fallback, min, ...) ROW(section, key, U64, fallback, min, __VA_ARGS__)
-#define REAL(section, key, fallback, min, ...) ROW(section, key, REAL, fallback, min, __VA_ARGS__)
-#define MS(section, key, fallback, min, ...) ROW(section, key, MS, fallback, min, __VA_ARGS__)
-#define AUTO_MS(section, key, fallback, min, ...)                                                  \
-    ROW(section, key, AUTO_MS, fallback, min, __VA_ARGS__)
-#define BYTES(section, key, fallback, min, ...) ROW(section, key, BYTES, fallback, min, __VA_ARGS__)
+    ROW(section, key, TEXT, fallback, 0, (size)-1, NULL, NULL, __VA_ARGS__)
+#define FILLED(section, key, size, fallback, ...)                                                  \
+    ROW(section, key, TEXT, fallback, 1, (size)-1, NULL, NULL, __VA_ARGS__)
+#define ENUM(section, key, fallback, words, ...)                                                   \
+    ROW(section, key, ENUM, fallback, 0, 0, words, NULL, __VA_ARGS__)
+#define SPEC(section, key, size, fallback, spec, ...)                                              \
+    ROW(section, key, SPEC, fallback, 0, (size)-1, NULL, &(spec), __VA_ARGS__)
+#define BOOL(section, key, fallback, ...)                                                          \
+    ROW(section, key, BOOL, fallback, 0, 1, NULL, NULL, __VA_ARGS__)
+#define NUMBER(section, key, type, fallback, least, most, ...)                                     \
+    ROW(section, key, type, fallback, least, most, NULL, NULL, __VA_ARGS__)
+#define U32(section, key, ...) NUMBER(section, key, U32, __VA_ARGS__)
+#define U64(section, key, ...) NUMBER(section, key, U64, __VA_ARGS__)
+#define REAL(section, key, ...) NUMBER(section, key, REAL, __VA_ARGS__)
+#define MS(section, key, ...) NUMBER(section, key, MS, __VA_ARGS__)
+#define AUTO_MS(section, key, ...) NUMBER(section, key, AUTO_MS, __VA_ARGS__)
+#define BYTES(section, key, ...) NUMBER(section, key, BYTES, __VA_ARGS__)
 
 #endif

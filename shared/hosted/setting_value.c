@@ -1,4 +1,5 @@
 #include "hosted/setting_value.h"
+#include "util/near_name.h"
 #include "util/utf8.h"
 #include <ctype.h>
 #include <math.h>
@@ -31,9 +32,9 @@ static const struct unit *units_of(enum tern_setting_type type)
     return type == TERN_SETTING_MS || type == TERN_SETTING_AUTO_MS ? time_units : count_units;
 }
 
-static enum tern_result problem_is(char problem[96], const char *sentence)
+static enum tern_result problem_is(char problem[TERN_SETTING_PROBLEM_MAX], const char *sentence)
 {
-    snprintf(problem, 96, "%s", sentence);
+    snprintf(problem, TERN_SETTING_PROBLEM_MAX, "%s", sentence);
     return TERN_ERR_CONFIG;
 }
 
@@ -52,37 +53,38 @@ static const struct unit *find_unit(const char *text, enum tern_setting_type typ
     return NULL;
 }
 
-static void explain_unit(const char *text, char problem[96])
+static void explain_unit(const char *text, char problem[TERN_SETTING_PROBLEM_MAX])
 {
     if (strpbrk(text, ";#") != NULL) {
-        snprintf(problem, 96, "is followed by a comment, which needs a line of its own");
+        snprintf(problem, TERN_SETTING_PROBLEM_MAX,
+                 "is followed by a comment, which needs a line of its own");
     } else if (text[0] == '.' || text[0] == ',') {
-        snprintf(problem, 96, "is not a whole number");
+        snprintf(problem, TERN_SETTING_PROBLEM_MAX, "is not a whole number");
     } else {
-        snprintf(problem, 96, "has the unknown unit '%.20s'", text);
+        snprintf(problem, TERN_SETTING_PROBLEM_MAX, "has the unknown unit '%.20s'", text);
     }
 }
 
 // Reads decimal digits and one unit, with a space between or none. False on anything else or above
 // 64 bits.
 static bool parse_count(const char *text, enum tern_setting_type type, uint64_t *value,
-                        char problem[96])
+                        char problem[TERN_SETTING_PROBLEM_MAX])
 {
     uint64_t number = 0;
     const char *at = text;
     if (text[0] == '-' && text[1] >= '0' && text[1] <= '9') {
-        snprintf(problem, 96, "is below the minimum");
+        snprintf(problem, TERN_SETTING_PROBLEM_MAX, "is below the minimum");
         return false;
     }
     for (; *at >= '0' && *at <= '9'; at++) {
         if (__builtin_mul_overflow(number, 10u, &number) ||
             __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number)) {
-            snprintf(problem, 96, "is too large");
+            snprintf(problem, TERN_SETTING_PROBLEM_MAX, "is too large");
             return false;
         }
     }
     if (at == text) {
-        snprintf(problem, 96, "is not a number");
+        snprintf(problem, TERN_SETTING_PROBLEM_MAX, "is not a number");
         return false;
     }
     at += *at == ' ' && at[1] != '\0';
@@ -92,14 +94,14 @@ static bool parse_count(const char *text, enum tern_setting_type type, uint64_t 
         return false;
     }
     if (__builtin_mul_overflow(number, unit->factor, value)) {
-        snprintf(problem, 96, "is too large");
+        snprintf(problem, TERN_SETTING_PROBLEM_MAX, "is too large");
         return false;
     }
     return true;
 }
 
 static enum tern_result check_range(const struct tern_setting *setting, double value,
-                                    char problem[96])
+                                    char problem[TERN_SETTING_PROBLEM_MAX])
 {
     if (value < setting->min) {
         return problem_is(problem, "is below the minimum");
@@ -111,7 +113,7 @@ static enum tern_result check_range(const struct tern_setting *setting, double v
 }
 
 static enum tern_result parse_whole(const struct tern_setting *setting, const char *text,
-                                    void *field, char problem[96])
+                                    void *field, char problem[TERN_SETTING_PROBLEM_MAX])
 {
     uint64_t value;
     if (!parse_count(text, setting->type, &value, problem)) {
@@ -131,7 +133,7 @@ static enum tern_result parse_whole(const struct tern_setting *setting, const ch
 }
 
 static enum tern_result parse_auto(const struct tern_setting *setting, const char *text,
-                                   void *field, char problem[96])
+                                   void *field, char problem[TERN_SETTING_PROBLEM_MAX])
 {
     const uint64_t automatic = TERN_AUTO_MS;
     if (strcmp(text, "auto") != 0) {
@@ -142,7 +144,7 @@ static enum tern_result parse_auto(const struct tern_setting *setting, const cha
 }
 
 static enum tern_result parse_real(const struct tern_setting *setting, const char *text,
-                                   void *field, char problem[96])
+                                   void *field, char problem[TERN_SETTING_PROBLEM_MAX])
 {
     char *end = NULL;
     double value = strtod(text, &end);
@@ -154,7 +156,8 @@ static enum tern_result parse_real(const struct tern_setting *setting, const cha
     return TERN_OK;
 }
 
-static enum tern_result parse_bool(const char *text, void *field, char problem[96])
+static enum tern_result parse_bool(const char *text, void *field,
+                                   char problem[TERN_SETTING_PROBLEM_MAX])
 {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -168,7 +171,7 @@ static enum tern_result parse_bool(const char *text, void *field, char problem[9
 }
 
 static enum tern_result parse_text(const struct tern_setting *setting, const char *text,
-                                   void *field, char problem[96])
+                                   void *field, char problem[TERN_SETTING_PROBLEM_MAX])
 {
     size_t len = strlen(text);
     if ((double)len < setting->min) {
@@ -188,8 +191,52 @@ static enum tern_result parse_text(const struct tern_setting *setting, const cha
     return TERN_OK;
 }
 
+// --- Words
+
+bool tern_setting_word(const char *words, uint32_t i, char word[TERN_SETTING_WORD_MAX])
+{
+    for (; i > 0 && *words != '\0'; i--) {
+        words += strcspn(words, "|");
+        words += strspn(words, "| ");
+    }
+    const size_t len = strcspn(words, " |");
+    snprintf(word, TERN_SETTING_WORD_MAX, "%.*s", (int)len, words);
+    return len > 0;
+}
+
+static enum tern_result parse_word(const char *words, const char *text, void *field,
+                                   char problem[TERN_SETTING_PROBLEM_MAX])
+{
+    char word[TERN_SETTING_WORD_MAX];
+    struct tern_near_name near = {.written = text, .limit = tern_near_limit(text)};
+    char nearest[TERN_SETTING_WORD_MAX] = "";
+    for (uint32_t i = 0; tern_setting_word(words, i, word); i++) {
+        if (strcmp(word, text) == 0) {
+            memcpy(field, &i, sizeof i);
+            return TERN_OK;
+        }
+        tern_near_offer(&near, word);
+        if (near.best != NULL) {
+            memcpy(nearest, near.best, sizeof nearest);
+            near.best = NULL;
+        }
+    }
+    snprintf(problem, TERN_SETTING_PROBLEM_MAX, "is not known%s%s%s",
+             nearest[0] != '\0' ? "; did you mean '" : "", nearest, nearest[0] != '\0' ? "'?" : "");
+    return TERN_ERR_CONFIG;
+}
+
+static enum tern_result parse_spec(const struct tern_setting *setting, const char *text,
+                                   void *field, char problem[TERN_SETTING_PROBLEM_MAX])
+{
+    memcpy(problem, ": ", 3);
+    return setting->spec->check(text, problem + 2) == TERN_OK
+               ? parse_text(setting, text, field, problem)
+               : TERN_ERR_CONFIG;
+}
+
 enum tern_result tern_setting_parse(const struct tern_setting *setting, const char *text,
-                                    void *field, char problem[96])
+                                    void *field, char problem[TERN_SETTING_PROBLEM_MAX])
 {
     switch (setting->type) {
     case TERN_SETTING_TEXT:
@@ -200,6 +247,10 @@ enum tern_result tern_setting_parse(const struct tern_setting *setting, const ch
         return parse_bool(text, field, problem);
     case TERN_SETTING_AUTO_MS:
         return parse_auto(setting, text, field, problem);
+    case TERN_SETTING_ENUM:
+        return parse_word(setting->words, text, field, problem);
+    case TERN_SETTING_SPEC:
+        return parse_spec(setting, text, field, problem);
     case TERN_SETTING_U32:
     case TERN_SETTING_U64:
     case TERN_SETTING_MS:
@@ -246,7 +297,21 @@ static void format_limit(const struct tern_setting *setting, double limit, char 
     }
 }
 
-void tern_setting_allowed(const struct tern_setting *setting, char allowed[160])
+// The names alone: the keys stand in the documentation of the list (settings_print.c).
+static void allow_specs(const struct tern_setting_spec *spec,
+                        char allowed[TERN_SETTING_ALLOWED_MAX])
+{
+    struct tern_spec_entry entry;
+    size_t len = (size_t)snprintf(allowed, TERN_SETTING_ALLOWED_MAX, "%s",
+                                  spec->besides != NULL ? spec->besides : "");
+    for (size_t i = 0; spec->list->at(i, &entry) && len < TERN_SETTING_ALLOWED_MAX; i++) {
+        len += (size_t)snprintf(allowed + len, TERN_SETTING_ALLOWED_MAX - len, "%s%s",
+                                len > 0 ? " | " : "", entry.name);
+    }
+}
+
+void tern_setting_allowed(const struct tern_setting *setting,
+                          char allowed[TERN_SETTING_ALLOWED_MAX])
 {
     static const char *const kinds[] = {
         [TERN_SETTING_U32] = "a whole number",
@@ -256,19 +321,29 @@ void tern_setting_allowed(const struct tern_setting *setting, char allowed[160])
         [TERN_SETTING_AUTO_MS] = "auto, or a duration (ms, s, m, h, d)",
         [TERN_SETTING_BYTES] = "a size (KiB, MiB, GiB by 1024; KB, MB, GB by 1000)",
     };
+    if (setting->type == TERN_SETTING_SPEC) {
+        allow_specs(setting->spec, allowed);
+        return;
+    }
+    if (setting->type == TERN_SETTING_ENUM) {
+        snprintf(allowed, TERN_SETTING_ALLOWED_MAX, "%s", setting->words);
+        return;
+    }
     if (setting->type == TERN_SETTING_BOOL) {
-        snprintf(allowed, 160, "yes or no");
+        snprintf(allowed, TERN_SETTING_ALLOWED_MAX, "yes or no");
         return;
     }
     if (setting->type == TERN_SETTING_TEXT) {
-        snprintf(allowed, 160, "text of %.0f to %.0f bytes", setting->min, setting->max);
+        snprintf(allowed, TERN_SETTING_ALLOWED_MAX, "text of %.0f to %.0f bytes", setting->min,
+                 setting->max);
         return;
     }
     char low[48];
     char high[48];
     format_limit(setting, setting->min, low, sizeof(low));
     format_limit(setting, setting->max, high, sizeof(high));
-    snprintf(allowed, 160, "%s from %s to %s", kinds[setting->type], low, high);
+    snprintf(allowed, TERN_SETTING_ALLOWED_MAX, "%s from %s to %s", kinds[setting->type], low,
+             high);
 }
 
 // --- Values that were read
@@ -279,7 +354,11 @@ void tern_setting_format(const struct tern_setting *setting, const void *values,
     const void *field = (const char *)values + setting->offset;
     switch (setting->type) {
     case TERN_SETTING_TEXT:
+    case TERN_SETTING_SPEC:
         snprintf(text, TERN_SETTING_TEXT_MAX, "%s", (const char *)field);
+        return;
+    case TERN_SETTING_ENUM:
+        (void)tern_setting_word(setting->words, *(const uint32_t *)field, text);
         return;
     case TERN_SETTING_BOOL:
         snprintf(text, TERN_SETTING_TEXT_MAX, "%s", *(const bool *)field ? "yes" : "no");
@@ -304,10 +383,14 @@ void tern_setting_format(const struct tern_setting *setting, const void *values,
     format_count(setting->type, *(const uint64_t *)field, text, TERN_SETTING_TEXT_MAX);
 }
 
+static bool is_text(enum tern_setting_type type)
+{
+    return type == TERN_SETTING_TEXT || type == TERN_SETTING_SPEC;
+}
+
 bool tern_setting_equal(const struct tern_setting *setting, const void *a, const void *b)
 {
     const char *x = (const char *)a + setting->offset;
     const char *y = (const char *)b + setting->offset;
-    return setting->type == TERN_SETTING_TEXT ? strcmp(x, y) == 0
-                                              : memcmp(x, y, setting->size) == 0;
+    return is_text(setting->type) ? strcmp(x, y) == 0 : memcmp(x, y, setting->size) == 0;
 }

@@ -1,6 +1,6 @@
 #include "hosted/settings.h"
-#include "hosted/near_name.h"
 #include "hosted/setting_value.h"
+#include "util/near_name.h"
 #include <errno.h>
 #include <ini.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ void tern_settings_defaults(const struct tern_settings *settings, void *values)
 {
     for (size_t i = 0; i < settings->count; i++) {
         const struct tern_setting *setting = &settings->table[i];
-        char problem[96];
+        char problem[TERN_SETTING_PROBLEM_MAX];
         memset(field_of(setting, values), 0, setting->size);
         if (setting->type == TERN_SETTING_TEXT && setting->fallback[0] == '\0') {
             continue;
@@ -172,7 +172,10 @@ static void explain_unknown(const struct tern_settings *settings, const char *se
     } else {
         append(why, "there is no setting '%.60s'", key);
     }
+    // A name that was a section once, or belongs to another one, may be a key: [strategy] name for round.strategy.
+    size_t named = 0;
     const struct tern_setting *guess = nearest(settings, meant[0] != '\0' ? meant : section, key);
+    guess = guess == NULL && strange ? find(settings, NULL, section, &named) : guess;
     if (guess != NULL) {
         append(why, "; did you mean '%s' in section [%s]?", guess->key, guess->section);
     } else {
@@ -184,14 +187,18 @@ static void explain_unknown(const struct tern_settings *settings, const char *se
 static enum tern_result assign(const struct tern_setting *setting, void *values, const char *text,
                                char why[WHY_MAX])
 {
-    char problem[96];
-    char allowed[160];
+    char problem[TERN_SETTING_PROBLEM_MAX];
+    char allowed[TERN_SETTING_ALLOWED_MAX];
     if (tern_setting_parse(setting, text, field_of(setting, values), problem) == TERN_OK) {
         return TERN_OK;
     }
+    if (problem[0] == ':') {
+        append(why, "[%s] %s = '%.100s'%s", setting->section, setting->key, text, problem);
+        return TERN_ERR_CONFIG;
+    }
     tern_setting_allowed(setting, allowed);
-    append(why, "[%s] %s = '%.100s' %s; allowed: %s", setting->section, setting->key, text, problem,
-           allowed);
+    append(why, "[%s] %s = '%.100s' %s%s allowed: %s", setting->section, setting->key, text,
+           problem, strchr(problem, '?') != NULL ? "" : ";", allowed);
     return TERN_ERR_CONFIG;
 }
 

@@ -3,35 +3,31 @@
 // programs only (uses stdio and malloc). Not thread-safe while loading: libinih is configured by
 // globals.
 //
-// A program writes each setting once, in a .def file of its own:
+// A program writes each setting once, in a .def file of its own, a row by its type (hosted/setting_rows.h):
 //
-//   // settings.def: X(section, key, TYPE, field, fallback, min, max, doc)
-//   X("server", "port", U32, port, "8443", 1, 65535, "TCP port to listen on.")
-//   X("server", "name", TEXT, name, "tern", 1, 63, "Name shown to people.")
-//   X("round", "deadline", MS, deadline_ms, "10m", 1000, 86400000, "Time a round stays open.")
+//   U32(server, port, "8443", 1, 65535, "TCP port to listen on.")
+//   TEXT(server, certificate, 256, "", "PEM file with the certificate chain; empty = none.")
+//   ENUM(log, format, "text", "text | json", "How a line is written.")
 //
-// and turns it into a struct and a table:
+// and turns it into a struct, whose fields are named section_key, and a table:
 //
 //   struct example_settings {
-//   #define X TERN_SETTING_FIELD
+//   #include "hosted/setting_fields.h"
 //   #include "settings.def"
-//   #undef X
+//   #include "hosted/setting_rows_end.h"
 //   };
 //
 //   #define TERN_SETTINGS_STRUCT struct example_settings
+//   #include "hosted/setting_rows.h"
 //   static const struct tern_setting table[] = {
-//   #define X TERN_SETTING_ENTRY
 //   #include "settings.def"
-//   #undef X
 //   };
 //   static const struct tern_settings settings = TERN_SETTINGS("tern-example", table, NULL);
-//
-// A TEXT field becomes char[max + 1]; its min and max are lengths in bytes. An empty fallback of a
-// TEXT setting with min > 0 means "not set": the program has to ask for it.
 #ifndef TERN_SETTINGS_H
 #define TERN_SETTINGS_H
 
 #include "result.h"
+#include "util/spec.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +42,8 @@ enum tern_setting_type {
     TERN_SETTING_MS,    // uint64_t milliseconds; "500ms", "30s", "5m", "2h", "1d"; bare: ms
     TERN_SETTING_BYTES, // uint64_t bytes; "1500", "64Ki" or "64KiB" (1024), "20M" or "20MB" (1000)
     TERN_SETTING_AUTO_MS, // as MS, or "auto": TERN_AUTO_MS, for which the program finds a duration
+    TERN_SETTING_ENUM,    // uint32_t: which of `words`, from 0
+    TERN_SETTING_SPEC,    // char[size]; a spec string that `spec` accepts
 };
 
 #define TERN_AUTO_MS UINT64_MAX
@@ -57,15 +55,25 @@ enum tern_setting_change {
     TERN_SETTING_INIT,    // in what is made new: what is there has one of its own
 };
 
+// What checks a setting that is a spec string.
+struct tern_setting_spec {
+    const struct tern_spec_list *list; // its names and keys
+    const char *besides;               // what else is allowed, for --settings; NULL = nothing
+    // TERN_OK, or an error with why: what is wrong, and what is allowed.
+    enum tern_result (*check)(const char *text, char why[TERN_SPEC_SENTENCE_MAX]);
+};
+
 struct tern_setting {
     const char *section;
     const char *key;
     enum tern_setting_type type;
-    size_t offset;        // in the program's struct
-    size_t size;          // of the field
-    const char *fallback; // default, in the text form
-    double min, max;      // inclusive; TEXT: length
-    const char *doc;      // one or two sentences with the unit
+    size_t offset;                        // in the program's struct
+    size_t size;                          // of the field
+    const char *fallback;                 // default, in the text form
+    double min, max;                      // inclusive; TEXT: length
+    const char *words;                    // ENUM: "text | json"
+    const struct tern_setting_spec *spec; // SPEC
+    const char *doc;                      // one or two sentences with the unit
     enum tern_setting_change change;
 };
 
@@ -90,31 +98,6 @@ struct tern_settings {
 // Every section that a program of Tern's or an experiment has: what the programs pass as
 // foreign_sections, since one file may serve them all. A program's own are read all the same.
 extern const struct tern_settings_section tern_settings_sections[];
-
-// One field of the program's struct.
-#define TERN_SETTING_FIELD(section, key, type, field, fallback, min, max, doc)                     \
-    TERN_SETTING_FIELD_##type(field, max);
-#define TERN_SETTING_FIELD_TEXT(field, max) char field[(max) + 1]
-#define TERN_SETTING_FIELD_U32(field, max) uint32_t field
-#define TERN_SETTING_FIELD_U64(field, max) uint64_t field
-#define TERN_SETTING_FIELD_REAL(field, max) double field
-#define TERN_SETTING_FIELD_BOOL(field, max) bool field
-#define TERN_SETTING_FIELD_MS(field, max) uint64_t field
-#define TERN_SETTING_FIELD_BYTES(field, max) uint64_t field
-#define TERN_SETTING_FIELD_AUTO_MS(field, max) uint64_t field
-
-// One row of the table; TERN_SETTINGS_STRUCT names the struct. At the end: doc, and `change` where it is
-// not TERN_SETTING_RESTART.
-#define TERN_SETTING_ENTRY(section, key, type, field, fallback, min, max, ...)                     \
-    {section,                                                                                      \
-     key,                                                                                          \
-     TERN_SETTING_##type,                                                                          \
-     offsetof(TERN_SETTINGS_STRUCT, field),                                                        \
-     sizeof(((TERN_SETTINGS_STRUCT *)0)->field),                                                   \
-     fallback,                                                                                     \
-     (double)(min),                                                                                \
-     (double)(max),                                                                                \
-     .doc = __VA_ARGS__},
 
 #define TERN_SETTINGS(program, table, foreign_sections)                                            \
     {                                                                                              \
@@ -150,6 +133,10 @@ const struct tern_setting *tern_settings_named(const struct tern_settings *setti
 #define TERN_SETTING_TEXT_MAX 1024
 void tern_setting_format(const struct tern_setting *setting, const void *values,
                          char text[TERN_SETTING_TEXT_MAX]);
+
+// The i-th word of an ENUM setting's words, copied; false behind the last one.
+#define TERN_SETTING_WORD_MAX 32
+bool tern_setting_word(const char *words, uint32_t i, char word[TERN_SETTING_WORD_MAX]);
 
 // Whether it is the same in both.
 bool tern_setting_equal(const struct tern_setting *setting, const void *a, const void *b);

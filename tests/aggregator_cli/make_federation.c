@@ -12,7 +12,7 @@
 
 #define TRAINERS 3
 #define EVALUATOR 4
-#define AVERAGED 3 // strategy.average_versions
+#define AVERAGED 3 // average_versions of round.strategy
 
 struct maker {
     struct tern_db *db;

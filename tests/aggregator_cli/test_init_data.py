@@ -165,7 +165,7 @@ def what_was_set_is_written():
     """Every key of --set and every option: the commands that follow need none of them again."""
     sets = {"codec.codec": "float32", "round.rounds": "7", "round.min_clients": "3", "train.learning_rate": "0.01",
             "train.evaluate": "no", "tensors.rules": "fc1*: dense, *: compress", "server.port": "8555",
-            "round.deadline": "90s", "round.cohort": "10", "strategy.name": "fedavg", "limits.replica_bytes": "1Mi"}
+            "round.deadline": "90s", "round.cohort": "10", "round.strategy": "fedavg", "limits.replica_bytes": "1Mi"}
     words = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
     folder = Folder(table())
     said = folder.run("init", *OPTIONS, *words, "--set", "error_feedback.policy=keep", "--seed", "9", "--state", "here",
@@ -218,12 +218,13 @@ def a_number_is_learnt_with_more_momentum_at_the_server():
     def label(i, a, b, c):
         return f"{a},{b},{c},{'xy'[i % 2]}"
 
-    for row, changed, momentum in ((number, "round.rounds=200", "0.8"), (number, "round.rounds=0", "0.8"),
-                                   (number, "round.rounds=10", None), (number, "strategy.name=fedavg", None),
+    more = "fedavgm:server_momentum=0.8"
+    for row, changed, strategy in ((number, "round.rounds=200", more), (number, "round.rounds=0", more),
+                                   (number, "round.rounds=10", None), (number, "round.strategy=fedavg", "fedavg"),
                                    (label, "round.rounds=200", None)):
         folder = write(row, 60)
         said = folder.run("init", *OPTIONS, "--label", "state", "--set", changed)
-        assert settings(folder).get("strategy.server_momentum") == momentum, (changed, settings(folder))
+        assert settings(folder).get("round.strategy") == strategy, (changed, settings(folder))
         assert "is cut to about" not in said.error and "has no effect" not in said.error, said.error
 
 

@@ -499,7 +499,7 @@ def export_has_the_averaged_model():
     assert "averaged model of version 5" in state.run("export", named, "--averaged").text
     state.run("export", named, "--averaged", "--replica", code=USAGE, says="give one")
     state.run("export", named, "--averaged", "--version", 0, code=NOTHING,
-              says="strategy.average_versions")
+              says="average_versions")
     with sqlite3.connect(state.path / "tern.db") as database:
         database.execute("UPDATE rounds SET averaged = 3 WHERE round = 1")
     database.close()

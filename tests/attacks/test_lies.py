@@ -118,9 +118,8 @@ def test():
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, {
             "federation": {"model": "softmax:4-2"},
-            "round": {"min_clients": HONEST + 1, "come_back_min": "10ms", "rounds": 1},
+            "round": {"strategy": "fedavg:norm_bound=0", "min_clients": HONEST + 1, "come_back_min": "10ms", "rounds": 1},
             "codec": {"codec": "float32"},
-            "strategy": {"name": "fedavg", "norm_bound": 0},
             "limits": {"requests_per_minute": 0},
         }).start()
         code = aggregator.join_code(uses=2 * (HONEST + 1))

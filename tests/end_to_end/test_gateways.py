@@ -67,9 +67,9 @@ def towards(workspace, aggregator, code, device):
 def federation(workspace, clients, rounds):
     return Aggregator(workspace, {
         "federation": {"model": "softmax:40-8", "seed": 5},
-        "round": {"cohort": clients, "min_clients": clients, "quorum": clients, "deadline": "60s",
+        "round": {"strategy": "fedavg:norm_bound=0,normalise=no", "cohort": clients, "min_clients": clients, "quorum": clients, "deadline": "60s",
                   "rounds": rounds, **QUICK},
-        "train": {"local_steps": STEPS}, "strategy": {"name": "fedavg", "norm_bound": 0, "normalise": "no"},
+        "train": {"local_steps": STEPS},
         "codec": {"codec": "float32"}, "error_feedback": {"policy": "keep"}, "limits": OPEN}).start()
 
 
@@ -172,9 +172,8 @@ class Tree:
     def __init__(self, workspace, rounds, sites=(DEVICES, DEVICES)):
         self.above = Aggregator(workspace, {
             "federation": {"model": f"softmax:{2 * rounds + 1}-{BLOCK}", "seed": 5},
-            "round": {"cohort": 3, "min_clients": 3, "quorum": 1, "deadline": "1500ms", **QUICK},
+            "round": {"strategy": "fedavg:norm_bound=0,normalise=no", "cohort": 3, "min_clients": 3, "quorum": 1, "deadline": "1500ms", **QUICK},
             "train": {"local_steps": STEPS},
-            "strategy": {"name": "fedavg", "norm_bound": 0, "normalise": "no"},
             "codec": {"codec": "3lc:s=1.5", "codec_down": "float32"},
             "error_feedback": {"policy": "keep"}, "limits": OPEN}).start()
         self.gateways = [gateway(workspace, self.above, f"gateway{site}", devices, "3lc:s=1.5", "700ms")

@@ -146,10 +146,9 @@ def imported_model():
         aggregator = Aggregator(workspace, {
             "federation": {"model": source},
             "tensors": {"rules": RULES},
-            "round": {"cohort": 2, "min_clients": 2, "rounds": ROUNDS, "deadline": "60s",
+            "round": {"strategy": "fedavgm:server_learning_rate=0.5,server_momentum=0.5", "cohort": 2, "min_clients": 2, "rounds": ROUNDS, "deadline": "60s",
                       "come_back_min": "50ms", "come_back_max": "500ms"},
             # Dense tensors are averaged all the same.
-            "strategy": {"name": "fedavgm", "server_learning_rate": 0.5, "server_momentum": 0.5},
             "codec": {"codec": "3lc:s=1", "codec_down": "3lc:s=1"},
         })
         check_first_version(*export(workspace, aggregator))

@@ -72,9 +72,9 @@ def test():
 
         # Each is wrong in another way: the file, one setting, two together, what the federation takes.
         for wrong, why in (({"round": {"quorum": 2, "cohort": "many"}}, "cohort = 'many'"),
-                           ({"round": {"quorum": 2}, "strategy": {"name": "fedbest"}}, "strategy.name = fedbest"),
+                           ({"round": {"quorum": 2, "strategy": "fedbest"}}, "there is no strategy"),
                            ({"round": {"quorum": 2, "come_back_min": "1h"}}, "come_back_min is above"),
-                           ({"round": {"quorum": 2}, "strategy": {"name": "krum", "attackers": 0.49}}, "strategy.attackers = 0.49 needs")):
+                           ({"round": {"quorum": 2, "strategy": "krum:attackers=0.49"}}, "krum:attackers=0.49 needs")):
             good = {section: dict(keys) for section, keys in running.aggregator.settings.items()}
             line, said = running.reload("reload-failed", **wrong)
             check(why in line, f"{why} is not named: {line}")
@@ -82,8 +82,8 @@ def test():
             running.aggregator.settings = good
         running.expect({"target": 3, "quorum": 3})
 
-        running.expect({"target": 2, "strategy": "fedavg", "codec_up": "float32"}, round={"cohort": 2, "quorum": 2},
-                       strategy={"name": "fedavg"}, codec={"codec": "float32"})
+        running.expect({"target": 2, "strategy": "fedavg", "codec_up": "float32"}, round={"cohort": 2, "quorum": 2, "strategy": "fedavg"},
+                       codec={"codec": "float32"})
         running.expect({"codec_up": "3lc"}, codec={"codec": "3lc:s=1.2"},
                        limits={"keep_versions": 64, "replica_cache": "1Mi", "norm": "1e5"})
         for cohort in (3, 1, 2, 3, 2):  # in the midst of whatever is going on

@@ -121,10 +121,9 @@ def make(workspace, pause="0"):
     """pause: between the openings of two rounds, for what a test does meanwhile."""
     return Aggregator(workspace, {
         "federation": {"model": SPEC, "seed": SEED},
-        "round": {"min_interval": pause, "min_clients": len(SIZES), "cohort": len(SIZES), "quorum": len(SIZES),
+        "round": {"strategy": f"qsvrg:epoch_steps={STEPS}", "min_interval": pause, "min_clients": len(SIZES), "cohort": len(SIZES), "quorum": len(SIZES),
                   "rounds": ROUNDS, "come_back_min": "20ms", "come_back_max": "1s"},
         "train": {"local_steps": 1, "batch_size": BATCH, "learning_rate": RATE, "weight_decay": DECAY},
-        "strategy": {"name": "qsvrg", "epoch_steps": STEPS},
         "downloads": {"final_model": "none"}})
 
 
@@ -273,8 +272,8 @@ def settings_are_refused():
                 ("train", "momentum", 0.9, "train.momentum = 0"),
                 ("train", "schedule", "step", "train.schedule = constant"),
                 ("schedule", "policy", "deadline", "schedule.policy = fixed"),
-                ("strategy", "epoch_steps", 0, "[strategy] epoch_steps"),
-                ("strategy", "server_learning_rate", 0.5, "strategy.server_learning_rate = 1"),
+                ("round", "strategy", "qsvrg:epoch_steps=0", "epoch_steps is 3 to 1000000"),
+                ("round", "strategy", "qsvrg:server_learning_rate=0.5", "unknown key"),
                 ("codec", "codec", "3lc:s=1", "codec.codec = default"),
                 ("codec", "codec_down", "3lc:s=1", "codec.codec_down = float32")):
             aggregator = make(workspace) if section == "train" and key == "local_steps" else aggregator

@@ -9,16 +9,19 @@
 #include <unistd.h>
 
 struct example_settings {
-#define X TERN_SETTING_FIELD
+#include "hosted/setting_fields.h"
+
 #include "example_settings.def"
-#undef X
+
+#include "hosted/setting_rows_end.h"
 };
 
+#include "example_spec.h"
+
 #define TERN_SETTINGS_STRUCT struct example_settings
+#include "hosted/setting_rows.h"
 static const struct tern_setting table[] = {
-#define X TERN_SETTING_ENTRY
 #include "example_settings.def"
-#undef X
 };
 static const struct tern_settings settings = TERN_SETTINGS("tern-example", table, NULL);
 static struct example_settings values;
@@ -29,7 +32,7 @@ static int show(struct tern_cli *cli)
     if (tern_cli_number(cli, "count", 3, 1, 2000, &count) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
-    printf("port=%u json=%d count=%u label=%s force=%d", values.port, cli->json, (unsigned)count,
+    printf("port=%u json=%d count=%u label=%s force=%d", values.server_port, cli->json, (unsigned)count,
            tern_cli_option(cli, "label", "none"), tern_cli_flag(cli, "force"));
     for (unsigned i = 0; i < cli->argument_count; i++) {
         printf(" [%s]", cli->arguments[i]);

@@ -5,16 +5,20 @@
 #include <string.h>
 
 struct example_settings {
-#define X TERN_SETTING_FIELD
+#include "hosted/setting_fields.h"
+
 #include "example_settings.def"
-#undef X
+
+#include "hosted/setting_rows_end.h"
 };
 
+#include "example_spec.h"
+
 #define TERN_SETTINGS_STRUCT struct example_settings
+#include "hosted/setting_rows.h"
+
 static const struct tern_setting table[] = {
-#define X TERN_SETTING_ENTRY
 #include "example_settings.def"
-#undef X
 };
 static const struct tern_settings_section foreign[] = {
     {"client", "tern-client"}, {"server", "tern-other"}, {NULL, NULL}};
@@ -73,14 +77,14 @@ static void assert_set_refused(const char *assignment, const char *sentence)
 CASE(defaults_come_from_the_table)
 {
     struct example_settings values = defaults();
-    assert_int_equal(values.port, 8443);
-    assert_string_equal(values.name, "tern");
-    assert_string_equal(values.certificate, "");
-    assert_int_equal(values.deadline_ms, 600000);
-    assert_true(values.learning_rate == 0.05);
-    assert_int_equal(values.body, 16777216);
-    assert_int_equal(values.clients, 1000000);
-    assert_true(values.strict);
+    assert_int_equal(values.server_port, 8443);
+    assert_string_equal(values.server_name, "tern");
+    assert_string_equal(values.server_certificate, "");
+    assert_int_equal(values.round_deadline, 600000);
+    assert_true(values.round_learning_rate == 0.05);
+    assert_int_equal(values.limits_body, 16777216);
+    assert_int_equal(values.limits_clients, 1000000);
+    assert_true(values.limits_strict);
 }
 
 CASE(a_file_changes_what_it_names)
@@ -93,19 +97,19 @@ CASE(a_file_changes_what_it_names)
                           "; comment\n"
                           "[round]\n"
                           "deadline: 90s\n"
-                          "learning-rate = 1e-3\n"
+                          "learning_rate = 1e-3\n"
                           "[client]\n"
                           "unheard-of = 1\n"
                           "[limits]\n"
                           "strict = off\n"
                           "body = 64Ki");
-    assert_int_equal(values.port, 443);
-    assert_string_equal(values.name, "a ; b");
-    assert_int_equal(values.deadline_ms, 90000);
-    assert_true(values.learning_rate == 1e-3);
-    assert_false(values.strict);
-    assert_int_equal(values.body, 65536);
-    assert_int_equal(values.clients, 1000000);
+    assert_int_equal(values.server_port, 443);
+    assert_string_equal(values.server_name, "a ; b");
+    assert_int_equal(values.round_deadline, 90000);
+    assert_true(values.round_learning_rate == 1e-3);
+    assert_false(values.limits_strict);
+    assert_int_equal(values.limits_body, 65536);
+    assert_int_equal(values.limits_clients, 1000000);
 }
 
 CASE(every_unit_is_read)
@@ -126,20 +130,20 @@ CASE(every_unit_is_read)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         snprintf(assignment, sizeof(assignment), "limits.body=%s", sizes[i].text);
         assert_int_equal(tern_settings_set(&settings, &values, assignment, why), TERN_OK);
-        assert_int_equal(values.body, sizes[i].value);
+        assert_int_equal(values.limits_body, sizes[i].value);
     }
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
         snprintf(assignment, sizeof(assignment), "deadline=%s", times[i].text);
         assert_int_equal(tern_settings_set(&settings, &values, assignment, why), TERN_OK);
-        assert_int_equal(values.deadline_ms, times[i].value);
+        assert_int_equal(values.round_deadline, times[i].value);
     }
-    assert_int_equal(values.pause_ms, TERN_AUTO_MS);
+    assert_int_equal(values.round_pause, TERN_AUTO_MS);
     assert_int_equal(tern_settings_set(&settings, &values, "pause=0", why), TERN_OK);
-    assert_int_equal(values.pause_ms, 0);
+    assert_int_equal(values.round_pause, 0);
     assert_int_equal(tern_settings_set(&settings, &values, "pause=2h", why), TERN_OK);
-    assert_int_equal(values.pause_ms, 7200000);
+    assert_int_equal(values.round_pause, 7200000);
     assert_int_equal(tern_settings_set(&settings, &values, "pause=auto", why), TERN_OK);
-    assert_int_equal(values.pause_ms, TERN_AUTO_MS);
+    assert_int_equal(values.round_pause, TERN_AUTO_MS);
 }
 
 CASE(limits_of_a_range_are_allowed)
@@ -149,7 +153,7 @@ CASE(limits_of_a_range_are_allowed)
     static const char *const allowed[] = {
         "server.port=1",   "server.port=65535", "server.name=a",
         "deadline=1s",     "deadline=1d",       "server.name=fifteen-bytes-x",
-        "learning-rate=0", "learning-rate=10",  "limits.clients=1000000000000",
+        "learning_rate=0", "learning_rate=10",  "limits.clients=1000000000000",
         "limits.body=1Gi", "round.name=",       "server.name=\xC3\xA9\xF0\x9F\x90\xA6",
     };
     for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++) {
@@ -166,7 +170,7 @@ CASE(a_value_may_be_as_long_as_its_setting_allows)
     size_t head = strlen(text);
     memset(text + head, 'c', 255);
     assert_loads(&values, text);
-    assert_int_equal(strlen(values.certificate), 255);
+    assert_int_equal(strlen(values.server_certificate), 255);
 }
 
 CASE(mistakes_in_a_file_are_named)
@@ -225,8 +229,8 @@ CASE(mistakes_in_a_file_are_named)
     assert_refused(
         "[limits]\nstrict = perhaps\n",
         "a.ini:2: [limits] strict = 'perhaps' is neither yes nor no; allowed: yes or no");
-    assert_refused("[round]\nlearning-rate = nan\n",
-                   "a.ini:2: [round] learning-rate = 'nan' is not a finite number; allowed: a "
+    assert_refused("[round]\nlearning_rate = nan\n",
+                   "a.ini:2: [round] learning_rate = 'nan' is not a finite number; allowed: a "
                    "number from 0 to 10");
     assert_refused("[server]\nname =\n",
                    "a.ini:2: [server] name = '' is empty; allowed: text of 1 to 15 bytes");
@@ -236,6 +240,75 @@ CASE(mistakes_in_a_file_are_named)
     assert_refused("[server]\nname = a\x1b[2J\n",
                    "a.ini:2: [server] name = 'a\x1b[2J' is not UTF-8 text, or holds a control "
                    "character; allowed: text of 1 to 15 bytes");
+}
+
+CASE(words_are_named)
+{
+    struct example_settings values = defaults();
+    assert_int_equal(values.log_level, 2);
+    assert_loads(&values, "[log]\nlevel = error\n");
+    assert_int_equal(values.log_level, 0);
+    assert_refused("[log]\nlevel = verbose\n", "a.ini:2: [log] level = 'verbose' is not known; "
+                                               "allowed: error | warn | info | debug");
+    assert_refused("[log]\nlevel = inof\n",
+                   "a.ini:2: [log] level = 'inof' is not known; did you mean 'info'? allowed: "
+                   "error | warn | info | debug");
+    assert_refused("[log]\nlevel =\n", "a.ini:2: [log] level = '' is not known; allowed: error | "
+                                       "warn | info | debug");
+    assert_refused("[log]\nlevel = warn | info\n",
+                   "a.ini:2: [log] level = 'warn | info' is not known; allowed: error | warn | "
+                   "info | debug");
+}
+
+CASE(spec_strings_are_checked_as_they_are_read)
+{
+    struct example_settings values = defaults();
+    assert_loads(&values, "[log]\ncourse = waves:height=2.5e-1,count=3\n");
+    assert_string_equal(values.log_course, "waves:height=2.5e-1,count=3");
+    static const struct {
+        const char *text;
+        const char *why;
+    } refused[] = {
+        {"wave", "there is no course \"wave\"; did you mean \"waves\"? There are steady, waves"},
+        {"steady:height=1", "steady: unknown key \"height=1\"; it has no parameters"},
+        {"waves:heigth=1",
+         "waves: unknown key \"heigth=1\"; did you mean \"height\"? It has height, count"},
+        {"waves:count=2,count=3", "waves: repeated key \"count=3\"; it has height, count"},
+        {"waves,count=2", "there is no course \"waves,count=2\"; a \":\" stands between a course "
+                          "and its parameters: \"waves:count=2\""},
+        {"waves:count=1", "waves: count is 0, or 2 to 9, not \"1\""},
+        {"waves:height=1e-4", "waves: height is 0.001 to 10, not \"1e-4\""},
+        {"waves:height=1e+1", "waves: height is 0.001 to 10, not \"1e+1\""},
+        {"waves:height=1e99", "waves: height is 0.001 to 10, not \"1e99\""},
+        {"waves:height=1.2.3", "waves: height is 0.001 to 10, not \"1.2.3\""},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        char file[128];
+        char sentence[512];
+        snprintf(file, sizeof file, "[log]\ncourse = %s\n", refused[i].text);
+        snprintf(sentence, sizeof sentence, "a.ini:2: [log] course = '%s': %s", refused[i].text,
+                 refused[i].why);
+        assert_refused(file, sentence);
+    }
+    assert_set_refused("course.height=1", "--set course.height=1: there is no section [course]; "
+                                          "did you mean 'course' in section [log]?");
+}
+
+// Real numbers of a spec string are those that strtof() reads.
+CASE(reals_are_read_as_elsewhere)
+{
+    static const char *const numbers[] = {
+        "0.05",  "0.0031622776601683794", "1e-3", "2.5e-3",
+        "9.999", "123456789e-8",          "10",   "0.1234567891234"};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        char spec[64];
+        struct example_waves waves;
+        struct tern_spec_refusal refusal;
+        size_t index;
+        snprintf(spec, sizeof spec, "waves:height=%s", numbers[i]);
+        assert_int_equal(tern_spec_parse(&example_list, spec, &waves, &index, &refusal), TERN_OK);
+        assert_true(waves.height == strtof(numbers[i], NULL));
+    }
 }
 
 CASE(values_set_before_an_error_are_taken_back)
@@ -290,10 +363,10 @@ CASE(overrides_may_leave_out_the_section)
     char why[512];
     struct example_settings values = defaults();
     assert_int_equal(tern_settings_set(&settings, &values, "port=1234", why), TERN_OK);
-    assert_int_equal(values.port, 1234);
+    assert_int_equal(values.server_port, 1234);
     assert_int_equal(tern_settings_set(&settings, &values, "client.planned=1", why), TERN_OK);
     assert_int_equal(tern_settings_set(&settings, &values, "server.name=a=b.c", why), TERN_OK);
-    assert_string_equal(values.name, "a=b.c");
+    assert_string_equal(values.server_name, "a=b.c");
 }
 
 CASE(mistakes_in_an_override_are_named)
@@ -337,13 +410,16 @@ CASE(the_example_file_loads_to_the_defaults)
 {
     struct example_settings values = defaults();
     struct example_settings expected = defaults();
-    values.port = 1;
-    values.strict = false;
-    values.learning_rate = 9;
+    values.server_port = 1;
+    values.limits_strict = false;
+    values.round_learning_rate = 9;
     char *text = printed(print_example, NULL);
     assert_non_null(strstr(text, "# TCP port to listen on.\n# Allowed: a whole number from 1 to "
                                  "65535. Default: 8443.\nport = 8443\n"));
     assert_non_null(strstr(text, "\n; certificate = \n"));
+    assert_non_null(strstr(text, "\n# Allowed: error | warn | info | debug. Default: info.\n"));
+    assert_non_null(strstr(text, "\n# Allowed: steady | waves. Default: steady.\n"
+                                 "#   height: how high (0.001 to 10; default 0.5). For waves.\n"));
     assert_loads(&values, text);
     assert_memory_equal(&values, &expected, sizeof(values));
     for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
@@ -363,7 +439,7 @@ CASE(a_value_that_was_read_is_written_as_it_reads_back)
     memset(&values, 0, sizeof values);
     tern_settings_defaults(&settings, &values);
     again = values;
-    assert_loads(&values, "[round]\ndeadline = 90s\npause = 2h\nlearning-rate = 0.1\nname = x y\n"
+    assert_loads(&values, "[round]\ndeadline = 90s\npause = 2h\nlearning_rate = 0.1\nname = x y\n"
                           "[limits]\nbody = 1500\nclients = 7\nstrict = no\n"
                           "[server]\nport = 4096\n");
     for (size_t i = 0; i < settings.count; i++) {

@@ -123,7 +123,7 @@ class Flower(unittest.TestCase):
         done = tern.simulate(tern.flower.initial_model(NumPyClient([[0, 0]]), NAMES), targets,
                              tern.flower.trainer(NumPyClient, NAMES), test=targets[0], rounds=12, progress=None,
                              settings={"train.learning_rate": 0.5, "codec.codec": "float32", "codec.codec_down": "float32",
-                                       "strategy.name": "fedavg"})
+                                       "round.strategy": "fedavg"})
         self.assertEqual(done.model["bn.num_batches_tracked"], 5)
         self.assertEqual(done.model["bn.num_batches_tracked"].dtype, numpy.int64)
         numpy.testing.assert_allclose(done.model["fc.weight"], [[0.5, 1.0]], atol=0.01)

@@ -14,7 +14,7 @@ import numpy
 
 import tern
 
-EXACT = {"codec.codec": "float32", "codec.codec_down": "float32", "strategy.name": "fedavg"}
+EXACT = {"codec.codec": "float32", "codec.codec_down": "float32", "round.strategy": "fedavg"}
 START = {"w": numpy.zeros((2, 2), numpy.float32), "steps": numpy.array(3, numpy.int64)}
 
 

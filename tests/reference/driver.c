@@ -77,7 +77,7 @@ static void put_floats(const float *values, size_t count)
 
 // --- Requests
 
-static void list_parameters(const struct tern_codec_parameter *parameter)
+static void list_parameters(const struct tern_spec_parameter *parameter)
 {
     for (; parameter->key != NULL; parameter++) {
         printf(" %s %d %u %u %u ", parameter->key, (int)parameter->kind, parameter->least,

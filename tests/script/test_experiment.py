@@ -116,7 +116,7 @@ class Experiment(unittest.TestCase):
         config = self.config()
         out = self.run_to_end(config, "--json", "one.json")
         self.assertIn("[ROUND 3/3] 3 updates, accuracy 0.", out)
-        again = self.run_to_end(config, "--json", "two.json", "--set", "strategy.average_versions=2",
+        again = self.run_to_end(config, "--json", "two.json", "--set", "round.strategy=fedavgm:average_versions=2",
                                 "--set", "fleet.store=files")  # where clients are kept changes nothing
         one, two = (json.loads((self.folder / name).read_text()) for name in
                     ("one.json", "two.json"))

@@ -123,13 +123,13 @@ class Federation(unittest.TestCase):
     def test_qsgd_is_the_references(self):
         for table in (self.numbers(), self.classes()):
             with self.subTest(table.model):
-                self.check(table, {"strategy.name": "fedavg", "round.rounds": 12},
+                self.check(table, {"round.strategy": "fedavg:norm_bound=0", "round.rounds": 12},
                            lambda federation, start: federations.qsgd(federation, start, 12))
 
     def test_qsvrg_is_the_references(self):
         for table in (self.numbers(), self.classes()):
             with self.subTest(table.model):
-                self.check(table, {"strategy.name": "qsvrg", "strategy.epoch_steps": 8, "round.rounds": 16},
+                self.check(table, {"round.strategy": "qsvrg:epoch_steps=8", "round.rounds": 16},
                            lambda federation, start: federations.qsvrg(federation, start, 16, 8))
 
 
@@ -206,9 +206,9 @@ class Report(unittest.TestCase):
     def test_a_plan_is_the_theorems(self):
         table = TABLES["even"]()
         made = qsvrg.settings(table, table.objective(), "qsvrg", 3, "even.csv")
-        self.assertEqual(made["round.rounds"], 3 * (made["strategy.epoch_steps"] - 1))
+        self.assertEqual(made["round.strategy"], "qsvrg:epoch_steps=%d" % (made["round.rounds"] // 3 + 1))
         self.assertIn("levels=16,", made["codec.codec"])
-        self.assertNotIn("strategy.epoch_steps", qsvrg.settings(table, table.objective(), "fedavg", 3, "even.csv"))
+        self.assertNotIn("epoch_steps", qsvrg.settings(table, table.objective(), "fedavg", 3, "even.csv")["round.strategy"])
 
 
 if __name__ == "__main__":

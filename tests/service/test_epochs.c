@@ -829,9 +829,6 @@ CASE_WITH(test_settings, NULL, teardown)
     config->train.rate.warmup_rounds = 3;
     expect_refused("train.warmup_rounds = 0");
     *config = good;
-    config->server_learning_rate = 0.5F;
-    expect_refused("strategy.server_learning_rate = 1");
-    *config = good;
     config->strategy_parameters[TERN_STRATEGY_EPOCH_STEPS] = 0.0F;
     expect_refused("epoch_steps of qsvrg is 0; it goes from 3");
     *config = good;

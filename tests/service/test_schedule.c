@@ -241,7 +241,7 @@ TEST(test_variance_is_that_of_updates_as_they_are_weighed)
 {
     const double rho = 0.9;
     harness.config.federation.strategy = &tern_strategy_fednova;
-    harness.config.federation.strategy_parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = (float)rho;
+    harness.config.federation.train.momentum = (float)rho;
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
     uint64_t two = enroll(&harness, false);

@@ -787,7 +787,7 @@ static void expect_too_few_for_krum(void)
     use(&tern_strategy_krum);
     config->round.cohort = 2;
     config->round.quorum = 2;
-    expect_no_start("krum with strategy.attackers = 0.2 needs 3 updates where a round has 2");
+    expect_no_start("krum:attackers=0.2 needs 3 updates where a round has 2");
     config->round.cohort = 10;
     config->round.quorum = 5;
     harness_start(&harness);
@@ -819,13 +819,13 @@ TEST(test_starts_that_are_refused)
     static const float bounds[] = {0.5F, -1.0F, NAN, INFINITY};
     for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
         harness.config.federation.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = bounds[i];
-        expect_no_start(i == 0 ? "scale_max of fednova is 0.5; it is 0 or goes from 1 to 1e+06"
+        expect_no_start(i == 0 ? "scale_max of fednova is 0.5; it is 0 or goes from 1 to 4000"
                                : "scale_max of fednova is");
     }
     harness.config.federation.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = 0.0F;
     use(&tern_strategy_fedavgm);
     harness.config.federation.strategy_parameters[TERN_STRATEGY_NORMALISE] = 1.0F;
-    harness.config.federation.strategy_parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = 0.99F;
+    harness.config.federation.train.momentum = 0.99F;
     harness.config.federation.limits.norm = 1e15;
     expect_no_start("limits.norm");
 }

@@ -3,18 +3,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static size_t append(const struct tern_codec_parameter *parameter, uint32_t value, bool first,
+static size_t append(const struct tern_spec_parameter *parameter, uint32_t value, bool first,
                      char *at, size_t room)
 {
     int len = snprintf(at, room, "%c%s=", first ? ':' : ',', parameter->key);
     switch (parameter->kind) {
-    case TERN_PARAMETER_NUMBER:
+    case TERN_SPEC_NUMBER:
         len += snprintf(at + len, room - (size_t)len, "%u.%06u", value / 1000000, value % 1000000);
         break;
-    case TERN_PARAMETER_WHOLE:
+    case TERN_SPEC_WHOLE:
         len += snprintf(at + len, room - (size_t)len, "%u", value);
         break;
-    case TERN_PARAMETER_CHOICE:
+    case TERN_SPEC_REAL: // codecs have none
+    case TERN_SPEC_CHOICE:
         len += snprintf(at + len, room - (size_t)len, "%s", parameter->choices[value]);
         break;
     }
@@ -25,7 +26,7 @@ static size_t append(const struct tern_codec_parameter *parameter, uint32_t valu
 }
 
 // Between the limits, in steps of a power of two, so that small values come up as often as large.
-static uint32_t in_between(const struct tern_codec_parameter *parameter,
+static uint32_t in_between(const struct tern_spec_parameter *parameter,
                            const struct any_source *source)
 {
     uint32_t span = parameter->most - parameter->least;
@@ -37,10 +38,10 @@ static uint32_t in_between(const struct tern_codec_parameter *parameter,
     return parameter->least + source->below(source->arg, limit) + 1;
 }
 
-static uint32_t any_value(const struct tern_codec_parameter *parameter,
+static uint32_t any_value(const struct tern_spec_parameter *parameter,
                           const struct any_source *source)
 {
-    if (parameter->kind == TERN_PARAMETER_CHOICE) {
+    if (parameter->kind == TERN_SPEC_CHOICE) {
         return source->below(source->arg, parameter->most + 1);
     }
     switch (source->below(source->arg, 6)) {
@@ -69,7 +70,7 @@ struct tern_codec any_codec(const struct tern_codec_entry *entry, const struct a
                             char spec[ANY_CODEC_SPEC_MAX])
 {
     size_t len = (size_t)snprintf(spec, ANY_CODEC_SPEC_MAX, "%s", entry->name);
-    for (const struct tern_codec_parameter *p = entry->parameters; p->key != NULL; p++) {
+    for (const struct tern_spec_parameter *p = entry->parameters; p->key != NULL; p++) {
         len += append(p, any_value(p, source), p == entry->parameters, spec + len,
                       ANY_CODEC_SPEC_MAX - len);
     }
@@ -80,7 +81,7 @@ struct tern_codec corner_codec(const struct tern_codec_entry *entry, uint32_t co
                                char spec[ANY_CODEC_SPEC_MAX])
 {
     size_t len = (size_t)snprintf(spec, ANY_CODEC_SPEC_MAX, "%s", entry->name);
-    for (const struct tern_codec_parameter *p = entry->parameters; p->key != NULL; p++) {
+    for (const struct tern_spec_parameter *p = entry->parameters; p->key != NULL; p++) {
         bool larger = (corner >> (p - entry->parameters) & 1u) != 0;
         len += append(p, larger ? p->most : p->least, p == entry->parameters, spec + len,
                       ANY_CODEC_SPEC_MAX - len);

@@ -131,7 +131,7 @@ CASE(test_bad_specs_are_pointed_at)
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct tern_codec codec = {.id = TERN_CODEC_FLOAT16, .sparsity = 7};
-        struct tern_codec_refusal refusal = {.at = NULL};
+        struct tern_spec_refusal refusal = {.at = NULL};
         assert_int_equal(tern_codec_parse(bad[i].spec, &codec, &refusal), bad[i].result);
         assert_int_equal(refusal.at - bad[i].spec, bad[i].bad);
         assert_true(codec.id == TERN_CODEC_FLOAT16 && codec.sparsity == 7);
@@ -159,49 +159,50 @@ CASE(test_refusals_name_key_and_range)
         {"stochastic-ternary,coder=range", "there is no codec \"stochastic-ternary,coder=range\"; "
                                            "a \":\" stands between a codec and its "
                                            "parameters: \"stochastic-ternary:coder=range\""},
-        {"3lc:t=2", "3lc: unknown or repeated parameter \"t=2\"; it has s, clip, coder"},
-        {"float32:s=1", "float32: unknown or repeated parameter \"s=1\"; it has no parameters"},
+        {"3lc:t=2", "3lc: unknown key \"t=2\"; did you mean \"s\"? It has s, clip, coder"},
+        {"float32:s=1", "float32: unknown key \"s=1\"; it has no parameters"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct tern_codec codec;
-        struct tern_codec_refusal refusal;
-        char sentence[TERN_CODEC_SENTENCE_MAX];
+        struct tern_spec_refusal refusal;
+        char sentence[TERN_SPEC_SENTENCE_MAX];
         assert_int_not_equal(tern_codec_parse(refused[i].spec, &codec, &refusal), TERN_OK);
-        tern_codec_explain(&refusal, sentence);
+        tern_spec_explain(&refusal, sentence);
         assert_string_equal(sentence, refused[i].sentence);
     }
 }
 
 // A value that no parameter of the kind takes.
-static const char *value_outside(const struct tern_codec_parameter *parameter, char text[32])
+static const char *value_outside(const struct tern_spec_parameter *parameter, char text[32])
 {
     uint32_t above = parameter->most + 1;
     switch (parameter->kind) {
-    case TERN_PARAMETER_NUMBER:
+    case TERN_SPEC_NUMBER:
         snprintf(text, 32, "%u.%06u", above / 1000000, above % 1000000);
         return text;
-    case TERN_PARAMETER_WHOLE:
+    case TERN_SPEC_WHOLE:
         snprintf(text, 32, "%u", above);
         return text;
-    case TERN_PARAMETER_CHOICE:
+    case TERN_SPEC_REAL: // codecs have none
+    case TERN_SPEC_CHOICE:
         break;
     }
     return "none";
 }
 
 static void expect_refusal(const struct tern_codec_entry *entry,
-                           const struct tern_codec_parameter *parameter, const char *value)
+                           const struct tern_spec_parameter *parameter, const char *value)
 {
     char spec[128];
-    char expected[TERN_CODEC_SENTENCE_MAX];
-    char sentence[TERN_CODEC_SENTENCE_MAX];
+    char expected[TERN_SPEC_SENTENCE_MAX];
+    char sentence[TERN_SPEC_SENTENCE_MAX];
     struct tern_codec codec;
-    struct tern_codec_refusal refusal;
+    struct tern_spec_refusal refusal;
     snprintf(spec, sizeof spec, "%s:%s=%s", entry->name, parameter->key, value);
     snprintf(expected, sizeof expected, "%s: %s is %s, not \"%s\"", entry->name, parameter->key,
              parameter->range, value);
     assert_int_equal(tern_codec_parse(spec, &codec, &refusal), TERN_ERR_ARGUMENT);
-    tern_codec_explain(&refusal, sentence);
+    tern_spec_explain(&refusal, sentence);
     assert_string_equal(sentence, expected);
     assert_true(strlen(parameter->range) > 0 && strlen(parameter->meaning) > 0);
 }
@@ -210,12 +211,12 @@ CASE(test_every_range_is_kept_and_named)
 {
     const struct tern_codec_entry *entry = NULL;
     for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
-        for (const struct tern_codec_parameter *p = entry->parameters; p->key != NULL; p++) {
+        for (const struct tern_spec_parameter *p = entry->parameters; p->key != NULL; p++) {
             char text[32];
             expect_refusal(entry, p, value_outside(p, text));
             expect_refusal(entry, p, "");
             expect_refusal(entry, p, "-1");
-            if (p->kind != TERN_PARAMETER_CHOICE && p->least > 0) {
+            if (p->kind != TERN_SPEC_CHOICE && p->least > 0) {
                 expect_refusal(entry, p, "0");
             }
         }

@@ -410,10 +410,10 @@ CASE(test_specs)
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct tern_codec codec;
-        struct tern_codec_refusal refusal;
-        char sentence[TERN_CODEC_SENTENCE_MAX];
+        struct tern_spec_refusal refusal;
+        char sentence[TERN_SPEC_SENTENCE_MAX];
         assert_int_equal(tern_codec_parse(refused[i][0], &codec, &refusal), TERN_ERR_ARGUMENT);
-        tern_codec_explain(&refusal, sentence);
+        tern_spec_explain(&refusal, sentence);
         assert_string_equal(sentence, refused[i][1]);
     }
     static const char *const longest = "qsgd:levels=32767,bucket=268435456,norm=l2,coder=elias";

@@ -11,7 +11,7 @@
 CASE(test_codecs_that_are_left_out_are_refused)
 {
     struct tern_codec codec;
-    struct tern_codec_refusal why;
+    struct tern_spec_refusal why;
     assert_int_equal(tern_codec_parse("3lc:s=1,coder=range", &codec, &why), TERN_OK);
     assert_int_equal(codec.coder, TERN_CODER_RANGE);
     assert_int_equal(tern_codec_parse("density:p=0.05,coder=range", &codec, &why),

@@ -18,31 +18,30 @@ LEAST = 0 if SANITIZED else 0.65
 DENSE = {"fedmedian", "fedtrimmedavg", "krum", "multikrum"}
 
 STRATEGIES = {
-    "fednova": {},
-    "fedavg": {},
-    "fedprox": {"prox_mu": 0.1, "normalise": "yes"},
-    "fedavgm": {"server_momentum": 0.5},
-    "fedadam": {"beta1": 0.5},
-    "fedadagrad": {"server_learning_rate": 0.03},
-    "fedyogi": {"beta1": 0.5},
-    "fedmedian": {},
-    "fedtrimmedavg": {"trim": 0.2},
-    "krum": {},
-    "multikrum": {},
-    "fedbuff": {"staleness_max": 3, "server_learning_rate": 0.5},
+    "fednova": "",
+    "fedavg": "",
+    "fedprox": "prox_mu=0.1,normalise=yes",
+    "fedavgm": "server_momentum=0.5",
+    "fedadam": "beta1=0.5",
+    "fedadagrad": "server_learning_rate=0.03",
+    "fedyogi": "beta1=0.5",
+    "fedmedian": "",
+    "fedtrimmedavg": "trim=0.2",
+    "krum": "",
+    "multikrum": "",
+    "fedbuff": "staleness_max=3,server_learning_rate=0.5",
 }
 
 
-def federation(name, settings):
+def federation(name, keys):
     cohort = 3 if name == "fedbuff" else CLIENTS
     return {
         "federation": {"model": "mlp:256-32-10", "seed": 5},
-        "round": {"cohort": cohort, "quorum": cohort, "min_clients": CLIENTS, "rounds": ROUNDS,
+        "round": {"strategy": f"{name}:{keys}" if keys else name, "cohort": cohort, "quorum": cohort, "min_clients": CLIENTS, "rounds": ROUNDS,
                   "over_selection": CLIENTS / cohort - 1, "come_back_min": "10ms",
                   "come_back_max": "100ms"},
         "train": {"local_steps": STEPS, "batch_size": 16, "learning_rate": 0.2, "momentum": 0.5},
         "codec": {"codec": "int8" if name in DENSE else "3lc:s=1", "codec_down": "3lc:s=1"},
-        "strategy": {"name": name, **settings},
     }
 
 
@@ -64,9 +63,9 @@ def count(aggregator, sql):
     return found
 
 
-def learn(name, settings):
+def learn(name, keys):
     with Workspace() as workspace:
-        aggregator = Aggregator(workspace, federation(name, settings)).start()
+        aggregator = Aggregator(workspace, federation(name, keys)).start()
         result = train(aggregator)
         check(result["rounds"] == ROUNDS, f"{name}: not all rounds: {result}")
         check(result["final_accuracy"] >= LEAST, f"{name}: {result['accuracy']}")
@@ -82,8 +81,8 @@ def learn(name, settings):
 
 
 def test():
-    for name, settings in STRATEGIES.items():
-        learn(name, settings)
+    for name, keys in STRATEGIES.items():
+        learn(name, keys)
 
 
 main(test)

@@ -83,13 +83,10 @@ CASE_WITH(test_find, setup, NULL)
         "fedtrimmedavg", "fedadagrad", "fedbuff", "krum",    "multikrum", "qsvrg"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_string_equal(tern_strategy_find(names[i])->name, names[i]);
-        assert_non_null(strstr(tern_strategy_names(), names[i]));
         assert_true(tern_strategy_find(names[i])->server_learning_rate > 0.0F);
     }
     assert_null(tern_strategy_find("fedfuture"));
     assert_string_equal(TERN_STRATEGY_DEFAULT, "fedavgm");
-    assert_false(tern_strategy_fedavg.sends_prox);
-    assert_true(tern_strategy_fedprox.sends_prox);
 }
 
 // The ends of every range are in it as the float32 that a setting becomes, the next floats are not.

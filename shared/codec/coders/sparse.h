@@ -13,13 +13,14 @@ extern const struct tern_mode tern_sparse_gaps_mode;
 #define TERN_SHARE_PARAMETER(default_share)                                                        \
     {                                                                                              \
         .key = "p", .meaning = TERN_HELP("share of the values that is sent"),                      \
-        .range = TERN_HELP("0.000001 to 1"), .kind = TERN_PARAMETER_NUMBER,                        \
-        .offset = TERN_FIELD(density), .least = 1, .most = TERN_MILLION, .preset = (default_share) \
+        .range = TERN_HELP("0.000001 to 1"), .kind = TERN_SPEC_NUMBER,                             \
+        .offset = TERN_FIELD(density), .least = 1, .most = TERN_SPEC_MILLION,                      \
+        .preset = (default_share)                                                                  \
     }
 #define TERN_INDEX_CODER_PARAMETER                                                                 \
     {                                                                                              \
         .key = "coder", .meaning = TERN_HELP("how the indices of the values become bytes"),        \
-        .range = TERN_HELP("auto (the smaller), bitmap or gaps"), .kind = TERN_PARAMETER_CHOICE,   \
+        .range = TERN_HELP("auto (the smaller), bitmap or gaps"), .kind = TERN_SPEC_CHOICE,        \
         .offset = TERN_FIELD(coder), .most = TERN_INDEX_GAPS, .preset = TERN_INDEX_AUTO,           \
         .choices = tern_index_coder_names                                                          \
     }

@@ -51,22 +51,22 @@ static size_t encode_3lc(const struct tern_encode_job *job)
 
 // --- The codec
 
-static const struct tern_codec_parameter parameters[] = {
+static const struct tern_spec_parameter parameters[] = {
     {.key = "s",
      .meaning = TERN_HELP("sparsity multiplier: a larger one sends fewer values"),
      .range = TERN_HELP("1 to 1.999999"),
-     .kind = TERN_PARAMETER_NUMBER,
+     .kind = TERN_SPEC_NUMBER,
      .offset = TERN_FIELD(sparsity),
-     .least = TERN_MILLION,
-     .most = 2 * TERN_MILLION - 1,
-     .preset = TERN_MILLION},
+     .least = TERN_SPEC_MILLION,
+     .most = 2 * TERN_SPEC_MILLION - 1,
+     .preset = TERN_SPEC_MILLION},
     {.key = "clip",
      .meaning = TERN_HELP("bound of the scale, over s times the mean magnitude of what is not 0; "
                           "0 = none, as in the paper"),
      .range = TERN_HELP("0 to 16"),
-     .kind = TERN_PARAMETER_NUMBER,
+     .kind = TERN_SPEC_NUMBER,
      .offset = TERN_FIELD(clip),
-     .most = 16 * TERN_MILLION},
+     .most = 16 * TERN_SPEC_MILLION},
     TERN_CODER_PARAMETER(TERN_CODER_ZERO_RUN),
     TERN_LAST_PARAMETER,
 };

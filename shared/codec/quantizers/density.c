@@ -41,28 +41,28 @@ static size_t encode_density(const struct tern_encode_job *job)
 
 static const char *const no_or_yes[] = {"no", "yes", NULL};
 
-static const struct tern_codec_parameter parameters[] = {
+static const struct tern_spec_parameter parameters[] = {
     {.key = "p",
      .meaning = TERN_HELP("share of the values that is sent, those of largest magnitude"),
      .range = TERN_HELP("0.000001 to 1"),
-     .kind = TERN_PARAMETER_NUMBER,
+     .kind = TERN_SPEC_NUMBER,
      .offset = TERN_FIELD(density),
      .least = 1,
-     .most = TERN_MILLION,
-     .preset = TERN_MILLION / 20},
+     .most = TERN_SPEC_MILLION,
+     .preset = TERN_SPEC_MILLION / 20},
     {.key = "least",
      .meaning =
          TERN_HELP("values that p comes to at least, of a tensor or tensors fused that have so "
                    "many"),
      .range = TERN_HELP("0 to 1000000"),
-     .kind = TERN_PARAMETER_WHOLE,
+     .kind = TERN_SPEC_WHOLE,
      .offset = TERN_FIELD(least),
-     .most = TERN_MILLION},
+     .most = TERN_SPEC_MILLION},
     {.key = "fit",
      .meaning = TERN_HELP("whether fewer than p and least say are sent where that leaves a "
                           "smaller error"),
      .range = TERN_HELP("no or yes"),
-     .kind = TERN_PARAMETER_CHOICE,
+     .kind = TERN_SPEC_CHOICE,
      .offset = TERN_FIELD(fit),
      .most = 1,
      .choices = no_or_yes},

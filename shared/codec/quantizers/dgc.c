@@ -46,19 +46,19 @@ static size_t dgc_encode(const struct tern_encode_job *job)
 
 // --- The codec
 
-static const struct tern_codec_parameter parameters[] = {
+static const struct tern_spec_parameter parameters[] = {
     TERN_SHARE_PARAMETER(1000),
     {.key = "momentum",
      .meaning = TERN_HELP("of the velocity that updates are summed in"),
      .range = TERN_HELP("0 to 0.999999"),
-     .kind = TERN_PARAMETER_NUMBER,
+     .kind = TERN_SPEC_NUMBER,
      .offset = TERN_FIELD(momentum),
-     .most = TERN_MILLION - 1,
+     .most = TERN_SPEC_MILLION - 1,
      .preset = 900000},
     {.key = "warmup",
      .meaning = TERN_HELP("rounds until the share is p, from 0.25 in four stages"),
      .range = TERN_HELP("0 to 100000"),
-     .kind = TERN_PARAMETER_WHOLE,
+     .kind = TERN_SPEC_WHOLE,
      .offset = TERN_FIELD(warmup),
      .most = 100000},
     TERN_INDEX_CODER_PARAMETER,

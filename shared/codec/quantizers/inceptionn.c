@@ -335,11 +335,11 @@ static const struct tern_mode bounded_mode = {
 // --- The codec
 
 static const char *const variant_names[] = {"bounded", "literal", NULL};
-static const struct tern_codec_parameter parameters[] = {
+static const struct tern_spec_parameter parameters[] = {
     {.key = "bound",
      .meaning = TERN_HELP("values are off by at most 2^-bound"),
      .range = TERN_HELP("4 to 20"),
-     .kind = TERN_PARAMETER_WHOLE,
+     .kind = TERN_SPEC_WHOLE,
      .offset = TERN_FIELD(exponent),
      .least = 4,
      .most = 20,
@@ -347,7 +347,7 @@ static const struct tern_codec_parameter parameters[] = {
     {.key = "variant",
      .meaning = TERN_HELP("whether the bound always holds, or as the paper has it"),
      .range = TERN_HELP("bounded or literal"),
-     .kind = TERN_PARAMETER_CHOICE,
+     .kind = TERN_SPEC_CHOICE,
      .offset = TERN_FIELD(variant),
      .most = TERN_INCEPTIONN_LITERAL,
      .preset = TERN_INCEPTIONN_BOUNDED,

@@ -84,7 +84,7 @@ static const struct tern_mode mode = {
 
 // --- The codec
 
-static const struct tern_codec_parameter parameters[] = {TERN_LAST_PARAMETER};
+static const struct tern_spec_parameter parameters[] = {TERN_LAST_PARAMETER};
 
 const struct tern_codec_row tern_int8_codec = {
     .entry =

@@ -102,7 +102,7 @@ static const struct tern_mode mode = {
 
 // --- The codec
 
-static const struct tern_codec_parameter parameters[] = {TERN_LAST_PARAMETER};
+static const struct tern_spec_parameter parameters[] = {TERN_LAST_PARAMETER};
 
 const struct tern_codec_row tern_onebit_codec = {
     .entry = {.id = TERN_CODEC_ONEBIT,

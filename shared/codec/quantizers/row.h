@@ -8,7 +8,6 @@
 #include "codec/plan.h"
 
 #define TERN_FIELD(name) offsetof(struct tern_codec, name)
-#define TERN_MILLION 1000000 // numbers are in millionths
 #define TERN_LAST_PARAMETER                                                                        \
     {                                                                                              \
         .key = NULL                                                                                \

@@ -73,16 +73,16 @@ static size_t scalecom_encode(const struct tern_encode_job *job)
 
 // --- The codec
 
-static const struct tern_codec_parameter parameters[] = {
+static const struct tern_spec_parameter parameters[] = {
     TERN_SHARE_PARAMETER(10000),
     {.key = "beta",
      .meaning = TERN_HELP("of the low-pass filter of the error buffer; 1 does not filter"),
      .range = TERN_HELP("0.000001 to 1"),
-     .kind = TERN_PARAMETER_NUMBER,
+     .kind = TERN_SPEC_NUMBER,
      .offset = TERN_FIELD(filter),
      .least = 1,
-     .most = TERN_MILLION,
-     .preset = TERN_MILLION},
+     .most = TERN_SPEC_MILLION,
+     .preset = TERN_SPEC_MILLION},
     TERN_INDEX_CODER_PARAMETER,
     TERN_LAST_PARAMETER,
 };

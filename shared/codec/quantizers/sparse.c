@@ -21,7 +21,7 @@ static size_t sparse_encode(const struct tern_encode_job *job)
 
 // --- The codec
 
-static const struct tern_codec_parameter parameters[] = {
+static const struct tern_spec_parameter parameters[] = {
     TERN_SHARE_PARAMETER(50000), TERN_INDEX_CODER_PARAMETER, TERN_LAST_PARAMETER};
 
 const struct tern_codec_row tern_sparse_codec = {

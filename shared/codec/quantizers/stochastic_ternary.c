@@ -41,7 +41,7 @@ static size_t encode_stochastic(const struct tern_encode_job *job)
 
 // --- The codec
 
-static const struct tern_codec_parameter parameters[] = {
+static const struct tern_spec_parameter parameters[] = {
     TERN_CODER_PARAMETER(TERN_CODER_ZERO_RUN),
     TERN_LAST_PARAMETER,
 };

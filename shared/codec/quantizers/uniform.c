@@ -484,17 +484,17 @@ static const struct tern_mode mode = {
 
 // --- The codec
 
-static const struct tern_codec_parameter parameters[] = {
+static const struct tern_spec_parameter parameters[] = {
     {.key = "error",
      .meaning =
          TERN_HELP("largest share of the squared norm that a payload leaves; more only where "
                    "255 steps up to the largest value are too coarse for all others"),
      .range = TERN_HELP("0.0001 to 0.9"),
-     .kind = TERN_PARAMETER_NUMBER,
+     .kind = TERN_SPEC_NUMBER,
      .offset = TERN_FIELD(error),
      .least = TERN_UNIFORM_ERROR_LEAST,
      .most = 900000,
-     .preset = TERN_MILLION / 10},
+     .preset = TERN_SPEC_MILLION / 10},
     TERN_LAST_PARAMETER,
 };
 

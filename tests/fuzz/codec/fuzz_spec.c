@@ -13,11 +13,11 @@ static void check_codec(const char *text)
 {
     struct tern_codec codec;
     struct tern_codec again;
-    struct tern_codec_refusal refusal;
+    struct tern_spec_refusal refusal;
     if (tern_codec_parse(text, &codec, &refusal) != TERN_OK) {
         REQUIRE(refusal.at >= text && refusal.at <= text + strlen(text));
-        char sentence[TERN_CODEC_SENTENCE_MAX];
-        tern_codec_explain(&refusal, sentence);
+        char sentence[TERN_SPEC_SENTENCE_MAX];
+        tern_spec_explain(&refusal, sentence);
         REQUIRE(strlen(sentence) < sizeof sentence);
         return;
     }

@@ -8,16 +8,19 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct example_settings {
-#define X TERN_SETTING_FIELD
+#include "hosted/setting_fields.h"
+
 #include "hosted/example_settings.def"
-#undef X
+
+#include "hosted/setting_rows_end.h"
 };
 
+#include "hosted/example_spec.h"
+
 #define TERN_SETTINGS_STRUCT struct example_settings
+#include "hosted/setting_rows.h"
 static const struct tern_setting table[] = {
-#define X TERN_SETTING_ENTRY
 #include "hosted/example_settings.def"
-#undef X
 };
 static const struct tern_settings_section foreign[] = {{"client", "tern-client"}, {NULL, NULL}};
 static const struct tern_settings settings = TERN_SETTINGS("fuzz", table, foreign);

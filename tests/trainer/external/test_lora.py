@@ -72,8 +72,7 @@ def test():
         aggregator = Aggregator(workspace, {
             "federation": {"model": make_model(workspace), "seed": 3},
             "tensors": {"rules": "*.weight: skip, *.bias: skip"},
-            "round": {"cohort": TRAINERS, "quorum": TRAINERS, "min_clients": TRAINERS, "deadline": "5m", "rounds": ROUNDS},
-            "strategy": {"name": "fedavg"},
+            "round": {"strategy": "fedavg", "cohort": TRAINERS, "quorum": TRAINERS, "min_clients": TRAINERS, "deadline": "5m", "rounds": ROUNDS},
             "train": {"local_steps": 80, "batch_size": 32, "learning_rate": 0.05, "momentum": 0.5},
         }).start()
         configs = [write_client(workspace, aggregator, kind, f"trainer{i}", 10 + i, False) for i in range(TRAINERS)]

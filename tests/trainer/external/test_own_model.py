@@ -70,11 +70,10 @@ def test():
         write_model(start)
         aggregator = Aggregator(workspace, {
             "federation": {"model": start},
-            "round": {"cohort": 1, "quorum": 1, "min_clients": 1, "deadline": "5m",
+            "round": {"strategy": "fedavg", "cohort": 1, "quorum": 1, "min_clients": 1, "deadline": "5m",
                       "rounds": ROUNDS},
             "train": {"local_steps": 2, "batch_size": 8, "learning_rate": 0.05},
             "codec": {"codec": "float32"},
-            "strategy": {"name": "fedavg"},
         }).start()
         client = ["--set", f"client.server={aggregator.url}", "--set",
                   f"client.ca={aggregator.ca}", "--set",

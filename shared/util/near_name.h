@@ -1,4 +1,4 @@
-// What somebody may have meant by a name that does not exist. Hosted; reentrant.
+// What somebody may have meant by a name that does not exist. Pure; reentrant.
 #ifndef TERN_NEAR_NAME_H
 #define TERN_NEAR_NAME_H
 

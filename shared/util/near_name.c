@@ -1,4 +1,4 @@
-#include "hosted/near_name.h"
+#include "util/near_name.h"
 
 #include <stdint.h>
 #include <string.h>

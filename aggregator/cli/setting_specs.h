@@ -1,0 +1,9 @@
+// The settings that are spec strings: what checks them while they are read (hosted/settings.h). From the main thread.
+#ifndef TERN_CLI_SETTING_SPECS_H
+#define TERN_CLI_SETTING_SPECS_H
+
+#include "hosted/settings.h"
+
+extern const struct tern_setting_spec tern_strategy_setting;
+
+#endif
