@@ -11,11 +11,11 @@
 #define TERN_HOURS_AS_MS(hours) (hours * UINT64_C(3600000))
 
 struct tern_aggregator_settings {
-#include "hosted/setting_fields.h"
+#include "hosted/setting_fields.def"
 
 #include "cli/settings.def"
 
-#include "hosted/setting_rows_end.h"
+#include "hosted/setting_rows_end.def"
 };
 
 extern const struct tern_settings tern_aggregator_settings_table;

@@ -7,11 +7,11 @@
 #include "hosted/settings.h"
 
 struct tern_client_settings {
-#include "hosted/setting_fields.h"
+#include "hosted/setting_fields.def"
 
 #include "cli/client_settings.def"
 
-#include "hosted/setting_rows_end.h"
+#include "hosted/setting_rows_end.def"
 };
 
 // What the program was told; its defaults until then.

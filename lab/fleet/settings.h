@@ -6,11 +6,11 @@
 #include "hosted/settings.h"
 
 struct tern_fleet_settings {
-#include "hosted/setting_fields.h"
+#include "hosted/setting_fields.def"
 
 #include "fleet/settings.def"
 
-#include "hosted/setting_rows_end.h"
+#include "hosted/setting_rows_end.def"
 };
 
 extern const struct tern_settings tern_fleet_settings_table;

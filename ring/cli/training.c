@@ -17,7 +17,7 @@ static enum tern_result open_data(struct tern_ring_training *training, char *why
 #define REAL COPY
 #define U64 COPY
 #include "cli/data_settings.def"
-#include "hosted/setting_rows_end.h"
+#include "hosted/setting_rows_end.def"
     return tern_client_data_open(&client, true, &training->data, why);
 }
 

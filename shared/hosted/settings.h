@@ -12,9 +12,9 @@
 // and turns it into a struct, whose fields are named section_key, and a table:
 //
 //   struct example_settings {
-//   #include "hosted/setting_fields.h"
+//   #include "hosted/setting_fields.def"
 //   #include "settings.def"
-//   #include "hosted/setting_rows_end.h"
+//   #include "hosted/setting_rows_end.def"
 //   };
 //
 //   #define TERN_SETTINGS_STRUCT struct example_settings

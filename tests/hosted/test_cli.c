@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 struct example_settings {
-#include "hosted/setting_fields.h"
+#include "hosted/setting_fields.def"
 
 #include "example_settings.def"
 
-#include "hosted/setting_rows_end.h"
+#include "hosted/setting_rows_end.def"
 };
 
 #include "example_spec.h"
@@ -32,8 +32,8 @@ static int show(struct tern_cli *cli)
     if (tern_cli_number(cli, "count", 3, 1, 2000, &count) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
-    printf("port=%u json=%d count=%u label=%s force=%d", values.server_port, cli->json, (unsigned)count,
-           tern_cli_option(cli, "label", "none"), tern_cli_flag(cli, "force"));
+    printf("port=%u json=%d count=%u label=%s force=%d", values.server_port, cli->json,
+           (unsigned)count, tern_cli_option(cli, "label", "none"), tern_cli_flag(cli, "force"));
     for (unsigned i = 0; i < cli->argument_count; i++) {
         printf(" [%s]", cli->arguments[i]);
     }

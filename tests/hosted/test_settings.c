@@ -5,11 +5,11 @@
 #include <string.h>
 
 struct example_settings {
-#include "hosted/setting_fields.h"
+#include "hosted/setting_fields.def"
 
 #include "example_settings.def"
 
-#include "hosted/setting_rows_end.h"
+#include "hosted/setting_rows_end.def"
 };
 
 #include "example_spec.h"

@@ -42,7 +42,7 @@ size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_thresh
         .range = TERN_HELP(                                                                        \
             "zero-run, packed, gaps, range, auto (the smallest) or balanced (range, but zero-run " \
             "where more than two fifths of the values are sent)"),                                 \
-        .kind = TERN_SPEC_CHOICE, .offset = TERN_FIELD(coder), .most = TERN_CODER_BALANCED,   \
+        .kind = TERN_SPEC_CHOICE, .offset = TERN_FIELD(coder), .most = TERN_CODER_BALANCED,        \
         .preset = (default_coder), .choices = tern_coder_names, .left_out = TERN_CODERS_LEFT_OUT   \
     }
 #define TERN_CODER_BIT(coder, symbol) | 1u << TERN_CODER_##symbol

@@ -8,11 +8,11 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct example_settings {
-#include "hosted/setting_fields.h"
+#include "hosted/setting_fields.def"
 
 #include "hosted/example_settings.def"
 
-#include "hosted/setting_rows_end.h"
+#include "hosted/setting_rows_end.def"
 };
 
 #include "hosted/example_spec.h"
