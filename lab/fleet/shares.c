@@ -34,7 +34,7 @@ static bool is_raw_table(const char *text, const struct tern_dataset *train)
     char why[TERN_DATA_WHY_MAX];
     struct tern_data_spec spec;
     if (train->values == NULL || train->height != 1 || train->channels != 1 ||
-        tern_spec_parse(&spec, text, why) != TERN_OK) {
+        tern_data_spec_parse(&spec, text, why) != TERN_OK) {
         return false;
     }
     const bool reads_numbers = strcmp(spec.kind, "csv") == 0 || strcmp(spec.kind, "npz") == 0 ||
