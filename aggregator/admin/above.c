@@ -1,6 +1,6 @@
 #include "admin/above.h"
 
-#include "admin/texts.h"
+#include "views/texts.h"
 #include <stdio.h>
 
 const char *tern_above_sentence(const struct tern_service_above *above, uint64_t now_ms,

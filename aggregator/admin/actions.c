@@ -6,32 +6,6 @@
 
 // --- Join codes
 
-static enum tern_result add_code(struct tern_db *db, const struct tern_db_code *code,
-                                 uint64_t now_ms, cJSON *list)
-{
-    char id[TERN_JOIN_CODE_ID];
-    uint64_t enrolled = 0;
-    tern_join_code_id(code->hash, id);
-    TERN_TRY(tern_db_clients_of_code(db, id, &enrolled));
-    return cJSON_AddItemToArray(list, tern_json_listed_code(code, enrolled, now_ms))
-               ? TERN_OK
-               : TERN_ERR_NO_MEMORY;
-}
-
-enum tern_result tern_admin_codes(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
-                                  void *ctx, struct tern_http_reply *reply)
-{
-    struct tern_db_code code;
-    cJSON *list = cJSON_CreateArray();
-    struct tern_db_rows *rows = tern_db_codes(db);
-    (void)service;
-    (void)ctx;
-    while (tern_db_next(rows, &code)) {
-        tern_db_check_row(rows, add_code(db, &code, now_ms, list));
-    }
-    return tern_admin_reply_read(reply, list, tern_db_end(rows));
-}
-
 enum tern_result tern_admin_enroll_code(struct tern_service *service, struct tern_db *db,
                                         uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
@@ -48,11 +22,7 @@ enum tern_result tern_admin_enroll_code(struct tern_service *service, struct ter
     TERN_TRY(tern_db_code_add(db, &code));
     TERN_TRY(tern_service_reload_codes(service));
 
-    char id[TERN_JOIN_CODE_ID];
-    cJSON *json = tern_json_code(&code, text);
-    tern_join_code_id(code.hash, id);
-    tern_json_text(json, "id", id);
-    return tern_admin_reply_json(reply, 201, json);
+    return tern_admin_reply_json(reply, 201, tern_json_code(&code, text));
 }
 
 enum tern_result tern_admin_cancel_code(struct tern_service *service, struct tern_db *db,

@@ -6,6 +6,7 @@
 #include "hosted/files.h"
 #include "hosted/log.h"
 #include "util/bytes.h"
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,21 @@ static void reply_settings(struct tern_admin *admin, const struct tern_http_requ
     (void)tern_admin_reply_json(reply, 200, settings);
 }
 
+static void reply_views(struct tern_admin *admin, const struct tern_http_request *request,
+                        struct tern_http_reply *reply)
+{
+    static const struct tern_view *const views[] = {
+        &tern_view_clients,  &tern_view_client_rounds, &tern_view_held,   &tern_view_rounds,
+        &tern_view_replicas, &tern_view_schedule,      &tern_view_ledger, &tern_view_codes};
+    cJSON *object = cJSON_CreateObject();
+    (void)admin;
+    (void)request;
+    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
+        cJSON_AddItemToObject(object, views[i]->name, tern_view_help(views[i]));
+    }
+    (void)tern_admin_reply_json(reply, 200, object);
+}
+
 static void reply_log(struct tern_admin *admin, const struct tern_http_request *request,
                       struct tern_http_reply *reply)
 {
@@ -131,12 +147,22 @@ static void answer_model(struct tern_admin *admin, struct tern_http_exchange *ex
 struct route {
     const char *path; // "{}" in it stands for a number or an id
     const char *method;
-    bool open;            // to anybody
-    tern_service_job job; // or:
+    bool open; // to anybody
+    tern_service_job job;
+    const struct tern_view *view; // that the job lists; NULL: it lists none
+    bool arrays;
     void (*reply)(struct tern_admin *admin, const struct tern_http_request *request,
                   struct tern_http_reply *reply); // or, later:
     void (*answer)(struct tern_admin *admin, struct tern_http_exchange *exchange);
 };
+
+// A list as an object for each row, and as an array for each column.
+#define LIST(name, of)                                                                             \
+    {"/api/v1/" name, "GET", false, .job = tern_admin_list, .view = &(of)},                        \
+    {                                                                                              \
+        "/api/v1/" name "/columns", "GET", false, .job = tern_admin_list, .view = &(of),           \
+                                                  .arrays = true                                   \
+    }
 
 static const struct route routes[] = {
     {"/healthz", "GET", true, .reply = reply_healthy},
@@ -150,16 +176,19 @@ static const struct route routes[] = {
     {"/api/v1/model", "GET", false, .answer = answer_model},
     {"/api/v1/status", "GET", false, .job = tern_admin_status},
     {"/api/v1/waiting", "GET", false, .job = tern_admin_waiting},
-    {"/api/v1/clients", "GET", false, .job = tern_admin_clients},
-    {"/api/v1/clients/columns", "GET", false, .job = tern_admin_client_columns},
+    {"/api/v1/views", "GET", false, .reply = reply_views},
+    LIST("clients", tern_view_clients),
+    LIST("clients/replicas", tern_view_held),
+    LIST("rounds", tern_view_rounds),
+    LIST("replicas", tern_view_replicas),
+    LIST("schedule", tern_view_schedule),
+    LIST("ledger", tern_view_ledger),
+    LIST("enroll-codes", tern_view_codes),
     {"/api/v1/clients/{}", "GET", false, .job = tern_admin_client},
-    {"/api/v1/clients/{}/rounds", "GET", false, .job = tern_admin_client_rounds},
+    {"/api/v1/clients/{}/rounds", "GET", false, .job = tern_admin_client_rounds,
+     .view = &tern_view_client_rounds},
     {"/api/v1/clients/{}/revoke", "POST", false, .job = tern_admin_revoke},
-    {"/api/v1/rounds", "GET", false, .job = tern_admin_rounds},
-    {"/api/v1/rounds/held-out", "GET", false, .job = tern_admin_held_out},
-    {"/api/v1/rounds/columns", "GET", false, .job = tern_admin_round_columns},
     {"/api/v1/rounds/{}/close", "POST", false, .job = tern_admin_close_round},
-    {"/api/v1/enroll-codes", "GET", false, .job = tern_admin_codes},
     {"/api/v1/enroll-codes", "POST", false, .job = tern_admin_enroll_code},
     {"/api/v1/enroll-codes/{}/cancel", "POST", false, .job = tern_admin_cancel_code},
 };
@@ -253,34 +282,89 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
 
 // --- Requests
 
-// Reads "name=NUMBER" off the query and moves it on; false when it is not that, or out of range.
-static bool take_parameter(const char **query, const char *name, uint64_t least, uint64_t most,
-                           uint32_t *value)
+// Where the value of a parameter that is called `name` begins; NULL: it is called something else.
+static const char *value_of(const char *parameter, const char *name)
 {
-    size_t len = strlen(name);
-    uint64_t number = 0;
-    if (strncmp(*query, name, len) != 0 || (*query)[len] != '=') {
-        return false;
+    const size_t len = strlen(name);
+    return strncmp(parameter, name, len) == 0 && parameter[len] == '=' ? parameter + len + 1 : NULL;
+}
+
+// Reads a number up to the end of the parameter; false: it is none, or out of range.
+static bool take_number(const char *text, uint64_t least, uint64_t most, uint64_t *value)
+{
+    const char *end = tern_get_decimal(text, value);
+    return end != text && (*end == '\0' || *end == '&') && *value >= least && *value <= most;
+}
+
+static int hex_digit(char c)
+{
+    const char *const digits = "0123456789abcdef";
+    const char *at = strchr(digits, tolower((unsigned char)c));
+    return c == '\0' || at == NULL ? -1 : (int)(at - digits);
+}
+
+// Decodes a parameter's value (%41, +); false: it has no room, or is malformed.
+static bool take_text(const char *text, char *value, size_t size, const char **wanted)
+{
+    size_t len = 0;
+    for (; *text != '\0' && *text != '&'; text++) {
+        char c = *text == '+' ? ' ' : *text;
+        if (*text == '%') {
+            const int high = hex_digit(text[1]);
+            const int low = high < 0 ? -1 : hex_digit(text[2]);
+            if (low < 0) {
+                return false;
+            }
+            c = (char)(16 * high + low);
+            text += 2;
+        }
+        if (c == '\0' || len + 1 == size) {
+            return false;
+        }
+        value[len++] = c;
     }
-    const char *digits = *query + len + 1;
-    const char *at = tern_get_decimal(digits, &number);
-    if (at == digits || number < least || number > most || (*at != '\0' && *at != '&')) {
-        return false;
-    }
-    *value = (uint32_t)number;
-    *query = *at == '&' ? at + 1 : at;
+    value[len] = '\0';
+    *wanted = value;
     return true;
 }
 
-// Reads "limit=N&after=N", both optional, in any order.
+static bool take_parameter(const char *parameter, struct admin_job *job)
+{
+    const char *value;
+    uint64_t number = 0;
+    if ((value = value_of(parameter, "limit")) != NULL) {
+        const bool good = take_number(value, 1, LIST_LIMIT, &number);
+        job->query.limit = (uint32_t)number;
+        return good;
+    }
+    if ((value = value_of(parameter, "after")) != NULL) {
+        return take_number(value, 0, UINT32_MAX - LIST_LIMIT, &job->query.after);
+    }
+    if ((value = value_of(parameter, "last")) != NULL) {
+        return take_number(value, 1, LIST_LIMIT, &job->query.last);
+    }
+    if ((value = value_of(parameter, "columns")) != NULL) {
+        return take_text(value, job->columns, sizeof job->columns, &job->query.columns);
+    }
+    if ((value = value_of(parameter, "where")) != NULL) {
+        return take_text(value, job->where, sizeof job->where, &job->query.where);
+    }
+    if ((value = value_of(parameter, "sort")) != NULL) {
+        return take_text(value, job->sort, sizeof job->sort, &job->query.sort);
+    }
+    return false;
+}
+
+// Reads the options of a list, each optional, in any order. A list whose rows have no key comes whole.
 static bool parse_list(const char *query, struct admin_job *job)
 {
-    job->limit = LIST_LIMIT;
+    job->query.limit = job->view->key != NULL ? LIST_LIMIT : 0;
     while (*query != '\0') {
-        if (!take_parameter(&query, "limit", 1, LIST_LIMIT, &job->limit) &&
-            !take_parameter(&query, "after", 0, UINT32_MAX - LIST_LIMIT, &job->after)) {
+        if (!take_parameter(query, job)) {
             return false;
         }
+        query += strcspn(query, "&");
+        query += *query == '&';
     }
     return true;
 }
@@ -298,13 +382,6 @@ static void take_argument(const char *argument, struct admin_job *job)
     }
 }
 
-static bool is_list(const struct route *route)
-{
-    return route->job == tern_admin_clients || route->job == tern_admin_rounds ||
-           route->job == tern_admin_held_out || route->job == tern_admin_client_columns ||
-           route->job == tern_admin_round_columns || route->job == tern_admin_client_rounds;
-}
-
 // False: `why` says what is wrong with a request of a job.
 static bool parse(const struct route *route, const struct tern_http_request *request,
                   const char *argument, struct admin_job *job, char why[TERN_ADMIN_WHY_MAX])
@@ -313,9 +390,13 @@ static bool parse(const struct route *route, const struct tern_http_request *req
     if (route->job == tern_admin_enroll_code) {
         return tern_admin_read_code(request, job, why);
     }
-    if (is_list(route) && !parse_list(request->query, job)) {
+    job->view = route->view;
+    job->arrays = route->arrays;
+    if (job->view != NULL && !parse_list(request->query, job)) {
         snprintf(why, TERN_ADMIN_WHY_MAX,
-                 "A list takes ?limit=1..1000 and &after= the last id or round that is known.");
+                 "A list takes ?limit=1..1000, &after= the last id or round that is known, "
+                 "&last=1..1000, "
+                 "&columns=A,B, &where=COLUMN=VALUE and &sort=COLUMN or -COLUMN.");
         return false;
     }
     return true;

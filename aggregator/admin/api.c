@@ -2,10 +2,8 @@
 #include "admin/internal.h"
 
 #include "admin/above.h"
-#include "admin/held_out.h"
 #include "admin/rows.h"
 #include "admin/waiting.h"
-#include "util/bytes.h"
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,10 +122,18 @@ enum tern_result tern_admin_status(struct tern_service *service, struct tern_db 
 
 static cJSON *json_of_member(const struct tern_waiting_member *member)
 {
-    static const char *const columns[] = {"id",       "name",        "last_seen_ms", "metered",
-                                          "budgeted", "budget_left", "budget_spent", NULL};
+    const struct tern_db_client *client = &member->client;
     cJSON *object = cJSON_CreateObject();
-    tern_json_client_columns(object, &member->client, columns);
+    tern_json_u64(object, "id", client->id);
+    tern_json_text(object, "name", client->name);
+    tern_json_u64(object, "last_seen_ms", client->last_seen_ms);
+    tern_json_bool(object, "metered", client->metered);
+    if (client->budgeted) {
+        const bool some = client->budget_left > client->budget_spent;
+        tern_json_u64(object, "budget_left", some ? client->budget_left - client->budget_spent : 0);
+    } else {
+        cJSON_AddNullToObject(object, "budget_left");
+    }
     tern_json_bool(object, "has_task", member->has_task);
     tern_json_u64(object, "tries", member->tries);
     return object;
@@ -196,73 +202,122 @@ enum tern_result tern_admin_waiting(struct tern_service *service, struct tern_db
 
 // --- Lists
 
-// Takes the object over. TERN_ERR_NO_MEMORY
-static enum tern_result add_row(cJSON *list, cJSON *row)
+enum tern_result tern_admin_list(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
+                                 void *ctx, struct tern_http_reply *reply)
 {
-    return cJSON_AddItemToArray(list, row) ? TERN_OK : TERN_ERR_NO_MEMORY;
-}
-
-enum tern_result tern_admin_clients(struct tern_service *service, struct tern_db *db,
-                                    uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
-{
-    const struct admin_job *job = ctx;
-    struct tern_db_client client;
-    cJSON *list = cJSON_CreateArray();
-    enum tern_result result = TERN_OK;
+    struct admin_job *job = ctx;
+    struct tern_view_rows *rows;
+    char why[TERN_VIEW_WHY_MAX];
     (void)service;
-    (void)now_ms;
-    for (uint64_t i = 1; i <= job->limit && result == TERN_OK; i++) {
-        cJSON *row = NULL;
-        result = tern_db_client_get(db, job->after + i, &client);
-        if (result == TERN_OK) {
-            result = tern_json_client(db, &client, &row);
-        }
-        if (result == TERN_OK) {
-            result = add_row(list, row);
-        }
+    job->query.now_ms = now_ms;
+    const enum tern_result result = tern_view_open(job->view, db, &job->query, &rows, why);
+    if (result == TERN_ERR_ARGUMENT) {
+        tern_admin_reply_error(reply, 422, result, why);
+        return TERN_OK;
     }
-    return tern_admin_reply_read(reply, list, result);
+    if (result != TERN_OK) {
+        return tern_admin_reply_read(reply, NULL, result);
+    }
+    cJSON *list = job->arrays ? tern_view_arrays(rows) : tern_view_array(rows);
+    return tern_admin_reply_read(reply, list, tern_view_close(rows));
 }
 
-enum tern_result tern_admin_rounds(struct tern_service *service, struct tern_db *db,
-                                   uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
+// --- One client
+
+static enum tern_result reply_missing(struct tern_http_reply *reply)
 {
-    const struct admin_job *job = ctx;
-    struct tern_db_round round;
-    cJSON *list = cJSON_CreateArray();
-    enum tern_result result = TERN_OK;
-    (void)service;
-    (void)now_ms;
-    for (uint32_t i = 1; i <= job->limit && result == TERN_OK; i++) {
-        result = tern_db_round_get(db, job->after + i, &round);
-        if (result == TERN_OK) {
-            result = add_row(list, tern_json_round(&round));
-        }
-    }
-    return tern_admin_reply_read(reply, list, result);
+    tern_admin_reply_error(reply, 404, TERN_ERR_NOT_FOUND, "There is no client of this id.");
+    return TERN_OK;
 }
 
-// The held-out figures of as many rounds: those of the versions that they began with.
-static enum tern_result add_held_outs(struct tern_db *db, const struct admin_job *job, cJSON *list)
+// The client's row in a view; *object is NULL where it has none.
+static enum tern_result row_of(const struct tern_view *view, struct tern_db *db,
+                               const struct admin_job *job, cJSON **object)
 {
-    struct tern_held_outs all;
-    struct tern_db_round round;
-    TERN_TRY(tern_held_outs_load(db, job->after, job->after + job->limit - 1, &all));
-    struct tern_db_rows *rows = tern_db_rounds_after(db, job->after, job->limit);
-    while (tern_db_next(rows, &round)) {
-        cJSON *row = tern_held_outs_object(&all, round.base_version);
-        tern_json_u64(row, "round", round.round);
-        tern_db_check_row(rows, add_row(list, row));
+    struct tern_view_rows *rows;
+    char why[TERN_VIEW_WHY_MAX];
+    const struct tern_view_query query = {.client = job->number};
+    *object = NULL;
+    TERN_TRY(tern_view_open(view, db, &query, &rows, why));
+    if (tern_view_next(rows)) {
+        *object = tern_view_object(rows);
     }
-    tern_held_outs_free(&all);
+    return tern_view_close(rows);
+}
+
+static enum tern_result add_row_of(const struct tern_view *view, struct tern_db *db,
+                                   const struct admin_job *job, cJSON *object)
+{
+    cJSON *row = NULL;
+    TERN_TRY(row_of(view, db, job, &row));
+    cJSON_AddItemToObject(object, view->name, row != NULL ? row : cJSON_CreateNull());
+    return TERN_OK;
+}
+
+#define HELD_OUT_VERSIONS 16 // versions searched for held-out figures
+
+// Adds the client's newest figures on its own held-out data, from the last HELD_OUT_VERSIONS versions.
+static enum tern_result add_held_out(struct tern_db *db, uint64_t client, cJSON *row)
+{
+    struct tern_db_version newest = {.version = 0};
+    struct tern_db_metric metric;
+    cJSON *found = NULL;
+    cJSON *metrics = NULL;
+    uint32_t version = 0;
+    TERN_TRY(tern_db_may_miss(tern_db_version_last(db, &newest)));
+    const uint32_t first =
+        newest.version > HELD_OUT_VERSIONS ? newest.version - HELD_OUT_VERSIONS : 0;
+    struct tern_db_rows *rows = tern_db_metrics_from(db, first);
+    while (tern_db_next(rows, &metric)) {
+        if (metric.client != client) {
+            continue;
+        }
+        if (found == NULL || metric.version != version) {
+            cJSON_Delete(found);
+            found = cJSON_CreateObject();
+            version = metric.version;
+            tern_json_u64(found, "version", version);
+            tern_json_u64(found, "num_examples", metric.num_examples);
+            metrics = cJSON_AddObjectToObject(found, "metrics");
+        }
+        tern_json_float(metrics, metric.name, (float)metric.value);
+    }
+    cJSON_AddItemToObject(row, "held_out", found != NULL ? found : cJSON_CreateNull());
     return tern_db_end(rows);
 }
 
-enum tern_result tern_admin_held_out(struct tern_service *service, struct tern_db *db,
-                                     uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
+enum tern_result tern_admin_client(struct tern_service *service, struct tern_db *db,
+                                   uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
-    cJSON *list = cJSON_CreateArray();
+    const struct admin_job *job = ctx;
+    cJSON *row = NULL;
     (void)service;
     (void)now_ms;
-    return tern_admin_reply_read(reply, list, add_held_outs(db, ctx, list));
+    enum tern_result result =
+        job->number != 0 ? row_of(&tern_view_clients, db, job, &row) : TERN_OK;
+    if (result == TERN_OK && row == NULL) {
+        return reply_missing(reply);
+    }
+    if (result == TERN_OK) {
+        result = add_row_of(&tern_view_schedule, db, job, row);
+    }
+    if (result == TERN_OK) {
+        result = add_row_of(&tern_view_ledger, db, job, row);
+    }
+    if (result == TERN_OK) {
+        result = add_held_out(db, job->number, row);
+    }
+    return tern_admin_reply_read(reply, row, result);
+}
+
+enum tern_result tern_admin_client_rounds(struct tern_service *service, struct tern_db *db,
+                                          uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
+{
+    struct admin_job *job = ctx;
+    struct tern_db_client client;
+    if (tern_db_client_get(db, job->number, &client) == TERN_ERR_NOT_FOUND) {
+        return reply_missing(reply);
+    }
+    job->query.client = job->number;
+    return tern_admin_list(service, db, now_ms, ctx, reply);
 }

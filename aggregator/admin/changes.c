@@ -4,26 +4,6 @@
 
 // --- Codes
 
-const char *tern_code_state(const struct tern_db_code *code, uint64_t now_ms)
-{
-    if (code->uses_left == 0) {
-        return "used up";
-    }
-    return code->expires_ms <= now_ms ? "expired" : "valid";
-}
-
-cJSON *tern_json_listed_code(const struct tern_db_code *code, uint64_t enrolled, uint64_t now_ms)
-{
-    char id[TERN_JOIN_CODE_ID];
-    cJSON *object = tern_json_code(code, "");
-    cJSON_DeleteItemFromObjectCaseSensitive(object, "code"); // only its making knows it
-    tern_join_code_id(code->hash, id);
-    tern_json_text(object, "id", id);
-    tern_json_text(object, "state", tern_code_state(code, now_ms));
-    tern_json_u64(object, "enrolled", enrolled);
-    return object;
-}
-
 enum tern_result tern_code_find(struct tern_db *db, const char *id, struct tern_db_code *found)
 {
     struct tern_db_code code;

@@ -1,15 +1,11 @@
-// What an operator changes in the store, by the command line or the admin API, and join codes as both list
-// them. Reentrant.
+// What an operator changes in the store, by the command line or the admin API. Reentrant.
 #ifndef TERN_ADMIN_CHANGES_H
 #define TERN_ADMIN_CHANGES_H
 
 #include "admin/rows.h"
 #include "federation/federation.h"
+#include "views/view.h"
 
-// "valid", "expired", "used up". Static string.
-const char *tern_code_state(const struct tern_db_code *code, uint64_t now_ms);
-// With its id and state, and how many clients enrolled with it; without its text.
-cJSON *tern_json_listed_code(const struct tern_db_code *code, uint64_t enrolled, uint64_t now_ms);
 // The code of that id. TERN_ERR_NOT_FOUND
 TERN_MUST_USE enum tern_result tern_code_find(struct tern_db *db, const char *id,
                                               struct tern_db_code *code);

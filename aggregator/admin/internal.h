@@ -6,6 +6,7 @@
 #include "admin/sessions.h"
 #include "admin/tools.h"
 #include "rounds/tags.h"
+#include "views/view.h"
 #include <cjson/cJSON.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -49,9 +50,13 @@ void tern_admin_page(struct tern_admin *admin, const struct tern_http_request *r
 
 // What one is told; malloc'ed, freed by the service.
 struct admin_job {
-    uint64_t number;     // in the path: of a client, of a round
-    uint32_t after;      // of lists: the id or round before the first
-    uint32_t limit;      // of lists: most entries
+    uint64_t number;              // in the path: of a client, of a round
+    const struct tern_view *view; // of lists
+    bool arrays;                  // one for each column, not an object for each row
+    struct tern_view_query query; // its texts are these:
+    char columns[1024];
+    char where[512];
+    char sort[64];
     uint32_t uses;       // of /enroll-codes
     uint64_t expires_ms; // from now
     char label[TERN_DB_NAME_MAX];
@@ -78,15 +83,10 @@ bool tern_admin_read_code(const struct tern_http_request *request, struct admin_
 
 TERN_ADMIN_JOB(tern_admin_status);
 TERN_ADMIN_JOB(tern_admin_waiting);
-TERN_ADMIN_JOB(tern_admin_clients);
-TERN_ADMIN_JOB(tern_admin_rounds);
-TERN_ADMIN_JOB(tern_admin_held_out);
-TERN_ADMIN_JOB(tern_admin_client); // clients.c
+TERN_ADMIN_JOB(tern_admin_list);
+TERN_ADMIN_JOB(tern_admin_client);
 TERN_ADMIN_JOB(tern_admin_client_rounds);
-TERN_ADMIN_JOB(tern_admin_client_columns); // columns.c
-TERN_ADMIN_JOB(tern_admin_round_columns);
-TERN_ADMIN_JOB(tern_admin_codes); // actions.c
-TERN_ADMIN_JOB(tern_admin_enroll_code);
+TERN_ADMIN_JOB(tern_admin_enroll_code); // actions.c
 TERN_ADMIN_JOB(tern_admin_cancel_code);
 TERN_ADMIN_JOB(tern_admin_revoke);
 TERN_ADMIN_JOB(tern_admin_close_round);

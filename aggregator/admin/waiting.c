@@ -1,6 +1,6 @@
 #include "admin/waiting.h"
 
-#include "admin/texts.h"
+#include "views/texts.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

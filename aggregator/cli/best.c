@@ -1,8 +1,8 @@
 #include "cli/best.h"
 
-#include "admin/held_out.h"
 #include "cli/figures.h"
 #include "rounds/ending.h"
+#include "views/held_out.h"
 #include <string.h>
 
 #define POINTS_AHEAD 0.002

@@ -46,26 +46,8 @@ void tern_figures_print_outside(const struct tern_figures *figures, const char *
 // Adds "client_rounds", the means "per_client_and_round" and the totals "outside_rounds".
 void tern_figures_add_json(cJSON *object, const struct tern_figures *figures);
 
-// --- Of each round
-
-struct tern_round_figures {
-    struct tern_accuracy
-        *accuracies; // in version order; of each its replica before its global model
-    size_t accuracy_count;
-    struct tern_round_bytes *rounds; // in round order, those with bytes or participants
-    size_t round_count;
-};
-
-// TERN_ERR_NO_MEMORY, TERN_ERR_IO; nothing is held then.
-TERN_MUST_USE enum tern_result tern_round_figures_load(struct tern_db *db,
-                                                       struct tern_round_figures *figures);
-void tern_round_figures_free(struct tern_round_figures *figures);
-
-// Returns the figure of the version's global model, or else of its replica; NULL when neither has one.
-const struct tern_accuracy *tern_figures_accuracy(const struct tern_round_figures *figures,
-                                                  uint32_t version);
-// NULL when nothing was counted in the round.
-const struct tern_round_bytes *tern_figures_round(const struct tern_round_figures *figures,
-                                                  uint32_t round);
+// Adds the numbers of both directions: payload_up, payload_down, ...
+void tern_figures_add_totals(cJSON *object, const struct tern_bytes *up,
+                             const struct tern_bytes *down);
 
 #endif

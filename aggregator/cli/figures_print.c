@@ -77,3 +77,10 @@ void tern_figures_add_json(cJSON *object, const struct tern_figures *figures)
     add_numbers(cJSON_AddObjectToObject(object, "per_client_and_round"), all, all->participants);
     add_numbers(cJSON_AddObjectToObject(object, "outside_rounds"), &figures->outside, 1);
 }
+
+void tern_figures_add_totals(cJSON *object, const struct tern_bytes *up,
+                             const struct tern_bytes *down)
+{
+    const struct tern_round_bytes bytes = {.up = *up, .down = *down};
+    add_numbers(object, &bytes, 1);
+}

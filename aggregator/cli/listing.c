@@ -1,78 +1,155 @@
 #include "cli/listing.h"
 
-#include "cli/csv_rows.h"
-
 #include <inttypes.h>
+#include <string.h>
 
-enum tern_result tern_listing_add(struct tern_listing *listing, cJSON *object)
+struct listing {
+    struct tern_cli *cli;
+    const struct tern_view *view;
+    const struct tern_listing_sums *sums;
+    struct tern_view_query query;
+    bool csv;
+    bool one; // the row of a client
+};
+
+int tern_list_query(struct tern_cli *cli, struct tern_view_query *query)
 {
-    if (object == NULL) {
-        return TERN_ERR_NO_MEMORY;
+    uint64_t last = 0;
+    if (tern_cli_flag(cli, "last") &&
+        tern_cli_number(cli, "last", 1, 1, UINT32_MAX, &last) != TERN_OK) {
+        return TERN_EXIT_USAGE;
     }
-    if (cJSON_IsArray(listing->json)) {
-        cJSON_AddItemToArray(listing->json, object);
-    } else {
-        cJSON_Delete(listing->json);
-        listing->json = object;
-    }
-    return TERN_OK;
+    *query = (struct tern_view_query){.columns = tern_cli_option(cli, "columns", NULL),
+                                      .where = tern_cli_option(cli, "where", NULL),
+                                      .sort = tern_cli_option(cli, "sort", NULL),
+                                      .last = last,
+                                      .now_ms = tern_now_ms()};
+    return TERN_EXIT_OK;
 }
 
-static enum tern_result list_all(struct tern_listing *listing, const struct tern_listing_verb *verb)
+// Writes the rows as the members of an object, with the sums beside them.
+static enum tern_result write_object(struct tern_view_rows *rows,
+                                     const struct tern_listing_sums *sums)
 {
-    if (listing->cli->json || listing->csv) {
-        listing->json = cJSON_CreateArray();
-        return verb->all(listing);
+    fputs("{\"rows\":", stdout);
+    TERN_TRY(tern_view_write_json(rows, stdout));
+    cJSON *object = cJSON_CreateObject();
+    const enum tern_result result = sums->add(object, rows);
+    char *text = cJSON_PrintUnformatted(object);
+    cJSON_Delete(object);
+    if (text != NULL) {
+        printf(",%s", text + 1); // without its brace
     }
-    listing->table = (struct tern_text_table)TERN_TEXT_TABLE_OF(verb->columns, verb->column_count);
-    TERN_TRY(verb->all(listing));
-    TERN_TRY(tern_text_table_print(&listing->table, stdout));
-    return verb->below != NULL ? verb->below(listing) : TERN_OK;
+    cJSON_free(text);
+    return text != NULL ? result : TERN_ERR_NO_MEMORY;
 }
 
-static int finish(struct tern_listing *listing, enum tern_result result)
+static enum tern_result write_one(const struct listing *listing, struct tern_view_rows *rows)
 {
-    if (result != TERN_OK) {
-        cJSON_Delete(listing->json);
-        tern_text_table_free(&listing->table);
-        return tern_state_fail(listing->cli, listing->db, result);
+    if (!listing->cli->json) {
+        return tern_view_write_row(rows, stdout);
     }
-    tern_db_close(listing->db);
+    cJSON *object = tern_view_object(rows);
+    return object != NULL && tern_json_print(listing->cli, object) == TERN_EXIT_OK
+               ? TERN_OK
+               : TERN_ERR_NO_MEMORY;
+}
+
+static enum tern_result write_rows(const struct listing *listing, struct tern_view_rows *rows)
+{
+    const struct tern_listing_sums *sums = listing->sums;
     if (listing->csv) {
-        return tern_csv_print(listing->cli, listing->json);
+        return tern_view_write_csv(rows, stdout);
     }
-    return listing->cli->json ? tern_json_print(listing->cli, listing->json) : TERN_EXIT_OK;
+    if (listing->cli->json) {
+        TERN_TRY(sums != NULL && sums->add != NULL ? write_object(rows, sums)
+                                                   : tern_view_write_json(rows, stdout));
+        putchar('\n');
+        return TERN_OK;
+    }
+    TERN_TRY(tern_view_write_table(rows, stdout));
+    return sums != NULL && sums->print != NULL ? sums->print(rows) : TERN_OK;
 }
 
-static int list_one(struct tern_listing *listing, const struct tern_listing_verb *verb, uint64_t id)
+// Returns the exit code, and closes both.
+static int finish(const struct listing *listing, struct tern_db *db, struct tern_view_rows *rows,
+                  enum tern_result result)
 {
-    struct tern_db_client client;
-    enum tern_result result = tern_db_client_get(listing->db, id, &client);
+    const enum tern_result closed = tern_view_close(rows);
+    result = closed != TERN_OK ? closed : result;
     if (result != TERN_OK) {
-        return tern_state_client_fail(listing->cli, listing->db, id, result);
+        return tern_state_fail(listing->cli, db, result);
     }
-    if (listing->cli->json || listing->csv) {
-        listing->json = cJSON_CreateNull();
-    }
-    result = verb->one(listing, &client);
-    if (result == TERN_ERR_NOT_FOUND) {
-        cJSON_Delete(listing->json);
-        tern_db_close(listing->db);
-        tern_cli_fail(listing->cli, result, "client %" PRIu64 " %s", id, verb->nothing);
-        return TERN_EXIT_NOTHING;
-    }
-    return finish(listing, result);
+    tern_db_close(db);
+    return TERN_EXIT_OK;
 }
 
-int tern_list(struct tern_cli *cli, const struct tern_listing_verb *verb, const void *ctx)
+static int print_one(const struct listing *listing, struct tern_db *db, struct tern_view_rows *rows)
 {
-    uint64_t id = 0;
-    TERN_CLI_TRY(verb->one != NULL ? tern_state_client(cli, &id) : TERN_EXIT_OK);
-    struct tern_listing listing = {.cli = cli, .now_ms = tern_now_ms(), .ctx = ctx};
+    if (listing->csv) {
+        return finish(listing, db, rows, tern_view_write_csv(rows, stdout));
+    }
+    if (tern_view_next(rows)) {
+        return finish(listing, db, rows, write_one(listing, rows));
+    }
+    TERN_CLI_TRY(finish(listing, db, rows, TERN_OK));
+    tern_cli_fail(listing->cli, TERN_ERR_NOT_FOUND, "client %" PRIu64 " %s", listing->query.client,
+                  listing->view->nothing != NULL ? listing->view->nothing : "has no such row");
+    return TERN_EXIT_NOTHING;
+}
+
+static int list(const struct listing *listing, struct tern_db *db)
+{
+    struct tern_view_rows *rows;
+    struct tern_db_client client;
+    char why[TERN_VIEW_WHY_MAX];
+    const uint64_t id = listing->query.client;
+    enum tern_result result = id != 0 ? tern_db_client_get(db, id, &client) : TERN_OK;
+    if (result != TERN_OK) {
+        return tern_state_client_fail(listing->cli, db, id, result);
+    }
+    result = tern_view_open(listing->view, db, &listing->query, &rows, why);
+    if (result == TERN_ERR_ARGUMENT) {
+        tern_db_close(db);
+        return tern_cli_fail(listing->cli, TERN_ERR_CONFIG, "%s", why);
+    }
+    if (result != TERN_OK) {
+        return tern_state_fail(listing->cli, db, result);
+    }
+    return listing->one ? print_one(listing, db, rows)
+                        : finish(listing, db, rows, write_rows(listing, rows));
+}
+
+// A table for people has the usual columns, a row alone and everything else has all.
+static const char *default_columns(const struct listing *listing)
+{
+    const bool table = !listing->one && !listing->csv && !listing->cli->json;
+    return table ? listing->view->usual : "*";
+}
+
+int tern_list(struct tern_cli *cli, const struct tern_view *view,
+              const struct tern_listing_sums *sums)
+{
+    struct tern_db *db;
+    struct listing listing = {.cli = cli, .view = view, .sums = sums};
+    uint64_t client = 0;
+    if (strcmp(tern_cli_option(cli, "columns", ""), "help") == 0) {
+        tern_view_write_help(view, stdout);
+        return TERN_EXIT_OK;
+    }
+    TERN_CLI_TRY(tern_list_query(cli, &listing.query));
+    if (cli->verb->arguments[0] == '[') {
+        TERN_CLI_TRY(tern_state_client(cli, &client));
+    }
+    listing.query.client = client;
+    listing.one = client != 0 && view != &tern_view_client_rounds;
     listing.csv = tern_cli_flag(cli, "csv");
     if (listing.csv && cli->json) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "--csv and --json exclude each other");
     }
-    TERN_CLI_TRY(tern_state_open_reading(cli, &listing.db));
-    return id > 0 ? list_one(&listing, verb, id) : finish(&listing, list_all(&listing, verb));
+    if (listing.query.columns == NULL) {
+        listing.query.columns = default_columns(&listing);
+    }
+    TERN_CLI_TRY(tern_state_open_reading(cli, &db));
+    return list(&listing, db);
 }

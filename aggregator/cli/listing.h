@@ -1,46 +1,33 @@
-// Verbs that show rows of the store: a line each for people, JSON or CSV; all of them, or what belongs
-// to the client that the command line names. Used from the main thread only.
+// Verbs that print a list (views/view.h): as a table for people, as CSV or as JSON, with the options --columns, --where,
+// --sort and --last. Used from the main thread only.
 #ifndef TERN_AGGREGATOR_LISTING_H
 #define TERN_AGGREGATOR_LISTING_H
 
-#include "admin/rows.h"
 #include "cli/state.h"
+#include "views/view.h"
 
-// The options of a verb that lists rows.
+// The options of a verb that prints a list.
 #define TERN_OPTIONS_LISTING                                                                       \
-    TERN_OPTION_STATE,                                                                             \
+    TERN_OPTION_STATE, {"columns", "A,B", "only these columns, in this order; help lists them"},   \
+        {"where", "COLUMN=VALUE", "only rows that have it; tag=KEY=VALUE: that tag"},              \
+        {"sort", "COLUMN", "in the order of a column; -COLUMN: descending"},                       \
+        {"last", "N", "only the last N rows of these"},                                            \
     {                                                                                              \
-        "csv", NULL, "rows as CSV, with all that --json has"                                       \
+        "csv", NULL, "comma-separated values with a header line"                                   \
     }
 
-struct tern_listing {
-    struct tern_cli *cli;
-    struct tern_db *db;
-    cJSON *json; // what is to be printed: all rows, or the one; NULL: lines for people
-    bool csv;    // its rows are printed as CSV
-    struct tern_text_table table; // the lines of all rows
-    uint64_t now_ms;
-    const void *ctx; // the verb's
+// What a list has beside its rows. Each is called while the rows are open.
+struct tern_listing_sums {
+    // Prints lines for people below the table.
+    enum tern_result (*print)(struct tern_view_rows *rows);
+    // Adds members beside "rows" in JSON; else --json prints the rows alone.
+    enum tern_result (*add)(cJSON *object, struct tern_view_rows *rows);
 };
 
-struct tern_listing_verb {
-    const struct tern_text_column *columns;
-    size_t column_count;
-    // Shows all rows.
-    enum tern_result (*all)(struct tern_listing *listing);
-    // Shows what there is of one client; NULL: the verb takes no client. NOT_FOUND: there is nothing
-    enum tern_result (*one)(struct tern_listing *listing, const struct tern_db_client *client);
-    const char *nothing; // "client 7 ...", when there is nothing
-    // Writes what stands below the table; NULL: nothing.
-    enum tern_result (*below)(struct tern_listing *listing);
-};
-
-#define TERN_LISTING_COLUMNS(all) .columns = (all), .column_count = sizeof(all) / sizeof((all)[0])
-
-// Opens the store, shows the rows and returns the exit code.
-int tern_list(struct tern_cli *cli, const struct tern_listing_verb *verb, const void *ctx);
-
-// Adds an object to the rows, or makes it the one. NULL is TERN_ERR_NO_MEMORY.
-TERN_MUST_USE enum tern_result tern_listing_add(struct tern_listing *listing, cJSON *object);
+// Prints a list, or, where the verb's first argument is a client, its row. sums: NULL = none. Returns the exit code.
+int tern_list(struct tern_cli *cli, const struct tern_view *view,
+              const struct tern_listing_sums *sums);
+// Reads the options of a list. Returns the exit code.
+int tern_list_query(struct tern_cli *cli, struct tern_view_query *query);
 
 #endif

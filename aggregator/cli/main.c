@@ -29,13 +29,15 @@ static const struct tern_cli_option serve_options[] = {
     {0}};
 static const struct tern_cli_option rounds_options[] = {
     TERN_OPTIONS_LISTING,
-    {"last", "N", "only the newest N rounds"},
     {"tensorboard", "DIR", "write losses, accuracy and bytes there, for TensorBoard"},
     {0}};
+static const struct tern_cli_option replicas_options[] = {
+    TERN_OPTIONS_LISTING,
+    {"clients", NULL, "a row for each client instead: the replica that it holds"},
+    {0}};
 static const struct tern_cli_option report_options[] = {
-    TERN_OPTION_STATE,
+    TERN_OPTIONS_LISTING,
     {"by", "WHAT", "bytes: one row per purpose (default), client or round"},
-    {"csv", NULL, "comma-separated values with a header line"},
     {0}};
 static const struct tern_cli_option code_options[] = {
     TERN_OPTION_STATE,
@@ -189,25 +191,30 @@ static const char doctor_help[] =
     "Exit code 1: there is a problem; warnings alone are 0.\n";
 
 static const char clients_help[] =
-    "One line per client: id, name, state, when it was last seen, the version it holds, its\n"
-    "local steps (why they are so many says schedule), how many of its updates were scaled down\n"
-    "(SCALED), and what does not add up about its error buffer (FINDING; see ledger). --csv and\n"
-    "--json have all that is known of each.\n"
+    "A row for each client. SCALED counts updates that norm_bound or examples_bound scaled down;\n"
+    "FINDING is the anomaly of its error buffer (see ledger). With CLIENT, and in --csv and "
+    "--json,\n"
+    "all columns; --columns help explains each.\n"
     "\n"
-    "  tern-aggregator clients --state /var/lib/tern\n";
+    "  tern-aggregator clients --state /var/lib/tern\n"
+    "  tern-aggregator clients --where tag=site=oslo --sort -last_seen_ms\n"
+    "  tern-aggregator clients --columns id,name,wire_up,wire_down --sort wire_up --last 10\n"
+    "  tern-aggregator clients 7 --state /var/lib/tern\n";
 
 static const char rounds_help[] =
-    "One line per round: updates, training loss (of the clients' own weights while they train),\n"
-    "accuracy of the version it made (R2 or AUC where the model tells numbers or finds "
-    "anomalies),\n"
-    "and OF which model that is (its replica, or the global\n"
-    "model), time, and bytes on the wire of the clients that train, divided by the updates. What\n"
-    "an open round does not know yet is \"-\"; --csv and --json have codec, norms and bytes by "
-    "layer\n"
-    "besides.\n"
+    "A row for each round: updates, training loss of the clients' own weights, and the score of "
+    "the\n"
+    "version that it made: accuracy, R2 or AUC. OF is the model that evaluators measured, replica "
+    "or\n"
+    "global; or clients, on rows that they hold out. WIRE UP and WIRE DOWN are bytes of the "
+    "clients\n"
+    "that train, divided by the updates. \"-\" is not known. --csv and --json have all columns;\n"
+    "--columns help explains each. With CLIENT: a row for each round that selected the client.\n"
     "\n"
     "  tern-aggregator rounds --state /var/lib/tern --last 10\n"
     "  tern-aggregator rounds --state /var/lib/tern --csv > rounds.csv\n"
+    "  tern-aggregator rounds --columns 'round,mean_loss,held_out_*'\n"
+    "  tern-aggregator rounds 7 --where state=replaced\n"
     "  tern-aggregator rounds --state /var/lib/tern --tensorboard runs/pumps\n"
     "  tensorboard --logdir runs\n";
 
@@ -221,43 +228,45 @@ static const char report_help[] =
     "fairness  Rounds that each client was invited to and reported in, and how even that is.\n"
     "\n"
     "  tern-aggregator report bytes --state /var/lib/tern\n"
+    "  tern-aggregator report bytes --by client --sort wire_up --last 10\n"
     "  tern-aggregator report bytes --by client --csv > bytes.csv\n"
     "  tern-aggregator report fairness --json\n";
 
 static const char replicas_help[] =
-    "Shows the replicas: the weights that clients hold, bit for bit. KIND is version for those "
-    "that\n"
-    "all may share, own for those of single clients and groups that missed the same rounds. KEPT "
-    "AS\n"
-    "says what makes the weights again; DOWNLOADS and BYTES are what is added to what is kept "
+    "A row for each replica: the weights that clients hold, bit for bit. OF VERSION marks replicas "
+    "of\n"
+    "versions, which all clients may share; others belong to clients that missed the same rounds.\n"
+    "KEPT AS is what makes the weights again; DOWNLOADS and BYTES are added to what is kept "
     "whole;\n"
-    "RESIDUAL is how far the replica was from the global model of its version. With CLIENT, what\n"
-    "that client holds.\n"
+    "RESIDUAL is the distance from the global model of the version. With CLIENT, the replica of "
+    "that\n"
+    "client; with --clients, a row for each client.\n"
     "\n"
     "  tern-aggregator replicas --state /var/lib/tern\n"
     "  tern-aggregator replicas 7 --state /var/lib/tern\n"
-    "  tern-aggregator replicas --json | jq '.clients[] | [.client, .version, .residual]'\n";
+    "  tern-aggregator replicas --clients --where known=no\n";
 
 static const char schedule_help[] =
     "How much each client trains in a round (local steps), how it encodes its update when that is\n"
-    "not as the round says, and why: the policy of schedule.policy, in the words of what it went\n"
-    "by. Speeds are measured from the clients' reports, bytes from the meter. With CLIENT, or in\n"
-    "--csv and --json, all that is known.\n"
+    "not as the round has it, and why: the policy of schedule.policy with the values it used.\n"
+    "Speeds are measured from the clients' reports, bytes from the meter. With CLIENT, and in "
+    "--csv\n"
+    "and --json, all columns; --columns help explains each.\n"
     "\n"
     "  tern-aggregator schedule --state /var/lib/tern\n"
     "  tern-aggregator schedule 7 --state /var/lib/tern\n"
-    "  tern-aggregator schedule --json | jq '.[] | [.client, .local_steps, .reason]'\n"
+    "  tern-aggregator schedule --sort local_steps --columns client,local_steps,reason\n"
     "\n"
     "Exit code 4: that client has not had a task yet.\n";
 
 static const char ledger_help[] =
     "What compression has not sent yet, per client: the norm of the error buffer as the client\n"
-    "last told of it, the round of its last update, its age in rounds closed since then, that\n"
+    "last reported it, the round of its last update, its age in rounds closed since then, that\n"
     "update's bytes.\n"
     "A client without an accepted update has no round and no age: \"-\", in JSON null.\n"
-    "TOLD is what the client was last told to do with it, and why ([error_feedback] of the\n"
-    "settings): \"decayed 0.7: 12 rounds missed\". With CLIENT, or in --csv and --json, all that\n"
-    "is known: generation, updates encoded in it, largest magnitude, loss, replica.\n"
+    "TOLD is the last order for the buffer, and why ([error_feedback] of the settings):\n"
+    "\"decayed 0.7: 12 rounds missed\". With CLIENT, and in --csv and --json, all columns;\n"
+    "--columns help explains each.\n"
     "\n"
     "FINDING says what does not add up:\n"
     "lost      A new buffer that nobody ordered: the device was installed anew, or its record was\n"
@@ -268,9 +277,9 @@ static const char ledger_help[] =
     "\n"
     "  tern-aggregator ledger --state /var/lib/tern\n"
     "  tern-aggregator ledger 7 --state /var/lib/tern\n"
-    "  tern-aggregator ledger --json | jq '.[] | select(.finding != \"none\")'\n"
+    "  tern-aggregator ledger --where finding=cloned\n"
     "\n"
-    "Exit code 4: that client has not told of an error buffer yet.\n";
+    "Exit code 4: that client has not reported an error buffer yet.\n";
 
 static const char code_help[] =
     "Makes a join code and prints it, this once: only its hash is kept. The service takes it at\n"
@@ -284,7 +293,7 @@ static const char code_help[] =
 static const char codes_help[] =
     "One line per join code: the id that stands for it (the code itself is not kept), uses that "
     "are\n"
-    "left, and how many clients enrolled with it; `clients --json` says which, and from where.\n"
+    "left, and how many clients enrolled with it; `clients --where code=ID` lists them.\n"
     "\n"
     "  tern-aggregator codes --state /var/lib/tern\n"
     "  tern-aggregator codes --cancel 3f9a01c2 --state /var/lib/tern\n"
@@ -437,11 +446,13 @@ static const struct tern_cli_verb verbs[] = {
      0, 0, tern_cli_status},
     {"doctor", "Say what is wrong and what to do", "", doctor_help, state_options, 0, 0,
      tern_cli_doctor},
-    {"clients", "List the clients", "", clients_help, listing_options, 0, 0, tern_cli_clients},
-    {"rounds", "List the rounds", "", rounds_help, rounds_options, 0, 0, tern_cli_rounds},
+    {"clients", "List the clients", "[CLIENT]", clients_help, listing_options, 0, 1,
+     tern_cli_clients},
+    {"rounds", "List the rounds, or those of a client", "[CLIENT]", rounds_help, rounds_options, 0,
+     1, tern_cli_rounds},
     {"report", "Report bytes, or shares of rounds", "bytes|fairness", report_help, report_options,
      1, 1, tern_cli_report},
-    {"replicas", "Show which weights clients hold", "[CLIENT]", replicas_help, listing_options, 0,
+    {"replicas", "Show which weights clients hold", "[CLIENT]", replicas_help, replicas_options, 0,
      1, tern_cli_replicas},
     {"schedule", "Show how much clients train, and why", "[CLIENT]", schedule_help, listing_options,
      0, 1, tern_cli_schedule},

@@ -1,9 +1,9 @@
 #include "cli/quality.h"
 
-#include "admin/held_out.h"
 #include "admin/rows.h"
 #include "tensor/model.h"
 #include "util/utf8.h"
+#include "views/held_out.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -4,12 +4,12 @@
 #define TERN_AGGREGATOR_STATE_H
 
 #include "admin/rows.h"
-#include "admin/texts.h"
 #include "cli/settings.h"
 #include "hosted/cli.h"
 #include "hosted/json_print.h"
 #include "hosted/text_table.h"
 #include "store/store.h"
+#include "views/texts.h"
 #include <cjson/cJSON.h>
 #include <limits.h>
 
@@ -84,19 +84,5 @@ int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id
 int tern_state_tags(struct tern_cli *cli, const char *text, char tags[TERN_DB_TAGS_MAX]);
 
 uint64_t tern_now_ms(void);
-
-// "2026-01-31 12:00:00Z"; "never" for 0.
-const char *tern_text_time(uint64_t unix_ms, char text[TERN_TEXT]);
-// "3 m 20 s ago" for now - then; "never" when then is 0.
-const char *tern_text_ago(uint64_t then_ms, uint64_t now_ms, char text[TERN_TEXT]);
-// "813 B", "12.7 KB", "1.25 MB" (powers of 1000).
-const char *tern_text_bytes(double bytes, char text[TERN_TEXT]);
-// A text of the network or of a database, with '?' for what steers a terminal or cannot be seen.
-const char *tern_text_name(const char *name, char text[TERN_TEXT]);
-
-// What is odd about an error buffer: "cloned", or "-".
-const char *tern_text_finding(uint32_t finding);
-// As a cell that is to be noticed where there is one.
-void tern_text_finding_cell(struct tern_text_table *table, uint32_t finding);
 
 #endif

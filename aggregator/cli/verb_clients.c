@@ -3,85 +3,14 @@
 #include "cli/listing.h"
 #include "cli/verbs.h"
 #include "federation/federation.h"
-#include "rounds/error_watch.h"
-#include "rounds/reliability.h"
 #include "util/utf8.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-// usual: the tag of most clients' column names.
-static const char *state_of(const struct tern_db_client *client, uint32_t usual)
-{
-    if (client->revoked) {
-        return "revoked";
-    }
-    if (client->evaluator) {
-        return "evaluator";
-    }
-    if (client->column_names != 0 && client->column_names != usual) {
-        return "other-columns";
-    }
-    return tern_is_unreliable(client->unreported) ? "unreliable" : "active";
-}
-
-static enum tern_result add_row(struct tern_listing *listing, const struct tern_db_client *client,
-                                uint32_t usual)
-{
-    struct tern_db_schedule schedule = {.local_steps = 0};
-    struct tern_db_ledger ledger = {.finding = TERN_FINDING_NONE};
-    struct tern_text_table *table = &listing->table;
-    char text[TERN_TEXT];
-    TERN_TRY(tern_db_may_miss(tern_db_schedule_get(listing->db, client->id, &schedule)));
-    TERN_TRY(tern_db_may_miss(tern_db_ledger_get(listing->db, client->id, &ledger)));
-    tern_text_cell(table, "%" PRIu64, client->id);
-    tern_text_cell(table, "%s", tern_text_name(client->name, text));
-    tern_text_cell_in(table, client->revoked ? TERN_COLOUR_BAD : TERN_COLOUR_NONE, "%s",
-                      state_of(client, usual));
-    tern_text_cell(table, "%s", tern_text_ago(client->last_seen_ms, listing->now_ms, text));
-    tern_text_cell(table, "%" PRIu32, client->version);
-    tern_text_cell(table, "%" PRIu32, schedule.local_steps);
-    tern_text_cell(table, "%" PRIu32, client->scaled_down);
-    tern_text_finding_cell(table, ledger.finding);
-    tern_text_cell(table, "%s", client->tags[0] != '\0' ? client->tags : "-");
-    return TERN_OK;
-}
-
-static enum tern_result list_client(struct tern_listing *listing,
-                                    const struct tern_db_client *client, uint32_t usual)
-{
-    cJSON *object = NULL;
-    if (listing->json == NULL) {
-        return add_row(listing, client, usual);
-    }
-    TERN_TRY(tern_json_client(listing->db, client, &object));
-    return tern_listing_add(listing, object);
-}
-
-static enum tern_result list_all(struct tern_listing *listing)
-{
-    struct tern_db_client client;
-    struct tern_db_column_names names;
-    TERN_TRY(tern_db_column_names(listing->db, &names));
-    struct tern_db_rows *rows = tern_db_clients(listing->db);
-    while (tern_db_next(rows, &client)) {
-        tern_db_check_row(rows, list_client(listing, &client, names.usual));
-    }
-    return tern_db_end(rows);
-}
-
 int tern_cli_clients(struct tern_cli *cli)
 {
-    static const struct tern_text_column columns[] = {
-        {"ID", TERN_TEXT_NUMBER},      {"NAME", TERN_TEXT_LONG},      {"STATE", TERN_TEXT_WORD},
-        {"LAST SEEN", TERN_TEXT_WORD}, {"VERSION", TERN_TEXT_NUMBER}, {"STEPS", TERN_TEXT_NUMBER},
-        {"SCALED", TERN_TEXT_NUMBER},  {"FINDING", TERN_TEXT_WORD},   {"TAGS", TERN_TEXT_NOTE},
-    };
-    static const struct tern_listing_verb verb = {
-        TERN_LISTING_COLUMNS(columns),
-        .all = list_all,
-    };
-    return tern_list(cli, &verb, NULL);
+    return tern_list(cli, &tern_view_clients, NULL);
 }
 
 // --- Join codes

@@ -1,165 +1,32 @@
-// report bytes: what crossed the link. report fairness: report_fairness.c.
+// report bytes: what crossed the link. report fairness: how evenly rounds use clients.
 #include "cli/figures.h"
-#include "cli/report_fairness.h"
-#include "cli/state.h"
+#include "cli/listing.h"
 #include "cli/verbs.h"
+#include "views/reports.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum form { FORM_TABLE, FORM_CSV, FORM_JSON };
-
-static enum form form_of(const struct tern_cli *cli)
-{
-    if (cli->json) {
-        return FORM_JSON;
-    }
-    return tern_cli_flag(cli, "csv") ? FORM_CSV : FORM_TABLE;
-}
-
 // --- Bytes
 
-#define NUMBERS 9
+static const struct {
+    const char *by;
+    const struct tern_view *view;
+} groups[] = {{"purpose", &tern_view_purpose_bytes},
+              {"client", &tern_view_client_bytes},
+              {"round", &tern_view_round_bytes}};
 
-static const char *const number_names[NUMBERS] = {"payload_up", "payload_down", "http_up",
-                                                  "http_down",  "tls_up",       "tls_down",
-                                                  "wire_up",    "wire_down",    "exchanges"};
-
-struct bytes_report {
-    enum form form;
-    enum tern_db_meter_group group;
-    cJSON *rows;
-    struct tern_text_table table;
-    struct tern_db_meter total;
-};
-
-static void numbers_of(const struct tern_db_meter *row, uint64_t numbers[NUMBERS])
+static enum tern_result add_up(struct tern_db *db, struct tern_db_meter *total)
 {
-    const uint64_t all[NUMBERS] = {row->up.payload, row->down.payload, row->up.http,
-                                   row->down.http,  row->up.tls,       row->down.tls,
-                                   row->up.wire,    row->down.wire,    row->exchanges};
-    memcpy(numbers, all, sizeof all);
-}
-
-static const char *group_name(enum tern_db_meter_group group)
-{
-    switch (group) {
-    case TERN_METER_BY_CLIENT:
-        return "client";
-    case TERN_METER_BY_ROUND:
-        return "round";
-    case TERN_METER_BY_PURPOSE:
-    default:
-        return "purpose";
+    struct tern_db_meter row;
+    struct tern_db_rows *rows = tern_db_meter_sums(db, TERN_METER_BY_PURPOSE);
+    *total = (struct tern_db_meter){.client = 0};
+    while (tern_db_next(rows, &row)) {
+        tern_bytes_add(&total->up, &row.up);
+        tern_bytes_add(&total->down, &row.down);
+        total->exchanges += row.exchanges;
     }
-}
-
-static const char *group_heading(enum tern_db_meter_group group)
-{
-    switch (group) {
-    case TERN_METER_BY_CLIENT:
-        return "CLIENT";
-    case TERN_METER_BY_ROUND:
-        return "ROUND";
-    case TERN_METER_BY_PURPOSE:
-    default:
-        return "PURPOSE";
-    }
-}
-
-static const char *key_of(const struct bytes_report *report, const struct tern_db_meter *row,
-                          char text[TERN_TEXT])
-{
-    if (report->group == TERN_METER_BY_PURPOSE) {
-        return tern_purpose_name(row->purpose);
-    }
-    uint64_t key = report->group == TERN_METER_BY_CLIENT ? row->client : row->round;
-    snprintf(text, TERN_TEXT, "%" PRIu64, key);
-    return text;
-}
-
-static void print_csv_row(const char *key, const struct tern_db_meter *row)
-{
-    uint64_t numbers[NUMBERS];
-    numbers_of(row, numbers);
-    printf("%s", key);
-    for (size_t i = 0; i < NUMBERS; i++) {
-        printf(",%" PRIu64, numbers[i]);
-    }
-    printf("\n");
-}
-
-static void add_direction(struct tern_text_table *table, const char *key, const char *direction,
-                          const struct tern_bytes *bytes)
-{
-    tern_text_cell(table, "%s", key);
-    tern_text_cell(table, "%s", direction);
-    tern_text_cell(table, "%" PRIu64, bytes->payload);
-    tern_text_cell(table, "%" PRIu64, bytes->http);
-    tern_text_cell(table, "%" PRIu64, bytes->tls);
-    tern_text_cell(table, "%" PRIu64, bytes->wire);
-}
-
-// A line for each direction: layers beside each other are 80 columns wide, both directions would be 136.
-static void add_lines(struct tern_text_table *table, const char *key,
-                      const struct tern_db_meter *row)
-{
-    add_direction(table, key, "up", &row->up);
-    tern_text_cell(table, "%" PRIu64, row->exchanges);
-    add_direction(table, key, "down", &row->down);
-    tern_text_cell(table, "%s", "");
-}
-
-static void add_numbers(cJSON *object, const struct tern_db_meter *row)
-{
-    uint64_t numbers[NUMBERS];
-    numbers_of(row, numbers);
-    for (size_t i = 0; i < NUMBERS; i++) {
-        tern_json_u64(object, number_names[i], numbers[i]);
-    }
-}
-
-static void add_json_row(const struct bytes_report *report, const struct tern_db_meter *row)
-{
-    cJSON *object = cJSON_CreateObject();
-    char text[TERN_TEXT];
-    const char *key = key_of(report, row, text);
-    if (report->group == TERN_METER_BY_PURPOSE) {
-        cJSON_AddStringToObject(object, "purpose", key);
-    } else {
-        cJSON_AddRawToObject(object, group_name(report->group), key);
-    }
-    add_numbers(object, row);
-    cJSON_AddItemToArray(report->rows, object);
-}
-
-static void report_row(struct bytes_report *report, const struct tern_db_meter *row)
-{
-    char text[TERN_TEXT];
-    tern_bytes_add(&report->total.up, &row->up);
-    tern_bytes_add(&report->total.down, &row->down);
-    report->total.exchanges += row->exchanges;
-    switch (report->form) {
-    case FORM_CSV:
-        print_csv_row(key_of(report, row, text), row);
-        break;
-    case FORM_JSON:
-        add_json_row(report, row);
-        break;
-    case FORM_TABLE:
-    default:
-        add_lines(&report->table, key_of(report, row, text), row);
-        break;
-    }
-}
-
-static void print_csv_header(const struct bytes_report *report)
-{
-    printf("%s", group_name(report->group));
-    for (size_t i = 0; i < NUMBERS; i++) {
-        printf(",%s", number_names[i]);
-    }
-    printf("\n");
+    return tern_db_end(rows);
 }
 
 // The mean of what one client moves in one round, which is what a user pays.
@@ -173,96 +40,126 @@ static void print_mean(const struct tern_figures *figures)
     }
     tern_text_bytes(tern_figures_mean(all->up.wire, all->participants), up);
     tern_text_bytes(tern_figures_mean(all->down.wire, all->participants), down);
-    printf("\nPer client and round on the wire: %s up, %s down\n", up, down);
+    printf("Per client and round on the wire: %s up, %s down\n", up, down);
     printf("  all bytes of the clients that train, divided by the %" PRIu32
            " updates that were accepted\n",
            all->participants);
     tern_figures_print_outside(figures, "  ");
 }
 
-static int finish_bytes(struct tern_cli *cli, struct bytes_report *report,
-                        const struct tern_figures *figures)
+static enum tern_result print_bytes(struct tern_view_rows *rows)
 {
-    if (report->form == FORM_CSV) {
-        return TERN_EXIT_OK;
-    }
-    if (report->form == FORM_TABLE) {
-        add_lines(&report->table, "total", &report->total);
-        if (tern_text_table_print(&report->table, stdout) != TERN_OK) {
-            return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "memory could not be had");
-        }
-        print_mean(figures);
-        return TERN_EXIT_OK;
-    }
-    cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "by", group_name(report->group));
-    cJSON_AddItemToObject(object, "rows", report->rows);
-    add_numbers(cJSON_AddObjectToObject(object, "total"), &report->total);
-    tern_figures_add_json(object, figures);
-    return tern_json_print(cli, object);
+    struct tern_figures figures;
+    struct tern_db_meter total;
+    TERN_TRY(tern_figures_load(rows->db, &figures));
+    TERN_TRY(add_up(rows->db, &total));
+    printf("\nIn total on the wire: %" PRIu64 " bytes up, %" PRIu64 " bytes down, in %" PRIu64
+           " exchanges\n",
+           total.up.wire, total.down.wire, total.exchanges);
+    print_mean(&figures);
+    return TERN_OK;
 }
 
-static int take_group(struct tern_cli *cli, enum tern_db_meter_group *group)
+static enum tern_result add_bytes(cJSON *object, struct tern_view_rows *rows)
 {
+    struct tern_figures figures;
+    struct tern_db_meter total;
+    TERN_TRY(tern_figures_load(rows->db, &figures));
+    TERN_TRY(add_up(rows->db, &total));
+    cJSON *sums = cJSON_AddObjectToObject(object, "total");
+    tern_figures_add_totals(sums, &total.up, &total.down);
+    tern_json_u64(sums, "exchanges", total.exchanges);
+    tern_figures_add_json(object, &figures);
+    return TERN_OK;
+}
+
+static int report_bytes(struct tern_cli *cli)
+{
+    static const struct tern_listing_sums sums = {print_bytes, add_bytes};
     const char *by = tern_cli_option(cli, "by", "purpose");
-    for (int i = TERN_METER_BY_PURPOSE; i <= TERN_METER_BY_ROUND; i++) {
-        if (strcmp(by, group_name((enum tern_db_meter_group)i)) == 0) {
-            *group = (enum tern_db_meter_group)i;
-            return TERN_EXIT_OK;
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        if (strcmp(by, groups[i].by) == 0) {
+            return tern_list(cli, groups[i].view, &sums);
         }
     }
     return tern_cli_fail(cli, TERN_ERR_CONFIG, "--by '%s' is none of purpose, client, round", by);
 }
 
-static int report_bytes(struct tern_cli *cli)
+// --- Fairness
+
+static void print_fairness(const char *name, const struct tern_fairness *fairness)
 {
-    struct bytes_report report = {.form = form_of(cli)};
-    struct tern_text_column columns[] = {
-        {"PURPOSE", TERN_TEXT_WORD},     {"DIRECTION", TERN_TEXT_WORD},
-        {"PAYLOAD", TERN_TEXT_NUMBER},   {"HTTP", TERN_TEXT_NUMBER},
-        {"TLS", TERN_TEXT_NUMBER},       {"WIRE", TERN_TEXT_NUMBER},
-        {"EXCHANGES", TERN_TEXT_NUMBER},
-    };
-    struct tern_figures figures;
-    struct tern_db *db;
-    TERN_CLI_TRY(take_group(cli, &report.group));
-    TERN_CLI_TRY(tern_state_open_reading(cli, &db));
-    enum tern_result result = tern_figures_load(db, &figures);
-    if (result != TERN_OK) {
-        return tern_state_fail(cli, db, result);
+    printf("%-9s %8" PRIu32 " %8.1f %8" PRIu32 " %8.3f\n", name, fairness->least, fairness->median,
+           fairness->most, fairness->jain);
+}
+
+static void print_held_out(const struct tern_held_outs *all)
+{
+    size_t count = 0;
+    const uint32_t version = all->count > 0 ? all->list[all->count - 1].version : 0;
+    const struct tern_held_out *of = tern_held_outs_of(all, version, &count);
+    for (size_t i = 0; i < count; i++) {
+        const struct tern_spread *spread = &of[i].spread;
+        if (i == 0) {
+            printf("\nHeld-out data of %" PRIu32 " clients: the %s of version %" PRIu32
+                   ", before they trained\n",
+                   spread->clients, of->model == TERN_EVALUATED_GLOBAL ? "global model" : "replica",
+                   version);
+            printf("%-15s %9s %9s %9s %9s %12s\n", "", "WEIGHTED", "MEAN", "DEVIATION", "WORST",
+                   "OF CLIENT");
+        }
+        printf("%-15s %9.4f %9.4f %9.4f %9.4f %12" PRIu64 "\n", of[i].name, spread->weighted,
+               spread->mean, tern_spread_deviation(spread), spread->worst, spread->worst_client);
     }
-    report.rows = report.form == FORM_JSON ? cJSON_CreateArray() : NULL;
-    columns[0].heading = group_heading(report.group);
-    report.table = (struct tern_text_table)TERN_TEXT_TABLE(columns);
-    if (report.form == FORM_CSV) {
-        print_csv_header(&report);
+}
+
+static enum tern_result print_summary(struct tern_view_rows *rows)
+{
+    const struct tern_fairness_summary *summary = tern_view_fairness_summary(rows);
+    printf("\nRounds of each of %" PRIu32 " clients, of %" PRIu32 "\n", summary->clients,
+           summary->rounds);
+    printf("%-9s %8s %8s %8s %8s\n", "", "MIN", "MEDIAN", "MAX", "JAIN");
+    print_fairness("invited", &summary->invited);
+    print_fairness("reported", &summary->reported);
+    printf("  Jain's index: 1 = all alike, 1/clients = one client has all\n");
+    print_held_out(summary->held_outs);
+    return TERN_OK;
+}
+
+static void add_fairness(cJSON *object, const char *name, const struct tern_fairness *fairness)
+{
+    cJSON *row = cJSON_AddObjectToObject(object, name);
+    tern_json_u64(row, "min", fairness->least);
+    tern_json_float(row, "median", (float)fairness->median);
+    tern_json_u64(row, "max", fairness->most);
+    tern_json_float(row, "jain", (float)fairness->jain);
+}
+
+static enum tern_result add_summary(cJSON *object, struct tern_view_rows *rows)
+{
+    const struct tern_fairness_summary *summary = tern_view_fairness_summary(rows);
+    const struct tern_held_outs *all = summary->held_outs;
+    tern_json_u64(object, "rounds", summary->rounds);
+    tern_json_u64(object, "clients", summary->clients);
+    add_fairness(object, "invited", &summary->invited);
+    add_fairness(object, "reported", &summary->reported);
+    if (all->count > 0) {
+        const uint32_t newest = all->list[all->count - 1].version;
+        tern_json_u64(object, "held_out_version", newest);
+        tern_held_outs_json(object, all, newest);
     }
-    struct tern_db_meter row;
-    struct tern_db_rows *rows = tern_db_meter_sums(db, report.group);
-    while (tern_db_next(rows, &row)) {
-        report_row(&report, &row);
-    }
-    result = tern_db_end(rows);
-    if (result != TERN_OK) {
-        cJSON_Delete(report.rows);
-        tern_text_table_free(&report.table);
-        return tern_state_fail(cli, db, result);
-    }
-    tern_db_close(db);
-    return finish_bytes(cli, &report, &figures);
+    return TERN_OK;
 }
 
 int tern_cli_report(struct tern_cli *cli)
 {
+    static const struct tern_listing_sums fairness = {print_summary, add_summary};
     const char *what = cli->arguments[0];
-    if (cli->json && tern_cli_flag(cli, "csv")) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--csv and --json exclude each other");
-    }
     if (strcmp(what, "bytes") == 0) {
         return report_bytes(cli);
     }
     if (strcmp(what, "fairness") == 0) {
-        return tern_report_fairness(cli);
+        return tern_list(cli, &tern_view_fairness, &fairness);
     }
     return tern_cli_fail(cli, TERN_ERR_CONFIG,
                          "there is no report '%s'; there are bytes and fairness", what);

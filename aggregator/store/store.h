@@ -43,7 +43,7 @@ TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result r
 #define TERN_DB_PLACE_MAX 512 // a database's path
 
 // The member of a struct that a line of tables/*.def makes; tables.h explains the lines.
-#define TERN_MEMBER(kind, name, of, rule, constraint, json) TERN_MEMBER_##kind(name, of)
+#define TERN_MEMBER(kind, name, of, rule, constraint, shown) TERN_MEMBER_##kind(name, of)
 #define TERN_MEMBER_U64(name, of) uint64_t name;
 #define TERN_MEMBER_U32(name, of) uint32_t name;
 #define TERN_MEMBER_BOOL(name, of) bool name;

@@ -1,9 +1,9 @@
 // Tables as data: of each table that holds rows of a struct, tables/*.def lists the columns once,
-// and from that list are made the struct (store.h), its JSON (admin/rows.h), and here the
+// and from that list are made the struct (store.h), columns of lists (views/view.h), and here the
 // definition of the table, the texts of the usual statements, binding and reading. Only store/
 // includes this. Thread rule: as store.h.
 //
-// A line of such a list is COLUMN(kind, name, of, rule, constraint, json):
+// A line of such a list is COLUMN(kind, name, of, rule, constraint, shown):
 // kind: what the struct's member is.
 //   U64 U32 BOOL REAL TEXT HASH ENUM  as they are called
 //   NAMED  a U32 that stands for a word
@@ -19,7 +19,7 @@
 //   SET    tern_table_put() and _update() change it
 //   ADD    tern_table_put() adds to it
 // constraint: SQL beyond what the kind says.
-// json: a string, the name under which it is shown; nothing: it is not.
+// shown: SHOWN(name, format, help), the column of lists for operators (views/view.h); nothing: it is not shown.
 #ifndef TERN_STORE_TABLES_H
 #define TERN_STORE_TABLES_H
 
@@ -59,7 +59,7 @@ struct tern_table {
 };
 
 // One column of a list, for the members of struct `type`.
-#define TERN_TABLE_COLUMN(type, kind, name, of, rule, constraint, json)                            \
+#define TERN_TABLE_COLUMN(type, kind, name, of, rule, constraint, shown)                           \
     {#name,                                                                                        \
      TERN_COLUMN_##kind,                                                                           \
      TERN_RULE_##rule,                                                                             \

@@ -14,7 +14,7 @@ from typing import Any
 from tern.table import Table
 
 PAGE = 1000  # entries that the API gives at once, at most
-HELD_OUT_PAGE = 100  # rounds whose held-out figures are asked for at once: the aggregator reads a row of each client
+ROUNDS_PAGE = 100  # rounds that are asked for at once: for held-out figures the aggregator reads a row of each client
 PREFIX = "/api/v1/"
 DEFAULT_ADDRESS = "http://127.0.0.1:9443"
 UNIX = "unix:"
@@ -99,23 +99,14 @@ class Federation:
     def _get(self, path: str) -> Any:
         return json.loads(self._ask("GET", PREFIX + path))
 
-    def _list(self, path: str, key: str, after: int = 0, limit: int = PAGE) -> list[dict[str, Any]]:
+    def _list(self, path: str, key: str, after: int = 0, limit: int = PAGE, options: str = "") -> list[dict[str, Any]]:
+        """The rows of a list; what is not known is left out."""
         rows: list[dict[str, Any]] = []
         while True:
             after = rows[-1][key] if rows else after
-            page = self._get(f"{path}?limit={limit}&after={after}")
-            rows += page
-            if len(page) < limit:
-                return rows
-
-    def _columns(self, path: str, key: str, after: int) -> list[dict[str, Any]]:
-        """The rows of a list that comes as columns; what is not known is left out."""
-        rows: list[dict[str, Any]] = []
-        while True:
-            columns = self._get(f"{path}/columns?limit={PAGE}&after={rows[-1][key] if rows else after}")
-            page = [dict(zip(columns, values)) for values in zip(*columns.values(), strict=True)]
+            page = self._get(f"{path}?limit={limit}&after={after}{options}")
             rows += ({name: value for name, value in row.items() if value is not None} for row in page)
-            if len(page) < PAGE:
+            if len(page) < limit:
                 return rows
 
     # --- Looking
@@ -125,9 +116,8 @@ class Federation:
         return self._get("status")
 
     def clients(self) -> Table:
-        """All clients, one a row, with what `tern-aggregator clients --json` has of each: of its schedule and its ledger
-        as schedule_... and ledger_... Times are milliseconds since 1970."""
-        return Table(_flat(row) for row in self._list("clients", "id"))
+        """All clients, one a row, with the columns of `tern-aggregator clients`. Times are milliseconds since 1970."""
+        return Table(self._list("clients", "id"))
 
     def waiting(self) -> dict[str, Any]:
         """Why nothing happens, or whom the open round waits for: a sentence ("now"), what to do ("advice"), whether it
@@ -145,11 +135,7 @@ class Federation:
         return Table(self._rounds(after))
 
     def _rounds(self, after: int = 0) -> list[dict[str, Any]]:
-        figures = {row["round"]: row for row in self._columns("rounds", "round", after)}
-        held_out = {row["round"]: _held_out(row)
-                    for row in self._list("rounds/held-out", "round", after, HELD_OUT_PAGE)}
-        return [flat_round(row | figures.get(row["round"], {}) | held_out.get(row["round"], {}))
-                for row in self._list("rounds", "round", after)]
+        return [flat_round(row) for row in self._list("rounds", "round", after, ROUNDS_PAGE, "&columns=*")]
 
     def history(self) -> Table:
         """The committed rounds, in few columns: loss, accuracy and other figures where evaluators or clients reported
@@ -198,32 +184,10 @@ class Federation:
         return json.loads(self._ask("POST", f"{PREFIX}clients/{int(client)}/revoke"))
 
 
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Without objects in it: their values beside the others, by both names. Null, as where there is no such object, is
-    left out."""
-    flat: dict[str, Any] = {}
-    for name, value in row.items():
-        if isinstance(value, dict):
-            flat |= {f"{name}_{key}": inner for key, inner in value.items()}
-        elif value is not None:
-            flat[name] = value
-    return flat
-
-
 def flat_round(row: Mapping[str, Any]) -> dict[str, Any]:
     """A round's row with the evaluators' metrics as evaluated_NAME in place of the object "metrics"."""
     flat = {name: value for name, value in row.items() if name != "metrics"}
     return flat | {f"evaluated_{name}": value for name, value in (row.get("metrics") or {}).items()}
-
-
-def _held_out(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the API's held-out figures by the names of `tern-aggregator rounds --json`."""
-    if not row["metrics"]:
-        return {}
-    flat = {"held_out_clients": row["clients"], "held_out_model": row["model"]}
-    for name, figure in row["metrics"].items():
-        flat |= {f"held_out_{name}" + (f"_{kind}" if kind != "weighted" else ""): value for kind, value in figure.items()}
-    return flat
 
 
 def history_of(rounds: list[dict[str, Any]]) -> Table:

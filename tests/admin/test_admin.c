@@ -399,8 +399,8 @@ static void test_status_and_rounds(void **state)
     assert_int_equal(ask("GET", "/api/v1/clients", TOKEN, ""), 200);
     json = json_of_reply();
     const cJSON *client = cJSON_GetArrayItem(json, 0);
-    assert_true(cJSON_IsNull(cJSON_GetObjectItem(client, "ledger"))); // has had no task
-    assert_true(cJSON_IsNull(cJSON_GetObjectItem(client, "schedule")));
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(client, "error_norm"))); // has had no task
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(client, "local_steps")));
     cJSON_Delete(json);
 
     assert_int_equal(ask("GET", "/metrics", TOKEN, ""), 200);
@@ -430,10 +430,17 @@ static void test_lists_come_in_pages(void **state)
                  {"/api/v1/clients?limit=2&after=2", 1, 3},
                  {"/api/v1/clients?after=1", 2, 2},
                  {"/api/v1/clients?after=3", 0, 0},
+                 {"/api/v1/clients?last=1", 1, 3},
+                 {"/api/v1/clients?where=id%3D2", 1, 2},
+                 {"/api/v1/clients?sort=-id&columns=name,id", 3, 3},
+                 {"/api/v1/clients?columns=id&where=state=active,revoked=no&last=2", 2, 2},
                  {"/api/v1/rounds?after=1", 0, 0}};
-    static const char *const bad[] = {
-        "limit=0", "limit=1001", "limit=", "limit=2x", "after=-1", "after=99999999999999999999",
-        "page=2",  "limit"};
+    static const char *const bad[] = {"limit=0",      "limit=1001",   "limit=",
+                                      "limit=2x",     "after=-1",     "after=99999999999999999999",
+                                      "page=2",       "limit",        "last=0",
+                                      "columns=nope", "where=nope=1", "where=id",
+                                      "where=id=x",   "sort=nope",    "where=%4",
+                                      "where=%00"};
     assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, "{\"uses\":3}"), 201);
     cJSON *json = json_of_reply();
     snprintf(code, sizeof code, "%s", cJSON_GetStringValue(cJSON_GetObjectItem(json, "code")));

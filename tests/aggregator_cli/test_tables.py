@@ -114,7 +114,7 @@ def an_open_round_has_no_figures_yet():
     assert state.json("rounds")[2]["mean_loss"] is None
     rows = list(csv.DictReader(io.StringIO(state.run("rounds", "--csv").text)))
     assert [row["mean_loss"] for row in rows] == ["1", "0.5", ""], rows
-    assert [row["accuracy"] for row in rows][1:] == ["0.75", ""] and rows[2]["wire_up"] == ""
+    assert [row["accuracy"] for row in rows][1:] == ["0.75", ""] and rows[2]["wire_up"] == "0" and rows[2]["wire_up_each"] == ""
 
 
 def csv_has_what_json_has():

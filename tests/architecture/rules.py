@@ -92,7 +92,10 @@ RULES = {
     # Requests of other aggregators, in the service's own terms.
     "aggregator/nodes/": (SERVICE + ["aggregator/store/nodes.h", "aggregator/service/", "aggregator/merge/",
                                    "aggregator/downloads/blobs.h", "aggregator/downloads/blobs.h"], OS),
-    "aggregator/admin/": (SERVICE + ["aggregator/service/service.h", "aggregator/store/tables/"], OS),
+    # Lists that operators read: rows with named columns, for whoever prints them.
+    "aggregator/views/": (FEDERATION + ["aggregator/federation/accuracy.h", "aggregator/federation/federation.h",
+                                        "aggregator/store/tables/"], HOSTED + ["time.h", "cjson/*"]),
+    "aggregator/admin/": (SERVICE + ["aggregator/service/service.h", "aggregator/store/tables/", "aggregator/views/"], OS),
     # Gateways: a client above, whose trainer is a round of the service below.
     "aggregator/relay/": (SERVICE + ["aggregator/service/service.h", "aggregator/merge/", "client/client.h",
                                      "client/ports.h", "client/posix/"], OS),

@@ -68,8 +68,8 @@ class Service(unittest.TestCase):
         clients = self.federation.clients()
         self.assertEqual(clients["id"], [1, 2, 3, 4])
         self.assertEqual(clients["evaluator"], [False, False, False, True])
-        self.assertEqual(clients["ledger_norm"], [0.25, 0.25, 0.25, None])  # the evaluator has no error buffer
-        self.assertEqual(clients["ledger_round"][:3], [ROUNDS] * 3)
+        self.assertEqual(clients["error_norm"], [0.25, 0.25, 0.25, None])  # the evaluator has no error buffer
+        self.assertEqual(clients["error_round"][:3], [ROUNDS] * 3)
         self.assertNotIn("ledger", clients.columns)
 
     def test_history_has_the_committed_rounds_in_few_columns(self):
@@ -98,7 +98,7 @@ class Service(unittest.TestCase):
         self.assertEqual(history["evaluated_loss"][0], 0.5)
         self.assertNotIn("held_out_mae_worst", history.columns)
         last = self.federation.rounds(after=ROUNDS - 1)[0]
-        shown = self.aggregator.json("rounds", "--last", "2")[0]
+        shown, = self.aggregator.json("rounds", "--where", f"round={ROUNDS}")
         told = {name: value for name, value in shown.items() if name.startswith("held_out_")}
         self.assertEqual({name: last[name] for name in told}, told)
         self.assertEqual((last["held_out_mae_worst"], last["held_out_mae_worst_client"]), (4, 2))

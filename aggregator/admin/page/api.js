@@ -70,11 +70,11 @@ export async function columnsAfter(list, key, after) {
   }
 }
 
-// Likewise as objects.
-export async function rowsAfter(list, key, after) {
+// The same as objects, with some of the columns.
+export async function rowsAfter(list, key, after, columns) {
   const all = [];
   for (;;) {
-    const page = await get(`${list}?limit=${FEW}&after=${after}`);
+    const page = await get(`${list}?limit=${FEW}&after=${after}&columns=${columns}`);
     all.push(...page);
     if (page.length < FEW) return all;
     after = page[page.length - 1][key];

@@ -17,24 +17,23 @@ const NOTHING = "–";
 const known = (value, text) => (value === null || value === undefined || value === "" ? NOTHING : text(value));
 
 function aboutClient(client, now) {
-  const budget = Math.max(0, client.budget_left - client.budget_spent);
   return [
     ["Name", client.name || NOTHING], ["Platform", client.platform || NOTHING], ["Tags", client.tags || NOTHING],
     ["Enrolled", `${clock(client.created_ms)}${client.code ? `, by code ${client.code}` : ""}`],
     ["Last seen", ago(client.last_seen_ms, now)],
-    ["State", client.revoked ? "revoked" : client.evaluator ? "evaluator" : "trains"],
-    ["Budget left", client.budgeted ? bytes(budget) : "no limit"],
+    ["State", client.state],
+    ["Budget left", client.budget_left === null ? "no limit" : bytes(client.budget_left)],
     ["Speed", known(client.steps_per_second || null, (v) => `${v.toPrecision(3)} steps/s`)],
     ["Version", count(client.version)],
   ];
 }
 
 function aboutWork(client) {
-  const { totals, schedule } = client;
+  const { schedule } = client;
   return [
-    ["Rounds selected", count(totals.invited)], ["Updates accepted", count(totals.reported)],
-    ["Up, on the wire", `${bytes(totals.up.wire)} (payload ${bytes(totals.up.payload)})`],
-    ["Down, on the wire", `${bytes(totals.down.wire)} (payload ${bytes(totals.down.payload)})`],
+    ["Rounds selected", count(client.invited)], ["Updates accepted", count(client.reported)],
+    ["Up, on the wire", `${bytes(client.wire_up)} (payload ${bytes(client.payload_up)})`],
+    ["Down, on the wire", `${bytes(client.wire_down)} (payload ${bytes(client.payload_down)})`],
     ["Local steps", known(schedule, (row) => `${count(row.local_steps)} (${row.reason})`)],
     ["Codec", known(schedule?.codec, String)],
   ];
@@ -68,8 +67,8 @@ function make() {
     { name: "tasked", label: "Task at", number: true, value: (i) => rounds[i].tasked_ms || null, text: (i) => clock(rounds[i].tasked_ms) },
     number("took", "Task to update", took, (ms) => (ms === null ? NOTHING : duration(ms))),
     number("steps", "Local steps", (i) => rounds[i].local_steps, count),
-    number("up", "Up", (i) => rounds[i].up.wire, bytes),
-    number("down", "Down", (i) => rounds[i].down.wire, bytes),
+    number("up", "Up", (i) => rounds[i].wire_up, bytes),
+    number("down", "Down", (i) => rounds[i].wire_down, bytes),
   ], {
     caption: "Rounds of the client", word: "round", sort: "round", descending: true,
     search: (i) => `${rounds[i].round} ${rounds[i].state}`,
@@ -93,7 +92,7 @@ export async function show(status, history, id, refresh) {
   setText("client-note", after > 0 ? `From the last ${count(ROUNDS)} rounds.` : "");
   chart = chart || new Chart(byId("client-chart"));
   chart.describe("bytes", "Bytes of a round", "on the wire", [{ label: "up", colour: "up", text: bytes }, { label: "down", colour: "down", text: bytes }], { tick: bytes })
-    .set({ values: rounds.map((row) => row.round), label: "round", text: count, tick: count, least: 1 }, [rounds.map((row) => row.up.wire), rounds.map((row) => row.down.wire)]);
+    .set({ values: rounds.map((row) => row.round), label: "round", text: count, tick: count, least: 1 }, [rounds.map((row) => row.wire_up), rounds.map((row) => row.wire_down)]);
   table = table || make();
   table.update(rounds.length);
 }

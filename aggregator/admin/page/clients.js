@@ -34,14 +34,14 @@ function make() {
     { name: "id", label: "ID", number: true, value: column("id"), node: (i) => element("a", { href: `#client/${clients.id[i]}`, "aria-label": `Client ${clients.id[i]}` }, count(clients.id[i])) },
     { name: "name", label: "Name", value: column("name"), text: (i) => clients.name[i] || "–" },
     { name: "tags", label: "Tags", value: column("tags"), text: (i) => clients.tags[i] || "–" },
-    { name: "state", label: "State", value: (i) => stateOf(i), text: stateOf },
+    { name: "state", label: "State", value: column("state"), text: column("state") },
     shown("seen", "Last seen", (i) => since(clients.last_seen_ms[i]), (v) => ago(v || 0, now)),
     shown("budget", "Budget left", column("budget_left"), (v) => (v === null ? "no limit" : bytes(v))),
     shown("norm", "Error norm", column("error_norm"), (v) => real(v, 3)),
     shown("age", "Age in rounds", age, count),
-    { name: "finding", label: "Anomaly", value: column("error_finding"), text: (i) => findingOf(i) },
+    { name: "finding", label: "Anomaly", value: column("finding"), text: (i) => findingOf(i) },
     shown("version", "Version", column("version"), count),
-    { name: "replica", label: "Replica", value: column("replica"), text: (i) => clients.replica[i] || "–" },
+    { name: "replica", label: "Replica", value: column("replica"), text: (i) => (clients.replica[i] || "–").slice(0, 8) },
     shown("steps", "Local steps", column("local_steps"), count),
     { name: "act", label: "Actions", node: (i) => button(i) },
   ], {
@@ -54,10 +54,8 @@ function make() {
   });
 }
 
-const stateOf = (i) => (clients.revoked[i] ? "revoked" : clients.evaluator[i] ? "evaluator" : clients.metered[i] ? "metered" : "trains");
-
 const findingOf = (i) => {
-  const finding = clients.error_finding[i];
+  const finding = clients.finding[i];
   return finding === null || finding === "none" ? "–" : finding;
 };
 

@@ -30,13 +30,15 @@ export const evaluated = (rounds, name) =>
 // Returns the class that one client reports as its worst.
 export const worstClass = (metrics) => metrics?.[CLASS] ?? null;
 
-// rows: of the API's held-out figures, by round.
+// rows: rounds with their columns held_out_..., by round.
 export function heldOutNames(rows) {
   const names = new Set();
-  for (const row of rows.values()) for (const name in row.metrics) names.add(name);
+  for (const row of rows.values()) {
+    for (const key in row) if (row[key] !== null && key.endsWith("_worst_client")) names.add(key.slice("held_out_".length, -"_worst_client".length));
+  }
   return inOrder(names);
 }
 
-// A column of one of its kinds: weighted, mean, deviation, worst.
+// A figure's column: "" = weighted by examples, "_mean", "_deviation", "_worst".
 export const heldOut = (rounds, rows, name, kind) =>
-  rounds.round.map((round) => rows.get(round)?.metrics[name]?.[kind] ?? null);
+  rounds.round.map((round) => rows.get(round)?.[`held_out_${name}${kind}`] ?? null);

@@ -48,7 +48,7 @@ async function readHeldOut() {
   const known = held.whole ? Math.max(0, ...held.rows.keys()) : last;
   const whole = overview.wantsHeldOut() || held.whole;
   const after = whole && !held.whole ? 0 : Math.max(0, known - RECENT);
-  for (const row of await rowsAfter("rounds/held-out", "round", after)) held.rows.set(row.round, row);
+  for (const row of await rowsAfter("rounds", "round", after, "round,held_out_*")) held.rows.set(row.round, row);
   held.whole = whole;
 }
 

@@ -66,7 +66,7 @@ function showMissing(status, waiting) {
     `${member.id} ${member.name}`,
     ago(member.last_seen_ms, status.now_ms),
     untold ? "has told no statistics" : !member.has_task ? "has not come for its task" : member.tries > 1 ? `came for its task ${count(member.tries)} times or more` : "has its task",
-    !member.budgeted ? "no limit" : member.budget_left > member.budget_spent ? bytes(member.budget_left - member.budget_spent) : "spent",
+    member.budget_left === null ? "no limit" : member.budget_left > 0 ? bytes(member.budget_left) : "spent",
   ]);
   const more = waiting.waits_for - waiting.members.length;
   fill(host, [small(untold ? "Clients whose statistics are awaited" : "Members of the open round without an update",
@@ -160,7 +160,7 @@ function drawEvaluated(chart, x, kind, rounds, name) {
 
 function drawHeldOut(chart, x, rounds, held, name) {
   const text = textOf(name);
-  const [weighted, mean, deviation, worst] = ["weighted", "mean", "deviation", "worst"].map((kind) => heldOut(rounds, held, name, kind));
+  const [weighted, mean, deviation, worst] = ["", "_mean", "_deviation", "_worst"].map((kind) => heldOut(rounds, held, name, kind));
   const away = (sign) => mean.map((value, i) => (value === null ? null : value + sign * deviation[i]));
   chart.describe(HELD_OUT + name, labelOf(name), "on held-out data of clients", [
     { label: "weighted by examples", colour: "up", text }, { label: "clients alike", colour: "third", text },

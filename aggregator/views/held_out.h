@@ -1,7 +1,7 @@
 // What clients that train found of the versions they were given, on held-out data of their own
 // (train.evaluate): for rounds, report fairness and the admin API. Reentrant.
-#ifndef TERN_ADMIN_HELD_OUT_H
-#define TERN_ADMIN_HELD_OUT_H
+#ifndef TERN_VIEW_HELD_OUT_H
+#define TERN_VIEW_HELD_OUT_H
 
 #include "rounds/spread.h"
 #include "store/store.h"
@@ -43,9 +43,5 @@ const struct tern_held_out *tern_held_outs_of(const struct tern_held_outs *all, 
 // Adds the figures of the version that a round trained from, each as held_out_NAME, the mean weighted by
 // examples, held_out_NAME_mean, _deviation, _worst and _worst_client; held_out_clients and held_out_model.
 void tern_held_outs_json(cJSON *row, const struct tern_held_outs *all, uint32_t version);
-
-// The same as {"version", "model", "clients", "metrics": {NAME: {"weighted", "mean", "deviation", "worst",
-// "worst_client"}}}; model is null and clients 0 where nobody told any.
-cJSON *tern_held_outs_object(const struct tern_held_outs *all, uint32_t version);
 
 #endif

@@ -1,8 +1,8 @@
-#include "admin/held_out.h"
+#include "views/held_out.h"
 
-#include "admin/rows.h"
 #include "federation/accuracy.h"
 #include "hosted/growing.h"
+#include "views/texts.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,37 +226,4 @@ void tern_held_outs_json(cJSON *row, const struct tern_held_outs *all, uint32_t 
         tern_json_u64(row, "held_out_clients", most->spread.clients);
         cJSON_AddStringToObject(row, "held_out_model", tern_evaluated_name(most->model));
     }
-}
-
-static void add_object(cJSON *metrics, const struct tern_held_out *of)
-{
-    const struct tern_spread *spread = &of->spread;
-    cJSON *metric = cJSON_AddObjectToObject(metrics, of->name);
-    tern_json_float(metric, "weighted", (float)spread->weighted);
-    tern_json_float(metric, "mean", (float)spread->mean);
-    tern_json_float(metric, "deviation", (float)tern_spread_deviation(spread));
-    tern_json_float(metric, "worst", (float)spread->worst);
-    tern_json_u64(metric, "worst_client", spread->worst_client);
-}
-
-cJSON *tern_held_outs_object(const struct tern_held_outs *all, uint32_t version)
-{
-    cJSON *object = cJSON_CreateObject();
-    cJSON *metrics = cJSON_CreateObject();
-    const struct tern_held_out *most = NULL; // of the clients, that which most of them told
-    for (size_t i = first_of(all, version); i < all->count && all->list[i].version == version;
-         i++) {
-        const struct tern_held_out *of = &all->list[i];
-        most = most == NULL || of->spread.clients > most->spread.clients ? of : most;
-        add_object(metrics, of);
-    }
-    tern_json_u64(object, "version", version);
-    if (most != NULL) {
-        cJSON_AddStringToObject(object, "model", tern_evaluated_name(most->model));
-    } else {
-        cJSON_AddNullToObject(object, "model");
-    }
-    tern_json_u64(object, "clients", most != NULL ? most->spread.clients : 0);
-    cJSON_AddItemToObject(object, "metrics", metrics);
-    return object;
 }

@@ -1,0 +1,195 @@
+// Replicas, the replica that each client holds, and join codes.
+#include "views/view.h"
+
+#include "federation/federation.h"
+#include <string.h>
+
+#define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
+
+struct list_state {
+    struct tern_db_rows *list;
+    bool begun;
+    enum tern_result result; // of a query for one row
+};
+
+static enum tern_result begin(struct tern_view_rows *rows, struct tern_db_rows *list)
+{
+    struct list_state *state = rows->state;
+    state->list = list;
+    state->begun = true;
+    return TERN_OK;
+}
+
+static enum tern_result close_list(struct tern_view_rows *rows)
+{
+    const struct list_state *state = rows->state;
+    const enum tern_result ended = state->begun ? tern_db_end(state->list) : TERN_OK;
+    return state->result == TERN_OK ? ended : state->result;
+}
+
+// --- Replicas
+
+struct replica_row {
+    struct tern_db_replica replica;
+    uint64_t clients;
+};
+
+static const char *word_of_replica_form(uint32_t form)
+{
+    static const char *const names[] = {[TERN_REPLICA_SEED] = "seed",
+                                        [TERN_REPLICA_STEP] = "downloads",
+                                        [TERN_REPLICA_SNAPSHOT] = "snapshot",
+                                        [TERN_REPLICA_WHOLE] = "float32"};
+    return names[form];
+}
+
+#define VALUE(...) TERN_VIEW_GETTER(replica_row, replicas, __VA_ARGS__)
+#define STORED(...)
+#include "views/replicas.def"
+
+static const struct tern_view_column replica_columns[] = {
+#define VALUE(...) TERN_VIEW_VALUE(replicas, __VA_ARGS__)
+#define STORED(...) TERN_VIEW_STORED(replica_row, __VA_ARGS__)
+#include "views/replicas.def"
+};
+
+static enum tern_result open_replicas(struct tern_view_rows *rows)
+{
+    return begin(rows, tern_db_replicas(rows->db));
+}
+
+static bool next_replica(struct tern_view_rows *rows, void *at)
+{
+    struct list_state *state = rows->state;
+    struct replica_row *row = at;
+    if (!tern_db_next(state->list, &row->replica)) {
+        return false;
+    }
+    state->result = tern_db_replica_holders(rows->db, row->replica.id, &row->clients);
+    return state->result == TERN_OK;
+}
+
+const struct tern_view tern_view_replicas = {
+    .name = "replicas",
+    .usual = "version,replica,of_version,kept_as,downloads,download_bytes,residual,clients",
+    .columns = replica_columns,
+    .count = COUNT(replica_columns),
+    .row_size = sizeof(struct replica_row),
+    .state_size = sizeof(struct list_state),
+    .open = open_replicas,
+    .next = next_replica,
+    .close = close_list,
+};
+
+// --- What clients hold
+
+struct held_row {
+    struct tern_db_client client;
+    struct tern_db_replica replica;
+    bool known;
+};
+
+#define VALUE(...) TERN_VIEW_GETTER(held_row, held, __VA_ARGS__)
+#define STORED(...)
+#include "views/held.def"
+
+static const struct tern_view_column held_columns[] = {
+#define VALUE(...) TERN_VIEW_VALUE(held, __VA_ARGS__)
+#define STORED(...) TERN_VIEW_STORED(held_row, __VA_ARGS__)
+#include "views/held.def"
+};
+
+static enum tern_result open_held(struct tern_view_rows *rows)
+{
+    const uint64_t client = rows->query.client;
+    return begin(rows, tern_db_clients_after(rows->db, client != 0 ? client - 1 : rows->query.after,
+                                             UINT32_MAX));
+}
+
+// All clients that are not revoked, or the one of the query.
+static bool next_held(struct tern_view_rows *rows, void *at)
+{
+    struct list_state *state = rows->state;
+    struct held_row *row = at;
+    const uint64_t client = rows->query.client;
+    do {
+        if (!tern_db_next(state->list, &row->client) || (client != 0 && row->client.id != client)) {
+            return false;
+        }
+    } while (row->client.revoked && client == 0);
+    const enum tern_result found =
+        tern_db_replica_get(rows->db, row->client.replica, &row->replica);
+    state->result = tern_db_may_miss(found);
+    row->known = found == TERN_OK;
+    return state->result == TERN_OK;
+}
+
+const struct tern_view tern_view_held = {
+    .name = "held",
+    .key = "client",
+    .usual = "client,name,version,replica,known,kept_as,residual",
+    .columns = held_columns,
+    .count = COUNT(held_columns),
+    .row_size = sizeof(struct held_row),
+    .state_size = sizeof(struct list_state),
+    .open = open_held,
+    .next = next_held,
+    .close = close_list,
+};
+
+// --- Join codes
+
+struct code_row {
+    struct tern_db_code code;
+    char id[TERN_JOIN_CODE_ID];
+    uint64_t enrolled;
+    uint64_t now_ms;
+};
+
+const char *tern_code_state(const struct tern_db_code *code, uint64_t now_ms)
+{
+    if (code->uses_left == 0) {
+        return "used up";
+    }
+    return code->expires_ms <= now_ms ? "expired" : "valid";
+}
+
+#define VALUE(...) TERN_VIEW_GETTER(code_row, codes, __VA_ARGS__)
+#define STORED(...)
+#include "views/codes.def"
+
+static const struct tern_view_column code_columns[] = {
+#define VALUE(...) TERN_VIEW_VALUE(codes, __VA_ARGS__)
+#define STORED(...) TERN_VIEW_STORED(code_row, __VA_ARGS__)
+#include "views/codes.def"
+};
+
+static enum tern_result open_codes(struct tern_view_rows *rows)
+{
+    return begin(rows, tern_db_codes(rows->db));
+}
+
+static bool next_code(struct tern_view_rows *rows, void *at)
+{
+    struct list_state *state = rows->state;
+    struct code_row *row = at;
+    if (!tern_db_next(state->list, &row->code)) {
+        return false;
+    }
+    row->now_ms = rows->query.now_ms;
+    tern_join_code_id(row->code.hash, row->id);
+    state->result = tern_db_clients_of_code(rows->db, row->id, &row->enrolled);
+    return state->result == TERN_OK;
+}
+
+const struct tern_view tern_view_codes = {
+    .name = "codes",
+    .usual = "id,state,uses,enrolled,expires_ms,evaluator,label",
+    .columns = code_columns,
+    .count = COUNT(code_columns),
+    .row_size = sizeof(struct code_row),
+    .state_size = sizeof(struct list_state),
+    .open = open_codes,
+    .next = next_code,
+    .close = close_list,
+};
