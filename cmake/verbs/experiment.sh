@@ -11,7 +11,8 @@ usage: ./tern experiment CONFIG.ini [--data-dir DIR] [--json OUT.json] [--baseli
 
 Runs the federation that CONFIG.ini describes: makes a throw-away CA and server certificate, starts
 tern-aggregator on a free port of 127.0.0.1, runs tern-fleet against it, and prints a line per round
-and a table of accuracy and bytes. Stops and removes everything afterwards, also on Ctrl-C.
+and a table of accuracy and bytes. At the end it trains once more as one client with all rows would, and
+warns where the federation is far below. Stops and removes everything afterwards, also on Ctrl-C.
 
   --data-dir DIR       folder of the data set, when [data] source names only the format (idx)
   --json OUT.json      writes the results, flat
@@ -402,6 +403,7 @@ verb_experiment() {
     build_variant release tern-aggregator tern-fleet
     check_settings "$config" "$baseline" "${overrides[@]}"
     begin_experiment "$keep"
+    [ -n "${TERN_PLANNED:-}" ] || fleet+=(--pooled)
     run_federation run "$config" overrides "" "${fleet[@]}"
     if [ -n "$json" ]; then
         take_results "$EXPERIMENT_DIR/run/results.json" "$json"

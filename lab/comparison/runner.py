@@ -51,7 +51,7 @@ class Process:
             self.process = subprocess.Popen(
                 [tern, "experiment", planned.ini, "--json", planned.part] + options, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True,
-                env={**os.environ, "TERN_SKIP_BUILD": "1"})
+                env={**os.environ, "TERN_SKIP_BUILD": "1", "TERN_PLANNED": "1"})
         self.output = open(planned.log, encoding="utf-8", errors="replace")
 
     def seconds(self):

@@ -2,6 +2,7 @@
 #include "codec/container.h"
 #include "data/columns.h"
 #include "fleet/alarm.h"
+#include "fleet/figure.h"
 #include "fleet/member.h"
 #include "fleet/personal.h"
 #include "fleet/replicas.h"
@@ -23,6 +24,7 @@ struct fleet {
     uint8_t *manifest; // of it, where it has one
     size_t manifest_len;
     struct tern_pool pool;
+    struct tern_pooled pooled;
     struct tern_progress progress;
     bool told_dropped;
     struct tern_alarm alarm;
@@ -439,8 +441,56 @@ static enum tern_result collect(struct fleet *fleet, struct tern_fleet_results *
     return TERN_OK;
 }
 
+// Attackers, and tensors with rules of their own, would make the comparison unfair.
+static void watch_tasks(struct fleet *fleet)
+{
+    const bool fair = tern_attack_count(fleet->settings) == 0 && fleet->manifest_len == 0;
+    pthread_mutex_init(&fleet->pooled.mutex, NULL);
+    fleet->pool.pooled = fleet->run->pooled && fair ? &fleet->pooled : NULL;
+}
+
+static double final_figure(const struct tern_fleet_results *results)
+{
+    const struct tern_evaluate_result *found = tern_fleet_final_figures(results);
+    return found != NULL ? tern_figure_value(found) : tern_fleet_final_accuracy(results);
+}
+
+static void print_pooled(const struct fleet *fleet, const struct tern_fleet_results *results)
+{
+    char text[TERN_POOLED_TEXT_MAX];
+    const char *name = tern_figure_name(&results->pooled);
+    if (name == NULL) {
+        return;
+    }
+    fprintf(fleet->run->out,
+            "pooled training: %s %.4f of one client with all %u rows, after as many steps (%llu)\n",
+            name, tern_figure_value(&results->pooled), fleet->shares.data.train.count,
+            (unsigned long long)results->pooled_steps);
+    if (tern_pooled_is_far(final_figure(results), &results->pooled, text)) {
+        fprintf(fleet->run->out, "warning: %s\n", text);
+    }
+    fflush(fleet->run->out);
+}
+
+// Divergence of the pooled training is no failure of the run.
+static enum tern_result compare_with_pooled(struct fleet *fleet, struct tern_fleet_results *results)
+{
+    if (fleet->pool.pooled == NULL) {
+        return TERN_OK;
+    }
+    const enum tern_result result =
+        tern_pooled_train(&fleet->pooled, &fleet->model, identity_of(fleet)->model_seed,
+                          &fleet->shares, fleet->run->interrupted, &results->pooled);
+    results->pooled_steps = fleet->pooled.steps;
+    if (result == TERN_OK) {
+        print_pooled(fleet, results);
+    }
+    return result == TERN_AGAIN || result == TERN_ERR_NO_MEMORY ? result : TERN_OK;
+}
+
 static void close_all(struct fleet *fleet)
 {
+    tern_pooled_clear(&fleet->pooled);
     for (uint32_t i = 0; i < fleet->member_count; i++) {
         tern_member_close(&fleet->members[i]);
     }
@@ -464,6 +514,7 @@ enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
                           run->planned_rounds);
     TERN_TRY(enroll_all(&fleet));
     TERN_TRY(make_trainers(&fleet));
+    watch_tasks(&fleet);
     double start = tern_monotonic_seconds();
     TERN_TRY(prepare_attack(&fleet));
     TERN_TRY(restore_all(&fleet));
@@ -474,6 +525,7 @@ enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
     }
     TERN_TRY(collect(&fleet, results));
     results->seconds = tern_monotonic_seconds() - start;
+    TERN_TRY(compare_with_pooled(&fleet, results));
     close_all(&fleet);
     return TERN_OK;
 }

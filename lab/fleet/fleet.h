@@ -10,6 +10,7 @@
 struct tern_fleet_run {
     const struct tern_fleet_settings *settings;
     uint32_t planned_rounds;                  // for the progress lines; 0 = not known
+    bool pooled;                              // trains once more on all rows, for comparison
     FILE *out;                                // of the progress lines
     const volatile sig_atomic_t *interrupted; // the run ends soon after it becomes true
 };

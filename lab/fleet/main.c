@@ -44,6 +44,7 @@ static const struct tern_cli_option run_options[] = {
     {"results", "FILE", "write the results as flat JSON"},
     {"baseline", "FILE", "compare with the results of an earlier run"},
     {"no-table", NULL, "print no table at the end"},
+    {"pooled", NULL, "train once more as one client with all rows, and compare"},
     {"check", NULL, "only check the settings and open the data"},
     {0},
 };
@@ -80,6 +81,7 @@ static int run(struct tern_cli *cli)
     const struct tern_fleet_run fleet = {
         .settings = &settings,
         .planned_rounds = tern_fleet_planned_rounds(&plan),
+        .pooled = tern_cli_flag(cli, "pooled"),
         .out = cli->json ? stderr : stdout,
         .interrupted = &tern_interrupted,
     };

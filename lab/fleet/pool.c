@@ -100,6 +100,9 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
 {
     struct tern_pool_seat *seat = ctx;
     TERN_TRY(hold(seat));
+    if (seat->pool->pooled != NULL) {
+        tern_pooled_note(seat->pool->pooled, task);
+    }
     return seat->port.begin(seat->port.ctx, task, base, count);
 }
 

@@ -5,6 +5,7 @@
 #ifndef TERN_FLEET_POOL_H
 #define TERN_FLEET_POOL_H
 
+#include "fleet/pooled.h"
 #include "trainer/trainer.h"
 #include <pthread.h>
 
@@ -16,6 +17,7 @@ struct tern_pool_worker {
 
 struct tern_pool {
     const struct tern_model *model;
+    struct tern_pooled *pooled; // that tasks are added to (borrowed); NULL: none
     size_t arena_size;
     uint32_t count;
     struct tern_pool_worker *workers;

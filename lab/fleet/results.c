@@ -1,8 +1,10 @@
 #include "fleet/results.h"
+#include "fleet/figure.h"
 #include "fleet/series.h"
 #include "hosted/files.h"
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +83,12 @@ char *tern_fleet_results_text(const struct tern_fleet_results *results)
     cJSON_AddStringToObject(json, "model_hash", results->model_hash);
     if (results->scaling != NULL) {
         cJSON_AddStringToObject(json, "scaling", results->scaling);
+    }
+    if (results->pooled.num_examples > 0 && tern_figure_name(&results->pooled) != NULL) {
+        char key[32];
+        snprintf(key, sizeof key, "pooled_%s", tern_figure_name(&results->pooled));
+        cJSON_AddNumberToObject(json, key, tern_figure_value(&results->pooled));
+        cJSON_AddNumberToObject(json, "pooled_steps", (double)results->pooled_steps);
     }
     cJSON_AddNumberToObject(json, "seconds", results->seconds);
     cJSON_AddNumberToObject(json, "values", results->values);

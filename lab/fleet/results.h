@@ -55,6 +55,9 @@ struct tern_fleet_results {
     char *
         scaling; // that the columns had, in hex as a Scaling has it (wire/tern.proto); NULL: none. malloc'ed
 
+    struct tern_evaluate_result pooled; // of one client with all rows; num_examples 0: not made
+    uint64_t pooled_steps;
+
     struct tern_records records; // empty in results read from a file
 };
 

@@ -361,7 +361,9 @@ cell = images | data.source=idx
         options = [word for each in sets for word in ("--set", each)]
         out = self.run_to_end(config, *options, "--json", "one.json", "--keep", "kept")
         self.assertIn("note: 2 columns were standardised by the mean and deviation of the 48 training rows", out)
+        self.assertRegex(out, r"pooled training: accuracy [01]\.\d{4} of one client with all 48 rows, after as many steps")
         one = json.loads((self.folder / "one.json").read_text())
+        self.assertGreater(one["pooled_steps"], 0)
         of = dict(zip(one["client_examples"], one["client_accuracy"]))
         self.assertEqual(set(of), {40, 7, 1})
         groups = dict(zip(one["client_examples"], one["client_groups"]))
