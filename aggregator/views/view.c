@@ -1,7 +1,7 @@
 #include "views/view.h"
 
 #include "hosted/growing.h"
-#include "hosted/near_name.h"
+#include "util/near_name.h"
 #include "rounds/tags.h"
 #include "util/bytes.h"
 #include <inttypes.h>
