@@ -716,16 +716,65 @@ static int check_settings(struct tern_cli *cli)
     return code;
 }
 
+// Starts, and follows until this one leads.
+static int start(struct serving *serving)
+{
+    TERN_CLI_TRY(start_all(serving));
+    if (serving->stopped) {
+        return TERN_EXIT_OK;
+    }
+    announce(serving);
+    return serving->made.service.follows ? follow(serving) : TERN_EXIT_OK;
+}
+
+// PostgreSQL recovers from a crash in less.
+#define REACH_MS 30000
+
+// Whether PostgreSQL cannot be reached. why: the reason.
+static bool is_unreached(const struct serving *serving, char why[256])
+{
+    struct tern_db *db = NULL;
+    const enum tern_result result = tern_db_open_hurried(serving->settings->store_url, &db, why);
+    tern_db_close(db);
+    return result == TERN_ERR_IO;
+}
+
+// After a start that failed: where PostgreSQL cannot be reached, stops what was started and waits for it, as an aggregator
+// that runs does. False: something else is wrong, or it cannot be reached for REACH_MS.
+static bool outwait_crash(struct serving *serving)
+{
+    const uint64_t until_ms = tern_monotonic_ms() + REACH_MS;
+    const struct timespec pause = {.tv_sec = 1};
+    char why[256] = "";
+    if (serving->relay != NULL || !tern_state_is_postgres(serving->cli) ||
+        !is_unreached(serving, why)) {
+        return false;
+    }
+    tern_log(TERN_LOG_WARN, "start-waits", "seconds=%d detail=%s", REACH_MS / 1000,
+             TERN_LOG_TEXT(why));
+    stop_all(serving);
+    *serving = (struct serving){.cli = serving->cli,
+                                .settings = serving->settings,
+                                .signals = serving->signals,
+                                .lock = -1};
+    bool is_away = true;
+    while (is_away && !serving->stopped && tern_monotonic_ms() < until_ms) {
+        const int number = sigtimedwait(&serving->signals, NULL, &pause);
+        serving->stopped = number == SIGTERM || number == SIGINT;
+        is_away = is_unreached(serving, why);
+    }
+    return serving->stopped || !is_away;
+}
+
 // lock: of the state directory, -1 = not taken yet. Closes both.
 static int serve(struct tern_cli *cli, struct tern_relay *relay, int lock)
 {
     struct serving serving = {
         .cli = cli, .settings = tern_state_settings(cli), .lock = lock, .relay = relay};
     serving.signals = block_signals();
-    int code = start_all(&serving);
-    if (code == TERN_EXIT_OK && !serving.stopped) {
-        announce(&serving);
-        code = serving.made.service.follows ? follow(&serving) : TERN_EXIT_OK;
+    int code = start(&serving);
+    if (code == TERN_EXIT_FAILED && outwait_crash(&serving)) {
+        code = serving.stopped ? TERN_EXIT_OK : start(&serving);
     }
     if (code == TERN_EXIT_OK && !serving.stopped) {
         wait_for_stop(&serving);

@@ -6,7 +6,7 @@ import signal
 import threading
 
 from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run, skip
-from nodes import between, cluster
+from nodes import Node, between, cluster, wait_until
 
 WRITES = ("enroll-code", "--uses", "7")
 
@@ -42,6 +42,20 @@ def uses(postgres):
     return postgres.sql("SELECT count(*) FROM codes WHERE uses_left = 7")
 
 
+def start_while_it_is_away(postgres, aggregator):
+    """A start waits for PostgreSQL, which recovers, and can be stopped meanwhile."""
+    node = Node(aggregator, "starting", postgres.url())
+    postgres.stop(signal.SIGQUIT)
+    for ends in (True, False):
+        node.start()
+        wait_until("it does not wait for PostgreSQL", lambda: "event=start-waits" in node.said())
+        if ends:
+            code = node.kill(signal.SIGTERM)
+            check(code == 0, f"told to stop, it ends by {code}")
+    postgres.start()
+    node.listens()
+
+
 def test():
     if cluster.folder_of_programs() is None:
         skip("there is no PostgreSQL here")
@@ -60,6 +74,7 @@ def test():
             check(code == 1 and uses(postgres) == "0", f"it ended by {code}, and {uses(postgres)} codes are stored")
             run(*command)
         check(uses(postgres) == "1", "it was not stored, and it says that it was")
+        start_while_it_is_away(postgres, aggregator)
         print(f"the number {crash.number} was given anew; the commit that was lost failed")
 
 
