@@ -1,11 +1,11 @@
-// How good models are whose outputs are numbers: regression, and anomalies by the error of an autoencoder.
+// Evaluates models whose outputs are numbers: regression, and anomaly detection by an autoencoder's error.
 #include "trainer/internal.h"
 #include "util/math.h"
 #include <string.h>
 
 #if TERN_LOSSES
 
-// --- What is normal
+// --- Normal examples
 
 static bool is_anomaly(const struct tern_view *view, uint32_t position)
 {
@@ -37,7 +37,7 @@ void tern_numbers_order(struct tern_builtin_trainer *trainer)
 
 // --- All outputs
 
-// The network's outputs for examples of the view from `first` on. Returns for how many.
+// Computes the network's outputs for examples of the view from `first` on. Returns their number.
 static uint32_t forward(struct tern_builtin_trainer *trainer, const float *weights,
                         const struct tern_view *view, uint32_t first)
 {
@@ -49,8 +49,7 @@ static uint32_t forward(struct tern_builtin_trainer *trainer, const float *weigh
     return part;
 }
 
-// Writes the error of each example to trainer->errors, in the view's order; of normal ones alone, or of all.
-// Returns how many there are.
+// Writes the error of each example, or of each normal one, to trainer->errors, in the view's order. Returns their number.
 static uint32_t find_errors(struct tern_builtin_trainer *trainer, const float *weights,
                             const struct tern_view *view, bool normal_alone)
 {
@@ -69,7 +68,7 @@ static uint32_t find_errors(struct tern_builtin_trainer *trainer, const float *w
     return count;
 }
 
-// --- Order: a heap, which needs no memory
+// --- Sorting: heap sort, which needs no memory
 
 static void sift(struct tern_example_error *errors, uint32_t root, uint32_t count)
 {
@@ -84,7 +83,7 @@ static void sift(struct tern_example_error *errors, uint32_t root, uint32_t coun
     }
 }
 
-// Ascending by error.
+// Sorts ascending by error.
 static void sort(struct tern_example_error *errors, uint32_t count)
 {
     for (uint32_t i = count / 2; i-- > 0;) {
@@ -100,8 +99,8 @@ static void sort(struct tern_example_error *errors, uint32_t count)
 
 // --- Anomalies
 
-// The smallest error that at least the share anomaly_quantile of the normal training examples do not exceed; of
-// a client without any, of the normal test examples. 0 where there are none of these either.
+// Returns the anomaly_quantile of the normal training examples' errors; without such examples that of the normal test
+// examples; without these 0.
 static float find_threshold(struct tern_builtin_trainer *trainer, const float *weights)
 {
     const struct tern_view *view = trainer->normal_count > 0 ? &trainer->train : &trainer->test;
@@ -112,11 +111,11 @@ static float find_threshold(struct tern_builtin_trainer *trainer, const float *w
     return count > 0 ? trainer->errors[rank > 0 ? rank - 1 : 0].error : 0.0f;
 }
 
-// What is found by a threshold.
+// Counts of the examples above and below a threshold.
 struct detection {
-    uint32_t anomalies; // by their labels
-    uint32_t flagged;
-    uint32_t found; // that are both
+    uint32_t anomalies; // by label
+    uint32_t flagged;   // above the threshold
+    uint32_t found;     // anomalies above the threshold
     uint32_t normal;
     double normal_loss; // sum
 };
@@ -138,11 +137,11 @@ static struct detection detect(const struct tern_example_error *errors, uint32_t
     return found;
 }
 
-// --- What is told
+// --- Metrics
 
 #if TERN_HELD_OUT
-// The share of pairs of an anomaly and a normal example in which the anomaly has the larger error; a tie is
-// half a one (Mann and Whitney 1947). errors: ascending.
+// Returns the fraction of pairs of an anomaly and a normal example in which the anomaly has the larger error; a tie counts
+// half (Mann and Whitney 1947). errors: ascending.
 static double area_under_curve(const struct tern_example_error *errors, uint32_t count,
                                const struct detection *found)
 {
@@ -162,7 +161,7 @@ static double area_under_curve(const struct tern_example_error *errors, uint32_t
     return pairs / ((double)found->anomalies * (double)found->normal);
 }
 
-// One that is not finite tells nothing, and no message holds it.
+// Leaves out a value that is not finite: messages cannot hold it.
 static void add_metric(struct tern_evaluate_result *result, const char *name, double value)
 {
     struct tern_metric *metric = &result->metrics[result->metric_count];
@@ -191,7 +190,7 @@ static enum tern_result evaluate_errors(struct tern_builtin_trainer *trainer, co
     }
     result->loss = (float)loss;
 #if TERN_HELD_OUT
-    // An error that is no number is in no order: the loss says so.
+    // NaN errors cannot be sorted; the loss is then NaN, too.
     if (found.anomalies > 0 && found.normal > 0 && tern_is_finite(result->loss)) {
         sort(trainer->errors, count);
         add_metric(result, "auc", area_under_curve(trainer->errors, count, &found));
@@ -204,8 +203,7 @@ static enum tern_result evaluate_errors(struct tern_builtin_trainer *trainer, co
     return TERN_OK;
 }
 
-// Sums over examples of what a number is off by, and of the targets: their mean and squares go on from value to
-// value (Welford 1962).
+// Sums over examples of the errors and of the targets, whose mean and squares are updated value by value (Welford 1962).
 struct deviations {
     double squares;
     double distances;
@@ -266,7 +264,8 @@ enum tern_result tern_numbers_evaluate(struct tern_builtin_trainer *trainer, con
 
 // --- Predictions
 
-static void tell_targets(struct tern_builtin_trainer *trainer, const float *weights, float *numbers)
+static void write_targets(struct tern_builtin_trainer *trainer, const float *weights,
+                          float *numbers)
 {
     const struct tern_dataset *data = trainer->test.dataset;
     for (uint32_t done = 0; done < trainer->test.count;) {
@@ -288,7 +287,7 @@ enum tern_result tern_builtin_trainer_numbers(struct tern_builtin_trainer *train
     }
     *threshold = 0.0f;
     if (trainer->network.loss != TERN_LOSS_RECONSTRUCTION) {
-        tell_targets(trainer, weights, numbers);
+        write_targets(trainer, weights, numbers);
         return TERN_OK;
     }
     *threshold = find_threshold(trainer, weights);

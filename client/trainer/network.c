@@ -6,8 +6,8 @@
 
 // --- Outputs that are numbers
 
-// Losses of models whose outputs are numbers: one that is compared with the example's target, or as many as
-// the example has values, which they are compared with (an autoencoder: Hinton and Salakhutdinov 2006).
+// Losses of models whose outputs are numbers. Regression compares one output with the example's target; an autoencoder
+// compares as many outputs as the example has values with these (Hinton and Salakhutdinov 2006).
 
 #if TERN_LOSSES
 
@@ -17,7 +17,7 @@ static const float *outputs_of(const struct tern_network *network, uint32_t i)
     return out + (size_t)i * network->class_count;
 }
 
-// What they are compared with.
+// Returns the values that the outputs of example i should have.
 static const float *wanted_of(const struct tern_network *network, uint32_t i)
 {
     return network->loss == TERN_LOSS_RECONSTRUCTION
@@ -30,7 +30,7 @@ float tern_numbers_output(const struct tern_network *network, uint32_t i)
     return outputs_of(network, i)[0];
 }
 
-// A NaN stays one.
+// NaN outputs give a NaN loss.
 double tern_numbers_loss(const struct tern_network *network, uint32_t i)
 {
     const float *out = outputs_of(network, i);
@@ -48,7 +48,7 @@ double tern_numbers_loss(const struct tern_network *network, uint32_t i)
     return sum / (double)n;
 }
 
-// The slope of |x|, and 0 at its corner; a NaN stays one.
+// Returns the slope of |x|, 0 at its corner, NaN for NaN.
 static float slope(float x)
 {
     return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x;
@@ -73,11 +73,11 @@ static void numbers_delta(const struct tern_network *network, uint32_t count, fl
 
 // --- Convolution layers
 
-// A convolution is computed two output rows at a time: their 3x3 neighbourhoods are laid out as
-// rows of a matrix (Chellapilla et al. 2006), and the two rows of products are pooled at once. So
-// neither a whole image of neighbourhoods nor an unpooled image is ever held.
+// A convolution is computed two output rows at a time: their 3x3 neighbourhoods become rows of a matrix (Chellapilla et al.
+// 2006), and the two rows of products are pooled at once. So memory never holds the neighbourhoods of a whole image, nor an
+// unpooled image.
 
-// Output pixels of a pair of rows; an odd last column is not pooled and so not computed.
+// Returns the output pixels of a pair of rows, without an odd last column, which is not pooled.
 static size_t pair_width(const struct tern_layer *layer)
 {
     return (size_t)layer->width / 2 * 2;
@@ -135,7 +135,7 @@ static void read_patches(const struct tern_layer *layer, const float *image, siz
     }
 }
 
-// Largest of each 2x2 square, at least 0 (pooling and relu commute), and which one it was.
+// Writes the largest pixel of each 2x2 square, at least 0 (pooling and relu commute), and its index in the square.
 static void pool_pair(const struct tern_layer *layer, const float *pixels, float *out,
                       uint8_t *winner)
 {
@@ -150,11 +150,11 @@ static void pool_pair(const struct tern_layer *layer, const float *pixels, float
         }
         float peak = pixels[at[best]];
         winner[i] = best;
-        out[i] = peak < 0.0f ? 0.0f : peak; // a NaN stays one
+        out[i] = peak < 0.0f ? 0.0f : peak; // keeps NaN
     }
 }
 
-// The reverse: each pooled gradient goes to the pixel that won, the other three get none.
+// Reverses pool_pair(): each pooled gradient goes to the largest pixel, the other three get 0.
 static void unpool_pair(const struct tern_layer *layer, const float *delta, const uint8_t *winner,
                         float *pixels)
 {
@@ -195,7 +195,7 @@ static void conv_forward(struct tern_network *network, struct tern_layer *layer,
     }
 }
 
-// The gradients by weights and bias of one pair of rows whose output gradient is in pixels.
+// Adds the gradients of weights and bias for a pair of rows, whose output gradient is in network->pixels.
 static void backward_weights(const struct tern_network *network, const struct tern_layer *layer,
                              float *gradient)
 {
@@ -286,7 +286,7 @@ static enum tern_result add_dense(struct tern_layer *layer, const struct tern_te
     return layer->inputs == size ? TERN_OK : TERN_ERR_MODEL_MISMATCH;
 }
 
-// Whether the data has what the outputs are compared with.
+// Whether the data has the labels or targets that the loss needs.
 static bool data_suits(const struct tern_network *network, const struct tern_dataset *data)
 {
     const enum tern_loss loss = tern_network_loss(network);
@@ -386,7 +386,7 @@ static void dense_forward(struct tern_network *network, const struct tern_layer 
         return;
     }
     for (size_t i = 0; i < count * size; i++) {
-        layer->out[i] = layer->out[i] < 0.0f ? 0.0f : layer->out[i]; // a NaN stays one
+        layer->out[i] = layer->out[i] < 0.0f ? 0.0f : layer->out[i]; // keeps NaN
     }
 }
 
@@ -418,7 +418,7 @@ static uint32_t largest(const float *z, uint32_t n)
     return best;
 }
 
-// Sum of e^(z - peak), which no z can overflow.
+// Returns the sum of e^(z - peak), which cannot overflow.
 static float exp_sum(const float *z, uint32_t n, float peak)
 {
     float sum = 0.0f;
@@ -444,7 +444,7 @@ void tern_network_score(const struct tern_network *network, uint32_t count, doub
         const float *z = logits(network) + (size_t)i * n;
         uint32_t best = largest(z, n);
         float sum = exp_sum(z, n, z[best]);
-        // A NaN anywhere in z must reach the loss; log clamps its argument and would hide it.
+        // A NaN in z must reach the loss; tern_logf() clamps its argument and would hide it.
         *loss +=
             sum > 0.0f ? (double)(tern_logf(sum) - (z[network->labels[i]] - z[best])) : (double)sum;
         *right += best == network->labels[i];
@@ -465,7 +465,7 @@ float tern_network_probability(const struct tern_network *network, uint32_t i, u
     return tern_expf(z[label] - peak) / exp_sum(z, n, peak);
 }
 
-// The gradient by the logits: weight * (softmax - one-hot).
+// Writes the gradient with respect to the logits: weight * (softmax - one-hot).
 static void loss_delta(const struct tern_network *network, uint32_t count, float weight,
                        float *delta)
 {

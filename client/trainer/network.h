@@ -1,9 +1,7 @@
-// The layers of a built-in model over one flat weights vector: 3x3 convolutions (each followed by
-// relu and 2x2 max pooling), then dense layers (relu between them), then the model's loss: softmax
-// cross-entropy, or one of numbers (numbers.c).
-// Called by trainer.c alone. Works on chunks of examples whose buffers lie in the caller's arena;
-// the size of a chunk changes memory and speed, never the bits of a result. Not thread-safe;
-// networks on different arenas are independent.
+// Computes a built-in model over one flat weights vector: 3x3 convolutions (each followed by relu and 2x2 max pooling), then
+// dense layers (relu between them), then the loss: softmax cross-entropy, or a loss of numbers. Called by trainer.c and
+// evaluate_numbers.c. Processes chunks of examples in buffers of the caller's arena; the chunk size changes memory and
+// speed, never the bits of a result. Not thread-safe; networks on different arenas are independent.
 #ifndef TERN_NETWORK_H
 #define TERN_NETWORK_H
 
@@ -20,7 +18,7 @@ extern "C" {
 #define TERN_NETWORK_MAX_LAYERS (TERN_MODEL_MAX_TENSORS < 64 ? TERN_MODEL_MAX_TENSORS / 2 : 32)
 
 struct tern_layer {
-    bool conv;         // else dense
+    bool conv;         // false: dense
     uint32_t weight;   // offset of [outputs][inputs] or [outputs][3][3][inputs]
     uint32_t bias;     // offset of [outputs]
     uint32_t inputs;   // units, or channels
@@ -30,7 +28,7 @@ struct tern_layer {
     uint32_t in_size;  // values per example
     uint32_t out_size; // values per example, after pooling
     float *out;        // [chunk][out_size], after relu except in the last layer
-    uint8_t *winner;   // conv: [chunk][out_size], which of the four pooled pixels was largest
+    uint8_t *winner;   // conv: [chunk][out_size] index of the largest of the four pooled pixels
 };
 
 static inline bool tern_layer_is_conv(const struct tern_layer *layer)
@@ -43,16 +41,15 @@ struct tern_network {
     uint32_t layer_count;
     uint32_t feature_count;
     uint32_t class_count; // outputs
-    uint32_t chunk;       // examples that the buffers hold
+    uint32_t chunk;       // examples that fit into the buffers
     float *features;      // [chunk][feature_count]
     uint16_t *labels;     // [chunk]
 #if TERN_LOSSES
     enum tern_loss loss;
-    float
-        *targets; // [chunk]; NULL: labels, or the features, are what the outputs are compared with
+    float *targets; // [chunk]; NULL: the loss compares outputs with labels or features
 #endif
-    float *delta[2];    // [chunk][largest layer], gradients by a layer's output
-    float *panel;       // tern_gemm_transposed()
+    float *delta[2];    // [chunk][largest layer], gradients with respect to a layer's output
+    float *panel;       // scratch of tern_gemm_transposed()
     float *patches;     // conv: two rows of 3x3 neighbourhoods
     float *patch_delta; // conv: their gradients
     float *pixels;      // conv: two rows of output
@@ -68,43 +65,42 @@ static inline enum tern_loss tern_network_loss(const struct tern_network *networ
 #endif
 }
 
-// Whether the outputs are numbers; else they are scores of classes.
+// Whether the outputs are numbers, not scores of classes.
 static inline bool tern_network_predicts_numbers(const struct tern_network *network)
 {
     return TERN_LOSSES && tern_network_loss(network) != TERN_LOSS_CROSS_ENTROPY;
 }
 
 // Reads the layers from the model's tensors and checks them against the shape of the examples.
-// TERN_ERR_MODEL_MISMATCH  the tensors are no such network, or the data has other features, more
-//                          classes, or not what the model's loss compares outputs with
+// TERN_ERR_MODEL_MISMATCH  the tensors form no such network, or the data has another number of features, more classes than
+//                          outputs, or not the targets or labels that the loss needs
 TERN_MUST_USE enum tern_result tern_network_build(struct tern_network *network,
                                                   const struct tern_model *model,
                                                   const struct tern_dataset *data);
 
-// Takes the buffers for chunks of up to `chunk` examples.
+// Allocates the buffers for chunks of up to `chunk` examples from the arena.
 void tern_network_place(struct tern_network *network, uint32_t chunk, struct tern_arena *arena);
 
 // Computes every layer's output for the first `count` rows of network->features.
 void tern_network_forward(struct tern_network *network, const float *weights, uint32_t count);
 
-// After forward: the sum over the `count` examples of their loss, added to *loss one by one, and of
-// right answers, added to *right. Of numbers none is right.
+// After forward: adds the losses of the `count` examples to *loss, one by one, and the number of correct answers to *right,
+// for numbers 0.
 void tern_network_score(const struct tern_network *network, uint32_t count, double *loss,
                         uint32_t *right);
 
-// After forward: the class that the network gives example i, the first of those alike.
+// After forward: returns the predicted class of example i; in a tie, the first.
 uint16_t tern_network_answer(const struct tern_network *network, uint32_t i);
 
-// After forward: the probability that it gives the class `label` for example i, by the softmax of its outputs.
+// After forward: returns the predicted probability of class `label` for example i (softmax).
 float tern_network_probability(const struct tern_network *network, uint32_t i, uint16_t label);
 
-// After forward: adds weight * the gradient of each example's loss to
-// gradient[0..model count), example by example.
+// After forward: adds weight * the gradient of each example's loss to gradient[0..model count), example by example.
 void tern_network_backward(struct tern_network *network, const float *weights, uint32_t count,
                            float weight, float *gradient);
 
 #if TERN_LOSSES
-// After forward, for networks of numbers: example i's first output, and its loss.
+// After forward, for models of numbers: return example i's first output, and its loss.
 float tern_numbers_output(const struct tern_network *network, uint32_t i);
 double tern_numbers_loss(const struct tern_network *network, uint32_t i);
 #endif

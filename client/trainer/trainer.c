@@ -3,7 +3,7 @@
 #include "util/math.h"
 #include <string.h>
 
-// Checks the config, reads the model and takes the arena, in the order that bound and init share.
+// Checks the config, reads the model and allocates from the arena, for bound and init alike.
 static enum tern_result place(struct tern_builtin_trainer *trainer,
                               const struct tern_builtin_config *config, struct tern_arena *arena)
 {
@@ -29,7 +29,7 @@ static enum tern_result place(struct tern_builtin_trainer *trainer,
 #endif
 #if TERN_HELD_OUT
     const size_t classes = test->count > 0 ? trainer->network.class_count : 0;
-    trainer->told = tern_arena_take(arena, classes, sizeof *trainer->told);
+    trainer->classes = tern_arena_take(arena, classes, sizeof *trainer->classes);
 #endif
     tern_network_place(&trainer->network, config->max_batch, arena);
     return TERN_OK;
@@ -39,7 +39,7 @@ size_t tern_builtin_trainer_bound(const struct tern_builtin_config *config)
 {
     struct tern_builtin_trainer trainer;
     struct tern_arena arena = {NULL, 0, 0};
-    // The arena itself may start anywhere; its first part is then moved up to a whole vector.
+    // The arena may start at any address; alignment may then skip its first bytes.
     if (place(&trainer, config, &arena) != TERN_OK ||
         arena.used > SIZE_MAX - TERN_ARENA_ALIGNMENT) {
         return 0;
@@ -54,7 +54,7 @@ enum tern_result tern_builtin_trainer_init(struct tern_builtin_trainer *trainer,
     memset(trainer, 0, sizeof *trainer);
     size_t skip =
         (TERN_ARENA_ALIGNMENT - (uintptr_t)arena % TERN_ARENA_ALIGNMENT) % TERN_ARENA_ALIGNMENT;
-    struct tern_arena memory = {NULL, 0, 0}; // what is wrong with the config is said first
+    struct tern_arena memory = {NULL, 0, 0}; // place() reports errors of the config first
     if (arena != NULL && arena_size >= skip) {
         memory = (struct tern_arena){(uint8_t *)arena + skip, arena_size - skip, 0};
     }
@@ -82,7 +82,7 @@ static bool valid(const struct tern_train_task *task)
            in_range(task->prox_mu, 1e30f);
 }
 
-// Examples that are trained on.
+// Returns the number of examples to train on.
 static uint32_t trained_count(const struct tern_builtin_trainer *trainer)
 {
 #if TERN_LOSSES
@@ -105,7 +105,7 @@ static void fill_order(struct tern_builtin_trainer *trainer)
     }
 }
 
-// Fisher and Yates, over whatever order the last epoch left.
+// Shuffles the last epoch's order (Fisher and Yates).
 static void shuffle(struct tern_builtin_trainer *trainer)
 {
     for (uint32_t i = trained_count(trainer); i > 1; i--) {
@@ -144,8 +144,8 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     return TERN_OK;
 }
 
-// v = momentum * v + weight_decay * w + prox_mu * (w - base); the batch's gradient is then added to
-// it example by example, so that no third vector of the model's size is needed.
+// Sets v = momentum * v + weight_decay * w + prox_mu * (w - base). The batch's gradient is then added to v example by
+// example, so that no third vector of the model's size is needed.
 static void start_velocity(struct tern_builtin_trainer *trainer)
 {
     const struct tern_train_task *task = &trainer->task;
@@ -168,8 +168,8 @@ static void move_weights(struct tern_builtin_trainer *trainer)
     }
 }
 
-// Forward and backward over a batch of `batch` examples, in parts that fit the buffers. An epoch's
-// tail that is shorter than a batch is left out of it, as its examples are drawn again next epoch.
+// Runs forward and backward over `batch` examples, in parts that fit the buffers. Skips an epoch's rest that is shorter than
+// a batch.
 static double train_batch(struct tern_builtin_trainer *trainer, uint32_t batch)
 {
     struct tern_network *network = &trainer->network;
@@ -233,7 +233,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
     return TERN_OK;
 }
 
-// The network's outputs for the test examples from `first` on. Returns for how many.
+// Computes the network's outputs for test examples from `first` on. Returns their number.
 static uint32_t forward_test(struct tern_builtin_trainer *trainer, const float *weights,
                              uint32_t first)
 {
@@ -248,7 +248,7 @@ static uint32_t forward_test(struct tern_builtin_trainer *trainer, const float *
 #if TERN_HELD_OUT
 static void begin_counting(struct tern_builtin_trainer *trainer)
 {
-    memset(trainer->told, 0, trainer->network.class_count * sizeof *trainer->told);
+    memset(trainer->classes, 0, trainer->network.class_count * sizeof *trainer->classes);
 }
 
 static void count_answers(struct tern_builtin_trainer *trainer, uint32_t count)
@@ -256,23 +256,22 @@ static void count_answers(struct tern_builtin_trainer *trainer, uint32_t count)
     const struct tern_network *network = &trainer->network;
     for (uint32_t i = 0; i < count; i++) {
         const uint16_t answer = tern_network_answer(network, i);
-        trainer->told[answer].told++;
-        trainer->told[network->labels[i]].labelled++;
-        trainer->told[answer].right += answer == network->labels[i];
+        trainer->classes[answer].predicted++;
+        trainer->classes[network->labels[i]].labelled++;
+        trainer->classes[answer].right += answer == network->labels[i];
     }
 }
 
-// The mean over the classes that were told or should have been of 2 right / (told + labelled), each
-// class's F1.
+// Adds f1_macro: the mean of the F1 scores 2 right / (predicted + labelled) of all classes that were predicted or labelled.
 static void add_macro_f1(const struct tern_builtin_trainer *trainer,
                          struct tern_evaluate_result *result)
 {
     double sum = 0.0;
     uint32_t classes = 0;
     for (uint32_t i = 0; i < trainer->network.class_count; i++) {
-        const struct tern_told *of = &trainer->told[i];
-        if (of->told + of->labelled > 0) {
-            sum += 2.0 * (double)of->right / (double)(of->told + of->labelled);
+        const struct tern_class_counts *of = &trainer->classes[i];
+        if (of->predicted + of->labelled > 0) {
+            sum += 2.0 * (double)of->right / (double)(of->predicted + of->labelled);
             classes++;
         }
     }
@@ -289,37 +288,38 @@ static void add_metric(struct tern_evaluate_result *result, const char *name, do
     metric->value = (float)value;
 }
 
-static double recall_of(const struct tern_told *class)
+static double recall_of(const struct tern_class_counts *class)
 {
     return (double)class->right / (double)class->labelled;
 }
 
-// Moves the recall of a class with few examples towards one half (Laplace's rule of succession): 0 right of 3
-// ranks as 1 of 5, behind 15 right of 100.
-static double cautious_recall_of(const struct tern_told *class)
+// Returns the class's recall, moved towards one half for few examples (Laplace's rule of succession): 0 right of 3 ranks as
+// 1 of 5, above 15 right of 100.
+static double cautious_recall_of(const struct tern_class_counts *class)
 {
     return ((double)class->right + 1) / ((double)class->labelled + 2);
 }
 
-// Adds the share of the largest class, which a model that always names it gets right, and the recall of the worst
-// class. Classes with fewer than TERN_RECALL_EXAMPLES examples are left out: one example would decide.
+// Adds the fraction of the largest class, which is the accuracy of always predicting it, and the recall of the worst class.
+// Leaves out classes with fewer than TERN_RECALL_EXAMPLES examples, where one example would decide.
 static void add_extremes(const struct tern_builtin_trainer *trainer,
                          struct tern_evaluate_result *result)
 {
-    const struct tern_told *told = trainer->told;
+    const struct tern_class_counts *counts = trainer->classes;
     const uint32_t none = trainer->network.class_count;
     uint32_t largest = 0;
     uint32_t worst = none;
     for (uint32_t i = 0; i < none; i++) {
-        largest = told[i].labelled > told[largest].labelled ? i : largest;
-        if (told[i].labelled >= TERN_RECALL_EXAMPLES &&
-            (worst == none || cautious_recall_of(&told[i]) < cautious_recall_of(&told[worst]))) {
+        largest = counts[i].labelled > counts[largest].labelled ? i : largest;
+        if (counts[i].labelled >= TERN_RECALL_EXAMPLES &&
+            (worst == none ||
+             cautious_recall_of(&counts[i]) < cautious_recall_of(&counts[worst]))) {
             worst = i;
         }
     }
-    add_metric(result, "largest", (double)told[largest].labelled / trainer->test.count);
+    add_metric(result, "largest", (double)counts[largest].labelled / trainer->test.count);
     if (worst != none) {
-        add_metric(result, "recall_worst", recall_of(&told[worst]));
+        add_metric(result, "recall_worst", recall_of(&counts[worst]));
         add_metric(result, "class_worst", worst);
     }
 }

@@ -19,15 +19,15 @@ extern "C" {
 #endif
 
 struct tern_builtin_config {
-    const struct tern_model *model; // read during the calls that take the config, not kept
+    const struct tern_model *model; // used only during the calls with this config
     struct tern_view train;         // local training data; may be empty
     struct tern_view test;          // local evaluation data; may be empty
-    uint32_t max_batch;             // examples worked on at once, >= 1: more costs memory and is
-                                    // faster; larger batches of a task are done in parts
+    uint32_t max_batch;             // examples processed at once, >= 1: more is faster and takes
+                                    // more memory; larger batches of a task are processed in parts
 #if TERN_LOSSES
     float
-        anomaly_quantile; // of the training examples' errors; an example whose error is above it is
-                          // an anomaly; 0: TERN_ANOMALY_QUANTILE
+        anomaly_quantile; // quantile of the training examples' errors above which an example is an
+                          // anomaly; 0: TERN_ANOMALY_QUANTILE
 #endif
 };
 
@@ -39,16 +39,16 @@ struct tern_builtin_config {
 #define TERN_RECALL_EXAMPLES 3u
 
 #if TERN_HELD_OUT
-// Counts of one class in an evaluation: correct, predicted and labelled.
-struct tern_told {
-    uint32_t right;
-    uint32_t told;
+// Counts of one class in an evaluation.
+struct tern_class_counts {
+    uint32_t right; // predicted and labelled
+    uint32_t predicted;
     uint32_t labelled;
 };
 #endif
 
 #if TERN_LOSSES
-// How far the network's output for an example is from the example.
+// An autoencoder's reconstruction error of one example.
 struct tern_example_error {
     float error;
     bool anomaly; // by its label
@@ -63,17 +63,17 @@ struct tern_builtin_trainer {
     uint32_t count;  // values of the model
     float *weights;  // [count]
     float *velocity; // [count]
-    uint32_t *order; // [train.count], the epoch's order
+    uint32_t *order; // [train.count], examples in the epoch's order
 #if TERN_HELD_OUT
-    struct tern_told *told; // [classes], of an evaluation
+    struct tern_class_counts *classes; // [classes], scratch of an evaluation
 #endif
 #if TERN_LOSSES
-    uint32_t normal_count; // of order[]; of other models all training examples
+    uint32_t
+        normal_count; // examples in order[]; all training examples unless the model is an autoencoder
     float anomaly_quantile;
-    struct tern_example_error
-        *errors; // [most of train and test], of an evaluation of an autoencoder
+    struct tern_example_error *errors; // [max(train.count, test.count)], scratch of an evaluation
 #endif
-    uint32_t next;       // of order[]
+    uint32_t next;       // index into order[]
     uint32_t steps_done; // of the task
     double loss;         // sum over the steps
     struct tern_train_task task;
@@ -82,33 +82,31 @@ struct tern_builtin_trainer {
     bool training;
 };
 
-// Bytes of arena that tern_builtin_trainer_init() needs for this config; 0 when the config is one
-// that it refuses. About 8 bytes per model value, 4 per training example, and per example of
-// max_batch 4 for each feature and each unit of a layer (and twice the widest layer).
+// Returns the bytes of arena that tern_builtin_trainer_init() needs; 0 if it refuses this config. About 8 bytes per model
+// value, 4 per training example, and, per example of max_batch, 4 for each feature and unit (twice for the widest layer).
 size_t tern_builtin_trainer_bound(const struct tern_builtin_config *config);
 
-// Prepares a trainer in arena[0..arena_size), which stays the trainer's until it is dropped. It may
-// be called again for other data with the same arena, when that is large enough.
+// Prepares a trainer in arena[0..arena_size), which it borrows. It may be called again for other data with the same arena.
 // TERN_ERR_ARGUMENT        max_batch is 0, or both views are empty
-// TERN_ERR_MODEL_MISMATCH  the model is no built-in one, the data's shape is not its input, or the
-//                          data has more classes than it has outputs
+// TERN_ERR_MODEL_MISMATCH  the model is not built in, the data's shape is not its input, or the data has more classes than
+//                          the model has outputs
 // TERN_ERR_NO_SPACE        arena_size is below the bound
 TERN_MUST_USE enum tern_result tern_builtin_trainer_init(struct tern_builtin_trainer *trainer,
                                                          const struct tern_builtin_config *config,
                                                          void *arena, size_t arena_size);
 
-// The port, for struct tern_ports. Beyond what ports.h lists:
-//   begin     TERN_ERR_NOT_FOUND when there is no training data. Ranges: local_steps and batch_size
-//             >= 1, momentum 0..<1, learning_rate, weight_decay, prox_mu finite and >= 0.
-//   step      a batch is batch_size examples drawn without replacement from a shuffled epoch, never
-//             more than there are; TERN_ERR_STATE without a begin, or after the last step.
-//   evaluate  may be called between steps. Metrics beside the loss: of classes f1_macro, largest, the share of the
-//             largest class, and, of the worst class of those with TERN_RECALL_EXAMPLES and more, recall_worst, the share
-//             of its examples that are right, and class_worst, its number. The worst class has the lowest
-//             (right + 1) / (examples + 2); of one number r2,
-//             mae and mse, in the units of the targets as they came; of an autoencoder auc and f1, where
-//             there are examples of both kinds, threshold (see anomaly_quantile) and flagged, the share
-//             of examples above it. Its loss is that of the normal examples, where there are any.
+// Returns the port for struct tern_ports. In addition to ports.h:
+//   begin     TERN_ERR_NOT_FOUND without training data. Ranges: local_steps and batch_size >= 1, momentum 0..<1,
+//             learning_rate, weight_decay, prox_mu finite and >= 0.
+//   step      A batch is batch_size examples, at most all, drawn without replacement from a shuffled epoch. TERN_ERR_STATE
+//             without begin, or after the last step.
+//   evaluate  May be called between steps. Metrics besides the loss:
+//             classes      f1_macro; largest: the fraction of the largest class; class_worst and recall_worst: number and
+//                          recall of the worst class, the one with the lowest (right + 1) / (examples + 2) of those with
+//                          at least TERN_RECALL_EXAMPLES examples
+//             one number   r2, mae and mse, in the targets' original units
+//             autoencoder  auc and f1, if there are normal examples and anomalies; threshold (see anomaly_quantile);
+//                          flagged: the fraction of examples above it. The loss is that of the normal examples, if any.
 struct tern_trainer tern_builtin_trainer_port(struct tern_builtin_trainer *trainer);
 
 // The prediction of a model of classes.
@@ -132,8 +130,8 @@ TERN_MUST_USE enum tern_result tern_builtin_trainer_numbers(struct tern_builtin_
                                                             float *numbers, float *threshold);
 #endif
 
-// Writes the class that the model gives each test example, in their order, to
-// answers[test.count]. TERN_ERR_MODEL_MISMATCH as in tern_builtin_trainer_predict().
+// Writes the predicted class of each test example, in their order, to answers[test.count]. TERN_ERR_MODEL_MISMATCH as in
+// tern_builtin_trainer_predict().
 TERN_MUST_USE enum tern_result tern_builtin_trainer_answer(struct tern_builtin_trainer *trainer,
                                                            const float *weights, uint32_t count,
                                                            uint16_t *answers);
