@@ -85,7 +85,7 @@ static enum tern_result drop_downloads(struct tern_db *db, struct tern_replica_b
         before = book->bytes;
         TERN_TRY(tern_db_step_bytes(db, STEP_BYTES, &bytes));
         TERN_TRY(tern_db_begin(db));
-        TERN_TRY(tern_db_conclude(db, tern_replica_give_way(book, version, bytes)));
+        TERN_TRY(tern_db_conclude(db, tern_replica_free_disk(book, version, bytes)));
     }
     return TERN_OK;
 }

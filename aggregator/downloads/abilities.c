@@ -16,12 +16,12 @@ bool tern_abilities_equal(const struct tern_abilities *a, const struct tern_abil
            a->others == b->others;
 }
 
-bool tern_abilities_know(const struct tern_abilities *client, enum tern_codec_id codec)
+bool tern_abilities_have(const struct tern_abilities *client, enum tern_codec_id codec)
 {
     return client->codecs == 0 || (client->codecs >> codec & 1) != 0;
 }
 
-// Whether a client has every coder that a ternary codec may take. Who names no coders has those of its codecs.
+// Whether a client has every coder that a ternary codec may use. A client that announces no coders has those of its codecs.
 static bool has_coders(const struct tern_abilities *client, const struct tern_codec *codec)
 {
     const uint32_t takes = codec->coder == TERN_CODER_AUTO       ? TERN_CODERS_ALL
@@ -30,19 +30,19 @@ static bool has_coders(const struct tern_abilities *client, const struct tern_co
     return client->coders == 0 || (client->coders & takes) == takes;
 }
 
-// `auto` takes the smallest of those that an encoder has.
+// `auto` takes the smallest result of the coders that the encoder has.
 bool tern_abilities_encode(const struct tern_abilities *client, const struct tern_codec *codec)
 {
     bool any = !tern_codec_is_ternary(codec) || codec->coder == TERN_CODER_AUTO ||
                has_coders(client, codec);
-    return any && tern_abilities_know(client, codec->id);
+    return any && tern_abilities_have(client, codec->id);
 }
 
-// To decode what any ternary codec made takes its coder alone.
+// Decoding a ternary codec needs only its coder.
 bool tern_abilities_decode(const struct tern_abilities *client, const struct tern_codec *codec)
 {
     if (!tern_codec_is_ternary(codec) || client->coders == 0) {
-        return tern_abilities_know(client, codec->id);
+        return tern_abilities_have(client, codec->id);
     }
     return has_coders(client, codec);
 }

@@ -9,8 +9,8 @@
 
 // --- New blobs
 
-// Too little disk, memory or descriptors for one blob is no failure of the store. errno says which it was. Clients ask
-// again and again while it lasts, so that only the 1st, 2nd, 4th and so on since the start is logged.
+// Logs that disk, memory or descriptors (errno) do not suffice for a blob, which is no failure of the store. Clients retry
+// meanwhile, so only the 1st, 2nd, 4th, ... occurrence since the start is logged.
 static enum tern_result without_file(void)
 {
     static atomic_uint failures;
@@ -33,8 +33,8 @@ enum tern_result tern_new_blob_begin(struct tern_new_blob *made, const char *fol
     return made->blob != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
-enum tern_result tern_new_blob_begin_anyhow(struct tern_new_blob *made, const char *folder,
-                                            size_t most)
+enum tern_result tern_new_blob_begin_or_memory(struct tern_new_blob *made, const char *folder,
+                                               size_t most)
 {
     const enum tern_result result = tern_new_blob_begin(made, folder, most);
     return result == TERN_ERR_BUSY ? tern_new_blob_begin(made, NULL, most) : result;
@@ -90,7 +90,7 @@ struct tern_blob_entry {
     uint8_t sha256[TERN_SHA256_SIZE];
     struct tern_download_facts facts;
     struct tern_blob *blob;
-    struct tern_blob_entry *in_slot; // next with the same slot
+    struct tern_blob_entry *in_slot; // next entry of the same slot
     struct tern_blob_entry *newer;
     struct tern_blob_entry *older;
 };
@@ -153,8 +153,8 @@ struct tern_blob *tern_blob_cache_get(struct tern_blob_cache *cache,
     return tern_blob_share(entry->blob);
 }
 
-bool tern_blob_cache_know(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
-                          struct tern_download_facts *facts)
+bool tern_blob_cache_facts(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
+                           struct tern_download_facts *facts)
 {
     const struct tern_blob_entry *entry = find(cache, sha256);
     if (entry != NULL) {

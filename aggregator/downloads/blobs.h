@@ -1,5 +1,5 @@
-// Blobs whose bytes come piece by piece, and a cache of blobs within a bound of bytes. Catchup and nodes that relay downloads
-// call it, each on one thread; the blobs themselves may be shared with any thread.
+// Builds blobs from pieces, and caches blobs within a limit of bytes. Called by catchup.c and by nodes that relay downloads,
+// each on one thread; any thread may share the blobs themselves.
 #ifndef TERN_BLOBS_H
 #define TERN_BLOBS_H
 
@@ -10,10 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// --- New blobs: one above TERN_BLOB_LONG is in a file from its first byte on, where there is a folder for it, so that it
-// need not fit into memory
+// --- New blobs: if a folder is configured, a blob above TERN_BLOB_LONG is in a file from its first byte on
 
-// A blob that every new client fetches must neither be in memory for each of them nor be evicted by each.
+// Large blobs take no memory, and no cached small blob is evicted for them.
 #define TERN_BLOB_LONG (1u << 20)
 
 struct tern_new_blob {
@@ -23,19 +22,19 @@ struct tern_new_blob {
     size_t most;
 };
 
-// For a blob of `most` bytes at most. folder: NULL = in memory, whatever its size.
-// TERN_ERR_BUSY  too little disk, memory or descriptors for it; the log names which
+// Begins a blob of at most `most` bytes. folder: NULL = in memory, whatever its size.
+// TERN_ERR_BUSY  too little disk, memory or descriptors; the log names which
 TERN_MUST_USE enum tern_result tern_new_blob_begin(struct tern_new_blob *made, const char *folder,
                                                    size_t most);
-// The same, but in memory where the file cannot be made: for blobs that others wait for.
-TERN_MUST_USE enum tern_result tern_new_blob_begin_anyhow(struct tern_new_blob *made,
-                                                          const char *folder, size_t most);
-// The sink for its bytes. TERN_ERR_BUSY as above; TERN_ERR_NO_SPACE  more than `most` bytes
+// Like tern_new_blob_begin(), but falls back to memory when it cannot make the file: for blobs that clients wait for.
+TERN_MUST_USE enum tern_result tern_new_blob_begin_or_memory(struct tern_new_blob *made,
+                                                             const char *folder, size_t most);
+// Returns the sink for the blob's bytes. Its errors: TERN_ERR_BUSY as above; TERN_ERR_NO_SPACE: more than `most` bytes
 struct tern_download_sink tern_new_blob_sink(struct tern_new_blob *made);
-// Completes it. TERN_ERR_BUSY as above; nothing is left of it then
+// Completes the blob. TERN_ERR_BUSY as above: the blob is dropped
 TERN_MUST_USE enum tern_result tern_new_blob_end(struct tern_new_blob *made,
                                                  struct tern_blob **blob);
-// Drops it. Also after an error of the functions above.
+// Drops an incomplete blob, also after an error of the functions above; does nothing after tern_new_blob_end().
 void tern_new_blob_drop(struct tern_new_blob *made);
 
 // Whether a blob is in a file.
@@ -55,16 +54,16 @@ struct tern_blob_cache {
     uint64_t bytes_max;
 };
 
-// One reference more to the blob of that name, or NULL.
+// Returns a new reference to the blob with that hash, or NULL.
 struct tern_blob *tern_blob_cache_get(struct tern_blob_cache *cache,
                                       const uint8_t sha256[TERN_SHA256_SIZE],
                                       struct tern_download_facts *facts);
 
-// Whether it has the blob of that name; sets only facts.
-bool tern_blob_cache_know(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
-                          struct tern_download_facts *facts);
+// Whether the cache has the blob with that hash. Sets *facts if so.
+bool tern_blob_cache_facts(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
+                           struct tern_download_facts *facts);
 
-// Keeps a reference of its own, unless the blob alone is over the bound or memory is short.
+// Adds a reference to the blob, unless the blob alone exceeds the limit or memory is short.
 void tern_blob_cache_put(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
                          struct tern_blob *blob, const struct tern_download_facts *facts);
 

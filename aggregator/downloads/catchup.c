@@ -7,49 +7,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What a path of downloads depends on, of a client.
+// The properties of a client on which its path depends.
 struct tern_holder {
     struct tern_abilities able;
-    const uint8_t *replica; // the replica that it holds; zeros = none
+    const uint8_t *replica; // zeros = none
 };
 
-// The delta that makes a version.
+// A version's delta.
 struct delta {
     uint8_t sha256[TERN_SHA256_SIZE];
-    uint32_t size; // 0 = not kept
+    uint32_t size; // 0 = deleted
     bool codec_known;
-    struct tern_codec codec; // that it was made with
+    struct tern_codec codec;
 };
 
 struct tern_trunk {
-    struct delta *deltas; // by version - 1, up to the present one
+    struct delta *deltas; // by version - 1, up to the newest
     uint32_t delta_capacity;
-    uint8_t before
-        [TERN_SHA256_SIZE]; // replica of the version before the present one; zeros = not known
-    struct tern_db_download snapshot; // of the present version; size 0 = not made
-    uint32_t snapshots;               // commits that may still find an old one to be forgotten
+    uint8_t before[TERN_SHA256_SIZE]; // replica of the version before the newest; zeros = unknown
+    struct tern_db_download snapshot; // of the newest version; size 0 = not made
+    uint32_t snapshots;               // versions whose commit still looks for old snapshots
 };
 
-// A way that was found. Other clients that hold the same replica use it too.
-struct known_way {
+// A path that was found. Other clients with the same replica use it, too.
+struct known_path {
     uint8_t held[TERN_SHA256_SIZE];
     struct tern_abilities able;
     bool used;
-    struct tern_way way;
+    struct tern_path path;
 };
 
-// A download that was made or read while the ways of one client are compared.
+// A download that a search made or read; the chosen ones are stored.
 struct draft {
     struct tern_db_download row;
     struct tern_blob *blob;
     double residual;
 };
 
-#define OWN_WAYS 64
-#define OWN_DRAFTS 128 // in one search, of which three are for snapshots
+#define OWN_PATHS 64
+#define OWN_DRAFTS 128 // in one search; three of them are reserved for snapshots
 
-// Limits the searches for one client in one version. A search encodes, while every request waits; an honest client needs
-// one, and another for each of its downloads after which its power is cut.
+// Limits the searches for one client in one version. Every request waits while a search encodes. An honest client needs one
+// search, and one more for each download after which it loses power.
 #define OWN_SEARCHES 32
 
 struct tern_own_replicas {
@@ -57,18 +56,17 @@ struct tern_own_replicas {
     float *slot_memory;
     struct tern_codec snapshots[TERN_PLAN_STARTS];
 
-    struct known_way ways[OWN_WAYS]; // to the version of ways_version
-    uint32_t next_way;
-    uint32_t ways_version;
-    struct tern_way
-        exact; // to that version's global model itself; leads is false: not searched for yet
-    double trunk_residual; // of that version
-    double global_norm;    // of that version; negative: no search has needed it
+    struct known_path paths[OWN_PATHS]; // to version paths_version
+    uint32_t next_path;
+    uint32_t paths_version;
+    struct tern_path exact; // to that version's global model; does not exist: not made yet
+    double trunk_residual;  // of that version
+    double global_norm;     // of that version; negative: not computed yet
 
-    // The current search: the weights that its passes have led to; NULL: there is none.
-    float *weights;
-    struct tern_download_buffers made; // what they encode; the scratch is the merge's
-    uint8_t at[TERN_SHA256_SIZE];
+    // The current search.
+    float *weights;                    // after its passes so far; NULL: no search
+    struct tern_download_buffers made; // for encoding; the scratch is the merge's
+    uint8_t at[TERN_SHA256_SIZE];      // the replica of `weights`
     struct draft drafts[OWN_DRAFTS];
     uint32_t draft_count;
 };
@@ -80,8 +78,8 @@ struct tern_catchup {
     struct tern_trunk trunk;
     struct tern_own_replicas *own;
     struct tern_blob_cache cache; // of blobs in memory
-    struct tern_blob_cache files; // of those in files
-    bool collect_due;             // a version was made since replicas were last collected
+    struct tern_blob_cache files; // of blobs in files
+    bool collect_due;             // a version was made since the last collection
     uint64_t searches;
 };
 
@@ -108,7 +106,7 @@ static enum tern_result read_download(struct tern_catchup *catchup,
     return result;
 }
 
-// The pages of what was looked at before may leave memory.
+// Lets the pages of earlier pieces leave memory.
 static enum tern_result view(void *ctx, size_t at, size_t len, const uint8_t **data)
 {
     const struct tern_blob *blob = ctx;
@@ -120,8 +118,8 @@ static enum tern_result view(void *ctx, size_t at, size_t len, const uint8_t **d
     return TERN_OK;
 }
 
-// What leads on from a version's replica is given to all who hold that, and a snapshot to all who need one.
-// Other deltas begin at a replica of a client's own.
+// A delta is shared if it begins at a version's replica, and a snapshot always; other deltas begin at a client's replica off
+// the trunk.
 static enum tern_result facts_of(struct tern_catchup *catchup, const struct tern_db_download *row,
                                  struct tern_download_facts *facts)
 {
@@ -185,20 +183,20 @@ enum tern_result tern_catchup_blob(struct tern_catchup *catchup,
     return *blob != NULL ? TERN_OK : read_blob(catchup, sha256, blob, facts);
 }
 
-enum tern_result tern_catchup_know(struct tern_catchup *catchup,
-                                   const uint8_t sha256[TERN_SHA256_SIZE],
-                                   struct tern_download_facts *facts)
+enum tern_result tern_catchup_facts(struct tern_catchup *catchup,
+                                    const uint8_t sha256[TERN_SHA256_SIZE],
+                                    struct tern_download_facts *facts)
 {
     struct tern_db_download row;
-    if (tern_blob_cache_know(&catchup->cache, sha256, facts) ||
-        tern_blob_cache_know(&catchup->files, sha256, facts)) {
+    if (tern_blob_cache_facts(&catchup->cache, sha256, facts) ||
+        tern_blob_cache_facts(&catchup->files, sha256, facts)) {
         return TERN_OK;
     }
     TERN_TRY(tern_db_download_get(catchup->db, sha256, &row, NULL, 0));
     return facts_of(catchup, &row, facts);
 }
 
-// --- Snapshots of all weights in float32, written piece by piece: into a file, where they are many
+// --- Snapshots in float32, written piece by piece; large ones into a file
 
 typedef enum tern_result (*maker)(const struct tern_merge *merge,
                                   const struct tern_download_sink *sink,
@@ -240,8 +238,8 @@ static enum tern_result write_whole(const struct tern_catchup *catchup, maker ma
                                     struct tern_db_download *row, struct tern_blob **blob)
 {
     struct tern_new_blob fresh;
-    TERN_TRY(tern_new_blob_begin_anyhow(&fresh, catchup->config.spool_folder,
-                                        tern_whole_bound(&catchup->merge->model)));
+    TERN_TRY(tern_new_blob_begin_or_memory(&fresh, catchup->config.spool_folder,
+                                           tern_whole_bound(&catchup->merge->model)));
     const enum tern_result result = write_into(catchup->merge, make, &fresh, row, blob);
     tern_new_blob_drop(&fresh);
     return result;
@@ -261,13 +259,11 @@ static enum tern_result snapshot_of_global(const struct tern_catchup *catchup,
 
 // --- The trunk, one replica per version that all clients can share
 
-// Snapshots are large and made anew on demand; old ones serve only who is downloading them now.
+// Snapshots are large and can be made again; old ones serve only clients that are downloading them.
 #define KEEP_SNAPSHOTS 4
 
-// Commits after which a snapshot is forgotten, and some to be sure.
+// After a snapshot is made, this many versions look for old snapshots: KEEP_SNAPSHOTS and a margin.
 #define SNAPSHOT_COMMITS 6
-
-static const uint8_t no_replica[TERN_SHA256_SIZE];
 
 static enum tern_result make_delta_room(struct tern_trunk *trunk, uint32_t version)
 {
@@ -307,7 +303,7 @@ static enum tern_result trunk_load(struct tern_catchup *catchup)
     uint32_t version = catchup->merge->version;
     uint32_t first = version > keep ? version - keep + 1 : 1;
     trunk->snapshots = SNAPSHOT_COMMITS;
-    // There may be none of them: a bound of bytes is kept by forgetting deltas.
+    // All of these deltas may be deleted: the limit of bytes allows it.
     TERN_TRY(make_delta_room(trunk, version));
     if (trunk->deltas != NULL) {
         memset(trunk->deltas, 0, trunk->delta_capacity * sizeof trunk->deltas[0]);
@@ -338,7 +334,7 @@ static enum tern_result trunk_add(struct tern_catchup *catchup,
     return remember_delta(&catchup->trunk, download->to_version, download);
 }
 
-// Deltas go with their replicas, once nobody needs those.
+// Deletes old snapshots, and takes the delta that became too old out of chains. The book deletes deltas with their replicas.
 static enum tern_result trunk_prune(struct tern_catchup *catchup)
 {
     struct tern_trunk *trunk = &catchup->trunk;
@@ -357,7 +353,7 @@ static enum tern_result trunk_prune(struct tern_catchup *catchup)
     return TERN_OK;
 }
 
-// Deltas are found by their version: one that is gone is in no chain.
+// Takes the deltas to and from a deleted version's replica out of chains.
 static void trunk_dropped(void *ctx, uint32_t version)
 {
     struct tern_catchup *catchup = ctx;
@@ -370,7 +366,7 @@ static void trunk_dropped(void *ctx, uint32_t version)
     }
 }
 
-// Makes and stores the snapshot of the present version, once.
+// Makes and stores the newest version's snapshot, once.
 static enum tern_result make_snapshot(struct tern_catchup *catchup)
 {
     struct tern_trunk *trunk = &catchup->trunk;
@@ -388,8 +384,8 @@ static enum tern_result make_snapshot(struct tern_catchup *catchup)
     return TERN_OK;
 }
 
-// A client that holds nothing yet makes the seed's replica by itself. A model without a seed must be
-// given to it as a snapshot.
+// Finds the client's position on the trunk. A new client computes the seed's replica; a model without a seed it must
+// download as a snapshot.
 static enum tern_result trunk_position(struct tern_catchup *catchup,
                                        const struct tern_holder *holder,
                                        struct tern_plan_client *held)
@@ -398,7 +394,7 @@ static enum tern_result trunk_position(struct tern_catchup *catchup,
     *held = (struct tern_plan_client){.known = true,
                                       .chain_max = holder->able.downloads_max,
                                       .no_snapshots =
-                                          !tern_abilities_know(&holder->able, TERN_CODEC_FLOAT32)};
+                                          !tern_abilities_have(&holder->able, TERN_CODEC_FLOAT32)};
     if (memcmp(holder->replica, no_replica, TERN_SHA256_SIZE) == 0) {
         held->known = tern_model_is_seeded(&merge->model);
         return TERN_OK;
@@ -420,8 +416,8 @@ static enum tern_result trunk_position(struct tern_catchup *catchup,
     return found;
 }
 
-// Where the chain of deltas begins for a client whose replica is not on the trunk: at the seed, if the
-// client can start over from there and a delta from the seed is stored.
+// Returns where the chain of deltas begins. For a client whose replica is off the trunk this is the seed, if the client can
+// start over from there.
 static struct tern_plan_client start_of(const struct tern_catchup *catchup,
                                         const struct tern_holder *holder,
                                         const struct tern_plan_client *held)
@@ -447,8 +443,7 @@ struct reader {
     const struct tern_holder *holder;
 };
 
-// The bytes of the delta that makes a version. Where the row does not name its codec, the client is
-// taken to be able to read it.
+// Returns the size of a version's delta; 0 if the client cannot decode it. Assumes that it can decode an unknown codec.
 static uint32_t delta_bytes(void *ctx, uint32_t version)
 {
     const struct reader *reader = ctx;
@@ -458,7 +453,7 @@ static uint32_t delta_bytes(void *ctx, uint32_t version)
     return readable ? delta->size : 0;
 }
 
-// A snapshot's size before it is made: exact but for a few bytes of framing.
+// Returns the snapshot's size; before it is made, an estimate without a few bytes of framing.
 static uint32_t snapshot_bytes(const struct tern_catchup *catchup)
 {
     uint32_t made = catchup->trunk.snapshot.size;
@@ -490,23 +485,23 @@ static bool trunk_has_next(const struct tern_catchup *catchup, const struct tern
     return behind && delta_bytes(&reader, held->version + 1) != 0;
 }
 
-static void way_add(struct tern_way *way, const uint8_t sha256[TERN_SHA256_SIZE], uint32_t bytes)
+static void path_add(struct tern_path *path, const uint8_t sha256[TERN_SHA256_SIZE], uint32_t bytes)
 {
-    memcpy(way->sha256[way->count], sha256, TERN_SHA256_SIZE);
-    way->bytes[way->count++] = bytes;
+    memcpy(path->sha256[path->count], sha256, TERN_SHA256_SIZE);
+    path->bytes[path->count++] = bytes;
 }
 
-static void end_way(struct tern_way *way, const uint8_t base[TERN_SHA256_SIZE], uint32_t version)
+static void path_end(struct tern_path *path, const uint8_t base[TERN_SHA256_SIZE], uint32_t version)
 {
-    memcpy(way->base, base, TERN_SHA256_SIZE);
-    way->base_version = version;
-    way->leads = true;
+    memcpy(path->base, base, TERN_SHA256_SIZE);
+    path->base_version = version;
+    path->exists = true;
 }
 
-static void add_delta(const struct tern_trunk *trunk, uint32_t version, struct tern_way *way)
+static void add_delta(const struct tern_trunk *trunk, uint32_t version, struct tern_path *path)
 {
     const struct delta *delta = &trunk->deltas[version - 1];
-    way_add(way, delta->sha256, delta->size);
+    path_add(path, delta->sha256, delta->size);
 }
 
 static uint64_t trunk_chain_bytes(const struct tern_catchup *catchup,
@@ -518,27 +513,27 @@ static uint64_t trunk_chain_bytes(const struct tern_catchup *catchup,
 }
 
 static void trunk_chain(const struct tern_catchup *catchup, const struct tern_plan_client *held,
-                        struct tern_way *way)
+                        struct tern_path *path)
 {
     const struct tern_merge *merge = catchup->merge;
     for (uint32_t version = held->version + 1; version <= merge->version; version++) {
-        add_delta(&catchup->trunk, version, way);
+        add_delta(&catchup->trunk, version, path);
     }
-    end_way(way, merge->replica_id, merge->version);
+    path_end(path, merge->replica_id, merge->version);
 }
 
 static enum tern_result trunk_next(struct tern_catchup *catchup,
-                                   const struct tern_plan_client *held, struct tern_way *way)
+                                   const struct tern_plan_client *held, struct tern_path *path)
 {
     struct tern_db_version next;
     TERN_TRY(tern_db_version_get(catchup->db, held->version + 1, &next));
-    add_delta(&catchup->trunk, next.version, way);
-    end_way(way, next.replica, next.version);
+    add_delta(&catchup->trunk, next.version, path);
+    path_end(path, next.replica, next.version);
     return TERN_OK;
 }
 
-static enum tern_result trunk_way(struct tern_catchup *catchup, const struct tern_holder *holder,
-                                  const struct tern_plan_client *held, struct tern_way *way)
+static enum tern_result trunk_path(struct tern_catchup *catchup, const struct tern_holder *holder,
+                                   const struct tern_plan_client *held, struct tern_path *path)
 {
     const struct tern_merge *merge = catchup->merge;
     const struct tern_plan_client start = start_of(catchup, holder, held);
@@ -546,34 +541,32 @@ static enum tern_result trunk_way(struct tern_catchup *catchup, const struct ter
     case TERN_PLAN_NOTHING:
         break;
     case TERN_PLAN_CHAIN:
-        trunk_chain(catchup, &start, way);
+        trunk_chain(catchup, &start, path);
         break;
     case TERN_PLAN_SNAPSHOT:
         TERN_TRY(make_snapshot(catchup));
-        way_add(way, catchup->trunk.snapshot.sha256, catchup->trunk.snapshot.size);
+        path_add(path, catchup->trunk.snapshot.sha256, catchup->trunk.snapshot.size);
         break;
     case TERN_PLAN_NONE:
         return TERN_ERR_STATE;
     }
-    end_way(way, merge->replica_id, merge->version);
+    path_end(path, merge->replica_id, merge->version);
     return TERN_OK;
 }
 
-// --- Replicas of clients' own: the search for the cheapest way to weights near enough to the global model
+// --- Replicas off the trunk: the search for the cheapest path to weights near enough to the global model
 
-// Float32 rounds: a replica that nothing was lost on the way to still differs by this share.
+// Float32 arithmetic rounds: after lossless downloads a replica still differs from the global model by up to this fraction.
 #define ROUNDING 1e-6
 #define SNAPSHOTS (TERN_PLAN_STARTS - TERN_PLAN_INT8)
-
-static const uint8_t no_replica[TERN_SHA256_SIZE];
 
 struct search {
     struct tern_catchup *catchup;
     struct tern_own_replicas *own;
     const struct tern_holder *holder;
-    const uint8_t *held;
-    struct tern_plan_client position; // of what is held, on the trunk
-    bool newest;                      // an older version is never near enough
+    const uint8_t *held;              // the client's replica
+    struct tern_plan_client position; // of that replica on the trunk
+    bool newest;                      // a replica of an older version is never near enough
     double bound;
 };
 
@@ -593,7 +586,7 @@ static double residual_now(const struct search *search)
     return own_residual(merge->global, search->own->weights, merge->model.count);
 }
 
-// The merge's scratch serves a search, too; what is encoded is not to stay in the merge's memory.
+// Allocates the search's weights and blob. Encoding shares the merge's scratch memory.
 static enum tern_result begin_search(const struct tern_catchup *catchup)
 {
     struct tern_own_replicas *own = catchup->own;
@@ -604,7 +597,7 @@ static enum tern_result begin_search(const struct tern_catchup *catchup)
     return own->made.blob != NULL && own->weights != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
-// What a search took: of a large model much, which others need meanwhile.
+// Frees the search's memory, which is large for a large model.
 static void end_search(struct tern_own_replicas *own)
 {
     free(own->weights);
@@ -617,7 +610,7 @@ static void end_search(struct tern_own_replicas *own)
     own->draft_count = 0;
 }
 
-// The draft from this replica by this codec, made before in this search, or NULL.
+// Returns this search's draft from this replica with this codec, or NULL.
 static struct draft *find_draft(struct tern_own_replicas *own, const uint8_t from[TERN_SHA256_SIZE],
                                 const char *codec)
 {
@@ -647,8 +640,8 @@ static enum tern_result apply(const struct search *search, const struct draft *d
     return result;
 }
 
-// Keeps a place for what is encoded, whose blob it takes over, and fails with it too. After about a hundred
-// passes there is none for another pass, and the search makes no more of them; for snapshots there always is.
+// Adds a draft. Takes over the blob, also on error. Without room the result is NON_FINITE, "no such pass": the search then
+// tries no further passes. Snapshots always have room.
 static enum tern_result new_draft(struct tern_own_replicas *own, const struct tern_db_download *row,
                                   struct tern_blob *blob, struct draft **draft)
 {
@@ -662,7 +655,7 @@ static enum tern_result new_draft(struct tern_own_replicas *own, const struct te
     return TERN_OK;
 }
 
-// A draft whose bytes are all there: goes to where it leads.
+// Adds a draft of a complete blob, and applies it to the search's weights.
 static enum tern_result take_draft(const struct search *search, const struct tern_db_download *row,
                                    struct tern_blob *blob)
 {
@@ -673,7 +666,7 @@ static enum tern_result take_draft(const struct search *search, const struct ter
     return TERN_OK;
 }
 
-// One that the store has already is read instead of made.
+// Reads a draft that is in the store, instead of encoding it.
 static enum tern_result read_draft(const struct search *search, const struct tern_db_download *row)
 {
     struct tern_blob *blob = NULL;
@@ -681,12 +674,12 @@ static enum tern_result read_draft(const struct search *search, const struct ter
     return take_draft(search, row, blob);
 }
 
-// A blob of bytes that are in memory.
+// Copies bytes in memory to a new blob.
 static enum tern_result copy_blob(const struct tern_catchup *catchup, const uint8_t *bytes,
                                   size_t len, struct tern_blob **blob)
 {
     struct tern_new_blob fresh;
-    TERN_TRY(tern_new_blob_begin_anyhow(&fresh, catchup->config.spool_folder, len));
+    TERN_TRY(tern_new_blob_begin_or_memory(&fresh, catchup->config.spool_folder, len));
     const struct tern_download_sink sink = tern_new_blob_sink(&fresh);
     enum tern_result result = sink.take(sink.ctx, bytes, len);
     if (result == TERN_OK) {
@@ -696,7 +689,7 @@ static enum tern_result copy_blob(const struct tern_catchup *catchup, const uint
     return result;
 }
 
-// Takes what was just made.
+// Adds a draft of the download that was just encoded.
 static enum tern_result keep_draft(const struct search *search, const struct tern_codec *codec,
                                    const struct tern_download_made *made, bool snapshot)
 {
@@ -770,8 +763,8 @@ static enum tern_result begin(void *ctx, enum tern_plan_start start, double *res
     return TERN_OK;
 }
 
-// Finds the codec of a pass: that of the newest version's delta, made finer, or the one that refines. False: there is
-// no such pass, as the codec cannot be made that much finer.
+// Sets the codec of a pass: the newest delta's codec, made finer, or the refine codec. Returns false if no such pass exists:
+// the codec cannot be made that fine.
 static bool codec_of(const struct tern_catchup *catchup, enum tern_plan_pass pass,
                      struct tern_codec *codec)
 {
@@ -838,21 +831,21 @@ static enum tern_result pass(void *ctx, enum tern_plan_pass which, uint32_t *byt
     return TERN_OK;
 }
 
-// Stores a draft of the chosen way, if need be, and goes on to the replica that it makes.
-static enum tern_result settle(const struct search *search, const struct draft *draft, uint64_t now,
-                               struct tern_way *way)
+// Applies a draft of the chosen path, and stores it and the replica that it makes.
+static enum tern_result commit_draft(const struct search *search, const struct draft *draft,
+                                     uint64_t now, struct tern_path *path)
 {
     struct tern_own_replicas *own = search->own;
     TERN_TRY(apply(search, draft));
-    way_add(way, draft->row.sha256, draft->row.size);
+    path_add(path, draft->row.sha256, draft->row.size);
     TERN_TRY(store_download(search->catchup, &draft->row, draft->blob));
     return tern_replica_add(&own->book, &draft->row, draft->blob->data, own->weights,
                             (float)draft->residual, false, now);
 }
 
-// Goes the chosen passes once more, over drafts that are all there.
-static enum tern_result settle_passes(struct search *search, const struct tern_plan_way *plan,
-                                      uint64_t now, struct tern_way *way)
+// Commits the drafts of the chosen passes, in order.
+static enum tern_result commit_passes(struct search *search, const struct tern_plan_choice *plan,
+                                      uint64_t now, struct tern_path *path)
 {
     struct tern_own_replicas *own = search->own;
     char spec[TERN_CODEC_SPEC_MAX];
@@ -861,7 +854,7 @@ static enum tern_result settle_passes(struct search *search, const struct tern_p
     if (plan->start >= TERN_PLAN_INT8) {
         tern_codec_format(&own->snapshots[plan->start], spec);
         const struct draft *draft = find_draft(own, no_replica, spec);
-        TERN_TRY(draft == NULL ? TERN_ERR_STATE : settle(search, draft, now, way));
+        TERN_TRY(draft == NULL ? TERN_ERR_STATE : commit_draft(search, draft, now, path));
     }
     for (uint32_t i = 0; i < plan->passes; i++) {
         enum tern_plan_pass which = i == 0 ? plan->first : TERN_PLAN_REFINE;
@@ -869,35 +862,35 @@ static enum tern_result settle_passes(struct search *search, const struct tern_p
         const bool there = codec_of(search->catchup, which, &codec);
         tern_codec_format(&codec, spec);
         const struct draft *draft = there ? find_draft(own, own->at, spec) : NULL;
-        TERN_TRY(draft == NULL ? TERN_ERR_STATE : settle(search, draft, now, way));
+        TERN_TRY(draft == NULL ? TERN_ERR_STATE : commit_draft(search, draft, now, path));
     }
-    memcpy(way->base, own->at, TERN_SHA256_SIZE);
+    memcpy(path->base, own->at, TERN_SHA256_SIZE);
     tern_replica_remember(&own->book, own->at, own->weights);
     return TERN_OK;
 }
 
-static enum tern_result settle_way(struct search *search, const struct tern_plan_way *plan,
-                                   uint64_t now, struct tern_way *way)
+static enum tern_result commit_path(struct search *search, const struct tern_plan_choice *plan,
+                                    uint64_t now, struct tern_path *path)
 {
     struct tern_own_replicas *own = search->own;
-    way->leads = plan->kind != TERN_WAY_NONE;
-    if (!way->leads) {
+    path->exists = plan->kind != TERN_CHOICE_NONE;
+    if (!path->exists) {
         return TERN_OK;
     }
-    if (plan->kind == TERN_WAY_CHAIN) {
-        trunk_chain(search->catchup, &search->position, way);
+    if (plan->kind == TERN_CHOICE_CHAIN) {
+        trunk_chain(search->catchup, &search->position, path);
     } else {
-        TERN_TRY(settle_passes(search, plan, now, way));
+        TERN_TRY(commit_passes(search, plan, now, path));
     }
     struct tern_db_replica base;
-    TERN_TRY(tern_db_replica_get(search->catchup->db, way->base, &base));
-    way->base_version = base.version; // an older one's, where what is held is near enough
+    TERN_TRY(tern_db_replica_get(search->catchup->db, path->base, &base));
+    path->base_version = base.version; // an older version if the client's replica is near enough
     TERN_TRY(tern_db_replica_use(search->catchup->db, search->held, now));
-    TERN_TRY(tern_db_replica_use(search->catchup->db, way->base, now));
+    TERN_TRY(tern_db_replica_use(search->catchup->db, path->base, now));
     return tern_replica_evict(&own->book, search->catchup->merge->version);
 }
 
-// Euclidean, in double, from first to last.
+// Returns the Euclidean norm, summed in double from first to last.
 static double norm_of(const float *a, uint32_t count)
 {
     double sum = 0.0;
@@ -918,8 +911,8 @@ static double at_least_rounding(const struct search *search, double residual)
     return residual > rounding ? residual : rounding;
 }
 
-// The residual of the trunk at the version that what is held is of; 0 where it is not known any more.
-static enum tern_result trunk_residual_then(const struct search *search, double *residual)
+// Sets *residual to the trunk's residual at the version of the client's replica; 0 = unknown.
+static enum tern_result trunk_residual_at_held(const struct search *search, double *residual)
 {
     struct tern_db *db = search->catchup->db;
     struct tern_db_replica held;
@@ -936,24 +929,22 @@ static enum tern_result trunk_residual_then(const struct search *search, double 
     return tern_db_may_miss(found);
 }
 
-// How near a way must lead: as the trunk of the newest version is, times what is configured, or of the
-// version that the client comes from, where that is farther. When rounds change less and less, as under a
-// falling learning rate, what a client missed is large beside what the trunk has still to send, and every
-// download would be denser than the one before.
+// Sets the largest residual of a path: config.residual times the trunk's residual, at the newest version or at the client's,
+// whichever is larger. The client's version counts because rounds may change less and less, as under a falling learning
+// rate: a bound by the newest residual alone would make every download denser than the one before.
 static enum tern_result set_bound(struct search *search)
 {
     const struct tern_own_replicas *own = search->own;
     double then = 0.0;
-    TERN_TRY(trunk_residual_then(search, &then));
+    TERN_TRY(trunk_residual_at_held(search, &then));
     const double trunk = then > own->trunk_residual ? then : own->trunk_residual;
     search->bound = at_least_rounding(search, search->catchup->config.residual * trunk);
     return TERN_OK;
 }
 
-// The residual up to which a client keeps what it holds and downloads nothing: the bound, for a replica
-// of the newest version, and otherwise no more than rounding (none, when it must come to the newest).
-// A client that missed a version always gets something of it, because small differences that are left
-// each time would add up.
+// Returns the residual up to which a client downloads nothing: the bound, if its replica is of the newest version; otherwise
+// rounding, or none if search->newest. A client that missed a version always gets a download, because small differences
+// would add up over versions.
 static double keep_of(const struct search *search)
 {
     const struct tern_catchup *catchup = search->catchup;
@@ -988,7 +979,7 @@ static void ask(const struct search *search, struct tern_plan_question *question
             (uint32_t)tern_download_blob_bound(codec, &catchup->merge->model);
     }
     for (int i = 0; i < TERN_PLAN_PASSES; i++) {
-        // No delta makes version 0, which is only searched for where no seed makes it.
+        // Version 0 has no delta. A search for it occurs only for models without a seed.
         question->passes[i] =
             catchup->merge->version > 0 && own_pass_reads(catchup, able, (enum tern_plan_pass)i);
     }
@@ -996,14 +987,14 @@ static void ask(const struct search *search, struct tern_plan_question *question
 
 static enum tern_result own_search(struct tern_catchup *catchup, const struct tern_holder *holder,
                                    const uint8_t *held, bool newest, uint64_t now,
-                                   struct tern_way *way)
+                                   struct tern_path *path)
 {
     struct tern_own_replicas *own = catchup->own;
     struct search search = {
         .catchup = catchup, .own = own, .holder = holder, .held = held, .newest = newest};
     const struct tern_plan_ports ports = {&search, begin, pass};
     struct tern_plan_question question;
-    struct tern_plan_way plan;
+    struct tern_plan_choice plan;
     TERN_TRY(trunk_position(catchup, holder, &search.position));
     TERN_TRY(set_bound(&search));
     ask(&search, &question);
@@ -1012,7 +1003,7 @@ static enum tern_result own_search(struct tern_catchup *catchup, const struct te
         result = tern_plan_cheapest(&question, &ports, &plan);
     }
     if (result == TERN_OK) {
-        result = settle_way(&search, &plan, now, way);
+        result = commit_path(&search, &plan, now, path);
     }
     end_search(own);
     return result;
@@ -1027,15 +1018,15 @@ static enum tern_result store_exact(struct tern_catchup *catchup, struct tern_db
     return result;
 }
 
-// Nothing is searched for: what leads there is one snapshot, of weights that are at hand.
-static enum tern_result own_open_exact(struct tern_catchup *catchup, uint64_t now,
-                                       struct tern_way *way)
+// Makes the path to the global model: one snapshot, without a search.
+static enum tern_result make_exact_path(struct tern_catchup *catchup, uint64_t now,
+                                        struct tern_path *path)
 {
     struct tern_own_replicas *own = catchup->own;
     const struct tern_merge *merge = catchup->merge;
     struct tern_db_download row;
     char spec[TERN_CODEC_SPEC_MAX];
-    memset(way, 0, sizeof *way);
+    memset(path, 0, sizeof *path);
     tern_codec_format(&own->snapshots[TERN_PLAN_FLOAT32], spec);
     enum tern_result found = tern_db_snapshot_find(catchup->db, merge->version, spec, &row);
     if (found == TERN_ERR_NOT_FOUND) {
@@ -1043,20 +1034,19 @@ static enum tern_result own_open_exact(struct tern_catchup *catchup, uint64_t no
     }
     TERN_TRY(found);
     TERN_TRY(tern_replica_add(&own->book, &row, NULL, merge->global, 0.0F, false, now));
-    way_add(way, row.sha256, row.size);
-    memcpy(way->base, row.to_replica, TERN_SHA256_SIZE);
-    way->leads = true;
-    way->base_version = merge->version;
+    path_add(path, row.sha256, row.size);
+    memcpy(path->base, row.to_replica, TERN_SHA256_SIZE);
+    path->exists = true;
+    path->base_version = merge->version;
     return tern_replica_evict(&own->book, merge->version);
 }
 
-// --- Replicas of clients' own: the book of replicas, and ways that were found
+// --- Replicas off the trunk: the book of replicas, and known paths
 
-// Limits the replicas in memory, however small they are: each task searches all of them.
+// Limits the cached replicas, however small: each task compares all their ids.
 #define SLOTS_MAX 1024u
 
-static const uint8_t no_replica[TERN_SHA256_SIZE];
-static const uint8_t unknown_replica[TERN_SHA256_SIZE] = {1}; // stands for every unknown one
+static const uint8_t unknown_replica[TERN_SHA256_SIZE] = {1}; // stands for every unknown replica
 static const char *const snapshot_codecs[TERN_PLAN_STARTS] = {
     [TERN_PLAN_INT8] = "qsgd:levels=127,bucket=256",
     [TERN_PLAN_FLOAT16] = "float16",
@@ -1123,7 +1113,7 @@ static struct tern_own_replicas *own_new(struct tern_catchup *catchup)
     return own;
 }
 
-// Keeps a version's replica whole that no row of the book leads to.
+// Stores a version's replica whole, because the book cannot rebuild it.
 static enum tern_result put_root(struct tern_catchup *catchup, uint64_t now)
 {
     const struct tern_merge *merge = catchup->merge;
@@ -1138,7 +1128,7 @@ static enum tern_result put_root(struct tern_catchup *catchup, uint64_t now)
     return TERN_OK;
 }
 
-// Version 0 of a federation that is not seeded is where its book begins.
+// Loads the book. A model without a seed begins with version 0 stored whole.
 static enum tern_result load_book(struct tern_catchup *catchup, uint64_t now)
 {
     struct tern_db_replica row;
@@ -1150,7 +1140,7 @@ static enum tern_result load_book(struct tern_catchup *catchup, uint64_t now)
 static enum tern_result own_load(struct tern_catchup *catchup, uint64_t now)
 {
     struct tern_own_replicas *own = catchup->own;
-    own->ways_version = UINT32_MAX;
+    own->paths_version = UINT32_MAX;
     for (uint32_t i = 0; i < own->book.slot_count; i++) {
         own->book.slots[i].used = 0;
     }
@@ -1158,18 +1148,18 @@ static enum tern_result own_load(struct tern_catchup *catchup, uint64_t now)
     return tern_db_conclude(catchup->db, load_book(catchup, now));
 }
 
-// Resets what all ways to the newest version share.
-static void look_at_version(struct tern_catchup *catchup)
+// Forgets the paths to an older version.
+static void reset_for_version(struct tern_catchup *catchup)
 {
     struct tern_own_replicas *own = catchup->own;
     const struct tern_merge *merge = catchup->merge;
-    if (own->ways_version == merge->version) {
+    if (own->paths_version == merge->version) {
         return;
     }
-    own->next_way = 0;
-    memset(own->ways, 0, sizeof own->ways);
-    own->exact.leads = false;
-    own->ways_version = merge->version;
+    own->next_path = 0;
+    memset(own->paths, 0, sizeof own->paths);
+    own->exact.exists = false;
+    own->paths_version = merge->version;
     own->trunk_residual = own_residual(merge->global, merge->replica, merge->model.count);
     own->global_norm = -1.0;
 }
@@ -1179,13 +1169,13 @@ static enum tern_result own_version(struct tern_catchup *catchup,
 {
     const struct tern_merge *merge = catchup->merge;
     struct tern_own_replicas *own = catchup->own;
-    look_at_version(catchup);
+    reset_for_version(catchup);
     TERN_TRY(tern_replica_add(&own->book, download, merge->buffers.blob, merge->replica,
                               (float)own->trunk_residual, true, now));
     return tern_replica_evict(&own->book, merge->version);
 }
 
-// A version that ages out of keep_versions is looked at once; those before it follow.
+// Makes the version that is older than keep_versions a suspect, then collects. Earlier versions follow by their children.
 static enum tern_result own_collect(struct tern_catchup *catchup)
 {
     const uint32_t version = catchup->merge->version;
@@ -1203,52 +1193,52 @@ static enum tern_result own_collect(struct tern_catchup *catchup)
     return tern_replica_collect(&catchup->own->book, version);
 }
 
-static struct known_way *find_way(struct tern_own_replicas *own, const uint8_t *held,
-                                  const struct tern_abilities *able)
+static struct known_path *find_path(struct tern_own_replicas *own, const uint8_t *held,
+                                    const struct tern_abilities *able)
 {
-    for (uint32_t i = 0; i < OWN_WAYS; i++) {
-        struct known_way *way = &own->ways[i];
-        if (way->used && memcmp(way->held, held, TERN_SHA256_SIZE) == 0 &&
-            tern_abilities_equal(&way->able, able)) {
-            return way;
+    for (uint32_t i = 0; i < OWN_PATHS; i++) {
+        struct known_path *path = &own->paths[i];
+        if (path->used && memcmp(path->held, held, TERN_SHA256_SIZE) == 0 &&
+            tern_abilities_equal(&path->able, able)) {
+            return path;
         }
     }
     return NULL;
 }
 
-// Whether nothing of a way was forgotten since it was found. One that leads nowhere needs nothing.
-static enum tern_result is_whole(struct tern_own_replicas *own, const struct tern_way *way,
+// Whether all downloads of a path, and its base, are still stored.
+static enum tern_result is_whole(struct tern_own_replicas *own, const struct tern_path *path,
                                  bool *whole)
 {
     struct tern_db_replica base;
     struct tern_db_download download;
     *whole = true;
     enum tern_result found =
-        way->leads ? tern_db_replica_get(own->book.db, way->base, &base) : TERN_OK;
-    for (uint32_t i = 0; i < way->count && found == TERN_OK; i++) {
-        found = tern_db_download_get(own->book.db, way->sha256[i], &download, NULL, 0);
+        path->exists ? tern_db_replica_get(own->book.db, path->base, &base) : TERN_OK;
+    for (uint32_t i = 0; i < path->count && found == TERN_OK; i++) {
+        found = tern_db_download_get(own->book.db, path->sha256[i], &download, NULL, 0);
     }
     *whole = found == TERN_OK;
     return tern_db_may_miss(found);
 }
 
-// A known way, or NULL.
+// Sets *path to a known path whose downloads are stored, or NULL.
 static enum tern_result known(struct tern_own_replicas *own, const uint8_t *held,
-                              const struct tern_abilities *able, struct known_way **way)
+                              const struct tern_abilities *able, struct known_path **path)
 {
     bool whole = true;
-    *way = find_way(own, held, able);
-    if (*way != NULL) {
-        TERN_TRY(is_whole(own, &(*way)->way, &whole));
+    *path = find_path(own, held, able);
+    if (*path != NULL) {
+        TERN_TRY(is_whole(own, &(*path)->path, &whole));
     }
     if (!whole) {
-        (*way)->used = false;
-        *way = NULL;
+        (*path)->used = false;
+        *path = NULL;
     }
     return TERN_OK;
 }
 
-// Unknown replicas share one way, whatever name a client made up.
+// Sets *held to the client's replica; all unknown ids become one, so that made-up ids cost no searches.
 static enum tern_result held_by(const struct tern_own_replicas *own,
                                 const struct tern_holder *holder, const uint8_t **held)
 {
@@ -1271,52 +1261,53 @@ static bool may_search(const struct tern_catchup *catchup, struct tern_searches 
     return searches->count++ < OWN_SEARCHES;
 }
 
-static enum tern_result new_way(struct tern_catchup *catchup, const struct tern_holder *holder,
-                                const uint8_t *held, bool newest, uint64_t now,
-                                struct known_way **way)
+static enum tern_result search_path(struct tern_catchup *catchup, const struct tern_holder *holder,
+                                    const uint8_t *held, bool newest, uint64_t now,
+                                    struct known_path **path)
 {
     struct tern_own_replicas *own = catchup->own;
-    *way = &own->ways[own->next_way++ % OWN_WAYS];
-    memset(*way, 0, sizeof **way);
+    *path = &own->paths[own->next_path++ % OWN_PATHS];
+    memset(*path, 0, sizeof **path);
     catchup->searches++;
-    TERN_TRY(own_search(catchup, holder, held, newest, now, &(*way)->way));
-    memcpy((*way)->held, held, TERN_SHA256_SIZE);
-    (*way)->able = holder->able;
-    (*way)->used = true;
+    TERN_TRY(own_search(catchup, holder, held, newest, now, &(*path)->path));
+    memcpy((*path)->held, held, TERN_SHA256_SIZE);
+    (*path)->able = holder->able;
+    (*path)->used = true;
     return TERN_OK;
 }
 
-static enum tern_result own_way(struct tern_catchup *catchup, const struct tern_holder *holder,
-                                struct tern_searches *searches, bool newest, uint64_t now,
-                                struct tern_way *way)
+static enum tern_result own_path(struct tern_catchup *catchup, const struct tern_holder *holder,
+                                 struct tern_searches *searches, bool newest, uint64_t now,
+                                 struct tern_path *path)
 {
     const uint8_t *held = NULL;
     TERN_TRY(held_by(catchup->own, holder, &held));
-    look_at_version(catchup);
-    struct known_way *found = NULL;
+    reset_for_version(catchup);
+    struct known_path *found = NULL;
     TERN_TRY(known(catchup->own, held, &holder->able, &found));
     if (found == NULL && may_search(catchup, searches)) {
-        TERN_TRY(new_way(catchup, holder, held, newest, now, &found));
+        TERN_TRY(search_path(catchup, holder, held, newest, now, &found));
     }
     if (found != NULL) {
-        *way = found->way;
-        way->own = true;
+        *path = found->path;
+        path->own = true;
     }
     return TERN_OK;
 }
 
-static enum tern_result own_exact(struct tern_catchup *catchup, uint64_t now, struct tern_way *way)
+static enum tern_result own_exact(struct tern_catchup *catchup, uint64_t now,
+                                  struct tern_path *path)
 {
     struct tern_own_replicas *own = catchup->own;
-    look_at_version(catchup);
-    bool whole = own->exact.leads;
+    reset_for_version(catchup);
+    bool whole = own->exact.exists;
     if (whole) {
         TERN_TRY(is_whole(own, &own->exact, &whole));
     }
     if (!whole) {
-        TERN_TRY(own_open_exact(catchup, now, &own->exact));
+        TERN_TRY(make_exact_path(catchup, now, &own->exact));
     }
-    *way = own->exact;
+    *path = own->exact;
     return TERN_OK;
 }
 
@@ -1339,7 +1330,7 @@ static enum tern_result own_is_stranded(struct tern_catchup *catchup,
     return TERN_OK;
 }
 
-// Disk space for blobs in files, in snapshots of the model: as many as are of interest at a time.
+// The cache of blobs in files has room for this many snapshots of the model.
 #define FILES_OF_WEIGHTS 6
 
 // --- Life
@@ -1422,16 +1413,16 @@ enum tern_result tern_catchup_collect(struct tern_catchup *catchup)
     return own_collect(catchup);
 }
 
-// Ways that were found may lead over what is forgotten.
-enum tern_result tern_catchup_give_way(struct tern_catchup *catchup, uint64_t most)
+// Also forgets known paths, whose downloads may be deleted.
+enum tern_result tern_catchup_free_disk(struct tern_catchup *catchup, uint64_t most)
 {
-    catchup->own->ways_version = UINT32_MAX;
-    return tern_replica_give_way(&catchup->own->book, catchup->merge->version, most);
+    catchup->own->paths_version = UINT32_MAX;
+    return tern_replica_free_disk(&catchup->own->book, catchup->merge->version, most);
 }
 
-enum tern_result tern_catchup_named(struct tern_catchup *catchup,
-                                    const uint8_t name[TERN_WIRE_REPLICA_BYTES],
-                                    uint8_t id[TERN_SHA256_SIZE])
+enum tern_result tern_catchup_complete_id(struct tern_catchup *catchup,
+                                          const uint8_t name[TERN_WIRE_REPLICA_BYTES],
+                                          uint8_t id[TERN_SHA256_SIZE])
 {
     static const uint8_t unknown[TERN_SHA256_SIZE - TERN_WIRE_REPLICA_BYTES];
     const bool same = memcmp(name, id, TERN_WIRE_REPLICA_BYTES) == 0;
@@ -1445,21 +1436,21 @@ enum tern_result tern_catchup_named(struct tern_catchup *catchup,
     return tern_db_may_miss(tern_db_replica_id(catchup->db, name, TERN_WIRE_REPLICA_BYTES, id));
 }
 
-// --- Ways
+// --- Paths
 
 static struct tern_holder holder_of(const struct tern_db_client *client)
 {
     return (struct tern_holder){tern_abilities_of(client), client->replica};
 }
 
-// Only who takes no snapshots can be left without a way.
+// Only a client that supports no snapshots can be stranded.
 enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,
                                           const struct tern_db_client *client, bool *stranded)
 {
     const struct tern_holder holder = holder_of(client);
     struct tern_plan_client held;
     *stranded = false;
-    if (tern_abilities_know(&holder.able, TERN_CODEC_FLOAT32)) {
+    if (tern_abilities_have(&holder.able, TERN_CODEC_FLOAT32)) {
         return TERN_OK;
     }
     TERN_TRY(trunk_position(catchup, &holder, &held));
@@ -1467,9 +1458,8 @@ enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,
     return *stranded && !client->evaluator ? own_is_stranded(catchup, &holder, stranded) : TERN_OK;
 }
 
-// Whether no way to a replica of a client's own is fewer bytes than the trunk's snapshot, which all
-// share: downloads that lose nothing all lead to the global model, each with all of its values. A
-// snapshot holds frozen tensors as well, which deltas leave out.
+// Whether no path off the trunk takes fewer bytes than the trunk's shared snapshot: with float32 every download has all
+// values. Not with frozen tensors, which snapshots contain and deltas leave out.
 static bool trunk_is_cheapest(const struct tern_catchup *catchup)
 {
     const struct tern_model *model = &catchup->merge->model;
@@ -1481,11 +1471,9 @@ static bool trunk_is_cheapest(const struct tern_catchup *catchup)
     return catchup->config.codec.id == TERN_CODEC_FLOAT32;
 }
 
-// Under plan = cheapest a client that missed no version follows the trunk: the delta is there, and the
-// same for all. Under plan = trunk every client does that the trunk has a way for, and so it does where
-// no other way could be cheaper. It has none for
-// clients that take no snapshots and hold an earlier replica of their own or are too far behind: they
-// get downloads of their own, as under cheapest.
+// Whether the client's path is on the trunk. With plan = cheapest, if the client missed no version: its delta exists and is
+// shared. With plan = trunk, or if nothing can be cheaper, whenever the trunk has a path for it. The trunk has none for a
+// client without snapshots that is too far behind or has a replica off the trunk; it gets a path of its own.
 static bool follows_trunk(const struct tern_catchup *catchup, const struct tern_holder *holder,
                           const struct tern_plan_client *held)
 {
@@ -1500,15 +1488,15 @@ static bool follows_trunk(const struct tern_catchup *catchup, const struct tern_
 enum tern_result tern_catchup_trainer(struct tern_catchup *catchup,
                                       const struct tern_db_client *client,
                                       struct tern_searches *searches, bool newest, uint64_t now,
-                                      struct tern_way *way)
+                                      struct tern_path *path)
 {
     const struct tern_holder holder = holder_of(client);
     struct tern_plan_client held;
-    memset(way, 0, sizeof *way);
+    memset(path, 0, sizeof *path);
     TERN_TRY(trunk_position(catchup, &holder, &held));
     return follows_trunk(catchup, &holder, &held)
-               ? trunk_way(catchup, &holder, &held, way)
-               : own_way(catchup, &holder, searches, newest, now, way);
+               ? trunk_path(catchup, &holder, &held, path)
+               : own_path(catchup, &holder, searches, newest, now, path);
 }
 
 enum tern_result tern_catchup_is_global(struct tern_catchup *catchup,
@@ -1520,7 +1508,7 @@ enum tern_result tern_catchup_is_global(struct tern_catchup *catchup,
     return tern_db_may_miss(found);
 }
 
-// Whether it holds the newest version's global model itself.
+// Whether the client has the newest version's global model.
 static enum tern_result holds_global(struct tern_catchup *catchup,
                                      const struct tern_db_client *client, bool *holds)
 {
@@ -1532,31 +1520,31 @@ static enum tern_result holds_global(struct tern_catchup *catchup,
 
 enum tern_result tern_catchup_final(struct tern_catchup *catchup,
                                     const struct tern_db_client *client, uint64_t now,
-                                    struct tern_way *way)
+                                    struct tern_path *path)
 {
     const struct tern_holder holder = holder_of(client);
     bool held = false;
-    memset(way, 0, sizeof *way);
+    memset(path, 0, sizeof *path);
     TERN_TRY(holds_global(catchup, client, &held));
-    return held || !tern_abilities_know(&holder.able, TERN_CODEC_FLOAT32)
+    return held || !tern_abilities_have(&holder.able, TERN_CODEC_FLOAT32)
                ? TERN_OK
-               : own_exact(catchup, now, way);
+               : own_exact(catchup, now, path);
 }
 
 enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
                                         const struct tern_db_client *client, bool again,
-                                        struct tern_way *way)
+                                        struct tern_path *path)
 {
     const struct tern_holder holder = holder_of(client);
     struct tern_plan_client held;
     bool stranded = false;
     bool global = false;
-    memset(way, 0, sizeof *way);
+    memset(path, 0, sizeof *path);
     TERN_TRY(holds_global(catchup, client, &global));
-    if (global) { // which need not be on the trunk
-        memcpy(way->base, client->replica, TERN_SHA256_SIZE);
-        way->base_version = catchup->merge->version;
-        way->leads = again;
+    if (global) { // possibly off the trunk
+        memcpy(path->base, client->replica, TERN_SHA256_SIZE);
+        path->base_version = catchup->merge->version;
+        path->exists = again;
         return TERN_OK;
     }
     TERN_TRY(tern_catchup_is_stranded(catchup, client, &stranded));
@@ -1567,6 +1555,6 @@ enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
     if (held.known && held.version >= catchup->merge->version && !again) {
         return TERN_OK;
     }
-    return trunk_has_next(catchup, &holder, &held) ? trunk_next(catchup, &held, way)
-                                                   : trunk_way(catchup, &holder, &held, way);
+    return trunk_has_next(catchup, &holder, &held) ? trunk_next(catchup, &held, path)
+                                                   : trunk_path(catchup, &holder, &held, path);
 }

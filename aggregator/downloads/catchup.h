@@ -1,11 +1,9 @@
-// Decides which downloads bring a client from the replica that it holds to the newest version, or near enough to it, and
-// makes and stores them. The trunk is one replica for each version, which all clients can share; a client that missed
-// rounds can be led to a replica of its own, which it shares with clients that missed the same. A download is in the store
-// before a task names it.
+// Chooses, makes and stores the downloads that bring a client from its replica to the newest version, or near enough to it.
+// The trunk is one replica per version, which all clients can share. A client that missed rounds can get a replica off the
+// trunk, which it shares with clients that missed the same rounds. A download is in the store before a task names it.
 //
-// federation/ calls it on the thread that owns the store. Functions that return a result are
-// called inside a transaction, unless noted otherwise; the result is other than TERN_OK only
-// when the store or memory fails.
+// Called by federation/ on the thread that owns the store. Functions with a result are called in a transaction, unless noted
+// otherwise; the result differs from TERN_OK only when the store or memory fails.
 #ifndef TERN_CATCHUP_H
 #define TERN_CATCHUP_H
 
@@ -17,35 +15,35 @@
 #include "store/store.h"
 #include "wire/wire.h"
 
-// How clients that train are brought up to date.
+// The setting downloads.plan: how training clients catch up.
 enum tern_downloads_plan {
-    TERN_DOWNLOADS_TRUNK,    // all hold the replica of a version
-    TERN_DOWNLOADS_CHEAPEST, // one that missed rounds is led to a replica of its own
+    TERN_DOWNLOADS_TRUNK,    // every client gets a version's replica
+    TERN_DOWNLOADS_CHEAPEST, // a client that missed rounds gets the cheapest downloads near enough
 };
 
 struct tern_catchup_config {
     enum tern_downloads_plan plan;
-    struct tern_codec codec;  // of the delta that makes a version
-    double residual;          // a way's residual over the trunk's, at most
+    struct tern_codec codec;  // of a version's delta
+    double residual;          // a path's largest residual, as a multiple of the trunk's
     struct tern_codec refine; // of further passes
-    uint32_t passes;          // of those, in one task
-    uint32_t keep_versions;   // whose deltas are kept in the store
-    uint64_t replica_bytes;   // of downloads and replicas in the store; 0 = no bound
-    uint64_t replica_cache;   // bytes of replicas kept in memory
-    uint64_t download_cache;  // bytes of blobs kept in memory
-    const char *spool_folder; // of files without a name for blobs of many bytes; NULL = in memory
+    uint32_t passes;          // most refining passes in one task
+    uint32_t keep_versions;   // versions whose deltas stay in the store
+    uint64_t replica_bytes;   // limit of downloads and replicas in the store; 0 = none
+    uint64_t replica_cache;   // bytes of replicas cached in memory
+    uint64_t download_cache;  // bytes of blobs cached in memory
+    const char *spool_folder; // for unnamed files with large blobs; NULL = in memory
 };
 
-// Searches for one client's way to a version, of which there is a bounded number. Zeros at first.
+// Counts the searches for one client in one version, to limit them. Zeros at first.
 struct tern_searches {
     uint32_t version;
     uint32_t count;
 };
 
-// What a client downloads, in this order, and where it is then.
-struct tern_way {
-    bool leads; // else there is no way, and what follows is empty
-    bool own;   // made for one client; the downloads of others are the same for many
+// A client's downloads, in order, and the replica that they make.
+struct tern_path {
+    bool exists; // false: no path, and all other fields are zero
+    bool own;    // off the trunk: made for this client
     uint8_t base[TERN_SHA256_SIZE];
     uint32_t base_version;
     uint32_t count;
@@ -55,78 +53,75 @@ struct tern_way {
 
 struct tern_catchup;
 
-// merge: borrowed; the versions are made there. NULL when memory is short.
+// merge: borrowed; it makes the versions. NULL: no memory.
 struct tern_catchup *tern_catchup_new(const struct tern_catchup_config *config, struct tern_db *db,
                                       const struct tern_merge *merge);
 void tern_catchup_free(struct tern_catchup *catchup); // NULL is allowed
 
-// Everything from the store again, once the merge has its version. Outside of transactions.
+// Loads everything from the store, after the merge has loaded its version. Call outside of transactions.
 TERN_MUST_USE enum tern_result tern_catchup_load(struct tern_catchup *catchup, uint64_t now);
 
-// The merge has just made a version by this download: stores it and forgets what has grown old.
-// from: the replica before.
+// Stores the delta of the version that the merge has just made, and deletes old snapshots. from: the previous version's
+// replica.
 TERN_MUST_USE enum tern_result tern_catchup_version(struct tern_catchup *catchup,
                                                     const struct tern_download_made *made,
                                                     const uint8_t from[TERN_SHA256_SIZE],
                                                     uint64_t now);
 
-// Once the clients' rows are current: forgets replicas that nobody needs, after a version
-// was made.
+// Deletes unneeded replicas after a version was made. The clients' rows must be current.
 TERN_MUST_USE enum tern_result tern_catchup_collect(struct tern_catchup *catchup);
 
-// Where the disk is low: forgets half of the bytes of downloads and replicas, at most `most` at a time, the least recently
-// used first; what leads clients on from the newest versions stays.
-TERN_MUST_USE enum tern_result tern_catchup_give_way(struct tern_catchup *catchup, uint64_t most);
+// For a full disk: deletes half of the bytes of downloads and replicas, at most `most`, the least recently used first. Keeps
+// what clients of the newest versions need.
+TERN_MUST_USE enum tern_result tern_catchup_free_disk(struct tern_catchup *catchup, uint64_t most);
 
-// Completes the name of a client's replica, the id's first bytes. id: the replica that the client held before; on return
-// the whole id or, where the store no longer has it, the name followed by zeros.
-TERN_MUST_USE enum tern_result tern_catchup_named(struct tern_catchup *catchup,
-                                                  const uint8_t name[TERN_WIRE_REPLICA_BYTES],
-                                                  uint8_t id[TERN_SHA256_SIZE]);
+// Completes a replica's id from its first bytes, as a check-in has them. id: in: the client's previous replica; out: the
+// whole id or, if the store does not have it, `name` followed by zeros.
+TERN_MUST_USE enum tern_result tern_catchup_complete_id(struct tern_catchup *catchup,
+                                                        const uint8_t name[TERN_WIRE_REPLICA_BYTES],
+                                                        uint8_t id[TERN_SHA256_SIZE]);
 
-// Whether no downloads that it could take lead a client to the present version.
+// Whether no downloads that the client supports lead to the newest version.
 TERN_MUST_USE enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,
                                                         const struct tern_db_client *client,
                                                         bool *stranded);
 
-// The way of a client that is to train. newest: what is of an older version is never near enough.
+// Finds the path of a training client. newest: a replica of an older version is never near enough.
 TERN_MUST_USE enum tern_result tern_catchup_trainer(struct tern_catchup *catchup,
                                                     const struct tern_db_client *client,
                                                     struct tern_searches *searches, bool newest,
-                                                    uint64_t now, struct tern_way *way);
+                                                    uint64_t now, struct tern_path *path);
 
-// The way of one that evaluates each version: to the next one, or to the newest. again: it is to
-// evaluate the newest although it holds it; else that way does not lead.
+// Finds the path of an evaluator: to the next version, or to the newest. again: the path exists also if the client has the
+// newest version, to evaluate it once more.
 TERN_MUST_USE enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
                                                       const struct tern_db_client *client,
-                                                      bool again, struct tern_way *way);
+                                                      bool again, struct tern_path *path);
 
-// Whether that replica is a version's global model itself, bit for bit: nothing of it was left out on
-// the way there. One that is not known is not.
+// Whether the replica is a version's global model, bit for bit. An unknown replica is not.
 TERN_MUST_USE enum tern_result tern_catchup_is_global(struct tern_catchup *catchup,
                                                       const uint8_t replica[TERN_SHA256_SIZE],
                                                       bool *global);
 
-// The way to the newest version's global model itself: one download, which replaces what is held. It does
-// not lead where that is held already, or the client cannot read it.
+// Finds the path to the newest version's global model: one snapshot. It does not exist if the client has that model or cannot
+// decode the snapshot.
 TERN_MUST_USE enum tern_result tern_catchup_final(struct tern_catchup *catchup,
                                                   const struct tern_db_client *client, uint64_t now,
-                                                  struct tern_way *way);
+                                                  struct tern_path *path);
 
-// A download of that name, one reference more.
-// TERN_ERR_NOT_FOUND  there is none
-// TERN_ERR_BUSY       there is too little disk, memory or descriptors to send it from; later
+// Returns a new reference to the download with that hash.
+// TERN_ERR_NOT_FOUND  no such download
+// TERN_ERR_BUSY       too little disk, memory or descriptors; try later
 TERN_MUST_USE enum tern_result tern_catchup_blob(struct tern_catchup *catchup,
                                                  const uint8_t sha256[TERN_SHA256_SIZE],
                                                  struct tern_blob **blob,
                                                  struct tern_download_facts *facts);
-// The same without its bytes, which need not be read for it.
-// TERN_ERR_NOT_FOUND  there is none
-TERN_MUST_USE enum tern_result tern_catchup_know(struct tern_catchup *catchup,
-                                                 const uint8_t sha256[TERN_SHA256_SIZE],
-                                                 struct tern_download_facts *facts);
+// Sets only the facts of a download, without reading its bytes. TERN_ERR_NOT_FOUND
+TERN_MUST_USE enum tern_result tern_catchup_facts(struct tern_catchup *catchup,
+                                                  const uint8_t sha256[TERN_SHA256_SIZE],
+                                                  struct tern_download_facts *facts);
 
-// Bytes of downloads and replicas in the store, and ways searched for since the start.
+// Return the bytes of downloads and replicas in the store, and the number of searches since the start.
 uint64_t tern_catchup_bytes(const struct tern_catchup *catchup);
 uint64_t tern_catchup_searches(const struct tern_catchup *catchup);
 

@@ -38,20 +38,19 @@ enum tern_plan tern_plan_choose(const struct tern_plan_client *client, uint32_t 
     return client->no_snapshots ? TERN_PLAN_NONE : TERN_PLAN_SNAPSHOT;
 }
 
-// --- The search for the cheapest way
+// --- The search for the cheapest choice
 //
-// The cheapest of all ways: first the trunk's chain, whose cost is known, then passes, each of which must
-// be encoded for its cost. What is found first cuts short what follows.
+// It considers the trunk's chain first, whose cost is known, then passes, whose cost is known only after encoding. A cheap
+// choice found early saves encoding.
 //
-// A way costs the bytes of its downloads and what brings them, without the share of bodies that
-// tern_price() adds: it is the same 1/16 of every way's bytes, and could turn a choice only between
-// ways whose costs differ by less than a sixteenth of what their bytes do.
+// The cost is the bytes of the downloads and of the exchanges that bring them. It leaves out the 1/16 of bodies that
+// tern_price() adds, because that is the same fraction for every choice.
 
 struct search {
     const struct tern_plan_question *question;
     const struct tern_plan_ports *ports;
-    struct tern_plan_way *way;
-    double held_residual; // negative: what is held cannot be had
+    struct tern_plan_choice *choice;
+    double held_residual; // of the client's replica; negative: unavailable
 };
 
 static uint32_t downloads_max(const struct search *search)
@@ -60,9 +59,9 @@ static uint32_t downloads_max(const struct search *search)
     return most == 0 || most > TERN_PLAN_MAX ? TERN_PLAN_MAX : most;
 }
 
-// --- What a way costs
+// --- Costs
 
-// Deltas come with their task while they are small together; a snapshot does not, nor what follows it.
+// Small deltas come with their task. A snapshot, and deltas after it, take an exchange each.
 static uint64_t cost_of(uint32_t snapshot, uint64_t deltas, uint32_t count)
 {
     if (snapshot > 0) {
@@ -72,25 +71,25 @@ static uint64_t cost_of(uint32_t snapshot, uint64_t deltas, uint32_t count)
                         (deltas <= TERN_PRICE_INLINE_MAX ? TERN_PRICE_INLINE : TERN_PRICE_EXCHANGE);
 }
 
-// Whether a way of at least this cost could still be the one.
+// Whether a choice of at least this cost can still beat the best one.
 static bool may_win(const struct search *search, uint64_t cost)
 {
-    const struct tern_plan_way *way = search->way;
-    return way->kind == TERN_WAY_NONE || !way->within || cost < way->cost;
+    const struct tern_plan_choice *choice = search->choice;
+    return choice->kind == TERN_CHOICE_NONE || !choice->within || cost < choice->cost;
 }
 
-// Whether a way of this residual is better than the best so far.
+// Whether a choice of this cost and residual beats the best one.
 static bool wins(const struct search *search, uint64_t cost, double residual)
 {
-    const struct tern_plan_way *way = search->way;
+    const struct tern_plan_choice *choice = search->choice;
     bool within = residual <= search->question->bound;
-    if (way->kind == TERN_WAY_NONE || way->within != within) {
-        return way->kind == TERN_WAY_NONE || within;
+    if (choice->kind == TERN_CHOICE_NONE || choice->within != within) {
+        return choice->kind == TERN_CHOICE_NONE || within;
     }
     if (within) {
-        return cost < way->cost;
+        return cost < choice->cost;
     }
-    return residual < way->residual || (residual <= way->residual && cost < way->cost);
+    return residual < choice->residual || (residual <= choice->residual && cost < choice->cost);
 }
 
 static void offer_chain(struct search *search)
@@ -99,10 +98,10 @@ static void offer_chain(struct search *search)
     if (question->chain == 0 || question->chain > downloads_max(search)) {
         return;
     }
-    search->way->kind = TERN_WAY_CHAIN;
-    search->way->cost = cost_of(0, question->chain_bytes, question->chain);
-    search->way->within = true;
-    search->way->count = question->chain;
+    search->choice->kind = TERN_CHOICE_CHAIN;
+    search->choice->cost = cost_of(0, question->chain_bytes, question->chain);
+    search->choice->within = true;
+    search->choice->count = question->chain;
 }
 
 // --- Passes
@@ -110,18 +109,18 @@ static void offer_chain(struct search *search)
 static void offer(struct search *search, enum tern_plan_start start, enum tern_plan_pass first,
                   uint32_t passes, uint64_t cost, double residual)
 {
-    struct tern_plan_way *way = search->way;
+    struct tern_plan_choice *choice = search->choice;
     if (!wins(search, cost, residual)) {
         return;
     }
-    way->kind = TERN_WAY_PASSES;
-    way->cost = cost;
-    way->residual = residual;
-    way->within = residual <= search->question->bound;
-    way->start = start;
-    way->first = first;
-    way->passes = passes;
-    way->count = passes + (search->question->start_bytes[start] > 0);
+    choice->kind = TERN_CHOICE_PASSES;
+    choice->cost = cost;
+    choice->residual = residual;
+    choice->within = residual <= search->question->bound;
+    choice->start = start;
+    choice->first = first;
+    choice->passes = passes;
+    choice->count = passes + (search->question->start_bytes[start] > 0);
 }
 
 static bool may_pass(const struct search *search, enum tern_plan_start start,
@@ -134,8 +133,7 @@ static bool may_pass(const struct search *search, enum tern_plan_start start,
            may_win(search, cost_of(snapshot, deltas, passes + 1));
 }
 
-// Passes from a start until the bound is kept, or nothing is to be won any more. *enough: the first
-// one kept it.
+// Tries passes from a start until the residual is within the bound, or the cost too high. *enough: one pass was enough.
 static enum tern_result try_passes(struct search *search, enum tern_plan_start start,
                                    enum tern_plan_pass first, bool *enough)
 {
@@ -169,7 +167,7 @@ static enum tern_result try_passes(struct search *search, enum tern_plan_start s
     return TERN_OK;
 }
 
-// By codec_down, then wider and wider ones until one is enough, and by the refine codec alone.
+// Tries codec_down, then wider codecs until one pass is enough, then the refine codec alone.
 static enum tern_result try_all_passes(struct search *search, enum tern_plan_start start)
 {
     bool enough = false;
@@ -199,8 +197,8 @@ static enum tern_result try_start(struct search *search, enum tern_plan_start st
         search->held_residual <= residual) {
         return TERN_OK;
     }
-    // A client may keep what it holds, without a download, only where that is near enough. The seed it
-    // makes again only for a download that begins there.
+    // Choices without a pass: a snapshot, or no download if the client's replica is near enough. A client goes back to the
+    // seed only for a download that begins there.
     bool near = start == TERN_PLAN_HELD ? residual <= search->question->keep
                                         : residual <= search->question->bound;
     if (start >= TERN_PLAN_INT8 || (start == TERN_PLAN_HELD && near)) {
@@ -210,11 +208,12 @@ static enum tern_result try_start(struct search *search, enum tern_plan_start st
 }
 
 enum tern_result tern_plan_cheapest(const struct tern_plan_question *question,
-                                    const struct tern_plan_ports *ports, struct tern_plan_way *way)
+                                    const struct tern_plan_ports *ports,
+                                    struct tern_plan_choice *choice)
 {
     struct search search = {
-        .question = question, .ports = ports, .way = way, .held_residual = -1.0};
-    memset(way, 0, sizeof *way);
+        .question = question, .ports = ports, .choice = choice, .held_residual = -1.0};
+    memset(choice, 0, sizeof *choice);
     offer_chain(&search);
     for (int start = 0; start < TERN_PLAN_STARTS; start++) {
         TERN_TRY(try_start(&search, (enum tern_plan_start)start));

@@ -4,21 +4,20 @@
 #include "wire/wire.h"
 #include <string.h>
 
-// The trunk's downloads stay for the clients that follow it, so its weights are kept whole only to
-// bound what is added up: not more often than every so many versions.
+// The trunk's downloads stay stored for its clients, so storing its weights whole saves no bytes; it only limits the number
+// of downloads to add. Hence not more often than every 8 versions.
 #define TRUNK_DEPTH_MIN 8
 
-// Kept whole again once the downloads since the last time take this part of it.
+// The weights are stored whole again once the downloads since the last time take this part of their size.
 #define AGAIN_SHARE 4
 
-// Suspects looked at, and replicas evicted, at a time.
+// Suspects examined, and replicas evicted, in one query.
 #define COLLECT_MAX 128
 #define EVICT_MAX 32
-// Collections in a row, at least, while each finds as much as it may take. When the weights of a replica
-// are kept whole, all the downloads that it was made of become garbage at once: with 100,000 values and
-// downloads of 7 KB, those of 18 clients. Forgetting one replica takes some 0.1 ms.
+// Queries in one collection while each finds COLLECT_MAX suspects, at least. When a replica's weights are stored whole, all
+// its downloads become garbage at once. Deleting one replica takes about 0.1 ms.
 #define COLLECT_TIMES 8
-// Evictions at a time: more are due only where the bound itself was lowered.
+// Queries in one eviction; more are necessary only after the limit was lowered.
 #define EVICT_TIMES 32
 
 enum tern_result tern_replica_book_load(struct tern_replica_book *book)
@@ -65,7 +64,7 @@ void tern_replica_remember(struct tern_replica_book *book, const uint8_t id[TERN
     oldest->used = ++book->clock;
 }
 
-// --- Making weights again
+// --- Rebuilding weights
 
 static enum tern_result read_blob(struct tern_replica_book *book,
                                   const uint8_t sha256[TERN_SHA256_SIZE],
@@ -104,7 +103,7 @@ static enum tern_result load_base(struct tern_replica_book *book, const struct t
     return TERN_ERR_CORRUPT;
 }
 
-// From a replica back to weights that are in memory or kept whole; then forth again.
+// Goes back from a replica to an ancestor whose weights are cached or stored whole, then adds the downloads since.
 static enum tern_result rebuild(struct tern_replica_book *book, const uint8_t id[TERN_SHA256_SIZE],
                                 float *weights)
 {
@@ -150,8 +149,8 @@ enum tern_result tern_replica_weights(struct tern_replica_book *book,
 
 // --- Adding
 
-// Whether a replica's weights start from float32 values that are kept for clients' own replicas, not for
-// the trunk: nobody else needs those values, so all that is added to them is in excess.
+// Whether the weights start from float32 values that are stored for this branch alone, not for the trunk. Storing whole
+// again then frees those values and the downloads since.
 static enum tern_result starts_whole(struct tern_replica_book *book,
                                      const uint8_t parent[TERN_SHA256_SIZE], bool *whole)
 {
@@ -181,7 +180,7 @@ static enum tern_result keep_whole(struct tern_replica_book *book,
                : starts_whole(book, row->parent, keep);
 }
 
-// What is known of the replica that a download makes, before it is stored.
+// Fills the row of the replica that a download makes.
 static enum tern_result describe(struct tern_replica_book *book,
                                  const struct tern_db_download *download,
                                  struct tern_db_replica *row)
@@ -242,7 +241,7 @@ enum tern_result tern_replica_add(struct tern_replica_book *book,
     return whole ? put_whole(book, row.id, weights) : TERN_OK;
 }
 
-// --- Forgetting
+// --- Deleting
 
 static enum tern_result drop(struct tern_replica_book *book, const struct tern_db_replica *row)
 {
@@ -267,10 +266,9 @@ static enum tern_result is_needed(struct tern_replica_book *book, const struct t
     return tern_db_replica_held(book->db, row->id, needed);
 }
 
-// Looks at one suspect: drops it if nobody needs it, and then its parent becomes a suspect. A suspect
-// that is still needed is simply taken off the list, because it comes back to it when its client leaves
-// it or the last replica made from it is dropped.
-static enum tern_result look_at(struct tern_replica_book *book, struct tern_db_replica row,
+// Deletes a suspect that is not needed; its parent becomes a suspect. Takes a needed suspect off the list: it returns when
+// its client gets another replica, or when the last replica made from it is deleted.
+static enum tern_result examine(struct tern_replica_book *book, struct tern_db_replica row,
                                 uint32_t version, uint32_t *dropped)
 {
     bool needed = false;
@@ -301,20 +299,20 @@ static enum tern_result collect_some(struct tern_replica_book *book, uint32_t ve
         struct tern_db_replica row;
         enum tern_result found = tern_db_replica_get(book->db, ids[i], &row);
         if (found == TERN_ERR_NOT_FOUND) {
-            continue; // it went with another one
+            continue; // deleted with another one
         }
         TERN_TRY(found);
         if (row.version + TERN_REPLICA_GRACE > version) {
-            break; // the others are younger
+            break; // the others are newer
         }
-        TERN_TRY(look_at(book, row, version, dropped));
+        TERN_TRY(examine(book, row, version, dropped));
     }
     return TERN_OK;
 }
 
 enum tern_result tern_replica_collect(struct tern_replica_book *book, uint32_t version)
 {
-    // What is added at a time must not come faster than what goes.
+    // Collection must keep up with the replicas that are added.
     uint32_t most = COLLECT_TIMES + 4 * book->added / COLLECT_MAX;
     uint32_t dropped = COLLECT_MAX;
     book->added = 0;
@@ -324,8 +322,8 @@ enum tern_result tern_replica_collect(struct tern_replica_book *book, uint32_t v
     return tern_replica_evict(book, version);
 }
 
-// Drops a replica without children, and then its parents, as long as they were used less recently than `next_ms`, the
-// last use of the next candidate. Otherwise each chain would lose its end before the oldest chain is gone.
+// Deletes a replica without children, then its parents while they were used before `next_ms`, the last use of the next
+// candidate. Otherwise every chain would lose its end before the oldest chain is deleted.
 static enum tern_result drop_chain(struct tern_replica_book *book, struct tern_db_replica row,
                                    uint32_t before, uint64_t next_ms, uint64_t most)
 {
@@ -345,7 +343,7 @@ static enum tern_result drop_chain(struct tern_replica_book *book, struct tern_d
     return TERN_OK;
 }
 
-// Drops downloads of versions before this one, until there are `most` bytes.
+// Deletes replicas of versions before `before` until at most `most` bytes are left.
 static enum tern_result evict_some(struct tern_replica_book *book, uint32_t before, uint64_t most,
                                    bool *any)
 {
@@ -382,8 +380,8 @@ enum tern_result tern_replica_evict(struct tern_replica_book *book, uint32_t ver
     return book->bytes_max > 0 ? evict(book, version, book->bytes_max) : TERN_OK;
 }
 
-enum tern_result tern_replica_give_way(struct tern_replica_book *book, uint32_t version,
-                                       uint64_t most)
+enum tern_result tern_replica_free_disk(struct tern_replica_book *book, uint32_t version,
+                                        uint64_t most)
 {
     const uint64_t half = book->bytes / 2;
     return version > TERN_REPLICA_GRACE ? evict(book, version - TERN_REPLICA_GRACE,

@@ -7,7 +7,7 @@
 #include "wire/wire.h"
 #include <string.h>
 
-// Values are handed on as they lie in memory.
+// Values are written as they are in memory.
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "float32 payloads are little-endian");
 
 #define PIECE_VALUES 262144u
@@ -21,11 +21,11 @@ size_t tern_whole_bound(const struct tern_model *model)
 
 // --- The container
 
-// What a float32 container of these weights is made of (FORMAT.md, sections 3 and 4).
+// The layout of a float32 container of these weights (FORMAT.md, sections 3 and 4).
 struct whole {
     const struct tern_model *model;
     const float *weights;
-    bool zero[TERN_MODEL_MAX_TENSORS]; // of a segment: all of its values are
+    bool zero[TERN_MODEL_MAX_TENSORS]; // whether all values of a segment are 0
     size_t len;                        // of the container
 };
 
@@ -82,11 +82,11 @@ static enum tern_result hand_on(const struct whole *whole, const struct tern_dow
     return TERN_OK;
 }
 
-// --- Its hash, and that of the download
+// --- The hashes of the container and of the download
 
 struct hashed {
     struct tern_sha256 hash;
-    const struct tern_download_sink *sink; // NULL: the bytes are only hashed
+    const struct tern_download_sink *sink; // NULL: only hashes the bytes
 };
 
 static enum tern_result hash_and_take(void *ctx, const uint8_t *data, size_t len)

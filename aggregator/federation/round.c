@@ -283,7 +283,7 @@ static enum tern_result make_room(struct tern_federation *federation)
     uint64_t bytes = 0;
     TERN_TRY(check_disk(federation));
     TERN_TRY(tern_db_step_bytes(federation->db, DROP_BYTES, &bytes));
-    return federation->disk_is_low ? tern_catchup_give_way(federation->catchup, bytes) : TERN_OK;
+    return federation->disk_is_low ? tern_catchup_free_disk(federation->catchup, bytes) : TERN_OK;
 }
 
 // Returns the bytes of all updates received before the newest version was made.

@@ -30,7 +30,7 @@ static enum tern_result take_replica(struct tern_federation *federation,
         memset(row->replica, 0, TERN_SHA256_SIZE);
         return TERN_OK;
     }
-    return tern_catchup_named(federation->catchup, message->replica.bytes, row->replica);
+    return tern_catchup_complete_id(federation->catchup, message->replica.bytes, row->replica);
 }
 
 // A client that names the same columns as before logs nothing; the store keeps them.
@@ -195,7 +195,7 @@ static void refuse_codec(const tern_CheckinRequest *message, const char *of,
     char spec[TERN_CODEC_SPEC_MAX];
     tern_codec_format(codec, spec);
     const struct tern_abilities able = abilities_of(message);
-    bool lacks_coder = tern_abilities_know(&able, codec->id);
+    bool lacks_coder = tern_abilities_have(&able, codec->id);
     refusal->result = TERN_ERR_UNKNOWN;
     snprintf(refusal->sentence, sizeof refusal->sentence,
              "This federation's %s are encoded with %s, which this client does not know; it needs "
@@ -473,21 +473,21 @@ static enum tern_result may_follow(struct tern_federation *federation, const str
     return TERN_OK;
 }
 
-static void set_download(const struct tern_way *way, uint32_t i, tern_DownloadRef *ref)
+static void set_download(const struct tern_path *path, uint32_t i, tern_DownloadRef *ref)
 {
     ref->sha256.size = TERN_SHA256_SIZE;
-    memcpy(ref->sha256.bytes, way->sha256[i], TERN_SHA256_SIZE);
-    ref->size = way->bytes[i];
+    memcpy(ref->sha256.bytes, path->sha256[i], TERN_SHA256_SIZE);
+    ref->size = path->bytes[i];
 }
 
-static void set_downloads(const struct tern_way *way, tern_Task *task)
+static void set_downloads(const struct tern_path *path, tern_Task *task)
 {
-    for (uint32_t i = 0; i < way->count; i++) {
-        set_download(way, i, &task->downloads[task->downloads_count++]);
+    for (uint32_t i = 0; i < path->count; i++) {
+        set_download(path, i, &task->downloads[task->downloads_count++]);
     }
     task->base.size = TERN_WIRE_REPLICA_BYTES;
-    memcpy(task->base.bytes, way->base, TERN_WIRE_REPLICA_BYTES);
-    task->base_version = way->base_version;
+    memcpy(task->base.bytes, path->base, TERN_WIRE_REPLICA_BYTES);
+    task->base_version = path->base_version;
 }
 
 // Adds a member's downloads and sets its base, which is stored with the member: here when it has its task already. A
@@ -496,22 +496,22 @@ static enum tern_result catch_up(struct tern_federation *federation, struct clie
                                  struct tern_member *member, uint64_t now, struct tern_next *next,
                                  bool *found)
 {
-    struct tern_way way;
+    struct tern_path path;
     TERN_TRY(tern_catchup_trainer(federation->catchup, &client->row, &client->searches,
                                   tern_share_is_on(federation) || federation->epoch.is_on, now,
-                                  &way));
-    *found = way.leads;
+                                  &path));
+    *found = path.exists;
     if (!*found) {
         return TERN_OK;
     }
-    set_downloads(&way, &next->reply.task);
-    next->own_downloads = way.own && way.count > 0;
-    if (member->base_version == way.base_version &&
-        memcmp(member->base, way.base, TERN_SHA256_SIZE) == 0) {
+    set_downloads(&path, &next->reply.task);
+    next->own_downloads = path.own && path.count > 0;
+    if (member->base_version == path.base_version &&
+        memcmp(member->base, path.base, TERN_SHA256_SIZE) == 0) {
         return TERN_OK;
     }
-    memcpy(member->base, way.base, TERN_SHA256_SIZE);
-    member->base_version = way.base_version;
+    memcpy(member->base, path.base, TERN_SHA256_SIZE);
+    member->base_version = path.base_version;
     return member->state == TERN_MEMBER_TASKED ? tern_members_store(federation, member) : TERN_OK;
 }
 
@@ -549,7 +549,7 @@ static enum tern_result evaluate_task(struct tern_federation *federation, struct
                                       tern_Task *task, bool *has_task)
 {
     uint32_t version = federation->merge.version;
-    struct tern_way way;
+    struct tern_path path;
     bool global = false;
     if (client->row.version == version) {
         TERN_TRY(tern_catchup_is_global(federation->catchup, client->row.replica, &global));
@@ -557,13 +557,13 @@ static enum tern_result evaluate_task(struct tern_federation *federation, struct
     // Asks once more for a version whose result was lost. A client without data must not be
     // asked for ever.
     bool again = client->evaluated[global] < version && client->asked[global] < version;
-    TERN_TRY(tern_catchup_evaluator(federation->catchup, &client->row, again, &way));
-    *has_task = way.leads;
-    if (way.leads) {
+    TERN_TRY(tern_catchup_evaluator(federation->catchup, &client->row, again, &path));
+    *has_task = path.exists;
+    if (path.exists) {
         task->kind = tern_TaskKind_TASK_EVALUATE;
         task->round = federation->machine.round;
-        set_downloads(&way, task);
-        client->asked[global] = way.base_version;
+        set_downloads(&path, task);
+        client->asked[global] = path.base_version;
     }
     return TERN_OK;
 }
@@ -582,17 +582,17 @@ static enum tern_result fill_finished(struct tern_federation *federation,
                                       const struct client *client, uint64_t now,
                                       tern_CheckinReply *reply)
 {
-    struct tern_way way;
+    struct tern_path path;
     reply->finished = true;
     reply->final_model_hash.size = TERN_SHA256_SIZE;
     memcpy(reply->final_model_hash.bytes, federation->merge.model_sha256, TERN_SHA256_SIZE);
     if (!gets_final_model(federation, client)) {
         return TERN_OK;
     }
-    TERN_TRY(tern_catchup_final(federation->catchup, &client->row, now, &way));
-    reply->has_final_model = way.leads;
-    if (way.leads) {
-        set_download(&way, 0, &reply->final_model);
+    TERN_TRY(tern_catchup_final(federation->catchup, &client->row, now, &path));
+    reply->has_final_model = path.exists;
+    if (path.exists) {
+        set_download(&path, 0, &reply->final_model);
     }
     return TERN_OK;
 }

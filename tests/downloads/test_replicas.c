@@ -119,7 +119,7 @@ CASE_WITH(test_the_oldest_downloads_give_way_first, fixture_setup, fixture_teard
     make_trunk(f, ids);
     const uint64_t before = book.bytes;
     assert_ok(f, tern_db_begin(f->db));
-    assert_ok(f, tern_replica_give_way(&book, VERSIONS, UINT64_MAX));
+    assert_ok(f, tern_replica_free_disk(&book, VERSIONS, UINT64_MAX));
     assert_ok(f, tern_db_commit(f->db));
     for (uint32_t version = 2; version <= VERSIONS; version++) {
         gone += !is_there(f, ids[version]);

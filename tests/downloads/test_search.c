@@ -209,19 +209,19 @@ static void draw_world(struct world *world)
 }
 
 // What a way costs, added up from what it says of itself.
-static uint64_t cost_of(const struct world *world, const struct tern_plan_way *way)
+static uint64_t cost_of(const struct world *world, const struct tern_plan_choice *choice)
 {
     const struct tern_plan_question *question = &world->question;
     uint64_t deltas = 0;
-    if (way->kind == TERN_WAY_CHAIN) {
-        assert_int_equal(way->count, question->chain);
-        return price(0, question->chain_bytes, way->count);
+    if (choice->kind == TERN_CHOICE_CHAIN) {
+        assert_int_equal(choice->count, question->chain);
+        return price(0, question->chain_bytes, choice->count);
     }
-    for (uint32_t n = 0; n < way->passes; n++) {
-        deltas += world->bytes[way->start][way->first][n];
+    for (uint32_t n = 0; n < choice->passes; n++) {
+        deltas += world->bytes[choice->start][choice->first][n];
     }
-    assert_int_equal(way->count, way->passes + (question->start_bytes[way->start] > 0));
-    return price(question->start_bytes[way->start], deltas, way->passes);
+    assert_int_equal(choice->count, choice->passes + (question->start_bytes[choice->start] > 0));
+    return price(question->start_bytes[choice->start], deltas, choice->passes);
 }
 
 CASE(test_the_cheapest_of_all_ways)
@@ -233,27 +233,28 @@ CASE(test_the_cheapest_of_all_ways)
     tern_prng_init(&rng, 11, TERN_PRNG_TEST, 0, 0);
     for (uint32_t trial = 0; trial < trials; trial++) {
         struct world world;
-        struct tern_plan_way way;
+        struct tern_plan_choice choice;
         draw_world(&world);
         struct best best = best_of_all(&world);
         const struct tern_plan_ports ports = {&world, begin, pass};
-        assert_int_equal(tern_plan_cheapest(&world.question, &ports, &way), TERN_OK);
-        kinds[way.kind]++;
+        assert_int_equal(tern_plan_cheapest(&world.question, &ports, &choice), TERN_OK);
+        kinds[choice.kind]++;
         if (!best.any) {
-            assert_int_equal(way.kind, TERN_WAY_NONE);
+            assert_int_equal(choice.kind, TERN_CHOICE_NONE);
             continue;
         }
-        assert_int_not_equal(way.kind, TERN_WAY_NONE);
-        assert_int_equal(way.within, best.within);
-        assert_int_equal(way.cost, best.cost);
-        assert_int_equal(way.cost, cost_of(&world, &way));
-        assert_true(way.count <= world.question.downloads_max);
-        without += !way.within;
-        named += way.cost > TERN_PRICE_INLINE_MAX && world.question.start_bytes[way.start] == 0;
+        assert_int_not_equal(choice.kind, TERN_CHOICE_NONE);
+        assert_int_equal(choice.within, best.within);
+        assert_int_equal(choice.cost, best.cost);
+        assert_int_equal(choice.cost, cost_of(&world, &choice));
+        assert_true(choice.count <= world.question.downloads_max);
+        without += !choice.within;
+        named +=
+            choice.cost > TERN_PRICE_INLINE_MAX && world.question.start_bytes[choice.start] == 0;
     }
     // All sorts of ends came about.
-    assert_true(kinds[TERN_WAY_NONE] > trials / 2000 && kinds[TERN_WAY_CHAIN] > trials / 200);
-    assert_true(kinds[TERN_WAY_PASSES] > trials / 200 && without > trials / 2000);
+    assert_true(kinds[TERN_CHOICE_NONE] > trials / 2000 && kinds[TERN_CHOICE_CHAIN] > trials / 200);
+    assert_true(kinds[TERN_CHOICE_PASSES] > trials / 200 && without > trials / 2000);
     assert_true(named > trials / 2000);
 }
 
@@ -261,7 +262,7 @@ CASE(test_the_cheapest_of_all_ways)
 CASE(test_what_cannot_win_is_not_tried)
 {
     struct world world;
-    struct tern_plan_way way;
+    struct tern_plan_choice choice;
     const struct tern_plan_ports ports = {&world, begin, pass};
     memset(&world, 0, sizeof world);
     world.question.bound = world.question.keep = 1.0;
@@ -271,8 +272,8 @@ CASE(test_what_cannot_win_is_not_tried)
     world.question.start_bytes[TERN_PLAN_FLOAT32] = 100000;
     world.there[TERN_PLAN_HELD] = world.there[TERN_PLAN_FLOAT32] = true;
     world.start_residual[TERN_PLAN_HELD] = 0.5;
-    assert_int_equal(tern_plan_cheapest(&world.question, &ports, &way), TERN_OK);
-    assert_int_equal(way.count, 0);
+    assert_int_equal(tern_plan_cheapest(&world.question, &ports, &choice), TERN_OK);
+    assert_int_equal(choice.count, 0);
     assert_int_equal(world.made, 0);
 
     world.start_residual[TERN_PLAN_HELD] = 2.0;
@@ -280,8 +281,8 @@ CASE(test_what_cannot_win_is_not_tried)
     world.residual[TERN_PLAN_HELD][TERN_PLAN_DOWN][0] = 0.9;
     world.bytes[TERN_PLAN_HELD][TERN_PLAN_REFINE][0] = 5001;
     world.residual[TERN_PLAN_HELD][TERN_PLAN_REFINE][0] = 1.9;
-    assert_int_equal(tern_plan_cheapest(&world.question, &ports, &way), TERN_OK);
-    assert_int_equal(way.cost, 5000 + TERN_PRICE_INLINE);
+    assert_int_equal(tern_plan_cheapest(&world.question, &ports, &choice), TERN_OK);
+    assert_int_equal(choice.cost, 5000 + TERN_PRICE_INLINE);
     assert_int_equal(world.made, 2); // one by each codec, and no second one
     assert_int_equal(world.start, TERN_PLAN_HELD);
 }
