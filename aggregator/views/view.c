@@ -1,9 +1,9 @@
 #include "views/view.h"
 
 #include "hosted/growing.h"
-#include "util/near_name.h"
 #include "rounds/tags.h"
 #include "util/bytes.h"
+#include "util/near_name.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
