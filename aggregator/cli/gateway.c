@@ -1,10 +1,23 @@
 #include "cli/gateway.h"
 
 #include "admin/above.h"
+#include "cli/starting_model.h"
+#include "cli/verbs.h"
+#include "hosted/files.h"
+#include "hosted/random.h"
+#include "tensor/manifest.h"
+#include "wire/wire.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#define TERN_STATE_ABOVE "above" // that folder
+
+// --- Running as a gateway
 
 static void folder_of(const struct tern_cli *cli, char path[PATH_MAX])
 {
@@ -154,4 +167,172 @@ void tern_gateway_json(const struct tern_cli *cli, cJSON *object)
     tern_json_u64(gateway, "payload_up", tern_meter_total(&facts.meter, TERN_UP).payload);
     tern_json_u64(gateway, "payload_down", tern_meter_total(&facts.meter, TERN_DOWN).payload);
     tern_json_u64(gateway, "month_wire", facts.month_spent);
+}
+
+// --- The verb join
+
+// tern-aggregator join: enrols above, and makes a federation of that model for the devices of a gateway.
+
+static bool is_made(const struct tern_cli *cli)
+{
+    struct tern_db *db;
+    char database[PATH_MAX];
+    char why[256];
+    tern_state_database(cli, database);
+    if (!tern_db_is_url(database)) {
+        return access(database, F_OK) == 0;
+    }
+    const bool made = tern_db_open(database, 0, &db, why) == TERN_OK;
+    if (made) {
+        tern_db_close(db);
+    }
+    return made;
+}
+
+// What of a model only its first weights say, or only a device has, cannot come through a gateway.
+static int check_tensors(const struct tern_cli *cli, const struct tern_model *model)
+{
+    for (uint32_t i = 0; i < model->tensor_count; i++) {
+        const enum tern_rule rule = model->tensors[i].rule;
+        if (rule == TERN_RULE_SKIP || rule == TERN_RULE_LOCAL) {
+            return tern_cli_fail(
+                cli, TERN_ERR_CONFIG,
+                "the tensor %s of the model above has the rule %s, whose values no "
+                "gateway is sent: let its devices join the aggregator above itself",
+                model->tensors[i].name, tern_tensor_rule_name(rule));
+        }
+    }
+    return TERN_EXIT_OK;
+}
+
+// The client whose updates bring the model from above: the first one. Nobody has its token.
+static enum tern_result add_follower(struct tern_db *db)
+{
+    uint8_t token[TERN_WIRE_TOKEN_BYTES];
+    struct tern_db_client row = {.name = TERN_RELAY_FOLLOWER_NAME,
+                                 .platform = "gateway",
+                                 .evaluator = true,
+                                 .created_ms = tern_now_ms()};
+    TERN_TRY(tern_random_fill(token, sizeof token));
+    tern_sha256(token, sizeof token, row.token_hash);
+    TERN_TRY(tern_db_begin(db));
+    const enum tern_result result = tern_db_conclude(db, tern_db_client_add(db, &row));
+    return result != TERN_OK || row.id == TERN_RELAY_FOLLOWER ? result : TERN_ERR_STATE;
+}
+
+static int has_follower(struct tern_cli *cli)
+{
+    struct tern_db *db;
+    struct tern_db_counts counts;
+    TERN_CLI_TRY(tern_state_open(cli, &db));
+    enum tern_result result = tern_db_counts(db, 0, &counts);
+    if (result == TERN_OK && counts.clients == 0) {
+        result = add_follower(db);
+    }
+    if (result != TERN_OK) {
+        return tern_state_fail(cli, db, result);
+    }
+    tern_db_close(db);
+    return TERN_EXIT_OK;
+}
+
+static int make_database(struct tern_cli *cli, const struct tern_relay_model *above,
+                         const struct tern_model *model)
+{
+    struct tern_db_federation federation = {.seed = above->seed,
+                                            .created_ms = tern_now_ms(),
+                                            .manifest = above->manifest,
+                                            .manifest_len = above->manifest_len};
+    char database[PATH_MAX];
+    char token[PATH_MAX];
+    char why[256] = "";
+    bool made;
+    snprintf(federation.model_spec, sizeof federation.model_spec, "%s", above->spec);
+    memcpy(federation.model_hash, above->hash, TERN_SHA256_SIZE);
+    tern_state_database(cli, database);
+    tern_state_path(cli, TERN_STATE_ADMIN_TOKEN, token);
+    enum tern_result result = tern_state_make_token(token, &made);
+    TERN_CLI_TRY(tern_cli_check(cli, result, "cannot make %s: %s", token, strerror(errno)));
+    // What devices begin with comes from above before their first round.
+    float *zeros = tern_db_is_seeded(&federation) ? NULL : calloc(model->count, sizeof(float));
+    if (zeros == NULL && !tern_db_is_seeded(&federation)) {
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "there is no memory for the model");
+    }
+    result = tern_db_create(database, &federation, zeros, model->count, why);
+    free(zeros);
+    return tern_cli_check(
+        cli, result == TERN_OK || result == TERN_ERR_CONFIG ? result : TERN_ERR_IO, "%s", why);
+}
+
+static int say_made(struct tern_cli *cli, const struct tern_relay_model *above,
+                    const struct tern_model *model)
+{
+    const char *state = tern_state_settings(cli)->federation_state;
+    const char *server = tern_state_settings(cli)->relay_server;
+    if (cli->json) {
+        cJSON *made = cJSON_CreateObject();
+        cJSON_AddStringToObject(made, "state", state);
+        cJSON_AddStringToObject(made, "server", server);
+        cJSON_AddStringToObject(made, "model", above->spec);
+        tern_json_u64(made, "values", model->count);
+        return tern_json_print(cli, made);
+    }
+    printf("Joined %s: %s is a gateway for its model, %s (%" PRIu32 " values).\n"
+           "Next, with the same options:\n"
+           "  tern-aggregator relay          # runs it\n"
+           "  tern-aggregator enroll-code    # a join code for its devices, --uses 10 for ten\n"
+           "  tern-aggregator status         # what it waits for, and bytes on both sides\n",
+           server, state, above->spec, model->count);
+    return TERN_EXIT_OK;
+}
+
+static int make(struct tern_cli *cli, struct tern_relay *relay, struct tern_relay_model *above)
+{
+    static struct tern_model model;
+    char why[512] = "";
+    if (cli->arguments[0][0] == '\0') {
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "the join code is empty; tern-aggregator enroll-code above prints one");
+    }
+    enum tern_result result = tern_relay_enroll(relay, cli->arguments[0], above, why);
+    TERN_CLI_TRY(tern_cli_check(cli, result, "%s", why));
+    result =
+        tern_model_build(&model, above->spec, above->manifest, above->manifest_len, above->hash);
+    TERN_CLI_TRY(tern_cli_check(
+        cli, result, "the model above, %s, is none that this version builds", above->spec));
+    TERN_CLI_TRY(check_tensors(cli, &model));
+    if (!is_made(cli)) {
+        TERN_CLI_TRY(make_database(cli, above, &model));
+    }
+    TERN_CLI_TRY(has_follower(cli));
+    return say_made(cli, above, &model);
+}
+
+// A join that was cut short is gone on with: the identity is kept, and the database made when it is missing.
+int tern_cli_join(struct tern_cli *cli)
+{
+    struct tern_relay *relay = NULL;
+    struct tern_relay_model above = {.manifest = NULL};
+    const char *state = tern_state_settings(cli)->federation_state;
+    TERN_CLI_TRY(tern_gateway_check(cli));
+    if (is_made(cli)) {
+        const bool gateway = tern_gateway_is_one(cli);
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             gateway
+                                 ? "%s is a gateway's already: run it with tern-aggregator relay"
+                                 : "%s holds a federation already; choose another --state",
+                             state);
+    }
+    const enum tern_result result = tern_file_make_folders(state, 0700);
+    TERN_CLI_TRY(tern_cli_check(cli, result, "cannot make %s: %s", state, strerror(errno)));
+    int lock = -1;
+    int code = tern_gateway_open(cli, &lock, &relay);
+    code = code == TERN_EXIT_OK ? make(cli, relay, &above) : code;
+    free(above.manifest);
+    tern_relay_close(relay);
+    if (lock >= 0) {
+        close(lock);
+    }
+    return code;
 }

@@ -3,7 +3,6 @@
 #include "admin/admin.h"
 #include "cli/disk_need.h"
 #include "cli/gateway.h"
-#include "cli/leader_watch.h"
 #include "cli/process.h"
 #include "cli/reload.h"
 #include "cli/self_check.h"

@@ -1,6 +1,6 @@
 #include "merge/reading.h"
 
-#include "hosted/large_pages.h"
+#include "hosted/memory.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,7 @@
 #include "merge/vectors.h"
 
-#include "hosted/file_memory.h"
-#include "hosted/large_pages.h"
 #include "hosted/log.h"
+#include "hosted/memory.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,20 +1,206 @@
 #include "fleet/fleet.h"
+
 #include "codec/container.h"
 #include "data/columns.h"
 #include "fleet/alarm.h"
 #include "fleet/figure.h"
 #include "fleet/member.h"
-#include "fleet/personal.h"
-#include "fleet/replicas.h"
+#include "fleet/scores.h"
 #include "fleet/shares.h"
 #include "hosted/clock.h"
 #include "tensor/manifest.h"
+#include "trainer/trainer.h"
 #include "util/bytes.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+// --- Personal models
+
+// Measures what the personal models of clients with local tensors are worth to them. After a run; one thread.
+
+struct bench {
+    const struct tern_shares *shares;
+    struct tern_builtin_trainer trainer;
+    uint16_t *answers; // of the model to each test example
+};
+
+static enum tern_result measure(struct bench *bench, const struct tern_member *member,
+                                uint32_t index, double *accuracy)
+{
+    struct tern_scores scores;
+    const struct tern_client *client = &member->client;
+    *accuracy = NAN;
+    if (!tern_client_is_personal(client)) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_builtin_trainer_answer(&bench->trainer, tern_client_weights(client),
+                                         client->work.model->count, bench->answers));
+    TERN_TRY(tern_scores_make(bench->shares, bench->answers, &scores));
+    *accuracy = scores.client_accuracy[index];
+    tern_scores_clear(&scores);
+    return TERN_OK;
+}
+
+static enum tern_result measure_all(struct bench *bench, const struct tern_member *members,
+                                    uint32_t count, double *accuracy)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        TERN_TRY(measure(bench, &members[i], i, &accuracy[i]));
+    }
+    return TERN_OK;
+}
+
+// accuracy[0..count): of each member, what it holds on data like its own (scores.h); NaN where it has not
+// trained. TERN_ERR_NO_MEMORY; errors of the trainer
+static enum tern_result measure_personal_models(const struct tern_member *members, uint32_t count,
+                                                const struct tern_shares *shares,
+                                                const struct tern_model *model, double *accuracy)
+{
+    static struct bench bench;
+    const struct tern_builtin_config config = {.model = model,
+                                               .train = {.dataset = &shares->data.train},
+                                               .test = tern_view_all(&shares->data.test),
+                                               .max_batch = TERN_POOL_BATCH};
+    const size_t size = tern_builtin_trainer_bound(&config);
+    void *arena = malloc(size > 0 ? size : 1);
+    bench.shares = shares;
+    bench.answers = malloc((shares->data.test.count + 1) * sizeof *bench.answers);
+    enum tern_result result = arena != NULL && bench.answers != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    if (result == TERN_OK) {
+        result = tern_builtin_trainer_init(&bench.trainer, &config, arena, size);
+    }
+    if (result == TERN_OK) {
+        result = measure_all(&bench, members, count, accuracy);
+    }
+    free(arena);
+    free(bench.answers);
+    return result;
+}
+
+// --- Replicas
+
+// How good the weights are that the clients themselves hold when a run ends: with partial
+// participation and lossy downloads, neither the global model nor each other's. Called from the
+// main thread once the members' threads have ended.
+
+struct survey {
+    const struct tern_member *members;
+    uint32_t count;
+    uint32_t most; // the first so many are measured
+    double *figure;
+    pthread_mutex_t mutex;
+    uint32_t newest; // version held by a member
+    uint32_t next;
+    enum tern_result result;
+};
+
+// The first member that holds the same replica: it is measured for all of them.
+static uint32_t first_with(const struct survey *survey, uint32_t member)
+{
+    const uint8_t *wanted = tern_client_replica(&survey->members[member].client);
+    if (tern_client_is_personal(&survey->members[member].client)) {
+        return member; // with local tensors of its own
+    }
+    uint32_t i = 0;
+    while (memcmp(tern_client_replica(&survey->members[i].client), wanted, TERN_SHA256_SIZE) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static bool is_passed_over(const struct survey *survey, uint32_t member)
+{
+    const uint32_t version = tern_client_version(&survey->members[member].client);
+    return member >= survey->most || version < survey->newest - survey->newest / 10;
+}
+
+static bool take(struct survey *survey, uint32_t *member)
+{
+    pthread_mutex_lock(&survey->mutex);
+    while (survey->next < survey->count && (is_passed_over(survey, survey->next) ||
+                                            first_with(survey, survey->next) != survey->next)) {
+        survey->next++;
+    }
+    const bool taken = survey->next < survey->count && survey->result == TERN_OK;
+    *member = survey->next++;
+    pthread_mutex_unlock(&survey->mutex);
+    return taken;
+}
+
+static void *measure_replicas_on_thread(void *argument)
+{
+    struct survey *survey = argument;
+    uint32_t i = 0;
+    while (take(survey, &i)) {
+        const struct tern_member *member = &survey->members[i];
+        struct tern_pool_seat seat = {.pool = member->seat.pool, .test = member->test};
+        const struct tern_trainer port = tern_pool_port(&seat);
+        struct tern_evaluate_result found = {0};
+        const enum tern_result result =
+            port.evaluate(port.ctx, tern_client_weights(&member->client),
+                          member->client.work.model->count, &found);
+        survey->figure[i] = tern_figure_value(&found);
+        if (result != TERN_OK) {
+            pthread_mutex_lock(&survey->mutex);
+            survey->result = result;
+            pthread_mutex_unlock(&survey->mutex);
+        }
+    }
+    return NULL;
+}
+
+static enum tern_result run(struct survey *survey, uint32_t workers)
+{
+    pthread_t *threads = calloc(workers, sizeof *threads);
+    uint32_t started = 0;
+    if (threads == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    while (started < workers &&
+           pthread_create(&threads[started], NULL, measure_replicas_on_thread, survey) == 0) {
+        started++;
+    }
+    if (started == 0) {
+        measure_replicas_on_thread(survey);
+    }
+    for (uint32_t i = 0; i < started; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    free(threads);
+    return survey->result;
+}
+
+// Measures the members' replicas on their `test` view, as many at once as the pool has trainers,
+// and each replica that several members hold once. figure (fleet/figure.h) and version: `count` values
+// each, in the members' order; a member that never took part holds the seed's replica, version 0. Replicas
+// from before the newest tenth of the versions held are old, not bad: they are not measured, NaN, nor
+// are those of members beyond the first `most`.
+// TERN_ERR_NO_MEMORY, errors of the trainer
+static enum tern_result measure_replicas(const struct tern_member *members, uint32_t count,
+                                         uint32_t most, double *figure, double *version)
+{
+    struct survey survey = {
+        .members = members, .count = count, .most = most, .figure = figure, .result = TERN_OK};
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t held = tern_client_version(&members[i].client);
+        survey.newest = held > survey.newest ? held : survey.newest;
+    }
+    pthread_mutex_init(&survey.mutex, NULL);
+    const enum tern_result result = run(&survey, members[0].seat.pool->count);
+    pthread_mutex_destroy(&survey.mutex);
+    TERN_TRY(result);
+    for (uint32_t i = 0; i < count; i++) {
+        figure[i] = is_passed_over(&survey, i) ? NAN : figure[first_with(&survey, i)];
+        version[i] = (double)tern_client_version(&members[i].client);
+    }
+    return TERN_OK;
+}
+
+// --- The fleet
 
 struct fleet {
     const struct tern_fleet_run *run;
@@ -408,8 +594,8 @@ static enum tern_result add_personal(const struct fleet *fleet, struct tern_flee
     results->personal_accuracy = calloc(results->clients, sizeof *results->personal_accuracy);
     return results->personal_accuracy == NULL
                ? TERN_ERR_NO_MEMORY
-               : tern_personal_measure(fleet->members, results->clients, &fleet->shares,
-                                       &fleet->model, results->personal_accuracy);
+               : measure_personal_models(fleet->members, results->clients, &fleet->shares,
+                                         &fleet->model, results->personal_accuracy);
 }
 
 static enum tern_result collect(struct fleet *fleet, struct tern_fleet_results *results)
@@ -423,9 +609,9 @@ static enum tern_result collect(struct fleet *fleet, struct tern_fleet_results *
         result = add_scaling(fleet, results);
     }
     if (result == TERN_OK) {
-        result = tern_replicas_measure(fleet->members, results->clients,
-                                       fleet->settings->fleet_measure_replicas,
-                                       results->replica_figure, results->replica_version);
+        result = measure_replicas(fleet->members, results->clients,
+                                  fleet->settings->fleet_measure_replicas, results->replica_figure,
+                                  results->replica_version);
     }
     if (result == TERN_OK) {
         result = add_personal(fleet, results);

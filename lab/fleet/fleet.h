@@ -3,8 +3,10 @@
 #ifndef TERN_FLEET_H
 #define TERN_FLEET_H
 
+#include "fleet/member.h"
 #include "fleet/results.h"
 #include "fleet/settings.h"
+#include "fleet/shares.h"
 #include <signal.h>
 
 struct tern_fleet_run {

@@ -1,18 +1,133 @@
 #include "fleet/global_model.h"
+
 #include "data/columns.h"
-#include "fleet/client_figures.h"
 #include "fleet/pool.h"
 #include "fleet/scores.h"
 #include "hosted/files.h"
 #include "tensor/manifest.h"
+#include "trainer/trainer.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 #include "wire/wire.h"
+
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct tern_client_figures {
+    struct tern_evaluate_result
+        *of;          // [clients]; num_examples is 0: the test set has none of the client's
+    uint32_t clients; // 0: clients are no natural groups
+};
+
+// --- Clients' figures
+
+// How good a model that tells no classes is on each client's own data: on the test examples of its groups. Called
+// by what measures a finished run's model; pure but for the heap; not reentrant.
+
+static void client_figures_clear(struct tern_client_figures *figures)
+{
+    free(figures->of);
+    memset(figures, 0, sizeof *figures);
+}
+
+static enum tern_result evaluate(const struct tern_shares *shares, uint32_t client,
+                                 const struct tern_model *model, const float *weights,
+                                 const struct tern_view *test, struct tern_evaluate_result *found)
+{
+    static struct tern_builtin_trainer trainer;
+    const struct tern_builtin_config config = {.model = model,
+                                               .train = tern_shares_of(shares, client),
+                                               .test = *test,
+                                               .max_batch = TERN_POOL_BATCH};
+    const size_t size = tern_builtin_trainer_bound(&config);
+    void *arena = size > 0 ? malloc(size) : NULL;
+    if (size > 0 && arena == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    enum tern_result result = tern_builtin_trainer_init(&trainer, &config, arena, size);
+    if (result == TERN_OK) {
+        const struct tern_trainer port = tern_builtin_trainer_port(&trainer);
+        result = port.evaluate(port.ctx, weights, model->count, found);
+    }
+    free(arena);
+    return result;
+}
+
+// owners: of each group; indices: room for all test examples.
+static enum tern_result make(const struct tern_shares *shares, const struct tern_model *model,
+                             const float *weights, const uint32_t *owners, uint32_t *indices,
+                             struct tern_client_figures *figures)
+{
+    const struct tern_dataset *test = &shares->data.test;
+    for (uint32_t c = 0; c < figures->clients; c++) {
+        struct tern_view own = {.dataset = test, .indices = indices};
+        for (uint32_t i = 0; i < test->count; i++) {
+            if (owners[test->groups[i]] == c) {
+                indices[own.count++] = i;
+            }
+        }
+        if (own.count > 0) {
+            TERN_TRY(evaluate(shares, c, model, weights, &own, &figures->of[c]));
+        }
+    }
+    return TERN_OK;
+}
+
+// TERN_ERR_NO_MEMORY, and what the built-in trainer refuses.
+static enum tern_result client_figures_make(const struct tern_shares *shares,
+                                            const struct tern_model *model, const float *weights,
+                                            struct tern_client_figures *figures)
+{
+    const struct tern_dataset *test = &shares->data.test;
+    *figures = (struct tern_client_figures){.clients = 0};
+    if (shares->kind != TERN_PARTITION_NATURAL || test->groups == NULL) {
+        return TERN_OK;
+    }
+    uint32_t *owners = calloc(shares->data.train.group_count, sizeof *owners);
+    uint32_t *indices = calloc(test->count, sizeof *indices);
+    figures->clients = shares->partition.client_count;
+    figures->of = calloc(figures->clients, sizeof *figures->of);
+    enum tern_result result =
+        owners != NULL && indices != NULL && figures->of != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    if (result == TERN_OK) {
+        tern_shares_owners(shares, owners);
+        result = make(shares, model, weights, owners, indices, figures);
+    }
+    free(owners);
+    free(indices);
+    if (result != TERN_OK) {
+        client_figures_clear(figures);
+    }
+    return result;
+}
+
+static cJSON *json_of(const struct tern_evaluate_result *of, const char *name)
+{
+    if (of->num_examples > 0 && name == NULL) {
+        return cJSON_CreateNumber((double)of->loss);
+    }
+    for (uint32_t i = 0; of->num_examples > 0 && i < of->metric_count; i++) {
+        if (strcmp(of->metrics[i].name, name) == 0) {
+            return cJSON_CreateNumber((double)of->metrics[i].value);
+        }
+    }
+    return cJSON_CreateNull();
+}
+
+// Of all clients in their order, null where it is not known: the loss where name is NULL, or a metric. The caller's.
+static cJSON *client_figures_json(const struct tern_client_figures *figures, const char *name)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (uint32_t c = 0; c < figures->clients; c++) {
+        cJSON_AddItemToArray(list, json_of(&figures->of[c], name));
+    }
+    return list;
+}
+
+// --- The global model
 
 #define RESULTS_BYTES_MAX ((size_t)256 << 20)
 #define WEIGHTS_BYTES_MAX ((size_t)4 << 30)
@@ -104,7 +219,7 @@ static enum tern_result ask(struct tern_builtin_trainer *trainer, const struct t
     const struct tern_trainer port = tern_builtin_trainer_port(trainer);
     TERN_TRY(port.evaluate(port.ctx, weights, count, &measured->whole));
     if (measured->whole.no_accuracy) {
-        return tern_client_figures_make(shares, model, weights, &measured->figures);
+        return client_figures_make(shares, model, weights, &measured->figures);
     }
     uint16_t *answers = malloc(shares->data.test.count * sizeof *answers);
     if (answers == NULL) {
@@ -262,11 +377,11 @@ static void put_client_figures(cJSON *json, struct measured *measured)
     if (measured->figures.clients == 0) {
         return;
     }
-    replace(json, "client_loss", tern_client_figures_json(&measured->figures, NULL));
+    replace(json, "client_loss", client_figures_json(&measured->figures, NULL));
     for (uint32_t i = 0; i < measured->whole.metric_count; i++) {
         const char *name = measured->whole.metrics[i].name;
         snprintf(key, sizeof key, "client_%s", name);
-        replace(json, key, tern_client_figures_json(&measured->figures, name));
+        replace(json, key, client_figures_json(&measured->figures, name));
     }
     if (measured->groups != NULL) {
         replace(json, "client_groups", measured->groups);
@@ -342,7 +457,7 @@ enum tern_result tern_global_model_measure(const struct tern_fleet_settings *set
         result = write_results(json, results, why);
     }
     tern_scores_clear(&measured.scores);
-    tern_client_figures_clear(&measured.figures);
+    client_figures_clear(&measured.figures);
     cJSON_Delete(measured.groups);
     cJSON_Delete(measured.classes);
     free(bytes);

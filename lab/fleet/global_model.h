@@ -6,8 +6,11 @@
 
 #include "fleet/data_names.h"
 #include "fleet/settings.h"
+#include "fleet/shares.h"
 #include "ports.h"
 #include "result.h"
+#include "tensor/model.h"
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 
 // A client of whose own data the accuracy is known.

@@ -1,13 +1,66 @@
 // tern-fleet: many clients in one process, for experiments and load.
+#include "fleet/main.h"
+
 #include "fleet/fleet.h"
 #include "fleet/global_model.h"
-#include "fleet/planned.h"
 #include "hosted/cli.h"
 #include "hosted/interrupts.h"
 #include "posix/transport.h"
+
+#include <ini.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+// --- Planned rounds
+
+// What an experiment's file says of the aggregator: settings that the fleet shows and checks, and the
+// aggregator alone obeys. Called from the main thread.
+
+struct wanted {
+    const char *section;
+    const char *key;
+    char *value;
+    size_t size;
+};
+
+static int on_key(void *ctx, const char *section, const char *key, const char *value)
+{
+    const struct wanted *wanted = ctx;
+    if (strcmp(section, wanted->section) == 0 && strcmp(key, wanted->key) == 0) {
+        snprintf(wanted->value, wanted->size, "%s", value);
+    }
+    return 1;
+}
+
+void tern_fleet_planned(const struct tern_fleet_plan *plan, const char *section, const char *key,
+                        char *value, size_t size)
+{
+    struct wanted wanted = {section, key, value, size};
+    char prefix[128];
+    const int len = snprintf(prefix, sizeof prefix, "%s.%s=", section, key);
+    value[0] = '\0';
+    if (plan->path != NULL) {
+        ini_parse(plan->path, on_key, &wanted);
+    }
+    for (unsigned i = 0; i < plan->set_count; i++) {
+        if (strncmp(plan->sets[i], prefix, (size_t)len) == 0) {
+            snprintf(value, size, "%s", plan->sets[i] + len);
+        }
+    }
+}
+
+// How many rounds are planned: [round] rounds; 0 when nothing says it.
+static uint32_t planned_rounds(const struct tern_fleet_plan *plan)
+{
+    char value[32];
+    tern_fleet_planned(plan, "round", "rounds", value, sizeof value);
+    return (uint32_t)strtoul(value, NULL, 10);
+}
+
+// --- The program
 
 static struct tern_fleet_settings settings;
 
@@ -80,7 +133,7 @@ static int run(struct tern_cli *cli)
     const struct tern_fleet_plan plan = {cli->config, cli->sets, cli->set_count};
     const struct tern_fleet_run fleet = {
         .settings = &settings,
-        .planned_rounds = tern_fleet_planned_rounds(&plan),
+        .planned_rounds = planned_rounds(&plan),
         .pooled = tern_cli_flag(cli, "pooled"),
         .out = cli->json ? stderr : stdout,
         .interrupted = &tern_interrupted,

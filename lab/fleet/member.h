@@ -75,10 +75,6 @@ TERN_MUST_USE enum tern_result tern_member_open(struct tern_member *member,
                                                 const struct tern_fleet_settings *settings,
                                                 struct tern_progress *progress, char why[512]);
 
-// What tern_member_open() and tern_member_restore() leave to the thread of a client that joins
-// later. Errors of tern_client_identify() and tern_client_enroll()
-TERN_MUST_USE enum tern_result tern_member_enroll(struct tern_member *member, char why[512]);
-
 // Takes memory for the model and goes on where the store says. seat.pool, seat.train, columns, test and
 // planned_rounds are set before. TERN_ERR_NO_MEMORY, errors of tern_client_restore()
 TERN_MUST_USE enum tern_result tern_member_restore(struct tern_member *member,
@@ -87,9 +83,6 @@ TERN_MUST_USE enum tern_result tern_member_restore(struct tern_member *member,
 // Steps the restored client in a thread of its own until the federation is finished or the client
 // fails (progress tells). TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_member_start(struct tern_member *member, char why[512]);
-
-// The thread's body (member_run.c); argument: a struct tern_member. Returns NULL.
-void *tern_member_main(void *argument);
 
 // What the client has sent or received since tern_member_open(), once its thread has ended.
 struct tern_bytes tern_member_bytes(const struct tern_member *member,

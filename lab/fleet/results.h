@@ -9,6 +9,7 @@
 #include "ports.h"
 #include "result.h"
 #include "util/sha256.h"
+#include <cjson/cJSON.h>
 #include <stdio.h>
 
 struct tern_fleet_results {

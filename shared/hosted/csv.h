@@ -8,8 +8,8 @@
 
 #include "hosted/input.h"
 #include <stdbool.h>
-
-#define TERN_CSV_MAX_RECORD (1u << 24) // bytes
+#include <stddef.h>
+#include <stdint.h>
 
 enum tern_csv_line_end {
     TERN_CSV_LINE_END_UNKNOWN, // in the first line
@@ -48,5 +48,14 @@ TERN_MUST_USE enum tern_result tern_csv_next(struct tern_csv *csv, bool *more);
 const char *tern_csv_field(const struct tern_csv *csv, uint32_t index);
 
 void tern_csv_end(struct tern_csv *csv);
+
+// Writes text in lower case (Latin, Greek, Cyrillic, Armenian, full width; "ss" for the sharp s), with ' ' for every
+// blank, '-' for every dash and minus, ' for every apostrophe, without what people cannot see, and without blanks at
+// both ends. Returns the bytes that all of it needs; what size - 1 bytes do not hold is cut between characters.
+size_t tern_csv_fold(const char *text, char *folded, size_t size);
+
+// Returns the end of a sentence that the file's name begins, "holds a Parquet table, not CSV text: ...", by the file's
+// first bytes; NULL: they may be CSV text. len: 512 or more, or all bytes of a smaller file.
+const char *tern_other_format(const uint8_t *bytes, size_t len);
 
 #endif

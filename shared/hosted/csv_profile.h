@@ -9,6 +9,8 @@
 #include "hosted/csv_columns.h"
 #include "hosted/csv_order.h"
 #include "hosted/name_set.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 #define TERN_CSV_FEATURES_MAX 1048576u
 #define TERN_CSV_LABELS_MAX 4096u
@@ -30,7 +32,7 @@ struct tern_csv_edge {
     double next;    // the number beside it; value: there is none
     uint64_t count; // rows that have it
     uint64_t line;  // of the first of them
-    uint32_t far;   // different numbers at this end that are far beyond all others (csv_far.h)
+    uint32_t far;   // different numbers at this end that are far beyond all others (csv_profile.c)
 };
 
 struct tern_csv_distinct; // private

@@ -1,5 +1,5 @@
 #include "hosted/csv_text.h"
-#include "hosted/csv_fold.h"
+#include "hosted/csv.h"
 #include "util/math.h"
 #include <stddef.h>
 #include <stdint.h>

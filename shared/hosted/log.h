@@ -67,7 +67,16 @@ void tern_log(enum tern_log_level level, const char *event, const char *format, 
 // TERN_LOG_TEXT_MAX. NULL is "". Returns dst.
 const char *tern_log_text(char dst[TERN_LOG_TEXT_MAX], const char *text);
 
-// The same into a buffer that lives until the end of the enclosing block.
+// Like tern_log_text(), into a buffer that lives until the end of the enclosing block.
 #define TERN_LOG_TEXT(text) tern_log_text((char[TERN_LOG_TEXT_MAX]){0}, (text))
+
+// The most bytes of the JSON form of a line of `len` bytes: an empty pair, one space, becomes "":"", there.
+#define TERN_LOG_JSON_MAX(len) (6 * (len) + 8)
+
+// Writes a line as a JSON object and a newline; returns their bytes. For tests. line: `len` bytes without control
+// characters, "key=value" pairs with one space between them, values bare or quoted by tern_log_text(); the line may be
+// cut anywhere. format: the printf format of the pairs, or NULL; values of its number conversions become numbers,
+// all others text. dst: TERN_LOG_JSON_MAX(len) bytes.
+size_t tern_log_json(const char *format, const char *line, size_t len, char *dst);
 
 #endif

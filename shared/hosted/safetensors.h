@@ -14,8 +14,7 @@
 #include <stdint.h>
 
 #define TERN_SAFETENSORS_LENGTH_BYTES 8
-#define TERN_SAFETENSORS_HEADER_MAX 100000000 // bytes; what other readers allow too
-#define TERN_SAFETENSORS_WHY_MAX 512          // bytes of a sentence with the terminating NUL
+#define TERN_SAFETENSORS_WHY_MAX 512 // bytes of a sentence with the terminating NUL
 
 // How a tensor's values are stored, where they can be read as float32.
 enum tern_safetensors_kind {

@@ -1,7 +1,6 @@
 // The log: whole lines, whatever the threads do and whatever the text holds.
 #include "capture.h"
 #include "hosted/log.h"
-#include "hosted/log_json.h"
 #include "tests/cases.h"
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // Files of other formats are named, and CSV text that looks a little like them is not.
-#include "hosted/other_format.h"
+#include "hosted/csv.h"
 #include "tests/cases.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // What an experiment's file says of the aggregator: settings that the fleet shows and checks, and the
 // aggregator alone obeys. Called from the main thread.
-#ifndef TERN_FLEET_PLANNED_H
-#define TERN_FLEET_PLANNED_H
+#ifndef TERN_MAIN_H
+#define TERN_MAIN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,8 +18,5 @@ struct tern_fleet_plan {
 // The value of section.key in value[size], cut if it is longer; "" when nothing says it.
 void tern_fleet_planned(const struct tern_fleet_plan *plan, const char *section, const char *key,
                         char *value, size_t size);
-
-// How many rounds are planned: [round] rounds; 0 when nothing says it.
-uint32_t tern_fleet_planned_rounds(const struct tern_fleet_plan *plan);
 
 #endif
