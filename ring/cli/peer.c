@@ -18,7 +18,7 @@ static void hash_text(struct tern_sha256 *hash, const char *text)
     tern_sha256_update(hash, text, strlen(text) + 1);
 }
 
-// What all peers must have alike: that they add up the same things in the same way (docs/RING.md).
+// Computes the hash of all settings that the peers must share (docs/RING.md).
 static void make_agreement(struct ring_peer *peer)
 {
     char codec[TERN_CODEC_SPEC_MAX];
@@ -39,7 +39,7 @@ static void make_agreement(struct ring_peer *peer)
     tern_sha256_final(&hash, peer->agreement);
 }
 
-// The same for people of another peer.
+// Writes the same settings as text, which another peer can show.
 static void make_terms(struct ring_peer *peer)
 {
     const struct tern_ring_settings *settings = peer->settings;

@@ -1,5 +1,5 @@
-// What the settings make of this peer before anything is sent: its ring, its model and what it holds. For the
-// verbs of tern-ring; one thread.
+// Opens this peer from its settings: the list of peers, the model and the saved state. Called by the verbs of tern-ring,
+// before any traffic; one thread.
 #ifndef TERN_RING_PEER_H
 #define TERN_RING_PEER_H
 
@@ -17,20 +17,21 @@ struct ring_peer {
     struct tern_codec codec;
     struct tern_model model;
     struct tern_ring_state state;
-    bool is_new; // nothing was saved yet
+    bool is_new; // no state is saved yet
     uint8_t agreement[TERN_SHA256_SIZE];
-    char terms[TERN_RING_TERMS_MAX + 1]; // that in words
+    char terms[TERN_RING_TERMS_MAX + 1]; // the agreement as text
     char state_path[300];
-    int lock; // of the state directory; -1: it is looked at alone
+    int lock; // of the state directory; -1: not locked, only read
 };
 
-// Reads the list of peers, codec and model. Returns an exit code, as do the next two, and has then said what is wrong.
+// Reads the list of peers, codec and model. Like the next two functions it returns an exit code, after it has printed any
+// error.
 int ring_peer_open(struct tern_cli *cli, struct ring_peer *peer);
 
-// Takes the state directory for this process, and makes it where it is missing: for who is going to write.
+// Makes the state directory if it is missing, and locks it for this process, which is going to write.
 int ring_peer_lock(struct tern_cli *cli, struct ring_peer *peer);
 
-// Reads the state that is kept, or makes the first one.
+// Reads the saved state, or makes the first one.
 int ring_peer_load(struct tern_cli *cli, struct ring_peer *peer);
 
 void ring_peer_close(struct ring_peer *peer);

@@ -1,5 +1,5 @@
-// The learner of a peer (node/learner.h): a built-in model on the data that [data] of the settings names.
-// Hosted; one thread.
+// Implements a peer's learner (node/learner.h) by a built-in model on the data in the settings' section [data]. Hosted; one
+// thread.
 #ifndef TERN_RING_TRAINING_H
 #define TERN_RING_TRAINING_H
 
@@ -20,8 +20,9 @@ struct tern_ring_training {
     void *arena;
 };
 
-// Opens the data. settings: borrowed while it lives. peer: whose batches are drawn.
-// TERN_ERR_CONFIG  the data, or the model on it; *why says what is wrong. TERN_ERR_NO_MEMORY
+// Opens the data. settings: borrowed until the close. peer: seeds the batches.
+// TERN_ERR_CONFIG  the data, or the model for this data, is wrong; why has the reason
+// TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_ring_training_open(struct tern_ring_training *training,
                                                        const struct tern_ring_settings *settings,
                                                        const struct tern_model *model,

@@ -1,4 +1,4 @@
-// The verb that takes part in a ring until it is done.
+// The verb run: takes part in a ring until the last round.
 #include "cli/peer.h"
 #include "cli/ring_verbs.h"
 #include "cli/traffic.h"
@@ -35,7 +35,7 @@ static int set_log(const struct tern_cli *cli)
     return TERN_EXIT_OK;
 }
 
-// --- What came of it
+// --- The result
 
 static cJSON *describe(const struct ring_peer *peer, uint32_t self,
                        const struct tern_ring_outcome *outcome, const struct tern_ring_mesh *mesh)

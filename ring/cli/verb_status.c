@@ -1,4 +1,4 @@
-// The verbs that look at what a peer holds.
+// The verbs status and export, which only read a peer's state.
 #include "cli/peer.h"
 #include "cli/ring_verbs.h"
 #include "hosted/export_file.h"

@@ -25,8 +25,8 @@ bool tern_ring_gathers(uint32_t members, uint32_t step)
     return step >= members - 1;
 }
 
-// Step s of the gather leg is step N - 1 + s, and the owner of block i + 1 begins it: block i + 1 - s is
-// block i - (N - 1 + s) once more.
+// One formula serves both legs: the gather leg's step s has number N - 1 + s, and its block i + 1 - s equals
+// i - (N - 1 + s) modulo N.
 uint32_t tern_ring_block_sent(uint32_t members, uint32_t member, uint32_t step)
 {
     return (member + 2 * members - step) % members;

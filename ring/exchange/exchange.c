@@ -5,11 +5,11 @@
 
 static const struct tern_codec whole = {.id = TERN_CODEC_FLOAT32};
 
-// A block holds the values of a segment, or of several in part. Each part is a payload of its own behind
-// its length, as in a container, so that tensors do not share a scale.
+// The part of a segment in a block. A block has one payload per piece, each after its length, as in a container, so that
+// tensors do not share a scale.
 struct piece {
     uint32_t segment;
-    uint32_t start; // of the flat vector
+    uint32_t start; // index in the flat vector
     uint32_t count;
 };
 
@@ -18,8 +18,7 @@ static const struct tern_codec *codec_of(const struct tern_ring_part *part, uint
     return tern_segment_is_coded(&part->model->segments[segment]) ? part->codec : &whole;
 }
 
-// The next piece of values [piece->start + piece->count, end); false: there is none. Begins with an empty
-// piece at the block's start.
+// Moves *piece to the next piece before `end`; returns false at the end. Begin with an empty piece at the block's start.
 static bool next_piece(const struct tern_model *model, uint32_t end, struct piece *piece)
 {
     const uint32_t start = piece->start + piece->count;
@@ -85,7 +84,7 @@ enum tern_result tern_ring_exchange_begin(struct tern_ring_exchange *exchange,
     return TERN_OK;
 }
 
-// --- Making
+// --- Encoding
 
 static enum tern_result encode_piece(struct tern_ring_exchange *exchange, uint32_t block,
                                      const struct piece *piece)
@@ -95,7 +94,7 @@ static enum tern_result encode_piece(struct tern_ring_exchange *exchange, uint32
         .seed = part->seed,
         .round = part->round,
         .client = part->peer,
-        // A segment may be in several blocks, which shall not share draws.
+        // Blocks with parts of the same segment must not share draws.
         .segment = block * part->model->segment_count + piece->segment,
     };
     uint8_t *payload = exchange->out + exchange->out_len + TERN_VARINT_MAX;
@@ -122,9 +121,9 @@ static enum tern_result encode_block(struct tern_ring_exchange *exchange, uint32
     return TERN_OK;
 }
 
-// --- Taking
+// --- Decoding
 
-// dst: the flat vector to be added to, or, when `decodes`, to be written.
+// Adds a block to the flat vector dst, or, if `decodes`, writes it there.
 static enum tern_result read_block(const struct tern_ring_part *part, uint32_t block,
                                    const uint8_t *src, size_t len, bool decodes, float *dst)
 {
@@ -157,7 +156,7 @@ enum tern_result tern_ring_exchange_make(struct tern_ring_exchange *exchange)
     const struct tern_ring_part *part = &exchange->part;
     const uint32_t block = tern_ring_block_sent(part->members, part->member, exchange->step);
     if (exchange->step >= part->members) {
-        return TERN_OK; // what was taken goes on as it is
+        return TERN_OK; // the gather leg forwards the received bytes
     }
     TERN_TRY(encode_block(exchange, block));
     if (tern_ring_gathers(part->members, exchange->step)) {

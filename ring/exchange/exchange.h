@@ -1,16 +1,15 @@
-// One member's part in an exchange around a ring: reduce-scatter and all-gather of compressed values in
-// 2(N-1) steps (exchange/blocks.h). Behind it all members hold the same bits of the sum. Pure: who calls
-// carries the bytes; the caller owns all memory; reentrant, one exchange is used by one thread at a time.
+// One member's part in a ring exchange: reduce-scatter and all-gather of compressed values in 2(N-1) steps
+// (exchange/blocks.h). Afterwards all members have the same bits of the sum. Pure: the caller transports the bytes and owns
+// all memory. Reentrant; one thread at a time uses an exchange.
 //
-// Every step is: tern_ring_exchange_make(), send what it made to the next member while that of the member
-// before arrives, tern_ring_exchange_take().
+// Every step: call tern_ring_exchange_make(), send its bytes to the next member while the previous member's arrive, then
+// call tern_ring_exchange_take().
 //
-// A block is encoded N times on its way: by each member but the last when it passes its partial sum on, and
-// once by its owner when the sum is whole. From there on its bytes go round as they are, and the owner
-// takes what they decode to, as everybody does. Codecs that feed errors back leave in `values`, at each
-// member, what its own encodings left out, which the member adds to its next values: what all members put
-// in is then what came out plus what they hold (the paper, whose codec feeds nothing back, has no such
-// thing). Values are added in the order of members: of block b (((b) + b+1) + b+2) ... + b-1.
+// A block is encoded N times: by each member except the last when it passes its partial sum on, and once by its owner when
+// the sum is complete. Then its bytes go round unchanged, and the owner decodes them, too, so that all have the same sum.
+// With error feedback each member's encodings leave their error in `values`, and the member adds it to its next values: the
+// members' values equal the sum plus these errors. (The paper's codec has no error feedback.) Block b is added up in the
+// order of members: (((b) + b+1) + b+2) ... + b-1.
 #ifndef TERN_RING_EXCHANGE_H
 #define TERN_RING_EXCHANGE_H
 
@@ -20,56 +19,55 @@
 #include "tensor/model.h"
 
 struct tern_ring_part {
-    const struct tern_model *model; // borrowed during the exchange, as is the codec
+    const struct tern_model *model; // model and codec are borrowed during the exchange
     const struct tern_codec *codec;
     uint32_t members; // >= 2
-    uint32_t member;  // whose part this is
+    uint32_t member;  // this member's index
     uint64_t seed;    // of stochastic codecs' draws, with round and peer
     uint32_t round;
-    uint32_t peer; // a number of this member's own that stays when others leave
+    uint32_t peer; // this member's permanent number; the index changes when others leave
 };
 
-// Fields are private but for the four that follow the memory.
+// Fields are private except out, out_len, in and in_size.
 struct tern_ring_exchange {
     struct tern_ring_part part;
-    float *values; // [exchanged] in: this member's; out: what its encodings left out
-    float *sum;    // [exchanged] out: the sum, of all members the same bits
-    uint8_t *out;  // what this step sends: out_len bytes, behind tern_ring_exchange_make()
+    float *values; // [exchanged] in: this member's; out: the errors of its encodings
+    float *sum;    // [exchanged] out: the sum, the same bits at all members
+    uint8_t *out;  // bytes to send, set by tern_ring_exchange_make()
     size_t out_len;
-    uint8_t *in; // where what this step takes belongs: in_size bytes
+    uint8_t *in; // buffer for the received bytes
     size_t in_size;
     uint32_t step;
 };
 
-// Whether a codec can go round: not those that need a velocity or a leader's indices.
+// Whether a ring can use the codec: not if it needs a velocity or a leader's indices.
 bool tern_ring_codec_fits(const struct tern_codec *codec);
 
-// The most bytes that a block takes under `codec`.
+// Returns the most bytes of an encoded block.
 size_t tern_ring_block_bound(const struct tern_codec *codec, const struct tern_model *model,
                              uint32_t members);
 
-// values and sum: [tern_ring_exchanged()], buffers: two of tern_ring_block_bound() bytes each; all are the
-// caller's and borrowed until the exchange is over.
-// TERN_ERR_ARGUMENT  fewer than 2 or more than TERN_RING_MEMBERS_MAX members, no such member, or a codec
-//                    that does not fit
+// Begins an exchange. values and sum: [tern_ring_exchanged()]; buffers: two of tern_ring_block_bound() bytes; all are
+// borrowed until the end of the exchange.
+// TERN_ERR_ARGUMENT  fewer than 2 or more than TERN_RING_MEMBERS_MAX members, no such member, or an unusable codec
 TERN_MUST_USE enum tern_result tern_ring_exchange_begin(struct tern_ring_exchange *exchange,
                                                         const struct tern_ring_part *part,
                                                         float *values, float *sum,
                                                         uint8_t *const buffers[2]);
 
-// Makes out[0..out_len) of this step. Errors of tern_codec_encode(), after which the exchange is over and
-// its values are of no use, as in the next.
+// Encodes out[0..out_len) for this step. After an error, also of the functions below, the exchange is over and its values
+// are useless. Errors of tern_codec_encode()
 TERN_MUST_USE enum tern_result tern_ring_exchange_make(struct tern_ring_exchange *exchange);
 
-// Writes what block `block` of the sum decodes to, untrusted, into sum[tern_ring_exchanged()]: for who gets the sum
-// of others. Of `part`, model and members count. Errors of the next.
+// Decodes block `block` of a sum, untrusted, into sum[tern_ring_exchanged()], for a peer that receives other members' sum.
+// Reads only model and members of `part`. Errors of tern_ring_exchange_take()
 TERN_MUST_USE enum tern_result tern_ring_block_decode(const struct tern_ring_part *part,
                                                       uint32_t block, const uint8_t *src,
                                                       size_t len, float *sum);
 
-// Takes in[0..len), untrusted, and goes to the next step. TERN_AGAIN while there is one, TERN_OK when sum
-// and values are done. `out` is then of no use: it must have been sent.
-// Errors of tern_codec_decode(), and TERN_ERR_CORRUPT when lengths do not fit or bytes are left over.
+// Decodes in[0..len), untrusted, and proceeds to the next step; `out` must have been sent. TERN_AGAIN while steps are left,
+// TERN_OK when sum and values are complete.
+// Errors of tern_codec_decode(), and TERN_ERR_CORRUPT if lengths do not fit or bytes are left over.
 TERN_MUST_USE enum tern_result tern_ring_exchange_take(struct tern_ring_exchange *exchange,
                                                        size_t len);
 

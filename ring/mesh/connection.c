@@ -17,13 +17,13 @@ struct queue {
     size_t size;
     size_t start;
     size_t len;
-    size_t tried; // of a write that has to be tried again
+    size_t tried; // length of a write that must be repeated
 };
 
 struct arriving {
     uint8_t head_bytes[TERN_RING_HEAD_SIZE];
     size_t head_have;
-    struct tern_ring_head head; // once its bytes are there
+    struct tern_ring_head head; // valid once its bytes have arrived
     uint8_t *body;
     size_t body_have;
     bool is_whole;
@@ -34,7 +34,7 @@ struct tern_ring_connection {
     struct tern_ring_tls_session *tls;
     enum tern_ring_connection_state state;
     int fd;
-    bool wants_write; // of the handshake
+    bool wants_write; // the handshake waits for writing
     bool has_spoken;
     uint64_t since_ms;
     uint64_t heard_ms;
@@ -43,7 +43,7 @@ struct tern_ring_connection {
     struct arriving in;
     struct tern_bytes sent;
     struct tern_bytes received;
-    char *terms; // NULL: none came
+    char *terms; // NULL: not received
     char name[TERN_RING_NAME_SIZE];
     char why[TERN_RING_TLS_WHY_MAX];
 };
@@ -150,7 +150,7 @@ int tern_ring_connection_wants(const struct tern_ring_connection *connection, sh
     case TERN_RING_LOST:
         break;
     }
-    // Of a socket that waits for nothing poll() would tell of its end, over and over.
+    // Without events poll() would report a closed socket again and again.
     return *events != 0 ? connection->fd : -1;
 }
 
@@ -290,7 +290,7 @@ static void write_queued(struct tern_ring_connection *connection, uint64_t now_m
     queue->start = 0;
 }
 
-// --- Arriving
+// --- Receiving
 
 static bool begin_body(struct tern_ring_connection *connection)
 {
@@ -324,7 +324,7 @@ static void count_received(struct tern_ring_connection *connection)
     }
 }
 
-// They are kept beside the frames, which are of rounds.
+// Stores received terms apart from frames.
 static bool keep_terms(struct tern_ring_connection *connection)
 {
     struct arriving *in = &connection->in;
@@ -338,7 +338,7 @@ static bool keep_terms(struct tern_ring_connection *connection)
     return true;
 }
 
-// Where the next bytes go, and how many.
+// Returns where the next bytes go. *room: how many.
 static uint8_t *place(struct arriving *in, size_t *room)
 {
     if (in->head_have < TERN_RING_HEAD_SIZE) {
@@ -430,7 +430,7 @@ void tern_ring_connection_go_on(struct tern_ring_connection *connection, uint64_
 void tern_ring_connection_end(struct tern_ring_connection *connection)
 {
     if (connection->state == TERN_RING_OPEN) {
-        tern_ring_tls_say_end(connection->tls);
+        tern_ring_tls_close_notify(connection->tls);
         (void)shutdown(connection->fd, SHUT_WR);
     }
 }

@@ -3,7 +3,7 @@
 #include "util/bytes.h"
 #include <string.h>
 
-// A frame begins with these, its version and its type; epoch and length follow.
+// A frame begins with the magic, its version and its type; epoch and length follow.
 static const uint8_t magic[2] = {'T', 'R'};
 
 void tern_ring_head_write(const struct tern_ring_head *head, uint8_t dst[TERN_RING_HEAD_SIZE])
@@ -21,7 +21,7 @@ static enum tern_result refuse(enum tern_result result, const char *reason, cons
     return result;
 }
 
-// Of each type: the least and the most bytes of its body.
+// Checks the length of a body against the limits of its type.
 static enum tern_result check_len(uint8_t type, uint32_t len, const struct tern_ring_limits *limits,
                                   const char **why)
 {

@@ -1,6 +1,5 @@
-// The frames of a ring, byte by byte as docs/RING.md has them: a head of 12 bytes and a body. What came
-// over a connection is untrusted; tern_ring_head_read() says before any body is taken whether it may come
-// at all. Pure; reentrant.
+// Encodes and decodes the frames of a ring (docs/RING.md): a head of 12 bytes and a body. Received bytes are untrusted:
+// tern_ring_head_read() checks type and length before a body is read. Pure; reentrant.
 #ifndef TERN_RING_FRAME_H
 #define TERN_RING_FRAME_H
 
@@ -14,16 +13,15 @@
 #define TERN_RING_HELLO_SIZE 68u
 #define TERN_RING_VIEW_SIZE 8u
 #define TERN_RING_BLOCK_HEAD_SIZE 4u
-#define TERN_RING_TERMS_MAX                                                                        \
-    8192u // bytes: of 64 peers with the longest names, and what else there is
+#define TERN_RING_TERMS_MAX 8192u // bytes: enough for 64 peers with the longest names
 
 enum tern_ring_frame_type {
-    TERN_RING_HELLO = 1, // what I hold, and that I am there
-    TERN_RING_VIEW = 2,  // whom I have heard
+    TERN_RING_HELLO = 1, // the sender is present; its model
+    TERN_RING_VIEW = 2,  // the peers from which the sender has received hellos
     TERN_RING_BLOCK = 3, // one step of an exchange
-    TERN_RING_MODEL = 4, // the model, for who has an older one
-    TERN_RING_PULSE = 5, // I wait or train, and live
-    TERN_RING_TERMS = 6, // first on a connection: how I am set, for people
+    TERN_RING_MODEL = 4, // the model, for a peer with an older one
+    TERN_RING_PULSE = 5, // the sender is alive, and waits or trains
+    TERN_RING_TERMS = 6, // first on a connection: the sender's settings as text
 };
 
 struct tern_ring_head {
@@ -33,23 +31,23 @@ struct tern_ring_head {
 };
 
 struct tern_ring_hello {
-    uint8_t agreement[TERN_SHA256_SIZE]; // what all peers must have alike
-    uint32_t version;                    // of the model that I hold: so many rounds
-    uint8_t model[TERN_SHA256_SIZE];     // its hash
+    uint8_t agreement[TERN_SHA256_SIZE]; // hash of the settings that all peers must share
+    uint32_t version;                    // of the sender's model: its number of rounds
+    uint8_t model[TERN_SHA256_SIZE];     // that model's hash
 };
 
-// The most bytes of bodies whose length depends on the federation, and the exact ones of a model.
+// Limits of the bodies whose length depends on the model.
 struct tern_ring_limits {
-    uint32_t block; // TERN_RING_BLOCK_HEAD_SIZE included
-    uint32_t model;
+    uint32_t block; // most bytes, with TERN_RING_BLOCK_HEAD_SIZE
+    uint32_t model; // exact bytes
 };
 
 void tern_ring_head_write(const struct tern_ring_head *head, uint8_t dst[TERN_RING_HEAD_SIZE]);
 
-// *head is unchanged on error; *why then says what is wrong, a static string.
-// TERN_ERR_CORRUPT    no frame, or a length that frames of its type do not have
-// TERN_ERR_UNKNOWN    of another version, or of no known type
-// TERN_ERR_TOO_LARGE  beyond `limits`
+// Reads and checks a head. On error *head is unchanged, and *why is a static string with the reason.
+// TERN_ERR_CORRUPT    not a frame, or a body that is too short for its type
+// TERN_ERR_UNKNOWN    another version, or an unknown type
+// TERN_ERR_TOO_LARGE  a body above `limits`
 TERN_MUST_USE enum tern_result tern_ring_head_read(const uint8_t src[TERN_RING_HEAD_SIZE],
                                                    const struct tern_ring_limits *limits,
                                                    struct tern_ring_head *head, const char **why);

@@ -10,16 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DOORS 16u    // connections that have come and not yet said who they are
-#define DIAL_MS 300u // between two tries
+#define DOORS 16u    // accepted connections whose peer is not known yet
+#define DIAL_MS 300u // between two attempts
 #define SPARE_QUEUE 65536u
-#define REFUSED_MS 30000u // that the same refusal is not said again
+#define REFUSED_MS 30000u // before the same refusal is logged again
 
 struct slot {
     struct tern_ring_connection *connection;
     uint32_t serial;
     uint64_t dial_at_ms;
-    struct tern_bytes sent; // on connections that are gone
+    struct tern_bytes sent; // on closed connections
     struct tern_bytes received;
     char why[TERN_RING_MESH_WHY_MAX];
 };
@@ -31,9 +31,10 @@ struct tern_ring_mesh {
     const char *terms;
     struct tern_ring_connection_config connections;
     int listener;
-    bool ends; // that others close is then as it should be
+    bool ends; // peers are expected to close
     uint32_t last_serial;
-    char refused[TERN_RING_NAME_SIZE + TERN_RING_TLS_WHY_MAX + 2]; // who was refused last, and why
+    char refused[TERN_RING_NAME_SIZE + TERN_RING_TLS_WHY_MAX +
+                 2]; // the last refused peer and reason
     uint64_t refused_ms;
     struct slot slots[TERN_RING_MEMBERS_MAX];
     struct tern_ring_connection *doors[DOORS];
@@ -54,11 +55,10 @@ enum tern_result tern_ring_mesh_open(const struct tern_ring_mesh_config *config,
         .self = config->self,
         .handshake_ms = config->handshake_ms,
         .terms = config->terms,
-        .connections =
-            {.tls = config->tls,
-             .limits = config->limits,
-             // What an exchange that was given up has left behind, and what the next one brings.
-             .most_queued = 2 * (block + model) + SPARE_QUEUE},
+        .connections = {.tls = config->tls,
+                        .limits = config->limits,
+                        // The rest of an abandoned exchange, and the next one.
+                        .most_queued = 2 * (block + model) + SPARE_QUEUE},
     };
     const char *address = config->listen[0] != '\0' ? config->listen : own->address;
     const enum tern_result result = tern_ring_listen(address, own->port, &mesh->listener, why);
@@ -109,9 +109,9 @@ static void log_peer(const struct tern_ring_mesh *mesh, enum tern_log_level leve
     }
 }
 
-// --- Losing
+// --- Lost connections
 
-// The connection of a slot goes; its bytes stay counted.
+// Frees a slot's connection; its bytes stay counted.
 static void forget(struct slot *slot)
 {
     struct tern_bytes sent;
@@ -129,7 +129,7 @@ static void clear_lost(struct tern_ring_mesh *mesh, uint32_t peer, uint64_t now_
     struct slot *slot = &mesh->slots[peer];
     const char *why = tern_ring_connection_why(slot->connection);
     const bool was_open = slot->serial != 0 && tern_ring_connection_has_spoken(slot->connection);
-    // A peer that is not there yet is dialled again and again: said once.
+    // An absent peer is dialled again and again; log it once.
     if (!mesh->ends && (was_open || strcmp(slot->why, why) != 0)) {
         log_peer(mesh, was_open ? TERN_LOG_WARN : TERN_LOG_INFO,
                  was_open ? "peer-lost" : "peer-not-reached", peer, why);
@@ -183,7 +183,7 @@ static void answer(struct tern_ring_mesh *mesh, uint64_t now_ms)
     }
 }
 
-// Who is refused dials again and again: said once in a while, and whenever it is another one or for another reason.
+// Logs a refusal, at most every REFUSED_MS for the same peer and reason, since a refused peer dials again and again.
 static void refuse_visitor(struct tern_ring_mesh *mesh, const char *name, const char *why)
 {
     const uint64_t now_ms = tern_monotonic_ms();
@@ -198,7 +198,8 @@ static void refuse_visitor(struct tern_ring_mesh *mesh, const char *name, const 
              TERN_LOG_TEXT(why));
 }
 
-// One at the door has shown its certificate. A peer that comes anew has lost its old connection.
+// Assigns an accepted connection to the peer that its certificate names. A peer that connects again has lost its old
+// connection.
 static void let_in(struct tern_ring_mesh *mesh, uint32_t door, uint64_t now_ms)
 {
     struct tern_ring_connection *visitor = mesh->doors[door];
@@ -235,7 +236,7 @@ static void check_dialled(struct tern_ring_mesh *mesh, uint32_t peer)
     tern_ring_connection_lose(connection, why);
 }
 
-// --- Going on
+// --- Traffic
 
 static bool is_overdue(const struct tern_ring_mesh *mesh,
                        const struct tern_ring_connection *connection, uint64_t now_ms)
@@ -325,7 +326,7 @@ void tern_ring_mesh_poll(struct tern_ring_mesh *mesh, uint64_t wait_ms)
     }
 }
 
-// Whether a connection is there that the other end has not closed yet; what still comes is taken.
+// Whether the other end has not closed its connection yet. Discards the frames that still arrive.
 static bool is_ending(struct tern_ring_mesh *mesh, uint32_t peer)
 {
     const uint8_t *body = NULL;
@@ -359,7 +360,7 @@ void tern_ring_mesh_end(struct tern_ring_mesh *mesh, uint64_t wait_ms)
     }
 }
 
-// --- Looking
+// --- Queries
 
 bool tern_ring_mesh_has(const struct tern_ring_mesh *mesh, uint32_t peer)
 {

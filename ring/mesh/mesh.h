@@ -1,6 +1,6 @@
-// The connections of one peer with all others of its ring: listens, dials those before it in the list,
-// knows by their certificates who comes, and dials anew what was lost. Used by one thread, which calls
-// tern_ring_mesh_poll() whenever it waits; nothing moves in between.
+// One peer's connections with all others of its ring. The mesh listens, dials the peers before it in the list, identifies
+// peers by their certificates, and dials again after a loss. Used by one thread, which calls tern_ring_mesh_poll() whenever
+// it waits; bytes move only during that call.
 #ifndef TERN_RING_MESH_H
 #define TERN_RING_MESH_H
 
@@ -16,39 +16,37 @@
 struct tern_ring_mesh;
 
 struct tern_ring_mesh_config {
-    const struct tern_ring_peers *peers; // borrowed while the mesh lives, as is tls
+    const struct tern_ring_peers *peers; // peers and tls are borrowed while the mesh lives
     uint32_t self;
     struct tern_ring_tls *tls;
     struct tern_ring_limits limits;
-    const char *listen; // address; "" = that of the own line of peers
-    const char *
-        terms; // how this peer is set, which each connection begins with; 1 to TERN_RING_TERMS_MAX bytes
-    uint64_t handshake_ms; // the most that a connection may take until it is open
+    const char *listen;    // address; "" = this peer's address in the list
+    const char *terms;     // sent first on each connection; 1 to TERN_RING_TERMS_MAX bytes
+    uint64_t handshake_ms; // time limit until a connection is open
 };
 
-// TERN_ERR_CONFIG  *why: nobody can listen there; TERN_ERR_NO_MEMORY
+// Starts listening. TERN_ERR_CONFIG: cannot listen there; why has the reason. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_ring_mesh_open(const struct tern_ring_mesh_config *config,
                                                    struct tern_ring_mesh **mesh,
                                                    char why[TERN_RING_MESH_WHY_MAX]);
 void tern_ring_mesh_close(struct tern_ring_mesh *mesh); // NULL is nothing
 
-// Says to all that nothing more comes, and waits until they have said so as well, for `wait_ms` at the
-// most: what was sent last is not lost.
+// Announces the end to all peers, and waits at most `wait_ms` for theirs, so that the last bytes arrive.
 void tern_ring_mesh_end(struct tern_ring_mesh *mesh, uint64_t wait_ms);
 
-// Waits until something moved, for `wait_ms` at the most, and does what can be done.
+// Waits at most `wait_ms` for traffic, and processes it.
 void tern_ring_mesh_poll(struct tern_ring_mesh *mesh, uint64_t wait_ms);
 
-// Whether there is an open connection with a peer.
+// Whether the peer has an open connection.
 bool tern_ring_mesh_has(const struct tern_ring_mesh *mesh, uint32_t peer);
 
-// A number that is another one for each connection with a peer; 0: there is none.
+// Returns the serial number of the connection with a peer, which each new connection changes; 0 = no connection.
 uint32_t tern_ring_mesh_serial(const struct tern_ring_mesh *mesh, uint32_t peer);
 
-// Whether somebody stands at the door whose handshake is not over.
+// Whether an accepted connection is still in its handshake.
 bool tern_ring_mesh_has_visitors(const struct tern_ring_mesh *mesh);
 
-// As the functions of connection.h, for a peer; without a connection false and NULL.
+// Like the functions of connection.h, for a peer. Without a connection they return false or NULL.
 bool tern_ring_mesh_send(struct tern_ring_mesh *mesh, uint32_t peer, enum tern_ring_frame_type type,
                          uint32_t epoch, const void *head, size_t head_len, const void *body,
                          size_t body_len);
@@ -57,20 +55,20 @@ const struct tern_ring_head *tern_ring_mesh_frame(const struct tern_ring_mesh *m
                                                   const uint8_t **body);
 void tern_ring_mesh_take(struct tern_ring_mesh *mesh, uint32_t peer);
 
-// When bytes last came from a peer, and when some were last taken by it.
+// Return when bytes last arrived from a peer, and when bytes were last sent to it.
 uint64_t tern_ring_mesh_heard(const struct tern_ring_mesh *mesh, uint32_t peer);
 uint64_t tern_ring_mesh_moved(const struct tern_ring_mesh *mesh, uint32_t peer);
 
-// Gives the connection with a peer up and says so in the log.
+// Closes the connection with a peer, and logs why.
 void tern_ring_mesh_drop(struct tern_ring_mesh *mesh, uint32_t peer, const char *why);
 
-// How a peer that is connected is set, as it says; "" = it said nothing.
+// Returns a connected peer's terms; "" = not received.
 const char *tern_ring_mesh_terms(const struct tern_ring_mesh *mesh, uint32_t peer);
 
-// Why the last connection with a peer was lost, or none came about; "" = there was no trouble.
+// Returns why the last connection with a peer was lost or could not be made; "" = no failure.
 const char *tern_ring_mesh_why(const struct tern_ring_mesh *mesh, uint32_t peer);
 
-// What has passed between this peer and another on all their connections, handshakes included.
+// Adds up the bytes on all connections with a peer, including handshakes.
 void tern_ring_mesh_bytes(const struct tern_ring_mesh *mesh, uint32_t peer, struct tern_bytes *sent,
                           struct tern_bytes *received);
 

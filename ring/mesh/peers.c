@@ -36,7 +36,7 @@ static bool read_port(const char *text, uint16_t *port)
     return true;
 }
 
-// group: the fourth word of a line, or NULL.
+// Sets the peer's group. group: the fourth word of its line, or NULL.
 static enum tern_result read_group(struct reading *reading, const char *group,
                                    const struct tern_ring_peers *peers, uint8_t *number)
 {

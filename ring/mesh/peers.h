@@ -1,14 +1,13 @@
-// Who is in a ring: the file that names its peers, the same for all of them, one a line in the order of the
-// ring:
+// Reads the list of a ring's peers: a file, the same at all of them, with one peer a line, in the order of the ring:
 //
 //   # name  address  port
 //   anna    10.0.0.1   7100
 //   ben     10.0.0.2   7100
 //
-// Where each line has a fourth word, it names the peer's group: a ring in each group, and one of their first members
+// A fourth word in each line names the peer's group: each group forms a ring, and so do the groups' first members
 // (docs/RING.md, "Groups").
 //
-// Reads a file; from the main thread. A list that was read is never changed.
+// Called from the main thread. A list does not change after it was read.
 #ifndef TERN_RING_PEERS_H
 #define TERN_RING_PEERS_H
 
@@ -24,7 +23,7 @@ struct tern_ring_peer {
     char name[TERN_RING_NAME_SIZE];       // the common name of its certificate
     char address[TERN_RING_ADDRESS_SIZE]; // an IP address or a host's name
     uint16_t port;
-    uint8_t group; // its number, in the order in which groups are named; 0 where there are none
+    uint8_t group; // numbered by first occurrence; 0 without groups
 };
 
 struct tern_ring_peers {
@@ -32,16 +31,16 @@ struct tern_ring_peers {
     uint32_t count; // >= 2
 };
 
-// TERN_ERR_CONFIG  *why says which line is wrong, and how
+// TERN_ERR_CONFIG  why names the wrong line and the problem
 TERN_MUST_USE enum tern_result tern_ring_peers_read(const char *path, struct tern_ring_peers *peers,
                                                     char why[TERN_RING_PEERS_WHY_MAX]);
 
-// The number of the peer of that name, or peers->count.
+// Returns the index of the peer with that name, or peers->count.
 uint32_t tern_ring_peer_named(const struct tern_ring_peers *peers, const char *name);
 
 #define TERN_RING_PEER_TEXT_MAX (TERN_RING_NAME_SIZE + TERN_RING_ADDRESS_SIZE + 16)
 
-// "ben (10.0.0.2:7100)". Returns text.
+// Writes "ben (10.0.0.2:7100)". Returns text.
 const char *tern_ring_peer_text(const struct tern_ring_peer *peer,
                                 char text[TERN_RING_PEER_TEXT_MAX]);
 

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// The first address of the name; the caller frees it. Returns getaddrinfo()'s error.
+// Looks up a name; the caller frees *found. Returns getaddrinfo()'s error.
 static int look_up(const char *address, uint16_t port, int flags, struct addrinfo **found)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
@@ -52,7 +52,7 @@ enum tern_result tern_ring_listen(const char *address, uint16_t port, int *fd, c
     return TERN_OK;
 }
 
-// Steps of a ring wait for each other: nothing is held back to fill a segment.
+// Disables Nagle's algorithm: the steps of a ring wait for each other.
 static void set_no_delay(int fd)
 {
     const int one = 1;

@@ -31,8 +31,8 @@ struct tern_ring_tls {
 struct tern_ring_tls_session {
     mbedtls_ssl_context ssl;
     int fd;
-    int error; // mbedTLS's, of what failed
-    bool cut;  // by the other end or on the way, without TLS saying so
+    int error; // of mbedTLS, for the last failure
+    bool cut;  // the connection ended without a TLS close notification
     uint64_t received;
     uint64_t sent;
 };
@@ -84,7 +84,7 @@ static enum tern_result refuse(char why[TERN_RING_TLS_WHY_MAX], const char *sett
     return TERN_ERR_CONFIG;
 }
 
-// PEM with its NUL, which size counts; the caller's to free.
+// Reads a PEM file with a NUL, which size counts; the caller frees *pem.
 static enum tern_result read_pem(const char *setting, const char *path, uint8_t **pem, size_t *size,
                                  char *why)
 {
@@ -242,7 +242,7 @@ struct tern_ring_tls_session *tern_ring_tls_open(struct tern_ring_tls *tls, int 
     }
     session->fd = fd;
     mbedtls_ssl_init(&session->ssl);
-    // Without a host name: the common name is compared by who uses the session.
+    // Without a host name: the mesh compares the common name.
     if (mbedtls_ssl_setup(&session->ssl, &tls->config[dials ? DIALS : ANSWERS]) != 0 ||
         mbedtls_ssl_set_hostname(&session->ssl, NULL) != 0) {
         tern_ring_tls_close(session);
@@ -349,9 +349,9 @@ bool tern_ring_tls_has_more(const struct tern_ring_tls_session *session)
     return mbedtls_ssl_check_pending(&session->ssl) != 0;
 }
 
-void tern_ring_tls_say_end(struct tern_ring_tls_session *session)
+void tern_ring_tls_close_notify(struct tern_ring_tls_session *session)
 {
-    (void)mbedtls_ssl_close_notify(&session->ssl); // the FIN that follows says the same
+    (void)mbedtls_ssl_close_notify(&session->ssl); // on failure the FIN that follows suffices
 }
 
 uint64_t tern_ring_tls_received(const struct tern_ring_tls_session *session)

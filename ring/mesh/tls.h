@@ -1,6 +1,5 @@
-// Mutual TLS of a ring's connections, either end, over non-blocking sockets: both show a certificate of the
-// ring's CA whose common name says which peer they are. tls.c is the only file of the ring that knows
-// mbedTLS. All of it is used by one thread.
+// Mutual TLS of a ring's connections, both ends, over non-blocking sockets. Both ends show a certificate of the ring's CA,
+// whose common name is the peer's name. Only the implementation uses mbedTLS. Used by one thread.
 #ifndef TERN_RING_TLS_H
 #define TERN_RING_TLS_H
 
@@ -20,32 +19,33 @@ enum tern_ring_io {
     TERN_RING_IO_WANT_READ,
     TERN_RING_IO_WANT_WRITE,
     TERN_RING_IO_END,   // the other end has closed
-    TERN_RING_IO_FAILED // cut, or TLS was broken or refused
+    TERN_RING_IO_FAILED // the connection was cut, or TLS failed
 };
 
 // Reads the three PEM files.
-// TERN_ERR_CONFIG  *why tells which file is wrong and how; TERN_ERR_NO_MEMORY
+// TERN_ERR_CONFIG  a file is wrong; why names it and the problem
+// TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_ring_tls_new(const char *ca, const char *certificate,
                                                  const char *key, struct tern_ring_tls **tls,
                                                  char why[TERN_RING_TLS_WHY_MAX]);
 void tern_ring_tls_free(struct tern_ring_tls *tls); // after its sessions; NULL is nothing
 
-// The common name of the own certificate.
+// Returns the common name of this peer's certificate.
 const char *tern_ring_tls_own_name(const struct tern_ring_tls *tls);
 
-// A session on a connected socket, which stays the caller's. NULL when memory is short.
+// Opens a session on a connected socket, which stays the caller's. NULL: no memory.
 struct tern_ring_tls_session *tern_ring_tls_open(struct tern_ring_tls *tls, int fd, bool dials);
 void tern_ring_tls_close(struct tern_ring_tls_session *session); // NULL is nothing
 
 enum tern_ring_io tern_ring_tls_handshake(struct tern_ring_tls_session *session);
 
-// After the handshake: the common name in the other end's certificate; "" when it has none that a peer may
-// have (one, 1 to 63 bytes of UTF-8).
+// After the handshake: writes the common name in the other end's certificate; "" unless it has exactly one, of 1 to 63 bytes
+// of UTF-8.
 void tern_ring_tls_peer_name(const struct tern_ring_tls_session *session,
                              char name[TERN_RING_NAME_SIZE]);
 
-// After a handshake that failed, or where the other end broke off before it said anything, as one does with TLS 1.3 that
-// refuses the certificate of who dialled: why, for a person.
+// Explains a failed handshake, or a connection that the other end closed before it sent anything: with TLS 1.3 an end that
+// refuses the dialling end's certificate does so.
 void tern_ring_tls_explain(const struct tern_ring_tls_session *session,
                            char why[TERN_RING_TLS_WHY_MAX]);
 
@@ -56,13 +56,13 @@ enum tern_ring_io tern_ring_tls_read(struct tern_ring_tls_session *session, uint
 enum tern_ring_io tern_ring_tls_write(struct tern_ring_tls_session *session, const uint8_t *src,
                                       size_t len, size_t *written);
 
-// Whether bytes wait in the session that no poll() tells of.
+// Whether the session has received bytes that poll() does not report.
 bool tern_ring_tls_has_more(const struct tern_ring_tls_session *session);
 
-// Tells the other end in order that nothing more comes.
-void tern_ring_tls_say_end(struct tern_ring_tls_session *session);
+// Sends the TLS close notification.
+void tern_ring_tls_close_notify(struct tern_ring_tls_session *session);
 
-// Bytes of the TCP stream that went in and out.
+// Return the received and sent bytes of the TCP stream.
 uint64_t tern_ring_tls_received(const struct tern_ring_tls_session *session);
 uint64_t tern_ring_tls_sent(const struct tern_ring_tls_session *session);
 

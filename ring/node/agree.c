@@ -11,24 +11,24 @@
 #define OTHERWISE "other peers, another model, seed, codec or learning rate"
 #define MAKE_ALIKE "make ring.peers, model, seed, codec and learning_rate alike at all of them"
 #define POLL_MS 100u
-#define VISIT_MS 1000u // that a visitor may take to come in before the hellos are over
+#define VISIT_MS 1000u // the hellos wait this long for a connection in its handshake
 
-// One run of tern_ring_agree(); sets of peers are bits.
+// One run of tern_ring_agree(). Sets of peers are bits.
 struct run {
     struct tern_ring_agreement *agreement;
     const struct tern_ring_hello *mine;
     char *why;
-    uint64_t excluded; // others have not heard them: they come in at the next round
-    uint64_t heard;
+    uint64_t excluded;  // not heard by other peers; they join in the next round
+    uint64_t heard;     // their hellos arrived
     uint64_t view;      // of this peer
-    uint64_t told;      // of whom the view has come
-    uint64_t otherwise; // whose settings are others than this peer's, by what they said last
-    char differs[TERN_RING_MEMBERS_MAX][TERN_RING_TERMS_WHY_MAX]; // in what
+    uint64_t told;      // their views arrived
+    uint64_t otherwise; // their last hello had different settings
+    char differs[TERN_RING_MEMBERS_MAX][TERN_RING_TERMS_WHY_MAX]; // the different settings
     uint64_t views[TERN_RING_MEMBERS_MAX];
-    uint32_t greeted[TERN_RING_MEMBERS_MAX]; // the connection that was said hello on
+    uint32_t greeted[TERN_RING_MEMBERS_MAX]; // the connection on which this peer sent its hello
     struct tern_ring_hello hellos[TERN_RING_MEMBERS_MAX];
     uint64_t begun_ms;
-    uint64_t began_waiting_ms; // for enough peers
+    uint64_t began_waiting_ms; // when it began to wait for enough peers
     uint64_t pulse_ms;
     bool has_said_waits;
 };
@@ -58,7 +58,7 @@ static bool is_enough(const struct run *run, uint64_t set)
     return 2 * count_bits(set) > run->agreement->peers->count;
 }
 
-// Those that are connected, but are set otherwise than this peer.
+// Returns the connected peers with different settings.
 static uint64_t refused(const struct run *run)
 {
     uint64_t set = 0;
@@ -78,7 +78,7 @@ static uint64_t connected(const struct run *run)
     return set & ~refused(run);
 }
 
-// Sends a frame to all that are connected.
+// Sends a frame to all connected peers.
 static void tell_all(const struct run *run, enum tern_ring_frame_type type, const uint8_t *body,
                      size_t len)
 {
@@ -91,7 +91,7 @@ static void tell_all(const struct run *run, enum tern_ring_frame_type type, cons
     }
 }
 
-// Those that are still on the connection on which they were said hello: one that has come anew knows nothing of it.
+// Returns the peers that still have the connection on which this peer sent its hello.
 static uint64_t still_connected(const struct run *run)
 {
     uint64_t set = bit(run->agreement->self);
@@ -110,7 +110,7 @@ static void drop_silent(const struct run *run, uint32_t peer)
     tern_ring_mesh_drop(run->agreement->mesh, peer, text);
 }
 
-// Whether a peer that ought to say something has been silent for too long.
+// Whether an awaited peer has been silent for too long.
 static bool is_silent(const struct run *run, uint32_t peer, uint64_t now_ms)
 {
     const uint64_t heard_ms = tern_ring_mesh_heard(run->agreement->mesh, peer);
@@ -118,7 +118,7 @@ static bool is_silent(const struct run *run, uint32_t peer, uint64_t now_ms)
     return now_ms > since_ms && now_ms - since_ms > run->agreement->timeout_ms;
 }
 
-// Whoever waits for this peer learns that it lives.
+// Sends a pulse when it is due, for peers that wait for this one.
 static void pulse(struct run *run, uint64_t now_ms)
 {
     if (now_ms - run->pulse_ms < run->agreement->timeout_ms / 4) {
@@ -172,7 +172,7 @@ static void name_otherwise(const struct run *run, uint32_t peer)
              tern_ring_peer_text(&run->agreement->peers->peers[peer], text), run->differs[peer]);
 }
 
-// In words, as far as it has told them.
+// Notes which of the peer's settings differ, by its terms.
 static void compare_terms(struct run *run, uint32_t peer)
 {
     char *differs = run->differs[peer];
@@ -183,8 +183,8 @@ static void compare_terms(struct run *run, uint32_t peer)
     }
 }
 
-// One that is set otherwise: it is told what this peer is set to, as it may have overlooked that, and is from then on
-// not there. Who finds that too few can be like it ends: of two parts of the peers at most one goes on.
+// Refuses a peer with different settings: sends it this peer's hello once more, and counts it as absent. Ends if too few
+// peers can have this peer's settings, so that at most one of two groups of peers continues.
 static enum step refuse(struct run *run, uint32_t peer)
 {
     struct tern_ring_agreement *agreement = run->agreement;
@@ -205,7 +205,7 @@ static enum step refuse(struct run *run, uint32_t peer)
     return FAILED;
 }
 
-// A frame that came while hellos are collected.
+// Handles a frame while hellos are collected.
 static enum step hear(struct run *run, uint32_t peer)
 {
     const uint8_t *body = NULL;
@@ -221,14 +221,14 @@ static enum step hear(struct run *run, uint32_t peer)
         return ANEW;
     }
     if (head == NULL || (run->heard & bit(peer)) != 0) {
-        return GO_ON; // what comes behind the hello is for later
+        return GO_ON; // frames after the hello wait
     }
     if (is_hello && head->epoch == run->agreement->epoch) {
         tern_ring_hello_read(body, &run->hellos[peer]);
         run->heard |= bit(peer);
         run->otherwise &= ~bit(peer);
     }
-    // Else it is of an epoch that is over, a pulse, or of one that was refused.
+    // Otherwise the frame is a pulse, from an earlier epoch, or from a refused peer.
     tern_ring_mesh_take(run->agreement->mesh, peer);
     return GO_ON;
 }
@@ -244,7 +244,7 @@ static enum step hear_all(struct run *run, enum step (*take)(struct run *run, ui
     return GO_ON;
 }
 
-// Whom this peer still waits for.
+// Returns the peers that this peer still waits for.
 static uint64_t awaited(const struct run *run, uint64_t now_ms)
 {
     const bool waits_for_all = !run->agreement->has_started || !is_enough(run, connected(run));
@@ -254,7 +254,7 @@ static uint64_t awaited(const struct run *run, uint64_t now_ms)
     return wanted & ~run->heard & ~run->excluded;
 }
 
-// Says once for whom this peer waits although they are not connected, and for how long at the most.
+// Logs once which absent peers this peer waits for, and how long at most.
 static void say_waits(struct run *run, uint64_t absent, uint64_t now_ms)
 {
     const struct tern_ring_agreement *agreement = run->agreement;
@@ -314,7 +314,7 @@ static enum step take_view(struct run *run, uint32_t peer)
     const struct tern_ring_head *head = tern_ring_mesh_frame(run->agreement->mesh, peer, &body);
     const uint32_t epoch = run->agreement->epoch;
     if (head != NULL && head->type == TERN_RING_HELLO && !is_alike(run, body)) {
-        return GO_ON; // it has come anew, and is refused with the next hellos
+        return GO_ON; // it connected again; the next hellos refuse it
     }
     if (head != NULL && head->type == TERN_RING_HELLO && head->epoch > epoch) {
         run->agreement->epoch = head->epoch;
@@ -322,20 +322,20 @@ static enum step take_view(struct run *run, uint32_t peer)
     }
     const bool has_told = (run->told & bit(peer)) != 0;
     if (head == NULL || (has_told && head->type != TERN_RING_PULSE)) {
-        return GO_ON; // a frame behind the view belongs to the exchange; a pulse may hide the next hello
+        return GO_ON; // a frame after the view belongs to the exchange or to the next hellos
     }
     if (head->type == TERN_RING_VIEW && head->epoch == epoch) {
         run->views[peer] = tern_get_le64(body);
         run->told |= bit(peer);
     }
     if (head->type == TERN_RING_HELLO && head->epoch == epoch && (run->view & bit(peer)) == 0) {
-        return GO_ON; // it has come too late for this epoch
+        return GO_ON; // too late for this epoch
     }
     tern_ring_mesh_take(run->agreement->mesh, peer);
     return GO_ON;
 }
 
-// Whether the others go on without this peer: one that it has heard has told so.
+// Whether a view lacks this peer: the others continue without it.
 static bool is_left_out(const struct run *run)
 {
     for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
@@ -347,7 +347,7 @@ static bool is_left_out(const struct run *run)
     return false;
 }
 
-// All have told: who was heard by all, and whether all have heard the same.
+// Compares the views when all have arrived: the members are the peers in all of them.
 static enum step compare_views(struct run *run)
 {
     uint64_t common = run->view;
@@ -395,7 +395,7 @@ static enum step exchange_views(struct run *run)
                 drop_silent(run, i);
             }
         }
-        if ((run->view & ~still_connected(run)) != 0) { // one was lost meanwhile
+        if ((run->view & ~still_connected(run)) != 0) { // a connection was lost meanwhile
             run->agreement->epoch++;
             return ANEW;
         }
@@ -405,9 +405,9 @@ static enum step exchange_views(struct run *run)
     return FAILED;
 }
 
-// --- Both
+// --- Hellos and views together
 
-// Why there are too few, when nothing more is waited for.
+// Writes why too few peers are present after the wait.
 static enum tern_result name_missing(const struct run *run)
 {
     const struct tern_ring_agreement *agreement = run->agreement;
@@ -436,8 +436,7 @@ static enum tern_result name_missing(const struct run *run)
     return TERN_ERR_BUSY;
 }
 
-// Too few are left of those who are there: what each has heard was too different, as when one comes while others
-// part. All are asked again, while there is time.
+// Begins again, while there is time, if the views were too different, as when peers join and leave at once.
 static bool begins_anew(struct run *run)
 {
     const struct tern_ring_agreement *agreement = run->agreement;

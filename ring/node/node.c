@@ -10,25 +10,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What a peer has while it runs.
+// A running peer.
 struct node {
     const struct tern_ring_node_config *config;
     struct tern_ring_state *state;
-    struct tern_ring_state next; // what a round makes, until it is saved
+    struct tern_ring_state next; // the round's new state, until it is saved
     struct tern_ring_outcome *outcome;
     struct tern_ring_agreement agreement;
     struct tern_ring_members members;
     uint32_t exchanged;  // values
-    float *descent;      // [count] what was learnt from descent_from
+    float *descent;      // [count] the learner's result for the model descent_from
     float *values;       // [exchanged] during an exchange
     float *sum;          // [exchanged]
-    float *group_sum;    // [exchanged] of this peer's group, which its first member takes on
+    float *group_sum;    // [exchanged] of this peer's group
     uint8_t *buffers[2]; // of blocks
-    uint8_t *model;      // to be sent
+    uint8_t *model;      // to send
     uint8_t descent_from[TERN_SHA256_SIZE];
     bool has_descent;
-    bool
-        has_sent_all; // the last exchange came to nothing, but all of this peer's values had gone out
+    bool has_sent_all; // the last exchange failed after this peer had sent all its values
     float loss;
     char *why;
 };
@@ -51,7 +50,7 @@ static void free_node(struct node *node)
     free(node->model);
 }
 
-// Blocks of two members are the largest there are.
+// Allocates the node's memory. Blocks are largest with two members.
 static enum tern_result make_node(struct node *node)
 {
     const struct tern_ring_node_config *config = node->config;
@@ -90,7 +89,7 @@ static struct tern_ring_round round_of(const struct node *node)
     };
 }
 
-// The state that was made takes the place of the one that was, once it is saved.
+// Saves the new state, which then replaces the old one.
 static enum tern_result save_next(struct node *node)
 {
     const struct tern_ring_node_config *config = node->config;
@@ -107,10 +106,10 @@ static enum tern_result save_next(struct node *node)
     return TERN_OK;
 }
 
-// --- Coming to the model that the ring goes on from
+// --- Choosing and fetching the ring's current model
 
-// The position of a member that holds it: the highest version; of several models of it that which most hold;
-// of those that are held by as many the one that comes first.
+// Returns the position of a member with the current model: the highest version; of several models with that version the one
+// that most members have; in a tie the first.
 static uint32_t choose_model(const struct tern_ring_members *members)
 {
     uint32_t best = 0;
@@ -137,7 +136,7 @@ static bool holds(const struct tern_ring_members *members, uint32_t position, ui
                   TERN_SHA256_SIZE) == 0;
 }
 
-// Who gives it to a member that has another: the nearest before it that holds it.
+// Returns the position of the member that sends the model to `position`: the nearest one before it with the model.
 static uint32_t giver(const struct tern_ring_members *members, uint32_t position, uint32_t chosen)
 {
     uint32_t at = position;
@@ -147,9 +146,8 @@ static uint32_t giver(const struct tern_ring_members *members, uint32_t position
     return at;
 }
 
-// What this peer's residual is, now that the model comes from another. Its values may have gone into the model
-// in a round whose end it has not seen: what it left out then is what the exchange left in `values`, or lost
-// with the process that it was.
+// Sets the residual after the model came from another peer. That model may contain this peer's values of a round whose end it
+// missed; then the residual is what that exchange left in `values`, or is lost if the process was restarted.
 static void settle_residual(struct node *node)
 {
     const uint32_t contributed = node->next.contributed[node->config->self];
@@ -217,7 +215,7 @@ static void between_steps(void *arg)
     tern_ring_mesh_poll(round->mesh, 0);
 }
 
-// What was learnt from a model is kept until there is another: an exchange may come to nothing.
+// Trains once per model: a failed exchange is repeated with the same result.
 static enum tern_result train(struct node *node)
 {
     const struct tern_ring_learner *learner = &node->config->learner;
@@ -239,7 +237,7 @@ static enum tern_result train(struct node *node)
 
 // --- The exchange
 
-// The next model, the same bits at every member: w + learning_rate * sum / members.
+// Makes the next model, the same bits at every member: w + learning_rate * sum / members.
 static void make_next(struct node *node)
 {
     const struct tern_ring_state *state = node->state;
@@ -260,7 +258,7 @@ static void make_next(struct node *node)
     tern_ring_state_hash(next);
 }
 
-// The members of this peer's group, and the first member of each group.
+// Sets *own to the members of this peer's group, and the other circle to the groups' first members.
 static void draw_circles(const struct node *node, struct tern_ring_circle *own,
                          struct tern_ring_circle *heads, uint32_t *own_head)
 {
@@ -300,24 +298,24 @@ static struct tern_ring_part part_of(const struct node *node, uint32_t members, 
     };
 }
 
-// Adds up `values` round a circle, into `sum`. *sent: whether all of them have gone out.
+// Adds up `values` round a circle into `sum`. *sent: whether this peer has sent all its values.
 static enum tern_result go_round(struct node *node, struct tern_ring_round *round,
                                  const struct tern_ring_circle *circle, enum tern_ring_level level,
                                  uint32_t follower, float *values, float *sum, bool *sent)
 {
     struct tern_ring_part part = part_of(node, circle->count, circle->position);
     struct tern_ring_exchange steps;
-    part.peer += (uint32_t)level; // draws of its own for each ring
+    part.peer += (uint32_t)level; // separate random draws for each ring
     TERN_TRY(tern_ring_exchange_begin(&steps, &part, values, sum, node->buffers));
     const enum tern_result result =
         tern_ring_round_exchange(round, circle, level, follower, &steps);
-    // With the first step of the gather leg every block has been encoded here.
+    // From the gather leg's first step on, this peer has encoded every block.
     *sent = tern_ring_gathers(part.members, steps.step);
     return result;
 }
 
-// What a group has added up, its first member adds up with those of the other groups, and hands the sums to the
-// next member as they come.
+// The group's first member exchanges the group's sum with the other groups' first members, and forwards the blocks of the
+// total to the next member as they arrive.
 static enum tern_result go_between(struct node *node, struct tern_ring_round *round,
                                    const struct tern_ring_circle *own,
                                    const struct tern_ring_circle *heads)
@@ -327,8 +325,7 @@ static enum tern_result go_between(struct node *node, struct tern_ring_round *ro
     const enum tern_result result = go_round(node, round, heads, TERN_RING_BETWEEN, follower,
                                              node->group_sum, node->sum, &sent);
     for (uint32_t i = 0; i < node->exchanged && sent; i++) {
-        node->values[i] +=
-            node->group_sum[i]; // what its encodings of the group's sum have left out
+        node->values[i] += node->group_sum[i]; // the errors of its encodings of the group's sum
     }
     node->has_sent_all &= sent;
     return result;
@@ -431,7 +428,7 @@ static enum tern_result agree(struct node *node)
     return tern_ring_agree(&node->agreement, &hello, &node->members, node->why);
 }
 
-// Whether all have what this peer has: then they may end, and not before.
+// Whether all members have this peer's model: only then may they end.
 static bool are_alike(const struct tern_ring_members *members)
 {
     for (uint32_t i = 0; i < members->count; i++) {
@@ -447,14 +444,14 @@ static enum tern_result run(struct node *node)
     const struct tern_ring_node_config *config = node->config;
     for (;; node->agreement.epoch++) {
         const bool is_over = node->state->version >= config->rounds;
-        // Others may have ended by what this peer told them before it had heard of all: they do not come back.
+        // Others may have ended after this peer's hello, before it received all hellos; they do not return.
         const bool may_be_last =
             is_over && node->agreement.has_started && config->timeout_ms < config->start_ms;
         node->agreement.start_ms = may_be_last ? config->timeout_ms : config->start_ms;
         enum tern_result result = agree(node);
         if (is_over && result == TERN_ERR_BUSY) {
             tern_log(TERN_LOG_WARN, "end-alone", "why=%s", TERN_LOG_TEXT(node->why));
-            return TERN_OK; // the others have ended before
+            return TERN_OK; // the others have ended
         }
         TERN_TRY(result);
         if (is_over && are_alike(&node->members)) {

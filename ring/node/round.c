@@ -20,14 +20,14 @@ void tern_ring_round_pulse(struct tern_ring_round *round, uint64_t now_ms)
     }
 }
 
-// Whether a member is on the connection on which it has agreed: one that has come anew knows nothing of this round.
+// Whether a member still has the connection on which it agreed; after a new connection it does not take part.
 static bool is_there(const struct tern_ring_round *round, uint32_t peer)
 {
     const uint32_t serial = tern_ring_mesh_serial(round->mesh, peer);
     return serial != 0 && serial == round->members->serials[peer];
 }
 
-// Lets things move; TERN_OK when there may be something new.
+// Polls the mesh. TERN_OK: there may be news.
 static enum tern_result wait_a_little(struct tern_ring_round *round)
 {
     if (round->abort != NULL && *round->abort != 0) {
@@ -53,7 +53,7 @@ static bool is_late(const struct tern_ring_round *round, uint64_t since_ms, uint
     return now_ms > last_ms && now_ms - last_ms > round->timeout_ms;
 }
 
-// Waits until what was queued for a peer is sent.
+// Waits until everything queued for a peer is sent.
 static enum tern_result finish_sending(struct tern_ring_round *round, uint32_t peer,
                                        uint64_t start_ms)
 {
@@ -69,8 +69,8 @@ static enum tern_result finish_sending(struct tern_ring_round *round, uint32_t p
     return TERN_OK;
 }
 
-// What a frame is to one that waits for `type` of this epoch: TERN_OK it is that, TERN_AGAIN the peer has given
-// up, TERN_ERR_LATE it is of before and taken.
+// Judges a frame while waiting for `type` in this epoch. TERN_OK: the awaited frame. TERN_AGAIN: the peer gave up.
+// TERN_ERR_LATE: an earlier frame, now discarded.
 static enum tern_result look_at(struct tern_ring_round *round, uint32_t peer,
                                 const struct tern_ring_head *head, enum tern_ring_frame_type type)
 {
@@ -89,7 +89,7 @@ static enum tern_result look_at(struct tern_ring_round *round, uint32_t peer,
     return TERN_ERR_LATE;
 }
 
-// Waits for a frame of this epoch, while `next`, to whom this peer sends, is there as well.
+// Waits for a frame of this epoch from `peer`, as long as `next`, which this peer sends to, is connected, too.
 static enum tern_result wait_for(struct tern_ring_round *round, uint32_t peer, uint32_t next,
                                  enum tern_ring_frame_type type, const struct tern_ring_head **head,
                                  const uint8_t **body)
@@ -141,7 +141,7 @@ static enum tern_result refuse_block(struct tern_ring_round *round, uint32_t pee
     return TERN_AGAIN;
 }
 
-// Waits for a block from `peer`, while `next` is there as well. *payload: valid until the frame is taken.
+// Waits for a block from `peer`, as long as `next` is connected, too. *payload: valid until the frame is taken.
 static enum tern_result await_block(struct tern_ring_round *round, uint32_t peer, uint32_t next,
                                     uint32_t step, uint32_t block, const uint8_t **payload,
                                     size_t *len)
@@ -157,7 +157,7 @@ static enum tern_result await_block(struct tern_ring_round *round, uint32_t peer
     return TERN_OK;
 }
 
-// Hands a block of the sum on, when there is somebody to hand it to.
+// Forwards a block of the sum to the follower, if any.
 static enum tern_result hand_down(struct tern_ring_round *round, uint32_t follower, uint32_t block,
                                   const uint8_t *payload, size_t len)
 {
@@ -185,7 +185,7 @@ static enum tern_result do_step(struct tern_ring_round *round,
     size_t len = 0;
     TERN_TRY(tern_ring_exchange_make(exchange));
     TERN_TRY(send_block(round, next, step, sent, exchange->out, exchange->out_len));
-    if (gathers) { // the own block at first, and then each that was taken before
+    if (gathers) { // first this member's own block, then each received one
         TERN_TRY(hand_down(round, follower, sent, exchange->out, exchange->out_len));
     }
     TERN_TRY(await_block(round, previous, next, step, taken, &payload, &len));
@@ -222,7 +222,7 @@ enum tern_result tern_ring_round_follow(struct tern_ring_round *round,
     const bool is_last = circle->position + 1 == circle->count;
     const uint32_t follower = is_last ? TERN_RING_MEMBERS_MAX : neighbour(circle, 1);
     for (uint32_t i = 0; i < part->members; i++) {
-        // In the order in which the first member has them: its own, then those before it.
+        // In the first member's order: its own block, then the blocks before it.
         const uint32_t block =
             (tern_ring_block_owned(part->members, part->member) + part->members - i) %
             part->members;

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A file: magic, agreement, model, residual, and the SHA-256 of all before it.
+// A file has the magic, agreement, model, residual, and the SHA-256 of all these bytes.
 static const char magic[8] = "tern-rg1";
 
-#define EXPONENT_BITS 0x7f800000u // all of them set: no finite number
+#define EXPONENT_BITS 0x7f800000u // all set in a number that is not finite
 
 enum tern_result tern_ring_state_new(struct tern_ring_state *state, uint32_t count, uint32_t peers)
 {

@@ -1,5 +1,5 @@
-// What a peer of a ring holds from round to round, and the file that it is kept in. The file is replaced at
-// once, before anybody is told of what is new in it. Hosted; one thread.
+// A peer's state between rounds, and its file. The file is replaced atomically, before the peer reports the new state to
+// others. Hosted; one thread.
 #ifndef TERN_RING_STATE_H
 #define TERN_RING_STATE_H
 
@@ -11,46 +11,47 @@
 #define TERN_RING_STATE_WHY_MAX 320
 
 struct tern_ring_state {
-    uint32_t version; // of the model: rounds that it has taken
+    uint32_t version; // of the model: its number of rounds
     uint32_t count;   // values
     uint32_t peers;
     float *weights; // [count]
     float *
-        residual; // [count] what this peer's encodings have left out, to be added to its next values
-    // Of each peer the version that its values went into last; 0 = none.
+        residual; // [count] error buffer: the errors of this peer's encodings, added to its next values
+    // By peer: the last version that contains its values; 0 = none.
     uint32_t contributed[TERN_RING_MEMBERS_MAX];
     uint8_t hash[TERN_SHA256_SIZE]; // tern_ring_state_hash()
 };
 
-// Zeros, of so many values and peers. TERN_ERR_NO_MEMORY
+// Allocates a state of zeros. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_ring_state_new(struct tern_ring_state *state, uint32_t count,
                                                    uint32_t peers);
 void tern_ring_state_free(struct tern_ring_state *state);
 
-// The model's hash, which stands for version, weights and contributed: who has the same has the same bits.
-// The residual, each peer's own, is no part of it. Sets state->hash.
+// Sets state->hash, over version, weights and contributed, but not over the residual, which differs by peer.
 void tern_ring_state_hash(struct tern_ring_state *state);
 
-// The model as one peer sends it to another (docs/RING.md, "The bytes"): version, contributed, weights.
+// Encode a model for another peer (docs/RING.md, "The bytes"): version, contributed, weights.
 uint32_t tern_ring_model_size(uint32_t count, uint32_t peers);
 void tern_ring_model_write(const struct tern_ring_state *state, uint8_t *dst);
 
-// Reads one of tern_ring_model_size() bytes whose hash is `hash`. The residual stays.
-// TERN_ERR_CORRUPT     it is another; *state is then unchanged
-// TERN_ERR_NON_FINITE  likewise: a weight is no finite number
+// Decodes a model of tern_ring_model_size() bytes. The residual stays. On error *state is unchanged.
+// TERN_ERR_CORRUPT     its hash is not `hash`
+// TERN_ERR_NON_FINITE  a weight is not finite
 TERN_MUST_USE enum tern_result tern_ring_model_read(struct tern_ring_state *state,
                                                     const uint8_t *src,
                                                     const uint8_t hash[TERN_SHA256_SIZE]);
 
-// agreement: what the file must have been saved under (docs/RING.md).
+// Saves the state with the hash of the shared settings (docs/RING.md).
 // TERN_ERR_IO, TERN_ERR_NO_SPACE, TERN_ERR_NOT_FOUND (no such folder), TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_ring_state_save(const struct tern_ring_state *state,
                                                     const uint8_t agreement[TERN_SHA256_SIZE],
                                                     const char *path);
 
-// TERN_ERR_NOT_FOUND  there is no file; *state is unchanged, as on any error
-// TERN_ERR_CORRUPT    damaged; TERN_ERR_CONFIG  saved under another agreement; TERN_ERR_IO,
-// TERN_ERR_NO_MEMORY; `why` names the file and says what to do
+// Loads the state. On error *state is unchanged, and why names the file and what to do.
+// TERN_ERR_NOT_FOUND  no file
+// TERN_ERR_CORRUPT    the file is damaged
+// TERN_ERR_CONFIG     it was saved with other shared settings
+// TERN_ERR_IO, TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_ring_state_load(struct tern_ring_state *state,
                                                     const uint8_t agreement[TERN_SHA256_SIZE],
                                                     const char *path,

@@ -19,7 +19,7 @@ size_t tern_ring_terms_add(char text[TERN_RING_TERMS_MAX + 1], size_t len, const
     return len + (size_t)wanted;
 }
 
-// The value behind "NAME " in a line of the text, and its length; NULL: there is none.
+// Returns the value after "NAME " in a line of the text, and its length; NULL = no such line.
 static const char *value_of(const char *text, const char *name, size_t name_len, size_t *len)
 {
     for (const char *line = text; *line != '\0'; line += *line == '\n') {
@@ -33,7 +33,7 @@ static const char *value_of(const char *text, const char *name, size_t name_len,
     return NULL;
 }
 
-// Of a long list of peers the beginning; of a model not its hash, which only computers compare.
+// Shortens a value for people: the beginning of a long list of peers, a model without its hash.
 static void show(const char *name, const char *value, size_t len, char text[SHOWN + 4])
 {
     const bool is_model = strcmp(name, "model") == 0;

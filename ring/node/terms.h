@@ -9,12 +9,12 @@
 
 #define TERN_RING_TERMS_WHY_MAX 360
 
-// Adds a line to text[0..len). Returns the new len; what does not fit is left out.
+// Adds a line to text[0..len). Returns the new len; a line that does not fit is left out.
 size_t tern_ring_terms_add(char text[TERN_RING_TERMS_MAX + 1], size_t len, const char *name,
                            const char *value);
 
-// The settings that differ, "ring.codec is int8 there and float32 here; ...": at the most that fit. theirs: what another peer
-// sent, anything up to its NUL. "" where none differs that both have.
+// Writes the different settings: "ring.codec is int8 there and float32 here; ...", as many as fit; "" if no setting that
+// both texts have differs. theirs: another peer's text, untrusted, up to its NUL.
 void tern_ring_terms_compare(const char *mine, const char *theirs,
                              char why[TERN_RING_TERMS_WHY_MAX]);
 
