@@ -3,7 +3,7 @@
 #include "codec/sparse_share.h"
 #include "federation/ledger.h"
 #include "federation/refusals.h"
-#include "merge/strategy_rule.h"
+#include "merge/merge.h"
 #include "rounds/machine.h"
 #include "strategies/bounds.h"
 #include "util/bytes.h"

@@ -16,9 +16,30 @@
 #ifndef TERN_EXACT_MEAN_H
 #define TERN_EXACT_MEAN_H
 
-#include "merge/arrival.h"
+#include "merge/reading.h"
 #include "strategies/exact.h"
 #include "strategies/strategy.h"
+#include "util/sha256.h"
+#include "wire/wire.h"
+
+// What an update reports of itself. Its staleness is not set: the update does not have it.
+static inline struct tern_contribution tern_contribution_of(const tern_Update *message)
+{
+    return (struct tern_contribution){.num_examples = message->num_examples,
+                                      .local_steps = message->local_steps,
+                                      .loss = message->loss};
+}
+
+// An accepted update, as the sums of its round take it.
+struct tern_arrival {
+    uint64_t client;
+    uint32_t round; // that it was made for
+    struct tern_contribution contribution;
+    struct tern_span container;       // borrowed
+    struct tern_reading *reading;     // of the container, or NULL; who takes it may share it
+    double sum_square;                // of its values
+    uint8_t sha256[TERN_SHA256_SIZE]; // of its body, as it is stored
+};
 
 // What the updates of a group share: those of equal factor and age.
 struct tern_exact_key {
@@ -131,7 +152,7 @@ TERN_MUST_USE enum tern_result tern_exact_mean_join(struct tern_exact_mean *mean
 TERN_MUST_USE enum tern_result tern_exact_mean_fold(struct tern_exact_mean *mean,
                                                     const struct tern_strategy_totals *totals);
 
-// --- Sums as they are, for who keeps them elsewhere (merge/part_form.h)
+// --- Cells of the sums, for merge/part.h
 
 #define TERN_EXACT_BLOCK 256 // coordinates that are shown together, at most
 

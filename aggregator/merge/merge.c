@@ -1,12 +1,399 @@
 #include "merge/merge.h"
 
-#include "merge/dense.h"
-#include "merge/merge_states.h"
+#include "hosted/float_text.h"
+#include "hosted/memory.h"
+#include "hosted/log.h"
 #include "merge/stored_mean.h"
 #include "tensor/manifest.h"
 #include "wire/wire.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+// --- Vectors of the model's size
+
+static size_t size_of(const struct tern_vectors *vectors)
+{
+    return (size_t)vectors->count * sizeof(float);
+}
+
+// Which of the files values are in; of NULL: a free place for one. TERN_VECTORS_MAX: none.
+static size_t place_of(const struct tern_vectors *vectors, const float *values)
+{
+    size_t place = 0;
+    while (place < TERN_VECTORS_MAX && vectors->files[place] != values) {
+        place++;
+    }
+    return place;
+}
+
+static bool is_in_file(const struct tern_vectors *vectors, const float *values)
+{
+    return values != NULL && place_of(vectors, values) < TERN_VECTORS_MAX;
+}
+
+static float *new_in_file(struct tern_vectors *vectors)
+{
+    const size_t place = place_of(vectors, NULL);
+    float *values =
+        place < TERN_VECTORS_MAX ? tern_file_memory_new(vectors->folder, size_of(vectors)) : NULL;
+    if (values != NULL) {
+        vectors->files[place] = values;
+        return values;
+    }
+    tern_log(TERN_LOG_WARN, "vector-without-file", "bytes=%zu error=%s", size_of(vectors),
+             TERN_LOG_TEXT(strerror(errno)));
+    return NULL;
+}
+
+float *tern_vector_new(struct tern_vectors *vectors)
+{
+    const uint64_t size = size_of(vectors);
+    const bool fits = size <= vectors->memory && vectors->used <= vectors->memory - size;
+    float *values = NULL;
+    if (vectors->folder != NULL && !fits) {
+        values = new_in_file(vectors);
+    }
+    if (values == NULL) {
+        values = calloc(vectors->count, sizeof *values);
+        tern_large_pages(values, (size_t)size);
+        vectors->used += values != NULL ? size : 0;
+    }
+    return values;
+}
+
+void tern_vector_free(struct tern_vectors *vectors, float *values)
+{
+    if (is_in_file(vectors, values)) {
+        vectors->files[place_of(vectors, values)] = NULL;
+        tern_file_memory_free(values, size_of(vectors));
+        return;
+    }
+    vectors->used -= values != NULL ? size_of(vectors) : 0;
+    free(values);
+}
+
+void tern_vector_rest(const struct tern_vectors *vectors, float *values)
+{
+    if (is_in_file(vectors, values)) {
+        tern_file_memory_rest(values, size_of(vectors));
+    }
+}
+
+// --- The rule in a round's row
+
+static bool uses(const struct tern_strategy *strategy, int parameter)
+{
+    return (strategy->parameters >> parameter & 1) != 0;
+}
+
+static int find_parameter(const char *name, size_t len)
+{
+    for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
+        const char *known = tern_strategy_parameter_table[i].name;
+        if (strlen(known) == len && memcmp(known, name, len) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+// Reads "name=value" and the comma behind it. *seen: bit i for parameter i.
+static bool read_one(const char **text, struct tern_strategy_rule *rule, uint32_t *seen)
+{
+    size_t len = strcspn(*text, "=");
+    int parameter = find_parameter(*text, len);
+    if ((*text)[len] != '=' || parameter < 0) {
+        return false;
+    }
+    const char *number = *text + len + 1;
+    char *end;
+    float value = strtof(number, &end);
+    bool ends = end != number && (*end == ',' || *end == '\0');
+    bool fits = tern_strategy_parameter_fits((enum tern_strategy_parameter)parameter, value);
+    *text = *end == ',' ? end + 1 : end;
+    rule->parameters[parameter] = value;
+    *seen |= UINT32_C(1) << parameter;
+    return ends && fits;
+}
+
+enum tern_result tern_rule_read(const struct tern_db_round *row, struct tern_strategy_rule *rule)
+{
+    const char *text = row->strategy_parameters;
+    uint32_t seen = 0;
+    memset(rule, 0, sizeof *rule);
+    rule->strategy = tern_strategy_find(row->strategy);
+    rule->server_learning_rate = row->server_learning_rate;
+    rule->learning_rate = row->learning_rate;
+    if (rule->strategy == NULL) {
+        return TERN_ERR_UNKNOWN;
+    }
+    while (text[0] != '\0') {
+        if (!read_one(&text, rule, &seen)) {
+            return TERN_ERR_UNKNOWN;
+        }
+    }
+    return seen == rule->strategy->parameters ? TERN_OK : TERN_ERR_UNKNOWN;
+}
+
+void tern_rule_write(const struct tern_strategy_rule *rule, struct tern_db_round *row)
+{
+    size_t len = 0;
+    memset(row->strategy, 0, sizeof row->strategy);
+    strncpy(row->strategy, rule->strategy->name, sizeof row->strategy - 1);
+    row->server_learning_rate = rule->server_learning_rate;
+    memset(row->strategy_parameters, 0, sizeof row->strategy_parameters);
+    for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
+        char number[TERN_FLOAT_TEXT];
+        if (!uses(rule->strategy, i)) {
+            continue;
+        }
+        len +=
+            (size_t)snprintf(row->strategy_parameters + len, sizeof row->strategy_parameters - len,
+                             "%s%s=%s", len > 0 ? "," : "", tern_strategy_parameter_table[i].name,
+                             tern_float_text(rule->parameters[i], number));
+    }
+}
+
+// --- Dense tensors
+//
+// Dense tensors are statistics, not parameters. Whatever a strategy does with the others, these move by the mean of the
+// updates, weighted by examples and age, with the bounds on norms and examples applied. Under a strategy of medians they
+// move by medians, so that one client's claims cannot move them at will.
+
+// The dense values before a round; count is 0 for a model without any.
+struct dense {
+    const struct tern_model *model;
+    uint32_t first;
+    uint32_t count;
+    float *before;
+    float *moves; // by which they move
+};
+
+// Adds up all dense segments, of which a layout has one at most.
+static void find_dense(struct dense *dense, const struct tern_model *model)
+{
+    *dense = (struct dense){.model = model, .first = model->coded};
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        const struct tern_segment *segment = &model->segments[i];
+        if (!tern_segment_is_coded(segment) && !tern_segment_is_skipped(segment)) {
+            dense->count += segment->count;
+        }
+    }
+}
+
+static void free_dense(struct dense *dense)
+{
+    free(dense->before);
+    free(dense->moves);
+    dense->before = NULL;
+    dense->moves = NULL;
+}
+
+static enum tern_result keep_dense(struct dense *dense, const struct tern_model *model,
+                                 const float *global)
+{
+    find_dense(dense, model);
+    if (dense->count == 0) {
+        return TERN_OK;
+    }
+    dense->before = malloc(dense->count * sizeof *dense->before);
+    dense->moves = malloc(dense->count * sizeof *dense->moves);
+    if (dense->before == NULL || dense->moves == NULL) {
+        free_dense(dense);
+        return TERN_ERR_NO_MEMORY;
+    }
+    memcpy(dense->before, global + dense->first, dense->count * sizeof *dense->before);
+    return TERN_OK;
+}
+
+static void note_dense(struct dense *dense, const float *acc)
+{
+    if (dense->count > 0) {
+        memcpy(dense->moves, acc + dense->first, dense->count * sizeof *dense->moves);
+    }
+}
+
+static enum tern_result take_dense(const struct dense *dense, float *global)
+{
+    for (uint32_t i = 0; i < dense->count; i++) {
+        const float value = dense->before[i] + dense->moves[i];
+        if (!isfinite(value)) {
+            return TERN_ERR_NON_FINITE;
+        }
+        global[dense->first + i] = value;
+    }
+    return TERN_OK;
+}
+
+// --- States of the strategy and the averaged model
+
+static enum tern_result make_states(struct tern_merge *merge, const struct tern_strategy *strategy)
+{
+    for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
+        if (strategy->states[i].name == NULL || merge->states[i] != NULL) {
+            continue;
+        }
+        merge->states[i] = tern_vector_new(&merge->vectors);
+        if (merge->states[i] == NULL) {
+            return TERN_ERR_NO_MEMORY;
+        }
+    }
+    return TERN_OK;
+}
+
+// Another strategy's states mean nothing to this one, so it starts from its own beginning.
+static enum tern_result take_states(struct tern_merge *merge,
+                                        const struct tern_strategy_rule *rule)
+{
+    if (merge->state_of == rule->strategy) {
+        return TERN_OK;
+    }
+    TERN_TRY(make_states(merge, rule->strategy));
+    for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
+        if (rule->strategy->states[i].name != NULL) {
+            tern_strategy_start_state(rule, i, merge->states[i], merge->model.count);
+        }
+    }
+    merge->state_of = rule->strategy;
+    return TERN_OK;
+}
+
+static enum tern_result make_average(struct tern_merge *merge)
+{
+    if (merge->average == NULL) {
+        merge->average = tern_vector_new(&merge->vectors);
+    }
+    return merge->average != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+static enum tern_result take_average(struct tern_merge *merge, uint32_t averaged)
+{
+    if (averaged > merge->averaged + 1) {
+        return TERN_ERR_CORRUPT;
+    }
+    merge->averaged = averaged;
+    if (averaged == 0) {
+        return TERN_OK;
+    }
+    TERN_TRY(make_average(merge));
+    if (averaged == 1) { // what is left of an earlier one does not count
+        memcpy(merge->average, merge->global, merge->model.count * sizeof(float));
+        return TERN_OK;
+    }
+    for (uint32_t i = 0; i < merge->model.count; i++) {
+        merge->average[i] += (merge->global[i] - merge->average[i]) / (float)averaged;
+    }
+    return TERN_OK;
+}
+
+// --- With the newest version in the store
+
+struct carried {
+    const char *name;
+    float *values;
+};
+
+#define AVERAGE "average" // the name it is stored under, which no strategy's state has
+#define CARRIED_MAX (TERN_STRATEGY_STATES + 1)
+
+// Returns how many there are.
+static size_t list_carried(const struct tern_merge *merge, struct carried list[CARRIED_MAX])
+{
+    const struct tern_strategy *strategy = merge->state_of;
+    size_t count = 0;
+    for (size_t i = 0; strategy != NULL && i < TERN_STRATEGY_STATES; i++) {
+        if (strategy->states[i].name != NULL) {
+            list[count++] = (struct carried){strategy->states[i].name, merge->states[i]};
+        }
+    }
+    if (merge->averaged > 0) {
+        list[count++] = (struct carried){AVERAGE, merge->average};
+    }
+    return count;
+}
+
+// Makes what the round that made the version left. The states of a strategy that is not known here are
+// of no use.
+static enum tern_result make_carried(struct tern_merge *merge, struct tern_db *db,
+                                     const struct tern_db_version *version)
+{
+    struct tern_db_round round;
+    merge->state_of = NULL;
+    merge->averaged = 0;
+    if (version->round == 0) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_round_get(db, version->round, &round));
+    const struct tern_strategy *strategy = tern_strategy_find(round.strategy);
+    TERN_TRY(strategy != NULL ? make_states(merge, strategy) : TERN_OK);
+    TERN_TRY(round.averaged > 0 ? make_average(merge) : TERN_OK);
+    merge->state_of = strategy;
+    merge->averaged = round.averaged;
+    return TERN_OK;
+}
+
+static enum tern_result load_states(struct tern_merge *merge, struct tern_db *db,
+                                        const struct tern_db_version *version)
+{
+    struct carried list[CARRIED_MAX];
+    TERN_TRY(make_carried(merge, db, version));
+    size_t count = list_carried(merge, list);
+    for (size_t i = 0; i < count; i++) {
+        enum tern_result found =
+            tern_db_state_get(db, list[i].name, merge->version, list[i].values, merge->model.count);
+        if (found != TERN_OK) {
+            merge->state_of = NULL;
+            merge->averaged = 0;
+            return found == TERN_ERR_NOT_FOUND ? TERN_ERR_CORRUPT : found;
+        }
+    }
+    return TERN_OK;
+}
+
+static uint32_t state_count(const struct tern_merge *merge)
+{
+    struct carried list[CARRIED_MAX];
+    return (uint32_t)list_carried(merge, list);
+}
+
+static enum tern_result put_state(const struct tern_merge *merge, struct tern_db *db,
+                                      uint32_t state, uint32_t part)
+{
+    struct carried list[CARRIED_MAX];
+    list_carried(merge, list);
+    return tern_db_state_put_part(db, list[state].name, merge->version, list[state].values,
+                                  merge->model.count, part);
+}
+
+enum tern_result tern_merge_check_states(struct tern_merge *merge, struct tern_db *db)
+{
+    struct carried list[CARRIED_MAX];
+    size_t count = list_carried(merge, list);
+    size_t size = merge->model.count * sizeof(float);
+    for (size_t i = 0; i < count; i++) {
+        enum tern_result found =
+            tern_db_state_get(db, list[i].name, merge->version, merge->acc, merge->model.count);
+        if (found == TERN_ERR_NOT_FOUND ||
+            (found == TERN_OK && memcmp(merge->acc, list[i].values, size) != 0)) {
+            return TERN_ERR_CORRUPT;
+        }
+        TERN_TRY(found);
+    }
+    return TERN_OK;
+}
+
+static void free_states(struct tern_merge *merge)
+{
+    for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
+        tern_vector_free(&merge->vectors, merge->states[i]);
+    }
+    tern_vector_free(&merge->vectors, merge->average);
+}
+
+// --- Life
 
 // Those that each merge reads and writes most often are in memory first.
 static bool make_vectors(struct tern_merge *merge, const struct tern_merge_room *room)
@@ -46,7 +433,7 @@ void tern_merge_free(struct tern_merge *merge)
     tern_vector_free(&merge->vectors, merge->global);
     tern_vector_free(&merge->vectors, merge->replica);
     tern_vector_free(&merge->vectors, merge->acc);
-    tern_merge_free_states(merge);
+    free_states(merge);
     tern_merge_stop(merge);
     tern_update_bounds_clear(&merge->bounds);
     free(merge->buffers.blob);
@@ -105,10 +492,10 @@ enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db)
 static enum tern_result put_part(const struct tern_merge *merge, struct tern_db *db,
                                  uint32_t vector, uint32_t part)
 {
-    const uint32_t states = tern_merge_state_count(merge);
+    const uint32_t states = state_count(merge);
     const uint32_t count = merge->model.count;
     if (vector < states) {
-        return tern_merge_put_state(merge, db, vector, part);
+        return put_state(merge, db, vector, part);
     }
     return vector == states ? tern_db_weights_put_part(db, TERN_WEIGHTS_REPLICA, merge->version,
                                                        merge->replica, count, part)
@@ -120,7 +507,7 @@ static enum tern_result put_part(const struct tern_merge *merge, struct tern_db 
 enum tern_result tern_merge_checkpoint(struct tern_merge *merge, struct tern_db *db, uint64_t bytes)
 {
     const uint32_t parts = tern_db_vector_parts(merge->model.count);
-    const uint32_t all = (tern_merge_state_count(merge) + 2) * parts;
+    const uint32_t all = (state_count(merge) + 2) * parts;
     const uint64_t part_bytes = (uint64_t)merge->model.count * sizeof(float) / parts;
     for (uint64_t done = 0; done < bytes && merge->checkpoint_parts < all; done += part_bytes) {
         const uint32_t next = merge->checkpoint_parts;
@@ -151,7 +538,7 @@ static enum tern_result load_checkpoint(struct tern_merge *merge, struct tern_db
     memcpy(merge->replica_id, version->replica, TERN_SHA256_SIZE);
     merge->checkpoint = merge->version;
     merge->checkpoint_parts = 0;
-    return tern_merge_load_states(merge, db, version);
+    return load_states(merge, db, version);
 }
 
 static enum tern_result merge_again(struct tern_merge *merge, struct tern_db *db,
@@ -458,14 +845,14 @@ static enum tern_result merge_updates(struct tern_merge *merge, struct tern_db *
 static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
                                    const struct tern_db_round *round,
                                    const struct tern_strategy_totals *totals,
-                                   struct tern_dense *dense, struct tern_strategy_report *report)
+                                   struct dense *dense, struct tern_strategy_report *report)
 {
     struct tern_strategy_sums sums;
-    TERN_TRY(tern_merge_take_states(merge, &totals->rule));
+    TERN_TRY(take_states(merge, &totals->rule));
     TERN_TRY(merge_updates(merge, db, round, totals, &sums));
-    tern_dense_note(dense, merge->acc);
+    note_dense(dense, merge->acc);
     TERN_TRY(tern_strategy_merge(&sums, merge->global));
-    TERN_TRY(tern_dense_take(dense, merge->global));
+    TERN_TRY(take_dense(dense, merge->global));
     tern_strategy_sum_up(&sums, report);
     return TERN_OK;
 }
@@ -497,14 +884,14 @@ static enum tern_result move_all(struct tern_merge *merge, struct tern_db *db,
                                  const struct tern_strategy_totals *totals,
                                  struct tern_strategy_report *report)
 {
-    struct tern_dense dense;
-    enum tern_result result = tern_dense_keep(&dense, &merge->model, merge->global);
+    struct dense dense;
+    enum tern_result result = keep_dense(&dense, &merge->model, merge->global);
     if (result == TERN_OK) {
         result = move_model(merge, db, round, totals, &dense, report);
     }
-    tern_dense_free(&dense);
+    free_dense(&dense);
     tern_merge_stop(merge);
-    return result != TERN_OK ? result : tern_merge_take_average(merge, round->averaged);
+    return result != TERN_OK ? result : take_average(merge, round->averaged);
 }
 
 enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,

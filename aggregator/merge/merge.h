@@ -9,15 +9,47 @@
 #ifndef TERN_MERGE_H
 #define TERN_MERGE_H
 
-#include "merge/arrival.h"
 #include "merge/delta.h"
 #include "merge/exact_mean.h"
-#include "merge/strategy_rule.h"
 #include "merge/update_bounds.h"
-#include "merge/vectors.h"
 #include "store/store.h"
 #include "strategies/strategy.h"
 #include "wire/wire.h"
+
+// --- The strategy of a round, between its row in the store and strategies/
+
+// What the round merges by.
+// TERN_ERR_UNKNOWN  the row names a strategy or a parameter that is not known, or one is missing
+TERN_MUST_USE enum tern_result tern_rule_read(const struct tern_db_round *row,
+                                              struct tern_strategy_rule *rule);
+
+// Sets the row's strategy, strategy_parameters and server_learning_rate; parameters that the
+// strategy does not use are left out. rule->learning_rate is the row's own, which is not touched.
+void tern_rule_write(const struct tern_strategy_rule *rule, struct tern_db_round *row);
+
+// --- Vectors of the model's size
+//
+// Vectors stay in memory while `memory` has room. Each of the others is in a mapped file without a name, whose pages the
+// kernel writes out and reads back when it needs memory. Callers use both alike.
+
+#define TERN_VECTORS_MAX 8 // that are in files at once
+
+struct tern_vectors {
+    uint32_t count;                 // values of each
+    const char *folder;             // of the files; NULL: all are in memory
+    uint64_t memory;                // bytes for those in memory
+    uint64_t used;                  // of these
+    float *files[TERN_VECTORS_MAX]; // where the others are mapped; NULL: a free place
+};
+
+// Zeros. In memory as well where a file cannot be made, as on a full disk, which the log says. NULL:
+// there is no memory.
+float *tern_vector_new(struct tern_vectors *vectors);
+void tern_vector_free(struct tern_vectors *vectors, float *values); // NULL is allowed
+// The values are not used for a while: what is in a file may leave memory.
+void tern_vector_rest(const struct tern_vectors *vectors, float *values);
+
+// --- The merge
 
 // Memory for the sums of a weighted mean, and for strategies that need the values of all updates of
 // some coordinates at once. With less than all need, the updates are decoded at the commit, and more

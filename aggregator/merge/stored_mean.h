@@ -1,9 +1,8 @@
 // The weighted mean of a round's updates as they are stored: of what could not be summed as it
-// arrived, after a restart, and in a replay. For merge.c and gather.c alone. Thread rule: that of the store.
+// arrived, after a restart, and in a replay. Called by merge.c, part.c and gateways. Thread rule: that of the store.
 #ifndef TERN_STORED_MEAN_H
 #define TERN_STORED_MEAN_H
 
-#include "merge/contribution.h"
 #include "merge/exact_mean.h"
 #include "merge/update_bounds.h"
 #include "store/store.h"

@@ -2,7 +2,7 @@
 
 #include "hosted/log.h"
 #include "merge/merge.h"
-#include "merge/part_delivery.h"
+#include "merge/part.h"
 #include "nodes/messages.h"
 #include "store/nodes.h"
 #include <inttypes.h>

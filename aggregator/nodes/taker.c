@@ -1,6 +1,6 @@
 #include "nodes/taker.h"
 
-#include "merge/gather.h"
+#include "merge/part.h"
 #include "merge/reading.h"
 #include "nodes/messages.h"
 #include <stdio.h>

@@ -357,7 +357,7 @@ static enum tern_result settle_large_values(struct tern_sql *sql, const struct t
     return TERN_OK;
 }
 
-enum tern_result tern_table_create(struct tern_sql *sql, const struct tern_table *table)
+static enum tern_result create_table(struct tern_sql *sql, const struct tern_table *table)
 {
     const struct tern_sql_dialect *dialect = &sql->driver->dialect;
     struct writer out = {.len = 0};
@@ -485,7 +485,7 @@ struct tern_query tern_table_sums(struct tern_db *db, const struct tern_table *t
     return query_of(db, table, SHAPE_SUMS, group, tail);
 }
 
-void tern_table_read(struct tern_query *query, const struct tern_table *table, void *row)
+static void read_row(struct tern_query *query, const struct tern_table *table, void *row)
 {
     for (uint32_t i = 0; i < table->count; i++) {
         read_column(query, &table->columns[i], row);
@@ -497,7 +497,7 @@ bool tern_table_next(struct tern_query *query, const struct tern_table *table, v
     if (!tern_query_row(query)) {
         return false;
     }
-    tern_table_read(query, table, row);
+    read_row(query, table, row);
     return query->result == TERN_OK;
 }
 
@@ -906,7 +906,7 @@ enum tern_result tern_schema_create(struct tern_sql *sql)
 enum tern_result tern_schema_create_tables(struct tern_sql *sql)
 {
     for (size_t i = 0; i < TERN_SCHEMA_TABLES; i++) {
-        TERN_TRY(tern_table_create(sql, tern_schema_tables[i]));
+        TERN_TRY(create_table(sql, tern_schema_tables[i]));
     }
     return TERN_OK;
 }
@@ -918,7 +918,7 @@ enum tern_result tern_schema_complete(struct tern_sql *sql)
     return tern_sql_set_version(sql, newest(tern_schema_steps));
 }
 
-enum tern_result tern_schema_known(struct tern_sql *sql, const char *const *steps)
+static enum tern_result check_known(struct tern_sql *sql, const char *const *steps)
 {
     int64_t version = 0;
     TERN_TRY(tern_sql_version(sql, &version));
@@ -936,7 +936,7 @@ enum tern_result tern_schema_current(struct tern_sql *sql, const char *const *st
 {
     int64_t version = 0;
     char sentence[200];
-    TERN_TRY(tern_schema_known(sql, steps));
+    TERN_TRY(check_known(sql, steps));
     TERN_TRY(tern_sql_version(sql, &version));
     if (version == newest(steps)) {
         return TERN_OK;
@@ -973,7 +973,7 @@ static enum tern_result apply(struct tern_sql *sql, const char *const *steps)
 enum tern_result tern_schema_migrate(struct tern_sql *sql, const char *const *steps)
 {
     int64_t version = 0;
-    TERN_TRY(tern_schema_known(sql, steps));
+    TERN_TRY(check_known(sql, steps));
     TERN_TRY(tern_sql_version(sql, &version));
     if (version == newest(steps)) { // somebody else has done it
         return tern_sql_use(sql, TERN_SQL_SHARED);

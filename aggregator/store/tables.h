@@ -137,10 +137,6 @@ struct tern_db {
     uint32_t dropped;   // the last round whose rows were dropped
 };
 
-// Makes the table.
-TERN_MUST_USE enum tern_result tern_table_create(struct tern_sql *sql,
-                                                 const struct tern_table *table);
-
 // All columns of the rows that `tail` selects: "WHERE id = ? ORDER BY ...". tail: lives as long as
 // db, as the literals do.
 struct tern_query tern_table_select(struct tern_db *db, const struct tern_table *table,
@@ -154,8 +150,6 @@ struct tern_query tern_table_sums(struct tern_db *db, const struct tern_table *t
 // Steps to the next row and reads it. False: there is none, or it cannot be read; or
 // tern_query_end() was not TERN_OK.
 bool tern_table_next(struct tern_query *query, const struct tern_table *table, void *row);
-// Reads the columns that are next; tern_query_row() has stepped to them.
-void tern_table_read(struct tern_query *query, const struct tern_table *table, void *row);
 // Reads the one row and ends the query. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_table_one(struct tern_query *query,
                                               const struct tern_table *table, void *row);
@@ -286,8 +280,6 @@ TERN_MUST_USE enum tern_result tern_schema_complete(struct tern_sql *sql);
 // may change only together with a step here.
 extern const char *const tern_schema_steps[];
 
-// TERN_ERR_UNKNOWN  the database is newer than the last of these steps leads to
-TERN_MUST_USE enum tern_result tern_schema_known(struct tern_sql *sql, const char *const *steps);
 // TERN_ERR_STATE  it is older than that: somebody has to bring it up to date; TERN_ERR_UNKNOWN  as above
 TERN_MUST_USE enum tern_result tern_schema_current(struct tern_sql *sql, const char *const *steps);
 // Brings the database up to date, all steps in one transaction, while nobody else has it open. The caller holds it.

@@ -29,9 +29,10 @@ def findings_in(folder, words, owner, lines):
         if lines[path] < SMALL:
             yield f"{path} has fewer than {SMALL} lines: make it part of its caller"
     for name, path in sorted(owner.items()):
-        if path in rooms and not any(name in found for other, found in words.items() if other != path):
+        if path in rooms and not any({name, name + "("} & found for other, found in words.items() if other != path):
             yield f"{path}: {name}() has no caller in another file: make it static"
-    arrows = {path: sorted({owner[name] for name in words[path] & owner.keys()} & set(rooms) - {path})
+    calls = {path: {word[:-1] for word in words[path] if word.endswith("(")} for path in rooms}
+    arrows = {path: sorted({owner[name] for name in calls[path] & owner.keys()} & set(rooms) - {path})
               for path in rooms}
     found = next(filter(None, (circle(arrows, path) for path in rooms)), None)
     if found:
@@ -45,7 +46,7 @@ def findings(root):
             continue
         with open(os.path.join(root, path), encoding="utf-8") as file:
             text = file.read()
-        words[path] = set(re.findall(r"\w+", COMMENT.sub("", text)))
+        words[path] = set(re.findall(r"\w+\b\(?", COMMENT.sub("", text)))
         if os.path.dirname(path) + "/" in ROOMS:
             lines[path] = text.count("\n")
             owner.update((name, path) for name in names_in(text))

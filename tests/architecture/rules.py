@@ -149,13 +149,15 @@ NEIGHBOURS = {
     "aggregator/downloads/": 11,
     "aggregator/federation/": 67,
     "aggregator/http/": 103,
+    "aggregator/merge/": 17,
     "aggregator/rounds/": 2,
     "aggregator/service/": 58,
+    "aggregator/store/": 32,
 }
 
 # Folders without files that are too small to be a subject, unused public functions, and calls in a circle
 # (check_rooms.py).
-ROOMS = ["aggregator/http/", "aggregator/service/"]
+ROOMS = ["aggregator/http/", "aggregator/merge/", "aggregator/service/", "aggregator/store/"]
 
 # No two of these folders have a file of one name.
 DISTINCT_NAMES = ["aggregator/federation/", "aggregator/rounds/", "aggregator/downloads/", "aggregator/http/",

@@ -2,7 +2,7 @@
 // node is played by the test; the listener's thread says which updates it has, and the port asks it for its part.
 #include "harness.h"
 
-#include "merge/part_delivery.h"
+#include "merge/part.h"
 #include "merge/replay.h"
 #include <stdio.h>
 #include <string.h>

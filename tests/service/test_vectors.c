@@ -1,5 +1,5 @@
 // Vectors of the model's size: in memory while there is room, then in files, and the same to who uses them.
-#include "merge/vectors.h"
+#include "merge/merge.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 //            one update of the present round, after those before it.        ok, or refused RESULT
 //   merge    closes the round.                                              ok VALUE...
 //   state I  what the strategy carries on.                                  ok VALUE...
-#include "merge/strategy_rule.h"
+#include "merge/merge.h"
 #include "merged.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,7 @@
 #include "store/fixture.h"
 
 #include "merge/merge.h"
-#include "merge/part_delivery.h"
-#include "merge/strategy_rule.h"
+#include "merge/part.h"
 
 #define UPDATES 30
 #define HALF (UPDATES / 2)

@@ -2,7 +2,7 @@
 #include "strategies/part_round.h"
 
 #include "hosted/log.h"
-#include "merge/part_form.h"
+#include "merge/part.h"
 #include "util/bytes.h"
 #include "util/prng.h"
 

@@ -3,7 +3,7 @@
 #include "strategies/part_round.h"
 
 #include "hosted/log.h"
-#include "merge/gather.h"
+#include "merge/part.h"
 #include "store/store.h"
 
 #include <stdlib.h>

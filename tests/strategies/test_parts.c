@@ -2,7 +2,7 @@
 // that does not belong to the round is named, left out, and leaves no trace.
 #include "strategies/part_round.h"
 
-#include "merge/gather.h"
+#include "merge/part.h"
 #include "util/prng.h"
 
 #include <stdio.h>
