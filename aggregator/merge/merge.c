@@ -193,7 +193,7 @@ static void free_dense(struct dense *dense)
 }
 
 static enum tern_result keep_dense(struct dense *dense, const struct tern_model *model,
-                                 const float *global)
+                                   const float *global)
 {
     find_dense(dense, model);
     if (dense->count == 0) {
@@ -245,8 +245,7 @@ static enum tern_result make_states(struct tern_merge *merge, const struct tern_
 }
 
 // Another strategy's states mean nothing to this one, so it starts from its own beginning.
-static enum tern_result take_states(struct tern_merge *merge,
-                                        const struct tern_strategy_rule *rule)
+static enum tern_result take_states(struct tern_merge *merge, const struct tern_strategy_rule *rule)
 {
     if (merge->state_of == rule->strategy) {
         return TERN_OK;
@@ -336,7 +335,7 @@ static enum tern_result make_carried(struct tern_merge *merge, struct tern_db *d
 }
 
 static enum tern_result load_states(struct tern_merge *merge, struct tern_db *db,
-                                        const struct tern_db_version *version)
+                                    const struct tern_db_version *version)
 {
     struct carried list[CARRIED_MAX];
     TERN_TRY(make_carried(merge, db, version));
@@ -360,7 +359,7 @@ static uint32_t state_count(const struct tern_merge *merge)
 }
 
 static enum tern_result put_state(const struct tern_merge *merge, struct tern_db *db,
-                                      uint32_t state, uint32_t part)
+                                  uint32_t state, uint32_t part)
 {
     struct carried list[CARRIED_MAX];
     list_carried(merge, list);
@@ -844,8 +843,8 @@ static enum tern_result merge_updates(struct tern_merge *merge, struct tern_db *
 // Moves the global model and the states.
 static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
                                    const struct tern_db_round *round,
-                                   const struct tern_strategy_totals *totals,
-                                   struct dense *dense, struct tern_strategy_report *report)
+                                   const struct tern_strategy_totals *totals, struct dense *dense,
+                                   struct tern_strategy_report *report)
 {
     struct tern_strategy_sums sums;
     TERN_TRY(take_states(merge, &totals->rule));

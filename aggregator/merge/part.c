@@ -718,8 +718,9 @@ static enum tern_result next_piece(void *ctx, const uint8_t **data, size_t *len)
     return TERN_OK;
 }
 
-static enum tern_result read_delivered(const struct tern_gather *gather, const struct tern_db_part *row,
-                                  struct tern_part *part, enum tern_part_fault *fault)
+static enum tern_result read_delivered(const struct tern_gather *gather,
+                                       const struct tern_db_part *row, struct tern_part *part,
+                                       enum tern_part_fault *fault)
 {
     const struct tern_merge *merge = gather->merge;
     struct pieces pieces = {.db = gather->db, .part = row, .bytes = malloc(TERN_DB_PIECE_BYTES)};

@@ -1,19 +1,18 @@
-// What the aggregator keeps: clients, rounds, updates, error ledger, replicas, downloads, schedule
-// and meter. Declared for the round machine and the admin side. Behaviour is stated per operation,
-// so that another database can take its place: sql.h says what is asked of one. The members of the
-// structs are the columns of tables/*.def. What few need stands in headers of its own: nodes.h, parts.h,
-// ticket_keys.h, retention.h, copy.h.
+// The aggregator's database: the federation, clients, rounds, updates, the error ledger, replicas, downloads, the schedule
+// and the meter. This is the port of the round machine, the service and the command line; sql.h has the interface to
+// SQLite and PostgreSQL. Members of the structs are the columns of tables/*.def. nodes.h has what aggregators that
+// serve one database exchange.
 //
-// Thread rule: one tern_db is used by one thread. Several processes may have the same file open:
-// the service and the command line do. Every write happens between tern_db_begin() and
-// tern_db_commit(); when commit returns TERN_OK the writes survive a power cut.
+// Thread rule: one thread uses a tern_db. Several processes may open the same database, such as the service and the
+// command line. Every write is between tern_db_begin() and tern_db_commit(). Once the commit returns TERN_OK, the writes
+// survive a power cut.
 //
-// Every function may return TERN_ERR_IO (disk, damaged file; tern_db_error() has the sentence);
-// only further results are listed. Times are Unix milliseconds.
+// Every function may return TERN_ERR_IO (disk, damaged file), for which tern_db_error() has the sentence; only other
+// results are listed. Times are Unix milliseconds.
 //
-// A write for which no other result is listed may be answered before the database has done it: what it would be refused
-// for, such as a client that is not there, then is TERN_ERR_IO of what comes later in the transaction, at the latest of
-// its commit; told at once, or later, it cannot be committed.
+// A write without a listed result may return before the database has done it. A refusal, such as of a client that does
+// not exist, is then TERN_ERR_IO of a later statement of the transaction, at the latest of its commit. Either way the
+// transaction cannot be committed.
 #ifndef TERN_STORE_H
 #define TERN_STORE_H
 
@@ -27,7 +26,7 @@
 
 struct tern_db;
 
-// For what need not be there: TERN_OK in place of TERN_ERR_NOT_FOUND.
+// Returns TERN_OK in place of TERN_ERR_NOT_FOUND.
 TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result result)
 {
     return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
@@ -42,7 +41,7 @@ TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result r
 #define TERN_DB_NODE_MAX 64
 #define TERN_DB_PLACE_MAX 512 // a database's path
 
-// The member of a struct that a line of tables/*.def makes; tables.h explains the lines.
+// Makes the member of a struct from a line of tables/*.def; tables.h explains the lines.
 #define TERN_MEMBER(kind, name, of, rule, constraint, shown) TERN_MEMBER_##kind(name, of)
 #define TERN_MEMBER_U64(name, of) uint64_t name;
 #define TERN_MEMBER_U32(name, of) uint32_t name;
@@ -57,7 +56,7 @@ TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result r
 #define TERN_MEMBER_SIZE(name, of) size_t name;
 #define TERN_MEMBER_BLOB(name, of) struct tern_blob_column name;
 
-// Any bytes; those that were read are valid until the next step.
+// Any bytes. Bytes that were read are valid until the next step.
 struct tern_blob_column {
     const void *data;
     size_t len;
@@ -68,33 +67,31 @@ struct tern_blob_column {
 struct tern_db_federation {
 #define COLUMN TERN_MEMBER
 #include "store/tables/federation.def"
-    // The manifest that the model is built from (tensor/manifest.h), or NULL when its spec alone
-    // gives it; and a JSON object for people that came with it, or NULL. What tern_db_federation()
-    // returns is the database's until it is closed.
+    // The manifest of the model (tensor/manifest.h); NULL: its spec is enough. metadata: a JSON object for people that
+    // came with the model, or NULL. The database owns both until it is closed.
     const uint8_t *manifest;
     size_t manifest_len;
     const char *metadata;
-    // Tensors that came with it and are not trained, as a safetensors file, or NULL. Only to make a
-    // file with: tern_db_federation() leaves them out, tern_db_kept_get() reads them.
+    // A safetensors file of tensors that came with the model and are not trained, or NULL. Only tern_db_create() uses
+    // it; tern_db_kept_get() reads it back.
     const uint8_t *kept;
     size_t kept_len;
 };
 
-// Whether every client makes version 0 by itself, from the seed. Else its weights are stored
-// (TERN_WEIGHTS_INITIAL), and who holds nothing yet must be given a snapshot.
+// Whether every client makes version 0 from the seed. Otherwise its weights are stored (TERN_WEIGHTS_INITIAL), and a new
+// client needs a snapshot.
 static inline bool tern_db_is_seeded(const struct tern_db_federation *federation)
 {
     return federation->manifest == NULL;
 }
 
-// A path is that of a file, SQLite's, or the URL of a database of PostgreSQL: postgresql://... There, what is
-// said of a file is meant of the schema of the database that the URL leads to.
+// Whether a path is a URL of PostgreSQL (postgresql://...) and not a file of SQLite. With a URL, "file" below means the
+// schema in the database of the URL.
 bool tern_db_is_url(const char *path);
 
-// Makes a new file with the newest schema. weights: of version 0, in layout order, where the
-// federation is not seeded; else NULL.
-// TERN_ERR_CONFLICT  the file is there already.
-// TERN_ERR_CONFIG    a URL that this build cannot use, or that holds a password; so when it is opened
+// Makes a new file with the newest schema. weights: version 0 in layout order, or NULL for a seeded federation.
+// TERN_ERR_CONFLICT  the file exists already
+// TERN_ERR_CONFIG    this build cannot use the URL, or the URL has a password (also when it is opened)
 TERN_MUST_USE enum tern_result tern_db_create(const char *path,
                                               const struct tern_db_federation *federation,
                                               const float *weights, uint32_t count, char why[256]);
@@ -130,111 +127,105 @@ tern_db_open_hurried(const char *path, struct tern_db **db, char why[256])
     return tern_db_open(path, TERN_DB_HURRIED, db, why);
 }
 bool tern_db_is_older(const struct tern_db *db);
-// Brings the schema up to date, if it is older, in one transaction; the caller holds the database.
-// TERN_ERR_STATE  other programs have it open, who are named: they would go on in a schema that they do not know
+// Brings an older schema up to date in one transaction. The caller holds the database.
+// TERN_ERR_STATE  other programs, which the sentence names, have it open and would continue with another schema
 TERN_MUST_USE enum tern_result tern_db_upgrade(struct tern_db *db);
-// Whether somebody else has done so since it was opened: it is as one that tern_db_open() opened then.
-// TERN_ERR_STATE  it is older still, or is just being changed
+// Continues with the current schema if another program has brought it up to date since the opening.
+// TERN_ERR_STATE  the schema is still older, or is being changed
 TERN_MUST_USE enum tern_result tern_db_take_upgraded(struct tern_db *db);
-// For a service, before it reads: keeps other services away until db is closed, also those on other machines,
-// and waits until what one before had on its way is done. Nothing for a file, beside which there is a lock.
-// TERN_ERR_STATE   another one serves it, also after five seconds
-// TERN_ERR_CONFIG  it cannot be written by this one
+// For a service, before it reads: keeps other services away until db is closed, also those on other machines, and waits
+// for writes of an earlier service. A file has a lock beside it instead.
+// TERN_ERR_STATE   another service still serves it after five seconds
+// TERN_ERR_CONFIG  this program may not write it
 TERN_MUST_USE enum tern_result tern_db_hold(struct tern_db *db);
-// Whether the connection by which it was held was lost, and another service holds it since: this one has no part in
-// it any more, and what it does fails.
+// Whether the connection of tern_db_hold() was lost and another service holds the database since. Everything that this
+// one does fails from then on.
 bool tern_db_is_displaced(const struct tern_db *db);
 
 void tern_db_close(struct tern_db *db);
-const char *tern_db_path(const struct tern_db *db); // until it is closed
+const char *tern_db_path(const struct tern_db *db); // valid until it is closed
 const char *tern_db_error(const struct tern_db *db);
 
-// Whether a TERN_ERR_IO since the opening was due to a damaged file, which no repetition mends, and
-// not to a disk that fails; tern_db_error() says it then. Outside of transactions: it may read all of the
-// database to find out.
+// Whether a TERN_ERR_IO since the opening came from a damaged file, which no repetition mends, and not from a failing
+// disk. tern_db_error() then has the sentence. Outside of transactions: it may read the whole database to find out.
 bool tern_db_damaged(struct tern_db *db);
 
 TERN_MUST_USE enum tern_result tern_db_federation(struct tern_db *db,
                                                   struct tern_db_federation *federation);
 
-// Reads the tensors that are kept, a safetensors file: malloc'ed, the caller's.
-// TERN_ERR_NOT_FOUND  there are none; TERN_ERR_NO_MEMORY; TERN_ERR_IO
+// Reads the safetensors file of tensors that are not trained. The caller frees it.
+// TERN_ERR_NOT_FOUND  there is none; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_db_kept_get(struct tern_db *db, uint8_t **kept, size_t *len);
 
-// begin waits for other processes' writes for up to 5 s, then TERN_ERR_BUSY.
-// A write outside of them, or begin inside of them, is TERN_ERR_STATE. When a write failed by
-// TERN_ERR_IO, _BUSY or _NO_MEMORY, commit returns TERN_ERR_IO and rolls back; after other results
-// of a write the transaction may go on.
+// Transactions. begin waits up to 5 s for writes of other processes, then returns TERN_ERR_BUSY. A write outside of a
+// transaction, or begin inside of one, is TERN_ERR_STATE. After a write failed by TERN_ERR_IO, _BUSY or _NO_MEMORY, commit
+// rolls back and returns TERN_ERR_IO. After other results the transaction may continue.
 TERN_MUST_USE enum tern_result tern_db_begin(struct tern_db *db);
 TERN_MUST_USE enum tern_result tern_db_commit(struct tern_db *db);
 void tern_db_rollback(struct tern_db *db);
-// Commits when the result is TERN_OK; else rolls back and returns it.
+// Commits when the result is TERN_OK; otherwise rolls back and returns the result.
 TERN_MUST_USE enum tern_result tern_db_conclude(struct tern_db *db, enum tern_result result);
 
-// Writes without changing anything, so that the commit shows whether the disk takes what is written.
+// Writes without a change, so that the commit shows whether the disk accepts writes.
 TERN_MUST_USE enum tern_result tern_db_touch(struct tern_db *db);
 
-// From here to tern_db_rollback() all reads see the database as it is at the first of them, while
-// others go on writing.
+// Begins a snapshot: until tern_db_rollback() all reads see the database as of the first read, while others write.
 // TERN_ERR_STATE  within a transaction
 TERN_MUST_USE enum tern_result tern_db_begin_reading(struct tern_db *db);
 
 // Whether another process has written since the last call (a revocation, a new code).
 bool tern_db_changed_by_others(struct tern_db *db);
 
-// Writes a consistent copy that tern_db_open() opens; the service may go on writing meanwhile.
-// TERN_ERR_CONFLICT  the file is there already; TERN_ERR_STATE  within a transaction, or PostgreSQL's
+// Writes a consistent copy that tern_db_open() opens. The service may write meanwhile.
+// TERN_ERR_CONFLICT  the file exists already; TERN_ERR_STATE  within a transaction, or the database is PostgreSQL's
 TERN_MUST_USE enum tern_result tern_db_backup(struct tern_db *db, const char *path, char why[256]);
 
-// Moves the log into the file, so that the file is all there is, and keeps others out until db is closed,
-// which is all that may follow.
+// Moves the log into the file and keeps others out until db is closed, which must follow.
 // TERN_ERR_BUSY  another program has it open
 TERN_MUST_USE enum tern_result tern_db_settle(struct tern_db *db);
 
 // Copies a database that nobody has open, such as a backup, into a new file, mode 0600.
-// TERN_ERR_NOT_FOUND  there is no file `from`; TERN_ERR_CONFLICT  `to` is there already
-// TERN_ERR_STATE      it has a log beside it: it is in use, or was when it was copied
+// TERN_ERR_NOT_FOUND  there is no file `from`; TERN_ERR_CONFLICT  `to` exists already
+// TERN_ERR_STATE      a log is beside `from`: it is in use, or was when it was copied
 TERN_MUST_USE enum tern_result tern_db_copy(const char *from, const char *to, char why[256]);
 
-// Makes `file`, settled and closed, take the place of the database `path` at once and durably. What was
-// there, its log included, gets the names that begin with `kept`. Where the old one is settled, a kill or a
-// power cut leaves it whole or the new one.
-// TERN_ERR_CONFLICT  there is something of the name `kept`
+// Replaces the database `path` by `file`, which is settled and closed, at once and durably. The old database and its log
+// get names that begin with `kept`. If the old one is settled, a kill or a power cut leaves it or the new one whole.
+// TERN_ERR_CONFLICT  a file `kept` exists
 TERN_MUST_USE enum tern_result tern_db_replace(const char *file, const char *path, const char *kept,
                                                char why[256]);
 
 // Removes a database that is not in use.
 void tern_db_remove(const char *path);
 
-// Reads every page and index and compares them, and all that is stored with a hash or a checksum with
-// that.
-// TERN_ERR_IO  the file is damaged, or cannot be read: tern_db_damaged() says which
+// Checks every page and index, and everything that has a hash or a checksum.
+// TERN_ERR_IO  the file is damaged, or cannot be read: tern_db_damaged()
 TERN_MUST_USE enum tern_result tern_db_check(struct tern_db *db);
-// Stores which clock times go by from here on, by the columns of that name; within a transaction.
+// Stores the clock of all later times (columns clock_*); within a transaction.
 TERN_MUST_USE enum tern_result tern_db_set_clock(struct tern_db *db,
                                                  const struct tern_db_federation *clock);
-// The latest time that is stored of a client that came, or of the last round; 0 = none.
+// The latest stored time of a client's request or of the last round; 0 = none.
 TERN_MUST_USE enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *latest_ms);
 
-// Stores that the federation was copied, and goes on there, from that time on; "": it goes on here again. Within a
+// Stores that the federation was copied and continues there since that time. "": it continues here again. Within a
 // transaction.
 TERN_MUST_USE enum tern_result tern_db_set_copied(struct tern_db *db, const char *to,
                                                   uint64_t now_ms);
-// Stores that a check found nothing; within a transaction.
+// Stores the time of a check without a finding; within a transaction.
 TERN_MUST_USE enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms);
-// From here on whatever takes long fails once *stop is true, which any thread may set.
+// Lets long operations fail once *stop is true, which any thread may set.
 void tern_db_stop_when(struct tern_db *db, const atomic_bool *stop);
 
-// Reads every page alone, which takes a fraction of that.
+// Checks the pages only, in a fraction of the time.
 // TERN_ERR_IO  the file is damaged
 TERN_MUST_USE enum tern_result tern_db_quick_check(struct tern_db *db);
 
 // Bytes of the file, without its log.
 TERN_MUST_USE enum tern_result tern_db_bytes(struct tern_db *db, uint64_t *bytes);
-// Bytes of the file that hold nothing: what comes is written there first, and a shrink gives them back.
+// Unused bytes of the file. New rows use them first, and tern_db_shrink_some() gives them back.
 TERN_MUST_USE enum tern_result tern_db_free_bytes(struct tern_db *db, uint64_t *bytes);
 
-// --- Room on the disk: how large work is cut into transactions that fit. For retention, checkpoints and advice
+// --- Room on the disk, by which large work is cut into transactions that fit
 
 // `disk` and `free` are UINT64_MAX, `log` and `reserve` 0, for a database server or where the disk
 // reports no size.
@@ -272,16 +263,15 @@ bool tern_db_make_room(struct tern_db *db);
 //     }
 //     return tern_db_end(rows);
 //
-// Between two rows the caller may read from db, and write what it is not being shown.
+// Between two rows the caller may read from db, and write rows that it is not reading.
 
 struct tern_db_rows;
 
-// Reads the next row into the struct of its table. False: there is none, or it cannot be read; what
-// opened the rows may have failed.
+// Reads the next row into the struct of its table. False: there is none, or opening or reading failed.
 bool tern_db_next(struct tern_db_rows *rows, void *row);
-// Unless result is TERN_OK: no row follows, and tern_db_end() returns it.
+// Unless result is TERN_OK, ends the rows: tern_db_end() then returns the result.
 void tern_db_check_row(struct tern_db_rows *rows, enum tern_result result);
-// Frees the rows, all of which need not have been read. TERN_ERR_NO_MEMORY
+// Frees the rows, also before all were read. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_db_end(struct tern_db_rows *rows);
 
 // --- Clients and join codes
@@ -297,12 +287,12 @@ TERN_MUST_USE enum tern_result tern_db_client_add(struct tern_db *db,
 // NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_get(struct tern_db *db, uint64_t id,
                                                   struct tern_db_client *client);
-// Stores what may change by what the client says and does; it is there. Whether it is revoked stays as it is:
-// the command line may have revoked it a moment ago.
+// Stores the columns that a client's requests change. The client exists. Its revocation stays, because the command line
+// may have revoked it a moment ago.
 TERN_MUST_USE enum tern_result tern_db_client_update(struct tern_db *db,
                                                      const struct tern_db_client *client);
 
-// Its pre-shared key is forgotten. NOT_FOUND
+// Revokes the client and drops its pre-shared key. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id);
 
 // Sets all of its tags (rounds/tags.h). NOT_FOUND
@@ -311,11 +301,11 @@ TERN_MUST_USE enum tern_result tern_db_client_tag(struct tern_db *db, uint64_t i
 
 // In id order.
 struct tern_db_rows *tern_db_clients(struct tern_db *db);
-// Of these, the first `limit` behind the id `after`.
+// The first `limit` of these with an id above `after`.
 struct tern_db_rows *tern_db_clients_after(struct tern_db *db, uint64_t after, uint32_t limit);
 
-// Clients, without revoked ones, of whose tasks a share above 0, at least `least` and below `below` was not
-// reported, and the sum of these shares.
+// Counts clients that are not revoked and left a share of their tasks unreported: above 0, at least `least` and below
+// `below`. sum: of these shares
 struct tern_db_unreported {
     uint64_t clients;
     double sum;
@@ -323,7 +313,7 @@ struct tern_db_unreported {
 TERN_MUST_USE enum tern_result tern_db_unreported(struct tern_db *db, double least, double below,
                                                   struct tern_db_unreported *unreported);
 
-// Clients, without revoked ones, whose last training failed, the newest failure first; and how many there are.
+// Lists and counts clients that are not revoked and whose last training failed, the newest failure first.
 struct tern_db_rows *tern_db_failing(struct tern_db *db, uint32_t limit);
 TERN_MUST_USE enum tern_result tern_db_count_failing(struct tern_db *db, uint64_t *clients);
 
@@ -339,13 +329,12 @@ TERN_MUST_USE enum tern_result tern_db_column_names(struct tern_db *db,
 struct tern_db_rows *tern_db_clients_of_other_columns(struct tern_db *db, uint32_t usual,
                                                       uint32_t limit);
 
-// The pre-shared key of a client, which the handshake needs as it is: unlike a token it cannot be
-// kept as a hash.
+// The pre-shared key of a client. Unlike a token it cannot be stored as a hash, because the handshake needs the key.
 struct tern_db_psk {
 #define COLUMN TERN_MEMBER
 #include "store/tables/psk_keys.def"
 };
-// TERN_ERR_CONFLICT  it has one; NOT_FOUND  no such client
+// TERN_ERR_CONFLICT  the client has one; NOT_FOUND  no such client
 TERN_MUST_USE enum tern_result tern_db_psk_put(struct tern_db *db, uint64_t client,
                                                const uint8_t key[TERN_SHA256_SIZE]);
 // In client order.
@@ -356,22 +345,22 @@ struct tern_db_code {
 #include "store/tables/codes.def"
 };
 
-// TERN_ERR_CONFLICT  the code is there already
+// TERN_ERR_CONFLICT  the code exists already
 TERN_MUST_USE enum tern_result tern_db_code_add(struct tern_db *db,
                                                 const struct tern_db_code *code);
 // NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_code_get(struct tern_db *db,
                                                 const uint8_t hash[TERN_SHA256_SIZE],
                                                 struct tern_db_code *code);
-// In the order of their making.
+// In the order of creation.
 struct tern_db_rows *tern_db_codes(struct tern_db *db);
-// Nobody enrols with it from here on. NOT_FOUND
+// Ends enrolments with the code. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_code_cancel(struct tern_db *db,
                                                    const uint8_t hash[TERN_SHA256_SIZE]);
-// How many clients enrolled with the code of that id.
+// Counts the clients that enrolled with the code of that id.
 TERN_MUST_USE enum tern_result tern_db_clients_of_code(struct tern_db *db, const char *code,
                                                        uint64_t *count);
-// Takes one use. NOT_FOUND: no such code, used up, or expired at now_ms (which one is not told).
+// Takes one use. NOT_FOUND: no such code, or used up, or expired at now_ms; the caller cannot distinguish them.
 TERN_MUST_USE enum tern_result
 tern_db_code_use(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE], uint64_t now_ms);
 
@@ -388,15 +377,15 @@ struct tern_db_round {
 #include "store/tables/rounds.def"
 };
 
-// The training loss by which a federation ends, and its best version is known: the median, since one
-// report could make the mean anything; the mean where no update came in time.
+// The training loss that ends a federation and chooses its best version: the median, because one report can move the
+// mean anywhere; the mean where no update came in time.
 static inline float tern_db_round_loss(const struct tern_db_round *round)
 {
     return round->median_loss != 0.0F ? round->median_loss : round->mean_loss;
 }
 
 // Inserts or replaces.
-// TERN_ERR_CONFLICT  the round is committed already, and stays so.
+// TERN_ERR_CONFLICT  the round is committed already, and stays committed
 TERN_MUST_USE enum tern_result tern_db_round_put(struct tern_db *db,
                                                  const struct tern_db_round *round);
 TERN_MUST_USE enum tern_result tern_db_round_get(struct tern_db *db, uint32_t round,
@@ -404,11 +393,11 @@ TERN_MUST_USE enum tern_result tern_db_round_get(struct tern_db *db, uint32_t ro
 TERN_MUST_USE enum tern_result tern_db_round_last(struct tern_db *db,
                                                   struct tern_db_round *out); // NOT_FOUND
 struct tern_db_rows *tern_db_rounds(struct tern_db *db);                      // ascending
-// Of these, the first `limit` behind the round `after`.
+// The first `limit` of these above the round `after`.
 struct tern_db_rows *tern_db_rounds_after(struct tern_db *db, uint32_t after, uint32_t limit);
 
 enum tern_db_assignment_state {
-    TERN_ASSIGNMENT_INVITED = 0,  // sampled, has not come yet
+    TERN_ASSIGNMENT_INVITED = 0,  // sampled, has not checked in yet
     TERN_ASSIGNMENT_TASKED = 1,   // has its task
     TERN_ASSIGNMENT_REPORTED = 2, // its update is accepted
     TERN_ASSIGNMENT_REPLACED = 3, // did not report; another was invited in its place
@@ -420,8 +409,8 @@ struct tern_db_assignment {
 #include "store/tables/assignments.def"
 };
 
-// Inserts or replaces, of a round and a client that are there. before: the state that is stored of it; NULL: it is new.
-// TERN_ERR_CONFLICT  its client has reported, and this one says otherwise
+// Inserts or replaces an assignment of a round and a client that exist. before: its stored state; NULL: it is new.
+// TERN_ERR_CONFLICT  its client has reported, and this state is another one
 TERN_MUST_USE enum tern_result tern_db_assignment_put(struct tern_db *db,
                                                       const struct tern_db_assignment *assignment,
                                                       const enum tern_db_assignment_state *before);
@@ -429,7 +418,7 @@ TERN_MUST_USE enum tern_result tern_db_assignment_put(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_db_assignment_get(struct tern_db *db, uint32_t round,
                                                       uint64_t client,
                                                       struct tern_db_assignment *out);
-// Those of a round, in client order.
+// The assignments of a round, in client order.
 struct tern_db_rows *tern_db_assignments(struct tern_db *db, uint32_t round);
 
 struct tern_db_update {
@@ -438,16 +427,16 @@ struct tern_db_update {
     const uint8_t *body; // the Update message as received
 };
 
-// Stores an update; (round, client), which are there, is its key, under which none is stored yet.
+// Stores an update. (round, client) is its key: both exist, and no update is stored under it yet.
 // TERN_ERR_TOO_LARGE  above 1,000,000,000 bytes
 TERN_MUST_USE enum tern_result tern_db_update_put(struct tern_db *db,
                                                   const struct tern_db_update *update);
-// What is stored under (round, client), body NULL. NOT_FOUND
+// Reads the update under (round, client) with body NULL. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_update_find(struct tern_db *db, uint32_t round,
                                                    uint64_t client, struct tern_db_update *out);
-// Those that count in `round`, in (client, round) order; body is valid during the call only, was
-// checked against sha256, and is NULL once tern_db_prune_some() has dropped it. Stops early when
-// visit is not TERN_OK and returns what it returned.
+// Visits the updates that count in `round`, in (client, round) order. The body was checked against sha256 and is valid
+// during the call only; NULL: tern_db_prune_some() has dropped it. Stops early with the result of visit unless that is
+// TERN_OK.
 TERN_MUST_USE enum tern_result
 tern_db_update_each(struct tern_db *db, uint32_t round,
                     enum tern_result (*visit)(void *ctx, const struct tern_db_update *update),
@@ -466,7 +455,7 @@ enum tern_db_weights {
     TERN_WEIGHTS_INITIAL = 2, // version 0 of a federation that is not seeded; kept for replays
 };
 
-// Weights of a version: count float32 values.
+// Stores or reads the weights of a version: count float32 values.
 TERN_MUST_USE enum tern_result tern_db_weights_put(struct tern_db *db, enum tern_db_weights kind,
                                                    uint32_t version, const float *weights,
                                                    uint32_t count);
@@ -475,18 +464,17 @@ TERN_MUST_USE enum tern_result tern_db_weights_get(struct tern_db *db, enum tern
                                                    uint32_t version, float *weights,
                                                    uint32_t count);
 
-// What a strategy carries from round to round, such as a momentum "m": count float32 values that go
-// with a version. get: NOT_FOUND; on error values are unspecified.
+// Stores or reads a state that a strategy carries from round to round, such as a momentum "m": count float32 values of a
+// version. get: NOT_FOUND; on error values are unspecified.
 TERN_MUST_USE enum tern_result tern_db_state_put(struct tern_db *db, const char *name,
                                                  uint32_t version, const float *values,
                                                  uint32_t count);
 TERN_MUST_USE enum tern_result tern_db_state_get(struct tern_db *db, const char *name,
                                                  uint32_t version, float *values, uint32_t count);
 
-// A checkpoint is a version's states, replica and global weights. It may be written in parts, by
-// several transactions: it is there with part 0 of the global weights, so that this is written last.
-// Until then the one before counts, and is there as it was.
-uint32_t tern_db_vector_parts(uint32_t count); // of a vector of that many values
+// A checkpoint is a version's states, replica and global weights. Several transactions may write it in parts. Part 0 of
+// the global weights completes it and is written last. Until then the previous checkpoint is the valid one.
+uint32_t tern_db_vector_parts(uint32_t count); // parts of a vector of count values
 // TERN_ERR_ARGUMENT  there is no such part
 TERN_MUST_USE enum tern_result tern_db_weights_put_part(struct tern_db *db,
                                                         enum tern_db_weights kind, uint32_t version,
@@ -497,7 +485,7 @@ TERN_MUST_USE enum tern_result tern_db_state_put_part(struct tern_db *db, const 
                                                       uint32_t count, uint32_t part);
 // The version of the newest one. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_checkpoint(struct tern_db *db, uint32_t *version);
-// Drops some parts of all others, whole or not. *more: some may be left.
+// Drops some parts of all other checkpoints. *more: some may be left.
 TERN_MUST_USE enum tern_result tern_db_checkpoint_drop_some(struct tern_db *db, bool *more);
 
 // One row per version: its replica id and the global model's hash.
@@ -522,12 +510,12 @@ struct tern_db_download {
 #include "store/tables/downloads.def"
 };
 
-// Stores a download; one that is there already is left as it is.
+// Stores a download; one that exists already stays unchanged.
 TERN_MUST_USE enum tern_result tern_db_download_put(struct tern_db *db,
                                                     const struct tern_db_download *download,
                                                     const uint8_t *blob);
-// Likewise of bytes that are looked at piece by piece, where they lie: view points *data at `len` of them
-// from `at` on, valid until its next call. On an error the transaction must be rolled back.
+// The same for bytes that are read piece by piece: view points *data at `len` of them from `at` on, valid until its next
+// call. On an error the transaction must be rolled back.
 TERN_MUST_USE enum tern_result tern_db_download_put_pieces(
     struct tern_db *db, const struct tern_db_download *download,
     enum tern_result (*view)(void *ctx, size_t at, size_t len, const uint8_t **data), void *ctx);
@@ -536,23 +524,22 @@ TERN_MUST_USE enum tern_result tern_db_download_get(struct tern_db *db,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
                                                     struct tern_db_download *out, uint8_t *dst,
                                                     size_t dst_size);
-// Shows the bytes of a download, piece by piece in order. They are what its name says only if all
-// of it is TERN_OK. Stops early when take is not TERN_OK and returns what it returned.
+// Passes the bytes of a download to take, piece by piece. They are correct only if the result is TERN_OK. Stops early with
+// the result of take unless that is TERN_OK.
 TERN_MUST_USE enum tern_result
 tern_db_download_stream(struct tern_db *db, const struct tern_db_download *download,
                         enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len),
                         void *ctx);
-// The trunk's that end at to_version: the delta (snapshot = false) or the snapshot. NOT_FOUND
+// The delta (snapshot = false) or the snapshot that ends at to_version on the shared replica. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_download_to(struct tern_db *db, uint32_t to_version,
                                                    bool snapshot, struct tern_db_download *out);
-// Forgets every snapshot that ends before to_version, but those that opened a replica; deltas stay.
-// *freed: their bytes.
+// Drops every snapshot that ends before to_version, except those that opened a replica; deltas stay. *freed: their bytes
 TERN_MUST_USE enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version,
                                                       uint64_t *freed);
 
 // --- Replicas
 
-// How a replica's weights are kept.
+// How a replica's weights are stored.
 enum tern_db_replica_form {
     TERN_REPLICA_SEED = 0,     // the seed makes them
     TERN_REPLICA_STEP = 1,     // the parent's with the download added
@@ -566,49 +553,49 @@ struct tern_db_replica {
 #include "store/tables/replicas.def"
 };
 
-// One that is there already is left as it is; a step's parent has a child more.
-// NOT_FOUND  the parent is not there
+// Adds a replica; one that exists stays unchanged. A step's parent gets one more child.
+// NOT_FOUND  there is no parent
 TERN_MUST_USE enum tern_result tern_db_replica_put(struct tern_db *db,
                                                    const struct tern_db_replica *replica);
 TERN_MUST_USE enum tern_result tern_db_replica_get(struct tern_db *db,
                                                    const uint8_t id[TERN_SHA256_SIZE],
                                                    struct tern_db_replica *out); // NOT_FOUND
-// The id that starts so, of a replica or of a version's whose replica was forgotten; the least of
-// them. len: at most TERN_SHA256_SIZE
+// The least id that begins with `start`, of a replica, or of a version whose replica was dropped. len: at most
+// TERN_SHA256_SIZE
 TERN_MUST_USE enum tern_result tern_db_replica_id(struct tern_db *db, const uint8_t *start,
                                                   size_t len,
                                                   uint8_t id[TERN_SHA256_SIZE]); // NOT_FOUND
-// This and tern_db_replica_suspect() do nothing where there is no such replica.
+// Notes the use of a replica. This and tern_db_replica_suspect() do nothing without such a replica.
 TERN_MUST_USE enum tern_result
 tern_db_replica_use(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], uint64_t now_ms);
-// The time of day was set forth by step ms, or back: the order of use stays.
+// Shifts the times of use by step ms after the clock was set. The order of use stays.
 TERN_MUST_USE enum tern_result tern_db_replicas_set_clock(struct tern_db *db, int64_t step);
 TERN_MUST_USE enum tern_result
 tern_db_replica_suspect(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], bool suspect);
-// Whether a client holds it, as the table of clients says.
+// Whether a client holds the replica, by the table of clients.
 TERN_MUST_USE enum tern_result tern_db_replica_held(struct tern_db *db,
                                                     const uint8_t id[TERN_SHA256_SIZE], bool *held);
-// Forgets a replica, its weights and every download from it or to it; its parent has a child less
-// and is suspect. *freed: bytes of those weights and downloads.
+// Drops a replica, its weights and every download from it or to it. Its parent loses a child and becomes suspect.
+// *freed: bytes of these weights and downloads
 // TERN_ERR_STATE  it has children; NOT_FOUND
 TERN_MUST_USE enum tern_result
 tern_db_replica_drop(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], uint64_t *freed);
-// Up to `max` ids: of suspects, those of the lowest versions first; of replicas without children
-// that were made towards versions before `before`, the least recently used first.
+// Lists up to `max` ids: suspects, the lowest versions first; or replicas without children of versions before `before`,
+// the least recently used first.
 TERN_MUST_USE enum tern_result tern_db_replica_suspects(struct tern_db *db,
                                                         uint8_t (*ids)[TERN_SHA256_SIZE],
                                                         uint32_t max, uint32_t *count);
 TERN_MUST_USE enum tern_result tern_db_replica_unused(struct tern_db *db, uint32_t before,
                                                       uint8_t (*ids)[TERN_SHA256_SIZE],
                                                       uint32_t max, uint32_t *count);
-// How many clients hold it.
+// Counts the clients that hold the replica.
 TERN_MUST_USE enum tern_result
 tern_db_replica_holders(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], uint64_t *clients);
 // In (version, id) order.
 struct tern_db_rows *tern_db_replicas(struct tern_db *db);
 
-// The weights of a replica that is kept whole. put: it is one from then on, no step of its parent,
-// which has a child less and is suspect. Errors as of the newest weights.
+// The weights of a replica that is stored whole. put makes it one: it is no step of its parent any more, which loses a
+// child and becomes suspect. Errors of tern_db_weights_get()
 TERN_MUST_USE enum tern_result tern_db_replica_weights_put(struct tern_db *db,
                                                            const uint8_t id[TERN_SHA256_SIZE],
                                                            const float *weights, uint32_t count);
@@ -616,12 +603,12 @@ TERN_MUST_USE enum tern_result tern_db_replica_weights_get(struct tern_db *db,
                                                            const uint8_t id[TERN_SHA256_SIZE],
                                                            float *weights, uint32_t count);
 
-// A delta from one replica, made by this codec towards this version. NOT_FOUND
+// The delta from a replica to a version by this codec. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_edge_find(struct tern_db *db,
                                                  const uint8_t from[TERN_SHA256_SIZE],
                                                  uint32_t to_version, const char *codec,
                                                  struct tern_db_download *out);
-// The snapshot of a version made by this codec that opened a replica of its own. NOT_FOUND
+// The snapshot of a version by this codec that opened a replica of its own. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_snapshot_find(struct tern_db *db, uint32_t to_version,
                                                      const char *codec,
                                                      struct tern_db_download *out);
@@ -638,7 +625,7 @@ struct tern_db_ledger {
 #define COLUMN TERN_MEMBER
 #include "store/tables/ledger.def"
 };
-// The puts below insert or replace, of a client that is there.
+// The puts below insert or replace a row of a client that exists.
 TERN_MUST_USE enum tern_result tern_db_ledger_put(struct tern_db *db,
                                                   const struct tern_db_ledger *ledger);
 TERN_MUST_USE enum tern_result tern_db_ledger_get(struct tern_db *db, uint64_t client,
@@ -661,7 +648,7 @@ struct tern_db_rows *tern_db_schedules_after(struct tern_db *db,
 
 // Which weights of a version were evaluated.
 enum tern_db_evaluated {
-    TERN_EVALUATED_REPLICA = 0, // what the evaluator holds by compressed downloads
+    TERN_EVALUATED_REPLICA = 0, // the evaluator's, from compressed downloads
     TERN_EVALUATED_GLOBAL = 1,  // the global model itself
 };
 #define TERN_LAST_evaluated TERN_EVALUATED_GLOBAL
@@ -693,12 +680,12 @@ struct tern_db_reports {
 // Counts of the reports on versions first to last. Sorted by version and model.
 struct tern_db_rows *tern_db_reports(struct tern_db *db, uint32_t first, uint32_t last);
 
-// When an evaluator that is not revoked enrolled, and when it came last.
+// Times of an evaluator that is not revoked: its enrolment and its last request.
 struct tern_db_evaluator {
     uint64_t created_ms;
     uint64_t last_seen_ms;
 };
-// Those that came at least once, in no order.
+// Evaluators with at least one request, in no order.
 struct tern_db_rows *tern_db_evaluators(struct tern_db *db);
 
 #define TERN_DB_METRIC_MAX 16
@@ -715,7 +702,7 @@ TERN_MUST_USE enum tern_result tern_db_metrics_drop(struct tern_db *db, uint32_t
 TERN_MUST_USE enum tern_result tern_db_metric_names(struct tern_db *db, uint64_t client,
                                                     char names[][TERN_DB_METRIC_MAX], uint32_t most,
                                                     uint32_t *count);
-// Of clients that train, from that version on, by version, name and client.
+// Metrics of clients that train from that version on. Sorted by version, name and client.
 struct tern_db_rows *tern_db_metrics_from(struct tern_db *db, uint32_t version);
 // Metrics from that version on, of evaluators that are not revoked. Sorted by version, model, lateness, client and
 // name.
@@ -723,27 +710,27 @@ struct tern_db_rows *tern_db_evaluation_metrics_from(struct tern_db *db, uint32_
 // The same of that version alone.
 struct tern_db_rows *tern_db_evaluation_metrics_of(struct tern_db *db, uint32_t version);
 
-// --- Statistics of columns, and the scaling that is made of them
+// --- Statistics of columns, and the scaling from them
 
 struct tern_db_statistics {
 #define COLUMN TERN_MEMBER
 #include "store/tables/statistics.def"
 };
 
-// Its hash is filled in.
-// TERN_ERR_CONFLICT  the client's are there already; NOT_FOUND  no such client
+// Adds a client's statistics and sets their hash.
+// TERN_ERR_CONFLICT  the client has some already; NOT_FOUND  no such client
 TERN_MUST_USE enum tern_result tern_db_statistics_add(struct tern_db *db,
                                                       struct tern_db_statistics *statistics);
-// In client order. Whether a body is what its hash says is the caller's to look at.
+// In client order. The caller checks the hashes.
 struct tern_db_rows *tern_db_statistics(struct tern_db *db);
-// The clock was set forth by step ms, or back.
+// Shifts the times by step ms after the clock was set.
 TERN_MUST_USE enum tern_result tern_db_statistics_set_clock(struct tern_db *db, int64_t step);
 
-// Stores the scaling for good, and drops the statistics that it was made of.
-// TERN_ERR_CONFLICT  there is one
+// Stores the final scaling and drops the statistics.
+// TERN_ERR_CONFLICT  there is one already
 TERN_MUST_USE enum tern_result tern_db_scaling_fix(struct tern_db *db, const uint8_t *body,
                                                    size_t len);
-// *body: malloc'ed, the caller's. NOT_FOUND; TERN_ERR_NO_MEMORY
+// The caller frees *body. NOT_FOUND; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_db_scaling_get(struct tern_db *db, uint8_t **body, size_t *len);
 
 #define TERN_LAST_purpose (TERN_PURPOSE_COUNT - 1)
@@ -755,13 +742,12 @@ struct tern_db_meter {
     struct tern_bytes down;
     uint64_t exchanges;
 };
-// Adds to the row (client, round, purpose). Of a round whose rows were dropped only the sums grow.
+// Adds to the row (client, round, purpose). When the round's rows were dropped, only the sums grow.
 TERN_MUST_USE enum tern_result tern_db_meter_add(struct tern_db *db,
                                                  const struct tern_db_meter *meter);
 // In (round, client, purpose) order.
 struct tern_db_rows *tern_db_meters(struct tern_db *db);
-// Sums over the rows (client, round, any purpose), purpose 0; zeros when there are
-// none.
+// Sums over the rows (client, round, any purpose), with purpose 0. Zeros without rows.
 TERN_MUST_USE enum tern_result tern_db_meter_of(struct tern_db *db, uint64_t client, uint32_t round,
                                                 struct tern_db_meter *out);
 
@@ -770,14 +756,14 @@ enum tern_db_meter_group {
     TERN_METER_BY_CLIENT = 1,
     TERN_METER_BY_ROUND = 2,
 };
-// Sums over all rows that agree in one field, in its order; the two other fields are 0.
+// Sums over all rows with one value of the group's field, in its order. The two other fields are 0.
 struct tern_db_rows *tern_db_meter_sums(struct tern_db *db, enum tern_db_meter_group group);
-// Sums over all rows of clients that train: not of evaluators, nor of peers that never
-// authenticated. outside: of these, those outside any round.
+// Sums over all rows of clients that train, without evaluators and peers that never authenticated. outside: the part
+// outside any round.
 TERN_MUST_USE enum tern_result tern_db_meter_training(struct tern_db *db, struct tern_db_meter *all,
                                                       struct tern_db_meter *outside);
 
-// What the clients that train had of a round; or the others, who are no participants.
+// Totals of a round: of the clients that train, or of the others, which are no participants.
 struct tern_db_round_total {
     uint32_t round;
     bool trains;
@@ -786,12 +772,12 @@ struct tern_db_round_total {
     struct tern_bytes down;
     uint64_t exchanges;
 };
-// Of clients that train, in round order, with bytes or participants; bytes outside any round not.
+// Rounds with bytes or participants of clients that train, in order. Bytes outside any round are left out.
 struct tern_db_rows *tern_db_round_totals(struct tern_db *db);
-// Of these, those behind the round `after`.
+// Those of these above the round `after`.
 struct tern_db_rows *tern_db_round_totals_after(struct tern_db *db, uint32_t after);
 
-// What a client had of all rounds.
+// Totals of a client over all rounds.
 struct tern_db_client_total {
     uint64_t client;
     uint32_t invited;
@@ -800,7 +786,7 @@ struct tern_db_client_total {
     struct tern_bytes down;
     uint64_t exchanges;
 };
-// In client order; of clients that were invited or sent something, and of client 0.
+// In client order: clients that were invited or sent bytes, and client 0.
 struct tern_db_rows *tern_db_client_totals(struct tern_db *db);
 // NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_total_get(struct tern_db *db, uint64_t client,
@@ -816,30 +802,27 @@ struct tern_db_counts {
 TERN_MUST_USE enum tern_result tern_db_counts(struct tern_db *db, uint64_t now_ms,
                                               struct tern_db_counts *counts);
 
-// --- Retention: the bodies of old rounds' updates are dropped, then rows that no sum needs any more
+// --- Retention: drops the bodies of old rounds' updates, then rows that no sum needs any more
 
-// Bytes of the bodies of all updates received so far, dropped or not.
+// Bytes of all bodies received so far, also of dropped ones.
 TERN_MUST_USE enum tern_result tern_db_received_bytes(struct tern_db *db, uint64_t *bytes);
-// The first round until whose commit `received` bytes had come, or the last committed one; not
-// before the last that is pruned. 0 = none.
+// The first round at whose commit `received` bytes had arrived, or the last committed round; at least the last pruned
+// one. 0 = none.
 TERN_MUST_USE enum tern_result tern_db_prune_goal(struct tern_db *db, uint64_t received,
                                                   uint32_t *round);
-// From here on the rounds up to `last` are pruned: they cannot be replayed any more. Those after the
-// version that the global model is kept of are not, since later versions are made from it. Bodies
-// are there until tern_db_prune_some() has dropped them.
+// Marks the rounds up to `last` as pruned: they cannot be replayed any more. Rounds after the checkpoint stay, because
+// later versions are made from them. Bodies exist until tern_db_prune_some() drops them.
 TERN_MUST_USE enum tern_result tern_db_prune(struct tern_db *db, uint32_t last);
-// Drops bodies of updates that count in pruned rounds, the oldest first, until they had `bytes` or
-// were 1,000. When none are left: of one pruned round, unless it is among the `newest` rounds, up to
-// 1,000 each of metrics, updates, assignments and rows of the meter, except those of a client whose last update in
-// the error ledger was for the round. *more: there may be others.
+// Drops bodies of updates in pruned rounds, the oldest first, up to `bytes` bytes or 1,000 bodies. Without bodies left, it
+// drops rows of one pruned round that is not among the `newest` rounds: up to 1,000 each of metrics, updates, assignments
+// and the meter. Rows of a client whose last update in the error ledger was for the round stay. *more: some may be left
 TERN_MUST_USE enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes,
                                                   uint32_t newest, bool *more);
-// Drops what is still kept of a client's update for `round`, if the other rows of that round were
-// dropped. For when a later one of the client is accepted: it has the answer to the one before.
+// Drops the rows of a client's update for `round`, if the other rows of the round were dropped. Called when a later
+// update of the client is accepted, which shows that the client has the answer to the earlier one.
 TERN_MUST_USE enum tern_result tern_db_prune_last(struct tern_db *db, uint64_t client,
                                                   uint32_t round);
-// Gives up to `bytes` of the space that was freed in the file back to the file system. *more: there
-// is more of it, and it can be given back.
+// Gives up to `bytes` of unused space of the file back to the file system. *more: more can be given back
 TERN_MUST_USE enum tern_result tern_db_shrink_some(struct tern_db *db, uint64_t bytes, bool *more);
 
 // --- Partial sums of the open round, made by follower nodes (merge/part.h), in pieces
@@ -851,22 +834,22 @@ struct tern_db_part {
 #define COLUMN TERN_MEMBER
 #include "store/tables/parts.def"
 };
-// Forgets the node's part of that round, whole or not.
+// Drops the node's part of that round, whole or not.
 TERN_MUST_USE enum tern_result tern_db_part_drop(struct tern_db *db, uint32_t round,
                                                  const char *node);
 // Inserts or replaces a piece.
 // TERN_ERR_CONFLICT  the round is not open; TERN_ERR_TOO_LARGE  above TERN_DB_PIECE_BYTES
 TERN_MUST_USE enum tern_result tern_db_part_put(struct tern_db *db,
                                                 const struct tern_db_part *piece);
-// Up to `most` of the parts of a round that are whole, in node order: their pieces 0 without the body.
+// Lists up to `most` whole parts of a round, in node order: piece 0 of each, without the body.
 TERN_MUST_USE enum tern_result tern_db_parts(struct tern_db *db, uint32_t round,
                                              struct tern_db_part *parts, size_t most,
                                              size_t *count);
-// Shows one piece; its body is valid during the call only. Returns what show returned. NOT_FOUND
+// Passes one piece to show, whose body is valid during the call only. Returns the result of show. NOT_FOUND
 TERN_MUST_USE enum tern_result
 tern_db_part_show(struct tern_db *db, uint32_t round, const char *node, uint32_t piece,
                   enum tern_result (*show)(void *ctx, const struct tern_db_part *piece), void *ctx);
-// A round was closed: forgets its parts, and what came of earlier rounds after their close.
+// Drops the parts of a round after its close, and parts of earlier rounds that came after theirs.
 TERN_MUST_USE enum tern_result tern_db_parts_drop(struct tern_db *db, uint32_t round);
 
 // --- Keys of TLS session tickets that several services share, sealed by a private key (http/ticket_sealer.h)
@@ -875,42 +858,42 @@ struct tern_db_ticket_keys {
 #define COLUMN TERN_MEMBER
 #include "store/tables/ticket_keys.def"
 };
-// The first `size` bytes of them. TERN_ERR_NOT_FOUND
+// Reads the first `size` bytes of the keys. TERN_ERR_NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_ticket_keys_get(struct tern_db *db,
                                                        const uint8_t sealer[TERN_SHA256_SIZE],
                                                        uint8_t *sealed, size_t size, size_t *len);
-// In the place of those that there are.
+// Inserts or replaces the keys.
 TERN_MUST_USE enum tern_result tern_db_ticket_keys_put(struct tern_db *db,
                                                        const uint8_t sealer[TERN_SHA256_SIZE],
                                                        const uint8_t *sealed, size_t len,
                                                        uint64_t now_ms);
-// Forgets those that nobody has put since.
+// Drops keys that were not put since.
 TERN_MUST_USE enum tern_result tern_db_ticket_keys_drop(struct tern_db *db, uint64_t before_ms);
 
 // --- A copy of all that a database holds at one moment, in a database of the same kind or another
 
-// What tern_db_copy_state() made of a table.
+// One copied table.
 struct tern_db_copied_table {
     const char *name;
     uint64_t rows;
     uint64_t bytes; // of their values
     uint8_t
-        sha256[TERN_SHA256_SIZE]; // of all rows in the order of their keys, in any database alike
+        sha256[TERN_SHA256_SIZE]; // of all rows in the order of their keys; equal in every database
 };
 struct tern_db_copying {
-    // Of a table that is being copied, or compared; NULL: nobody looks
+    // Reports progress while a table is copied or compared. NULL: no report
     void (*progress)(void *ctx, const char *doing, const char *table, uint64_t rows);
-    // Looks at the copy, before it appears; NULL: nobody does. why: a sentence on any failure
+    // Checks the copy before it appears. NULL: no check. why: a sentence on any failure
     enum tern_result (*check)(void *ctx, struct tern_db *copy, char why[256]);
-    // Once it has appeared, of each table; NULL: nobody asks
+    // Called for each table once the copy has appeared. NULL: no call
     void (*made)(void *ctx, const struct tern_db_copied_table *table);
     void *ctx;
 };
-// Copies all that the database holds, as it is at one moment, into a new one at `path`, of the same kind or another,
-// which appears at the end: whole, and compared, or not at all. Takes the memory of one row, of a part of weights, or
-// of 4 MiB of a body. `from`: outside of transactions
-// TERN_ERR_CONFLICT  there is something at `path` already
-// TERN_ERR_STATE     others wrote to `from` meanwhile; TERN_ERR_CORRUPT  what was written is read otherwise
+// Copies the whole database, as of one moment, into a new one at `path`, of the same kind or another. The copy is compared
+// and appears whole at the end, or not at all. Takes the memory of one row, of a part of weights, or of 4 MiB of a body.
+// from: outside of transactions
+// TERN_ERR_CONFLICT  `path` exists already
+// TERN_ERR_STATE     others wrote to `from` meanwhile; TERN_ERR_CORRUPT  the copy reads differently
 // Errors of how->check()
 TERN_MUST_USE enum tern_result tern_db_copy_state(struct tern_db *from, const char *path,
                                                   const struct tern_db_copying *how, char why[256]);
