@@ -4,7 +4,7 @@
 #include "federation/refusals.h"
 #include "federation/statistics.h"
 #include "federation/update.h"
-#include "merge/strategy_rule.h"
+#include "merge/merge.h"
 #include "meter/price.h"
 #include "rounds/machine.h"
 #include <stdio.h>

@@ -788,9 +788,6 @@ struct tern_db_client_total {
 };
 // In client order: clients that were invited or sent bytes, and client 0.
 struct tern_db_rows *tern_db_client_totals(struct tern_db *db);
-// NOT_FOUND
-TERN_MUST_USE enum tern_result tern_db_client_total_get(struct tern_db *db, uint64_t client,
-                                                        struct tern_db_client_total *out);
 
 // --- Totals
 

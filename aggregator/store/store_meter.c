@@ -86,12 +86,6 @@ struct tern_db_rows *tern_db_client_totals(struct tern_db *db)
                            &tern_table_client_totals);
 }
 
-enum tern_result tern_db_client_total_get(struct tern_db *db, uint64_t client,
-                                          struct tern_db_client_total *out)
-{
-    return tern_table_get(db, &tern_table_client_totals, "WHERE client = ?", client, out);
-}
-
 static_assert(TERN_ROUND_OPEN == 0, "counts.def says so");
 static_assert(TERN_REPLICA_WHOLE == 3 && (int)TERN_VECTOR_OF_REPLICA == 4,
               "replica_totals.def says so");
