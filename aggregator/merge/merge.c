@@ -1,8 +1,8 @@
 #include "merge/merge.h"
 
 #include "hosted/float_text.h"
-#include "hosted/memory.h"
 #include "hosted/log.h"
+#include "hosted/memory.h"
 #include "merge/stored_mean.h"
 #include "tensor/manifest.h"
 #include "wire/wire.h"
