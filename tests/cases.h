@@ -5,7 +5,8 @@
 //       assert_true(open_round());                           struct fixture *f = *state;
 //   }                                                    }
 //
-// A file with cases needs no list of them and no main(): cases run in the order in which they are written.
+// A file with cases needs no list of them and no main(): cases run in the order in which they are written. One that does
+// more than run them defines TERN_CASES_OWN_MAIN in front of this header, and calls test_cases_run().
 #ifndef TERN_TEST_CASES_H
 #define TERN_TEST_CASES_H
 
@@ -34,9 +35,11 @@ static struct listed_cases cases_of_this_file;
         cases_of_this_file.tear_down = tear_down_all;                                              \
     }
 
+#ifndef TERN_CASES_OWN_MAIN
 int main(void)
 {
     return test_cases_run(&cases_of_this_file, __BASE_FILE__);
 }
+#endif
 
 #endif

@@ -3,8 +3,9 @@
 
 #include "hosted/files.h"
 #include "hosted/log.h"
-#include "tests/asserts.h"
 #include "wire/wire.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 #include <arpa/inet.h>
 #include <cjson/cJSON.h>
 #include <netinet/in.h>
@@ -186,9 +187,10 @@ static double number(const cJSON *json, const char *name)
 
 // --- Tests
 
-static void test_everything_asks_for_the_token(void **state)
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_everything_asks_for_the_token)
 {
-    (void)state;
     static const char *const gets[] = {"/metrics",
                                        "/api/v1/status",
                                        "/api/v1/clients",
@@ -221,9 +223,8 @@ static void test_everything_asks_for_the_token(void **state)
     scheme = "Authorization: Bearer ";
 }
 
-static void test_unknown_paths_and_methods(void **state)
+TEST(test_unknown_paths_and_methods)
 {
-    (void)state;
     assert_int_equal(ask("GET", "/api/v1/nothing", TOKEN, ""), 404);
     assert_int_equal(ask("POST", "/api/v1/clients/x/revoke", TOKEN, ""), 404);
     assert_int_equal(ask("POST", "/api/v1/clients//revoke", TOKEN, ""), 404);
@@ -271,9 +272,8 @@ static int enroll_with(const char *code, char token[24])
     return status;
 }
 
-static void test_code_enrols_and_revoke_shuts_out(void **state)
+TEST(test_code_enrols_and_revoke_shuts_out)
 {
-    (void)state;
     char code[64];
     char token[24];
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
@@ -308,9 +308,8 @@ static void test_code_enrols_and_revoke_shuts_out(void **state)
     cJSON_Delete(json);
 }
 
-static void test_bad_code_requests(void **state)
+TEST(test_bad_code_requests)
 {
-    (void)state;
     static const char *const bad[] = {
         "{\"uses\":0}",      "{\"uses\":-1}", "{\"uses\":1e9}", "{\"uses\":\"many\"}", "[]",  "{",
         "{\"expires_s\":0}", "{\"label\":7}", "{\"tags\":7}",   "{\"tags\":\"site\"}", "null"};
@@ -361,9 +360,8 @@ static void test_bad_code_requests(void **state)
     assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, large), 413);
 }
 
-static void test_status_and_rounds(void **state)
+TEST(test_status_and_rounds)
 {
-    (void)state;
     char code[64];
     char token[24];
     assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, "{\"uses\":2}"), 201);
@@ -416,9 +414,8 @@ static uint64_t first_id(const cJSON *list)
 }
 
 // A federation of any size is looked at a page at a time.
-static void test_lists_come_in_pages(void **state)
+TEST(test_lists_come_in_pages)
 {
-    (void)state;
     char code[64];
     char token[24];
     static const struct {
@@ -470,9 +467,8 @@ static void *allocate(size_t size)
 }
 
 // Clients' updates are in the same transaction: it is committed all the same.
-static void test_a_job_without_memory_fails_alone(void **state)
+TEST(test_a_job_without_memory_fails_alone)
 {
-    (void)state;
     static const char *const gets[] = {"/api/v1/status",          "/api/v1/clients",
                                        "/api/v1/rounds",          "/api/v1/waiting",
                                        "/api/v1/clients/columns", "/api/v1/rounds/columns",
@@ -512,9 +508,8 @@ static int refused_early(uint16_t port, const char *head, size_t body)
 }
 
 // Nobody can make the listener keep more than the request they may send needs.
-static void test_a_stranger_cannot_fill_memory(void **state)
+TEST(test_a_stranger_cannot_fill_memory)
 {
-    (void)state;
     uint16_t port = tern_http_port(server);
     assert_int_equal(
         refused_early(port, "GET /healthz HTTP/1.1\r\nHost: h\r\nContent-Length: 16000000\r\n\r\n",
@@ -553,9 +548,8 @@ static int ask_kept(int fd)
 
 // Any user of this machine can connect; more of that than there are places keeps the operator neither
 // out nor away.
-static void test_idle_connections_do_not_shut_the_operator_out(void **state)
+TEST(test_idle_connections_do_not_shut_the_operator_out)
 {
-    (void)state;
     int idle[100];
     const int kept = connect_to(tern_admin_port(admin));
     assert_int_equal(ask_kept(kept), 200);
@@ -571,9 +565,8 @@ static void test_idle_connections_do_not_shut_the_operator_out(void **state)
 }
 
 // A name that a stranger's page has turned to this machine's address gets nothing, not even the page.
-static void test_only_names_of_this_machine_are_answered(void **state)
+TEST(test_only_names_of_this_machine_are_answered)
 {
-    (void)state;
     static const struct {
         const char *host;
         int status;
@@ -597,9 +590,8 @@ static void test_only_names_of_this_machine_are_answered(void **state)
 }
 
 // Every metric has its HELP and TYPE before it, and every line parses.
-static void test_metrics_are_prometheus_text(void **state)
+TEST(test_metrics_are_prometheus_text)
 {
-    (void)state;
     char type_of[64] = "";
     unsigned values = 0;
     int fd = connect_to(tern_http_port(server));
@@ -630,9 +622,8 @@ static void test_metrics_are_prometheus_text(void **state)
 }
 
 // What is not known has no sample, which a graph would show as 0.
-static void test_metrics_before_the_first_round(void **state)
+TEST(test_metrics_before_the_first_round)
 {
-    (void)state;
     assert_int_equal(ask("GET", "/metrics", TOKEN, ""), 200);
     const char *text = body_of_reply();
     assert_null(strstr(text, "\ntern_round_mean_loss "));
@@ -669,9 +660,8 @@ static void check_waiting(const char *reason, const char *advice)
 }
 
 // By what the service has in memory, at once.
-static void test_waiting_follows_what_happens(void **state)
+TEST(test_waiting_follows_what_happens)
 {
-    (void)state;
     char code[64];
     char token[24];
     check_waiting("clients", "`tern-aggregator enroll-code --uses 2` makes a join code");
@@ -697,9 +687,8 @@ static void test_waiting_follows_what_happens(void **state)
 }
 
 // A code that could not be stored is none, and the API says so as it says everything.
-static void test_what_cannot_be_stored_is_told_in_json(void **state)
+TEST(test_what_cannot_be_stored_is_told_in_json)
 {
-    (void)state;
     char path[192];
     struct tern_db *other = NULL;
     path_of("tern.db", path);
@@ -742,9 +731,8 @@ static void check_untold(const char *now, double first, int count)
     cJSON_Delete(json);
 }
 
-static void test_waiting_names_those_whose_statistics_are_awaited(void **state)
+CASE_WITH(test_waiting_names_those_whose_statistics_are_awaited, setup_with_statistics, teardown)
 {
-    (void)state;
     char code[64];
     char tokens[4][24];
     assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, "{\"uses\":4}"), 201);
@@ -766,9 +754,8 @@ static void test_waiting_names_those_whose_statistics_are_awaited(void **state)
 }
 
 // Each time that a member comes for the same task.
-static void test_waiting_counts_tries(void **state)
+TEST(test_waiting_counts_tries)
 {
-    (void)state;
     char code[64];
     char token[24];
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
@@ -796,18 +783,16 @@ static void test_waiting_counts_tries(void **state)
     cJSON_Delete(json);
 }
 
-static void test_address_must_be_local(void **state)
+TEST(test_address_must_be_local)
 {
-    (void)state;
     struct tern_admin *other = NULL;
     assert_int_equal(start_admin("0.0.0.0", &other), TERN_ERR_CONFIG);
     assert_non_null(strstr(why, "loopback"));
     assert_null(other);
 }
 
-static void test_token_file(void **state)
+TEST(test_token_file)
 {
-    (void)state;
     char path[192];
     struct tern_admin *other = NULL;
     path_of("admin.token", path);
@@ -822,9 +807,8 @@ static void test_token_file(void **state)
     assert_non_null(strstr(why, "cannot be read: No such file"));
 }
 
-static void test_unix_socket(void **state)
+TEST(test_unix_socket)
 {
-    (void)state;
     char path[192];
     char address[200];
     struct tern_admin *other = NULL;
@@ -844,30 +828,7 @@ static void test_unix_socket(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_everything_asks_for_the_token),
-        TEST(test_unknown_paths_and_methods),
-        TEST(test_code_enrols_and_revoke_shuts_out),
-        TEST(test_bad_code_requests),
-        TEST(test_status_and_rounds),
-        TEST(test_lists_come_in_pages),
-        TEST(test_a_job_without_memory_fails_alone),
-        TEST(test_a_stranger_cannot_fill_memory),
-        TEST(test_idle_connections_do_not_shut_the_operator_out),
-        TEST(test_only_names_of_this_machine_are_answered),
-        TEST(test_metrics_are_prometheus_text),
-        TEST(test_metrics_before_the_first_round),
-        TEST(test_waiting_follows_what_happens),
-        TEST(test_waiting_counts_tries),
-        cmocka_unit_test_setup_teardown(test_waiting_names_those_whose_statistics_are_awaited,
-                                        setup_with_statistics, teardown),
-        TEST(test_what_cannot_be_stored_is_told_in_json),
-        TEST(test_address_must_be_local),
-        TEST(test_token_file),
-        TEST(test_unix_socket),
-    };
     cJSON_Hooks hooks = {.malloc_fn = allocate, .free_fn = free};
     cJSON_InitHooks(&hooks); // before there are threads
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run(&cases_of_this_file, __FILE__);
 }

@@ -10,7 +10,8 @@
 
 #include "client/harness/private_bus.h"
 #include "posix/conditions.h"
-#include "tests/asserts.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 
 #define SKIPPED 77
 #define LONGEST_MS 10000 // a second of waiting, and a slow machine; libdbus would wait 25 s
@@ -50,9 +51,10 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void every_answer_of_network_manager(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(every_answer_of_network_manager)
 {
-    (void)state;
     static const struct {
         uint32_t metered;
         bool known;
@@ -77,9 +79,8 @@ static void every_answer_of_network_manager(void **state)
     }
 }
 
-static void answers_that_make_no_sense(void **state)
+TEST(answers_that_make_no_sense)
 {
-    (void)state;
     fake_manager_set(FAKE_MANAGER_SENDS_TEXT, 1);
     ask();
     assert_string_equal(reading.said, "NetworkManager's answer makes no sense");
@@ -96,9 +97,8 @@ static void answers_that_make_no_sense(void **state)
     assert_true(reading.known);
 }
 
-static void manager_that_is_silent_or_gone(void **state)
+TEST(manager_that_is_silent_or_gone)
 {
-    (void)state;
     fake_manager_set(FAKE_MANAGER_IS_SILENT, 1);
     ask();
     assert_false(reading.known);
@@ -112,9 +112,8 @@ static void manager_that_is_silent_or_gone(void **state)
     assert_true(reading.known && reading.value == 1);
 }
 
-static void bus_that_hangs_is_given_up(void **state)
+TEST(bus_that_hangs_is_given_up)
 {
-    (void)state;
     ask();
     assert_true(reading.known);
     private_bus_freeze();
@@ -129,9 +128,8 @@ static void bus_that_hangs_is_given_up(void **state)
 
 // A bus that has hung for hours: its queue of connections is full, and one more would wait for
 // ever.
-static void full_queue_is_given_up(void **state)
+TEST(full_queue_is_given_up)
 {
-    (void)state;
     enum { MOST = 16 };
     char kept[256];
     char address[128];
@@ -161,9 +159,8 @@ static void full_queue_is_given_up(void **state)
     unlink(name.sun_path);
 }
 
-static void no_bus_is_unknown(void **state)
+TEST(no_bus_is_unknown)
 {
-    (void)state;
     char kept[256];
     snprintf(kept, sizeof kept, "%s", getenv("DBUS_SYSTEM_BUS_ADDRESS"));
     setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent/bus", 1);
@@ -179,9 +176,8 @@ static void no_bus_is_unknown(void **state)
     setenv("DBUS_SYSTEM_BUS_ADDRESS", kept, 1);
 }
 
-static void conditions_follow_the_manager(void **state)
+TEST(conditions_follow_the_manager)
 {
-    (void)state;
     struct tern_posix_conditions conditions = {.metered = TERN_METERED_ASK};
     const struct tern_condition_port port = tern_posix_conditions_port(&conditions);
     struct tern_conditions now;
@@ -210,8 +206,6 @@ static void conditions_follow_the_manager(void **state)
     tern_posix_conditions_close(&conditions);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
     const char *address = private_bus_start();
@@ -220,13 +214,7 @@ int main(void)
         return SKIPPED;
     }
     setenv("DBUS_SYSTEM_BUS_ADDRESS", address, 1);
-    const struct CMUnitTest tests[] = {
-        TEST(every_answer_of_network_manager), TEST(answers_that_make_no_sense),
-        TEST(manager_that_is_silent_or_gone),  TEST(bus_that_hangs_is_given_up),
-        TEST(full_queue_is_given_up),          TEST(no_bus_is_unknown),
-        TEST(conditions_follow_the_manager),
-    };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = test_cases_run(&cases_of_this_file, __FILE__);
     private_bus_stop();
     return failed;
 }

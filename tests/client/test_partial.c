@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "client/harness/one_world.h"
-#include "tests/asserts.h"
+#include "tests/cases.h"
 
 static int set_up(void **state)
 {
@@ -22,9 +22,10 @@ static void kill_at(size_t at)
     boot();
 }
 
-static void killed_anywhere_it_asks_for_the_rest(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(killed_anywhere_it_asks_for_the_rest)
 {
-    (void)state;
     commit(1);
     const size_t len = world.server.downloads[0].len;
     for (size_t at = 0; at < len; at += at < 64 || at + 64 > len ? 1 : 37) {
@@ -43,9 +44,8 @@ static void killed_anywhere_it_asks_for_the_rest(void **state)
     }
 }
 
-static void killed_after_the_last_byte_it_asks_for_nothing(void **state)
+TEST(killed_after_the_last_byte_it_asks_for_nothing)
 {
-    (void)state;
     commit(1);
     kill_at(100);
     struct fake_partial *partial = &world.partial;
@@ -58,9 +58,8 @@ static void killed_after_the_last_byte_it_asks_for_nothing(void **state)
     world_check_replica(&world);
 }
 
-static void what_was_damaged_is_fetched_anew_once(void **state)
+TEST(what_was_damaged_is_fetched_anew_once)
 {
-    (void)state;
     struct tern_client_event event;
     commit(1);
     kill_at(500);
@@ -77,9 +76,8 @@ static void what_was_damaged_is_fetched_anew_once(void **state)
 }
 
 // The aggregator has it wrong: that is no reason to fetch it for ever.
-static void wrong_download_is_refused_after_the_second_time(void **state)
+TEST(wrong_download_is_refused_after_the_second_time)
 {
-    (void)state;
     struct tern_client_event event;
     commit(1);
     world.server.downloads[0].blob[1000] ^= 1;
@@ -93,9 +91,8 @@ static void wrong_download_is_refused_after_the_second_time(void **state)
     assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_CHECKIN);
 }
 
-static void what_another_version_leaves_is_dropped(void **state)
+TEST(what_another_version_leaves_is_dropped)
 {
-    (void)state;
     world.server.snapshots = true;
     commit(1);
     kill_at(700);
@@ -107,9 +104,8 @@ static void what_another_version_leaves_is_dropped(void **state)
     world_check_replica(&world);
 }
 
-static void what_nobody_asks_for_any_more_is_dropped(void **state)
+TEST(what_nobody_asks_for_any_more_is_dropped)
 {
-    (void)state;
     commit(1);
     kill_at(700);
     world.server.target = 1; // all rounds are done
@@ -117,9 +113,8 @@ static void what_nobody_asks_for_any_more_is_dropped(void **state)
     assert_false(world.partial.there);
 }
 
-static void whole_download_where_the_rest_was_asked_for_is_taken(void **state)
+TEST(whole_download_where_the_rest_was_asked_for_is_taken)
 {
-    (void)state;
     commit(1);
     kill_at(100);
     world.ignore_range = true;
@@ -130,9 +125,8 @@ static void whole_download_where_the_rest_was_asked_for_is_taken(void **state)
     world_check_replica(&world);
 }
 
-static void longer_download_than_the_task_says_is_refused(void **state)
+TEST(longer_download_than_the_task_says_is_refused)
 {
-    (void)state;
     struct tern_client_event event;
     commit(1);
     run_until(TERN_EVENT_TASK, NULL);
@@ -142,9 +136,8 @@ static void longer_download_than_the_task_says_is_refused(void **state)
     assert_false(world.partial.there);
 }
 
-static void full_disk_is_named_before_a_byte_is_asked_for(void **state)
+TEST(full_disk_is_named_before_a_byte_is_asked_for)
 {
-    (void)state;
     struct tern_client_event event;
     commit(1);
     world.partial.full = true;
@@ -159,9 +152,8 @@ static void full_disk_is_named_before_a_byte_is_asked_for(void **state)
 }
 
 // A disk that stays full must not hold the client in a round that is over.
-static void full_disk_gives_the_task_up_with_its_window(void **state)
+TEST(full_disk_gives_the_task_up_with_its_window)
 {
-    (void)state;
     struct tern_client_event event = {0};
     commit(1);
     world.server.window_ms = 10000;
@@ -176,9 +168,8 @@ static void full_disk_gives_the_task_up_with_its_window(void **state)
 }
 
 // A budget has to last for what is still to come, not for what is there.
-static void what_was_kept_is_not_asked_of_the_budget_again(void **state)
+TEST(what_was_kept_is_not_asked_of_the_budget_again)
 {
-    (void)state;
     world.server.codec = "density:p=0.01,coder=range";
     commit(1);
     kill_at(2000);
@@ -190,9 +181,8 @@ static void what_was_kept_is_not_asked_of_the_budget_again(void **state)
 }
 
 // The next download takes the place of the one before, which must be in the replica's record by then.
-static void many_bytes_of_downloads_are_not_left_to_a_kill(void **state)
+TEST(many_bytes_of_downloads_are_not_left_to_a_kill)
 {
-    (void)state;
     world.server.target = 50;
     commit(40); // of 2.4 KB each
     run_until(TERN_EVENT_TASK, NULL);
@@ -213,9 +203,8 @@ static void many_bytes_of_downloads_are_not_left_to_a_kill(void **state)
     world_check_replica(&world);
 }
 
-static void indices_are_received_likewise(void **state)
+TEST(indices_are_received_likewise)
 {
-    (void)state;
     float values[WORLD_VALUES];
     for (int i = 0; i < WORLD_VALUES; i++) {
         values[i] = (float)(i % 17 - 8) / 8.0f;
@@ -226,26 +215,4 @@ static void indices_are_received_likewise(void **state)
     run_until(TERN_EVENT_UPLOADED, NULL);
     assert_true(world.server.strips);
     assert_false(world.partial.there);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(killed_anywhere_it_asks_for_the_rest),
-        TEST(killed_after_the_last_byte_it_asks_for_nothing),
-        TEST(what_was_damaged_is_fetched_anew_once),
-        TEST(wrong_download_is_refused_after_the_second_time),
-        TEST(what_another_version_leaves_is_dropped),
-        TEST(what_nobody_asks_for_any_more_is_dropped),
-        TEST(whole_download_where_the_rest_was_asked_for_is_taken),
-        TEST(longer_download_than_the_task_says_is_refused),
-        TEST(full_disk_is_named_before_a_byte_is_asked_for),
-        TEST(full_disk_gives_the_task_up_with_its_window),
-        TEST(what_was_kept_is_not_asked_of_the_budget_again),
-        TEST(many_bytes_of_downloads_are_not_left_to_a_kill),
-        TEST(indices_are_received_likewise),
-    };
-    return cmocka_run_group_tests_name("client: partial downloads", tests, NULL, NULL);
 }

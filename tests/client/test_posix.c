@@ -3,7 +3,8 @@
 #include "posix/sockets.h"
 #include "posix/system.h"
 #include "posix/transport.h"
-#include "tests/asserts.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 
 #include <netinet/in.h>
 #include <stdio.h>
@@ -11,9 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void clock_and_entropy_work(void **state)
+CASE(clock_and_entropy_work)
 {
-    (void)state;
     const struct tern_clock clock = tern_posix_clock();
     const struct tern_entropy entropy = tern_posix_entropy();
     uint8_t a[40] = {0};
@@ -26,9 +26,8 @@ static void clock_and_entropy_work(void **state)
     assert_memory_not_equal(a, b, sizeof a);
 }
 
-static void only_https_is_spoken(void **state)
+CASE(only_https_is_spoken)
 {
-    (void)state;
     struct tern_curl *curl = NULL;
     char why[512];
     struct tern_curl_config config = {.server = "http://localhost:1"};
@@ -40,9 +39,8 @@ static void only_https_is_spoken(void **state)
     assert_non_null(strstr(why, "/nonexistent/ca.pem"));
 }
 
-static void nobody_listening_is_a_network_error(void **state)
+CASE(nobody_listening_is_a_network_error)
 {
-    (void)state;
     struct tern_curl *curl = NULL;
     char why[512];
     uint8_t body[16];
@@ -80,9 +78,8 @@ static void connect_pair(int *near, int *far)
     close(listener);
 }
 
-static void closing_segment_is_no_byte_of_the_stream(void **state)
+CASE(closing_segment_is_no_byte_of_the_stream)
 {
-    (void)state;
     struct tern_sockets sockets;
     int near = -1;
     int far = -1;
@@ -109,9 +106,8 @@ static void closing_segment_is_no_byte_of_the_stream(void **state)
 }
 
 // A peer that takes the connection and never says a word.
-static void silent_peer_is_given_up(void **state)
+CASE(silent_peer_is_given_up)
 {
-    (void)state;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof address;
     const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -145,12 +141,5 @@ int main(void)
     if (tern_curl_global() != TERN_OK) {
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clock_and_entropy_work),
-        cmocka_unit_test(only_https_is_spoken),
-        cmocka_unit_test(nobody_listening_is_a_network_error),
-        cmocka_unit_test(closing_segment_is_no_byte_of_the_stream),
-        cmocka_unit_test(silent_peer_is_given_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run(&cases_of_this_file, __FILE__);
 }

@@ -2,7 +2,8 @@
 #define _GNU_SOURCE
 #include "contracts/client_store_contract.h"
 #include "posix/file_store.h"
-#include "tests/asserts.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -98,9 +99,10 @@ static void write_file(const uint8_t *bytes, size_t len)
     fclose(file);
 }
 
-static void any_flipped_bit_is_found(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(any_flipped_bit_is_found)
 {
-    (void)state;
     uint8_t bytes[256];
     save_text("some forty bytes of a record, more or less");
     const size_t len = read_file(bytes, sizeof bytes);
@@ -114,9 +116,8 @@ static void any_flipped_bit_is_found(void **state)
     assert_int_equal(load_upload(), TERN_OK);
 }
 
-static void any_cut_or_added_byte_is_found(void **state)
+TEST(any_cut_or_added_byte_is_found)
 {
-    (void)state;
     uint8_t bytes[256] = {0};
     save_text("text");
     const size_t len = read_file(bytes, sizeof bytes);
@@ -128,9 +129,8 @@ static void any_cut_or_added_byte_is_found(void **state)
     assert_int_equal(load_upload(), TERN_ERR_CORRUPT);
 }
 
-static void record_under_another_name_is_not_taken(void **state)
+TEST(record_under_another_name_is_not_taken)
 {
-    (void)state;
     char byte;
     size_t len = 0;
     save_text("text");
@@ -140,18 +140,16 @@ static void record_under_another_name_is_not_taken(void **state)
     assert_int_equal(port().load(store, TERN_RECORD_REPLICA, 0, &byte, 1, &len), TERN_ERR_CORRUPT);
 }
 
-static void two_processes_cannot_share_a_directory(void **state)
+TEST(two_processes_cannot_share_a_directory)
 {
-    (void)state;
     struct tern_file_store *second = NULL;
     assert_int_equal(tern_file_store_open(&second, folder, why), TERN_ERR_CONFLICT);
     assert_non_null(strstr(why, "in use by another process"));
     assert_non_null(strstr(why, folder));
 }
 
-static void reader_looks_on_but_does_not_write(void **state)
+TEST(reader_looks_on_but_does_not_write)
 {
-    (void)state;
     struct tern_file_store *reader = NULL;
     char found[4];
     size_t len = 0;
@@ -166,9 +164,8 @@ static void reader_looks_on_but_does_not_write(void **state)
     tern_file_store_close(reader);
 }
 
-static void secrets_are_the_owners_only(void **state)
+TEST(secrets_are_the_owners_only)
 {
-    (void)state;
     struct stat status;
     const struct tern_store_part part = {"secret", 6};
     assert_int_equal(port().save(store, TERN_RECORD_IDENTITY, &part, 1), TERN_OK);
@@ -176,9 +173,8 @@ static void secrets_are_the_owners_only(void **state)
     assert_int_equal(status.st_mode & 0777, 0600);
 }
 
-static void full_disk_keeps_the_old_record(void **state)
+TEST(full_disk_keeps_the_old_record)
 {
-    (void)state;
     static const uint8_t large[5000];
     const struct tern_store_part part = {large, sizeof large};
     struct rlimit before;
@@ -197,9 +193,8 @@ static void full_disk_keeps_the_old_record(void **state)
     assert_int_equal(access(path_of("upload.new"), F_OK), -1);
 }
 
-static void full_disk_ends_a_record_in_pieces(void **state)
+TEST(full_disk_ends_a_record_in_pieces)
 {
-    (void)state;
     static const uint8_t large[5000];
     struct rlimit before;
     save_text("text");
@@ -216,9 +211,8 @@ static void full_disk_ends_a_record_in_pieces(void **state)
     assert_int_equal(access(path_of("upload.new"), F_OK), -1);
 }
 
-static void any_flipped_bit_of_pieces_is_found(void **state)
+TEST(any_flipped_bit_of_pieces_is_found)
 {
-    (void)state;
     uint8_t bytes[256];
     assert_int_equal(port().begin(store, TERN_RECORD_UPLOAD, 7), TERN_OK);
     assert_int_equal(port().append(store, "some bytes", 10), TERN_OK);
@@ -236,9 +230,8 @@ static void any_flipped_bit_of_pieces_is_found(void **state)
 }
 
 // What a power cut leaves: a temporary file of any content.
-static void leftovers_of_a_cut_do_no_harm(void **state)
+TEST(leftovers_of_a_cut_do_no_harm)
 {
-    (void)state;
     save_text("text");
     FILE *file = fopen(path_of("upload.new"), "wb");
     assert_non_null(file);
@@ -250,33 +243,17 @@ static void leftovers_of_a_cut_do_no_harm(void **state)
     assert_int_equal(access(path_of("upload.new"), F_OK), -1);
 }
 
-static void directory_that_cannot_be_made_is_named(void **state)
+TEST(directory_that_cannot_be_made_is_named)
 {
-    (void)state;
     struct tern_file_store *other = NULL;
     assert_int_equal(tern_file_store_open(&other, "/proc/tern/state", why), TERN_ERR_IO);
     assert_non_null(strstr(why, "/proc/tern/state"));
     assert_int_equal(tern_file_store_open_reader(&other, "/nonexistent", why), TERN_ERR_NOT_FOUND);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
     static const struct store_under_test files = {open_store, reopen_store, close_store, port};
-    const struct CMUnitTest tests[] = {
-        TEST(any_flipped_bit_is_found),
-        TEST(any_cut_or_added_byte_is_found),
-        TEST(record_under_another_name_is_not_taken),
-        TEST(two_processes_cannot_share_a_directory),
-        TEST(reader_looks_on_but_does_not_write),
-        TEST(secrets_are_the_owners_only),
-        TEST(full_disk_keeps_the_old_record),
-        TEST(full_disk_ends_a_record_in_pieces),
-        TEST(any_flipped_bit_of_pieces_is_found),
-        TEST(leftovers_of_a_cut_do_no_harm),
-        TEST(directory_that_cannot_be_made_is_named),
-    };
     const int failed = run_store_contract(&files);
-    return failed + cmocka_run_group_tests_name("file store", tests, NULL, NULL);
+    return failed + test_cases_run(&cases_of_this_file, __FILE__);
 }

@@ -1,7 +1,7 @@
 // The partial download as a file.
 #define _GNU_SOURCE
 #include "posix/partial_file.h"
-#include "tests/asserts.h"
+#include "tests/cases.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -65,9 +65,10 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void what_came_survives_the_process(void **state)
+#define TEST(test) CASE_WITH(test, set_up, tear_down)
+
+TEST(what_came_survives_the_process)
 {
-    (void)state;
     size_t at = 0;
     for (size_t piece = 1; at < SIZE; piece += 700) {
         const size_t n = piece < SIZE - at ? piece : SIZE - at;
@@ -84,9 +85,8 @@ static void what_came_survives_the_process(void **state)
     }
 }
 
-static void what_did_not_come_cannot_be_seen(void **state)
+TEST(what_did_not_come_cannot_be_seen)
 {
-    (void)state;
     const uint8_t *found = NULL;
     assert_int_equal(port.append(port.ctx, bytes, 100), TERN_OK);
     assert_int_equal(port.view(port.ctx, 0, 101, &found), TERN_ERR_CORRUPT);
@@ -98,9 +98,8 @@ static void what_did_not_come_cannot_be_seen(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
-static void another_download_drops_it(void **state)
+TEST(another_download_drops_it)
 {
-    (void)state;
     assert_int_equal(port.append(port.ctx, bytes, 100), TERN_OK);
     assert_int_equal(have_of(other, SIZE), 0);
     start_again();
@@ -120,9 +119,8 @@ static void change_byte(long at)
     fclose(changed);
 }
 
-static void file_that_is_none_is_dropped(void **state)
+TEST(file_that_is_none_is_dropped)
 {
-    (void)state;
     for (long at = 0; at < 48; at++) { // its head
         assert_int_equal(port.append(port.ctx, bytes, 100), TERN_OK);
         change_byte(at);
@@ -139,9 +137,8 @@ static void file_that_is_none_is_dropped(void **state)
     assert_int_equal(have_of(name, SIZE), 0);
 }
 
-static void link_in_its_place_is_not_followed(void **state)
+TEST(link_in_its_place_is_not_followed)
 {
-    (void)state;
     char target[256];
     snprintf(target, sizeof target, "%s/target", folder);
     port.drop(port.ctx);
@@ -174,9 +171,8 @@ static enum tern_result append_all(void)
     return port.append(port.ctx, bytes, SIZE);
 }
 
-static void full_disk_is_named(void **state)
+TEST(full_disk_is_named)
 {
-    (void)state;
     assert_int_equal(with_limit(10, open_other), TERN_ERR_NO_SPACE);
     assert_int_equal(access(path, F_OK), -1);
     assert_int_equal(have_of(name, SIZE), 0);
@@ -205,24 +201,10 @@ static enum tern_result open_same(void)
     return port.open(port.ctx, name, SIZE, &have);
 }
 
-static void what_cannot_be_opened_now_stays(void **state)
+TEST(what_cannot_be_opened_now_stays)
 {
-    (void)state;
     assert_int_equal(port.append(port.ctx, bytes, 100), TERN_OK);
     start_again();
     assert_int_equal(with_descriptors(0, open_same), TERN_ERR_IO);
     assert_int_equal(have_of(name, SIZE), 100);
-}
-
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_came_survives_the_process),    TEST(what_did_not_come_cannot_be_seen),
-        TEST(another_download_drops_it),         TEST(file_that_is_none_is_dropped),
-        TEST(link_in_its_place_is_not_followed), TEST(full_disk_is_named),
-        TEST(what_cannot_be_opened_now_stays),
-    };
-    return cmocka_run_group_tests_name("partial file", tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 #include "data/partition.h"
 #include "data/random.h"
-#include "tests/asserts.h"
 #include "util/math.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,9 +44,8 @@ static void check_complete(const struct tern_partition *partition)
     }
 }
 
-static void every_example_is_used_exactly_once(void **state)
+CASE(every_example_is_used_exactly_once)
 {
-    (void)state;
     const uint32_t clients[] = {1, 3, 50, 1000};
     const float alphas[] = {0.001f, 0.1f, 0.5f, 100.0f, 1e6f};
     for (size_t i = 0; i < 4; i++) {
@@ -87,9 +87,8 @@ static double top_share_of(enum tern_partition_kind kind, float alpha)
     return share;
 }
 
-static void alpha_says_how_uneven_the_classes_are(void **state)
+CASE(alpha_says_how_uneven_the_classes_are)
 {
-    (void)state;
     double iid = top_share_of(TERN_PARTITION_IID, 0.0f);
     double even = top_share_of(TERN_PARTITION_DIRICHLET, 1000.0f);
     double uneven = top_share_of(TERN_PARTITION_DIRICHLET, 0.5f);
@@ -101,9 +100,8 @@ static void alpha_says_how_uneven_the_classes_are(void **state)
     assert_true(shards > 0.45);
 }
 
-static void sizes_are_even(void **state)
+CASE(sizes_are_even)
 {
-    (void)state;
     const enum tern_partition_kind kinds[] = {TERN_PARTITION_IID, TERN_PARTITION_DIRICHLET};
     for (size_t k = 0; k < 2; k++) {
         struct tern_partition p = make(kinds[k], 50, 0.5f, 1);
@@ -114,9 +112,8 @@ static void sizes_are_even(void **state)
     }
 }
 
-static void a_seed_names_a_partition(void **state)
+CASE(a_seed_names_a_partition)
 {
-    (void)state;
     const enum tern_partition_kind kinds[] = {TERN_PARTITION_IID, TERN_PARTITION_DIRICHLET,
                                               TERN_PARTITION_SHARDS, TERN_PARTITION_NATURAL};
     for (size_t k = 0; k < 4; k++) {
@@ -132,9 +129,8 @@ static void a_seed_names_a_partition(void **state)
 }
 
 // This digest was computed once; every machine must give it.
-static void bits_are_the_same_everywhere(void **state)
+CASE(bits_are_the_same_everywhere)
 {
-    (void)state;
     struct tern_partition p = make(TERN_PARTITION_DIRICHLET, 50, 0.5f, 1);
     uint32_t digest = 0;
     for (uint32_t i = 0; i < COUNT; i++) {
@@ -158,9 +154,8 @@ static uint32_t owners_of(const struct tern_partition *p, uint32_t group)
     return owners;
 }
 
-static void a_natural_group_has_one_client(void **state)
+CASE(a_natural_group_has_one_client)
 {
-    (void)state;
     const uint32_t clients[] = {1, 7, 50, GROUPS - 1};
     for (size_t i = 0; i < 4; i++) {
         struct tern_partition p = make(TERN_PARTITION_NATURAL, clients[i], 0.0f, 3);
@@ -172,9 +167,8 @@ static void a_natural_group_has_one_client(void **state)
     }
 }
 
-static void natural_groups_that_do_not_suffice_are_refused(void **state)
+CASE(natural_groups_that_do_not_suffice_are_refused)
 {
-    (void)state;
     struct tern_partition_config config = {
         .kind = TERN_PARTITION_NATURAL, .clients = GROUPS, .min_examples = 1};
     struct tern_dataset bare = data;
@@ -191,9 +185,8 @@ static void natural_groups_that_do_not_suffice_are_refused(void **state)
     assert_non_null(strstr(why, "has no natural groups"));
 }
 
-static void views_are_the_clients_examples(void **state)
+CASE(views_are_the_clients_examples)
 {
-    (void)state;
     struct tern_partition p = make(TERN_PARTITION_SHARDS, 7, 0.0f, 1);
     uint32_t sum = 0;
     for (uint32_t c = 0; c < 7; c++) {
@@ -206,9 +199,8 @@ static void views_are_the_clients_examples(void **state)
     tern_partition_free(&p);
 }
 
-static void impossible_partitions_are_refused(void **state)
+CASE(impossible_partitions_are_refused)
 {
-    (void)state;
     const struct tern_partition_config good = {
         .kind = TERN_PARTITION_DIRICHLET, .clients = 100, .min_examples = 200, .alpha = 1.0f};
     struct tern_partition_config bad[6] = {good, good, good, good, good, good};
@@ -226,9 +218,8 @@ static void impossible_partitions_are_refused(void **state)
     }
 }
 
-static void shares_and_their_index_draws_agree(void **state)
+CASE(shares_and_their_index_draws_agree)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 7, TERN_PRNG_TEST, 0, 0);
     const float share[4] = {0.5f, 0.0f, 1.0f, 0.5f};
@@ -254,9 +245,8 @@ static void shares_and_their_index_draws_agree(void **state)
     assert_true(rest[0] < 130.0 && rest[1] > 700.0);
 }
 
-static void gamma_and_normal_draws_have_their_moments(void **state)
+CASE(gamma_and_normal_draws_have_their_moments)
 {
-    (void)state;
     struct tern_prng rng;
     tern_prng_init(&rng, 1, TERN_PRNG_TEST, 0, 0);
     const int draws = 50000;
@@ -295,18 +285,5 @@ int main(void)
         groups[i] = tern_prng_below(&rng, GROUPS - 1);
         groups[i] += groups[i] >= EMPTY_GROUP;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_example_is_used_exactly_once),
-        cmocka_unit_test(alpha_says_how_uneven_the_classes_are),
-        cmocka_unit_test(sizes_are_even),
-        cmocka_unit_test(a_seed_names_a_partition),
-        cmocka_unit_test(bits_are_the_same_everywhere),
-        cmocka_unit_test(a_natural_group_has_one_client),
-        cmocka_unit_test(natural_groups_that_do_not_suffice_are_refused),
-        cmocka_unit_test(views_are_the_clients_examples),
-        cmocka_unit_test(impossible_partitions_are_refused),
-        cmocka_unit_test(shares_and_their_index_draws_agree),
-        cmocka_unit_test(gamma_and_normal_draws_have_their_moments),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run(&cases_of_this_file, __FILE__);
 }

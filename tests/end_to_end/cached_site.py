@@ -10,7 +10,7 @@ from hand_client import HandClient
 from harness import PATIENCE, Aggregator, check
 from http_by_hand import Connection, request_bytes
 from protobuf import first, parse
-from proxies import free_port, run_client
+from proxies import port_to_keep, run_client
 
 HEAD = 200  # bytes, more than caches' heads have over the aggregator's: Server, Date, Connection, Accept-Ranges
 
@@ -21,7 +21,7 @@ class CachedSite:
     def __init__(self, workspace, settings):
         self.workspace = workspace
         self.aggregator = Aggregator(workspace, {**settings, "server": {"cache_from": "127.0.0.1"}}).start()
-        self.port = free_port()
+        self.port = port_to_keep()
 
     def restart_aggregator(self):
         self.aggregator.kill(signal.SIGTERM)

@@ -19,7 +19,8 @@ import time
 BIN = pathlib.Path(os.environ.get("TERN_BIN_DIR", "build/bin"))
 HELPERS = pathlib.Path(os.environ.get("TERN_TEST_BIN_DIR", "build/tests"))
 SANITIZED = os.environ.get("TERN_SANITIZED", "") != ""  # as tests/sanitized.h is for tests in C
-LONG = os.environ.get("TERN_LONG_TESTS", "") != "" and not SANITIZED  # ./tern test --long and --all
+NIGHT = os.environ.get("TERN_LONG_TESTS", "") != ""  # ./tern test --long and --all
+LONG = NIGHT and not SANITIZED
 SKIP = 77
 PATIENCE = 240  # seconds for what takes one; ctest ends a test that takes too long
 

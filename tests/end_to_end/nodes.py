@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import random
 import signal
 import socket
 import sys
@@ -13,6 +12,7 @@ import between  # noqa: E402, F401
 import cluster  # noqa: E402, F401
 
 from harness import BIN, PATIENCE, check  # noqa: E402
+from ports import port_to_keep  # noqa: E402, F401
 
 # The lock that the one that leads has (SERVICE of postgres.c), as PostgreSQL lists it.
 LEADING = "FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.granted" \
@@ -24,16 +24,6 @@ def wait_until(what, condition, seconds=PATIENCE):
     while not condition():
         check(time.monotonic() < deadline, what)
         time.sleep(0.05)
-
-
-def port_to_keep():
-    """Nobody else's, also while a node that stands by does not listen at it: below those that outgoing connections
-    take."""
-    while True:
-        port = random.SystemRandom().randrange(20000, 32000)
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port
 
 
 def ask_ready(admin):

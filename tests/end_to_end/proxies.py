@@ -11,6 +11,7 @@ import time
 
 import harness
 from harness import BIN, PATIENCE, check
+from ports import port_to_keep  # noqa: F401
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "configs/proxies"
 
@@ -30,11 +31,6 @@ http {{
 {site}
 }}
 """
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 def example(name, **replaced):

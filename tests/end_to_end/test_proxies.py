@@ -12,7 +12,7 @@ import time
 from cutting_proxy import PIECE, CuttingProxy
 from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
 from http_by_hand import Connection
-from proxies import as_nobody, example, free_port, program_of, run_client, start_nginx, wait_for
+from proxies import as_nobody, example, port_to_keep, program_of, run_client, start_nginx, wait_for
 
 UPDATE = 68_000 * 4  # bytes, a little less than it has
 
@@ -26,7 +26,7 @@ def start_haproxy(workspace, aggregator, port):
         example("haproxy.cfg", bind=("bind :443", f"bind 127.0.0.1:{port}"),
                 user=("    user haproxy\n    group haproxy\n", ""), files=("maxconn 20000", "maxconn 100"),
                 server=("127.0.0.1:8443", f"127.0.0.1:{aggregator.port}"),
-                neighbour=("    server aggregator", f"    server gone 127.0.0.1:{free_port()} send-proxy-v2\n"
+                neighbour=("    server aggregator", f"    server gone 127.0.0.1:{port_to_keep()} send-proxy-v2\n"
                            "    server aggregator"), log=("/dev/log", "127.0.0.1:9"),
                 ca=("/etc/ssl/tern-aggregator-ca.crt", folder / "ca.crt")))
     command = ["env", f"LD_LIBRARY_PATH={libraries}", program, "-db", "-f", folder / "haproxy.cfg"]
@@ -35,7 +35,7 @@ def start_haproxy(workspace, aggregator, port):
 
 def start_nginx_beside_one_that_is_gone(workspace, aggregator, port):
     return start_nginx(workspace, aggregator, port,
-                       neighbour=("# server 10.0.0.2:8443", f"server 127.0.0.1:{free_port()}"))
+                       neighbour=("# server 10.0.0.2:8443", f"server 127.0.0.1:{port_to_keep()}"))
 
 
 def asks_whether_it_is_ready(workspace):
@@ -89,7 +89,7 @@ def rounds_through(start):
             "log": {"requests": "all"},
             "server": {"proxy_from": "127.0.0.1" if start is start_haproxy else ""},
         }).start()
-        port = free_port()
+        port = port_to_keep()
         wait_for(start(workspace, aggregator, port), port)
         nobody_notices_the_one_that_is_gone(port, aggregator.ca)
         cutting = CuttingProxy(port)

@@ -9,7 +9,7 @@ import sys
 from cached_site import CachedSite, bytes_of, counts, expect, fills, final_model, who_gets_nothing
 from hand_client import HandClient
 from harness import Workspace, check, main
-from proxies import as_nobody, example, free_port, program_of, wait_for
+from proxies import as_nobody, example, port_to_keep, program_of, wait_for
 
 CROWD = 12
 
@@ -19,7 +19,7 @@ class Site(CachedSite):
 
     def __init__(self, workspace, settings):
         super().__init__(workspace, settings)
-        self.varnish_port, self.behind = free_port(), free_port()
+        self.varnish_port, self.behind = port_to_keep(), port_to_keep()
         self.start_varnish()
         self.start_haproxy()
 

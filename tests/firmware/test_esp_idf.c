@@ -7,7 +7,8 @@
 #include "esp_idf/tern_esp.h"
 #include "firmware/ram_flash.h"
 #include "store/flash_store.h"
-#include "tests/asserts.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 
 #include <esp_partition.h>
 #include <esp_random.h>
@@ -176,9 +177,10 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void bytes_pass_both_ways(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(bytes_pass_both_ways)
 {
-    (void)state;
     static const uint8_t data[2500];
     uint8_t dst[64];
     size_t len = 0;
@@ -195,9 +197,8 @@ static void bytes_pass_both_ways(void **state)
     assert_int_equal(limit.tv_sec, 7);
 }
 
-static void ends_and_cuts_are_told_apart(void **state)
+TEST(ends_and_cuts_are_told_apart)
 {
-    (void)state;
     uint8_t dst[64];
     size_t len = 1;
     assert_int_equal(stream.open(stream.ctx, 7000), TERN_OK);
@@ -210,9 +211,8 @@ static void ends_and_cuts_are_told_apart(void **state)
     assert_int_equal(stream.send(stream.ctx, dst, sizeof dst, &len, 7000), TERN_ERR_NETWORK);
 }
 
-static void failed_connection_says_why_and_is_gone(void **state)
+TEST(failed_connection_says_why_and_is_gone)
 {
-    (void)state;
     idf.connects = -1;
     assert_int_equal(stream.open(stream.ctx, 7000), TERN_ERR_NETWORK);
     idf.last_error = -0x2700;
@@ -223,9 +223,8 @@ static void failed_connection_says_why_and_is_gone(void **state)
     assert_int_equal(stream.send(stream.ctx, &byte, 1, &sent, 7000), TERN_ERR_NETWORK);
 }
 
-static void clock_and_entropy_are_the_system_s(void **state)
+TEST(clock_and_entropy_are_the_system_s)
 {
-    (void)state;
     uint8_t bytes[4] = {0};
     idf.now_us = 5000999;
     const struct tern_clock clock = tern_esp_clock();
@@ -236,9 +235,8 @@ static void clock_and_entropy_are_the_system_s(void **state)
     assert_int_equal(bytes[3], 0x5a);
 }
 
-static void partition_is_found_by_its_label(void **state)
+TEST(partition_is_found_by_its_label)
 {
-    (void)state;
     struct tern_flash port;
     ram_flash_init(&flash, 16, 0xff);
     partition.erase_size = flash.port.block_size;
@@ -280,17 +278,8 @@ static struct tern_store port_of_store(void)
     return tern_flash_store_port(&store);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(bytes_pass_both_ways),
-        TEST(ends_and_cuts_are_told_apart),
-        TEST(failed_connection_says_why_and_is_gone),
-        TEST(clock_and_entropy_are_the_system_s),
-        TEST(partition_is_found_by_its_label),
-    };
     const struct store_under_test on_partition = {open_fresh, reopen, close_it, port_of_store};
-    return cmocka_run_group_tests(tests, NULL, NULL) + run_store_contract(&on_partition);
+    return test_cases_run(&cases_of_this_file, __FILE__) + run_store_contract(&on_partition);
 }

@@ -7,8 +7,9 @@
 #include "contracts/client_store_contract.h"
 #include "firmware/ram_flash.h"
 #include "store/flash_store.h"
-#include "tests/asserts.h"
 #include "zephyr/tern_zephyr.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 
 #include <zephyr/kernel.h>
 #include <zephyr/net/socket.h>
@@ -186,9 +187,10 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void bytes_pass_both_ways(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(bytes_pass_both_ways)
 {
-    (void)state;
     static const uint8_t data[2500];
     uint8_t dst[64];
     size_t len = 0;
@@ -203,9 +205,8 @@ static void bytes_pass_both_ways(void **state)
     assert_int_equal(len, 17);
 }
 
-static void ends_and_cuts_are_told_apart(void **state)
+TEST(ends_and_cuts_are_told_apart)
 {
-    (void)state;
     uint8_t dst[64];
     size_t len = 1;
     assert_int_equal(stream.open(stream.ctx, 7000), TERN_OK);
@@ -218,9 +219,8 @@ static void ends_and_cuts_are_told_apart(void **state)
     assert_int_equal(stream.send(stream.ctx, dst, sizeof dst, &len, 7000), TERN_ERR_NETWORK);
 }
 
-static void failed_connection_says_why_and_is_gone(void **state)
+TEST(failed_connection_says_why_and_is_gone)
 {
-    (void)state;
     zephyr.connect_error = ETIMEDOUT;
     assert_int_equal(stream.open(stream.ctx, 7000), TERN_ERR_NETWORK);
     zephyr.connect_error = ECONNABORTED;
@@ -239,9 +239,8 @@ static uint64_t date(void *ctx)
     return 1800000000;
 }
 
-static void clock_and_entropy_are_the_system_s(void **state)
+TEST(clock_and_entropy_are_the_system_s)
 {
-    (void)state;
     uint8_t bytes[32] = {0};
     const struct tern_clock clock = tern_zephyr_clock(NULL);
     assert_int_equal(clock.monotonic_ms(clock.ctx), 5000);
@@ -253,9 +252,8 @@ static void clock_and_entropy_are_the_system_s(void **state)
     assert_int_equal(entropy.fill(entropy.ctx, bytes, 32), TERN_ERR_IO);
 }
 
-static void missing_flash_area_is_named(void **state)
+TEST(missing_flash_area_is_named)
 {
-    (void)state;
     struct tern_flash port;
     struct tern_zephyr_area area;
     assert_int_equal(tern_zephyr_flash(&port, &area, AREA + 1, 4096, 4), TERN_ERR_NOT_FOUND);
@@ -291,17 +289,8 @@ static struct tern_store port_of_store(void)
     return tern_flash_store_port(&store);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(bytes_pass_both_ways),
-        TEST(ends_and_cuts_are_told_apart),
-        TEST(failed_connection_says_why_and_is_gone),
-        TEST(clock_and_entropy_are_the_system_s),
-        TEST(missing_flash_area_is_named),
-    };
     const struct store_under_test on_area = {open_fresh, reopen, close_it, port_of_store};
-    return cmocka_run_group_tests(tests, NULL, NULL) + run_store_contract(&on_area);
+    return test_cases_run(&cases_of_this_file, __FILE__) + run_store_contract(&on_area);
 }

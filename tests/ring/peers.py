@@ -4,10 +4,13 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "end_to_end"))
+from ports import port_to_keep  # noqa: E402
 
 BIN = pathlib.Path(os.environ["TERN_BIN_DIR"])
 PATIENCE = 120  # seconds, on a machine that does much else
@@ -31,13 +34,10 @@ def make_certificate(folder, name, file=None, ca="ca"):
 
 
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    ports = set()
+    while len(ports) < count:
+        ports.add(port_to_keep())
+    return list(ports)
 
 
 class Ring:

@@ -3,14 +3,11 @@
 #include "harness.h"
 #include "store/store.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #include "one_harness.h"
+#include "tests/cases.h"
 
 // --- Other aggregators, none of which hands anything over
 
@@ -98,11 +95,12 @@ static struct tern_http_exchange *begin_checkin(void)
     return call_begin(&harness, "POST", TERN_PATH_CHECKIN, new_token, body, len);
 }
 
+#define TEST(name) CASE_WITH(name, setup_shared, teardown)
+
 // The aggregator that leads now may have opened the round and enrolled the client. One that is refused would give its update
 // back and train the round again, to another model; one that gets 401 stops for good.
-static void test_only_a_transaction_refuses_what_is_unknown_here(void **state)
+TEST(test_only_a_transaction_refuses_what_is_unknown_here)
 {
-    (void)state;
     struct tern_db *other = keep_out();
     test_advance(5000); // without a transaction
     struct tern_http_exchange *update = begin_unknown_round();
@@ -116,9 +114,8 @@ static void test_only_a_transaction_refuses_what_is_unknown_here(void **state)
     expect(begin_checkin(), 401);
 }
 
-static void test_a_client_that_enrolled_at_another_one_is_looked_up(void **state)
+TEST(test_a_client_that_enrolled_at_another_one_is_looked_up)
 {
-    (void)state;
     expect(begin_checkin(), 401);
     struct tern_db *other = keep_out();
     struct tern_db_client client = {.name = "new"};
@@ -129,14 +126,4 @@ static void test_a_client_that_enrolled_at_another_one_is_looked_up(void **state
     assert_int_equal(tern_db_commit(other), TERN_OK);
     tern_db_close(other);
     expect(exchange, 200);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_shared, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_only_a_transaction_refuses_what_is_unknown_here),
-        TEST(test_a_client_that_enrolled_at_another_one_is_looked_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,8 @@
 
 #include "merge/replay.h"
 #include "store/store.h"
-#include "tests/asserts.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -229,9 +230,8 @@ static void expect_all_stored(void)
 static const uint64_t sizes[] = {8, 16, 32};
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
-static void test_the_log_fills_no_disk(void **state)
+CASE(test_the_log_fills_no_disk)
 {
-    (void)state;
     for (size_t i = 0; i < SIZES; i++) {
         uint64_t largest = 0;
         make(sizes[i]);
@@ -252,9 +252,8 @@ static void test_the_log_fills_no_disk(void **state)
 
 // Another program takes what is free again and again. Rounds go on while they can, and again once there is room; now and
 // then the service is started anew while there is none.
-static void test_beside_another_writer(void **state)
+CASE(test_beside_another_writer)
 {
-    (void)state;
     for (size_t i = 0; i < SIZES; i++) {
         uint32_t restarts = 0;
         uint32_t fills = 0;
@@ -283,9 +282,8 @@ static void test_beside_another_writer(void **state)
 
 // A long-running reader keeps the log from being written back until it fills the disk: once it has ended, the service
 // goes on, although nobody has made room.
-static void test_a_log_that_filled_the_disk(void **state)
+CASE(test_a_log_that_filled_the_disk)
 {
-    (void)state;
     for (size_t i = 0; i < SIZES; i++) {
         struct tern_db_round row;
         make(sizes[i]);
@@ -309,9 +307,8 @@ static void test_a_log_that_filled_the_disk(void **state)
 }
 
 // prune and compact need free bytes themselves.
-static void test_prune_and_compact_on_a_full_disk(void **state)
+CASE(test_prune_and_compact_on_a_full_disk)
 {
-    (void)state;
     for (size_t i = 0; i < SIZES; i++) {
         uint64_t before;
         uint64_t after;
@@ -351,9 +348,8 @@ static void test_prune_and_compact_on_a_full_disk(void **state)
 }
 
 // Updates that are kept for replays give way before the disk is full.
-static void test_history_gives_way(void **state)
+CASE(test_history_gives_way)
 {
-    (void)state;
     struct tern_db_round row;
     uint32_t pruned = 0;
     make(8);
@@ -376,9 +372,8 @@ static void test_history_gives_way(void **state)
 
 // Of a larger model the downloads of 1,000 versions and the updates since a checkpoint would fill it, too. One that was
 // full of them, with its log, comes back by itself.
-static void test_downloads_give_way(void **state)
+CASE(test_downloads_give_way)
 {
-    (void)state;
     make_of(8, "softmax:1000-10");
     harness_stop(&harness);
     harness.config.federation.limits.history = 256 * MIB;
@@ -396,14 +391,6 @@ static void test_downloads_give_way(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_log_fills_no_disk),
-        cmocka_unit_test(test_beside_another_writer),
-        cmocka_unit_test(test_a_log_that_filled_the_disk),
-        cmocka_unit_test(test_prune_and_compact_on_a_full_disk),
-        cmocka_unit_test(test_history_gives_way),
-        cmocka_unit_test(test_downloads_give_way),
-    };
     const int spaces = geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS;
     if (mkdtemp(disk) == NULL || unshare(spaces) != 0 ||
         mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
@@ -411,7 +398,7 @@ int main(void)
         printf("skipped: no mount namespace can be made here: %s\n", strerror(errno));
         return 77;
     }
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = test_cases_run(&cases_of_this_file, __FILE__);
     rmdir(disk);
     return failed;
 }

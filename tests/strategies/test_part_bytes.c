@@ -5,6 +5,8 @@
 #include "merge/part.h"
 #include "util/bytes.h"
 #include "util/prng.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 
 #include <string.h>
 
@@ -65,7 +67,7 @@ static void sign(struct bytes *bytes)
                 bytes->data + bytes->len - TERN_SHA256_SIZE);
 }
 
-static void test_every_damaged_byte_is_found(void **state)
+CASE_WITH(test_every_damaged_byte_is_found, part_round_setup, fixture_teardown)
 {
     static struct bytes whole;
     static struct bytes bytes;
@@ -107,7 +109,7 @@ static enum tern_part_fault read_changed(struct fixture *fixture, const struct b
     return read_bytes(fixture, &bytes, UINT64_MAX);
 }
 
-static void test_hostile_parts_are_named(void **state)
+CASE_WITH(test_hostile_parts_are_named, part_round_setup, fixture_teardown)
 {
     static struct bytes whole;
     write_half(*state, &whole);
@@ -154,12 +156,6 @@ static void test_hostile_parts_are_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_every_damaged_byte_is_found, part_round_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_hostile_parts_are_named, part_round_setup,
-                                        fixture_teardown),
-    };
     tern_log_set_level(TERN_LOG_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run(&cases_of_this_file, __FILE__);
 }

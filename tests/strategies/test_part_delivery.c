@@ -5,6 +5,8 @@
 #include "hosted/log.h"
 #include "merge/part.h"
 #include "store/store.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +75,7 @@ static enum tern_result see_piece(void *ctx, const struct tern_db_part *piece)
     return TERN_OK;
 }
 
-static void test_a_large_part_comes_in_pieces(void **state)
+CASE_WITH(test_a_large_part_comes_in_pieces, part_round_setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
     struct tern_part part = {.count = 0};
@@ -143,7 +145,7 @@ static size_t count_parts(struct fixture *fixture)
 }
 
 // A part with more bytes than the updates that it replaces is not delivered.
-static void test_a_part_that_does_not_pay_stays(void **state)
+CASE_WITH(test_a_part_that_does_not_pay_stays, part_round_setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
     struct tern_part part = {.count = 0};
@@ -167,7 +169,7 @@ static void test_a_part_that_does_not_pay_stays(void **state)
 }
 
 // Nobody loads clients anew for it, where a store knows such transactions.
-static void test_a_delivery_is_no_change_for_others(void **state)
+CASE_WITH(test_a_delivery_is_no_change_for_others, part_round_setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
     const char *path = tern_db_path(fixture->db);
@@ -184,7 +186,7 @@ static void test_a_delivery_is_no_change_for_others(void **state)
 }
 
 // Once the round is closed nobody takes it, and what was delivered goes.
-static void test_a_part_that_is_late_is_refused(void **state)
+CASE_WITH(test_a_part_that_is_late_is_refused, part_round_setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
     struct tern_part part;
@@ -206,16 +208,6 @@ static void test_a_part_that_is_late_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_large_part_comes_in_pieces, part_round_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_a_part_that_does_not_pay_stays, part_round_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_a_delivery_is_no_change_for_others, part_round_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_a_part_that_is_late_is_refused, part_round_setup,
-                                        fixture_teardown),
-    };
     tern_log_set_level(TERN_LOG_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run(&cases_of_this_file, __FILE__);
 }

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "service/watched_log.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 
 #define NODES 5
 
@@ -90,7 +92,7 @@ static uint32_t divide(struct division *division, struct tern_prng *rng, uint32_
 static const char *const divided[] = {"fedavgm", "fednova",    "fedavg", "fedprox",
                                       "fedadam", "fedadagrad", "fedyogi"};
 
-static void test_every_division_gives_the_same_bits(void **state)
+CASE_WITH(test_every_division_gives_the_same_bits, part_round_setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
     struct tern_prng rng;
@@ -114,7 +116,7 @@ static void test_every_division_gives_the_same_bits(void **state)
 }
 
 // Those that are no weighted mean of the round's own updates take no parts, and say so.
-static void test_other_strategies_take_none(void **state)
+CASE_WITH(test_other_strategies_take_none, part_round_setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
     static const char *const others[] = {"fedmedian", "fedtrimmedavg", "krum", "multikrum",
@@ -188,7 +190,7 @@ static void assert_refused(struct fixture *fixture, const char *why)
     drop_parts(fixture);
 }
 
-static void test_parts_of_something_else_are_refused(void **state)
+CASE_WITH(test_parts_of_something_else_are_refused, part_round_setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
     struct tern_part part;
@@ -221,7 +223,7 @@ static void test_parts_of_something_else_are_refused(void **state)
 }
 
 // Another one that is open, too.
-static void test_a_part_of_another_round_is_refused(void **state)
+CASE_WITH(test_a_part_of_another_round_is_refused, part_round_setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
     struct tern_part part;
@@ -239,7 +241,7 @@ static void test_a_part_of_another_round_is_refused(void **state)
     assert_memory_equal(found, expected, TERN_SHA256_SIZE);
 }
 
-static void test_updates_that_were_not_accepted_are_refused(void **state)
+CASE_WITH(test_updates_that_were_not_accepted_are_refused, part_round_setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
     struct tern_part part;
@@ -276,7 +278,7 @@ static void test_updates_that_were_not_accepted_are_refused(void **state)
 }
 
 // Of two parts that have an update in common, the first is used.
-static void test_an_overlap_is_refused(void **state)
+CASE_WITH(test_an_overlap_is_refused, part_round_setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
     struct tern_part one = {.count = 0};
@@ -311,7 +313,7 @@ static void test_an_overlap_is_refused(void **state)
 }
 
 // A part that finds no memory covers nothing any more.
-static void test_memory_is_bounded(void **state)
+CASE_WITH(test_memory_is_bounded, part_round_setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
     struct tern_part part = {.count = 0};
@@ -324,21 +326,6 @@ static void test_memory_is_bounded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_every_division_gives_the_same_bits, part_round_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_other_strategies_take_none, part_round_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_parts_of_something_else_are_refused, part_round_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_a_part_of_another_round_is_refused, part_round_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_updates_that_were_not_accepted_are_refused,
-                                        part_round_setup, fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_an_overlap_is_refused, part_round_setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_memory_is_bounded, part_round_setup, fixture_teardown),
-    };
     tern_log_set_level(TERN_LOG_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run(&cases_of_this_file, __FILE__);
 }

@@ -1,8 +1,9 @@
 // Real input: Fashion-MNIST's four IDX files in the folder that TERN_DATA_DIR names, or in its
 // subfolder fashion-mnist.
 #include "data/source.h"
-#include "tests/asserts.h"
 #include "trainer/support.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,8 @@
 
 static struct tern_data fashion;
 
-static void all_examples_are_there(void **state)
+CASE(all_examples_are_there)
 {
-    (void)state;
     assert_int_equal(fashion.train.count, 60000);
     assert_int_equal(fashion.test.count, 10000);
     assert_int_equal(fashion.train.height, 28);
@@ -29,9 +29,8 @@ static void all_examples_are_there(void **state)
     }
 }
 
-static void an_mlp_learns_it(void **state)
+CASE(an_mlp_learns_it)
 {
-    (void)state;
     struct setup setup;
     setup_make(&setup, "mlp:784-128-10", tern_view_all(&fashion.train),
                tern_view_all(&fashion.test), 32);
@@ -76,11 +75,7 @@ int main(void)
         print_error("%s\n", why);
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_examples_are_there),
-        cmocka_unit_test(an_mlp_learns_it),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = test_cases_run(&cases_of_this_file, __FILE__);
     tern_data_close(&fashion);
     return failed;
 }

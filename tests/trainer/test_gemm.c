@@ -1,7 +1,8 @@
 // Every kernel gives the bits of three plain loops, for sizes that end in every kind of remainder.
 #include "tensor/gemm.h"
-#include "tests/asserts.h"
 #include "util/prng.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,9 +48,8 @@ static void check(size_t rows, size_t columns, size_t depth, struct tern_matrix 
 static const size_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 33, 40};
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
-static void products_have_the_bits_of_plain_loops(void **state)
+CASE(products_have_the_bits_of_plain_loops)
 {
-    (void)state;
     for (size_t i = 0; i < SIZES; i++) {
         for (size_t j = 0; j < SIZES; j++) {
             for (size_t k = 0; k < SIZES; k += 2) {
@@ -60,9 +60,8 @@ static void products_have_the_bits_of_plain_loops(void **state)
     }
 }
 
-static void transposed_products_have_the_bits_of_plain_loops(void **state)
+CASE(transposed_products_have_the_bits_of_plain_loops)
 {
-    (void)state;
     const size_t depths[] = {1, 9, 255, 256, 257, 600};
     for (size_t i = 0; i < SIZES; i++) {
         for (size_t d = 0; d < sizeof depths / sizeof depths[0]; d++) {
@@ -88,9 +87,5 @@ int main(void)
     fill(a, 1);
     fill(b, 2);
     fill(start, 3);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_have_the_bits_of_plain_loops),
-        cmocka_unit_test(transposed_products_have_the_bits_of_plain_loops),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run(&cases_of_this_file, __FILE__);
 }

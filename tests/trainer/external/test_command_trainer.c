@@ -17,7 +17,8 @@
 
 #include "external/command_trainer.h"
 #include "hosted/clock.h"
-#include "tests/asserts.h"
+#define TERN_CASES_OWN_MAIN
+#include "tests/cases.h"
 
 #define VALUES_MAX 64
 
@@ -169,9 +170,10 @@ static void expect_failure(const char *arguments, const char *part)
 
 // --- What is right
 
-static void a_good_answer_is_taken(void **state)
+#define TEST(name) CASE_WITH(name, set_up, tear_down)
+
+TEST(a_good_answer_is_taken)
 {
-    (void)state;
     open_fake("good", 20000);
     expect_good();
     expect_good(); // and again
@@ -183,9 +185,8 @@ static void a_good_answer_is_taken(void **state)
     expect_good();
 }
 
-static void the_task_is_told_exactly(void **state)
+TEST(the_task_is_told_exactly)
 {
-    (void)state;
     open_fake("facts", 20000);
     expect_good();
     assert_string_equal(strstr(trainer.metrics, "round"), trainer.metrics);
@@ -205,17 +206,15 @@ static void the_task_is_told_exactly(void **state)
     assert_string_not_equal(strstr(trainer.metrics, "seed="), first);
 }
 
-static void names_that_a_terminal_obeys_are_masked(void **state)
+TEST(names_that_a_terminal_obeys_are_masked)
 {
-    (void)state;
     open_fake("colours", 20000);
     expect_good();
     assert_string_equal(trainer.metrics, "?[31mred=1 gr\303\274n=2");
 }
 
-static void half_floats_are_read(void **state)
+TEST(half_floats_are_read)
 {
-    (void)state;
     for (uint32_t i = 0; i < model.count; i++) {
         base[i] = (float)i / 8;
     }
@@ -223,9 +222,8 @@ static void half_floats_are_read(void **state)
     expect_good();
 }
 
-static void fewer_steps_may_be_done(void **state)
+TEST(fewer_steps_may_be_done)
 {
-    (void)state;
     open_fake("result '{\"num_examples\": 7, \"loss\": 0.5, \"local_steps\": 3}'", 20000);
     assert_int_equal(begin(), TERN_OK);
     assert_int_equal(finish(), TERN_OK);
@@ -240,9 +238,8 @@ static void ahead_by_one(void *ctx, float *start)
     }
 }
 
-static void a_start_ahead_is_the_model_and_the_base_is_apart(void **state)
+TEST(a_start_ahead_is_the_model_and_the_base_is_apart)
 {
-    (void)state;
     for (uint32_t i = 0; i < model.count; i++) {
         base[i] = 2;
     }
@@ -254,9 +251,8 @@ static void a_start_ahead_is_the_model_and_the_base_is_apart(void **state)
     assert_true(weights[0] >= 4 && weights[0] <= 4);
 }
 
-static void an_evaluation_is_taken(void **state)
+TEST(an_evaluation_is_taken)
 {
-    (void)state;
     struct tern_evaluate_result found = {0};
     open_fake("good", 20000);
     assert_int_equal(evaluate(&found), TERN_OK);
@@ -273,9 +269,8 @@ static void an_evaluation_is_taken(void **state)
 }
 
 // As of a model that tells no classes. What names a message does not hold stays in the log.
-static void metrics_of_an_evaluation_are_taken_without_an_accuracy(void **state)
+TEST(metrics_of_an_evaluation_are_taken_without_an_accuracy)
 {
-    (void)state;
     struct tern_evaluate_result found = {0};
     open_fake(
         "result '{\"num_examples\": 7, \"loss\": 0.5, \"metrics\": {\"mae\": 2.5, \"loss\": 9,"
@@ -294,9 +289,8 @@ static void metrics_of_an_evaluation_are_taken_without_an_accuracy(void **state)
 
 // --- What is wrong
 
-static void every_bad_answer_is_named(void **state)
+TEST(every_bad_answer_is_named)
 {
-    (void)state;
     static const struct {
         const char *arguments;
         const char *part;
@@ -343,9 +337,8 @@ static void every_bad_answer_is_named(void **state)
     }
 }
 
-static void a_command_that_is_not_there_is_named(void **state)
+TEST(a_command_that_is_not_there_is_named)
 {
-    (void)state;
     open_command("/nonexistent/train --data x", 1000);
     assert_int_equal(begin(), TERN_ERR_TRAINER);
     expect_why("/nonexistent/train cannot be run: No such file");
@@ -356,9 +349,8 @@ static void a_command_that_is_not_there_is_named(void **state)
     expect_cleared();
 }
 
-static void a_flood_is_bounded_and_its_end_kept(void **state)
+TEST(a_flood_is_bounded_and_its_end_kept)
 {
-    (void)state;
     expect_failure("flood", "exit code 3; it said last: the last line");
     assert_true(strlen(tern_child_tail(&trainer.child)) <= TERN_CHILD_TAIL_MAX);
 }
@@ -372,9 +364,8 @@ static uint64_t hangs_ms(void)
     return 1000 + 10 * (now_ms() - start);
 }
 
-static void one_that_hangs_is_ended(void **state)
+TEST(one_that_hangs_is_ended)
 {
-    (void)state;
     char longer[80];
     const uint64_t time_ms = hangs_ms();
     open_fake("hang", time_ms);
@@ -407,9 +398,8 @@ static bool runs(pid_t pid)
     return read && strstr(text, ") Z ") == NULL;
 }
 
-static void what_it_left_behind_ends_with_it(void **state)
+TEST(what_it_left_behind_ends_with_it)
 {
-    (void)state;
     char arguments[160];
     char path[96];
     int pid = 0;
@@ -428,9 +418,8 @@ static void what_it_left_behind_ends_with_it(void **state)
 }
 
 // One that escaped its end, as what a wrapper started does when the client is killed.
-static void a_former_trainer_does_not_answer_a_later_task(void **state)
+TEST(a_former_trainer_does_not_answer_a_later_task)
 {
-    (void)state;
     char arguments[160];
     snprintf(arguments, sizeof arguments, "outlives %s", scratch);
     open_fake(arguments, 20000);
@@ -439,9 +428,8 @@ static void a_former_trainer_does_not_answer_a_later_task(void **state)
     expect_failure(arguments, "it wrote no result.json");
 }
 
-static void closing_ends_it(void **state)
+TEST(closing_ends_it)
 {
-    (void)state;
     open_fake("stubborn", 0);
     assert_int_equal(begin(), TERN_OK);
     assert_int_equal(step(), TERN_AGAIN);
@@ -452,9 +440,8 @@ static void closing_ends_it(void **state)
     assert_int_not_equal(access(folder, F_OK), 0);
 }
 
-static void another_task_ends_the_one_before(void **state)
+TEST(another_task_ends_the_one_before)
 {
-    (void)state;
     open_fake("hang", 0);
     assert_int_equal(begin(), TERN_OK);
     const pid_t pid = trainer.child.pid;
@@ -476,9 +463,8 @@ static char state_of(pid_t pid)
 }
 
 // A pause stops the command, its time stands still, and then it goes on to a good end.
-static void a_pause_stops_its_time_too(void **state)
+TEST(a_pause_stops_its_time_too)
 {
-    (void)state;
     open_fake("quiet", 60000);
     assert_int_equal(begin(), TERN_OK);
     tern_child_pause(&trainer.child, true);
@@ -501,9 +487,8 @@ static void a_pause_stops_its_time_too(void **state)
     tern_command_trainer_close(&trainer); // also one that is stopped
 }
 
-static void what_a_crash_left_is_removed(void **state)
+TEST(what_a_crash_left_is_removed)
 {
-    (void)state;
     char path[128];
     char outside[128];
     assert_int_equal(mkdir(folder, 0755), 0);
@@ -524,9 +509,8 @@ static void what_a_crash_left_is_removed(void **state)
 #define DEEP 3000
 
 // Deeper than a path can be long, and than files can be open.
-static void folders_of_any_depth_are_removed(void **state)
+TEST(folders_of_any_depth_are_removed)
 {
-    (void)state;
     char name[101] = "";
     memset(name, 'd', sizeof name - 1);
     const int here = open(".", O_RDONLY | O_DIRECTORY);
@@ -547,9 +531,8 @@ static void folders_of_any_depth_are_removed(void **state)
 }
 
 // What cannot be removed, too, is in nobody's way.
-static void a_folder_that_stays_blocks_nothing(void **state)
+TEST(a_folder_that_stays_blocks_nothing)
 {
-    (void)state;
     char path[128];
     snprintf(path, sizeof path, "%s/mount", folder);
     if (getuid() != 0 || unshare(CLONE_NEWNS) != 0) {
@@ -590,9 +573,8 @@ static void make_locked(const char *name, mode_t mode)
 }
 
 // Root may remove anything, so this is done by somebody else.
-static void folders_without_rights_are_removed(void **state)
+TEST(folders_without_rights_are_removed)
 {
-    (void)state;
     assert_int_equal(chmod(scratch, 0777), 0);
     const pid_t pid = fork();
     if (pid == 0) {
@@ -625,9 +607,8 @@ static void expect_good_again(pid_t pid, const char *count)
     assert_int_not_equal(access(folder, F_OK), 0);
 }
 
-static void a_persistent_command_is_started_once(void **state)
+TEST(a_persistent_command_is_started_once)
 {
-    (void)state;
     struct tern_evaluate_result found = {0};
     persistent = true;
     open_fake("good,good,good,slow", 20000);
@@ -661,9 +642,8 @@ static void expect_restart(const char *modes, uint64_t time_ms, const char *part
     assert_int_not_equal(trainer.child.pid, pid);
 }
 
-static void a_persistent_command_is_started_again_after_a_failure(void **state)
+TEST(a_persistent_command_is_started_again_after_a_failure)
 {
-    (void)state;
     persistent = true;
     expect_restart("good,refuses", 0, "the command failed: no data today");
     expect_restart("good,babbles", 0, "answered 'well done'; it must be done or failed");
@@ -675,9 +655,8 @@ static void a_persistent_command_is_started_again_after_a_failure(void **state)
     expect_restart("good,garbage", 0, "safetensors");
 }
 
-static void one_that_ended_between_tasks_is_started_again(void **state)
+TEST(one_that_ended_between_tasks_is_started_again)
 {
-    (void)state;
     persistent = true;
     open_fake("good_and_out", 20000);
     for (int i = 0; i < 3; i++) {
@@ -699,9 +678,8 @@ static void one_that_ended_between_tasks_is_started_again(void **state)
 }
 
 // Idle, it may be as long as it likes; a task may not.
-static void time_between_tasks_does_not_count(void **state)
+TEST(time_between_tasks_does_not_count)
 {
-    (void)state;
     persistent = true;
     open_fake("good,good,hang", 20000);
     expect_good_again(0, "task=1");
@@ -713,9 +691,8 @@ static void time_between_tasks_does_not_count(void **state)
     expect_why("longer than 20000 ms");
 }
 
-static void another_task_ends_a_persistent_one_that_trains(void **state)
+TEST(another_task_ends_a_persistent_one_that_trains)
 {
-    (void)state;
     persistent = true;
     open_fake("hang", 0);
     assert_int_equal(begin(), TERN_OK);
@@ -725,9 +702,8 @@ static void another_task_ends_a_persistent_one_that_trains(void **state)
     assert_true(runs(trainer.child.pid));
 }
 
-static void wrong_arguments_start_nothing(void **state)
+TEST(wrong_arguments_start_nothing)
 {
-    (void)state;
     struct tern_evaluate_result found;
     open_fake("good", 20000);
     assert_int_equal(port.begin(port.ctx, &task, base, model.count + 1), TERN_ERR_MODEL_MISMATCH);
@@ -745,35 +721,5 @@ static void wrong_arguments_start_nothing(void **state)
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        TEST(a_good_answer_is_taken),
-        TEST(the_task_is_told_exactly),
-        TEST(names_that_a_terminal_obeys_are_masked),
-        TEST(half_floats_are_read),
-        TEST(fewer_steps_may_be_done),
-        TEST(a_start_ahead_is_the_model_and_the_base_is_apart),
-        TEST(an_evaluation_is_taken),
-        TEST(metrics_of_an_evaluation_are_taken_without_an_accuracy),
-        TEST(every_bad_answer_is_named),
-        TEST(a_command_that_is_not_there_is_named),
-        TEST(a_flood_is_bounded_and_its_end_kept),
-        TEST(one_that_hangs_is_ended),
-        TEST(what_it_left_behind_ends_with_it),
-        TEST(a_former_trainer_does_not_answer_a_later_task),
-        TEST(closing_ends_it),
-        TEST(another_task_ends_the_one_before),
-        TEST(a_persistent_command_is_started_once),
-        TEST(a_persistent_command_is_started_again_after_a_failure),
-        TEST(one_that_ended_between_tasks_is_started_again),
-        TEST(time_between_tasks_does_not_count),
-        TEST(another_task_ends_a_persistent_one_that_trains),
-        TEST(a_pause_stops_its_time_too),
-        TEST(what_a_crash_left_is_removed),
-        TEST(folders_of_any_depth_are_removed),
-        TEST(a_folder_that_stays_blocks_nothing),
-        TEST(folders_without_rights_are_removed),
-        TEST(wrong_arguments_start_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run(&cases_of_this_file, __FILE__);
 }
