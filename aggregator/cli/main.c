@@ -248,7 +248,7 @@ static const char replicas_help[] =
 
 static const char schedule_help[] =
     "How much each client trains in a round (local steps), how it encodes its update when that is\n"
-    "not as the round has it, and why: the policy of schedule.policy with the values it used.\n"
+    "not as the round has it, and why: train.schedule with the values it used.\n"
     "Speeds are measured from the clients' reports, bytes from the meter. With CLIENT, and in "
     "--csv\n"
     "and --json, all columns; --columns help explains each.\n"

@@ -130,10 +130,16 @@ static void propose_rate(const struct tern_cli *cli, uint32_t rounds,
     const struct training *training = &trainings[proposal->task];
     const struct tern_usual_rate usual = tern_usual_rate(training->loss);
     const bool far = reach_of(proposal) > FAR_OFF;
+    const double rate = usual.learning_rate / (far ? 2 : 1);
     const uint32_t share = rounds / WARMUP_SHARE;
     if (!is_set(cli, named("train.learning_rate="))) {
-        propose(proposal, far ? "Half the usual rate: the sample has outliers." : training->why,
-                "train.learning_rate=%g", usual.learning_rate / (far ? 2 : 1));
+        const char *why = far ? "Half the usual rate: the sample has outliers." : training->why;
+        if (rounds > 0) {
+            propose(proposal, why, "train.learning_rate=cosine:rate=%g,warmup=%" PRIu32, rate,
+                    share < TERN_USUAL_WARMUP_MAX ? share : TERN_USUAL_WARMUP_MAX);
+        } else { // without a last round the rate has no end to fall to
+            propose(proposal, why, "train.learning_rate=%g", rate);
+        }
         if (usual.momentum > 0) {
             propose(proposal, NULL, "train.momentum=%g", usual.momentum);
         }
@@ -144,12 +150,6 @@ static void propose_rate(const struct tern_cli *cli, uint32_t rounds,
                     "the direction that they share.",
                     "round.strategy=fedavgm:server_momentum=%g", MOMENTUM_OF_NUMBERS);
         }
-    }
-    if (rounds > 0) { // without a last round the rate has no end to fall to
-        propose(proposal, "The rate rises at first, and falls to 0 by the last round.",
-                "train.schedule=cosine");
-        propose(proposal, NULL, "train.warmup_rounds=%" PRIu32,
-                share < TERN_USUAL_WARMUP_MAX ? share : TERN_USUAL_WARMUP_MAX);
     }
 }
 

@@ -122,12 +122,13 @@ static void of_rounds(const struct advice *advice)
 static void of_steps(const struct advice *advice)
 {
     const struct tern_aggregator_settings *s = advice->s;
-    const bool adaptive = (advice->config->steps.policy & TERN_STEPS_ADAPTIVE) != 0;
-    if (adaptive && s->round_rounds > 0 && s->round_rounds <= s->schedule_interval + 1) {
+    const struct tern_steps_settings *steps = &advice->config->steps;
+    const bool adaptive = (steps->policy & TERN_STEPS_ADAPTIVE) != 0;
+    if (adaptive && s->round_rounds > 0 && s->round_rounds <= steps->interval + 1) {
         say(advice,
-            "schedule.interval = %u leaves none of round.rounds = %u to adapt: each has "
-            "schedule.start = %g times the steps of train.local_steps",
-            s->schedule_interval, s->round_rounds, s->schedule_start);
+            "adaptive:interval=%u leaves none of round.rounds = %u to adapt: each has %g times the "
+            "steps of train.local_steps",
+            steps->interval, s->round_rounds, steps->start);
     }
 }
 
@@ -138,9 +139,8 @@ static void of_plateaus(const struct advice *advice)
     const struct tern_rate_policy *rate = &advice->config->train.rate;
     if (rate->schedule == TERN_RATE_PLATEAU && patience > 0 && patience <= rate->decay_rounds) {
         say(advice,
-            "train.schedule = plateau lowers no learning rate: round.patience = %u ends the "
-            "federation "
-            "before train.decay_rounds = %u rounds had no lower loss",
+            "plateau lowers no learning rate: round.patience = %u ends the federation before %u rounds "
+            "had no lower loss",
             patience, rate->decay_rounds);
     }
 }
@@ -152,19 +152,18 @@ static void of_buffers(const struct advice *advice)
     const bool usual = policy == TERN_DIRECTIVE_LIMIT || policy == TERN_DIRECTIVE_KEEP;
     if (!usual && !feeds_back(up)) {
         say(advice,
-            "error_feedback.policy = %s has no effect: %s leaves nothing in an error buffer",
-            advice->s->error_feedback_policy, advice->s->codec_codec);
+            "codec.error_feedback = %s has no effect: %s leaves nothing in an error buffer",
+            advice->s->codec_error_feedback, advice->s->codec_codec);
     }
     if (policy == TERN_DIRECTIVE_STEP_AHEAD && up->momentum > 0) {
-        say(advice, "error_feedback.policy = step-ahead has no effect: %s does one as keep",
+        say(advice, "codec.error_feedback = step-ahead has no effect: %s does one as keep",
             advice->s->codec_codec);
     }
     if (policy == TERN_DIRECTIVE_KEEP && up->id == TERN_CODEC_3LC &&
         advice->config->train.rate.schedule == TERN_RATE_COSINE) {
         say(advice,
-            "error_feedback.policy = keep: as train.schedule = cosine lowers the learning rate, "
-            "updates by 3lc grow to three times their size; error_feedback.policy=limit keeps "
-            "them small");
+            "codec.error_feedback = keep: as a cosine lowers the learning rate, updates by 3lc grow to "
+            "three times their size; codec.error_feedback=limit keeps them small");
     }
     if (up->id == TERN_CODEC_SCALECOM && advice->config->strategy->takes_late) {
         say(advice,
@@ -181,32 +180,6 @@ static void of_buffers(const struct advice *advice)
     if (advice->s->section##_##key != advice->usual->section##_##key && !(used)) {                 \
         say(advice, #section "." #key " has no effect without " needed);                           \
     }
-
-static void of_policies(const struct advice *advice)
-{
-    const enum tern_error_directive error = advice->config->error.policy;
-    const unsigned steps = advice->config->steps.policy;
-    const unsigned adaptive = TERN_STEPS_ADAPTIVE;
-    const enum tern_rate_schedule rate = advice->config->train.rate.schedule;
-    const bool decays = rate == TERN_RATE_STEP || rate == TERN_RATE_PLATEAU;
-    UNLESS(train, learning_rate_final, rate != TERN_RATE_CONSTANT,
-           "train.schedule = cosine, step or plateau")
-    UNLESS(train, decay, decays, "train.schedule = step or plateau")
-    UNLESS(train, decay_rounds, decays, "train.schedule = step or plateau")
-    UNLESS(error_feedback, limit, error == TERN_DIRECTIVE_LIMIT, "error_feedback.policy = limit")
-    UNLESS(error_feedback, gamma, error == TERN_DIRECTIVE_DECAY, "error_feedback.policy = decay")
-    UNLESS(error_feedback, after, error == TERN_DIRECTIVE_DECAY || error == TERN_DIRECTIVE_RESET,
-           "error_feedback.policy = decay or reset")
-    UNLESS(error_feedback, step_ahead, error == TERN_DIRECTIVE_STEP_AHEAD,
-           "error_feedback.policy = step-ahead")
-    UNLESS(schedule, min_steps, steps != TERN_STEPS_FIXED, "another schedule.policy than fixed")
-    UNLESS(schedule, max_steps, steps != TERN_STEPS_FIXED, "another schedule.policy than fixed")
-    UNLESS(schedule, fraction, (steps & TERN_STEPS_DEADLINE) != 0, "schedule.policy = deadline")
-    UNLESS(schedule, start, (steps & adaptive) != 0, "schedule.policy = adaptive")
-    UNLESS(schedule, interval, (steps & adaptive) != 0, "schedule.policy = adaptive")
-    UNLESS(schedule, gamma, (steps & adaptive) != 0, "schedule.policy = adaptive")
-    UNLESS(schedule, min_density, (steps & TERN_STEPS_BUDGET) != 0, "schedule.policy = budget")
-}
 
 // What only another setting makes use of.
 static void of_companions(const struct advice *advice)
@@ -234,7 +207,6 @@ void tern_cli_advise(const struct tern_aggregator_settings *s,
     of_steps(&advice);
     of_plateaus(&advice);
     of_buffers(&advice);
-    of_policies(&advice);
     of_companions(&advice);
 }
 

@@ -53,34 +53,9 @@ static void fill_train(const struct tern_aggregator_settings *s,
                        struct tern_federation_train *train)
 {
     train->batch_size = s->train_batch_size;
-    train->rate.first = (float)s->train_learning_rate;
-    train->rate.last = (float)s->train_learning_rate_final;
-    train->rate.decay = (float)s->train_decay;
-    train->rate.decay_rounds = s->train_decay_rounds;
-    train->rate.warmup_rounds = s->train_warmup_rounds;
     train->momentum = (float)s->train_momentum;
     train->weight_decay = (float)s->train_weight_decay;
     train->evaluate = s->train_evaluate;
-}
-
-static void fill_steps(const struct tern_aggregator_settings *s, struct tern_steps_settings *steps)
-{
-    steps->local_steps = s->train_local_steps;
-    steps->min_steps = s->schedule_min_steps;
-    steps->max_steps = s->schedule_max_steps;
-    steps->fraction = s->schedule_fraction;
-    steps->start = s->schedule_start;
-    steps->interval = s->schedule_interval;
-    steps->gamma = s->schedule_gamma;
-    steps->min_density = s->schedule_min_density;
-}
-
-static void fill_error(const struct tern_aggregator_settings *s, struct tern_error_settings *error)
-{
-    error->gamma = (float)s->error_feedback_gamma;
-    error->after = s->error_feedback_after;
-    error->step_ahead = (float)s->error_feedback_step_ahead;
-    error->limit = (float)s->error_feedback_limit;
 }
 
 static int refuse(const struct filling *filling, const char *key, const char *value,
@@ -111,33 +86,33 @@ static int fill_names(const struct filling *filling)
 {
     const struct tern_aggregator_settings *s = filling->settings;
     struct tern_federation_config *config = &filling->config->federation;
-    if (tern_rate_schedule_from_name(s->train_schedule, &config->train.rate.schedule) != TERN_OK) {
-        return refuse(filling, "train.schedule", s->train_schedule, tern_rate_schedule_names());
-    }
-    if (tern_steps_policy_from_name(s->schedule_policy, &config->steps.policy) != TERN_OK) {
-        return refuse(filling, "schedule.policy", s->schedule_policy, tern_steps_policy_names());
-    }
     TERN_CLI_TRY(fill_selection(filling));
-    if (tern_error_policy_from_name(s->error_feedback_policy, &config->error.policy) != TERN_OK) {
-        return refuse(filling, "error_feedback.policy", s->error_feedback_policy,
-                      TERN_ERROR_POLICY_NAMES);
-    }
     filling->config->psk = s->tls_psk;
     char why[256] = "";
     const enum tern_result result = tern_cli_check_client_certificate(s, why);
     return tern_cli_check(filling->cli, result, "%s", why);
 }
 
-static int fill_strategy(const struct filling *filling)
+// The spec strings, which were checked as they were read.
+static int fill_specs(const struct filling *filling)
 {
     const struct tern_aggregator_settings *s = filling->settings;
     struct tern_federation_config *config = &filling->config->federation;
-    struct tern_strategy_choice choice;
-    struct tern_spec_refusal refusal;
-    const enum tern_result result = tern_strategy_parse(s->round_strategy, &choice, &refusal);
+    struct tern_strategy_choice choice = {.strategy = NULL};
+    char why[TERN_SPEC_SENTENCE_MAX] = "";
+    config->steps.local_steps = s->train_local_steps;
+    enum tern_result result = tern_strategy_parse(s->round_strategy, &choice, why);
+    if (result == TERN_OK) {
+        result = tern_rate_parse(s->train_learning_rate, &config->train.rate, why);
+    }
+    if (result == TERN_OK) {
+        result = tern_steps_parse(s->train_schedule, &config->steps, why);
+    }
+    if (result == TERN_OK) {
+        result = tern_error_policy_parse(s->codec_error_feedback, &config->error, why);
+    }
     if (result != TERN_OK) {
-        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG, "round.strategy = %s is not known",
-                             s->round_strategy);
+        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG, "%s", why);
     }
     config->strategy = choice.strategy;
     config->server_learning_rate = choice.server_learning_rate;
@@ -152,23 +127,22 @@ static int fill_strategy(const struct filling *filling)
 static int check_rate(const struct filling *filling)
 {
     const struct tern_aggregator_settings *s = filling->settings;
-    const enum tern_rate_schedule schedule = filling->config->federation.train.rate.schedule;
-    const bool decays = schedule == TERN_RATE_STEP || schedule == TERN_RATE_PLATEAU;
-    if (schedule == TERN_RATE_COSINE && s->round_rounds == 0) {
+    const struct tern_rate_policy *rate = &filling->config->federation.train.rate;
+    const bool decays = rate->schedule == TERN_RATE_STEP || rate->schedule == TERN_RATE_PLATEAU;
+    if (rate->schedule == TERN_RATE_COSINE && s->round_rounds == 0) {
         return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
-                             "train.schedule = cosine needs round.rounds");
+                             "train.learning_rate = %s needs round.rounds: a cosine ends with the last round",
+                             s->train_learning_rate);
     }
-    if (decays && s->train_learning_rate_final > s->train_learning_rate) {
+    if (decays && rate->last > rate->first) {
         return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
-                             "train.learning_rate_final is above train.learning_rate: under "
-                             "train.schedule = %s it is the lowest",
-                             s->train_schedule);
+                             "train.learning_rate = %s: final is above rate, and is the lowest rate",
+                             s->train_learning_rate);
     }
-    if (s->round_rounds != 0 && s->train_warmup_rounds >= s->round_rounds) {
+    if (s->round_rounds != 0 && rate->warmup_rounds >= s->round_rounds) {
         return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
-                             "train.warmup_rounds = %u leaves none of round.rounds = %u to the "
-                             "schedule",
-                             s->train_warmup_rounds, s->round_rounds);
+                             "train.learning_rate = %s: warmup leaves none of round.rounds = %u to the course",
+                             s->train_learning_rate, s->round_rounds);
     }
     return TERN_EXIT_OK;
 }
@@ -192,10 +166,6 @@ static int check_together(const struct filling *filling)
     if (s->round_come_back_min > s->round_come_back_max) {
         return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
                              "round.come_back_min is above round.come_back_max");
-    }
-    if (s->schedule_min_steps > s->schedule_max_steps) {
-        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
-                             "schedule.min_steps is above schedule.max_steps");
     }
     return check_rate(filling);
 }
@@ -229,9 +199,7 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
     fill_train(s, &federation->train);
     federation->min_clients = s->round_min_clients;
     federation->eligible_within_ms = s->round_eligible_within;
-    fill_error(s, &federation->error);
-    fill_steps(s, &federation->steps);
-    TERN_CLI_TRY(fill_strategy(&filling));
+    TERN_CLI_TRY(fill_specs(&filling));
     TERN_CLI_TRY(tern_cli_fill_downloads(cli, s, federation));
     TERN_CLI_TRY(fill_names(&filling));
     TERN_CLI_TRY(fill_statistics(&filling));

@@ -5,5 +5,8 @@
 #include "hosted/settings.h"
 
 extern const struct tern_setting_spec tern_strategy_setting;
+extern const struct tern_setting_spec tern_rate_setting;
+extern const struct tern_setting_spec tern_steps_setting;
+extern const struct tern_setting_spec tern_error_setting;
 
 #endif

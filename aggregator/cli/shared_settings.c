@@ -11,7 +11,7 @@
 
 // Sections in which each setting changes what rounds come to.
 static const char *const deciding[] = {"round",     "statistics", "train",    "codec",
-                                       "downloads", "strategy",   "schedule", "error_feedback"};
+                                       "downloads", "strategy"};
 
 // Of the others. strategy.memory is of a machine.
 static const struct {

@@ -417,7 +417,7 @@ static struct tern_wait_rules rules_of(const struct tern_aggregator_settings *s)
         .come_back_min_ms = s->round_come_back_min,
         .interval_ms = tern_spending_interval_ms(s),
         .interval_is_auto = s->round_min_interval == TERN_AUTO_MS,
-        .fits_budgets = strstr(s->schedule_policy, "budget") != NULL ||
+        .fits_budgets = strstr(s->train_schedule, "budget") != NULL ||
                         strcmp(s->round_selection, "budget-aware") == 0,
         .ending = {s->round_divergence_rounds, s->round_patience},
         .statistics_are_wanted = strcmp(s->statistics_columns, "clients") == 0,

@@ -47,7 +47,7 @@ static bool check_epochs(const struct tern_federation_config *config, char why[2
     if (config->steps.policy != TERN_STEPS_FIXED || config->steps.local_steps != 1) {
         snprintf(
             why, 256,
-            "an update of %s is one step of SGD; set train.local_steps = 1 and schedule.policy "
+            "an update of %s is one step of SGD; set train.local_steps = 1 and train.schedule "
             "= fixed",
             name);
     } else if (train->momentum > 0.0F) {
@@ -55,8 +55,8 @@ static bool check_epochs(const struct tern_federation_config *config, char why[2
                  name);
     } else if (train->rate.schedule != TERN_RATE_CONSTANT || train->rate.warmup_rounds > 0) {
         snprintf(why, 256,
-                 "the learning rate of %s is the same all over an epoch; set train.schedule = "
-                 "constant and train.warmup_rounds = 0",
+                 "the learning rate of %s is the same all over an epoch; set train.learning_rate "
+                 "to a number alone",
                  name);
     } else if (!loses_nothing(&config->downloads.codec)) {
         tern_codec_format(&config->downloads.codec, spec);

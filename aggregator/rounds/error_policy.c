@@ -3,24 +3,89 @@
 #include <stddef.h>
 #include <string.h>
 
-static const char *const names[TERN_DIRECTIVE_COUNT] = {"keep", "decay", "reset", "step-ahead",
-                                                        "limit"};
+// --- Spec strings
+
+struct fields {
+    double ratio;
+    double gamma;
+    double share;
+    uint32_t after;
+};
+
+enum { RATIO = 1 << 0, GAMMA = 1 << 1, SHARE = 1 << 2, AFTER = 1 << 3 };
+
+static const struct tern_spec_parameter keys[] = {
+    {.key = "ratio",
+     .meaning = "most that the norm of the buffer may be, over that of the round's local change",
+     .range = "0 to 4000",
+     .kind = TERN_SPEC_REAL,
+     .offset = offsetof(struct fields, ratio),
+     .most = 4000u * TERN_SPEC_MILLION,
+     .preset = 2 * TERN_SPEC_MILLION},
+    {.key = "gamma",
+     .meaning = "factor per round missed",
+     .range = "0 to 1",
+     .kind = TERN_SPEC_REAL,
+     .offset = offsetof(struct fields, gamma),
+     .most = TERN_SPEC_MILLION,
+     .preset = 950000},
+    {.key = "share",
+     .meaning = "share of the buffer that training starts ahead by",
+     .range = "0 to 1",
+     .kind = TERN_SPEC_REAL,
+     .offset = offsetof(struct fields, share),
+     .most = TERN_SPEC_MILLION,
+     .preset = TERN_SPEC_MILLION / 2},
+    {.key = "after",
+     .meaning = "rounds missed from which it applies",
+     .range = "1 to 1000000000",
+     .kind = TERN_SPEC_WHOLE,
+     .offset = offsetof(struct fields, after),
+     .least = 1,
+     .most = 1000000000,
+     .preset = 1},
+    {.key = NULL},
+};
+
+// By enum tern_error_directive.
+static const struct tern_spec_entry entries[TERN_DIRECTIVE_COUNT] = {
+    [TERN_DIRECTIVE_KEEP] = {"keep", keys, 0},
+    [TERN_DIRECTIVE_DECAY] = {"decay", keys, GAMMA | AFTER},
+    [TERN_DIRECTIVE_RESET] = {"reset", keys, AFTER},
+    [TERN_DIRECTIVE_STEP_AHEAD] = {"step-ahead", keys, SHARE},
+    [TERN_DIRECTIVE_LIMIT] = {"limit", keys, RATIO},
+};
+
+static bool entry_at(size_t index, struct tern_spec_entry *entry)
+{
+    if (index < TERN_DIRECTIVE_COUNT) {
+        *entry = entries[index];
+    }
+    return index < TERN_DIRECTIVE_COUNT;
+}
+
+const struct tern_spec_list tern_error_specs = {.what = "error feedback", .at = entry_at};
+
+enum tern_result tern_error_policy_parse(const char *spec, struct tern_error_settings *settings,
+                                         char why[TERN_SPEC_SENTENCE_MAX])
+{
+    struct fields fields = {.after = 1};
+    size_t index = 0;
+    TERN_TRY(tern_spec_read(&tern_error_specs, spec, &fields, &index, why));
+    *settings = (struct tern_error_settings){.policy = (enum tern_error_directive)index,
+                                             .gamma = (float)fields.gamma,
+                                             .after = fields.after,
+                                             .step_ahead = (float)fields.share,
+                                             .limit = (float)fields.ratio};
+    return TERN_OK;
+}
 
 const char *tern_error_directive_name(uint32_t directive)
 {
-    return directive < TERN_DIRECTIVE_COUNT ? names[directive] : "unknown";
+    return directive < TERN_DIRECTIVE_COUNT ? entries[directive].name : "unknown";
 }
 
-enum tern_result tern_error_policy_from_name(const char *name, enum tern_error_directive *policy)
-{
-    for (uint32_t i = 0; i < TERN_DIRECTIVE_COUNT; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            *policy = (enum tern_error_directive)i;
-            return TERN_OK;
-        }
-    }
-    return TERN_ERR_UNKNOWN;
-}
+// --- Choosing
 
 // Returns gamma to the power of `missed`, and 0 below a millionth.
 static float faded(float gamma, uint32_t missed)

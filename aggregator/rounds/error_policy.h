@@ -11,6 +11,7 @@
 
 #include "result.h"
 #include "rounds/reason.h"
+#include "util/spec.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,7 +24,6 @@ enum tern_error_directive {
     TERN_DIRECTIVE_LIMIT = 4,
 };
 #define TERN_DIRECTIVE_COUNT 5
-#define TERN_ERROR_POLICY_NAMES "limit | keep | decay | reset | step-ahead"
 
 // "keep", "decay", "reset", "step-ahead", "limit"; "unknown" for another number.
 const char *tern_error_directive_name(uint32_t directive);
@@ -36,9 +36,13 @@ struct tern_error_settings {
     float limit;      // limit: the buffer's largest norm, as a multiple of the local change's norm
 };
 
-// TERN_ERR_UNKNOWN; *policy is then unchanged.
-TERN_MUST_USE enum tern_result tern_error_policy_from_name(const char *name,
-                                                           enum tern_error_directive *policy);
+// Spec strings (util/spec.h): "limit:ratio=2", "decay:gamma=0.95,after=3".
+extern const struct tern_spec_list tern_error_specs;
+
+// Errors of tern_spec_parse(), with why; on error *settings is unchanged.
+TERN_MUST_USE enum tern_result tern_error_policy_parse(const char *spec,
+                                                       struct tern_error_settings *settings,
+                                                       char why[TERN_SPEC_SENTENCE_MAX]);
 
 struct tern_error_buffer_state {
     bool must_reset;    // tern_error_watch_must_reset()

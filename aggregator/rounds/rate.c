@@ -5,22 +5,102 @@
 
 #define RATE_MIN 1e-9f // the setting's minimum
 
-static const char *const names[] = {"constant", "cosine", "step", "plateau"};
+// --- Spec strings
 
-enum tern_result tern_rate_schedule_from_name(const char *name, enum tern_rate_schedule *schedule)
+struct fields {
+    double rate;
+    double final;
+    double decay;
+    uint32_t rounds;
+    uint32_t warmup;
+};
+
+enum { RATE = 1 << 0, FINAL = 1 << 1, DECAY = 1 << 2, ROUNDS = 1 << 3, WARMUP = 1 << 4 };
+
+static const struct tern_spec_parameter keys[] = {
+    {.key = "rate",
+     .meaning = "learning rate of the first round, or of the first behind the warm-up",
+     .range = "0.000001 to 1000",
+     .kind = TERN_SPEC_REAL,
+     .offset = offsetof(struct fields, rate),
+     .least = 1,
+     .most = 1000 * TERN_SPEC_MILLION,
+     .preset = TERN_SPEC_MILLION / 20},
+    {.key = "final",
+     .meaning = "learning rate that cosine nears in the last round; the lowest of step and plateau",
+     .range = "0 to 1000",
+     .kind = TERN_SPEC_REAL,
+     .offset = offsetof(struct fields, final),
+     .most = 1000 * TERN_SPEC_MILLION},
+    {.key = "decay",
+     .meaning = "factor on the learning rate",
+     .range = "0.001 to 0.999",
+     .kind = TERN_SPEC_REAL,
+     .offset = offsetof(struct fields, decay),
+     .least = 1000,
+     .most = 999000,
+     .preset = TERN_SPEC_MILLION / 2},
+    {.key = "rounds",
+     .meaning = "rounds after which the factor is applied again: of step, any; of plateau, those in a row "
+                "without a lower training loss than the lowest before",
+     .range = "1 to 1000000",
+     .kind = TERN_SPEC_WHOLE,
+     .offset = offsetof(struct fields, rounds),
+     .least = 1,
+     .most = 1000000,
+     .preset = 10},
+    {.key = "warmup",
+     .meaning = "first rounds, whose learning rate rises evenly: round r of n has r / (n + 1) of rate; "
+                "then the course begins",
+     .range = "0 to 1000000",
+     .kind = TERN_SPEC_WHOLE,
+     .offset = offsetof(struct fields, warmup),
+     .most = 1000000},
+    {.key = NULL},
+};
+
+// By enum tern_rate_schedule.
+static const struct tern_spec_entry entries[] = {
+    [TERN_RATE_CONSTANT] = {"constant", keys, RATE | WARMUP},
+    [TERN_RATE_COSINE] = {"cosine", keys, RATE | FINAL | WARMUP},
+    [TERN_RATE_STEP] = {"step", keys, RATE | FINAL | DECAY | ROUNDS | WARMUP},
+    [TERN_RATE_PLATEAU] = {"plateau", keys, RATE | FINAL | DECAY | ROUNDS | WARMUP},
+};
+
+static bool entry_at(size_t index, struct tern_spec_entry *entry)
 {
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            *schedule = (enum tern_rate_schedule)i;
-            return TERN_OK;
-        }
+    const bool exists = index < sizeof entries / sizeof entries[0];
+    if (exists) {
+        *entry = entries[index];
     }
-    return TERN_ERR_UNKNOWN;
+    return exists;
 }
 
-const char *tern_rate_schedule_names(void)
+const struct tern_spec_list tern_rate_specs = {.what = "course of the learning rate",
+                                               .at = entry_at};
+
+#define RATE_SPEC_MAX 256 // bytes with the NUL
+
+enum tern_result tern_rate_parse(const char *spec, struct tern_rate_policy *policy,
+                                 char why[TERN_SPEC_SENTENCE_MAX])
 {
-    return "constant | cosine | step | plateau";
+    static const char constant[] = "constant:rate=";
+    struct fields fields = {.decay = 0.5, .rounds = 10};
+    char whole[sizeof constant + RATE_SPEC_MAX];
+    size_t index = 0;
+    if (spec[0] >= '0' && spec[0] <= '9' && strlen(spec) < RATE_SPEC_MAX) {
+        memcpy(whole, constant, sizeof constant);
+        memcpy(whole + sizeof constant - 1, spec, strlen(spec) + 1);
+        spec = whole;
+    }
+    TERN_TRY(tern_spec_read(&tern_rate_specs, spec, &fields, &index, why));
+    *policy = (struct tern_rate_policy){.schedule = (enum tern_rate_schedule)index,
+                                        .first = (float)fields.rate,
+                                        .last = (float)fields.final,
+                                        .decay = (float)fields.decay,
+                                        .decay_rounds = fields.rounds,
+                                        .warmup_rounds = fields.warmup};
+    return TERN_OK;
 }
 
 // --- Decays

@@ -4,6 +4,7 @@
 #define TERN_RATE_H
 
 #include "result.h"
+#include "util/spec.h"
 #include <stdint.h>
 
 enum tern_rate_schedule {
@@ -28,10 +29,12 @@ struct tern_rate_course {
     uint32_t since;  // rounds committed since that number changed
 };
 
-// "constant", "cosine", "step" or "plateau". TERN_ERR_UNKNOWN
-TERN_MUST_USE enum tern_result tern_rate_schedule_from_name(const char *name,
-                                                            enum tern_rate_schedule *schedule);
-const char *tern_rate_schedule_names(void); // for error messages; static string
+// Spec strings (util/spec.h): "cosine:rate=0.05,warmup=10"; a number alone, "0.05", is constant:rate=0.05.
+extern const struct tern_spec_list tern_rate_specs;
+
+// Errors of tern_spec_parse(), with why; on error *policy is unchanged.
+TERN_MUST_USE enum tern_result tern_rate_parse(const char *spec, struct tern_rate_policy *policy,
+                                               char why[TERN_SPEC_SENTENCE_MAX]);
 
 // Notes that a round opened with a rate decayed `decays` times, and that it was committed; now or before a restart.
 void tern_rate_opened(struct tern_rate_course *course, uint32_t decays);

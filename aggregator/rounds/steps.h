@@ -11,6 +11,7 @@
 #include "codec/codec.h"
 #include "result.h"
 #include "rounds/reason.h"
+#include "util/spec.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,15 +36,18 @@ struct tern_steps_settings {
     double min_density; // budget: the least density of an update
 };
 
+#define TERN_STEPS_SPEC_MAX 256  // bytes of one part of a spec string with the NUL
 #define TERN_STEPS_POLICY_MAX 48 // bytes of a policy's name with the NUL
 
-// Parses "fixed", "deadline+budget", "adaptive+deadline", ...: names joined by "+", each once, at most one of fixed and
-// adaptive. TERN_ERR_UNKNOWN
-TERN_MUST_USE enum tern_result tern_steps_policy_from_name(const char *name, unsigned *policy);
-// Writes the policy's names in the order in which they apply.
+// Spec strings (util/spec.h), joined by "+": "fixed", "budget:min=5", "adaptive:start=2+deadline+budget"; each name once,
+// at most one of fixed and adaptive. Writes all of *settings but local_steps.
+// TERN_ERR_UNKNOWN, TERN_ERR_ARGUMENT, with why; on error *settings is unchanged.
+extern const struct tern_spec_list tern_steps_specs;
+TERN_MUST_USE enum tern_result tern_steps_parse(const char *spec,
+                                                struct tern_steps_settings *settings,
+                                                char why[TERN_SPEC_SENTENCE_MAX]);
+// The names of a policy in the order in which they apply.
 void tern_steps_policy_name(unsigned policy, char name[TERN_STEPS_POLICY_MAX]);
-// Lists every name, for error messages. Static string.
-const char *tern_steps_policy_names(void);
 
 // --- The course of the training
 

@@ -34,7 +34,7 @@ struct tern_wait_rules {
     uint64_t interval_ms; // round.min_interval
     bool interval_is_auto;
     bool
-        fits_budgets; // rounds are fitted to clients' budgets, by schedule.policy or round.selection
+        fits_budgets; // rounds are fitted to clients' budgets, by train.schedule or round.selection
     struct tern_ending_policy ending;
     struct tern_tags_wanted tags;    // from round.selection
     bool statistics_are_wanted;      // statistics.columns = clients

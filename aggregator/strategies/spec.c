@@ -8,7 +8,7 @@ enum { RATE = TERN_STRATEGY_PARAMETERS, AVERAGE, KEYS };
 // What a spec string fills, before parameters become float32.
 struct fields {
     union {
-        float number;
+        double real;
         uint32_t whole; // also of a choice
     } value[KEYS];
 };
@@ -103,19 +103,20 @@ const struct tern_strategy *tern_strategy_find(const char *name)
 }
 
 enum tern_result tern_strategy_parse(const char *spec, struct tern_strategy_choice *choice,
-                                     struct tern_spec_refusal *refusal)
+                                     char why[TERN_SPEC_SENTENCE_MAX])
 {
     struct fields fields = {.value = {{.whole = 0}}};
     size_t index = 0;
-    TERN_TRY(tern_spec_parse(&tern_strategy_specs, spec, &fields, &index, refusal));
-    const float rate = fields.value[RATE].number;
+    TERN_TRY(tern_spec_read(&tern_strategy_specs, spec, &fields, &index, why));
+    const float rate = (float)fields.value[RATE].real;
     *choice = (struct tern_strategy_choice){
         .strategy = all[index],
         .server_learning_rate = rate > 0.0F ? rate : all[index]->server_learning_rate,
         .average_versions = fields.value[AVERAGE].whole};
     for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
         const bool number = keys[i].kind == TERN_SPEC_REAL;
-        choice->parameters[i] = number ? fields.value[i].number : (float)fields.value[i].whole;
+        choice->parameters[i] =
+            number ? (float)fields.value[i].real : (float)fields.value[i].whole;
     }
     return TERN_OK;
 }

@@ -190,10 +190,10 @@ struct tern_strategy_choice {
 
 extern const struct tern_spec_list tern_strategy_specs;
 
-// Errors of tern_spec_parse(); on error *choice is unchanged.
+// Errors of tern_spec_parse(), with why; on error *choice is unchanged.
 TERN_MUST_USE enum tern_result tern_strategy_parse(const char *spec,
                                                    struct tern_strategy_choice *choice,
-                                                   struct tern_spec_refusal *refusal);
+                                                   char why[TERN_SPEC_SENTENCE_MAX]);
 
 // --- Looking up
 

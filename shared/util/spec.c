@@ -21,14 +21,10 @@ static uint32_t get_whole(const void *values, const struct tern_spec_parameter *
     return value;
 }
 
-static bool is_float(const struct tern_spec_parameter *parameter)
-{
-    return parameter->kind == TERN_SPEC_NUMBER || parameter->kind == TERN_SPEC_REAL;
-}
-
+// Never of a real number, whose list is not written.
 static uint32_t get_field(const void *values, const struct tern_spec_parameter *parameter)
 {
-    if (is_float(parameter)) {
+    if (parameter->kind == TERN_SPEC_NUMBER) {
         float number = 0;
         memcpy(&number, (const char *)values + parameter->offset, sizeof number);
         return (uint32_t)((double)number * DENOMINATOR + 0.5);
@@ -36,15 +32,23 @@ static uint32_t get_field(const void *values, const struct tern_spec_parameter *
     return get_whole(values, parameter);
 }
 
+static void set_real(void *values, const struct tern_spec_parameter *parameter, double real)
+{
+    memcpy((char *)values + parameter->offset, &real, sizeof real);
+}
+
 static void set_field(void *values, const struct tern_spec_parameter *parameter, uint32_t value)
 {
     char *field = (char *)values + parameter->offset;
-    if (is_float(parameter)) {
-        float number = (float)((double)value / DENOMINATOR);
+    const double real = (double)value / DENOMINATOR;
+    const float number = (float)real;
+    if (TERN_FOR_PEOPLE && parameter->kind == TERN_SPEC_REAL) {
+        set_real(values, parameter, real);
+    } else if (parameter->kind == TERN_SPEC_NUMBER) {
         memcpy(field, &number, sizeof number);
-        return;
+    } else {
+        memcpy(field, &value, sizeof value);
     }
-    memcpy(field, &value, sizeof value);
 }
 
 // The entry's first parameter at or behind `at`; its key is NULL behind the last one.
@@ -200,8 +204,7 @@ static bool read_real_value(const char **text, const struct tern_spec_parameter 
     if (!read_real(text, &real) || !is_real_in_range(parameter, real)) {
         return false;
     }
-    const float number = (float)real;
-    memcpy((char *)values + parameter->offset, &number, sizeof number);
+    set_real(values, parameter, real);
     return true;
 }
 
@@ -527,4 +530,15 @@ void tern_spec_explain(const struct tern_spec_refusal *refusal,
     append(&text, refusal->parameter->range);
     append(&text, ", not ");
     append_quoted(&text, refusal->at, ",");
+}
+
+enum tern_result tern_spec_read(const struct tern_spec_list *list, const char *spec, void *values,
+                                size_t *index, char why[TERN_SPEC_SENTENCE_MAX])
+{
+    struct tern_spec_refusal refusal;
+    const enum tern_result result = tern_spec_parse(list, spec, values, index, &refusal);
+    if (result != TERN_OK) {
+        tern_spec_explain(&refusal, why);
+    }
+    return result;
 }

@@ -18,7 +18,7 @@ enum tern_spec_kind {
     TERN_SPEC_NUMBER, // float, written with at most 6 decimals
     TERN_SPEC_WHOLE,  // uint32_t
     TERN_SPEC_CHOICE, // uint32_t, written as one of `choices`
-    TERN_SPEC_REAL, // float, written as any decimal number, 1e-3 too; not in builds without TERN_FOR_PEOPLE
+    TERN_SPEC_REAL, // double, written as any decimal number, 1e-3 too; not in builds without TERN_FOR_PEOPLE
 };
 
 #define TERN_SPEC_MILLION 1000000 // numbers are in millionths
@@ -55,6 +55,8 @@ struct tern_spec_list {
     bool (*at)(size_t index, struct tern_spec_entry *entry);
 };
 
+#define TERN_SPEC_SENTENCE_MAX 512 // bytes with the terminating NUL
+
 // Why a spec string was refused. Pointers into the spec or static strings.
 struct tern_spec_refusal {
     const struct tern_spec_list *list;
@@ -71,14 +73,17 @@ TERN_MUST_USE enum tern_result tern_spec_parse(const struct tern_spec_list *list
                                                void *values, size_t *index,
                                                struct tern_spec_refusal *refusal);
 
+// As tern_spec_parse(), with the sentence in place of the refusal.
+TERN_MUST_USE enum tern_result tern_spec_read(const struct tern_spec_list *list, const char *spec,
+                                              void *values, size_t *index,
+                                              char why[TERN_SPEC_SENTENCE_MAX]);
+
 // Sets every parameter of the entry to its preset.
 void tern_spec_presets(const struct tern_spec_entry *entry, void *values);
 
 // Writes the canonical spec string of an entry without reals, cut to `size` bytes with the terminating NUL.
 void tern_spec_format(const struct tern_spec_entry *entry, const void *values, char *spec,
                       size_t size);
-
-#define TERN_SPEC_SENTENCE_MAX 512 // bytes with the terminating NUL
 
 // One sentence for a person: the key and its range, or the keys or names that there are and the nearest one.
 // `3lc: s is 1 to 1.999999, not "2"`; `fedadam: no key "beat1"; did you mean "beta1"? It has beta1, tau`.

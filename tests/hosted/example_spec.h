@@ -5,7 +5,7 @@
 #include "hosted/settings.h"
 
 struct example_waves {
-    float height;
+    double height;
     uint32_t count;
 };
 
@@ -44,13 +44,8 @@ static const struct tern_spec_list example_list = {.what = "course", .at = examp
 static inline enum tern_result example_check(const char *text, char why[TERN_SPEC_SENTENCE_MAX])
 {
     struct example_waves waves;
-    struct tern_spec_refusal refusal;
     size_t index;
-    const enum tern_result result = tern_spec_parse(&example_list, text, &waves, &index, &refusal);
-    if (result != TERN_OK) {
-        tern_spec_explain(&refusal, why);
-    }
-    return result;
+    return tern_spec_read(&example_list, text, &waves, &index, why);
 }
 
 static const struct tern_setting_spec example_spec = {.list = &example_list,

@@ -307,7 +307,7 @@ CASE(reals_are_read_as_elsewhere)
         size_t index;
         snprintf(spec, sizeof spec, "waves:height=%s", numbers[i]);
         assert_int_equal(tern_spec_parse(&example_list, spec, &waves, &index, &refusal), TERN_OK);
-        assert_true(waves.height == strtof(numbers[i], NULL));
+        assert_true((float)waves.height == strtof(numbers[i], NULL));
     }
 }
 

@@ -3,6 +3,7 @@
 #include "rounds/steps.h"
 
 #include "tests/cases.h"
+#include "tests/rounds/steps_policy.h"
 #include "util/prng.h"
 #include <math.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static struct tern_steps_settings settings_of(const char *policy)
                                            .start = 1.0,
                                            .interval = 2,
                                            .min_density = 0.002};
-    assert_int_equal(tern_steps_policy_from_name(policy, &settings.policy), TERN_OK);
+    set_steps_policy(&settings, policy);
     return settings;
 }
 

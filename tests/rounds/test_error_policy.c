@@ -73,13 +73,20 @@ CASE(test_choices)
 
 CASE(test_names)
 {
-    enum tern_error_directive policy = DECAY;
+    struct tern_error_settings settings = {.policy = DECAY};
+    char why[TERN_SPEC_SENTENCE_MAX] = "";
     for (uint32_t i = 0; i < TERN_DIRECTIVE_COUNT; i++) {
-        assert_int_equal(tern_error_policy_from_name(tern_error_directive_name(i), &policy),
+        assert_int_equal(tern_error_policy_parse(tern_error_directive_name(i), &settings, why),
                          TERN_OK);
-        assert_int_equal(policy, i);
+        assert_int_equal(settings.policy, i);
     }
-    assert_int_equal(tern_error_policy_from_name("stepahead", &policy), TERN_ERR_UNKNOWN);
-    assert_int_equal(policy, LIMIT);
+    assert_true(settings.limit == 2.0F);
+    assert_int_equal(tern_error_policy_parse("stepahead", &settings, why), TERN_ERR_UNKNOWN);
+    assert_non_null(strstr(why, "did you mean \"step-ahead\"?"));
+    assert_int_equal(settings.policy, LIMIT);
+    assert_int_equal(tern_error_policy_parse("decay:after=3,gamma=0.5", &settings, why), TERN_OK);
+    assert_true(settings.after == 3 && settings.gamma == 0.5F);
+    assert_int_equal(tern_error_policy_parse("keep:ratio=3", &settings, why), TERN_ERR_ARGUMENT);
+    assert_string_equal(why, "keep: unknown key \"ratio=3\"; it has no parameters");
     assert_string_equal(tern_error_directive_name(TERN_DIRECTIVE_COUNT), "unknown");
 }

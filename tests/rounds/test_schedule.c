@@ -8,16 +8,31 @@
 
 CASE(test_names)
 {
-    enum tern_rate_schedule schedule = TERN_RATE_CONSTANT;
-    assert_int_equal(tern_rate_schedule_from_name("cosine", &schedule), TERN_OK);
-    assert_int_equal(schedule, TERN_RATE_COSINE);
-    assert_int_equal(tern_rate_schedule_from_name("constant", &schedule), TERN_OK);
-    assert_int_equal(schedule, TERN_RATE_CONSTANT);
-    assert_int_equal(tern_rate_schedule_from_name("step", &schedule), TERN_OK);
-    assert_int_equal(schedule, TERN_RATE_STEP);
-    assert_int_equal(tern_rate_schedule_from_name("plateau", &schedule), TERN_OK);
-    assert_int_equal(schedule, TERN_RATE_PLATEAU);
-    assert_int_equal(tern_rate_schedule_from_name("linear", &schedule), TERN_ERR_UNKNOWN);
+    struct tern_rate_policy policy = {.first = 7};
+    char why[TERN_SPEC_SENTENCE_MAX] = "";
+    assert_int_equal(tern_rate_parse("0.05", &policy, why), TERN_OK);
+    assert_true(policy.schedule == TERN_RATE_CONSTANT && policy.first == 0.05F);
+    assert_int_equal(tern_rate_parse("1e-2,warmup=3", &policy, why), TERN_OK);
+    assert_true(policy.warmup_rounds == 3 && policy.first == 0.01F);
+    assert_int_equal(tern_rate_parse("cosine:rate=0.1,final=0.001", &policy, why), TERN_OK);
+    assert_true(policy.schedule == TERN_RATE_COSINE && policy.last == 0.001F);
+    assert_int_equal(tern_rate_parse("step:decay=0.1,rounds=30", &policy, why), TERN_OK);
+    assert_true(policy.schedule == TERN_RATE_STEP && policy.decay == 0.1F);
+    assert_true(policy.decay_rounds == 30 && policy.first == 0.05F);
+    assert_int_equal(tern_rate_parse("plateau", &policy, why), TERN_OK);
+    assert_true(policy.schedule == TERN_RATE_PLATEAU && policy.decay_rounds == 10);
+    static const char *const refused[][2] = {
+        {"linear", "there is no course of the learning rate \"linear\""},
+        {"cosine:decay=0.5", "cosine: unknown key \"decay=0.5\""},
+        {"0", "constant: rate is 0.000001 to 1000, not \"0\""},
+        {"", "there is no course of the learning rate \"\""},
+        {"-1", "there is no course of the learning rate \"-1\""},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        assert_int_not_equal(tern_rate_parse(refused[i][0], &policy, why), TERN_OK);
+        assert_memory_equal(why, refused[i][1], strlen(refused[i][1]));
+        assert_int_equal(policy.schedule, TERN_RATE_PLATEAU);
+    }
 }
 
 CASE(test_speed_is_smoothed)

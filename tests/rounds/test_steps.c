@@ -3,6 +3,7 @@
 #include "rounds/spread.h"
 #include "rounds/steps.h"
 #include "tests/cases.h"
+#include "tests/rounds/steps_policy.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static struct tern_steps_settings settings_of(const char *policy)
                                            .interval = 2,
                                            .gamma = 0.5,
                                            .min_density = 0.002};
-    assert_int_equal(tern_steps_policy_from_name(policy, &settings.policy), TERN_OK);
+    set_steps_policy(&settings, policy);
     return settings;
 }
 
@@ -62,25 +63,53 @@ CASE(test_names)
                                       "variance",
                                       "deadline budget"};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        unsigned policy = 99;
-        unsigned again = 77;
+        struct tern_steps_settings parsed = {.policy = 99, .local_steps = 20};
         char name[TERN_STEPS_POLICY_MAX];
-        assert_int_equal(tern_steps_policy_from_name(good[i], &policy), TERN_OK);
-        tern_steps_policy_name(policy, name);
+        char why[TERN_SPEC_SENTENCE_MAX];
+        assert_int_equal(tern_steps_parse(good[i], &parsed, why), TERN_OK);
+        tern_steps_policy_name(parsed.policy, name);
         assert_string_equal(name, good[i]);
-        assert_int_equal(tern_steps_policy_from_name(name, &again), TERN_OK);
-        assert_int_equal(again, policy);
+        assert_true(parsed.local_steps == 20 && parsed.min_steps == 1 && parsed.max_steps == 1000);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        unsigned policy = 99;
-        assert_int_equal(tern_steps_policy_from_name(bad[i], &policy), TERN_ERR_UNKNOWN);
-        assert_int_equal(policy, 99);
+        struct tern_steps_settings parsed = {.policy = 99};
+        char why[TERN_SPEC_SENTENCE_MAX] = "";
+        assert_int_not_equal(tern_steps_parse(bad[i], &parsed, why), TERN_OK);
+        assert_true(parsed.policy == 99 && why[0] != '\0');
     }
-    unsigned one;
-    unsigned two;
-    assert_int_equal(tern_steps_policy_from_name("budget+adaptive", &one), TERN_OK);
-    assert_int_equal(tern_steps_policy_from_name("adaptive+budget", &two), TERN_OK);
-    assert_int_equal(one, two);
+    struct tern_steps_settings one = settings_of("fixed");
+    struct tern_steps_settings two = settings_of("fixed");
+    set_steps_policy(&one, "budget+adaptive");
+    set_steps_policy(&two, "adaptive+budget");
+    assert_int_equal(one.policy, two.policy);
+}
+
+// Each part has its keys; a bound that one part sets holds for all.
+CASE(test_keys_of_joined_schedules)
+{
+    struct tern_steps_settings parsed = {.local_steps = 20};
+    char why[TERN_SPEC_SENTENCE_MAX] = "";
+    assert_int_equal(tern_steps_parse("adaptive:min=3,start=2.5+deadline:fraction=0.25+budget:density=0.01,max=90",
+                                      &parsed, why),
+                     TERN_OK);
+    assert_true(parsed.min_steps == 3 && parsed.max_steps == 90 && parsed.interval == 5);
+    assert_true(parsed.start == 2.5 && parsed.fraction == 0.25 && parsed.min_density == 0.01);
+    static const char *const refused[][2] = {
+        {"fixed:min=3", "fixed: unknown key \"min=3\"; it has no parameters"},
+        {"deadline:density=0.1",
+         "deadline: unknown key \"density=0.1\"; it has min, max, fraction"},
+        {"adaptive+budgte", "there is no schedule \"budgte\"; did you mean \"budget\"? There are "
+                            "fixed, adaptive, deadline, budget"},
+        {"adaptive:min=3+budget:min=4",
+         "min or max stands in two parts with different values; give it once"},
+        {"budget:min=9,max=8", "min is above max"},
+        {"budget+budget",
+         "a schedule stands twice; join different ones: adaptive+deadline+budget"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        assert_int_not_equal(tern_steps_parse(refused[i][0], &parsed, why), TERN_OK);
+        assert_string_equal(why, refused[i][1]);
+    }
 }
 
 // --- Fixed and deadline

@@ -33,8 +33,7 @@ static inline int teardown(void **state)
 
 static inline void set_policy(const char *name)
 {
-    assert_int_equal(tern_steps_policy_from_name(name, &harness.config.federation.steps.policy),
-                     TERN_OK);
+    set_steps_policy(&harness.config.federation.steps, name);
 }
 
 static inline void set_codec(const char *spec)

@@ -21,8 +21,7 @@ static int setup(void **state)
                                                                    .fraction = 0.5,
                                                                    .start = 1.0,
                                                                    .interval = 1};
-    assert_int_equal(
-        tern_steps_policy_from_name("deadline", &harness.config.federation.steps.policy), TERN_OK);
+    set_steps_policy(&harness.config.federation.steps, "deadline");
     harness.config.federation.round.cohort = 3;
     harness.config.federation.round.quorum = 1;
     harness.config.federation.min_clients = 2;
