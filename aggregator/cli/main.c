@@ -264,7 +264,7 @@ static const char ledger_help[] =
     "last reported it, the round of its last update, its age in rounds closed since then, that\n"
     "update's bytes.\n"
     "A client without an accepted update has no round and no age: \"-\", in JSON null.\n"
-    "TOLD is the last order for the buffer, and why ([error_feedback] of the settings):\n"
+    "TOLD is the last order for the buffer, and why (codec.error_feedback):\n"
     "\"decayed 0.7: 12 rounds missed\". With CLIENT, and in --csv and --json, all columns;\n"
     "--columns help explains each.\n"
     "\n"

@@ -85,7 +85,6 @@ static int fill_selection(const struct filling *filling)
 static int fill_names(const struct filling *filling)
 {
     const struct tern_aggregator_settings *s = filling->settings;
-    struct tern_federation_config *config = &filling->config->federation;
     TERN_CLI_TRY(fill_selection(filling));
     filling->config->psk = s->tls_psk;
     char why[256] = "";

@@ -179,7 +179,7 @@ bench_papers() { # OUT
     # shellcheck disable=SC2034
     local overrides=("data.dir=$TERN_DATA_DIR" data.partition=iid codec.codec=float32 round.strategy=fedavg
         fleet.clients=10 round.min_clients=10 round.rounds=100 train.local_steps=1 train.batch_size=16
-        train.learning_rate=$rate train.schedule=constant train.momentum=0 train.weight_decay=0)
+        train.learning_rate=$rate train.momentum=0 train.weight_decay=0)
     run_federation papers "$TERN_ROOT/configs/experiments/fashion-3lc.ini" overrides "" --no-table \
         >"$EXPERIMENT_DIR/papers.log"
     python3 -B "$TERN_ROOT/lab/bench/papers.py" "$TERN_BUILD/bin/tern-codec" \

@@ -168,14 +168,14 @@ def what_was_set_is_written():
             "round.deadline": "90s", "round.cohort": "10", "round.strategy": "fedavg", "limits.replica_bytes": "1Mi"}
     words = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
     folder = Folder(table())
-    said = folder.run("init", *OPTIONS, *words, "--set", "error_feedback.policy=keep", "--seed", "9", "--state", "here",
-                      "--set", "learning_rate_final=0.001").text
+    said = folder.run("init", *OPTIONS, *words, "--seed", "9", "--state", "here",
+                      "--set", "error_feedback=reset:after=3").text
     found = settings(folder)
     for key, value in sets.items():
         want = {"round.deadline": ("90s", "90000ms", "90000"), "limits.replica_bytes": ("1Mi", "1MiB", "1048576")}.get(key, (value,))
         assert found[key] in want, (key, found)
     assert found["federation.seed"] == "9" and found["federation.state"] == "here", found
-    assert found["train.learning_rate_final"] == "0.001", found  # a key that is in one section alone
+    assert found["codec.error_feedback"] == "reset:after=3", found  # a key that is in one section alone
     assert "train.momentum" not in found, found  # it is of the proposed rate
     assert "updates are sent by float32" in said and "--set" not in said, said
     again = folder.run("schedule", "--config", "aggregator.ini", "--json")
@@ -200,14 +200,13 @@ def rounds_follow_from_rows_and_steps():
         made = folder.run("init", *OPTIONS, *words, "--json").json
         found = settings(folder)
         assert found["round.rounds"] == str(rounds) and made["spending"]["rounds"] == rounds, (rows, sets, found)
-        assert found["train.schedule"] == "cosine" and found["train.evaluate"] == "yes", found
-        assert found["train.warmup_rounds"] == "10", found
+        assert found["train.learning_rate"] == "cosine:rate=0.02,warmup=10" and found["train.evaluate"] == "yes", found
     folder = Folder(table())
     folder.run("init", *OPTIONS, "--set", "round.rounds=0")
-    assert "train.schedule" not in settings(folder), "a schedule of a federation without end"
+    assert settings(folder)["train.learning_rate"] == "0.02", "a course of a federation without end"
     folder = Folder(table())
     folder.run("init", *OPTIONS, "--set", "round.rounds=5")
-    assert settings(folder)["train.warmup_rounds"] == "0", settings(folder)
+    assert settings(folder)["train.learning_rate"] == "cosine:rate=0.02,warmup=0", settings(folder)
 
 
 def a_number_is_learnt_with_more_momentum_at_the_server():

@@ -87,14 +87,15 @@ def a_proxy_that_is_no_address():
 
 def a_schedule_or_a_selection_that_cannot_be_kept():
     for settings, words in (
-            (["train.schedule=linear"], "constant | cosine | step | plateau"),
-            (["train.schedule=cosine"], "train.schedule = cosine needs round.rounds"),
-            (["train.schedule=step", "train.learning_rate_final=0.1"], "under train.schedule = step it is the lowest"),
-            (["train.warmup_rounds=9", "round.rounds=9"], "train.warmup_rounds = 9 leaves none of round.rounds = 9"),
+            (["train.learning_rate=linear"], "there are constant, cosine, step, plateau"),
+            (["train.learning_rate=cosine"], "train.learning_rate = cosine needs round.rounds"),
+            (["train.learning_rate=step:final=0.1"], "final is above rate"),
+            (["train.learning_rate=0.1,warmup=9", "round.rounds=9"], "warmup leaves none of round.rounds = 9"),
             (["round.selection=site"], "tags:KEY | tags:KEY=VALUE"),
             (["round.selection=tags:site,line"], "spread over one"), (["round.selection=tags:"], "names no tag"),
             (["round.selection=tags:site=a,=b"], "round.selection = tags:site=a,=b: \"=b\" has no key"),
-            (["train.decay=1"], "train.decay"), (["train.decay_rounds=0"], "train.decay_rounds")):
+            (["train.learning_rate=step:decay=1"], "step: decay is 0.001 to 0.999"),
+            (["train.learning_rate=plateau:rounds=0"], "plateau: rounds is 1 to 1000000")):
         arguments = [word for setting in settings for word in ("--set", setting)]
         State().run("init", *arguments, "--model", MODEL, code=USAGE, says=words)
         State().run("serve", "--check", *arguments, code=USAGE, says=words)
@@ -126,25 +127,11 @@ def settings_that_do_not_go_together_are_named():
             (["round.cohort=4", "round.quorum=5"], "round.quorum = 5 is more than round.cohort = 4"),
             (["round.min_interval=0"], "nothing bounds what clients spend but their own [budget]"),
             (["round.strategy=fedavgm:server_momentum=0.9"], "server_momentum=0.9 is cut to about 0.58"),
-            (["codec.codec=float32", "error_feedback.policy=decay"], "policy = decay has no effect: float32"),
-            (["codec.codec=dgc", "codec.codec_down=default", "error_feedback.policy=step-ahead"], "as keep"),
-            (["error_feedback.policy=keep", "train.schedule=cosine", "round.rounds=9"], "three times their size"),
+            (["codec.codec=float32", "codec.error_feedback=decay"], "error_feedback = decay has no effect: float32"),
+            (["codec.codec=dgc", "codec.codec_down=default", "codec.error_feedback=step-ahead"], "as keep"),
+            (["codec.error_feedback=keep", "train.learning_rate=cosine", "round.rounds=9"], "three times their size"),
             (["codec.codec=scalecom", "codec.codec_down=default", "round.strategy=fedbuff"], "no late updates"),
-            (["train.learning_rate_final=0.001"], "without train.schedule = cosine, step or plateau"),
-            (["train.decay=0.1"], "train.decay has no effect without train.schedule = step or plateau"),
-            (["train.decay_rounds=3", "train.schedule=cosine", "round.rounds=9"], "train.decay_rounds has no effect"),
-            (["train.schedule=plateau", "round.patience=10"], "plateau lowers no learning rate: round.patience = 10"),
-            (["error_feedback.policy=keep", "error_feedback.limit=3"], "error_feedback.limit has no effect"),
-            (["error_feedback.gamma=0.9"], "error_feedback.gamma has no effect"),
-            (["error_feedback.after=3"], "error_feedback.after has no effect"),
-            (["error_feedback.step_ahead=0.9"], "error_feedback.step_ahead has no effect"),
-            (["schedule.policy=budget", "schedule.interval=9"], "schedule.interval has no effect"),
-            (["schedule.gamma=0.9"], "schedule.gamma has no effect"),
-            (["schedule.policy=fixed+deadline", "schedule.start=2"], "schedule.start has no effect"),
-            (["schedule.fraction=0.9"], "schedule.fraction has no effect"),
-            (["schedule.min_steps=2"], "schedule.min_steps has no effect without another schedule.policy than fixed"),
-            (["schedule.max_steps=50"], "schedule.max_steps has no effect"),
-            (["schedule.min_density=0.9"], "schedule.min_density has no effect")):
+            (["train.learning_rate=plateau", "round.patience=10"], "plateau lowers no learning rate: round.patience = 10")):
         found = advised(*given)
         assert len(found) == 1 and found[0].startswith("tern-aggregator: warning: "), (given, found)
         assert words in found[0] and len(found[0]) < 280, found
@@ -154,11 +141,11 @@ def settings_that_do_not_go_together_are_named():
                   ["codec.codec=3lc:s=1.75", "train.local_steps=1"],
                   ["codec.codec=float32", "round.strategy=fedavgm:server_momentum=0.9"],
                   ["round.strategy=fedprox:prox_mu=0.1", "train.momentum=0.9"],
-                  ["schedule.policy=fixed+deadline", "schedule.min_steps=2", "schedule.max_steps=50"],
-                  ["schedule.policy=adaptive+deadline", "schedule.interval=9", "schedule.start=2", "schedule.fraction=0.9"],
-                  ["train.schedule=step", "train.decay=0.1", "train.decay_rounds=3", "train.learning_rate_final=0.001"],
-                  ["train.schedule=plateau", "round.patience=11", "train.warmup_rounds=5"],
-                  ["error_feedback.policy=reset", "error_feedback.after=3"]):
+                  ["train.schedule=fixed+deadline:min=2,max=50"],
+                  ["train.schedule=adaptive:interval=9,start=2+deadline:fraction=0.9"],
+                  ["train.learning_rate=step:decay=0.1,rounds=3,final=0.001"],
+                  ["train.learning_rate=plateau:warmup=5", "round.patience=11"],
+                  ["codec.error_feedback=reset:after=3"]):
         assert advised(*sound) == [], (sound, advised(*sound))
 
 
@@ -173,8 +160,8 @@ def our_own_configurations_go_together():
 
 def init_and_serve_name_them_too():
     state = State()
-    setting = ["--set", "schedule.gamma=0.9"]
-    said = "schedule.gamma has no effect without schedule.policy = adaptive"
+    setting = ["--set", "codec.codec_down=sparse:p=1"]
+    said = "sparse:p=1 leaves no value out"
     state.run("init", "--model", MODEL, *setting, says=f"tern-aggregator: warning: {said}")
     error = state.run("serve", *setting, code=USAGE, says="certificate").error  # none was made
     assert f'level=warn event=settings advice="{said}"' in error, error
@@ -183,9 +170,9 @@ def init_and_serve_name_them_too():
 
 def too_few_rounds_to_adapt_are_named():
     state = State()
-    adaptive = ["--check", "--set", "schedule.policy=adaptive", "--set", "round.rounds=6"]
+    adaptive = ["--check", "--set", "train.schedule=adaptive", "--set", "round.rounds=6"]
     error = state.run("serve", *adaptive).error
-    assert "schedule.interval = 5 leaves none of round.rounds = 6 to adapt" in error, error
+    assert "adaptive:interval=5 leaves none of round.rounds = 6 to adapt" in error, error
     assert "leaves none" not in state.run("serve", *adaptive[:-1], "round.rounds=7").error
 
 

@@ -97,11 +97,11 @@ def nobody_is_fair():
 
 def wrong_policies_are_refused():
     state = State(rounds=1)
-    for setting, says in (("schedule.policy=fast", "adaptive"), ("schedule.policy=adaptive+fixed", "deadline | budget"),
-                          ("schedule.policy=", "deadline"), ("round.selection=fair", "budget-aware"),
-                          ("schedule.gamma=1", "gamma"),
-                          ("schedule.min_density=0", "min_density"), ("schedule.interval=0", "interval"),
-                          ("schedule.start=0.5", "start")):
+    for setting, says in (("train.schedule=fast", "adaptive"), ("train.schedule=adaptive+fixed", "take one"),
+                          ("train.schedule=", "deadline"), ("round.selection=fair", "budget-aware"),
+                          ("train.schedule=adaptive:gamma=1", "gamma"),
+                          ("train.schedule=budget:density=0", "density"), ("train.schedule=adaptive:interval=0", "interval"),
+                          ("train.schedule=adaptive:start=0.5", "start")):
         state.run("serve", "--set", setting, code=USAGE, says=says)
 
 

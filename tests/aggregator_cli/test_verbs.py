@@ -693,7 +693,7 @@ def every_reason_names_what_to_do():
         for client in (1, 2):
             insert(database, "schedule", client=client, least_bytes=900)
     database.close()
-    bytes_last = ("round.quorum=2", "schedule.policy=budget")
+    bytes_last = ("round.quorum=2", "train.schedule=budget")
     expect("waiting for byte budgets: 2 of 3 clients have none left for a round, and 2 have", "[budget]", *bytes_last)
     expect("the next round opens with the next check-in", "`tern-client once`", "round.quorum=2")
     change(state, "UPDATE clients SET budget_spent = 4000")

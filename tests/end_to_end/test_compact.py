@@ -22,8 +22,7 @@ class Running:
             "federation": {"model": model(ROUNDS), "seed": 3},
             "round": {"cohort": 2, "over_selection": 1.0, "quorum": 1, "min_clients": CLIENTS, "deadline": "1500ms",
                       "rounds": ROUNDS, "come_back_min": "20ms", "come_back_max": "500ms"},
-            "codec": {"codec": "3lc:s=1.5"},
-            "error_feedback": {"policy": "keep"},
+            "codec": {"error_feedback": "keep", "codec": "3lc:s=1.5"},
             "limits": {"requests_per_minute": 1000000, "history_bytes": 0},
         }).start()
         self.database = self.aggregator.state / "tern.db"

@@ -61,8 +61,7 @@ def trial(policy, strategy):
             "round": {"strategy": strategy, "cohort": 3, "over_selection": 1.0, "quorum": 1, "min_clients": CLIENTS,
                       "deadline": "1500ms", "rounds": ROUNDS, "come_back_min": "20ms",
                       "come_back_max": "1s"},
-            "codec": {"codec": "3lc:s=1.5"},
-            "error_feedback": {"policy": policy},
+            "codec": {"error_feedback": policy, "codec": "3lc:s=1.5"},
             "limits": {"requests_per_minute": 1000000, "connections_per_address": 5000},
         }).start()
         proxy = FaultProxy(aggregator.port, SEED, cut_probability=0.25)

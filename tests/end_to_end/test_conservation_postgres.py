@@ -43,8 +43,7 @@ def settings(everybody, rounds=ROUNDS, url=""):
                   "quorum": CLIENTS if everybody else 1, "min_clients": CLIENTS,
                   "deadline": "10m" if everybody else "1500ms", "rounds": rounds, "come_back_min": "20ms",
                   "come_back_max": "500ms"},
-        "codec": {"codec": "3lc:s=1.5"},
-        "error_feedback": {"policy": "keep" if everybody else "limit"},
+        "codec": {"error_feedback": "keep" if everybody else "limit", "codec": "3lc:s=1.5"},
         "limits": {"requests_per_minute": 1000000, "connections_per_address": 5000},
     }
 

@@ -36,8 +36,8 @@ OPEN = {"requests_per_minute": 1000000, "connections_per_address": 5000}
 def gateway(workspace, above, name, devices, codec="float32", deadline="1500ms", port=None):
     return Gateway(workspace, above, name, {
         "round": {"cohort": devices, "min_clients": devices, "quorum": 1, "deadline": deadline, **QUICK},
-        "codec": {"codec": codec, "codec_down": "float32"},
-        "error_feedback": {"policy": "keep"}, "limits": OPEN}, port).start()
+        "codec": {"error_feedback": "keep", "codec": codec, "codec_down": "float32"},
+         "limits": OPEN}, port).start()
 
 
 def wait_for(what, message, seconds=PATIENCE, pause=0.05):
@@ -70,7 +70,7 @@ def federation(workspace, clients, rounds):
         "round": {"strategy": "fedavg:norm_bound=0,normalise=no", "cohort": clients, "min_clients": clients, "quorum": clients, "deadline": "60s",
                   "rounds": rounds, **QUICK},
         "train": {"local_steps": STEPS},
-        "codec": {"codec": "float32"}, "error_feedback": {"policy": "keep"}, "limits": OPEN}).start()
+        "codec": {"error_feedback": "keep", "codec": "float32"},  "limits": OPEN}).start()
 
 
 def finished(aggregator, rounds):
@@ -174,8 +174,8 @@ class Tree:
             "federation": {"model": f"softmax:{2 * rounds + 1}-{BLOCK}", "seed": 5},
             "round": {"strategy": "fedavg:norm_bound=0,normalise=no", "cohort": 3, "min_clients": 3, "quorum": 1, "deadline": "1500ms", **QUICK},
             "train": {"local_steps": STEPS},
-            "codec": {"codec": "3lc:s=1.5", "codec_down": "float32"},
-            "error_feedback": {"policy": "keep"}, "limits": OPEN}).start()
+            "codec": {"error_feedback": "keep", "codec": "3lc:s=1.5", "codec_down": "float32"},
+             "limits": OPEN}).start()
         self.gateways = [gateway(workspace, self.above, f"gateway{site}", devices, "3lc:s=1.5", "700ms")
                          for site, devices in enumerate(sites)]
         self.fleets = [Fleet(workspace, one, devices, name=f"{one.name}-device")

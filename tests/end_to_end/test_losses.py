@@ -58,7 +58,7 @@ def run_federation(workspace, model, source, write, settings):
     aggregator = Aggregator(workspace, {
         "federation": {"model": model},
         "round": {"min_clients": CLIENTS, "cohort": CLIENTS, "quorum": CLIENTS, "rounds": 50},
-        "train": {"local_steps": 20, "learning_rate": 0.05, "learning_rate_final": 0.005, "schedule": "cosine",
+        "train": {"local_steps": 20, "learning_rate": "cosine:rate=0.05,final=0.005",
                   "evaluate": "yes"}, **settings}).start()
     code = aggregator.join_code(uses=CLIENTS + 1)
     running = []

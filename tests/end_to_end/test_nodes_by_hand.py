@@ -267,7 +267,7 @@ def test_budgets():
     """What a client has left, told to any of them, decides its task at all."""
     federation = Federation()
     federation.settings["round"] = {**SETTINGS["round"], "cohort": 1, "quorum": 1, "min_clients": 1}
-    federation.settings["schedule"] = {"policy": "budget"}
+    federation.settings.setdefault("train", {})["schedule"] = "budget"
     federation.settings["codec"] = {"codec": RICH, "codec_down": "float32"}
     with federation:
         client = federation.client(federation.ports[1])

@@ -270,8 +270,8 @@ def settings_are_refused():
         for section, key, value, advice in (
                 ("train", "local_steps", 2, "train.local_steps = 1"),
                 ("train", "momentum", 0.9, "train.momentum = 0"),
-                ("train", "schedule", "step", "train.schedule = constant"),
-                ("schedule", "policy", "deadline", "schedule.policy = fixed"),
+                ("train", "learning_rate", "step", "train.learning_rate to a number alone"),
+                ("train", "schedule", "deadline", "train.schedule = fixed"),
                 ("round", "strategy", "qsvrg:epoch_steps=0", "epoch_steps is 3 to 1000000"),
                 ("round", "strategy", "qsvrg:server_learning_rate=0.5", "unknown key"),
                 ("codec", "codec", "3lc:s=1", "codec.codec = default"),

@@ -19,8 +19,8 @@ def settings():
         "federation": {"model": "mlp:256-40-10", "seed": 3},
         "round": {"cohort": COHORT, "quorum": COHORT, "min_clients": CLIENTS, "rounds": ROUNDS,
                   "come_back_min": "10ms", "come_back_max": "100ms"},
-        "train": {"local_steps": 10, "batch_size": 16, "learning_rate": 0.1, "momentum": 0.4,
-                  "learning_rate_final": 0.0005, "schedule": "cosine", "weight_decay": 0.001},
+        "train": {"local_steps": 10, "batch_size": 16, "learning_rate": "cosine:rate=0.1,final=0.0005",
+                  "momentum": 0.4, "weight_decay": 0.001},
     }
 
 

@@ -19,8 +19,8 @@ def settings(codec, accuracy):
         "federation": {"model": "mlp:24-64-32-8", "seed": 4},
         "round": {"cohort": CLIENTS, "quorum": CLIENTS, "min_clients": CLIENTS, "rounds": ROUNDS,
                   "come_back_min": "10ms", "come_back_max": "100ms"},
-        "train": {"local_steps": 10, "batch_size": 32, "learning_rate": 0.1, "momentum": 0.4,
-                  "learning_rate_final": 0.0005, "schedule": "cosine", "weight_decay": 0.001},
+        "train": {"local_steps": 10, "batch_size": 32, "learning_rate": "cosine:rate=0.1,final=0.0005",
+                  "momentum": 0.4, "weight_decay": 0.001},
         "codec": {"codec": codec, "accuracy": accuracy},
     }
 

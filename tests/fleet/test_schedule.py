@@ -1,4 +1,4 @@
-"""Whole federations under the policies of schedule.policy, with unequal devices: what each client was told
+"""Whole federations under each train.schedule, with unequal devices: what each client was told
 to train, as `tern-aggregator schedule` has it, is what its measured speed, its bytes, the losses or the
 round say it must be, and is what it did."""
 import json
@@ -36,17 +36,16 @@ def bytes_of(text):
 class Federation:
     """One that has finished: what its clients were told, and what they did."""
 
-    def __init__(self, policy, *settings, rounds=6, local_steps=STEPS, schedule=(), **timing):
+    def __init__(self, policy, *settings, rounds=6, local_steps=STEPS, keys="", **timing):
         with Workspace() as workspace:
             aggregator = Aggregator(workspace, {
                 "federation": {"model": "mlp:256-128-10", "seed": 5},
                 "round": {"cohort": CLIENTS, "quorum": CLIENTS, "min_clients": CLIENTS,
                           "rounds": rounds, "deadline": "10s", "come_back_min": "10ms",
                           "come_back_max": "50ms"} | timing,
-                "train": {"local_steps": local_steps, "batch_size": 16, "learning_rate": 0.1},
+                "train": {"local_steps": local_steps, "batch_size": 16, "learning_rate": 0.1, "schedule": policy + keys},
                 "codec": {"codec": f"density:p={DENSITY},coder=range",
                           "codec_down": "density:p=0.05,coder=range"},
-                "schedule": {"policy": policy} | dict(schedule),
             }).start()
             results = workspace.path / "results.json"
             options = [part for setting in settings for part in ("--set", setting)]
@@ -106,7 +105,7 @@ def matched(pattern, row):
 def deadline():
     window, fraction, least, spread = 40, 0.05, 2, 20
     done = Federation("deadline", f"fleet.speed={least}", f"fleet.speed_spread={spread}",
-                      schedule={"fraction": fraction}, deadline=f"{window}s")
+                      keys=f":fraction={fraction}", deadline=f"{window}s")
     check(done.steps_of(1) == STEPS, "no speed was known before the first report")
     for client, rows in done.told.items():
         row = rows[-1]
@@ -162,7 +161,7 @@ def budget():
     # Rounds of more than a second, so that the bytes of one are counted before the next.
     done = Federation("budget", f"fleet.budget={least}", f"fleet.budget_spread={spread}",
                       rounds=rounds, quorum=CLIENTS - 1, deadline="2s", min_interval="1050ms",
-                      schedule={"min_density": RUNGS[-1]})
+                      keys=f":density={RUNGS[-1]}")
     budgets = {client: drawn(client, DRAW_BUDGET, least, spread) for client in done.told}
     for client, rows in done.told.items():
         left = budgets[client]
@@ -176,7 +175,7 @@ def budget():
 def adaptive(most):
     """Returns whether losses stalled."""
     gamma = 0.9
-    done = Federation("adaptive", local_steps=most // START, schedule={"interval": 1, "gamma": gamma})
+    done = Federation("adaptive", local_steps=most // START, keys=f":interval=1,gamma={gamma}")
     first, *losses = [struct.unpack("f", struct.pack("f", loss))[0] for loss in done.losses]
     steps = [most, most]
     stalled = set()

@@ -3,7 +3,7 @@
 #define TERN_TESTS_STEPS_POLICY_H
 
 #include "rounds/steps.h"
-#include "tests/cases.h"
+#include "tests/asserts.h"
 
 // Sets the policy alone; the other numbers stay.
 static inline void set_steps_policy(struct tern_steps_settings *settings, const char *spec)

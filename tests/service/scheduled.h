@@ -4,6 +4,7 @@
 
 #include "harness.h"
 #include "tests/asserts.h"
+#include "tests/rounds/steps_policy.h"
 
 #include <stdlib.h>
 

@@ -2,6 +2,7 @@
 // nothing else.
 #include "harness.h"
 #include "tests/cases.h"
+#include "tests/rounds/steps_policy.h"
 
 #include <stdlib.h>
 #include <string.h>
