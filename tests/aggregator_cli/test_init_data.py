@@ -102,7 +102,7 @@ def the_labels_say_what_is_learnt():
         assert made["model"] == model and f",{key}," in made["data"]["source"], (values, options, made)
         settings = (folder.root / "aggregator.ini").read_text()
         rate = 0.1 if "reconstruction" in model else 0.01 if "mse" in model else 0.02
-        assert f"learning_rate = {rate}\n" in settings and ("momentum = 0.9" in settings) == ("reconstruction" not in model), settings
+        assert f"learning_rate = cosine:rate={rate},warmup=" in settings and ("momentum = 0.9" in settings) == ("reconstruction" not in model), settings
         names = [line.split(",")[0] for line in (folder.root / "scaling.csv").read_text().splitlines()[1:]]
         assert names == ['"rpm"', '"flow"'] + ['"state"'] * ("state" in key and "mse" in model or "none" in key), names
 
@@ -231,7 +231,7 @@ def values_that_are_far_off_halve_the_rate():
     text = table(rows=400).replace(",2951,", ",9999999,", 1)
     folder = Folder(text)
     folder.run("init", *OPTIONS)
-    assert settings(folder)["train.learning_rate"] == "0.01", settings(folder)
+    assert settings(folder)["train.learning_rate"] == "cosine:rate=0.01,warmup=10", settings(folder)
     folder = Folder(text)
     folder.run("init", *OPTIONS, "--set", "train.learning_rate=0.02")
     assert settings(folder)["train.learning_rate"] == "0.02", settings(folder)

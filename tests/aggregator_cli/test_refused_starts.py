@@ -161,7 +161,7 @@ def our_own_configurations_go_together():
 def init_and_serve_name_them_too():
     state = State()
     setting = ["--set", "codec.codec_down=sparse:p=1"]
-    said = "sparse:p=1 leaves no value out"
+    said = "sparse:p=1 leaves no value out: p is the share of the values that is sent"
     state.run("init", "--model", MODEL, *setting, says=f"tern-aggregator: warning: {said}")
     error = state.run("serve", *setting, code=USAGE, says="certificate").error  # none was made
     assert f'level=warn event=settings advice="{said}"' in error, error
