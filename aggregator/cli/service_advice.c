@@ -139,7 +139,8 @@ static void of_plateaus(const struct advice *advice)
     const struct tern_rate_policy *rate = &advice->config->train.rate;
     if (rate->schedule == TERN_RATE_PLATEAU && patience > 0 && patience <= rate->decay_rounds) {
         say(advice,
-            "plateau lowers no learning rate: round.patience = %u ends the federation before %u rounds "
+            "plateau lowers no learning rate: round.patience = %u ends the federation before %u "
+            "rounds "
             "had no lower loss",
             patience, rate->decay_rounds);
     }
@@ -151,8 +152,7 @@ static void of_buffers(const struct advice *advice)
     const enum tern_error_directive policy = advice->config->error.policy;
     const bool usual = policy == TERN_DIRECTIVE_LIMIT || policy == TERN_DIRECTIVE_KEEP;
     if (!usual && !feeds_back(up)) {
-        say(advice,
-            "codec.error_feedback = %s has no effect: %s leaves nothing in an error buffer",
+        say(advice, "codec.error_feedback = %s has no effect: %s leaves nothing in an error buffer",
             advice->s->codec_error_feedback, advice->s->codec_codec);
     }
     if (policy == TERN_DIRECTIVE_STEP_AHEAD && up->momentum > 0) {
@@ -161,9 +161,9 @@ static void of_buffers(const struct advice *advice)
     }
     if (policy == TERN_DIRECTIVE_KEEP && up->id == TERN_CODEC_3LC &&
         advice->config->train.rate.schedule == TERN_RATE_COSINE) {
-        say(advice,
-            "codec.error_feedback = keep: as a cosine lowers the learning rate, updates by 3lc grow to "
-            "three times their size; codec.error_feedback=limit keeps them small");
+        say(advice, "codec.error_feedback = keep: as a cosine lowers the learning rate, updates by "
+                    "3lc grow to "
+                    "three times their size; codec.error_feedback=limit keeps them small");
     }
     if (up->id == TERN_CODEC_SCALECOM && advice->config->strategy->takes_late) {
         say(advice,

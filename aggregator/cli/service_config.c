@@ -129,19 +129,22 @@ static int check_rate(const struct filling *filling)
     const struct tern_rate_policy *rate = &filling->config->federation.train.rate;
     const bool decays = rate->schedule == TERN_RATE_STEP || rate->schedule == TERN_RATE_PLATEAU;
     if (rate->schedule == TERN_RATE_COSINE && s->round_rounds == 0) {
-        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
-                             "train.learning_rate = %s needs round.rounds: a cosine ends with the last round",
-                             s->train_learning_rate);
+        return tern_cli_fail(
+            filling->cli, TERN_ERR_CONFIG,
+            "train.learning_rate = %s needs round.rounds: a cosine ends with the last round",
+            s->train_learning_rate);
     }
     if (decays && rate->last > rate->first) {
-        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
-                             "train.learning_rate = %s: final is above rate, and is the lowest rate",
-                             s->train_learning_rate);
+        return tern_cli_fail(
+            filling->cli, TERN_ERR_CONFIG,
+            "train.learning_rate = %s: final is above rate, and is the lowest rate",
+            s->train_learning_rate);
     }
     if (s->round_rounds != 0 && rate->warmup_rounds >= s->round_rounds) {
-        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
-                             "train.learning_rate = %s: warmup leaves none of round.rounds = %u to the course",
-                             s->train_learning_rate, s->round_rounds);
+        return tern_cli_fail(
+            filling->cli, TERN_ERR_CONFIG,
+            "train.learning_rate = %s: warmup leaves none of round.rounds = %u to the course",
+            s->train_learning_rate, s->round_rounds);
     }
     return TERN_EXIT_OK;
 }

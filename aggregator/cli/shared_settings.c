@@ -10,8 +10,8 @@
 // --- Which
 
 // Sections in which each setting changes what rounds come to.
-static const char *const deciding[] = {"round",     "statistics", "train",    "codec",
-                                       "downloads", "strategy"};
+static const char *const deciding[] = {"round", "statistics", "train",
+                                       "codec", "downloads",  "strategy"};
 
 // Of the others. strategy.memory is of a machine.
 static const struct {

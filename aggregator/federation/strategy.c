@@ -45,11 +45,10 @@ static bool check_epochs(const struct tern_federation_config *config, char why[2
         return true;
     }
     if (config->steps.policy != TERN_STEPS_FIXED || config->steps.local_steps != 1) {
-        snprintf(
-            why, 256,
-            "an update of %s is one step of SGD; set train.local_steps = 1 and train.schedule "
-            "= fixed",
-            name);
+        snprintf(why, 256,
+                 "an update of %s is one step of SGD; set train.local_steps = 1 and train.schedule "
+                 "= fixed",
+                 name);
     } else if (train->momentum > 0.0F) {
         snprintf(why, 256, "%s has no momentum, which would be of one step; set train.momentum = 0",
                  name);

@@ -41,8 +41,9 @@ static const struct tern_spec_parameter keys[] = {
      .most = 999000,
      .preset = TERN_SPEC_MILLION / 2},
     {.key = "rounds",
-     .meaning = "rounds after which the factor is applied again: of step, any; of plateau, those in a row "
-                "without a lower training loss than the lowest before",
+     .meaning =
+         "rounds after which the factor is applied again: of step, any; of plateau, those in a row "
+         "without a lower training loss than the lowest before",
      .range = "1 to 1000000",
      .kind = TERN_SPEC_WHOLE,
      .offset = offsetof(struct fields, rounds),
@@ -50,8 +51,9 @@ static const struct tern_spec_parameter keys[] = {
      .most = 1000000,
      .preset = 10},
     {.key = "warmup",
-     .meaning = "first rounds, whose learning rate rises evenly: round r of n has r / (n + 1) of rate; "
-                "then the course begins",
+     .meaning =
+         "first rounds, whose learning rate rises evenly: round r of n has r / (n + 1) of rate; "
+         "then the course begins",
      .range = "0 to 1000000",
      .kind = TERN_SPEC_WHOLE,
      .offset = offsetof(struct fields, warmup),

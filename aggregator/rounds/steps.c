@@ -33,10 +33,12 @@ static const struct tern_spec_parameter keys[] = {
      .most = 1000000,
      .preset = MAX_PRESET},
     {.key = "start",
-     .meaning = "local steps of the first interval + 1 rounds, over train.local_steps; then fewer as the loss "
-                "falls, half of train.local_steps at the least. With 4 and an interval of 5, all rounds "
-                "together take 4 times the steps of fixed when they are 6, at least 1.2 times up to 30 "
-                "(measured: 2.9 in 24 rounds, 1.9 in 40), and 0.8 to 1.5 times in tasks of 60 to 100",
+     .meaning =
+         "local steps of the first interval + 1 rounds, over train.local_steps; then fewer as the "
+         "loss "
+         "falls, half of train.local_steps at the least. With 4 and an interval of 5, all rounds "
+         "together take 4 times the steps of fixed when they are 6, at least 1.2 times up to 30 "
+         "(measured: 2.9 in 24 rounds, 1.9 in 40), and 0.8 to 1.5 times in tasks of 60 to 100",
      .range = "1 to 100",
      .kind = TERN_SPEC_REAL,
      .offset = FIELD(start),
@@ -68,7 +70,8 @@ static const struct tern_spec_parameter keys[] = {
      .most = TERN_SPEC_MILLION,
      .preset = TERN_SPEC_MILLION / 2},
     {.key = "density",
-     .meaning = "least share of its values that a client's update is cut to; below, fewer updates that carry "
+     .meaning = "least share of its values that a client's update is cut to; below, fewer updates "
+                "that carry "
                 "more are the better use of the bytes",
      .range = "0.000001 to 1",
      .kind = TERN_SPEC_REAL,
@@ -131,7 +134,8 @@ static enum tern_result read_part(const char *spec, size_t len,
     part[len] = '\0';
     TERN_TRY(tern_spec_read(&tern_steps_specs, part, settings, &index, why));
     if ((*seen >> index & 1) != 0) {
-        return refuse("a schedule stands twice; join different ones: adaptive+deadline+budget", why);
+        return refuse("a schedule stands twice; join different ones: adaptive+deadline+budget",
+                      why);
     }
     *seen |= 1u << index;
     settings->policy |= (unsigned)names[index].policy;

@@ -115,8 +115,7 @@ enum tern_result tern_strategy_parse(const char *spec, struct tern_strategy_choi
         .average_versions = fields.value[AVERAGE].whole};
     for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
         const bool number = keys[i].kind == TERN_SPEC_REAL;
-        choice->parameters[i] =
-            number ? (float)fields.value[i].real : (float)fields.value[i].whole;
+        choice->parameters[i] = number ? (float)fields.value[i].real : (float)fields.value[i].whole;
     }
     return TERN_OK;
 }

@@ -89,9 +89,11 @@ CASE(test_keys_of_joined_schedules)
 {
     struct tern_steps_settings parsed = {.local_steps = 20};
     char why[TERN_SPEC_SENTENCE_MAX] = "";
-    assert_int_equal(tern_steps_parse("adaptive:min=3,start=2.5+deadline:fraction=0.25+budget:density=0.01,max=90",
-                                      &parsed, why),
-                     TERN_OK);
+    assert_int_equal(
+        tern_steps_parse(
+            "adaptive:min=3,start=2.5+deadline:fraction=0.25+budget:density=0.01,max=90", &parsed,
+            why),
+        TERN_OK);
     assert_true(parsed.min_steps == 3 && parsed.max_steps == 90 && parsed.interval == 5);
     assert_true(parsed.start == 2.5 && parsed.fraction == 0.25 && parsed.min_density == 0.01);
     static const char *const refused[][2] = {
@@ -103,8 +105,7 @@ CASE(test_keys_of_joined_schedules)
         {"adaptive:min=3+budget:min=4",
          "min or max stands in two parts with different values; give it once"},
         {"budget:min=9,max=8", "min is above max"},
-        {"budget+budget",
-         "a schedule stands twice; join different ones: adaptive+deadline+budget"},
+        {"budget+budget", "a schedule stands twice; join different ones: adaptive+deadline+budget"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         assert_int_not_equal(tern_steps_parse(refused[i][0], &parsed, why), TERN_OK);
