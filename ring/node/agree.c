@@ -151,6 +151,7 @@ static void greet(struct run *run)
         if ((there & bit(i)) != 0 && serial != run->greeted[i] && say_hello(run, i)) {
             run->greeted[i] = serial;
             run->heard &= ~bit(i);
+            run->told &= ~bit(i);
         }
     }
 }
@@ -205,6 +206,20 @@ static enum step refuse(struct run *run, uint32_t peer)
     return FAILED;
 }
 
+// Handles a frame behind the hello of this epoch. Keeps a view for later and takes its frame, which would hide the next
+// hello: its peer may have gone on to a later epoch, and waits there for this peer.
+static void hear_early(struct run *run, uint32_t peer, const struct tern_ring_head *head,
+                       const uint8_t *body)
+{
+    if (head->type == TERN_RING_VIEW && head->epoch == run->agreement->epoch) {
+        run->views[peer] = tern_get_le64(body);
+        run->told |= bit(peer);
+    } else if (head->type != TERN_RING_PULSE) {
+        return;
+    }
+    tern_ring_mesh_take(run->agreement->mesh, peer);
+}
+
 // Handles a frame while hellos are collected.
 static enum step hear(struct run *run, uint32_t peer)
 {
@@ -220,8 +235,12 @@ static enum step hear(struct run *run, uint32_t peer)
         run->agreement->has_started = true;
         return ANEW;
     }
-    if (head == NULL || (run->heard & bit(peer)) != 0) {
-        return GO_ON; // frames after the hello wait
+    if (head == NULL) {
+        return GO_ON;
+    }
+    if ((run->heard & bit(peer)) != 0) {
+        hear_early(run, peer, head, body);
+        return GO_ON;
     }
     if (is_hello && head->epoch == run->agreement->epoch) {
         tern_ring_hello_read(body, &run->hellos[peer]);
@@ -279,6 +298,7 @@ static enum step collect_hellos(struct run *run)
     const struct tern_ring_agreement *agreement = run->agreement;
     run->begun_ms = tern_monotonic_ms();
     run->heard = bit(agreement->self);
+    run->told = 0;
     memset(run->greeted, 0, sizeof run->greeted);
     while (!is_interrupted(run)) {
         greet(run);
@@ -371,7 +391,7 @@ static enum step exchange_views(struct run *run)
     const struct tern_ring_agreement *agreement = run->agreement;
     uint8_t body[TERN_RING_VIEW_SIZE];
     run->view = run->heard & ~run->excluded;
-    run->told = bit(agreement->self);
+    run->told = (run->told & run->heard) | bit(agreement->self);
     run->views[agreement->self] = run->view;
     run->begun_ms = tern_monotonic_ms();
     tern_put_le64(body, run->view);

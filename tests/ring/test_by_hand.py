@@ -122,6 +122,18 @@ class ByHand(unittest.TestCase):
         self.agree(2)
         self.assertEqual(self.hands[0].take(BLOCK, 2)[:4], struct.pack("<HH", 0, 0))
 
+    def test_a_view_that_comes_early_hides_no_hello(self):
+        """p0 waits for a hello of p2, which may wait for what p0 does once it has heard p1's next hello."""
+        self.start()
+        one = self.hands[0]
+        mine = self.agreement + bytes(4) + self.model
+        one.send(HELLO, 1, mine)
+        one.send(VIEW, 1, struct.pack("<Q", 3))
+        one.send(PULSE, 1)
+        one.send(HELLO, 2, mine)
+        for epoch in (1, 2):
+            self.assertEqual(one.take(HELLO, epoch), mine)
+
     def test_one_that_is_set_otherwise_is_answered_and_not_there(self):
         self.start()
         wrong, right = self.hands
