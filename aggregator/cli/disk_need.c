@@ -1,5 +1,6 @@
 #include "cli/disk_need.h"
 
+#include "cli/derived.h"
 #include "cli/spending.h"
 #include "cli/state.h"
 #include "store/store.h"
@@ -60,8 +61,7 @@ static double of_downloads(const struct tern_aggregator_settings *s, double roun
 {
     const double trunk = least(rounds, s->limits_keep_versions) * download_bytes;
     const double own = clients * REPLICA_SHARE * model_bytes;
-    return s->limits_replica_bytes > 0 ? least(trunk + own, (double)s->limits_replica_bytes)
-                                       : trunk + own;
+    return least(trunk + own, (double)tern_derived_limits(s).replica_bytes);
 }
 
 static enum tern_result measure(struct tern_db *db, uint64_t *has)

@@ -11,7 +11,7 @@
 #define TERN_DISK_NEED_MAX 200 // bytes of a sentence
 #define TERN_DISK_NEED_ADVICE                                                                      \
     "give it a larger disk, or lower limits.history_bytes, limits.keep_versions and "              \
-    "limits.replica_bytes; until then fewer rounds are kept for replays, and fewer downloads for " \
+    "limits.disk; until then fewer rounds are kept for replays, and fewer downloads for "          \
     "late clients"
 
 struct tern_disk_need {

@@ -1,6 +1,7 @@
 #include "cli/service_config.h"
 
 #include "admin/admin.h"
+#include "cli/derived.h"
 #include "cli/spending.h"
 #include "cli/state.h"
 #include "cli/tls_files.h"
@@ -97,6 +98,7 @@ static int fill_specs(const struct filling *filling)
 {
     const struct tern_aggregator_settings *s = filling->settings;
     struct tern_federation_config *config = &filling->config->federation;
+    const struct tern_derived_limits derived = tern_derived_limits(s);
     struct tern_strategy_choice choice = {.strategy = NULL};
     char why[TERN_SPEC_SENTENCE_MAX] = "";
     config->steps.local_steps = s->train_local_steps;
@@ -117,9 +119,9 @@ static int fill_specs(const struct filling *filling)
     config->server_learning_rate = choice.server_learning_rate;
     config->average_versions = choice.average_versions;
     memcpy(config->strategy_parameters, choice.parameters, sizeof choice.parameters);
-    config->strategy_memory = s->strategy_memory;
+    config->strategy_memory = derived.strategy_memory;
     config->vectors =
-        (struct tern_merge_room){.folder = s->federation_state, .memory = s->limits_model_memory};
+        (struct tern_merge_room){.folder = s->federation_state, .memory = derived.model_memory};
     return TERN_EXIT_OK;
 }
 

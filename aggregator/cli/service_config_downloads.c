@@ -1,4 +1,5 @@
 // [downloads] of the settings.
+#include "cli/derived.h"
 #include "cli/service_config.h"
 #include "codec/plan.h"
 
@@ -39,6 +40,7 @@ int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_s
                             struct tern_federation_config *federation)
 {
     struct tern_catchup_config *config = &federation->downloads;
+    const struct tern_derived_limits derived = tern_derived_limits(s);
     const bool cheapest = strcmp(s->downloads_plan, "cheapest") == 0;
     if (!cheapest && strcmp(s->downloads_plan, "trunk") != 0) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
@@ -48,9 +50,9 @@ int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_s
     config->plan = cheapest ? TERN_DOWNLOADS_CHEAPEST : TERN_DOWNLOADS_TRUNK;
     config->passes = s->downloads_passes;
     config->keep_versions = s->limits_keep_versions;
-    config->replica_bytes = s->limits_replica_bytes;
-    config->replica_cache = s->limits_replica_cache;
-    config->download_cache = s->limits_download_cache;
+    config->replica_bytes = derived.replica_bytes;
+    config->replica_cache = derived.replica_cache;
+    config->download_cache = derived.download_cache;
     config->spool_folder = s->federation_state;
     TERN_CLI_TRY(fill_final_model(cli, s->downloads_final_model, &federation->final_model));
     return fill_refine(cli, s->downloads_refine, &config->refine);

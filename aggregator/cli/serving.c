@@ -1,6 +1,7 @@
 #include "cli/serving.h"
 
 #include "cli/body_limit.h"
+#include "cli/derived.h"
 #include "cli/state.h"
 
 int tern_cli_read_serving(struct tern_cli *cli, struct tern_cli_serving *serving)
@@ -16,14 +17,15 @@ int tern_cli_read_serving(struct tern_cli *cli, struct tern_cli_serving *serving
 static struct tern_http_limits http_limits(const struct tern_aggregator_settings *s,
                                            uint32_t body_bytes)
 {
+    const struct tern_derived_limits derived = tern_derived_limits(s);
     return (struct tern_http_limits){
         .connections = s->limits_connections,
         .connections_per_address = s->limits_connections_per_address,
         .connections_per_client = s->limits_connections_per_client,
         .header_bytes = s->limits_header_bytes,
         .body_bytes = body_bytes,
-        .body_memory = s->limits_body_memory,
-        .body_disk = s->limits_body_disk,
+        .body_memory = derived.body_memory,
+        .body_disk = derived.body_disk,
         .unfinished = s->limits_unfinished,
         .unfinished_ms = (uint32_t)s->limits_unfinished_time,
         .handshake_ms = (uint32_t)s->limits_handshake,
@@ -31,7 +33,7 @@ static struct tern_http_limits http_limits(const struct tern_aggregator_settings
         .request_ms = (uint32_t)s->limits_request,
         .min_rate = s->limits_min_rate,
         .idle_ms = (uint32_t)s->limits_idle,
-        .write_ms = (uint32_t)s->limits_write,
+        .write_ms = (uint32_t)s->limits_request,
     };
 }
 

@@ -1,5 +1,6 @@
 #include "cli/settings.h"
 
+#include "cli/derived.h"
 #include "cli/setting_specs.h"
 #include "strategies/strategy.h"
 
@@ -13,5 +14,10 @@ static const struct tern_setting table[] = {
 #include "cli/settings.def"
 };
 
-const struct tern_settings tern_aggregator_settings_table =
-    TERN_SETTINGS("tern-aggregator", table, tern_settings_sections);
+const struct tern_settings tern_aggregator_settings_table = {
+    .program = "tern-aggregator",
+    .table = table,
+    .count = sizeof table / sizeof table[0],
+    .foreign_sections = tern_settings_sections,
+    .print_derived = tern_derived_print,
+};

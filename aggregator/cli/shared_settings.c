@@ -10,10 +10,9 @@
 // --- Which
 
 // Sections in which each setting changes what rounds come to.
-static const char *const deciding[] = {"round", "statistics", "train",
-                                       "codec", "downloads",  "strategy"};
+static const char *const deciding[] = {"round", "statistics", "train", "codec", "downloads"};
 
-// Of the others. strategy.memory is of a machine.
+// Of the others.
 static const struct {
     const char *key;
     bool decides;
@@ -26,7 +25,7 @@ static const struct {
     {"limits.requests_per_minute", false},
     {"limits.enrollments_per_minute", false},
     {"limits.keep_versions", false},
-    {"limits.replica_bytes", false},
+    {"limits.disk", false},
     {"limits.history_bytes", false},
     {"tls.psk", false},
     {"tls.client_certificate", false},
@@ -38,7 +37,7 @@ static bool is_shared(const char *key, bool *decides)
         const size_t len = strlen(deciding[i]);
         if (strncmp(key, deciding[i], len) == 0 && key[len] == '.') {
             *decides = true;
-            return strcmp(key, "strategy.memory") != 0;
+            return true;
         }
     }
     for (size_t i = 0; i < sizeof single / sizeof single[0]; i++) {

@@ -8,6 +8,9 @@
 // Limits how often a closing round decodes its updates, and so how long it takes.
 #define PASSES_MAX 16
 
+// limits.memory over the part of it that is the strategy's (cli/derived.h).
+#define MEMORY_SHARE 8
+
 void tern_strategy_rule_of(const struct tern_federation_config *config, float learning_rate,
                            struct tern_strategy_rule *rule)
 {
@@ -153,10 +156,11 @@ static bool check_memory(const struct tern_federation_config *config, uint32_t c
     double memory = memory_of(config);
     double needed = (double)updates * (double)count * 4.0 * config->strategy->passes;
     if (config->strategy->passes > 0 && updates > updates_kept(config)) {
-        snprintf(why, 256,
-                 "%s keeps %.0f bytes of %u updates; set strategy.memory to that or more, or a "
-                 "smaller round.cohort",
-                 config->strategy->name, (double)config->strategy->scratch(updates), updates);
+        snprintf(
+            why, 256,
+            "%s keeps %.0f bytes of %u updates; set limits.memory to 8 times that or more, or a "
+            "smaller round.cohort",
+            config->strategy->name, (double)config->strategy->scratch(updates), updates);
         return false;
     }
     if (needed <= memory * PASSES_MAX) {
@@ -164,8 +168,9 @@ static bool check_memory(const struct tern_federation_config *config, uint32_t c
     }
     snprintf(why, 256,
              "%s of %u updates of %u values would decode them more than %d times with "
-             "strategy.memory = %.0f; set strategy.memory = %.0f or a smaller round.cohort",
-             config->strategy->name, updates, count, PASSES_MAX, memory, ceil(needed / PASSES_MAX));
+             "%.0f bytes of memory; set limits.memory = %.0f or a smaller round.cohort",
+             config->strategy->name, updates, count, PASSES_MAX, memory,
+             MEMORY_SHARE * ceil(needed / PASSES_MAX));
     return false;
 }
 

@@ -52,7 +52,7 @@ struct tern_part {
 };
 
 // Begins without updates and drops what the part had.
-// model: outlives it. memory: bytes that its sums may take, strategy.memory in a service; 8 for each value of the
+// model: outlives it. memory: bytes that its sums may take, the strategy's memory in a service; 8 for each value of the
 // model are the least that is of use.
 // TERN_ERR_STATE  the rule does not suit; the part takes nothing then
 TERN_MUST_USE enum tern_result tern_part_begin(struct tern_part *part,
@@ -105,7 +105,7 @@ TERN_MUST_USE enum tern_result tern_part_add(struct tern_part *part,
     X(HASH, "its bytes do not have its hash")                                                      \
     X(OTHER_UPDATE, "it covers an update that was not accepted as it has it")                      \
     X(TWICE, "it covers an update that is in the sums already")                                    \
-    X(MEMORY, "its sums find no room in strategy.memory")
+    X(MEMORY, "its sums find no room in the strategy's memory")
 
 #define TERN_PART_FAULT_ID(symbol, text) TERN_PART_##symbol,
 enum tern_part_fault { TERN_PART_FAULTS(TERN_PART_FAULT_ID) };

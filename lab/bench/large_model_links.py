@@ -106,7 +106,7 @@ class Aggregator:
             "round.cohort": arguments.clients, "round.quorum": arguments.clients,
             "round.min_clients": arguments.clients, "round.rounds": arguments.rounds, "round.deadline": "2h",
             "train.local_steps": 4, "train.learning_rate": 0.25, "codec.error_feedback": "keep",
-            "limits.write": "5m"})
+            "limits.request": "5m"})
         self.verb("init")
         self.log = open(folder / "aggregator.log", "w")
         self.process = subprocess.Popen([self.bin, "serve", *self.settings], stderr=self.log)

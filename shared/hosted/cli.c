@@ -264,7 +264,7 @@ static bool answer(const struct parse *parse)
     } else if (parse->version) {
         printf("%s %s\n", cli->program->name, TERN_VERSION);
     } else if (parse->settings && cli->program->settings != NULL) {
-        tern_settings_print_example(cli->program->settings, stdout);
+        tern_settings_print_example(cli->program->settings, cli->program->values, stdout);
     } else {
         return false;
     }
@@ -278,6 +278,9 @@ static int run(struct parse *parse, int argc, char **argv)
     if (parse->version && cli->verb != NULL && cli->argument_count > 0) {
         return usage_error(cli, "--version is the program's and takes no value: '%s'",
                            cli->arguments[0]);
+    }
+    if (parse->settings) { // what is derived follows from the settings that are in force
+        TERN_CLI_TRY(tern_cli_load_settings(cli));
     }
     if (answer(parse)) {
         return TERN_EXIT_OK;

@@ -75,29 +75,17 @@ static bool is_section(const struct tern_settings *settings, const char *section
 #define AGGREGATOR "tern-aggregator"
 #define CLIENT "tern-client"
 
-const struct tern_settings_section tern_settings_sections[] = {{"admin", AGGREGATOR},
-                                                               {"budget", CLIENT},
-                                                               {"client", CLIENT},
-                                                               {"codec", AGGREGATOR},
-                                                               {"data", CLIENT},
-                                                               {"deep", "./tern experiment"},
-                                                               {"downloads", AGGREGATOR},
-                                                               {"error_feedback", AGGREGATOR},
-                                                               {"experiment", "./tern experiment"},
-                                                               {"federation", AGGREGATOR},
-                                                               {"fleet", "tern-fleet"},
-                                                               {"limits", AGGREGATOR},
-                                                               {"log", AGGREGATOR},
-                                                               {"ring", "tern-ring"},
-                                                               {"round", AGGREGATOR},
-                                                               {"schedule", AGGREGATOR},
-                                                               {"server", AGGREGATOR},
-                                                               {"statistics", AGGREGATOR},
-                                                               {"strategy", AGGREGATOR},
-                                                               {"tensors", AGGREGATOR},
-                                                               {"tls", AGGREGATOR},
-                                                               {"train", AGGREGATOR},
-                                                               {NULL, NULL}};
+const struct tern_settings_section tern_settings_sections[] = {
+    {"admin", AGGREGATOR},      {"budget", CLIENT},
+    {"client", CLIENT},         {"codec", AGGREGATOR},
+    {"data", CLIENT},           {"deep", "./tern experiment"},
+    {"downloads", AGGREGATOR},  {"experiment", "./tern experiment"},
+    {"federation", AGGREGATOR}, {"fleet", "tern-fleet"},
+    {"limits", AGGREGATOR},     {"log", AGGREGATOR},
+    {"ring", "tern-ring"},      {"round", AGGREGATOR},
+    {"server", AGGREGATOR},     {"statistics", AGGREGATOR},
+    {"tensors", AGGREGATOR},    {"tls", AGGREGATOR},
+    {"train", AGGREGATOR},      {NULL, NULL}};
 
 // The row of a section that is not one of this program's; NULL: it is, or no program has it.
 static const struct tern_settings_section *foreign(const struct tern_settings *settings,

@@ -93,6 +93,8 @@ struct tern_settings {
     // "section.key" of other programs' settings that --set may name, NULL-terminated, or NULL: the
     // program reads them from cli->sets.
     const char *const *foreign_keys;
+    // Prints numbers that follow from *values, as comments; NULL: there are none.
+    void (*print_derived)(const void *values, FILE *out);
 };
 
 // Every section that a program of Tern's or an experiment has: what the programs pass as
@@ -101,7 +103,7 @@ extern const struct tern_settings_section tern_settings_sections[];
 
 #define TERN_SETTINGS(program, table, foreign_sections)                                            \
     {                                                                                              \
-        program, table, sizeof(table) / sizeof((table)[0]), foreign_sections, NULL                 \
+        program, table, sizeof(table) / sizeof((table)[0]), foreign_sections, NULL, NULL           \
     }
 
 // Fills *values (the program's struct) with the defaults. A fallback that breaks its own range is a
@@ -143,6 +145,8 @@ bool tern_setting_equal(const struct tern_setting *setting, const void *a, const
 
 // Writes the documented example INI: every key with its doc, range and default. A key without a
 // default is written as a comment.
-void tern_settings_print_example(const struct tern_settings *settings, FILE *out);
+// values: what derived numbers follow from; unused without any.
+void tern_settings_print_example(const struct tern_settings *settings, const void *values,
+                                 FILE *out);
 
 #endif

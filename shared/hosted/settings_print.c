@@ -101,7 +101,8 @@ static void print_section(const struct tern_settings *settings, size_t i, FILE *
     }
 }
 
-void tern_settings_print_example(const struct tern_settings *settings, FILE *out)
+void tern_settings_print_example(const struct tern_settings *settings, const void *values,
+                                 FILE *out)
 {
     const bool is_live = takes_settings_anew(settings);
     fprintf(out,
@@ -115,5 +116,8 @@ void tern_settings_print_example(const struct tern_settings *settings, FILE *out
         print_section(settings, i, out);
         const struct tern_setting *setting = &settings->table[i];
         print_documented(setting, is_live && setting->change == TERN_SETTING_RESTART, out);
+    }
+    if (settings->print_derived != NULL) {
+        settings->print_derived(values, out);
     }
 }

@@ -1,4 +1,5 @@
 // The table of settings: its defaults are valid, and the example file is what it prints.
+#include "cli/derived.h"
 #include "cli/settings.h"
 #include "tests/cases.h"
 
@@ -22,7 +23,9 @@ CASE(test_example_file_is_the_table)
     FILE *kept = fopen(EXAMPLE_INI, "r");
     assert_non_null(printed);
     assert_non_null(kept);
-    tern_settings_print_example(&tern_aggregator_settings_table, printed);
+    static struct tern_aggregator_settings usual;
+    tern_settings_defaults(&tern_aggregator_settings_table, &usual);
+    tern_settings_print_example(&tern_aggregator_settings_table, &usual, printed);
     rewind(printed);
     char *expected = read_all(printed);
     char *actual = read_all(kept);
@@ -31,6 +34,30 @@ CASE(test_example_file_is_the_table)
     free(actual);
     fclose(printed);
     fclose(kept);
+}
+
+CASE(test_buffers_follow_from_two_limits)
+{
+    static struct tern_aggregator_settings settings;
+    char why[512];
+    tern_settings_defaults(&tern_aggregator_settings_table, &settings);
+    assert_int_equal(
+        tern_settings_set(&tern_aggregator_settings_table, &settings, "limits.memory=64Mi", why),
+        TERN_OK);
+    const struct tern_derived_limits derived = tern_derived_limits(&settings);
+    assert_true(derived.model_memory == 32 << 20 && derived.body_memory == 8 << 20);
+    assert_true(derived.strategy_memory == 8 << 20 && derived.download_cache == 2 << 20);
+    assert_true(derived.replica_cache == 2 << 20);
+    assert_true(derived.body_disk == UINT64_C(8) << 30 && derived.replica_bytes == UINT64_C(4)
+                                                                                       << 30);
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    tern_settings_print_example(&tern_aggregator_settings_table, &settings, out);
+    fclose(out);
+    assert_non_null(strstr(text, "#     32MiB = limits.memory / 2: vectors of the model's size"));
+    assert_non_null(strstr(text, "#   8192MiB = limits.disk / 2: bodies above 64KiB"));
+    free(text);
 }
 
 CASE(test_example_file_gives_the_defaults)

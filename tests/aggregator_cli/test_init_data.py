@@ -165,14 +165,14 @@ def what_was_set_is_written():
     """Every key of --set and every option: the commands that follow need none of them again."""
     sets = {"codec.codec": "float32", "round.rounds": "7", "round.min_clients": "3", "train.learning_rate": "0.01",
             "train.evaluate": "no", "tensors.rules": "fc1*: dense, *: compress", "server.port": "8555",
-            "round.deadline": "90s", "round.cohort": "10", "round.strategy": "fedavg", "limits.replica_bytes": "1Mi"}
+            "round.deadline": "90s", "round.cohort": "10", "round.strategy": "fedavg", "limits.disk": "32Mi"}
     words = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
     folder = Folder(table())
     said = folder.run("init", *OPTIONS, *words, "--seed", "9", "--state", "here",
                       "--set", "error_feedback=reset:after=3").text
     found = settings(folder)
     for key, value in sets.items():
-        want = {"round.deadline": ("90s", "90000ms", "90000"), "limits.replica_bytes": ("1Mi", "1MiB", "1048576")}.get(key, (value,))
+        want = {"round.deadline": ("90s", "90000ms", "90000"), "limits.disk": ("32Mi", "32MiB", "33554432")}.get(key, (value,))
         assert found[key] in want, (key, found)
     assert found["federation.seed"] == "9" and found["federation.state"] == "here", found
     assert found["codec.error_feedback"] == "reset:after=3", found  # a key that is in one section alone

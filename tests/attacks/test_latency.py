@@ -124,7 +124,7 @@ def test():
         aggregator = Aggregator(workspace, {
             "federation": {"model": "mlp:256-256-10"},  # whose updates are longer than UNFINISHED
             "round": {"min_clients": 2, "come_back_min": "10ms", "deadline": "24h"},
-            "limits": {"connections": CONNECTIONS, "body_memory": BODY_MEMORY},
+            "limits": {"connections": CONNECTIONS, "memory": 8 * BODY_MEMORY},
             "log": {"requests_per_minute": LOG_LINES},
         }).start()
         code = aggregator.join_code(uses=2)

@@ -84,7 +84,7 @@ def test():
         running.expect({"target": 2, "strategy": "fedavg", "codec_up": "float32"}, round={"cohort": 2, "quorum": 2, "strategy": "fedavg"},
                        codec={"codec": "float32"})
         running.expect({"codec_up": "3lc"}, codec={"codec": "3lc:s=1.2"},
-                       limits={"keep_versions": 64, "replica_cache": "1Mi", "norm": "1e5"})
+                       limits={"keep_versions": 64, "memory": "32Mi", "norm": "1e5"})
         for cohort in (3, 1, 2, 3, 2):  # in the midst of whatever is going on
             running.reload("reloaded", round={"cohort": cohort, "quorum": 1})
         expect_progress(running.aggregator, "many reloads")

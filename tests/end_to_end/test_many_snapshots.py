@@ -42,7 +42,7 @@ def many_snapshots():
         source.write_bytes(safetensors_file.make({"weight": ("F32", [VALUES], bytes(range(0, 64)) * (VALUES // 16))}))
         aggregator = Aggregator(workspace, {
             "federation": {"model": source},
-            "limits": {"download_cache": "1Mi"},  # a snapshot is larger, as in earnest
+            "limits": {"memory": "32Mi"},  # a snapshot is larger, as in earnest
             "round": {"cohort": CLIENTS, "min_clients": CLIENTS, "deadline": "1h"},
         }).start()
         code = aggregator.join_code(CLIENTS)

@@ -31,7 +31,7 @@ class Service:
             "train": {"local_steps": 1},
             "codec": {"codec": "float32", "codec_down": "float32"},
             "downloads": {"plan": "trunk"},
-            "limits": {"requests_per_minute": 0, "download_cache": "1Mi", "history_bytes": 1},
+            "limits": {"requests_per_minute": 0, "memory": "32Mi", "history_bytes": 1},
         }, prefix=("env", f"LD_PRELOAD={HELPERS / 'fault_shim.so'}", f"TERN_FAULTS={self.control.path}"))
         self.updates = 0
 

@@ -23,8 +23,8 @@ static const struct tern_setting table[] = {
 static const struct tern_settings_section foreign[] = {
     {"client", "tern-client"}, {"server", "tern-other"}, {NULL, NULL}};
 static const char *const foreign_keys[] = {"client.planned", NULL};
-static const struct tern_settings settings = {"tern-example", table, sizeof table / sizeof table[0],
-                                              foreign, foreign_keys};
+static const struct tern_settings settings = {
+    "tern-example", table, sizeof table / sizeof table[0], foreign, foreign_keys, NULL};
 
 static struct example_settings defaults(void)
 {
@@ -402,8 +402,7 @@ static char *printed(void (*print)(FILE *out, const void *values), const void *v
 
 static void print_example(FILE *out, const void *values)
 {
-    (void)values;
-    tern_settings_print_example(&settings, out);
+    tern_settings_print_example(&settings, values, out);
 }
 
 CASE(the_example_file_loads_to_the_defaults)

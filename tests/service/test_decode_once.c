@@ -1,5 +1,5 @@
 // Decoding is most of what an update costs: from its arrival to the commit of its round each is decoded once,
-// by the thread that received it, while what comes of it fits strategy.memory.
+// by the thread that received it, while what comes of it fits the strategy's memory.
 #include "harness.h"
 
 #include "codec/modes.h"

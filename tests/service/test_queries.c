@@ -82,7 +82,7 @@ static const char *const bounded[] = {
     "SCAN clients USING INDEX clients_evaluating",
     "SCAN rounds USING INDEX rounds_open", // one row at most
     "SCAN rounds USING COVERING INDEX rounds_open",
-    // Replicas are kept within limits.replica_bytes; the oldest comes first, and few are asked for.
+    // Replicas are kept within the limit; the oldest comes first, and few are asked for.
     "SCAN replicas USING INDEX replicas_by_use",
     "SCAN replicas USING INDEX replicas_suspect",
     "SCAN replicas USING COVERING INDEX replicas_suspect", // as SQLite from 3.46 on says it

@@ -806,7 +806,7 @@ TEST(test_starts_that_are_refused)
     use(&tern_strategy_fedmedian);
     harness.config.federation.round.cohort = 10000;
     harness.config.federation.strategy_memory = 1 << 20;
-    expect_no_start("strategy.memory = 1625000 or a smaller round.cohort");
+    expect_no_start("limits.memory = 13000000 or a smaller round.cohort");
     harness.config.federation.strategy_memory = 1625000;
     harness_start(&harness);
     open_store();
