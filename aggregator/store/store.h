@@ -630,9 +630,8 @@ TERN_MUST_USE enum tern_result tern_db_ledger_put(struct tern_db *db,
                                                   const struct tern_db_ledger *ledger);
 TERN_MUST_USE enum tern_result tern_db_ledger_get(struct tern_db *db, uint64_t client,
                                                   struct tern_db_ledger *out); // NOT_FOUND
-struct tern_db_rows *tern_db_ledgers(struct tern_db *db);                      // in client order
-struct tern_db_rows *tern_db_ledgers_after(struct tern_db *db,
-                                           uint64_t after); // behind that client
+// In client order, behind the client `after`.
+struct tern_db_rows *tern_db_ledgers_after(struct tern_db *db, uint64_t after);
 
 struct tern_db_schedule {
 #define COLUMN TERN_MEMBER
@@ -772,9 +771,7 @@ struct tern_db_round_total {
     struct tern_bytes down;
     uint64_t exchanges;
 };
-// Rounds with bytes or participants of clients that train, in order. Bytes outside any round are left out.
-struct tern_db_rows *tern_db_round_totals(struct tern_db *db);
-// Those of these above the round `after`.
+// Rounds above `after`, in order, with bytes or participants of clients that train.
 struct tern_db_rows *tern_db_round_totals_after(struct tern_db *db, uint32_t after);
 
 // Totals of a client over all rounds.
@@ -786,8 +783,8 @@ struct tern_db_client_total {
     struct tern_bytes down;
     uint64_t exchanges;
 };
-// In client order: clients that were invited or sent bytes, and client 0.
-struct tern_db_rows *tern_db_client_totals(struct tern_db *db);
+// In client order from `first` on: clients that were invited or sent bytes, and client 0.
+struct tern_db_rows *tern_db_client_totals_from(struct tern_db *db, uint64_t first);
 
 // --- Totals
 

@@ -207,11 +207,6 @@ enum tern_result tern_db_ledger_get(struct tern_db *db, uint64_t client, struct 
     return tern_table_get(db, LEDGER, "WHERE client = ?", client, out);
 }
 
-struct tern_db_rows *tern_db_ledgers(struct tern_db *db)
-{
-    return tern_table_rows(tern_table_select(db, LEDGER, "ORDER BY client"), LEDGER);
-}
-
 struct tern_db_rows *tern_db_ledgers_after(struct tern_db *db, uint64_t after)
 {
     struct tern_query query = tern_table_select(db, LEDGER, "WHERE client > ? ORDER BY client");

@@ -64,26 +64,21 @@ enum tern_result tern_db_meter_training(struct tern_db *db, struct tern_db_meter
 
 // --- Totals
 
-struct tern_db_rows *tern_db_round_totals(struct tern_db *db)
-{
-    return tern_table_rows(tern_table_select(db, &tern_table_round_totals,
-                                             "WHERE trains = 1 AND round > 0 AND participants + "
-                                             "up_wire + down_wire > 0 ORDER BY round"),
-                           &tern_table_round_totals);
-}
-
 struct tern_db_rows *tern_db_round_totals_after(struct tern_db *db, uint32_t after)
 {
     struct tern_query query = tern_table_select(db, &tern_table_round_totals,
-                                                "WHERE trains = 1 AND round > ? ORDER BY round");
+                                                "WHERE trains = 1 AND round > ? AND participants + "
+                                                "up_wire + down_wire > 0 ORDER BY round");
     tern_query_bind(&query, after);
     return tern_table_rows(query, &tern_table_round_totals);
 }
 
-struct tern_db_rows *tern_db_client_totals(struct tern_db *db)
+struct tern_db_rows *tern_db_client_totals_from(struct tern_db *db, uint64_t first)
 {
-    return tern_table_rows(tern_table_select(db, &tern_table_client_totals, "ORDER BY client"),
-                           &tern_table_client_totals);
+    struct tern_query query =
+        tern_table_select(db, &tern_table_client_totals, "WHERE client >= ? ORDER BY client");
+    tern_query_bind(&query, first);
+    return tern_table_rows(query, &tern_table_client_totals);
 }
 
 static_assert(TERN_ROUND_OPEN == 0, "counts.def says so");

@@ -228,32 +228,16 @@ static const char *heading_of(const struct tern_view_column *column, char text[C
 static void write_number(const struct tern_view_rows *rows, enum tern_view_format format,
                          uint64_t number, char text[CELL_MAX])
 {
-    switch (format) {
-    case TERN_VIEW_BYTES:
+    if (format == TERN_VIEW_BYTES) {
         tern_text_bytes((double)number, text);
-        break;
-    case TERN_VIEW_TIME:
+    } else if (format == TERN_VIEW_TIME) {
         tern_text_time(number, text);
-        break;
-    case TERN_VIEW_AGO:
+    } else if (format == TERN_VIEW_AGO) {
         tern_text_ago(number, rows->query.now_ms, text);
-        break;
-    case TERN_VIEW_DURATION:
+    } else if (format == TERN_VIEW_DURATION) {
         tern_text_duration(number, text);
-        break;
-    case TERN_VIEW_HEX:
-        snprintf(text, CELL_MAX, "%08" PRIx64, number);
-        break;
-    case TERN_VIEW_PLAIN:
-    case TERN_VIEW_SCORE:
-    case TERN_VIEW_SHORT:
-    case TERN_VIEW_ID:
-    case TERN_VIEW_LONG:
-    case TERN_VIEW_NOTE:
-    case TERN_VIEW_STATE:
-    default:
-        snprintf(text, CELL_MAX, "%" PRIu64, number);
-        break;
+    } else {
+        snprintf(text, CELL_MAX, format == TERN_VIEW_HEX ? "%08" PRIx64 : "%" PRIu64, number);
     }
 }
 
@@ -330,29 +314,29 @@ static enum tern_colour colour_of(const struct tern_view_column *column, const c
     return TERN_COLOUR_NONE;
 }
 
+static bool is_format_of(const struct tern_view_column *column, enum tern_view_format first,
+                         enum tern_view_format last)
+{
+    return column->format >= first && column->format <= last;
+}
+
 // asked: the query names its columns, so that none is left out.
 static enum tern_text_kind text_kind_of(const struct tern_view_column *column, bool asked)
 {
-    switch (column->format) {
-    case TERN_VIEW_NOTE:
-        return asked ? TERN_TEXT_LONG : TERN_TEXT_NOTE;
-    case TERN_VIEW_LONG:
-        return TERN_TEXT_LONG;
-    case TERN_VIEW_TIME:
-    case TERN_VIEW_AGO:
-    case TERN_VIEW_HEX:
-    case TERN_VIEW_ID:
-    case TERN_VIEW_STATE:
-        return TERN_TEXT_WORD;
-    case TERN_VIEW_PLAIN:
-    case TERN_VIEW_BYTES:
-    case TERN_VIEW_DURATION:
-    case TERN_VIEW_SCORE:
-    case TERN_VIEW_SHORT:
-    default:
-        return column->kind == TERN_VIEW_NUMBER || column->kind == TERN_VIEW_REAL ? TERN_TEXT_NUMBER
-                                                                                  : TERN_TEXT_WORD;
+    if (column->format == TERN_VIEW_LONG || column->format == TERN_VIEW_NOTE) {
+        return column->format == TERN_VIEW_NOTE && !asked ? TERN_TEXT_NOTE : TERN_TEXT_LONG;
     }
+    const bool is_number = column->kind == TERN_VIEW_NUMBER || column->kind == TERN_VIEW_REAL;
+    return is_number && is_format_of(column, TERN_VIEW_PLAIN, TERN_VIEW_SHORT) ? TERN_TEXT_NUMBER
+                                                                               : TERN_TEXT_WORD;
+}
+
+static const char *unit_of(const struct tern_view_column *column)
+{
+    return column->format == TERN_VIEW_BYTES                         ? "bytes"
+           : column->format == TERN_VIEW_DURATION                    ? "ms"
+           : is_format_of(column, TERN_VIEW_TIME, TERN_VIEW_AGO) ? "ms since 1970"
+                                                                     : "";
 }
 
 // The headings of the shown columns; malloc'ed, as one block with their texts. NULL: no memory.
@@ -408,29 +392,6 @@ enum tern_result tern_view_write_row(struct tern_view_rows *rows, FILE *out)
 
 // --- What columns there are
 
-static const char *unit_of(const struct tern_view_column *column)
-{
-    switch (column->format) {
-    case TERN_VIEW_BYTES:
-        return "bytes";
-    case TERN_VIEW_TIME:
-    case TERN_VIEW_AGO:
-        return "ms since 1970";
-    case TERN_VIEW_DURATION:
-        return "ms";
-    case TERN_VIEW_PLAIN:
-    case TERN_VIEW_SCORE:
-    case TERN_VIEW_SHORT:
-    case TERN_VIEW_HEX:
-    case TERN_VIEW_ID:
-    case TERN_VIEW_LONG:
-    case TERN_VIEW_NOTE:
-    case TERN_VIEW_STATE:
-    default:
-        return "";
-    }
-}
-
 static const char *type_of(const struct tern_view_column *column)
 {
     static const char *const names[] = {[TERN_VIEW_NUMBER] = "integer",
@@ -446,9 +407,9 @@ void tern_view_write_help(const struct tern_view *view, FILE *out)
     for (size_t i = 0; i < view->count; i++) {
         const struct tern_view_column *column = &view->columns[i];
         if (column->name != NULL) {
-            fprintf(out, "%-20s %-8s %s%s%s%s\n", column->name, type_of(column), column->help,
-                    unit_of(column)[0] != '\0' ? " (" : "", unit_of(column),
-                    unit_of(column)[0] != '\0' ? ")" : "");
+            const char *unit = unit_of(column);
+            fprintf(out, unit[0] != '\0' ? "%-20s %-8s %s (%s)\n" : "%-20s %-8s %s\n", column->name,
+                    type_of(column), column->help, unit);
         }
     }
 }

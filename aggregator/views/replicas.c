@@ -1,4 +1,4 @@
-// Replicas, the replica that each client holds, and join codes.
+// Replicas and join codes.
 #include "views/view.h"
 
 #include "federation/federation.h"
@@ -34,7 +34,7 @@ struct replica_row {
     uint64_t clients;
 };
 
-static const char *word_of_replica_form(uint32_t form)
+const char *tern_view_replica_form(uint32_t form)
 {
     static const char *const names[] = {[TERN_REPLICA_SEED] = "seed",
                                         [TERN_REPLICA_STEP] = "downloads",
@@ -43,6 +43,7 @@ static const char *word_of_replica_form(uint32_t form)
     return names[form];
 }
 
+#define word_of_replica_form tern_view_replica_form
 #define VALUE(...) TERN_VIEW_GETTER(replica_row, replicas, __VA_ARGS__)
 #define STORED(...)
 #include "views/replicas.def"
@@ -78,62 +79,6 @@ const struct tern_view tern_view_replicas = {
     .state_size = sizeof(struct list_state),
     .open = open_replicas,
     .next = next_replica,
-    .close = close_list,
-};
-
-// --- What clients hold
-
-struct held_row {
-    struct tern_db_client client;
-    struct tern_db_replica replica;
-    bool known;
-};
-
-#define VALUE(...) TERN_VIEW_GETTER(held_row, held, __VA_ARGS__)
-#define STORED(...)
-#include "views/held.def"
-
-static const struct tern_view_column held_columns[] = {
-#define VALUE(...) TERN_VIEW_VALUE(held, __VA_ARGS__)
-#define STORED(...) TERN_VIEW_STORED(held_row, __VA_ARGS__)
-#include "views/held.def"
-};
-
-static enum tern_result open_held(struct tern_view_rows *rows)
-{
-    const uint64_t client = rows->query.client;
-    return begin(rows, tern_db_clients_after(rows->db, client != 0 ? client - 1 : rows->query.after,
-                                             UINT32_MAX));
-}
-
-// All clients that are not revoked, or the one of the query.
-static bool next_held(struct tern_view_rows *rows, void *at)
-{
-    struct list_state *state = rows->state;
-    struct held_row *row = at;
-    const uint64_t client = rows->query.client;
-    do {
-        if (!tern_db_next(state->list, &row->client) || (client != 0 && row->client.id != client)) {
-            return false;
-        }
-    } while (row->client.revoked && client == 0);
-    const enum tern_result found =
-        tern_db_replica_get(rows->db, row->client.replica, &row->replica);
-    state->result = tern_db_may_miss(found);
-    row->known = found == TERN_OK;
-    return state->result == TERN_OK;
-}
-
-const struct tern_view tern_view_held = {
-    .name = "held",
-    .key = "client",
-    .usual = "client,name,version,replica,known,kept_as,residual",
-    .columns = held_columns,
-    .count = COUNT(held_columns),
-    .row_size = sizeof(struct held_row),
-    .state_size = sizeof(struct list_state),
-    .open = open_held,
-    .next = next_held,
     .close = close_list,
 };
 

@@ -238,7 +238,7 @@ static enum tern_result load_clients(struct tern_view_rows *rows)
         tern_db_check_row(clients, add_client(rows->state, &client));
     }
     TERN_TRY(tern_db_end(clients));
-    struct tern_db_rows *totals = tern_db_client_totals(rows->db);
+    struct tern_db_rows *totals = tern_db_client_totals_from(rows->db, 0);
     while (tern_db_next(totals, &total)) {
         struct share *share = find(rows->state, total.client);
         if (share != NULL) {

@@ -24,13 +24,15 @@ enum tern_view_kind {
 
 // How a table for people shows a value.
 enum tern_view_format {
+    // Numbers of these stand on the right.
     TERN_VIEW_PLAIN,
     TERN_VIEW_BYTES,    // 12.7 KB
-    TERN_VIEW_TIME,     // milliseconds since 1970 as date and time
-    TERN_VIEW_AGO,      // milliseconds since 1970 as "3 m 20 s ago"
     TERN_VIEW_DURATION, // milliseconds as "3 m 20 s"
     TERN_VIEW_SCORE,    // 4 decimals
     TERN_VIEW_SHORT,    // 4 digits
+    // All else stands on the left.
+    TERN_VIEW_TIME,     // milliseconds since 1970 as date and time
+    TERN_VIEW_AGO,      // milliseconds since 1970 as "3 m 20 s ago"
     TERN_VIEW_HEX,      // 8 digits
     TERN_VIEW_ID,       // the first 12 digits of a hash
     TERN_VIEW_LONG,     // text that a narrow terminal cuts
@@ -153,6 +155,8 @@ extern const struct tern_view tern_view_codes;
 // "valid", "expired", "used up". Static string.
 const char *tern_code_state(const struct tern_db_code *code, uint64_t now_ms);
 extern const struct tern_view tern_view_replicas;
+// "seed", "downloads", "snapshot", "float32": what a replica is kept as. Static string.
+const char *tern_view_replica_form(uint32_t form);
 extern const struct tern_view tern_view_held; // the replica that each client holds
 extern const struct tern_view tern_view_rounds;
 extern const struct tern_view tern_view_purpose_bytes;

@@ -175,6 +175,9 @@ def test_columns_are_the_lists(browser, aggregator):
     check(clients["error_norm"] == [0.25] * UPDATES + [None], f"{clients['error_norm']}")
     check(clients["budget_left"] == [None] * 4, f"{clients['budget_left']}")
     check(browser.json("GET", "/api/v1/clients/columns?after=4")["id"] == [], "there is no fifth")
+    check(browser.json("GET", "/api/v1/clients?after=1&limit=2&columns=*") == listed[1:3], "a page of the same rows")
+    told = [column["name"] for column in browser.json("GET", "/api/v1/views")["clients"]]
+    check(told == list(clients) == list(listed[0]), f"{told} are described, {list(clients)} listed")
     check(browser.status("GET", "/api/v1/clients/columns?limit=1001") == 422, "more than a list may have")
 
 

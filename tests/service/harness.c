@@ -612,7 +612,7 @@ static void digest_versions(struct digest *digest)
 static void digest_ledgers(struct digest *digest)
 {
     struct tern_db_ledger row;
-    struct tern_db_rows *rows = tern_db_ledgers(digest->db);
+    struct tern_db_rows *rows = tern_db_ledgers_after(digest->db, 0);
     while (tern_db_next(rows, &row)) {
         DIGEST(row.client);
         DIGEST(row.sequence);

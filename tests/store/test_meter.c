@@ -141,7 +141,7 @@ TEST(sums_over_history_tell_who_trains)
     assert_int_equal(counts.participants, 1);
 
     struct tern_db_round_total round;
-    struct tern_db_rows *rows = tern_db_round_totals(f->db);
+    struct tern_db_rows *rows = tern_db_round_totals_after(f->db, 0);
     assert_true(tern_db_next(rows, &round));
     assert_int_equal(round.round, 1);
     assert_int_equal(round.participants, 1);
@@ -157,7 +157,7 @@ TEST(sums_over_history_tell_of_each_client)
     struct fixture *f = *state;
     struct tern_db_client_total client;
     make_history(f);
-    struct tern_db_rows *rows = tern_db_client_totals(f->db);
+    struct tern_db_rows *rows = tern_db_client_totals_from(f->db, 0);
     assert_true(tern_db_next(rows, &client));
     assert_int_equal(client.client, 0);
     assert_true(tern_db_next(rows, &client));
@@ -192,7 +192,7 @@ TEST(each_of_a_crowd_has_its_sums)
         assert_ok(f, meter_upload(f->db, 0, 1 + i % CROWD));
     }
     assert_ok(f, tern_db_commit(f->db));
-    struct tern_db_rows *rows = tern_db_client_totals(f->db);
+    struct tern_db_rows *rows = tern_db_client_totals_from(f->db, 0);
     while (tern_db_next(rows, &total)) {
         assert_int_equal(total.client, ++count);
         assert_int_equal(total.exchanges, 2);
