@@ -333,10 +333,10 @@ static enum tern_text_kind text_kind_of(const struct tern_view_column *column, b
 
 static const char *unit_of(const struct tern_view_column *column)
 {
-    return column->format == TERN_VIEW_BYTES                         ? "bytes"
-           : column->format == TERN_VIEW_DURATION                    ? "ms"
+    return column->format == TERN_VIEW_BYTES                     ? "bytes"
+           : column->format == TERN_VIEW_DURATION                ? "ms"
            : is_format_of(column, TERN_VIEW_TIME, TERN_VIEW_AGO) ? "ms since 1970"
-                                                                     : "";
+                                                                 : "";
 }
 
 // The headings of the shown columns; malloc'ed, as one block with their texts. NULL: no memory.

@@ -31,13 +31,13 @@ enum tern_view_format {
     TERN_VIEW_SCORE,    // 4 decimals
     TERN_VIEW_SHORT,    // 4 digits
     // All else stands on the left.
-    TERN_VIEW_TIME,     // milliseconds since 1970 as date and time
-    TERN_VIEW_AGO,      // milliseconds since 1970 as "3 m 20 s ago"
-    TERN_VIEW_HEX,      // 8 digits
-    TERN_VIEW_ID,       // the first 12 digits of a hash
-    TERN_VIEW_LONG,     // text that a narrow terminal cuts
-    TERN_VIEW_NOTE,     // likewise; the column is left out where no row has a text
-    TERN_VIEW_STATE,    // a word, coloured where it is good or bad news
+    TERN_VIEW_TIME,  // milliseconds since 1970 as date and time
+    TERN_VIEW_AGO,   // milliseconds since 1970 as "3 m 20 s ago"
+    TERN_VIEW_HEX,   // 8 digits
+    TERN_VIEW_ID,    // the first 12 digits of a hash
+    TERN_VIEW_LONG,  // text that a narrow terminal cuts
+    TERN_VIEW_NOTE,  // likewise; the column is left out where no row has a text
+    TERN_VIEW_STATE, // a word, coloured where it is good or bad news
 };
 
 struct tern_view_value {
