@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUDGET = {"flash": 128 * KIB, "ram": 64 * KIB}
 # What Tern's own code is to take one day, and what it may not grow beyond until then.
 TERN_GOAL = 24 * KIB
-TERN_CEILING = 38 * KIB
+TERN_CEILING = 40 * KIB
 BEHIND = 256  # bytes of Tern's flash beyond which the baseline says little of what a change costs
 INT8_FLASH = KIB  # what an error buffer of 8 bit may take more: it saves RAM
 

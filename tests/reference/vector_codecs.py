@@ -106,6 +106,7 @@ def inputs():
     yield "room", [6.6461395e35, -1.0], UNIFORM
     yield "no-room", [6.646141e35, -1.0], UNIFORM
     yield "sampled", random_values(rng, 2500, 0.1), UNIFORM[:1]
+    yield "lanes", ([0.0] * 799 + [1.0, -0.5, 0.25, 2.0]) * 21, UNIFORM[:1]
     yield "one-sided", [1.0, 2.0, 4.5, 0.1], LIMITS
     yield "other-side", [-1.0, -2.0, -4.5, -0.1], LIMITS
 

@@ -2,7 +2,6 @@
 
 import tern_reference as ref
 from tern_reference import ternary_coders, uniform
-from tern_reference.range_coder import Coder
 from vector_text import bits, line
 
 ONE = ref.put_f32([1.0])
@@ -197,14 +196,12 @@ def stepped():
     """Damage to what the encoder writes, and steps of all lengths."""
     for name, k in (
         ("short", [1, 0, -1]),
-        ("all", [*range(-255, 256)]),
+        ("all", [*range(-259, 260)]),
         ("zeros", [0] * 20),
         ("long", [0] * 300 + [200, -3, -2, 1]),
+        ("lanes", [1, -1, 0, 2] + [0] * 8185 + [5, -6, 0, 1] + [0] * 8190 + [-1]),
     ):
-        model = uniform.Model(Coder())
-        for steps in k:
-            model.value(steps)
-        body, n = model.coder.finish(), len(k)
+        body, n = uniform.put_steps(k), len(k)
         yield "uniform-" + name, n, payload(0x60, 0.5, body)
         yield "uniform-%s-of-more" % name, n + 1, payload(0x60, 0.5, body)
         yield "uniform-%s-of-fewer" % name, n - 1, payload(0x60, 0.5, body)
@@ -219,12 +216,14 @@ def stepped():
     yield "uniform-empty", 3, payload(0x60, 1.0)
     yield "uniform-all-ones", 30, payload(0x60, 1.0, [255] * 20)
     yield "uniform-all-zeros", 30, payload(0x60, 1.0, [0] * 20)
-    model = uniform.Model(Coder())
-    model.value(-2)
-    one = model.coder.finish()
+    n, length = 16384, (5).to_bytes(4, "little")
+    yield "uniform-lanes-no-length", n, payload(0x60, 1.0, length[:3])
+    yield "uniform-lanes-length-of-more", n, payload(0x60, 1.0, length, [0] * 4)
+    yield "uniform-lanes-no-second", n, payload(0x60, 1.0, length, [0] * 5)
+    one = uniform.put_steps([-2])
     yield from scales("uniform", 0x60, lambda scale: (1, (scale, one)))
-    yield "uniform-scale-most", 1, payload(0x60, bytes.fromhex("8080807b"), one)
-    yield "uniform-scale-too-large", 1, payload(0x60, bytes.fromhex("8180807b"), one)
+    yield "uniform-scale-most", 1, payload(0x60, bytes.fromhex("e4087d7b"), one)
+    yield "uniform-scale-too-large", 1, payload(0x60, bytes.fromhex("e5087d7b"), one)
 
 
 def inceptionn():

@@ -60,7 +60,8 @@ static void check_info(size_t n)
     assert_int_equal(tern_codec_inspect(trip.payload, trip.len, n, &trip.info), TERN_OK);
     assert_int_equal(trip.info.nonzero, nonzero);
     assert_true(trip.info.maximum == maximum);
-    assert_true(fabs(trip.info.sum_square - sum) <= 1e-9 * sum);
+    // A codec may sum multiples of its scale before they are rounded to float32.
+    assert_true(fabs(trip.info.sum_square - sum) <= 2e-7 * sum);
     assert_int_equal(trip.payload[0] == 0, nonzero == 0);
 }
 

@@ -51,7 +51,7 @@ CASE(test_payloads_of_coders_that_are_left_out_are_unknown)
 // The vector uniform-short of the file payloads.txt.
 CASE(test_uniform_is_decoded)
 {
-    const uint8_t payload[] = {0x60, 0, 0, 0, 0x3f, 0x93};
+    const uint8_t payload[] = {0x60, 0, 0, 0, 0x3f, 0xa4};
     float values[3];
     assert_int_equal(tern_codec_decode(payload, sizeof payload, values, 3), TERN_OK);
     assert_true(values[0] == 0.5F && values[1] == 0 && values[2] == -0.5F);

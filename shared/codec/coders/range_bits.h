@@ -100,13 +100,19 @@ static inline void tern_range_advance(struct tern_range_writer *writer, uint64_t
     writer->carry |= writer->low < by;
 }
 
+// Codes a decision whose 0 has the probability `zero`. ones: as above.
+static inline void tern_range_narrow(struct tern_range_writer *writer, uint32_t zero, uint64_t ones)
+{
+    uint64_t split = (writer->range >> 16) * zero;
+    tern_range_advance(writer, split & ones);
+    writer->range = split + ((writer->range - 2 * split) & ones);
+}
+
 static inline void tern_range_put(struct tern_range_writer *writer, struct tern_chance *chance,
                                   unsigned bit)
 {
     uint64_t ones = 0 - (uint64_t)bit;
-    uint64_t split = (writer->range >> 16) * chance->zero;
-    tern_range_advance(writer, split & ones);
-    writer->range = split + ((writer->range - 2 * split) & ones);
+    tern_range_narrow(writer, chance->zero, ones);
     tern_chance_learn(chance, ones);
 }
 

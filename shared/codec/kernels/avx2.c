@@ -14,6 +14,7 @@ enum { FLOATS = 8, BYTES = 32, WORD_BITS = 64 };
 #define NAME(name) name
 #include "codec/kernels/dense_loops.h"
 #include "codec/kernels/mean_loops.h"
+#include "codec/kernels/steps_loops.h"
 
 INLINE __m256i load_bytes(const void *bytes)
 {
@@ -417,6 +418,10 @@ const struct tern_kernels tern_kernels_avx2 = {
     .planes_set = planes_set,
     .planes_add = planes_add,
     .sum_above = sum_above,
+    .step_sums = step_sums,
+    .step_split = step_split,
+    .steps_add = steps_add,
+    .steps_facts = steps_facts,
     .compare = compare,
     .finish = finish,
     .run_encode = run_encode,

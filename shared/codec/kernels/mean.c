@@ -3,37 +3,16 @@
 #include "codec/kernels/paths.h"
 
 enum {
-    EXPONENT_BIAS = 127,
-    DOUBLE_BIAS = 1023,
     UNIT_BITS = 30,     // units are 2^-30 of the peak's power of two
     CUT_STEP = 1 << 22, // of bits, from one cut to the next: half an octave
     CUTS = 16,
 };
 
-// E with 2^E <= peak < 2^(E + 1). Every float32 that is not 0 is normal as a float64.
-static int exponent_of(float peak)
-{
-    return (int)(tern_double_bits((double)peak) >> 52) - DOUBLE_BIAS;
-}
-
-// 2^exponent, of a normal float32.
-static float power_of_two(int exponent)
-{
-    return tern_bits_float((uint32_t)(exponent + EXPONENT_BIAS) << 23);
-}
-
-static struct tern_units units_of(int peak_exponent)
-{
-    int shift = UNIT_BITS - peak_exponent;
-    int first = shift > EXPONENT_BIAS ? EXPONENT_BIAS : shift;
-    return (struct tern_units){.first = power_of_two(first), .second = power_of_two(shift - first)};
-}
-
 struct tern_mean tern_kernel_mean_above(const float *values, size_t count, uint32_t threshold,
                                         float peak)
 {
-    int exponent = exponent_of(peak);
-    struct tern_units units = units_of(exponent);
+    int exponent = tern_exponent_of(peak);
+    struct tern_units units = tern_units_of(exponent, UNIT_BITS);
     struct tern_sum sum = {0, 0};
     for (size_t first = 0; first < count; first += TERN_SUM_BLOCK) {
         size_t here = count - first < TERN_SUM_BLOCK ? count - first : TERN_SUM_BLOCK;
@@ -44,7 +23,7 @@ struct tern_mean tern_kernel_mean_above(const float *values, size_t count, uint3
     // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): the caller knows of a value above
     uint64_t mean = sum.units / sum.taken;
     // 31 bits times a power of two: exact as a double, rounded by the last conversion alone.
-    double unit = tern_bits_double((uint64_t)(exponent - UNIT_BITS + DOUBLE_BIAS) << 52);
+    double unit = tern_double_power(exponent - UNIT_BITS);
     return (struct tern_mean){.magnitude = (float)((double)(mean > 0 ? mean : 1) * unit),
                               .taken = (uint32_t)sum.taken};
 }

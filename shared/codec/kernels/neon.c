@@ -222,6 +222,10 @@ const struct tern_kernels tern_kernels_neon = {
     .compare = tern_portable_compare,
     .collect = tern_portable_collect,
     .sum_above = tern_portable_sum_above,
+    .step_sums = tern_portable_step_sums,
+    .step_split = tern_portable_step_split,
+    .steps_add = tern_portable_steps_add,
+    .steps_facts = tern_portable_steps_facts,
 };
 
 #else

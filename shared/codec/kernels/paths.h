@@ -4,6 +4,7 @@
 #define TERN_PATHS_H
 
 #include "codec/kernels/kernels.h"
+#include "codec/kernels/steps.h"
 
 // A board's compiler knows its processor; only hosted programs have to ask at run time.
 #if defined(__x86_64__) && __STDC_HOSTED__
@@ -40,12 +41,54 @@ struct tern_bracket {
     uint32_t high;
 };
 
-// value * first * second, where the two are the power of two that makes units of values (mean.c).
+// value * first * second, where the two are the power of two that makes units of values (mean.c, steps.c).
 // One alone may exceed float32. Products are exact but for results below 1, which are cut to 0.
 struct tern_units {
     float first;
     float second;
 };
+
+enum { TERN_FLOAT_BIAS = 127, TERN_DOUBLE_BIAS = 1023 };
+
+// E with 2^E <= peak < 2^(E + 1). Every float32 that is not 0 is normal as a float64.
+static inline int tern_exponent_of(float peak)
+{
+    return (int)(tern_double_bits((double)peak) >> 52) - TERN_DOUBLE_BIAS;
+}
+
+// 2^exponent, of a normal float32 and of a normal float64.
+static inline float tern_float_power(int exponent)
+{
+    return tern_bits_float((uint32_t)(exponent + TERN_FLOAT_BIAS) << 23);
+}
+
+static inline double tern_double_power(int exponent)
+{
+    return tern_bits_double((uint64_t)(exponent + TERN_DOUBLE_BIAS) << 52);
+}
+
+// Units of 2^-bits of the peak's power of two; bits < 32.
+static inline struct tern_units tern_units_of(int peak_exponent, int bits)
+{
+    int shift = bits - peak_exponent;
+    int first = shift > TERN_FLOAT_BIAS ? TERN_FLOAT_BIAS : shift;
+    return (struct tern_units){.first = tern_float_power(first),
+                               .second = tern_float_power(shift - first)};
+}
+
+// steps.h, with the units of the peak.
+struct tern_step_split {
+    struct tern_units units;
+    uint32_t rate;
+    float scale;
+};
+
+#define TERN_STEP_ROUND 439804651110u // 0.4 * 2^40
+
+static inline uint32_t tern_steps_of(uint32_t units, uint32_t rate)
+{
+    return (uint32_t)(((uint64_t)units * rate + TERN_STEP_ROUND) >> TERN_STEP_RATE_BITS);
+}
 
 struct tern_sum {
     uint64_t units; // whole ones of each value
@@ -80,6 +123,12 @@ size_t tern_kernel_collect(const float *values, size_t count, struct tern_bracke
 // Of the values whose magnitude, as bits, is above `threshold`. count <= TERN_SUM_BLOCK.
 struct tern_sum tern_kernel_sum_above(const float *values, size_t count, uint32_t threshold,
                                       struct tern_units units);
+
+// steps.h, over all values. count < 2^32.
+struct tern_step_sums tern_kernel_step_sums(const float *values, size_t count,
+                                            struct tern_units units, uint32_t rate);
+void tern_kernel_step_split(float *values, size_t count, struct tern_step_split split,
+                            int16_t *steps);
 
 // --- The sets
 

@@ -116,31 +116,70 @@ void tern_scalar_planes_split(float *values, float scale, uint32_t threshold,
 
 // --- Sums
 
-enum { FRACTION_BITS = 23, EXPONENT_BIAS = 127 };
+enum { FRACTION_BITS = 23 };
 
 // The exponent of a power of two.
 static inline int exponent_of(float power)
 {
-    return (int)(tern_float_bits(power) >> FRACTION_BITS) - EXPONENT_BIAS;
+    return (int)(tern_float_bits(power) >> FRACTION_BITS) - TERN_FLOAT_BIAS;
+}
+
+// By how much the fraction of a value is shifted up to become units, beside the value's own exponent.
+static inline int shift_of(struct tern_units units)
+{
+    return exponent_of(units.first) + exponent_of(units.second) - TERN_FLOAT_BIAS - FRACTION_BITS;
+}
+
+// Whole units of a magnitude: its fraction, hidden bit and all, shifted by its exponent and that of the units.
+static inline uint32_t whole_units(uint32_t bits, int shift)
+{
+    uint32_t normal = bits >> FRACTION_BITS > 0;
+    uint32_t fraction = (bits & ((1u << FRACTION_BITS) - 1)) | normal << FRACTION_BITS;
+    int up = (int)(bits >> FRACTION_BITS) + (normal ? 0 : 1) + shift;
+    return up >= 0 ? fraction << up : up > -32 ? fraction >> -up : 0;
 }
 
 struct tern_sum tern_scalar_sum_above(const float *values, size_t count, uint32_t threshold,
                                       struct tern_units units)
 {
-    // A value is its fraction, hidden bit and all, shifted by its exponent and that of the units.
-    const int shift =
-        exponent_of(units.first) + exponent_of(units.second) - EXPONENT_BIAS - FRACTION_BITS;
+    const int shift = shift_of(units);
     struct tern_sum sum = {0, 0};
     for (size_t i = 0; i < count; i++) {
         uint32_t bits = tern_float_bits(values[i]) & ~TERN_SIGN_BIT;
-        if (bits <= threshold) {
-            continue;
+        if (bits > threshold) {
+            sum.units += whole_units(bits, shift);
+            sum.taken++;
         }
-        uint32_t normal = bits >> FRACTION_BITS > 0;
-        uint32_t fraction = (bits & ((1u << FRACTION_BITS) - 1)) | normal << FRACTION_BITS;
-        int up = (int)(bits >> FRACTION_BITS) + (normal ? 0 : 1) + shift;
-        sum.units += up >= 0 ? fraction << up : up > -32 ? fraction >> -up : 0;
-        sum.taken++;
     }
     return sum;
+}
+
+struct tern_step_sums tern_scalar_step_sums(const float *values, size_t count,
+                                            struct tern_units units, uint32_t rate)
+{
+    const int shift = shift_of(units);
+    struct tern_step_sums sums = {0, 0, 0};
+    for (size_t i = 0; i < count; i++) {
+        uint32_t whole = whole_units(tern_float_bits(values[i]) & ~TERN_SIGN_BIT, shift);
+        uint32_t steps = tern_steps_of(whole, rate);
+        sums.total += (uint64_t)whole * whole >> TERN_STEP_TOTAL_SHIFT;
+        sums.product += (uint64_t)whole * steps;
+        sums.square += steps * steps;
+    }
+    return sums;
+}
+
+void tern_scalar_step_split(float *values, size_t count, struct tern_step_split split,
+                            int16_t *steps)
+{
+    const int shift = shift_of(split.units);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = tern_float_bits(values[i]);
+        int sent = (int)tern_steps_of(whole_units(bits & ~TERN_SIGN_BIT, shift), split.rate);
+        sent = (bits & TERN_SIGN_BIT) != 0 ? -sent : sent;
+        steps[i] = (int16_t)sent;
+        if (sent != 0) {
+            values[i] -= (float)sent * split.scale;
+        }
+    }
 }

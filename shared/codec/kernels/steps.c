@@ -1,8 +1,10 @@
 #include "codec/kernels/steps.h"
 
-#include "codec/kernels/kernels.h"
-#include "codec/kernels/lanes.h"
-#include "codec/kernels/levels.h"
+#include "codec/kernels/paths.h"
+
+#define KERNEL
+#define NAME(name) tern_portable_##name
+#include "codec/kernels/steps_loops.h"
 
 // Returns the index of value i in a sample of one value out of each `stride`. The offset within the
 // stride follows the golden ratio: a fixed one would see only some columns of a matrix.
@@ -12,58 +14,47 @@ static size_t sample_index(size_t i, size_t stride)
     return i * stride + (size_t)(part * stride >> 32);
 }
 
-struct lanes {
-    double product[TERN_SUM_LANES];
-    double square[TERN_SUM_LANES];
-};
-
-static inline void add(struct lanes *lanes, size_t lane, float value, float step)
+static void add(struct tern_step_sums *sums, const struct tern_step_sums *part)
 {
-    float magnitude = tern_bits_float(tern_float_bits(value) & ~TERN_SIGN_BIT);
-    double steps = tern_steps_of(magnitude, step);
-    lanes->product[lane] += (double)magnitude * steps;
-    lanes->square[lane] += steps * steps;
+    sums->total += part->total;
+    sums->product += part->product;
+    sums->square += part->square;
 }
 
-static struct lanes add_all(const float *values, size_t count, float step)
+static struct tern_units units_of(float peak)
 {
-    struct lanes lanes = {.product = {0}};
-    size_t i = 0;
-    for (; count - i >= TERN_SUM_LANES; i += TERN_SUM_LANES) {
-        for (size_t lane = 0; lane < TERN_SUM_LANES; lane++) {
-            add(&lanes, lane, values[i + lane], step);
-        }
-    }
-    for (size_t lane = 0; i + lane < count; lane++) {
-        add(&lanes, lane, values[i + lane], step);
-    }
-    return lanes;
+    return tern_units_of(tern_exponent_of(peak), TERN_STEP_UNIT_BITS);
 }
 
-struct tern_step_sums tern_kernel_step_sums(const float *values, size_t count, size_t stride,
-                                            float step)
+struct tern_step_sums tern_steps_sum(const float *values, size_t count, size_t stride,
+                                     struct tern_steps rule)
 {
-    struct lanes lanes = {.product = {0}};
+    enum { BLOCK = TERN_SMALL ? 16 : 64 };
+    const struct tern_units units = units_of(rule.peak);
     if (stride == 1) {
-        lanes = add_all(values, count, step);
-    } else {
-        for (size_t i = 0; i < count / stride; i++) {
-            add(&lanes, i % TERN_SUM_LANES, values[sample_index(i, stride)], step);
-        }
+        return tern_kernel_step_sums(values, count, units, rule.rate);
     }
-    return (struct tern_step_sums){tern_sum_of_lanes(lanes.product),
-                                   tern_sum_of_lanes(lanes.square)};
+    struct tern_step_sums sums = {0, 0, 0};
+    float block[BLOCK];
+    for (size_t first = 0; first < count / stride; first += BLOCK) {
+        size_t here = tern_smaller(count / stride - first, BLOCK);
+        for (size_t i = 0; i < here; i++) {
+            block[i] = values[sample_index(first + i, stride)];
+        }
+        const struct tern_step_sums part = tern_kernel_step_sums(block, here, units, rule.rate);
+        add(&sums, &part);
+    }
+    return sums;
 }
 
-double tern_kernel_square_sum(const float *values, size_t count, size_t stride)
+double tern_step_unit(float peak)
 {
-    if (stride == 1) {
-        return tern_kernel_sum_square(values, count);
-    }
-    double lanes[TERN_SUM_LANES] = {0};
-    for (size_t i = 0; i < count / stride; i++) {
-        double value = (double)values[sample_index(i, stride)];
-        lanes[i % TERN_SUM_LANES] += value * value;
-    }
-    return tern_sum_of_lanes(lanes);
+    return tern_double_power(tern_exponent_of(peak) - TERN_STEP_UNIT_BITS);
+}
+
+void tern_steps_split(float *values, size_t count, struct tern_steps rule, float scale,
+                      int16_t *steps)
+{
+    const struct tern_step_split split = {units_of(rule.peak), rule.rate, scale};
+    tern_kernel_step_split(values, count, split, steps);
 }
