@@ -41,7 +41,7 @@ class Node:
     def is_displaced(self):
         """It has ended by itself because another one leads: a service manager starts it again."""
         log = (self.site.folder / f"{self.name}.log").read_text(encoding="utf-8")
-        return self.process.poll() == 1 and "another aggregator serves the database" in log[self.begin:]
+        return self.process.poll() == 1 and "event=displaced" in log[self.begin:]
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
