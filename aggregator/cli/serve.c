@@ -243,7 +243,7 @@ static int join_others(struct serving *serving)
     enum tern_result result = tern_random_fill(&number, sizeof number);
     TERN_CLI_TRY(tern_cli_check(serving->cli, result, "there are no random bytes"));
     config->node = number % TERN_DB_NODE_NUMBER_MAX + 1;
-    result = tern_db_belong(serving->db, config->node);
+    result = tern_db_join_node(serving->db, config->node);
     TERN_CLI_TRY(tern_cli_check(serving->cli, result, "%s", tern_db_error(serving->db)));
     result = tern_leader_watch_start(tern_db_path(serving->db), config->node, &serving->watch);
     TERN_CLI_TRY(tern_cli_check(serving->cli, result, "there is no memory to watch who leads"));
@@ -642,14 +642,14 @@ static int follow(struct serving *serving)
                                              .ctx = serving};
     serving->manager =
         (struct tern_manager){.service = serving->service, .server = serving->server};
-    enum tern_result result = tern_db_follow(serving->db, true);
+    enum tern_result result = tern_db_set_follower(serving->db, true);
     TERN_CLI_TRY(tern_cli_check(serving->cli, result, "%s", tern_db_error(serving->db)));
     TERN_CLI_TRY(tern_standby(serving->cli, serving->db, &ports, &serving->stopped));
     if (serving->stopped) {
         return TERN_EXIT_OK;
     }
     TERN_CLI_TRY(tern_state_refuse_copied(serving->cli, serving->db, "")); // while it waited
-    (void)!tern_db_follow(serving->db, false); // only who looks would see it
+    (void)!tern_db_set_follower(serving->db, false); // only who looks would see it
     tern_service_lead(serving->service);
     tell_settings(serving);
     printf("leading\n");
@@ -733,7 +733,8 @@ static int start(struct serving *serving)
 static bool is_unreached(const struct serving *serving, char why[256])
 {
     struct tern_db *db = NULL;
-    const enum tern_result result = tern_db_open_hurried(serving->settings->store_url, &db, why);
+    const enum tern_result result =
+        tern_db_open(serving->settings->store_url, TERN_DB_HURRIED, &db, why);
     tern_db_close(db);
     return result == TERN_ERR_IO;
 }

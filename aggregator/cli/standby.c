@@ -203,7 +203,7 @@ static enum tern_result connect(struct tern_leader_watch *watch)
     }
     watch->is_unreached = opened != TERN_OK;
     TERN_TRY(opened);
-    const enum tern_result result = tern_db_belong(watch->db, watch->node);
+    const enum tern_result result = tern_db_join_node(watch->db, watch->node);
     if (result != TERN_OK) {
         tern_db_close(watch->db);
         watch->db = NULL;

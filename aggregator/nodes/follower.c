@@ -1,7 +1,6 @@
 #include "nodes/follower.h"
 
 #include "downloads/blobs.h"
-#include "nodes/messages.h"
 #include "nodes/sum.h"
 #include "service/caches.h"
 #include <stdio.h>
@@ -274,7 +273,7 @@ static void relay_all(struct tern_follower *follower, struct request **requests,
     }
     const bool any = count > 0 || follower->number > before;
     if (result == TERN_OK && any) {
-        result = tern_db_tell(follower->out, TERN_TOLD_RELAYED);
+        result = tern_db_notify(follower->out, TERN_NOTICE_RELAYED);
     }
     for (uint32_t i = 0; i < count; i++) {
         remember(follower, requests[i]);
@@ -488,21 +487,21 @@ static enum tern_result take_answers(struct tern_follower *follower)
 static void hear(void *ctx, const char *message)
 {
     struct tern_follower *follower = ctx;
-    const size_t len = sizeof TERN_TOLD_ANSWERED - 1;
+    const size_t len = sizeof TERN_NOTICE_ANSWERED - 1;
     const bool missed = message[0] == '\0';
     follower->was_cut |= missed;
-    follower->has_changed_clients |= missed || strcmp(message, TERN_TOLD_CLIENTS) == 0;
-    if (strncmp(message, TERN_TOLD_SUM, sizeof TERN_TOLD_SUM - 1) == 0) {
-        follower->wanted_round = (uint32_t)strtoul(message + sizeof TERN_TOLD_SUM - 1, NULL, 10);
+    follower->has_changed_clients |= missed || strcmp(message, TERN_NOTICE_CLIENTS) == 0;
+    if (strncmp(message, TERN_NOTICE_SUM, sizeof TERN_NOTICE_SUM - 1) == 0) {
+        follower->wanted_round = (uint32_t)strtoul(message + sizeof TERN_NOTICE_SUM - 1, NULL, 10);
     }
-    follower->has_enrolled |= strcmp(message, TERN_TOLD_ENROLLED) == 0;
-    follower->is_answered |= missed || (strncmp(message, TERN_TOLD_ANSWERED, len) == 0 &&
+    follower->has_enrolled |= strcmp(message, TERN_NOTICE_ENROLLED) == 0;
+    follower->is_answered |= missed || (strncmp(message, TERN_NOTICE_ANSWERED, len) == 0 &&
                                         strtoul(message + len, NULL, 10) == follower->node);
 }
 
 static enum tern_result follow_once(struct tern_follower *follower, uint64_t *looked_ms)
 {
-    TERN_TRY(tern_db_await(follower->in, follower->wake, LOOK_MS, hear, follower));
+    TERN_TRY(tern_db_wait_notices(follower->in, follower->wake, LOOK_MS, hear, follower));
     const uint64_t now_ms = tern_service_monotonic(follower->service);
     if (follower->has_changed_clients || follower->has_enrolled) {
         TERN_TRY(load_clients(follower, follower->in, follower->has_changed_clients));
@@ -559,14 +558,14 @@ static void follower_free(struct tern_follower *follower)
 
 static enum tern_result begin(struct tern_follower *follower, const char *path, char why[256])
 {
-    TERN_TRY(tern_db_open_hurried(path, &follower->out, why));
-    TERN_TRY(tern_db_open_hurried(path, &follower->in, why));
-    enum tern_result result = tern_db_attend(follower->in, follower->node);
+    TERN_TRY(tern_db_open(path, TERN_DB_HURRIED, &follower->out, why));
+    TERN_TRY(tern_db_open(path, TERN_DB_HURRIED, &follower->in, why));
+    enum tern_result result = tern_db_subscribe(follower->in, follower->node);
     if (result == TERN_OK) {
         result = load_clients(follower, follower->in, true);
     }
     if (result == TERN_OK) { // that it is connected, before there are requests
-        result = tern_db_await(follower->in, -1, 0, hear, follower);
+        result = tern_db_wait_notices(follower->in, -1, 0, hear, follower);
         follower->was_cut = false;
     }
     if (result != TERN_OK) {

@@ -9,6 +9,15 @@
 
 #include "service/internal.h"
 
+// Notices between aggregators (store/nodes.h). Each may come without a cause, or twice.
+#define TERN_NOTICE_RELAYED "relayed"   // there are requests for the leader
+#define TERN_NOTICE_ANSWERED "answers " // and the number of the node that has answers
+#define TERN_NOTICE_ENROLLED "enrolled" // there are more clients
+#define TERN_NOTICE_CLIENTS "clients"   // clients may have been revoked, or have other keys
+#define TERN_NOTICE_SUM "sum "          // and the number of a round: the leader wants its parts
+#define TERN_NOTICE_SUMMED                                                                         \
+    "summed " // and the numbers of a round and of a node without a part left to deliver
+
 struct tern_follower;
 
 // Opens connections of its own to the database of service->db, which it leaves alone, and loads the clients that there are

@@ -3,7 +3,7 @@
 #include "hosted/log.h"
 #include "merge/merge.h"
 #include "merge/part.h"
-#include "nodes/messages.h"
+#include "nodes/follower.h"
 #include "store/nodes.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -66,9 +66,9 @@ void tern_node_sum_add(struct tern_node_sum *sum, struct tern_db *db,
 static enum tern_result tell(struct tern_db *db, uint32_t node, uint32_t round)
 {
     char message[64];
-    snprintf(message, sizeof message, TERN_TOLD_SUMMED "%" PRIu32 " %" PRIu32, round, node);
+    snprintf(message, sizeof message, TERN_NOTICE_SUMMED "%" PRIu32 " %" PRIu32, round, node);
     TERN_TRY(tern_db_begin_apart(db, false));
-    return tern_db_conclude(db, tern_db_tell(db, message));
+    return tern_db_conclude(db, tern_db_notify(db, message));
 }
 
 void tern_node_sum_deliver(struct tern_node_sum *sum, struct tern_db *db, uint32_t node,

@@ -1,8 +1,11 @@
-#include "nodes/taker.h"
+// The leader's side: takes the requests of followers into the queue of its service, beside those of its own listener, and
+// stores their answers in the transaction that decides them. The service calls it on its thread; a thread with a connection
+// of its own waits for requests.
+#include "nodes/sharing.h"
 
 #include "merge/part.h"
 #include "merge/reading.h"
-#include "nodes/messages.h"
+#include "nodes/follower.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -362,10 +365,10 @@ static void hear_of_part(struct tern_taker *taker, const char *numbers)
 static void hear(void *ctx, const char *message)
 {
     struct tern_taker *taker = ctx;
-    if (strncmp(message, TERN_TOLD_SUMMED, sizeof TERN_TOLD_SUMMED - 1) == 0) {
-        hear_of_part(taker, message + sizeof TERN_TOLD_SUMMED - 1);
+    if (strncmp(message, TERN_NOTICE_SUMMED, sizeof TERN_NOTICE_SUMMED - 1) == 0) {
+        hear_of_part(taker, message + sizeof TERN_NOTICE_SUMMED - 1);
     }
-    taker->has_more |= message[0] == '\0' || strcmp(message, TERN_TOLD_RELAYED) == 0;
+    taker->has_more |= message[0] == '\0' || strcmp(message, TERN_NOTICE_RELAYED) == 0;
 }
 
 static enum tern_result ask_for_parts(struct tern_taker *taker)
@@ -378,9 +381,9 @@ static enum tern_result ask_for_parts(struct tern_taker *taker)
         return TERN_OK;
     }
     char message[64];
-    snprintf(message, sizeof message, TERN_TOLD_SUM "%lu", (unsigned long)round);
+    snprintf(message, sizeof message, TERN_NOTICE_SUM "%lu", (unsigned long)round);
     TERN_TRY(tern_db_begin_apart(taker->db, false));
-    return tern_db_conclude(taker->db, tern_db_tell(taker->db, message));
+    return tern_db_conclude(taker->db, tern_db_notify(taker->db, message));
 }
 
 struct times {
@@ -392,7 +395,7 @@ static enum tern_result take_once(struct tern_taker *taker, struct times *times)
 {
     bool full = false;
     uint64_t woken;
-    TERN_TRY(tern_db_await(taker->db, taker->wake, LOOK_MS, hear, taker));
+    TERN_TRY(tern_db_wait_notices(taker->db, taker->wake, LOOK_MS, hear, taker));
     const bool was_woken = read(taker->wake, &woken, sizeof woken) == (ssize_t)sizeof woken;
     const uint64_t now_ms = tern_service_monotonic(taker->service);
     TERN_TRY(ask_for_parts(taker));
@@ -514,9 +517,9 @@ static enum tern_result tell_nodes(struct tern_db *db, const struct request *fir
         if (request->relayed != NULL && request->kind != REQUEST_METER &&
             is_first_of_node(first, request)) {
             char message[64];
-            snprintf(message, sizeof message, TERN_TOLD_ANSWERED "%llu",
+            snprintf(message, sizeof message, TERN_NOTICE_ANSWERED "%llu",
                      (unsigned long long)request->relayed->node);
-            TERN_TRY(tern_db_tell(db, message));
+            TERN_TRY(tern_db_notify(db, message));
         }
     }
     return TERN_OK;
@@ -528,10 +531,11 @@ static enum tern_result tell_of_clients(struct tern_service *service)
     const bool any = all || service->has_enrolled;
     service->has_changed_clients = false;
     service->has_enrolled = false;
-    return any ? tern_db_tell(service->db, all ? TERN_TOLD_CLIENTS : TERN_TOLD_ENROLLED) : TERN_OK;
+    return any ? tern_db_notify(service->db, all ? TERN_NOTICE_CLIENTS : TERN_NOTICE_ENROLLED)
+               : TERN_OK;
 }
 
-enum tern_result tern_taker_store_answers(struct tern_service *service)
+static enum tern_result store_answers(struct tern_service *service)
 {
     const struct request *first = service->batch.first;
     for (const struct request *request = first; request != NULL; request = request->next) {
@@ -543,7 +547,7 @@ enum tern_result tern_taker_store_answers(struct tern_service *service)
     return tell_of_clients(service);
 }
 
-void tern_taker_give_back(struct tern_service *service)
+static void give_back(struct tern_service *service)
 {
     struct tern_taker *taker = service->taker;
     struct request *request = service->batch.first;
@@ -596,7 +600,7 @@ static void want_parts(struct tern_taker *taker, uint32_t round)
     }
 }
 
-bool tern_taker_await_parts(struct tern_taker *taker, uint32_t round)
+static bool await_parts(struct tern_taker *taker, uint32_t round)
 {
     int waited = 0;
     pthread_mutex_lock(&taker->lock);
@@ -632,8 +636,8 @@ static void taker_free(struct tern_taker *taker)
 
 static enum tern_result begin(struct tern_taker *taker, const char *path, char why[256])
 {
-    TERN_TRY(tern_db_open_again(path, &taker->db, why));
-    const enum tern_result result = tern_db_attend(taker->db, LEADER);
+    TERN_TRY(tern_db_open(path, TERN_DB_SECOND, &taker->db, why));
+    const enum tern_result result = tern_db_subscribe(taker->db, LEADER);
     if (result != TERN_OK) {
         snprintf(why, 256, "%s", tern_db_error(taker->db));
         return result;
@@ -644,8 +648,7 @@ static enum tern_result begin(struct tern_taker *taker, const char *path, char w
                : TERN_ERR_NO_MEMORY;
 }
 
-enum tern_result tern_taker_start(struct tern_service *service, struct tern_taker **out,
-                                  char why[256])
+static enum tern_result start(struct tern_service *service, struct tern_taker **out, char why[256])
 {
     struct tern_taker *taker = calloc(1, sizeof *taker);
     if (taker == NULL) {
@@ -669,10 +672,25 @@ enum tern_result tern_taker_start(struct tern_service *service, struct tern_take
     return TERN_OK;
 }
 
-void tern_taker_stop(struct tern_taker *taker)
+static void stop(struct tern_taker *taker)
 {
     atomic_store(&taker->stopping, true);
     (void)!write(taker->wake, &(uint64_t){1}, sizeof(uint64_t));
     pthread_join(taker->thread, NULL);
     taker_free(taker);
 }
+
+// --- The interface of the service
+
+const struct tern_service_sharing tern_nodes_sharing = {
+    .follow = tern_follower_start,
+    .turn = tern_follower_turn,
+    .idle_ms = tern_follower_idle_ms,
+    .expire = tern_follower_expire,
+    .stop_following = tern_follower_stop,
+    .take = start,
+    .store_answers = store_answers,
+    .give_back = give_back,
+    .await_parts = await_parts,
+    .stop_taking = stop,
+};

@@ -32,7 +32,7 @@ TERN_MUST_USE enum tern_result tern_relay_records_bound(struct relay_records *re
                                                         uint32_t newest);
 struct tern_store tern_relay_records_port(struct relay_records *records);
 
-// --- Small files beside those (files.c)
+// --- Small files beside those (records.c)
 
 #define RELAY_FILE_MAX 512u
 
@@ -44,7 +44,7 @@ TERN_MUST_USE enum tern_result tern_relay_file_read(const char *folder, const ch
                                                     uint32_t format, void *data, size_t len);
 void tern_relay_file_remove(const char *folder, const char *name);
 
-// --- Rounds below (below.c)
+// --- Rounds of devices (downstream.c)
 
 struct relay_below {
     struct tern_service *service;
@@ -62,7 +62,7 @@ struct relay_below {
     uint32_t told;      // the round that may open for the task in hand; 0 = none yet
 };
 
-struct tern_trainer tern_relay_below_port(struct relay_below *below);
+struct tern_trainer tern_relay_downstream_port(struct relay_below *below);
 
 // What was last said of training, from the file of the folder. TERN_ERR_NOT_FOUND: nothing yet, or it is damaged
 TERN_MUST_USE enum tern_result tern_relay_course(const char *folder,
@@ -72,19 +72,11 @@ TERN_MUST_USE enum tern_result tern_relay_course(const char *folder,
 TERN_MUST_USE enum tern_result tern_relay_newest(struct tern_db *db, uint32_t *round);
 
 // Devices are told that the federation has finished. TERN_ERR_BUSY: try again
-TERN_MUST_USE enum tern_result tern_relay_end_below(struct relay_below *below);
+TERN_MUST_USE enum tern_result tern_relay_end_downstream(struct relay_below *below);
 
 // --- All of it
 
 struct tern_relay;
-
-// --- Whether the aggregator above answers (link.c)
-
-// At the start: as an earlier process left it.
-void tern_relay_link_begin(struct tern_relay *relay);
-void tern_relay_link_answered(struct tern_relay *relay);
-// It did not, or by an error. Returns for how many seconds so.
-uint64_t tern_relay_link_silent(struct tern_relay *relay, const struct tern_client_event *event);
 
 struct tern_relay {
     struct tern_relay_config config;
@@ -114,5 +106,17 @@ struct tern_relay {
     void (*on_ended)(void *ctx);
     void *ended_ctx;
 };
+
+// --- The client of the aggregator upstream (upstream.c)
+
+// At the start: restores what an earlier process stored of failures.
+void tern_relay_link_begin(struct tern_relay *relay);
+// Opens records and link of relay->config, and makes the client over them.
+TERN_MUST_USE enum tern_result tern_relay_upstream_open(struct tern_relay *relay, char why[512]);
+// Allocates memory and loads what is stored.
+TERN_MUST_USE enum tern_result tern_relay_upstream_restore(struct tern_relay *relay,
+                                                           const struct tern_model *model,
+                                                           char why[512]);
+void tern_relay_upstream_close(struct tern_relay *relay);
 
 #endif

@@ -1,6 +1,6 @@
 // A gateway's life, and the thread that steps its client above.
 #define _GNU_SOURCE
-#include "relay/above.h"
+#include "relay/internal.h"
 
 #include "hosted/log.h"
 #include <stdio.h>
@@ -25,7 +25,7 @@ enum tern_result tern_relay_open(const struct tern_relay_config *config, struct 
     pthread_mutex_init(&relay->lock, NULL);
     pthread_cond_init(&relay->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    const enum tern_result result = tern_relay_above_open(relay, why);
+    const enum tern_result result = tern_relay_upstream_open(relay, why);
     if (result != TERN_OK) {
         tern_relay_close(relay);
         return result;
@@ -41,7 +41,7 @@ void tern_relay_close(struct tern_relay *relay)
     }
     tern_relay_stop(relay);
     tern_db_close(relay->below.db);
-    tern_relay_above_close(relay);
+    tern_relay_upstream_close(relay);
     pthread_cond_destroy(&relay->wake);
     pthread_mutex_destroy(&relay->lock);
     free(relay);
@@ -128,7 +128,7 @@ static void *run(void *arg)
     while (!is_stopping(relay) && (result == TERN_OK || result == TERN_AGAIN)) {
         result = tern_client_step(client);
         if (tern_client_phase(client) == TERN_PHASE_FINISHED && !told) {
-            told = tern_relay_end_below(&relay->below) == TERN_OK;
+            told = tern_relay_end_downstream(&relay->below) == TERN_OK;
         }
         if (result == TERN_AGAIN) {
             const bool over = tern_client_phase(client) == TERN_PHASE_FINISHED;
@@ -182,7 +182,7 @@ static enum tern_result prepare(struct tern_relay *relay, struct tern_db *db, ch
                  detail[0] != '\0' ? detail : tern_result_sentence(result));
         return result;
     }
-    return tern_relay_above_restore(relay, relay->below.model, why);
+    return tern_relay_upstream_restore(relay, relay->below.model, why);
 }
 
 enum tern_result tern_relay_start(struct tern_relay *relay, struct tern_service *service,

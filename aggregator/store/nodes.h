@@ -1,9 +1,9 @@
-// Aggregators that serve one database: what those that follow hand to the one that leads, and what that answers. Of
-// databases that several may serve; with a file there is one aggregator, and all of this is TERN_ERR_STATE.
+// What aggregators that serve one database exchange: leader election, notices, and the requests and answers between
+// followers and the leader. Only a server has this; with a database in a file it is TERN_ERR_STATE. nodes/ is the user.
 //
-// Rows of `relayed` are written by the node that has the client's connection, by one connection in ascending order of
-// their numbers. The leader deletes a row in the transaction in which it decides, and writes the answer there: neither
-// is ever there without the other's being gone. Thread rule and errors: as store.h.
+// The node that has the client's connection writes rows of `relayed`, by one connection and in ascending order of their
+// numbers. The leader deletes a row in the transaction that decides it and writes the answer there, so that there is
+// always either the row or its answer. Thread rule and errors: as store.h.
 #ifndef TERN_STORE_NODES_H
 #define TERN_STORE_NODES_H
 
@@ -11,7 +11,7 @@
 
 #define TERN_DB_PATH_MAX 160
 
-// A kind beside those of requests: the body is bytes that were counted (tern_db_meter_pack()).
+// A kind beside those of requests: the body has counted bytes (tern_db_meter_pack()).
 #define TERN_DB_RELAYED_METER 255u
 
 struct tern_db_relayed {
@@ -29,54 +29,52 @@ struct tern_db_node_settings {
 #include "store/tables/node_settings.def"
 };
 
-// --- Who is there, and what they tell each other
+// --- Leader election and notices
 
-// Who serves a database that several may serve: one leads, the others follow or stand by.
+// An aggregator that serves the database: one leads, the others follow or stand by.
 struct tern_db_node {
     char name[TERN_DB_NODE_MAX];
-    char address[48]; // empty: it came by a socket of the database's own machine
+    char address[48]; // empty: it is connected by a socket of the database's machine
     bool leads;
-    bool follows;      // it takes requests for the one that leads
-    uint64_t since_ms; // it is connected
-    uint32_t number;   // tern_db_belong(); 0 = none
-    // How long the server has waited for all connections of that number, and for the one by which it leads or waits;
-    // 0 while one is being served, and where it cannot be told.
+    bool follows;      // it takes requests for the leader
+    uint64_t since_ms; // of its connection
+    uint32_t number;   // tern_db_join_node(); 0 = none
+    // How long all connections of the number have been silent, and the one by which it leads or waits; 0: the server is
+    // serving one, or does not report it
     uint64_t silent_ms;
     uint64_t idle_ms;
 };
-// Up to `most` of them, the leader first; none of a database in a file.
+// Lists up to `most` nodes, the leader first; none for a database in a file.
 TERN_MUST_USE enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes,
                                              size_t most, size_t *count);
 
 #define TERN_DB_NODE_NUMBER_MAX 0x1fffffffu // of the numbers of nodes, which begin at 1
 
-// From here on who looks at the nodes sees that the one which waits by this connection for tern_db_hold() follows, or that
-// it does not.
-TERN_MUST_USE enum tern_result tern_db_follow(struct tern_db *db, bool follows);
-// From here on the connection is one of that node, also after it was connected anew: the node counts as there for as
-// long as it has one, and as alive while one of them asks for something.
-TERN_MUST_USE enum tern_result tern_db_belong(struct tern_db *db, uint32_t node);
-// Likewise, and the connection hears what others tell. It is a connection for that alone: the disk is not waited for
-// what it writes.
-TERN_MUST_USE enum tern_result tern_db_attend(struct tern_db *db, uint32_t node);
-// Within a transaction: what the node goes by, a text; that of nodes which are not there any more is dropped.
+// Publishes in the list of nodes whether the aggregator that waits by this connection for tern_db_hold() is a follower.
+TERN_MUST_USE enum tern_result tern_db_set_follower(struct tern_db *db, bool follows);
+// Makes the connection one of the node's, also after a reconnection. A node exists while it has a connection, and is alive
+// while one of them sends statements.
+TERN_MUST_USE enum tern_result tern_db_join_node(struct tern_db *db, uint32_t node);
+// The same, and the connection receives notices. Use it for notices alone: its writes do not wait for the disk.
+TERN_MUST_USE enum tern_result tern_db_subscribe(struct tern_db *db, uint32_t node);
+// Within a transaction: stores the settings of the node as a text, and drops those of nodes that are gone.
 TERN_MUST_USE enum tern_result tern_db_node_settings_put(struct tern_db *db, uint32_t node,
                                                          const char *text);
-// Likewise what it has put, malloc'ed, the caller's. TERN_ERR_NOT_FOUND
+// Reads the settings of the node. The caller frees *text. TERN_ERR_NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_node_settings_get(struct tern_db *db, uint32_t node,
                                                          char **text);
-// Ends the connection by which that node leads, as if it had lost it, where it leads and has been silent for so long;
-// what it had not committed is undone. Outside of transactions.
-// TERN_ERR_IO  also: PostgreSQL lets only the same role do that
+// Ends the connection by which the node leads, if it leads and was silent for silent_ms. Its open transaction is rolled
+// back. Outside of transactions.
+// TERN_ERR_IO  also: PostgreSQL allows this to the same role only
 TERN_MUST_USE enum tern_result tern_db_end_leader(struct tern_db *db, uint32_t node,
                                                   uint64_t silent_ms, bool *ended);
-// Within a transaction: those who attend hear it once that is committed. Below 64 bytes, not empty.
-TERN_MUST_USE enum tern_result tern_db_tell(struct tern_db *db, const char *message);
-// Waits until something was told, `wake` can be read, or so many ms are over, and gives what was told, in order;
-// "" where something may have been missed. Outside of transactions.
-TERN_MUST_USE enum tern_result tern_db_await(struct tern_db *db, int wake, uint32_t ms,
-                                             void (*hear)(void *ctx, const char *message),
-                                             void *ctx);
+// Within a transaction: notifies all subscribers once it is committed. message: below 64 bytes, not empty
+TERN_MUST_USE enum tern_result tern_db_notify(struct tern_db *db, const char *message);
+// Waits for notices until one came, `wake` is readable, or ms are over, and passes them to hear in order. "": notices may
+// have been missed. Outside of transactions.
+TERN_MUST_USE enum tern_result tern_db_wait_notices(struct tern_db *db, int wake, uint32_t ms,
+                                                    void (*hear)(void *ctx, const char *message),
+                                                    void *ctx);
 
 // --- Requests
 

@@ -116,16 +116,6 @@ enum tern_db_open {
 // older, or another program is changing it
 TERN_MUST_USE enum tern_result tern_db_open(const char *path, unsigned flags, struct tern_db **db,
                                             char why[256]);
-TERN_MUST_USE static inline enum tern_result tern_db_open_again(const char *path,
-                                                                struct tern_db **db, char why[256])
-{
-    return tern_db_open(path, TERN_DB_SECOND, db, why);
-}
-TERN_MUST_USE static inline enum tern_result
-tern_db_open_hurried(const char *path, struct tern_db **db, char why[256])
-{
-    return tern_db_open(path, TERN_DB_HURRIED, db, why);
-}
 bool tern_db_is_older(const struct tern_db *db);
 // Brings an older schema up to date in one transaction. The caller holds the database.
 // TERN_ERR_STATE  other programs, which the sentence names, have it open and would continue with another schema

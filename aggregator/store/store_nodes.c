@@ -41,21 +41,21 @@ enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes, s
     return tern_query_end(&query);
 }
 
-enum tern_result tern_db_follow(struct tern_db *db, bool follows)
+enum tern_result tern_db_set_follower(struct tern_db *db, bool follows)
 {
     const struct tern_sql_nodes *nodes;
     TERN_TRY(need_nodes(db, &nodes));
     return nodes->set_follower(db->sql, follows);
 }
 
-enum tern_result tern_db_belong(struct tern_db *db, uint32_t node)
+enum tern_result tern_db_join_node(struct tern_db *db, uint32_t node)
 {
     const struct tern_sql_nodes *nodes;
     TERN_TRY(need_nodes(db, &nodes));
     return nodes->join(db->sql, node);
 }
 
-enum tern_result tern_db_attend(struct tern_db *db, uint32_t node)
+enum tern_result tern_db_subscribe(struct tern_db *db, uint32_t node)
 {
     const struct tern_sql_nodes *nodes;
     TERN_TRY(need_nodes(db, &nodes));
@@ -106,7 +106,7 @@ enum tern_result tern_db_end_leader(struct tern_db *db, uint32_t node, uint64_t 
     return tern_query_end(&query);
 }
 
-enum tern_result tern_db_tell(struct tern_db *db, const char *message)
+enum tern_result tern_db_notify(struct tern_db *db, const char *message)
 {
     const struct tern_sql_nodes *nodes;
     TERN_TRY(need_nodes(db, &nodes));
@@ -115,8 +115,8 @@ enum tern_result tern_db_tell(struct tern_db *db, const char *message)
     return tern_query_run(&query);
 }
 
-enum tern_result tern_db_await(struct tern_db *db, int wake, uint32_t ms,
-                               void (*hear)(void *ctx, const char *message), void *ctx)
+enum tern_result tern_db_wait_notices(struct tern_db *db, int wake, uint32_t ms,
+                                      void (*hear)(void *ctx, const char *message), void *ctx)
 {
     const struct tern_sql_nodes *nodes;
     TERN_TRY(need_nodes(db, &nodes));

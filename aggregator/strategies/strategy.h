@@ -289,4 +289,18 @@ void tern_strategy_sum_up(const struct tern_strategy_sums *sums,
 #define TERN_STRATEGY_DECLARE(name) extern const struct tern_strategy tern_strategy_##name;
 TERN_STRATEGIES(TERN_STRATEGY_DECLARE, TERN_STRATEGY_DECLARE)
 
+// --- The norm of local steps
+//
+// How far a client's local steps carry: the norm of a_i of FedNova (Wang et al., NeurIPS 2020, section 4), the sum of the
+// weights with which its gradients enter its change. The same bits everywhere.
+
+// For steps >= 1 of SGD with momentum rho (0..0.9999) and a proximal term, alpha = learning rate *
+// mu (values above 1 count as 1):
+//   plain SGD      steps
+//   momentum       (steps - rho (1 - rho^steps) / (1 - rho)) / (1 - rho)
+//   proximal       (1 - (1 - alpha)^steps) / alpha
+//   both           the sum of the weights of both together
+// Exactly `steps` for plain SGD; always between 1 and steps / (1 - rho).
+double tern_steps_norm(uint32_t steps, double rho, double alpha);
+
 #endif

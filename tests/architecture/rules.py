@@ -150,14 +150,18 @@ NEIGHBOURS = {
     "aggregator/federation/": 67,
     "aggregator/http/": 103,
     "aggregator/merge/": 17,
+    "aggregator/nodes/": 9,
+    "aggregator/relay/": 11,
     "aggregator/rounds/": 2,
     "aggregator/service/": 58,
     "aggregator/store/": 32,
+    "aggregator/strategies/": 0,
 }
 
 # Folders without files that are too small to be a subject, unused public functions, and calls in a circle
 # (check_rooms.py).
-ROOMS = ["aggregator/http/", "aggregator/merge/", "aggregator/service/", "aggregator/store/"]
+ROOMS = ["aggregator/http/", "aggregator/merge/", "aggregator/nodes/", "aggregator/relay/", "aggregator/service/",
+         "aggregator/store/", "aggregator/strategies/"]
 
 # No two of these folders have a file of one name.
 DISTINCT_NAMES = ["aggregator/federation/", "aggregator/rounds/", "aggregator/downloads/", "aggregator/http/",

@@ -51,15 +51,15 @@ static void nobody_else_serves_a_file(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(tern_db_begin_apart(f->db, false), TERN_ERR_STATE);
-    assert_int_equal(tern_db_attend(f->db, NODE), TERN_ERR_STATE);
-    assert_int_equal(tern_db_follow(f->db, true), TERN_ERR_STATE);
-    assert_int_equal(tern_db_belong(f->db, NODE), TERN_ERR_STATE);
+    assert_int_equal(tern_db_subscribe(f->db, NODE), TERN_ERR_STATE);
+    assert_int_equal(tern_db_set_follower(f->db, true), TERN_ERR_STATE);
+    assert_int_equal(tern_db_join_node(f->db, NODE), TERN_ERR_STATE);
     bool ended = true;
     assert_int_equal(tern_db_end_leader(f->db, NODE, 0, &ended), TERN_ERR_STATE);
     assert_false(ended);
-    assert_int_equal(tern_db_await(f->db, -1, 0, hear_nothing, NULL), TERN_ERR_STATE);
+    assert_int_equal(tern_db_wait_notices(f->db, -1, 0, hear_nothing, NULL), TERN_ERR_STATE);
     assert_ok(f, tern_db_begin(f->db));
-    assert_int_equal(tern_db_tell(f->db, "x"), TERN_ERR_STATE);
+    assert_int_equal(tern_db_notify(f->db, "x"), TERN_ERR_STATE);
     assert_int_equal(tern_db_node_settings_put(f->db, NODE, "x"), TERN_ERR_STATE);
     assert_ok(f, tern_db_commit(f->db));
 }
@@ -185,7 +185,7 @@ static void the_disk_is_waited_for_where_it_must_be(void **state)
     struct fixture *f = *state;
     const char *waits = "WHEN (current_setting('synchronous_commit') <> 'off')";
     struct tern_db *other = open_again(f);
-    assert_ok(f, tern_db_attend(other, NODE));
+    assert_ok(f, tern_db_subscribe(other, NODE));
     refuse_writes(f->path, "BEFORE INSERT ON relayed", waits);
     assert_int_equal(try_relay(f->db, true), TERN_ERR_IO);
     assert_ok(f, try_relay(f->db, false));
@@ -217,25 +217,25 @@ static void what_is_told_is_heard_once_it_is_committed(void **state)
     struct fixture *f = *state;
     struct tern_db *other = open_again(f);
     struct heard heard = {""};
-    assert_ok(f, tern_db_attend(other, NODE));
-    assert_ok(f, tern_db_await(other, -1, 0, hear, &heard));
+    assert_ok(f, tern_db_subscribe(other, NODE));
+    assert_ok(f, tern_db_wait_notices(other, -1, 0, hear, &heard));
     assert_string_equal(heard.text, "[]"); // it may have missed something before
     heard.text[0] = '\0';
     assert_ok(f, tern_db_begin(f->db));
-    assert_ok(f, tern_db_tell(f->db, "one"));
-    assert_ok(f, tern_db_tell(f->db, "two"));
-    assert_ok(f, tern_db_await(other, -1, 50, hear, &heard));
+    assert_ok(f, tern_db_notify(f->db, "one"));
+    assert_ok(f, tern_db_notify(f->db, "two"));
+    assert_ok(f, tern_db_wait_notices(other, -1, 50, hear, &heard));
     assert_string_equal(heard.text, "");
     assert_ok(f, tern_db_commit(f->db));
     while (strcmp(heard.text, "[one][two]") != 0) {
         const size_t len = strlen(heard.text);
-        assert_ok(f, tern_db_await(other, -1, 10000, hear, &heard));
+        assert_ok(f, tern_db_wait_notices(other, -1, 10000, hear, &heard));
         assert_true(strlen(heard.text) > len);
     }
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "x", 1), 1);
-    assert_ok(f, tern_db_await(other, ends[0], 60000, hear, &heard)); // at once
+    assert_ok(f, tern_db_wait_notices(other, ends[0], 60000, hear, &heard)); // at once
     assert_string_equal(heard.text, "[one][two]");
     close(ends[0]);
     close(ends[1]);
@@ -246,7 +246,7 @@ static void answers_of_nodes_that_are_gone_are_swept(void **state)
 {
     struct fixture *f = *state;
     struct tern_db *here = open_again(f);
-    assert_ok(f, tern_db_attend(here, NODE));
+    assert_ok(f, tern_db_subscribe(here, NODE));
     assert_ok(f, tern_db_begin(f->db));
     put_answer(f, f->db, NODE, 1);
     put_answer(f, f->db, NODE + 1, 1);
@@ -263,12 +263,12 @@ static void who_follows_is_listed_so(void **state)
     struct tern_db *waits = open_again(f);
     struct tern_db_node nodes[4];
     size_t count = 0;
-    assert_ok(f, tern_db_follow(waits, true));
+    assert_ok(f, tern_db_set_follower(waits, true));
     assert_ok(f, tern_db_hold(waits));
     assert_ok(f, tern_db_nodes(f->db, nodes, 4, &count));
     assert_int_equal(count, 1);
     assert_true(nodes[0].leads && nodes[0].follows);
-    assert_ok(f, tern_db_follow(waits, false));
+    assert_ok(f, tern_db_set_follower(waits, false));
     assert_ok(f, tern_db_nodes(f->db, nodes, 4, &count));
     assert_true(nodes[0].leads && !nodes[0].follows);
     tern_db_close(waits);
@@ -311,14 +311,14 @@ static void who_says_nothing_is_silent(void **state)
     assert_int_equal(leader_of(f).number, 0); // a verb: nobody's to judge
     assert_int_equal(leader_of(f).silent_ms, 0);
     uint64_t before_ms = now_ms();
-    assert_ok(f, tern_db_belong(leads, NODE));
+    assert_ok(f, tern_db_join_node(leads, NODE));
     assert_true(leader_of(f).silent_ms <= now_ms() - before_ms + 1);
     be_silent();
     assert_int_equal(leader_of(f).number, NODE);
     assert_true(leader_of(f).silent_ms >= SILENT_MS - 1);
     assert_true(leader_of(f).idle_ms >= SILENT_MS - 1);
     before_ms = now_ms();
-    assert_ok(f, tern_db_belong(lives, NODE));
+    assert_ok(f, tern_db_join_node(lives, NODE));
     const struct tern_db_node leader = leader_of(f);
     assert_true(leader.silent_ms <= now_ms() - before_ms + 1);
     assert_true(leader.idle_ms >= leader.silent_ms + SILENT_MS - 1);
@@ -338,7 +338,7 @@ static void who_waits_for_the_database_is_not_silent(void **state)
     struct tern_db *leads = open_again(f);
     struct tern_db *writes = open_again(f);
     pthread_t thread;
-    assert_ok(f, tern_db_belong(leads, NODE));
+    assert_ok(f, tern_db_join_node(leads, NODE));
     assert_ok(f, tern_db_hold(leads));
     assert_ok(f, tern_db_begin(writes));
     assert_int_equal(pthread_create(&thread, NULL, wait_to_write, leads), 0);
@@ -370,7 +370,7 @@ static void who_leads_and_is_silent_may_be_ended(void **state)
     struct tern_db *next = open_again(f);
     struct tern_db_counts counts;
     bool ended = true;
-    assert_ok(f, tern_db_belong(leads, NODE));
+    assert_ok(f, tern_db_join_node(leads, NODE));
     assert_ok(f, tern_db_hold(leads));
     add_code(f, leads);
     be_silent();
@@ -380,7 +380,7 @@ static void who_leads_and_is_silent_may_be_ended(void **state)
     assert_false(ended); // it was heard of since
     assert_ok(f, tern_db_end_leader(f->db, NODE, SILENT_MS / 2, &ended));
     assert_true(ended);
-    assert_ok(f, tern_db_belong(next, NODE + 1));
+    assert_ok(f, tern_db_join_node(next, NODE + 1));
     assert_ok(f, tern_db_hold(next));
     assert_int_equal(tern_db_commit(leads), TERN_ERR_IO);
     assert_ok(f, tern_db_counts(f->db, 0, &counts));
@@ -418,8 +418,8 @@ static void settings_are_there_while_their_node_is(void **state)
     struct fixture *f = *state;
     struct tern_db *one = open_again(f);
     struct tern_db *two = open_again(f);
-    assert_ok(f, tern_db_belong(one, NODE));
-    assert_ok(f, tern_db_belong(two, NODE + 1));
+    assert_ok(f, tern_db_join_node(one, NODE));
+    assert_ok(f, tern_db_join_node(two, NODE + 1));
     put_settings(f, one, NODE, "round.cohort=3\n");
     put_settings(f, two, NODE + 1, "");
     put_settings(f, one, NODE, "round.cohort=4\n");

@@ -368,10 +368,10 @@ static void who_led_knows_at_once_that_another_one_leads(void **state)
     struct fixture *f = *state;
     struct named leads = open_named(f);
     struct tern_db *next = open_at(f->path);
-    assert_ok(f, tern_db_belong(leads.db, 7));
+    assert_ok(f, tern_db_join_node(leads.db, 7));
     assert_ok(f, tern_db_hold(leads.db));
     end_connection(&leads);
-    assert_ok(f, tern_db_belong(next, 8));
+    assert_ok(f, tern_db_join_node(next, 8));
     assert_ok(f, tern_db_hold(next));
     pauses = 0;
     assert_int_equal(tern_db_begin(leads.db), TERN_ERR_STATE);
@@ -387,10 +387,10 @@ static void who_led_waits_for_its_own_session(void **state)
     struct fixture *f = *state;
     struct named leads = open_named(f);
     struct tern_db *own = open_at(f->path);
-    assert_ok(f, tern_db_belong(leads.db, 7));
+    assert_ok(f, tern_db_join_node(leads.db, 7));
     assert_ok(f, tern_db_hold(leads.db));
     end_connection(&leads);
-    assert_ok(f, tern_db_belong(own, 7));
+    assert_ok(f, tern_db_join_node(own, 7));
     assert_ok(f, tern_db_hold(own));
     pauses = 0;
     assert_int_equal(tern_db_begin(leads.db), TERN_ERR_STATE);

@@ -1,7 +1,6 @@
 // Whatever is accepted can be merged, for ever: bounds.h, driven to its edges.
 #include "merged.h"
 #include "strategies/bounds.h"
-#include "strategies/steps_norm.h"
 #include "strategies/strategy.h"
 #include "tests/cases.h"
 

@@ -1,16 +1,230 @@
-// The client above: its ports, its identity, and the memory for its model.
+// The client of the aggregator upstream: its ports, its identity, the memory for its model, and its events in the log. While
+// upstream does not answer, a file of the folder has since when and why, for `status` and for the service's operators.
 #define _GNU_SOURCE
-#include "relay/above.h"
+#include "relay/internal.h"
 
+#include "hosted/clock.h"
+#include "hosted/log.h"
 #include "posix/failure.h"
 #include "posix/offline.h"
 #include "posix/system.h"
 #include "tensor/manifest.h"
+#include "util/utf8.h"
 #include "version.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+// --- Whether upstream answers
+
+#define LINK_FILE "silent"
+#define LINK 0x314c5247u // "GRL1"
+
+struct link_file {
+    uint64_t silent_ms;
+    uint32_t error;
+    int32_t status;
+    char why[sizeof((struct tern_service_above *)NULL)->why];
+};
+
+void tern_relay_link_look(const char *folder, struct tern_service_above *above)
+{
+    struct link_file file;
+    *above = (struct tern_service_above){.is_known = true};
+    if (tern_relay_file_read(folder, LINK_FILE, LINK, &file, sizeof file) == TERN_OK) {
+        above->silent_ms = file.silent_ms;
+        above->error = (enum tern_result)file.error;
+        above->status = file.status;
+        memcpy(above->why, file.why, sizeof above->why);
+    }
+}
+
+// Nothing depends on it: a file that cannot be written leaves `status` without this line.
+static void keep(const struct tern_relay *relay)
+{
+    const struct tern_service_above *above = &relay->above;
+    struct link_file file;
+    memset(&file, 0, sizeof file); // also what lies behind the NUL
+    file.error = (uint32_t)above->error;
+    file.status = above->status;
+    file.silent_ms = above->silent_ms;
+    snprintf(file.why, sizeof file.why, "%s", above->why);
+    (void)!tern_relay_file_write(relay->config.folder, LINK_FILE, LINK, &file, sizeof file);
+}
+
+void tern_relay_link_begin(struct tern_relay *relay)
+{
+    tern_relay_link_look(relay->config.folder, &relay->above);
+    tern_service_set_above(relay->below.service, &relay->above);
+}
+
+static void link_answered(struct tern_relay *relay)
+{
+    struct tern_service_above *above = &relay->above;
+    const uint64_t silent_ms = above->silent_ms;
+    if (relay->below.service == NULL) {
+        return; // it is only joining
+    }
+    *above = (struct tern_service_above){.is_known = true, .answered_ms = tern_unix_ms()};
+    tern_service_set_above(relay->below.service, above);
+    if (silent_ms != 0) {
+        tern_relay_file_remove(relay->config.folder, LINK_FILE);
+        tern_log(TERN_LOG_INFO, "above-answers", "server=%s after_s=%" PRIu64,
+                 TERN_LOG_TEXT(relay->config.server),
+                 above->answered_ms > silent_ms ? (above->answered_ms - silent_ms) / 1000 : 0);
+    }
+}
+
+static uint64_t link_failed(struct tern_relay *relay, const struct tern_client_event *event)
+{
+    struct tern_service_above *above = &relay->above;
+    const bool answered = event->result != TERN_ERR_NETWORK && event->result != TERN_ERR_TLS;
+    const char *detail = tern_curl_why(relay->curl);
+    const struct tern_service_above before = *above;
+    const uint64_t now = tern_unix_ms();
+    if (relay->below.service == NULL) {
+        return 0;
+    }
+    above->silent_ms = before.silent_ms != 0 ? before.silent_ms : now;
+    above->error = event->result;
+    above->status = answered ? event->status : 0;
+    snprintf(above->why, sizeof above->why, "%s",
+             !answered && detail[0] != '\0' ? detail
+             : event->why != NULL           ? event->why
+                                            : tern_result_sentence(event->result));
+    tern_utf8_show(above->why, strlen(above->why));
+    if (before.silent_ms == 0 || before.error != above->error || before.status != above->status ||
+        strcmp(before.why, above->why) != 0) {
+        keep(relay);
+    }
+    tern_service_set_above(relay->below.service, above);
+    return now > above->silent_ms ? (now - above->silent_ms) / 1000 : 0;
+}
+
+// --- Events of the client, in the log of the gateway
+
+static void log_upload(const struct tern_client_event *event)
+{
+    if (event->result == TERN_OK) {
+        tern_log(TERN_LOG_INFO, "above-took",
+                 "round=%u sequence=%u bytes=%" PRIu64 " round_bytes=%" PRIu64 " answer=%s",
+                 event->round, event->sequence, event->bytes, event->round_bytes,
+                 event->duplicate ? "duplicate" : "accepted");
+        return;
+    }
+    tern_log(
+        TERN_LOG_WARN, "above-gave-back",
+        "round=%u sequence=%u result=%s advice=\"it is in the gateway's error buffer, and goes "
+        "with a later update\"",
+        event->round, event->sequence, tern_result_name(event->result));
+}
+
+// An aggregator above that does not answer, or has errors alone, is named at once, and what becomes of devices' updates.
+static void log_silence(struct tern_relay *relay, const struct tern_client_event *event)
+{
+    const bool unreachable = event->result == TERN_ERR_NETWORK || event->result == TERN_ERR_TLS;
+    const uint64_t for_s = link_failed(relay, event);
+    tern_log(
+        TERN_LOG_WARN, unreachable ? "above-unreachable" : "above-trouble",
+        "server=%s result=%s status=%d for_s=%" PRIu64 " wait_ms=%u why=%s detail=%s advice=%s",
+        TERN_LOG_TEXT(relay->config.server), tern_result_name(event->result), event->status, for_s,
+        event->wait_ms, TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(tern_curl_why(relay->curl)),
+        TERN_LOG_TEXT("updates of devices are kept, and go up once it answers; until then no "
+                      "round opens here but the one that may be open"));
+}
+
+static void log_failure(struct tern_relay *relay, const struct tern_client_event *event)
+{
+    switch ((int)event->result) {
+    case TERN_ERR_NETWORK:
+    case TERN_ERR_TLS:
+    case TERN_ERR_BUSY:
+    case TERN_ERR_HTTP:
+        if (relay->abort == 0) { // else it was given up, because the gateway is to end
+            log_silence(relay, event);
+        }
+        break;
+    default:
+        tern_log(TERN_LOG_WARN, "above-trouble", "server=%s result=%s status=%d wait_ms=%u why=%s",
+                 TERN_LOG_TEXT(relay->config.server), tern_result_name(event->result),
+                 event->status, event->wait_ms, TERN_LOG_TEXT(event->why));
+        break;
+    }
+}
+
+// What tells that the aggregator above has answered.
+static bool is_answer(const struct tern_client_event *event)
+{
+    switch ((int)event->kind) {
+    case TERN_EVENT_ENROLLED:
+    case TERN_EVENT_TASK:
+    case TERN_EVENT_DOWNLOADED:
+    case TERN_EVENT_UPLOADED:
+    case TERN_EVENT_WAITING:
+    case TERN_EVENT_FINISHED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void log_event(void *ctx, const struct tern_client_event *event)
+{
+    struct tern_relay *relay = ctx;
+    if (is_answer(event)) {
+        link_answered(relay);
+    }
+    switch (event->kind) {
+    case TERN_EVENT_ENROLLED:
+        tern_log(TERN_LOG_DEBUG, "above-enrolled", "client=%" PRIu64, event->client_id);
+        break;
+    case TERN_EVENT_STARTED_OVER:
+        tern_log(TERN_LOG_WARN, "above-started-over", "result=%s why=%s",
+                 tern_result_name(event->result), TERN_LOG_TEXT(event->why));
+        break;
+    case TERN_EVENT_TASK:
+        tern_log(TERN_LOG_INFO, "above-task",
+                 "round=%u version=%u local_steps=%u download=%" PRIu64, event->round,
+                 event->version, event->local_steps, event->bytes);
+        break;
+    case TERN_EVENT_TRAINED:
+        tern_log(TERN_LOG_INFO, "above-learnt", "round=%u examples=%u loss=%.4f", event->round,
+                 event->num_examples, (double)event->loss);
+        break;
+    case TERN_EVENT_ENCODED:
+        tern_log(TERN_LOG_DEBUG, "above-encoded", "round=%u sequence=%u bytes=%" PRIu64,
+                 event->round, event->sequence, event->bytes);
+        break;
+    case TERN_EVENT_UPLOADED:
+        log_upload(event);
+        break;
+    case TERN_EVENT_FAILURE:
+        log_failure(relay, event);
+        break;
+    case TERN_EVENT_BUDGET:
+        tern_log(TERN_LOG_WARN, "above-budget",
+                 "wait_ms=%u bytes=%" PRIu64 " left=%" PRIu64 " why=%s", event->wait_ms,
+                 event->bytes, event->budget_left, TERN_LOG_TEXT(event->why));
+        break;
+    case TERN_EVENT_FINISHED:
+        tern_log(TERN_LOG_INFO, "above-finished", "version=%u", event->version);
+        break;
+    case TERN_EVENT_WAITING:
+        tern_log(TERN_LOG_DEBUG, "above-waits", "wait_ms=%u why=%s", event->wait_ms,
+                 TERN_LOG_TEXT(event->why));
+        break;
+    case TERN_EVENT_DOWNLOADED:
+    case TERN_EVENT_EVALUATED:
+    case TERN_EVENT_PAUSED:
+    case TERN_EVENT_RESUMED:
+    case TERN_EVENT_STATISTICS:
+    case TERN_EVENT_SCALED:
+    case TERN_EVENT_OTHER_COLUMNS:
+        break; // a gateway has no data and no conditions
+    }
+}
 
 // --- Opening
 
@@ -47,7 +261,7 @@ static enum tern_result init_client(struct tern_relay *relay, char why[512])
         .budget_per_month = relay->config.budget_per_month,
         .builds_model = builds_spec,
         .takes_manifests = true,
-        .on_event = tern_relay_say,
+        .on_event = log_event,
         .ctx = relay,
     };
     const enum tern_result result = tern_client_init(&relay->client, &config);
@@ -73,7 +287,7 @@ static enum tern_result open_link(struct tern_relay *relay, char why[512])
     return tern_curl_open(&relay->curl, &curl, why);
 }
 
-enum tern_result tern_relay_above_open(struct tern_relay *relay, char why[512])
+enum tern_result tern_relay_upstream_open(struct tern_relay *relay, char why[512])
 {
     const char *folder = relay->config.folder;
     const enum tern_result result = tern_file_store_open(&relay->store, folder, why);
@@ -202,12 +416,12 @@ static bool take_memory(struct tern_relay *relay, const struct tern_model *model
            relay->blob != NULL && relay->local != NULL && relay->below.mean != NULL;
 }
 
-enum tern_result tern_relay_above_restore(struct tern_relay *relay, const struct tern_model *model,
-                                          char why[512])
+enum tern_result tern_relay_upstream_restore(struct tern_relay *relay,
+                                             const struct tern_model *model, char why[512])
 {
     struct tern_client_workspace workspace = {.model = model,
                                               .error_storage = TERN_ERROR_FLOAT32,
-                                              .trainer = tern_relay_below_port(&relay->below)};
+                                              .trainer = tern_relay_downstream_port(&relay->below)};
     if (!take_memory(relay, model, &workspace)) {
         snprintf(why, 512, "there is no memory for a gateway of this model");
         return TERN_ERR_NO_MEMORY;
@@ -225,7 +439,7 @@ enum tern_result tern_relay_above_restore(struct tern_relay *relay, const struct
     return result;
 }
 
-void tern_relay_above_close(struct tern_relay *relay)
+void tern_relay_upstream_close(struct tern_relay *relay)
 {
     tern_curl_close(relay->curl);
     tern_partial_file_close(relay->partial);

@@ -136,7 +136,7 @@ static enum tern_result end(struct tern_federation *federation, uint64_t now_ms,
     return TERN_OK;
 }
 
-enum tern_result tern_relay_end_below(struct relay_below *below)
+enum tern_result tern_relay_end_downstream(struct relay_below *below)
 {
     bool ended = false;
     TERN_TRY(tern_service_do(below->service, end, &ended));
@@ -275,7 +275,7 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
     return TERN_ERR_NOT_FOUND;
 }
 
-struct tern_trainer tern_relay_below_port(struct relay_below *below)
+struct tern_trainer tern_relay_downstream_port(struct relay_below *below)
 {
     return (struct tern_trainer){.ctx = below, .begin = begin, .step = step, .evaluate = evaluate};
 }
