@@ -151,16 +151,13 @@ static int check_rate(const struct filling *filling)
     return TERN_EXIT_OK;
 }
 
-static int fill_statistics(const struct filling *filling)
+static void fill_statistics(const struct filling *filling)
 {
     const struct tern_aggregator_settings *s = filling->settings;
     struct tern_federation_statistics *statistics = &filling->config->federation.statistics;
     statistics->wanted = strcmp(s->statistics_columns, "clients") == 0;
     statistics->min_clients = s->statistics_min_clients;
     statistics->wait_ms = s->statistics_wait;
-    return statistics->wanted || strcmp(s->statistics_columns, "none") == 0
-               ? TERN_EXIT_OK
-               : refuse(filling, "statistics.columns", s->statistics_columns, "none | clients");
 }
 
 // What single settings cannot say.
@@ -206,7 +203,7 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
     TERN_CLI_TRY(fill_specs(&filling));
     TERN_CLI_TRY(tern_cli_fill_downloads(cli, s, federation));
     TERN_CLI_TRY(fill_names(&filling));
-    TERN_CLI_TRY(fill_statistics(&filling));
+    fill_statistics(&filling);
     TERN_CLI_TRY(check_networks(cli, "proxy_from", s->server_proxy_from));
     TERN_CLI_TRY(check_networks(cli, "cache_from", s->server_cache_from));
     TERN_CLI_TRY(check_admin(cli, s->admin_address));

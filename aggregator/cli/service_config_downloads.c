@@ -42,11 +42,6 @@ int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_s
     struct tern_catchup_config *config = &federation->downloads;
     const struct tern_derived_limits derived = tern_derived_limits(s);
     const bool cheapest = strcmp(s->downloads_plan, "cheapest") == 0;
-    if (!cheapest && strcmp(s->downloads_plan, "trunk") != 0) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "downloads.plan = %s is not known; allowed: cheapest | trunk",
-                             s->downloads_plan);
-    }
     config->plan = cheapest ? TERN_DOWNLOADS_CHEAPEST : TERN_DOWNLOADS_TRUNK;
     config->passes = s->downloads_passes;
     config->keep_versions = s->limits_keep_versions;

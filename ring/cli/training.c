@@ -14,6 +14,7 @@ static enum tern_result open_data(struct tern_ring_training *training, char *why
            sizeof client.section##_##key);
 #define TEXT COPY
 #define FILLED COPY
+#define ENUM COPY
 #define REAL COPY
 #define U64 COPY
 #include "cli/data_settings.def"

@@ -2,7 +2,7 @@
 // TERN_SETTINGS_STRUCT was defined. A field is named section_key.
 //
 //   TEXT | FILLED(section, key, size, fallback, doc)   char[size], NUL included; FILLED may not be empty
-//   ENUM(section, key, fallback, "one | two", doc)     uint32_t: which of the words, from 0
+//   ENUM(section, key, fallback, "one | two", doc)     char[TERN_SETTING_WORD_MAX]: one of the words
 //   SPEC(section, key, size, fallback, spec, doc)      char[size]; spec: a struct tern_setting_spec
 //   BOOL(section, key, fallback, doc)                  bool
 //   U32 | U64 | REAL | MS | AUTO_MS | BYTES(section, key, fallback, least, most, doc)

@@ -212,7 +212,8 @@ static enum tern_result parse_word(const char *words, const char *text, void *fi
     char nearest[TERN_SETTING_WORD_MAX] = "";
     for (uint32_t i = 0; tern_setting_word(words, i, word); i++) {
         if (strcmp(word, text) == 0) {
-            memcpy(field, &i, sizeof i);
+            memset(field, 0, TERN_SETTING_WORD_MAX);
+            memcpy(field, word, strlen(word));
             return TERN_OK;
         }
         tern_near_offer(&near, word);
@@ -355,10 +356,8 @@ void tern_setting_format(const struct tern_setting *setting, const void *values,
     switch (setting->type) {
     case TERN_SETTING_TEXT:
     case TERN_SETTING_SPEC:
-        snprintf(text, TERN_SETTING_TEXT_MAX, "%s", (const char *)field);
-        return;
     case TERN_SETTING_ENUM:
-        (void)tern_setting_word(setting->words, *(const uint32_t *)field, text);
+        snprintf(text, TERN_SETTING_TEXT_MAX, "%s", (const char *)field);
         return;
     case TERN_SETTING_BOOL:
         snprintf(text, TERN_SETTING_TEXT_MAX, "%s", *(const bool *)field ? "yes" : "no");
@@ -385,7 +384,7 @@ void tern_setting_format(const struct tern_setting *setting, const void *values,
 
 static bool is_text(enum tern_setting_type type)
 {
-    return type == TERN_SETTING_TEXT || type == TERN_SETTING_SPEC;
+    return type == TERN_SETTING_TEXT || type == TERN_SETTING_SPEC || type == TERN_SETTING_ENUM;
 }
 
 bool tern_setting_equal(const struct tern_setting *setting, const void *a, const void *b)

@@ -42,7 +42,7 @@ enum tern_setting_type {
     TERN_SETTING_MS,    // uint64_t milliseconds; "500ms", "30s", "5m", "2h", "1d"; bare: ms
     TERN_SETTING_BYTES, // uint64_t bytes; "1500", "64Ki" or "64KiB" (1024), "20M" or "20MB" (1000)
     TERN_SETTING_AUTO_MS, // as MS, or "auto": TERN_AUTO_MS, for which the program finds a duration
-    TERN_SETTING_ENUM,    // uint32_t: which of `words`, from 0
+    TERN_SETTING_ENUM,    // char[TERN_SETTING_WORD_MAX]: one of `words`
     TERN_SETTING_SPEC,    // char[size]; a spec string that `spec` accepts
 };
 

@@ -70,7 +70,6 @@ def a_state_that_is_not_served():
     check(findings(out, "disk", WARNING) == [], f"a warning of a large disk: {out}")
     small = doctor(state, "--set", "limits.history_bytes=900T", "--set", "round.rounds=0")
     finds(small, "disk", WARNING, "this federation needs about", "limits.history_bytes")
-    finds(doctor(state, "--set", "log.format=xml"), "settings", PROBLEM, "log.format = xml; allowed: text, json")
     finds(doctor(state, "--set", "train.learning_rate=cosine", "--set", "round.rounds=0"), "settings", PROBLEM, "do not go together")
     (state.path / "admin.token").chmod(0o644)
     finds(doctor(state), "state", WARNING, "its mode is 0644", "chmod go= ")

@@ -122,7 +122,7 @@ def test_files():
         aggregator.settings["server"]["threads"] = 3
         aggregator.settings["log"] = {"level": "chatty"}
         aggregator.write_config()
-        check("log.level = chatty" in reload(aggregator, "event=reload-failed", 2), "the level is not named")
+        check("level = 'chatty' is not known" in reload(aggregator, "event=reload-failed", 2), "the level is not named")
         aggregator.settings["log"]["level"] = "warn"
         aggregator.settings["federation"]["state"] = str(workspace.path / "elsewhere")
         aggregator.write_config()

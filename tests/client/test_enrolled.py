@@ -110,7 +110,7 @@ def once_says_what_it_came_to(client):
     check(said["ended_by"] == "uploaded" and said["answer"] == "accepted" and said["round"] == 1,
           f"said {said}")
     check(said["round_wire_bytes"] > said["bytes"] > 0, f"said {said}")
-    client.run("once", "--set", "client.log_format=yaml", code=2, says="it must be text or json")
+    client.run("once", "--set", "client.log_format=yaml", code=2, says="allowed: text | json")
     client.run("once", "--set", "client.log_format=json", code=4, says='Z","level":"info","event":"started","client":')
     said = client.json("once", code=4)  # the first identity has not sent its part
     check(said["ended_by"] == "waiting" and said["why"], f"said {said}")

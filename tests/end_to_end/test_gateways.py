@@ -496,7 +496,7 @@ def test_tls():
         for settings, words in (({"ca": other.file}, f"relay.ca ({other.file})"),
                                 ({"ca": ""}, "relay.ca (not set: the system's)"),
                                 ({"ca": "nowhere.crt"}, "relay.ca: the CA file nowhere.crt cannot be read"),
-                                ({"tls": "9"}, "relay.tls is 9; it must be 1.2, 1.3 or auto"),
+                                ({"tls": "9"}, "tls = '9' is not known; allowed: 1.2 | 1.3 | auto"),
                                 ({"key": "a"}, "relay.certificate and relay.key go together")):
             exit_code, said = join(above, state, code, **settings)
             check(exit_code != 0 and words in said and "client.c" not in said, f"{settings}: {said}")

@@ -245,9 +245,9 @@ CASE(mistakes_in_a_file_are_named)
 CASE(words_are_named)
 {
     struct example_settings values = defaults();
-    assert_int_equal(values.log_level, 2);
+    assert_string_equal(values.log_level, "info");
     assert_loads(&values, "[log]\nlevel = error\n");
-    assert_int_equal(values.log_level, 0);
+    assert_string_equal(values.log_level, "error");
     assert_refused("[log]\nlevel = verbose\n", "a.ini:2: [log] level = 'verbose' is not known; "
                                                "allowed: error | warn | info | debug");
     assert_refused("[log]\nlevel = inof\n",

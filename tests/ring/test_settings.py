@@ -41,7 +41,7 @@ class Settings(unittest.TestCase):
                                      ("ring.key", "p1.key", "does not belong to ring.certificate"),
                                      ("ring.key", "ca.crt", "is no key in PEM"),
                                      ("ring.listen", "203.0.113.1", "cannot listen on 203.0.113.1"),
-                                     ("ring.log", "loud", "ring.log is"),
+                                     ("ring.log", "loud", "log = 'loud' is not known; allowed: error | warn | info | debug"),
                                      ("data.source", "csv:nowhere.csv", "data.source: ")):
                 self.refused(ring, said, **{key: value})
 
