@@ -58,7 +58,8 @@ def trial(policy, strategy):
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, {
             "federation": {"model": model(ROUNDS), "seed": 5},
-            "round": {"strategy": strategy, "cohort": 3, "over_selection": 1.0, "quorum": 1, "min_clients": CLIENTS,
+            "round": {"strategy": "fedbuff:staleness_max=2" if strategy == "fedbuff" else strategy,
+                      "cohort": 3, "over_selection": 1.0, "quorum": 1, "min_clients": CLIENTS,
                       "deadline": "1500ms", "rounds": ROUNDS, "come_back_min": "20ms",
                       "come_back_max": "1s"},
             "codec": {"error_feedback": policy, "codec": "3lc:s=1.5"},
