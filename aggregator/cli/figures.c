@@ -1,5 +1,9 @@
 #include "cli/figures.h"
 
+#include "cli/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 // --- Over all rounds
@@ -28,4 +32,88 @@ enum tern_result tern_figures_load(struct tern_db *db, struct tern_figures *figu
 double tern_figures_mean(uint64_t total, uint32_t participants)
 {
     return participants == 0 ? 0.0 : (double)total / (double)participants;
+}
+
+// --- Printing
+
+// How figures are shown.
+
+const char *tern_accuracy_of(const struct tern_accuracy *accuracy, char text[TERN_ACCURACY_OF_MAX])
+{
+    snprintf(text, TERN_ACCURACY_OF_MAX, "%s of version %" PRIu32,
+             accuracy->model == TERN_EVALUATED_GLOBAL ? "global model" : "replica",
+             accuracy->version);
+    return text;
+}
+
+void tern_accuracy_json(cJSON *object, const struct tern_accuracy *accuracy)
+{
+    if (accuracy == NULL) {
+        cJSON_AddNullToObject(object, "accuracy");
+        cJSON_AddNullToObject(object, "accuracy_model");
+        return;
+    }
+    if (accuracy->no_accuracy) {
+        cJSON_AddNullToObject(object, "accuracy");
+    } else {
+        tern_json_float(object, "accuracy", (float)accuracy->accuracy);
+    }
+    cJSON_AddStringToObject(object, "accuracy_model", tern_evaluated_name(accuracy->model));
+    tern_json_float(object, "evaluated_loss", (float)accuracy->loss);
+    cJSON *metrics = cJSON_AddObjectToObject(object, "metrics");
+    for (uint32_t i = 0; i < accuracy->metric_count; i++) {
+        tern_json_float(metrics, accuracy->metrics[i].name, (float)accuracy->metrics[i].value);
+    }
+}
+
+void tern_figures_print_outside(const struct tern_figures *figures, const char *indent)
+{
+    const struct tern_round_bytes *outside = &figures->outside;
+    char up[TERN_TEXT];
+    char down[TERN_TEXT];
+    if (outside->up.wire == 0 && outside->down.wire == 0) {
+        return;
+    }
+    tern_text_bytes((double)outside->up.wire, up);
+    tern_text_bytes((double)outside->down.wire, down);
+    printf("%sin it, outside of rounds (enrolment, first handshakes, idle check-ins): %s up, %s "
+           "down in all\n",
+           indent, up, down);
+}
+
+// Divided by the divisor; exact when that is 1.
+static void add_numbers(cJSON *object, const struct tern_round_bytes *bytes, uint32_t divisor)
+{
+    const struct {
+        const char *key;
+        uint64_t total;
+    } rows[] = {
+        {"payload_up", bytes->up.payload}, {"payload_down", bytes->down.payload},
+        {"http_up", bytes->up.http},       {"http_down", bytes->down.http},
+        {"tls_up", bytes->up.tls},         {"tls_down", bytes->down.tls},
+        {"wire_up", bytes->up.wire},       {"wire_down", bytes->down.wire},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (divisor == 1) {
+            tern_json_u64(object, rows[i].key, rows[i].total);
+        } else {
+            double mean = tern_figures_mean(rows[i].total, divisor);
+            tern_json_float(object, rows[i].key, (float)mean);
+        }
+    }
+}
+
+void tern_figures_add_json(cJSON *object, const struct tern_figures *figures)
+{
+    const struct tern_round_bytes *all = &figures->all;
+    tern_json_u64(object, "client_rounds", all->participants);
+    add_numbers(cJSON_AddObjectToObject(object, "per_client_and_round"), all, all->participants);
+    add_numbers(cJSON_AddObjectToObject(object, "outside_rounds"), &figures->outside, 1);
+}
+
+void tern_figures_add_totals(cJSON *object, const struct tern_bytes *up,
+                             const struct tern_bytes *down)
+{
+    const struct tern_round_bytes bytes = {.up = *up, .down = *down};
+    add_numbers(object, &bytes, 1);
 }

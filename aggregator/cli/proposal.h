@@ -60,10 +60,6 @@ void tern_proposal_take_back(const struct tern_proposal *proposal);
 void tern_proposal_print(const struct tern_proposal *proposal);
 void tern_proposal_json(cJSON *object, const struct tern_proposal *proposal);
 
-// Adds to a model's metadata, a JSON object or NULL, what `export` writes of the columns, their scaling and the classes.
-// Returns the new text, malloc'ed by cJSON; NULL: no memory.
-char *tern_proposal_notes(const struct tern_proposal *proposal, const char *metadata);
-
 void tern_proposal_free(struct tern_proposal *proposal);
 
 #endif

@@ -1,14 +1,146 @@
 #include "cli/quality.h"
 
 #include "admin/rows.h"
+#include "hosted/growing.h"
+#include "rounds/spread.h"
 #include "tensor/model.h"
 #include "util/utf8.h"
 #include "views/held_out.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define TERN_QUALITY_WINDOW 10u // versions in each of the two windows whose means are compared
+
+// --- The worst class
+
+// Combines the worst classes that clients or evaluators report, each its own, into one for status. From the main
+// thread.
+
+#define CLASSES_MAX 65536 // labels have 16 bits
+
+struct report {
+    uint64_t client;
+    uint32_t class_number;
+    double recall; // NAN: not read yet
+};
+
+struct reports {
+    struct report *list; // ascending by client
+    size_t count;
+    size_t next; // the report whose recall is read next
+};
+
+static enum tern_result add_class(struct reports *reports, const struct tern_db_metric *row)
+{
+    if (!(row->value >= 0 && row->value < CLASSES_MAX)) {
+        return TERN_OK;
+    }
+    struct report *list = tern_grown(reports->list, reports->count, sizeof list[0]);
+    if (list == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    reports->list = list;
+    reports->list[reports->count++] = (struct report){row->client, (uint32_t)row->value, NAN};
+    return TERN_OK;
+}
+
+// Rows of one name arrive in the order of clients, and a client's class before its recall.
+static enum tern_result add(struct reports *reports, const struct tern_db_metric *row)
+{
+    if (strcmp(row->name, TERN_METRIC_WORST_CLASS) == 0) {
+        return add_class(reports, row);
+    }
+    if (strcmp(row->name, TERN_METRIC_WORST_RECALL) == 0) {
+        while (reports->next < reports->count &&
+               reports->list[reports->next].client < row->client) {
+            reports->next++;
+        }
+        if (reports->next < reports->count && reports->list[reports->next].client == row->client) {
+            reports->list[reports->next].recall = (double)row->value;
+        }
+    }
+    return TERN_OK;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const uint32_t one = ((const struct report *)a)->class_number;
+    const uint32_t other = ((const struct report *)b)->class_number;
+    return (one > other) - (one < other);
+}
+
+static void choose(const struct reports *reports, struct tern_worst_class *worst)
+{
+    struct tern_worst_class at = {.clients = 0};
+    uint32_t of_clients = 0;
+    for (size_t i = 0; i < reports->count; i++) {
+        const struct report *report = &reports->list[i];
+        if (isnan(report->recall)) {
+            continue;
+        }
+        if (at.class_number != report->class_number) {
+            at = (struct tern_worst_class){.class_number = report->class_number};
+        }
+        of_clients++;
+        at.clients++;
+        at.recall += (report->recall - at.recall) / at.clients;
+        if (at.clients > worst->clients ||
+            (at.clients == worst->clients && at.recall < worst->recall)) {
+            *worst = at;
+        }
+    }
+    worst->of_clients = of_clients;
+}
+
+static enum tern_result finish(struct tern_db_rows *rows, struct reports *reports,
+                               struct tern_worst_class *worst)
+{
+    const enum tern_result result = tern_db_end(rows);
+    *worst = (struct tern_worst_class){.clients = 0};
+    if (result == TERN_OK && reports->count > 0) {
+        qsort(reports->list, reports->count, sizeof reports->list[0], compare);
+        choose(reports, worst);
+    }
+    free(reports->list);
+    return result;
+}
+
+// Finds the worst class by the reports of the clients that train on that version.
+// TERN_ERR_NO_MEMORY, TERN_ERR_IO
+static enum tern_result worst_class_of_clients(struct tern_db *db, uint32_t version,
+                                               struct tern_worst_class *worst)
+{
+    struct reports reports = {.list = NULL};
+    struct tern_db_metric row;
+    struct tern_db_rows *rows = tern_db_metrics_from(db, version);
+    while (tern_db_next(rows, &row) && row.version == version) {
+        tern_db_check_row(rows, add(&reports, &row));
+    }
+    return finish(rows, &reports, worst);
+}
+
+// Finds the worst class by the evaluators whose figures `newest` holds (tern_accuracy_newest()).
+// TERN_ERR_NO_MEMORY, TERN_ERR_IO
+static enum tern_result worst_class_of_evaluators(struct tern_db *db,
+                                                  const struct tern_accuracy *newest,
+                                                  struct tern_worst_class *worst)
+{
+    struct reports reports = {.list = NULL};
+    struct tern_db_metric row;
+    struct tern_db_rows *rows = tern_db_evaluation_metrics_of(db, newest->version);
+    while (tern_db_next(rows, &row)) {
+        if (row.model == newest->model && row.late == newest->late) {
+            tern_db_check_row(rows, add(&reports, &row));
+        }
+    }
+    return finish(rows, &reports, worst);
+}
+
+// --- Quality of the model
 
 // The trend is flat where the windows' means differ by less than this, or by less than twice the
 // standard error.
@@ -25,7 +157,7 @@ struct series {
     uint32_t count; // added in total, overwritten ones included
 };
 
-static void add(struct series *series, double value)
+static void add_value(struct series *series, double value)
 {
     series->values[series->count++ % (2 * TERN_QUALITY_WINDOW)] = value;
 }
@@ -88,7 +220,7 @@ static enum tern_result add_evaluations(struct tern_db *db, uint32_t first,
             tern_votes_decide(votes, &at);
         }
         if (row.version != at.version && at.num_examples > 0) {
-            add(series, value_of(&at));
+            add_value(series, value_of(&at));
         }
         if (row.version != at.version || row.model != at.model) {
             at = (struct tern_accuracy){.version = row.version, .model = row.model};
@@ -98,7 +230,7 @@ static enum tern_result add_evaluations(struct tern_db *db, uint32_t first,
     TERN_TRY(tern_db_end(rows));
     tern_votes_decide(votes, &at);
     if (at.num_examples > 0) {
-        add(series, value_of(&at));
+        add_value(series, value_of(&at));
     }
     return TERN_OK;
 }
@@ -145,7 +277,7 @@ static void take_held_out(const struct tern_held_outs *all, uint32_t newest,
     for (uint32_t v = first_of_trend(version); v <= version; v++) {
         struct tern_accuracy at;
         if (tern_held_outs_accuracy(all, v, &at)) {
-            add(&series, value_of(&at));
+            add_value(&series, value_of(&at));
         }
     }
     (void)tern_held_outs_accuracy(all, version, &quality->newest);
@@ -167,7 +299,7 @@ static enum tern_result load_held_out(struct tern_db *db, uint32_t version,
         take_held_out(&all, version, quality);
     }
     tern_held_outs_free(&all);
-    return tern_worst_class_of_clients(db, quality->newest.version, &quality->worst);
+    return worst_class_of_clients(db, quality->newest.version, &quality->worst);
 }
 
 // --- Comparison with guessing
@@ -239,7 +371,7 @@ enum tern_result tern_quality_load(struct tern_db *db, const struct tern_db_fede
 {
     *quality = (struct tern_quality){.newest = *evaluated, .pending = *pending};
     if (evaluated->num_examples > 0) {
-        TERN_TRY(tern_worst_class_of_evaluators(db, evaluated, &quality->worst));
+        TERN_TRY(worst_class_of_evaluators(db, evaluated, &quality->worst));
         TERN_TRY(load_evaluations(db, quality));
     } else if (version != UINT32_MAX) {
         TERN_TRY(load_held_out(db, version, quality));

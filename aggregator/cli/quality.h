@@ -3,12 +3,18 @@
 #ifndef TERN_CLI_QUALITY_H
 #define TERN_CLI_QUALITY_H
 
-#include "cli/worst_class.h"
 #include "federation/accuracy.h"
 #include "store/store.h"
 #include <cjson/cJSON.h>
 
-#define TERN_QUALITY_WINDOW 10u // versions in each of the two windows whose means are compared
+// The class that most clients report as their worst; of several with as many clients, the one with the lowest
+// recall. Each client has one vote.
+struct tern_worst_class {
+    uint32_t class_number; // from 0
+    double recall;         // mean over the clients that report this class
+    uint32_t clients;      // that report this class; 0: no client reports any
+    uint32_t of_clients;   // that report any class
+};
 
 enum tern_quality_trend {
     TERN_QUALITY_UNKNOWN = 0, // fewer than two windows of versions were evaluated

@@ -1,8 +1,8 @@
 #include "cli/reload.h"
 
 #include "cli/disk_need.h"
-#include "cli/logging.h"
 #include "cli/process.h"
+#include "cli/serving.h"
 #include "cli/tls_files.h"
 #include <inttypes.h>
 #include <stdio.h>

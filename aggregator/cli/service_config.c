@@ -2,13 +2,68 @@
 
 #include "admin/admin.h"
 #include "cli/derived.h"
-#include "cli/spending.h"
 #include "cli/state.h"
 #include "cli/tls_files.h"
 #include "codec/codec.h"
 #include "codec/plan.h"
 #include "http/proxy.h"
+
 #include <string.h>
+
+// --- Downloads
+
+// [downloads] of the settings.
+
+static int fill_refine(struct tern_cli *cli, const char *spec, struct tern_codec *codec)
+{
+    struct tern_spec_refusal refusal;
+    char sentence[TERN_SPEC_SENTENCE_MAX];
+    if (tern_codec_parse(spec, codec, &refusal) != TERN_OK) {
+        tern_spec_explain(&refusal, sentence);
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "downloads.refine = %s: %s", spec, sentence);
+    }
+    if (!tern_codec_downloads(codec)) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "downloads.refine = %s: %s is for updates alone",
+                             spec, tern_codec_entry(codec->id)->name);
+    }
+    return TERN_EXIT_OK;
+}
+
+static int fill_final_model(struct tern_cli *cli, const char *name, enum tern_final_model *who)
+{
+    static const char *const names[] = {[TERN_FINAL_MODEL_NONE] = "none",
+                                        [TERN_FINAL_MODEL_EVALUATORS] = "evaluators",
+                                        [TERN_FINAL_MODEL_ALL] = "all"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *who = (enum tern_final_model)i;
+            return TERN_EXIT_OK;
+        }
+    }
+    return tern_cli_fail(
+        cli, TERN_ERR_CONFIG,
+        "downloads.final_model = %s is not known; allowed: evaluators | all | none", name);
+}
+
+// Fills in the section [downloads], and the limits of downloads.
+static int fill_downloads(struct tern_cli *cli, const struct tern_aggregator_settings *s,
+                          struct tern_federation_config *federation)
+{
+    struct tern_catchup_config *config = &federation->downloads;
+    const struct tern_derived_limits derived = tern_derived_limits(s);
+    const bool cheapest = strcmp(s->downloads_plan, "cheapest") == 0;
+    config->plan = cheapest ? TERN_DOWNLOADS_CHEAPEST : TERN_DOWNLOADS_TRUNK;
+    config->passes = s->downloads_passes;
+    config->keep_versions = s->limits_keep_versions;
+    config->replica_bytes = derived.replica_bytes;
+    config->replica_cache = derived.replica_cache;
+    config->download_cache = derived.download_cache;
+    config->spool_folder = s->federation_state;
+    TERN_CLI_TRY(fill_final_model(cli, s->downloads_final_model, &federation->final_model));
+    return fill_refine(cli, s->downloads_refine, &config->refine);
+}
+
+// --- All sections
 
 struct filling {
     struct tern_cli *cli;
@@ -23,7 +78,7 @@ static void fill_round(const struct tern_aggregator_settings *s, struct tern_rou
     round->quorum = s->round_quorum;
     round->over_selection = s->round_over_selection;
     round->deadline_ms = s->round_deadline;
-    round->min_interval_ms = tern_spending_interval_ms(s);
+    round->min_interval_ms = tern_cli_interval_ms(s);
     round->interval_is_auto = s->round_min_interval == TERN_AUTO_MS;
     round->come_back_min_ms = s->round_come_back_min;
     round->come_back_max_ms = s->round_come_back_max;
@@ -201,11 +256,19 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
     federation->min_clients = s->round_min_clients;
     federation->eligible_within_ms = s->round_eligible_within;
     TERN_CLI_TRY(fill_specs(&filling));
-    TERN_CLI_TRY(tern_cli_fill_downloads(cli, s, federation));
+    TERN_CLI_TRY(fill_downloads(cli, s, federation));
     TERN_CLI_TRY(fill_names(&filling));
     fill_statistics(&filling);
     TERN_CLI_TRY(check_networks(cli, "proxy_from", s->server_proxy_from));
     TERN_CLI_TRY(check_networks(cli, "cache_from", s->server_cache_from));
     TERN_CLI_TRY(check_admin(cli, s->admin_address));
     return check_together(&filling);
+}
+
+uint64_t tern_cli_interval_ms(const struct tern_aggregator_settings *s)
+{
+    if (s->round_min_interval != TERN_AUTO_MS) {
+        return s->round_min_interval;
+    }
+    return s->round_rounds == 0 ? TERN_ENDLESS_INTERVAL(TERN_HOURS_AS_MS) : 0;
 }

@@ -18,8 +18,7 @@ int tern_cli_fill_for_model(struct tern_cli *cli, const struct tern_aggregator_s
 // The i-th value of codec.accuracy, from the fewest bytes to the most; NULL behind the last.
 const char *tern_cli_accuracy(size_t i);
 
-// The part of the former that [downloads] says, and what [limits] says of downloads; called by the above.
-int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_settings *s,
-                            struct tern_federation_config *federation);
+// Returns the least time between the openings of two rounds: round.min_interval, or the value of its `auto`.
+uint64_t tern_cli_interval_ms(const struct tern_aggregator_settings *s);
 
 #endif

@@ -1,8 +1,108 @@
 #include "cli/serving.h"
 
-#include "cli/body_limit.h"
 #include "cli/derived.h"
 #include "cli/state.h"
+#include "codec/container.h"
+#include "wire/wire.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+// --- The section [log]
+
+// The section [log] of the settings.
+
+static bool parse_requests(const char *text, enum tern_logged_requests *requests)
+{
+    static const char *const names[] = {[TERN_LOG_NO_REQUESTS] = "none",
+                                        [TERN_LOG_REFUSED_REQUESTS] = "refused",
+                                        [TERN_LOG_ALL_REQUESTS] = "all"};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *requests = (enum tern_logged_requests)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum tern_result refuse(const char *key, const char *text, const char *allowed,
+                               char why[256])
+{
+    snprintf(why, 256, "log.%s = %s; allowed: %s", key, text, allowed);
+    return TERN_ERR_CONFIG;
+}
+
+enum tern_result tern_cli_read_logging(const struct tern_aggregator_settings *settings,
+                                       struct tern_cli_logging *logging, char why[256])
+{
+    if (!tern_log_level_parse(settings->log_level, &logging->level)) {
+        return refuse("level", settings->log_level, "error, warn, info, debug", why);
+    }
+    if (!tern_log_format_parse(settings->log_format, &logging->format)) {
+        return refuse("format", settings->log_format, "text, json", why);
+    }
+    if (!parse_requests(settings->log_requests, &logging->requests.requests)) {
+        return refuse("requests", settings->log_requests, "none, refused, all", why);
+    }
+    logging->requests.requests_per_minute = settings->log_requests_per_minute;
+    return TERN_OK;
+}
+
+void tern_cli_take_logging(const struct tern_cli_logging *logging)
+{
+    tern_log_set_level(logging->level);
+    tern_log_set_format(logging->format);
+}
+
+// --- The longest body of a request
+
+// How long the body of a request may be, as the model needs it. init says it, serve goes by it. From
+// the main thread.
+
+uint64_t tern_cli_update_max(const struct tern_codec *codec, const struct tern_model *model)
+{
+    return tern_container_bound(codec, model) + TERN_WIRE_OVERHEAD;
+}
+
+// Of PostgreSQL, a value has 1 GB at most, and a row's head and other columns want room in its messages.
+#define POSTGRES_VALUE_MAX 1000000000u
+
+static uint64_t default_limit(const struct tern_model *model)
+{
+    uint64_t needed = tern_container_bound_any(model) + TERN_WIRE_OVERHEAD;
+    needed = needed < TERN_WIRE_MESSAGE_MAX ? TERN_WIRE_MESSAGE_MAX : needed;
+    return needed < UINT32_MAX ? needed : UINT32_MAX;
+}
+
+// A client whose update is refused for its size trains again in vain, round after round.
+int tern_cli_body_limit(struct tern_cli *cli, const struct tern_codec *codec,
+                        const struct tern_model *model, const char *spec, uint32_t *limit)
+{
+    const struct tern_aggregator_settings *s = tern_state_settings(cli);
+    const uint64_t needed = tern_cli_update_max(codec, model);
+    *limit = (uint32_t)(s->limits_body_bytes != 0 ? s->limits_body_bytes : default_limit(model));
+    if (tern_state_is_postgres(cli) && *limit > POSTGRES_VALUE_MAX) {
+        *limit = POSTGRES_VALUE_MAX;
+    }
+    if (needed <= *limit) {
+        return TERN_EXIT_OK;
+    }
+    if (*limit == POSTGRES_VALUE_MAX && tern_state_is_postgres(cli)) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "an update of %s under codec.codec = %s may have %" PRIu64
+                             " bytes, and PostgreSQL stores values of 1 GB at most: choose another "
+                             "codec, or leave store.url empty",
+                             spec, s->codec_codec, needed);
+    }
+    return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                         "limits.body_bytes = %" PRIu32 " is too small for an update of %s under "
+                         "codec.codec = %s; set it to %" PRIu64 " or more, or to 0",
+                         *limit, spec, s->codec_codec, needed);
+}
+
+// --- All settings of serve
 
 int tern_cli_read_serving(struct tern_cli *cli, struct tern_cli_serving *serving)
 {

@@ -20,17 +20,9 @@
 // beside the bodies").
 #define MESSAGES 156
 
-uint64_t tern_spending_interval_ms(const struct tern_aggregator_settings *s)
-{
-    if (s->round_min_interval != TERN_AUTO_MS) {
-        return s->round_min_interval;
-    }
-    return s->round_rounds == 0 ? TERN_ENDLESS_INTERVAL(TERN_HOURS_AS_MS) : 0;
-}
-
 bool tern_spending_is_unbounded(const struct tern_aggregator_settings *s)
 {
-    return s->round_rounds == 0 && tern_spending_interval_ms(s) < PAUSE_MS;
+    return s->round_rounds == 0 && tern_cli_interval_ms(s) < PAUSE_MS;
 }
 
 // Bytes of a model's tensors by a codec; those that are averaged go as float32.
@@ -66,7 +58,7 @@ struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
             of_rounds(config, tensors(model, &config->early.up), tensors(model, &config->codec_up)),
         .down = of_rounds(config, tensors(model, &config->early.down),
                           tensors(model, &config->downloads.codec)),
-        .interval_ms = tern_spending_interval_ms(s),
+        .interval_ms = tern_cli_interval_ms(s),
         .rounds = s->round_rounds,
     };
     const bool kept = spending.interval_ms < s->limits_idle;

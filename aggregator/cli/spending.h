@@ -20,9 +20,6 @@ struct tern_spending {
     uint32_t rounds;      // until the federation is finished; 0 = without end
 };
 
-// Time between the openings of two rounds, at the least: round.min_interval, or what its auto stands for.
-uint64_t tern_spending_interval_ms(const struct tern_aggregator_settings *s);
-
 // Whether neither a number of rounds nor a pause between them bounds what clients spend.
 bool tern_spending_is_unbounded(const struct tern_aggregator_settings *s);
 

@@ -2,7 +2,6 @@
 #include "admin/above.h"
 #include "cli/disk_need.h"
 #include "cli/gateway.h"
-#include "cli/logging.h"
 #include "cli/process.h"
 #include "cli/service_config.h"
 #include "cli/serving.h"

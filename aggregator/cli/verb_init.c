@@ -1,19 +1,89 @@
-#include "cli/body_limit.h"
 #include "cli/next_steps.h"
 #include "cli/proposal.h"
 #include "cli/proposal_settings.h"
 #include "cli/service_advice.h"
 #include "cli/service_config.h"
+#include "cli/serving.h"
 #include "cli/spending.h"
 #include "cli/starting_model.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
+#include "hosted/export_file.h"
 
 #include "hosted/files.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+// --- Notes for the exported model
+
+// Room for every column of the sample.
+struct room {
+    const char **columns;
+    double *mean;
+    double *deviation;
+};
+
+static void take_columns(const struct tern_proposal *proposal, struct room *room,
+                         struct tern_export_inputs *inputs)
+{
+    const struct tern_csv_profile *profile = &proposal->profile;
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        const struct tern_csv_column *column = &profile->column[c];
+        if (column->feature) {
+            room->columns[inputs->count] = column->name;
+            room->mean[inputs->count] = column->mean;
+            room->deviation[inputs->count++] = column->deviation;
+        }
+    }
+    inputs->columns = profile->columns.header ? room->columns : NULL;
+    if (!proposal->shares) { // else export writes the scaling that clients agreed on
+        inputs->mean = room->mean;
+        inputs->deviation = room->deviation;
+    }
+}
+
+static void take_target(const struct tern_proposal *proposal, struct tern_export_inputs *inputs)
+{
+    const struct tern_csv_profile *profile = &proposal->profile;
+    if (proposal->task != TERN_TASK_REGRESSION) {
+        inputs->classes = proposal->task == TERN_TASK_CLASSIFICATION ? proposal->classes : NULL;
+        return;
+    }
+    const struct tern_csv_column *target = &profile->column[profile->columns.label];
+    inputs->target = profile->columns.header ? target->name : NULL;
+    if (!proposal->shares) {
+        inputs->target_mean = target->mean;
+        inputs->target_deviation = target->deviation;
+    }
+}
+
+// Adds to a model's metadata, a JSON object or NULL, what `export` writes of the columns, their scaling and the classes.
+// Returns the new text, malloc'ed by cJSON; NULL: no memory.
+static char *proposal_notes(const struct tern_proposal *proposal, const char *metadata)
+{
+    const size_t count = proposal->profile.columns.count;
+    cJSON *notes = metadata != NULL ? cJSON_Parse(metadata) : cJSON_CreateObject();
+    struct room room = {calloc(count, sizeof *room.columns), calloc(count, sizeof *room.mean),
+                        calloc(count, sizeof *room.deviation)};
+    char *text = NULL;
+    if (notes != NULL && room.columns != NULL && room.mean != NULL && room.deviation != NULL) {
+        struct tern_export_inputs inputs = {.count = 0};
+        take_columns(proposal, &room, &inputs);
+        take_target(proposal, &inputs);
+        tern_export_note_inputs(notes, &inputs);
+        text = cJSON_PrintUnformatted(notes);
+    }
+    cJSON_Delete(notes);
+    free(room.columns);
+    free(room.mean);
+    free(room.deviation);
+    return text;
+}
+
+// --- The verb
 
 // The options of init override the settings; a proposal's model overrides a file's, but no option or --set.
 static int take_model(struct tern_cli *cli, const struct tern_proposal *proposal,
@@ -37,7 +107,7 @@ static int take_notes(const struct tern_cli *cli, const struct tern_proposal *pr
     if (proposal->data == NULL) {
         return TERN_EXIT_OK;
     }
-    char *notes = tern_proposal_notes(proposal, start->metadata);
+    char *notes = proposal_notes(proposal, start->metadata);
     if (notes == NULL) {
         return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for what export writes of %s",
                              proposal->data);

@@ -1,11 +1,148 @@
 // rounds: a row for each round, or for each round that selected a client; TensorBoard's events.
-#include "cli/event_file.h"
 #include "cli/listing.h"
 #include "cli/verbs.h"
 #include "hosted/files.h"
+#include "result.h"
+#include "util/bytes.h"
+#include "util/crc32c.h"
 
 #include <inttypes.h>
+#include <pb_encode.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+struct tern_event_file {
+    FILE *stream; // into bytes
+    char *bytes;
+    size_t len;
+    enum tern_result result; // the first failure of all calls
+};
+
+// --- Event files of TensorBoard
+
+// Scalars as TensorBoard reads them: records of TFRecord, each an Event of TensorFlow's event.proto with one
+// value of a series at a step. Used from the main thread only.
+
+#define EVENT_MAX 256 // bytes; tags are short
+
+// Numbers of fields in TensorFlow's event.proto and summary.proto.
+enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5 };
+enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE_VALUE = 2 };
+
+// --- Records: length, checksum of the length, data, checksum of the data
+
+static uint32_t masked_crc(const uint8_t *data, size_t len)
+{
+    const uint32_t crc = tern_crc32c(0, data, len);
+    return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+static void write_record(struct tern_event_file *file, const uint8_t *data, size_t len)
+{
+    uint8_t head[12];
+    uint8_t tail[4];
+    tern_put_le64(head, len);
+    tern_put_le32(head + 8, masked_crc(head, 8));
+    tern_put_le32(tail, masked_crc(data, len));
+    if (fwrite(head, sizeof head, 1, file->stream) != 1 ||
+        fwrite(data, len, 1, file->stream) != 1 ||
+        fwrite(tail, sizeof tail, 1, file->stream) != 1) {
+        file->result = TERN_ERR_NO_MEMORY;
+    }
+}
+
+// --- Messages
+
+static bool put_string(pb_ostream_t *out, uint32_t field, const char *text)
+{
+    return pb_encode_tag(out, PB_WT_STRING, field) &&
+           pb_encode_string(out, (const pb_byte_t *)text, strlen(text));
+}
+
+static bool put_double(pb_ostream_t *out, uint32_t field, double value)
+{
+    return pb_encode_tag(out, PB_WT_64BIT, field) && pb_encode_fixed64(out, &value);
+}
+
+static bool put_float(pb_ostream_t *out, uint32_t field, float value)
+{
+    return pb_encode_tag(out, PB_WT_32BIT, field) && pb_encode_fixed32(out, &value);
+}
+
+static bool put_summary(pb_ostream_t *out, const char *tag, double value)
+{
+    pb_byte_t bytes[EVENT_MAX];
+    pb_ostream_t inner = pb_ostream_from_buffer(bytes, sizeof bytes);
+    pb_byte_t around[EVENT_MAX];
+    pb_ostream_t summary = pb_ostream_from_buffer(around, sizeof around);
+    return put_string(&inner, VALUE_TAG, tag) &&
+           put_float(&inner, VALUE_SIMPLE_VALUE, (float)value) &&
+           pb_encode_tag(&summary, PB_WT_STRING, SUMMARY_VALUE) &&
+           pb_encode_string(&summary, bytes, inner.bytes_written) &&
+           pb_encode_tag(out, PB_WT_STRING, EVENT_SUMMARY) &&
+           pb_encode_string(out, around, summary.bytes_written);
+}
+
+// Begins a file at the time wall_ms (Unix time in milliseconds).
+static void event_file_begin(struct tern_event_file *file, uint64_t wall_ms)
+{
+    pb_byte_t event[EVENT_MAX];
+    pb_ostream_t out = pb_ostream_from_buffer(event, sizeof event);
+    *file = (struct tern_event_file){.result = TERN_OK};
+    file->stream = open_memstream(&file->bytes, &file->len);
+    if (file->stream == NULL || !put_double(&out, EVENT_WALL_TIME, (double)wall_ms / 1e3) ||
+        !put_string(&out, EVENT_FILE_VERSION, "brain.Event:2")) {
+        file->result = TERN_ERR_NO_MEMORY;
+        return;
+    }
+    write_record(file, event, out.bytes_written);
+}
+
+// Adds a value of the series `tag`, e.g. "loss/train".
+static void event_file_add(struct tern_event_file *file, uint64_t wall_ms, uint32_t step,
+                           const char *tag, double value)
+{
+    pb_byte_t event[EVENT_MAX];
+    pb_ostream_t out = pb_ostream_from_buffer(event, sizeof event);
+    if (file->result != TERN_OK) {
+        return;
+    }
+    if (!put_double(&out, EVENT_WALL_TIME, (double)wall_ms / 1e3) ||
+        !pb_encode_tag(&out, PB_WT_VARINT, EVENT_STEP) || !pb_encode_varint(&out, step) ||
+        !put_summary(&out, tag, value)) {
+        file->result = TERN_ERR_TOO_LARGE;
+        return;
+    }
+    write_record(file, event, out.bytes_written);
+}
+
+// What all of it was, with the bytes still held.
+static enum tern_result close_stream(struct tern_event_file *file)
+{
+    const bool closed = file->stream == NULL || fclose(file->stream) == 0;
+    file->stream = NULL;
+    return closed ? file->result : TERN_ERR_NO_MEMORY;
+}
+
+// Frees what it holds, written or not.
+static void event_file_drop(struct tern_event_file *file)
+{
+    (void)close_stream(file);
+    free(file->bytes);
+    file->bytes = NULL;
+}
+
+// Writes it at `path`, replacing what is there; nothing is added afterwards.
+// TERN_ERR_NO_MEMORY, and what tern_file_write() returns
+static enum tern_result event_file_write(struct tern_event_file *file, const char *path)
+{
+    TERN_TRY(close_stream(file));
+    return tern_file_write(path, file->bytes, file->len, 0644);
+}
+
+// --- The verb
 
 // Columns that events are made of, in this order.
 enum event_column {
@@ -59,8 +196,8 @@ static void add_events(struct tern_event_file *file, const struct tern_view_rows
     };
     for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
         if (series[i].known) {
-            tern_event_file_add(file, of[CLOSED_MS].number, (uint32_t)of[ROUND].number,
-                                series[i].tag, series[i].value);
+            event_file_add(file, of[CLOSED_MS].number, (uint32_t)of[ROUND].number, series[i].tag,
+                           series[i].value);
         }
     }
 }
@@ -85,7 +222,7 @@ static enum tern_result write_events(struct tern_event_file *file, const char *f
                              created_ms / 1000);
     TERN_TRY(len > 0 && len < PATH_MAX ? TERN_OK : TERN_ERR_TOO_LARGE);
     TERN_TRY(tern_file_make_folders(folder, 0777));
-    return tern_event_file_write(file, path);
+    return event_file_write(file, path);
 }
 
 static int export_events(struct tern_cli *cli)
@@ -108,17 +245,17 @@ static int export_events(struct tern_cli *cli)
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }
-    tern_event_file_begin(&file, federation.created_ms);
+    event_file_begin(&file, federation.created_ms);
     result = read_events(db, &query, tern_accuracy_name(federation.model_spec), &file);
     if (result != TERN_OK) {
-        tern_event_file_drop(&file);
+        event_file_drop(&file);
         return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
     char path[PATH_MAX];
     const char *folder = tern_cli_option(cli, "tensorboard", NULL);
     result = write_events(&file, folder, federation.created_ms, path);
-    tern_event_file_drop(&file);
+    event_file_drop(&file);
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot write into %s: %s", folder,
                                 tern_result_sentence(result)));
     printf("%s\n", path);

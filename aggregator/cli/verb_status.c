@@ -8,13 +8,86 @@
 #include "cli/state.h"
 #include "cli/verbs.h"
 #include "cli/waiting.h"
-#include "cli/watch.h"
-
+#include "hosted/cli.h"
+#include "hosted/interrupts.h"
+#include "hosted/terminal.h"
 #include "http/certificate.h"
 #include "tensor/manifest.h"
 #include "util/bytes.h"
+
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#define WATCH_LINE_MAX 512
+
+struct watched {
+    // Both return an exit code, after printing the reason of a failure, which ends the watch.
+    int (*load)(struct tern_cli *cli, void *ctx);
+    int (*print)(struct tern_cli *cli, const void *ctx); // to standard output, as text or JSON
+    // Writes a line without elapsed times, so that it differs only when something has changed.
+    void (*line)(const void *ctx, char text[WATCH_LINE_MAX]);
+    void *ctx;
+};
+
+// --- Watching
+
+// Repeats the status until SIGINT or SIGTERM: on a terminal it redraws the screen; elsewhere it prints a line, or a JSON
+// object, when something has changed.
+
+#define INTERVAL_MS 2000
+#define HOME "\x1b[H"
+#define CLEAR_BELOW "\x1b[J"
+
+static int redraw(struct tern_cli *cli, const struct watched *watched)
+{
+    fputs(HOME CLEAR_BELOW, stdout);
+    const int code = watched->print(cli, watched->ctx);
+    fputs("\nEvery two seconds; Ctrl-C ends it.\n", stdout);
+    return code;
+}
+
+static int add_line(struct tern_cli *cli, const struct watched *watched,
+                    char before[WATCH_LINE_MAX])
+{
+    char line[WATCH_LINE_MAX];
+    char when[TERN_TEXT];
+    watched->line(watched->ctx, line);
+    if (strcmp(line, before) == 0) {
+        return TERN_EXIT_OK;
+    }
+    memcpy(before, line, sizeof line);
+    if (cli->json) {
+        return watched->print(cli, watched->ctx);
+    }
+    printf("%s  %s\n", tern_text_time(tern_now_ms(), when), line);
+    return TERN_EXIT_OK;
+}
+
+// Ends with TERN_EXIT_OK on SIGINT and SIGTERM.
+static int run_watch(struct tern_cli *cli, const struct watched *watched)
+{
+    const bool draws = !cli->json && tern_terminal_width(STDOUT_FILENO) > 0;
+    char before[WATCH_LINE_MAX] = "";
+    int code = TERN_EXIT_OK;
+    tern_interrupts_catch();
+    while (!tern_interrupted && code == TERN_EXIT_OK) {
+        code = watched->load(cli, watched->ctx);
+        if (code == TERN_EXIT_OK) {
+            code = draws ? redraw(cli, watched) : add_line(cli, watched, before);
+        }
+        if (fflush(stdout) != 0) {
+            return TERN_EXIT_FAILED; // nobody reads it any more
+        }
+        if (code == TERN_EXIT_OK) {
+            tern_interrupts_sleep(INTERVAL_MS);
+        }
+    }
+    return code;
+}
+
+// --- The status
 
 struct status {
     struct tern_db_federation federation;
@@ -407,7 +480,7 @@ static int print(struct tern_cli *cli, const void *ctx)
 }
 
 // No time that passes: it is one line more only when something happened.
-static void write_line(const void *ctx, char text[TERN_WATCH_LINE_MAX])
+static void write_line(const void *ctx, char text[WATCH_LINE_MAX])
 {
     const struct status *status = ctx;
     const struct tern_accuracy *newest = newest_accuracy(status);
@@ -423,16 +496,16 @@ static void write_line(const void *ctx, char text[TERN_WATCH_LINE_MAX])
         snprintf(accuracy, sizeof accuracy, "accuracy %.4f, %s", newest->accuracy,
                  tern_accuracy_of(newest, of));
     }
-    snprintf(text, TERN_WATCH_LINE_MAX, "%" PRIu64 " committed, %s; %s; %" PRIu64 " clients",
+    snprintf(text, WATCH_LINE_MAX, "%" PRIu64 " committed, %s; %s; %" PRIu64 " clients",
              status->store.counts.rounds_committed, rounds, accuracy, status->store.counts.clients);
 }
 
 int tern_cli_status(struct tern_cli *cli)
 {
     static struct status status;
-    const struct tern_watched watched = {load_now, print, write_line, &status};
+    const struct watched watched = {load_now, print, write_line, &status};
     if (tern_cli_flag(cli, "watch")) {
-        return tern_watch(cli, &watched);
+        return run_watch(cli, &watched);
     }
     TERN_CLI_TRY(load_now(cli, &status));
     return print(cli, &status);

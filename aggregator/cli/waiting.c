@@ -2,7 +2,7 @@
 
 #include "admin/above.h"
 #include "cli/gateway.h"
-#include "cli/spending.h"
+#include "cli/service_config.h"
 #include "cli/standby.h"
 #include "hosted/files.h"
 #include "rounds/reliability.h"
@@ -415,7 +415,7 @@ static struct tern_wait_rules rules_of(const struct tern_aggregator_settings *s)
         .quorum = s->round_quorum,
         .eligible_within_ms = s->round_eligible_within,
         .come_back_min_ms = s->round_come_back_min,
-        .interval_ms = tern_spending_interval_ms(s),
+        .interval_ms = tern_cli_interval_ms(s),
         .interval_is_auto = s->round_min_interval == TERN_AUTO_MS,
         .fits_budgets = strstr(s->train_schedule, "budget") != NULL ||
                         strcmp(s->round_selection, "budget-aware") == 0,

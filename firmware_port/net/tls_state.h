@@ -1,8 +1,8 @@
-// The memory of TLS, for who owns it: fields are private to tls.c.
+// The memory of TLS, for who owns it: fields are private to device_tls.c.
 #ifndef TERN_FIRMWARE_TLS_STATE_H
 #define TERN_FIRMWARE_TLS_STATE_H
 
-#include "net/tls.h"
+#include "net/device_tls.h"
 
 #include <mbedtls/hmac_drbg.h>
 #include <mbedtls/ssl.h>

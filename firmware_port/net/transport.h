@@ -6,8 +6,8 @@
 
 #include "board.h"
 #include "http/message.h"
+#include "net/device_tls.h"
 #include "net/link.h"
-#include "net/tls.h"
 #include "ports.h"
 
 // Holds the request's head and as much of its body as fits, so that a small request is one record

@@ -2,8 +2,8 @@
 #ifndef TERN_BENCH_H
 #define TERN_BENCH_H
 
+#include "cli/live_table.h"
 #include "cli/measure.h"
-#include "cli/table.h"
 #include "hosted/cli.h"
 
 enum { BENCH_IN_CACHE = 100000 }; // values of the small runs: 400 kB fit into a core's cache

@@ -1,6 +1,4 @@
 // tern-fleet: many clients in one process, for experiments and load.
-#include "fleet/main.h"
-
 #include "fleet/fleet.h"
 #include "fleet/global_model.h"
 #include "hosted/cli.h"
@@ -14,10 +12,15 @@
 #include <string.h>
 #include <unistd.h>
 
-// --- Planned rounds
+// --- Settings of the aggregator, in the experiment's file, that the fleet shows and checks
 
-// What an experiment's file says of the aggregator: settings that the fleet shows and checks, and the
-// aggregator alone obeys. Called from the main thread.
+// Sources of settings. path: the INI file, NULL for none. sets: overrides "section.key=value", which win over the
+// file. Borrowed.
+struct plan {
+    const char *path;
+    char *const *sets;
+    unsigned set_count;
+};
 
 struct wanted {
     const char *section;
@@ -35,8 +38,9 @@ static int on_key(void *ctx, const char *section, const char *key, const char *v
     return 1;
 }
 
-void tern_fleet_planned(const struct tern_fleet_plan *plan, const char *section, const char *key,
-                        char *value, size_t size)
+// Writes the value of section.key to value[size], cut if it is longer; "" where no source has it.
+static void read_planned(const struct plan *plan, const char *section, const char *key, char *value,
+                         size_t size)
 {
     struct wanted wanted = {section, key, value, size};
     char prefix[128];
@@ -53,10 +57,10 @@ void tern_fleet_planned(const struct tern_fleet_plan *plan, const char *section,
 }
 
 // How many rounds are planned: [round] rounds; 0 when nothing says it.
-static uint32_t planned_rounds(const struct tern_fleet_plan *plan)
+static uint32_t planned_rounds(const struct plan *plan)
 {
     char value[32];
-    tern_fleet_planned(plan, "round", "rounds", value, sizeof value);
+    read_planned(plan, "round", "rounds", value, sizeof value);
     return (uint32_t)strtoul(value, NULL, 10);
 }
 
@@ -130,7 +134,7 @@ static int run(struct tern_cli *cli)
     struct tern_fleet_results results = {0};
     struct tern_fleet_results baseline = {0};
     const char *baseline_path = tern_cli_option(cli, "baseline", NULL);
-    const struct tern_fleet_plan plan = {cli->config, cli->sets, cli->set_count};
+    const struct plan plan = {cli->config, cli->sets, cli->set_count};
     const struct tern_fleet_run fleet = {
         .settings = &settings,
         .planned_rounds = planned_rounds(&plan),
@@ -145,7 +149,7 @@ static int run(struct tern_cli *cli)
     if (tern_cli_flag(cli, "check")) {
         char model[256];
         tern_fleet_results_clear(&baseline);
-        tern_fleet_planned(&plan, "federation", "model", model, sizeof model);
+        read_planned(&plan, "federation", "model", model, sizeof model);
         const enum tern_result sound = tern_fleet_check(&settings, model, why);
         return sound == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(cli, sound, "%s", why);
     }

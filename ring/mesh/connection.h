@@ -5,7 +5,7 @@
 #define TERN_RING_CONNECTION_H
 
 #include "mesh/frame.h"
-#include "mesh/tls.h"
+#include "mesh/ring_tls.h"
 #include "meter/meter.h"
 #include "result.h"
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 
 #include "mesh/frame.h"
 #include "mesh/peers.h"
-#include "mesh/tls.h"
+#include "mesh/ring_tls.h"
 #include "meter/meter.h"
 #include "result.h"
 #include <stdbool.h>

@@ -12,7 +12,7 @@
 #define TERN_RING_PEERS_H
 
 #include "exchange/blocks.h"
-#include "mesh/tls.h"
+#include "mesh/ring_tls.h"
 #include "result.h"
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
 
 #include "float_file.h"
 #include "hosted/safetensors.h"
-#include "table.h"
+#include "live_table.h"
 #include "tensor_set.h"
 #include <math.h>
 #include <stdlib.h>

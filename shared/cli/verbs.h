@@ -3,7 +3,7 @@
 #define TERN_CODEC_VERBS_H
 
 #include "hosted/cli.h"
-#include "table.h"
+#include "live_table.h"
 
 int tern_verb_codecs(struct tern_cli *cli);
 int tern_verb_encode(struct tern_cli *cli);

@@ -16,6 +16,7 @@
 #include "result.h"
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 // Exit codes of every program.
 enum tern_exit {

@@ -8,6 +8,13 @@
 #define MANY_LABELS 20 // different numbers of which more are no classes
 
 // What the first line shows.
+bool tern_csv_has_flags(const struct tern_csv_column *column)
+{
+    const bool binary = column->numbers == 0 || (column->low >= 0 && column->high <= 1 &&
+                                                 (column->order.count == 0 || column->order.whole));
+    return column->flags.count > 0 && column->bad.count == 0 && column->huge.count == 0 && binary;
+}
+
 struct evidence {
     const char *text;   // a text in a column of numbers; NULL: there is none
     uint32_t texts;     // how many there are

@@ -343,8 +343,9 @@ static void say_features(const struct tern_csv_judging *judging)
     }
 }
 
-uint64_t tern_csv_count_filled(const struct tern_csv_profile *profile,
-                               const struct tern_csv_choice *choice, uint32_t *columns)
+// Counts the values that are filled with their columns' means; *columns: how many columns have some.
+static uint64_t count_filled(const struct tern_csv_profile *profile,
+                             const struct tern_csv_choice *choice, uint32_t *columns)
 {
     uint64_t count = 0;
     *columns = 0;
@@ -376,7 +377,7 @@ static void say_missing(const struct tern_csv_judging *judging)
 {
     const struct tern_csv_profile *profile = judging->profile;
     uint32_t columns;
-    const uint64_t filled = tern_csv_count_filled(profile, judging->choice, &columns);
+    const uint64_t filled = count_filled(profile, judging->choice, &columns);
     if (filled > 0) {
         const struct tern_csv_column *first = first_missing(profile);
         say(judging, TERN_OK, "missing",

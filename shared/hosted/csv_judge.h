@@ -39,8 +39,4 @@ const char *tern_csv_why_useless(const struct tern_csv_profile *profile,
 const char *tern_csv_setting_name(const struct tern_csv_profile *profile, uint32_t column,
                                   char number[16]);
 
-// Counts the values that are filled with their columns' means; *columns: how many columns have some.
-uint64_t tern_csv_count_filled(const struct tern_csv_profile *profile,
-                               const struct tern_csv_choice *choice, uint32_t *columns);
-
 #endif

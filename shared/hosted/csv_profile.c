@@ -674,13 +674,6 @@ bool tern_csv_is_flat(const struct tern_csv_column *column)
     return column->deviation < size * FLT_EPSILON;
 }
 
-bool tern_csv_has_flags(const struct tern_csv_column *column)
-{
-    const bool binary = column->numbers == 0 || (column->low >= 0 && column->high <= 1 &&
-                                                 (column->order.count == 0 || column->order.whole));
-    return column->flags.count > 0 && column->bad.count == 0 && column->huge.count == 0 && binary;
-}
-
 bool tern_csv_read_value(const struct tern_csv_column *column, const char *text, float *value)
 {
     return tern_csv_number(text, value) ||

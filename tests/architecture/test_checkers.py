@@ -75,6 +75,13 @@ class Planted(unittest.TestCase):
         self.plant("aggregator/http/c.c", "// A line.\n")
         self.assertIn("fewer than 80 lines", list(check_rooms.findings(self.root.name))[0])
 
+    def test_calls_go_one_way(self):
+        self.plant("shared/hosted/a.c", "void a(void)\n{\n    b();\n}\n")
+        self.plant("shared/hosted/b.c", "void b(void)\n{\n}\n")
+        self.assertEqual(list(check_rooms.findings(self.root.name)), [])
+        self.plant("shared/hosted/b.c", "void b(void)\n{\n    a();\n}\n")
+        self.assertIn("calls go round", list(check_rooms.findings(self.root.name))[0])
+
     def test_forbidden_includes_are_found(self):
         for path, line in [
                 ("shared/a.c", '#include "ports.h"'),

@@ -1,8 +1,8 @@
 // The firmware's transport over a TLS connection that is played here: what it sends, when it
 // connects again, and what it takes for the end. The real one is tried in QEMU.
+#include "net/device_tls.h"
 #include "net/link.h"
 #include "net/tcp.h"
-#include "net/tls.h"
 #include "net/transport.h"
 #include "tests/cases.h"
 #include <stdlib.h>

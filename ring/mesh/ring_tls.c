@@ -1,4 +1,4 @@
-#include "mesh/tls.h"
+#include "mesh/ring_tls.h"
 
 #include "hosted/files.h"
 #include "hosted/mbedtls_versions.h"

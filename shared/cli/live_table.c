@@ -1,4 +1,4 @@
-#include "table.h"
+#include "live_table.h"
 
 #include <stdio.h>
 
