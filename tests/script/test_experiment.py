@@ -387,7 +387,7 @@ cell = images | data.source=idx
         for bad, why in (("codec.codec=4lc", "codec.codec = 4lc"),
                          ("train.steps=3", "there is no key 'steps' in section [train]"),
                          ("federation.model=mlp:256", "model 'mlp:256' is none of"),
-                         ("fleet.store=tape", "fleet.store 'tape'"),
+                         ("fleet.store=tape", "store = 'tape' is not known"),
                          ("fleet.away=9:1-2", "fleet.away '9:1-2' is not a list"),
                          ("codec.codec=3lc,s=1", 'parameters: "3lc:s=1"'),
                          ("federation.model=softmax:9-10",
