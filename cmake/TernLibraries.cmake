@@ -12,7 +12,7 @@ set(TERN_INCLUDE ${PROJECT_BINARY_DIR}/include)
 set(TERN_CORE_HEADERS
     build.h result.h codec/codec.h codec/list.h codec/container.h codec/signs.h tensor/model.h
     tensor/manifest.h error_feedback/error_buffer.h error_feedback/error_storage.h wire/wire.h
-    meter/meter.h util/arena.h util/bytes.h util/crc32c.h util/prng.h util/sha256.h)
+    meter/meter.h util/arena.h util/bytes.h util/crc32c.h util/prng.h util/sha256.h util/spec.h)
 set(TERN_CLIENT_HEADERS
     client.h ports.h trainer/trainer.h trainer/network.h trainer/tern_trainer_abi.h data/dataset.h)
 set(TERN_POSIX_HEADERS

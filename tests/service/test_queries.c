@@ -73,6 +73,7 @@ static bool ran(const char *words)
 static const char *const bounded[] = {
     "SCAN CONSTANT ROW",
     "SCAN pragma_page_",
+    "SCAN pragma_freelist_count",
     "SCAN totals",         // one row
     "SCAN purpose_totals", // a few for each purpose
     "SCAN federation",     // one row
