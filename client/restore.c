@@ -17,8 +17,8 @@ static enum tern_result new_generation(struct tern_client *client)
     return TERN_OK;
 }
 
-static void say_started_over(const struct tern_client *client, enum tern_result result,
-                             const char *why)
+static void report_started_over(const struct tern_client *client, enum tern_result result,
+                                const char *why)
 {
     const struct tern_client_event event = {
         .kind = TERN_EVENT_STARTED_OVER,
@@ -57,7 +57,7 @@ enum tern_result tern_client_restore_replica(struct tern_client *client)
 #endif
     const enum tern_result result = tern_record_load_replica(client);
     if (not_usable(result)) {
-        say_started_over(
+        report_started_over(
             client, result,
             result == TERN_ERR_CORRUPT
                 ? TERN_WHY("the replica's record is damaged; starting from the seed")
@@ -94,7 +94,7 @@ static enum tern_result restore_upload(struct tern_client *client)
         return drop_settled(client);
     }
     if (not_usable(result)) {
-        say_started_over(
+        report_started_over(
             client, result,
             result == TERN_ERR_CORRUPT
                 ? TERN_WHY("the upload record is damaged; the error buffer is lost and starts "
@@ -111,8 +111,8 @@ enum tern_result tern_client_restore_meter(struct tern_client *client)
     client->meter_round = (struct tern_meter){0};
     const enum tern_result result = tern_record_load_meter(client);
     if (result == TERN_ERR_CORRUPT) {
-        say_started_over(client, result,
-                         TERN_WHY("the meter's record is damaged; counting from zero"));
+        report_started_over(client, result,
+                            TERN_WHY("the meter's record is damaged; counting from zero"));
         return TERN_OK;
     }
     return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;

@@ -53,9 +53,9 @@ void tern_waiting_add(struct tern_waiting *waiting, const struct tern_db_client 
 
 // --- A sentence for each reason
 
-typedef void say_fn(struct tern_waiting *waiting, const struct tern_waiting_known *known);
+typedef void report_fn(struct tern_waiting *waiting, const struct tern_waiting_known *known);
 
-static void say_members(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+static void report_members(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     char left[TERN_TEXT];
     if (waiting->missing == 0) {
@@ -83,7 +83,7 @@ static void say_members(struct tern_waiting *waiting, const struct tern_waiting_
     }
 }
 
-static void say_ended(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+static void report_ended(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     const struct tern_losses *losses = &known->facts->losses;
     say(waiting,
@@ -94,7 +94,7 @@ static void say_ended(struct tern_waiting *waiting, const struct tern_waiting_kn
     tern_waiting_advise(waiting, "%s", tern_ending_advice(losses->ending));
 }
 
-static void say_finished(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+static void report_finished(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     if (known->rules->follower != 0) {
         say(waiting, "finished: the federation of the aggregator above is done");
@@ -107,14 +107,14 @@ static void say_finished(struct tern_waiting *waiting, const struct tern_waiting
                  "on once the service gets SIGHUP");
 }
 
-static void say_above(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+static void report_above(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     (void)known;
     say(waiting, "waiting for a task from the aggregator above: its rounds open those here");
     tern_waiting_advise(waiting, "`tern-aggregator status` there tells what it waits for");
 }
 
-static void say_clients(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+static void report_clients(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     const struct tern_tags_wanted *tags = &known->rules->tags;
     const struct tern_trainers *trainers = &known->facts->trainers;
@@ -150,7 +150,7 @@ static void say_clients(struct tern_waiting *waiting, const struct tern_waiting_
     }
 }
 
-static void say_seen(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+static void report_seen(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     char text[TERN_TEXT];
     say(waiting, "waiting for a client: none was seen within round.eligible_within = %s",
@@ -161,7 +161,8 @@ static void say_seen(struct tern_waiting *waiting, const struct tern_waiting_kno
                  "(`tern-client check`)?");
 }
 
-static void say_too_few_told(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+static void report_too_few_told(struct tern_waiting *waiting,
+                                const struct tern_waiting_known *known)
 {
     const uint32_t wanted = tern_wait_statistics(known->rules);
     const uint32_t more = wanted - known->facts->trainers.with_statistics;
@@ -175,12 +176,12 @@ static void say_too_few_told(struct tern_waiting *waiting, const struct tern_wai
                         "without");
 }
 
-static void say_statistics(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+static void report_statistics(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     const struct tern_trainers *trainers = &known->facts->trainers;
     char left[TERN_TEXT];
     if (trainers->with_statistics < tern_wait_statistics(known->rules)) {
-        say_too_few_told(waiting, known);
+        report_too_few_told(waiting, known);
         return;
     }
     say(waiting,
@@ -196,7 +197,7 @@ static void say_statistics(struct tern_waiting *waiting, const struct tern_waiti
                         trainers->with_statistics);
 }
 
-static void say_bytes(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+static void report_bytes(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     const struct tern_trainers *trainers = &known->facts->trainers;
     say(waiting,
@@ -208,7 +209,7 @@ static void say_bytes(struct tern_waiting *waiting, const struct tern_waiting_kn
                  "round.quorum lets fewer do; `tern-aggregator schedule` shows each");
 }
 
-static void say_interval(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+static void report_interval(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     const uint64_t opens_ms = known->facts->opened_ms + known->rules->interval_ms;
     char text[TERN_TEXT];
@@ -221,7 +222,7 @@ static void say_interval(struct tern_waiting *waiting, const struct tern_waiting
         "then send SIGHUP to the service");
 }
 
-static void say_checkin(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+static void report_checkin(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     (void)known;
     say(waiting, "the next round opens with the next check-in");
@@ -233,12 +234,12 @@ static void say_checkin(struct tern_waiting *waiting, const struct tern_waiting_
 
 void tern_waiting_say(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
-    static say_fn *const sentences[TERN_WAIT_COUNT] = {
-        [TERN_WAIT_MEMBERS] = say_members,       [TERN_WAIT_ENDED] = say_ended,
-        [TERN_WAIT_FINISHED] = say_finished,     [TERN_WAIT_ABOVE] = say_above,
-        [TERN_WAIT_CLIENTS] = say_clients,       [TERN_WAIT_SEEN] = say_seen,
-        [TERN_WAIT_STATISTICS] = say_statistics, [TERN_WAIT_BYTES] = say_bytes,
-        [TERN_WAIT_INTERVAL] = say_interval,     [TERN_WAIT_CHECKIN] = say_checkin,
+    static report_fn *const sentences[TERN_WAIT_COUNT] = {
+        [TERN_WAIT_MEMBERS] = report_members,       [TERN_WAIT_ENDED] = report_ended,
+        [TERN_WAIT_FINISHED] = report_finished,     [TERN_WAIT_ABOVE] = report_above,
+        [TERN_WAIT_CLIENTS] = report_clients,       [TERN_WAIT_SEEN] = report_seen,
+        [TERN_WAIT_STATISTICS] = report_statistics, [TERN_WAIT_BYTES] = report_bytes,
+        [TERN_WAIT_INTERVAL] = report_interval,     [TERN_WAIT_CHECKIN] = report_checkin,
     };
     waiting->wait = tern_wait_of(known->rules, known->facts, known->now_ms);
     waiting->needs_help = tern_wait_needs_help(waiting->wait, known->rules, known->facts);

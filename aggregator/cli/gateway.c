@@ -264,8 +264,8 @@ static int make_database(struct tern_cli *cli, const struct tern_relay_model *ab
         cli, result == TERN_OK || result == TERN_ERR_CONFIG ? result : TERN_ERR_IO, "%s", why);
 }
 
-static int say_made(struct tern_cli *cli, const struct tern_relay_model *above,
-                    const struct tern_model *model)
+static int report_made(struct tern_cli *cli, const struct tern_relay_model *above,
+                       const struct tern_model *model)
 {
     const char *state = tern_state_settings(cli)->federation_state;
     const char *server = tern_state_settings(cli)->relay_server;
@@ -306,7 +306,7 @@ static int make(struct tern_cli *cli, struct tern_relay *relay, struct tern_rela
         TERN_CLI_TRY(make_database(cli, above, &model));
     }
     TERN_CLI_TRY(has_follower(cli));
-    return say_made(cli, above, &model);
+    return report_made(cli, above, &model);
 }
 
 // A join that was cut short is gone on with: the identity is kept, and the database made when it is missing.

@@ -116,7 +116,7 @@ uint64_t tern_manager_wait_ms(void)
     return watchdog_ms != 0 && watchdog_ms / 3 < wait_ms ? watchdog_ms / 3 : wait_ms;
 }
 
-static void say_status(const struct tern_service_facts *facts, char text[256])
+static void report_status(const struct tern_service_facts *facts, char text[256])
 {
     const struct tern_round_machine *round = &facts->federation.machine;
     if (!facts->stores) {
@@ -152,7 +152,7 @@ void tern_manager_report(struct tern_manager *manager)
         return;
     }
     tern_service_facts(manager->service, &facts);
-    say_status(&facts, text);
+    report_status(&facts, text);
     tern_notify("STATUS=%s\n%s", text, tern_manager_is_alive(manager) ? "WATCHDOG=1\n" : "");
 }
 

@@ -294,7 +294,7 @@ static int stand_by_and_upgrade(struct serving *serving)
     return TERN_EXIT_OK;
 }
 
-static void tell_settings(const struct serving *serving)
+static void report_settings(const struct serving *serving)
 {
     if (serving->made.service.sharing != NULL) {
         tern_shared_settings_tell(serving->cli, serving->made.service.node);
@@ -321,7 +321,7 @@ static int open_store(struct serving *serving)
         return TERN_EXIT_OK;
     }
     TERN_CLI_TRY(tern_state_refuse_copied(serving->cli, serving->db, ""));
-    tell_settings(serving);
+    report_settings(serving);
     return TERN_EXIT_OK;
 }
 
@@ -614,7 +614,7 @@ static void reload(struct serving *serving)
                                              .say = log_advice};
     tern_manager_reloading();
     tern_cli_reload(serving->cli, &running);
-    tell_settings(serving);
+    report_settings(serving);
     if (serving->admin != NULL) {
         tern_admin_set_settings(serving->admin, own_settings_json(serving->cli, serving->model));
     }
@@ -651,7 +651,7 @@ static int follow(struct serving *serving)
     TERN_CLI_TRY(tern_state_refuse_copied(serving->cli, serving->db, "")); // while it waited
     (void)!tern_db_set_follower(serving->db, false); // only who looks would see it
     tern_service_lead(serving->service);
-    tell_settings(serving);
+    report_settings(serving);
     printf("leading\n");
     fflush(stdout);
     return start_check(serving);

@@ -196,10 +196,10 @@ static void of_companions(const struct advice *advice)
 }
 
 void tern_cli_advise(const struct tern_aggregator_settings *s,
-                     const struct tern_federation_config *config, tern_cli_say say_it)
+                     const struct tern_federation_config *config, tern_cli_say report_it)
 {
     static struct tern_aggregator_settings usual;
-    const struct advice advice = {s, &usual, config, say_it};
+    const struct advice advice = {s, &usual, config, report_it};
     tern_settings_defaults(&tern_aggregator_settings_table, &usual);
     of_keys(&advice);
     of_codecs(&advice);

@@ -81,7 +81,7 @@ static const char *alive(const struct standby *standby)
     return ports->lives == NULL || ports->lives(ports->ctx) ? "WATCHDOG=1\n" : "";
 }
 
-static void say_leader(struct standby *standby, const char *leader)
+static void report_leader(struct standby *standby, const char *leader)
 {
     if (standby->has_said_lost) {
         tern_log(TERN_LOG_INFO, "store-reached", "leader=%s", TERN_LOG_TEXT(leader));
@@ -99,7 +99,7 @@ static void say_leader(struct standby *standby, const char *leader)
     fflush(stdout);
 }
 
-static void say_lost(struct standby *standby)
+static void report_lost(struct standby *standby)
 {
     tern_notify("READY=1\n%sSTATUS=the database cannot be reached\n", alive(standby));
     if (!standby->has_said_lost) {
@@ -137,7 +137,7 @@ int tern_standby(struct tern_cli *cli, struct tern_db *db, const struct tern_sta
     char leader[TERN_STANDBY_NAME_MAX];
     bool stands_by = find_leader(&standby, leader); // holding waits for seconds
     if (stands_by) {
-        say_leader(&standby, leader);
+        report_leader(&standby, leader);
     }
     stands_by = stands_by || ports->follows;
     enum tern_result result = tern_db_hold(db);
@@ -145,12 +145,12 @@ int tern_standby(struct tern_cli *cli, struct tern_db *db, const struct tern_sta
         stands_by = true;
         if (result == TERN_ERR_STATE) {
             find_leader(&standby, leader);
-            say_leader(&standby, leader);
+            report_leader(&standby, leader);
             if (ports->ends != NULL && ports->ends(ports->ctx)) {
                 return TERN_EXIT_OK;
             }
         } else {
-            say_lost(&standby);
+            report_lost(&standby);
         }
         *stopped = is_stopped(&standby, result == TERN_ERR_STATE ? 0 : 1);
         if (*stopped) {
@@ -222,7 +222,7 @@ static void note(struct tern_leader_watch *watch, const struct tern_db_node *lea
     pthread_mutex_unlock(&watch->lock);
 }
 
-static void say_ended(struct tern_leader_watch *watch, const struct tern_db_node *leader)
+static void report_ended(struct tern_leader_watch *watch, const struct tern_db_node *leader)
 {
     char name[TERN_STANDBY_NAME_MAX];
     if (watch->ended != leader->number) {
@@ -232,7 +232,7 @@ static void say_ended(struct tern_leader_watch *watch, const struct tern_db_node
     watch->ended = leader->number;
 }
 
-static void say_not_ended(struct tern_leader_watch *watch, const struct tern_db_node *leader)
+static void report_not_ended(struct tern_leader_watch *watch, const struct tern_db_node *leader)
 {
     char name[TERN_STANDBY_NAME_MAX];
     if (!watch->has_failed) {
@@ -256,9 +256,9 @@ static void replace(struct tern_leader_watch *watch, const struct tern_db_node *
         return;
     }
     if (tern_db_end_leader(watch->db, leader->number, TERN_STANDBY_SILENT_MS, &ended) != TERN_OK) {
-        say_not_ended(watch, leader);
+        report_not_ended(watch, leader);
     } else if (ended) {
-        say_ended(watch, leader);
+        report_ended(watch, leader);
     }
 }
 

@@ -65,7 +65,7 @@ static int conclude(struct doctor *doctor)
 
 // --- The folder and its files
 
-static void say_loose(void *ctx, const char *path, mode_t mode, const char *change)
+static void report_loose(void *ctx, const char *path, mode_t mode, const char *change)
 {
     struct doctor *doctor = ctx;
     char advice[PATH_MAX + 32];
@@ -200,7 +200,7 @@ static bool doctor_state(struct doctor *doctor)
         return false;
     }
     const uint32_t before = doctor->findings.count[TERN_HEALTH_WARNING];
-    tern_cli_each_loose_file(doctor->cli, say_loose, doctor);
+    tern_cli_each_loose_file(doctor->cli, report_loose, doctor);
     if (access(folder, W_OK) != 0) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, STATE,
                           "mount it for writing, or give it back to its user", "%s: %s", folder,
@@ -388,7 +388,7 @@ static enum tern_result check_need(struct doctor *doctor, struct tern_db *db)
 #define NAMED 5 // of those that a round waits for
 
 // Rounds that wait are no fault of the service: whom they wait for may sleep. Others wait for the operator.
-static void say_waiting(struct doctor *doctor, const struct tern_waiting *waiting)
+static void report_waiting(struct doctor *doctor, const struct tern_waiting *waiting)
 {
     char names[NAMED * (TERN_TEXT + 16)] = "";
     for (uint32_t i = 0; i < waiting->shown && i < NAMED; i++) {
@@ -408,7 +408,7 @@ struct differing {
     const struct tern_db_node *node;
 };
 
-static void say_difference(void *ctx, const struct tern_setting_difference *difference)
+static void report_difference(void *ctx, const struct tern_setting_difference *difference)
 {
     const struct differing *differing = ctx;
     char name[TERN_STANDBY_NAME_MAX];
@@ -419,15 +419,15 @@ static void say_difference(void *ctx, const struct tern_setting_difference *diff
                       difference->there);
 }
 
-static enum tern_result say_differences(struct doctor *doctor, struct tern_db *db,
-                                        const struct tern_db_node *nodes, size_t count)
+static enum tern_result report_differences(struct doctor *doctor, struct tern_db *db,
+                                           const struct tern_db_node *nodes, size_t count)
 {
     char *texts[TERN_STANDBY_NODES] = {NULL};
     const enum tern_result result = tern_shared_settings_load(db, nodes, count, texts);
     for (size_t i = 1; i < count && result == TERN_OK; i++) {
         struct differing differing = {doctor, &nodes[i]};
         if (texts[0] != NULL && texts[i] != NULL) {
-            tern_shared_settings_compare(texts[i], texts[0], say_difference, &differing);
+            tern_shared_settings_compare(texts[i], texts[0], report_difference, &differing);
         }
     }
     tern_shared_settings_free(texts, count);
@@ -435,7 +435,7 @@ static enum tern_result say_differences(struct doctor *doctor, struct tern_db *d
 }
 
 // Who leads, where several aggregators serve the database.
-static enum tern_result say_nodes(struct doctor *doctor, struct tern_db *db)
+static enum tern_result report_nodes(struct doctor *doctor, struct tern_db *db)
 {
     struct tern_db_node nodes[TERN_STANDBY_NODES];
     char leader[TERN_STANDBY_NAME_MAX];
@@ -454,10 +454,10 @@ static enum tern_result say_nodes(struct doctor *doctor, struct tern_db *db)
                           "%s leads; %zu follow, and %zu stand by, which listen to nobody",
                           tern_standby_name(&nodes[0], leader), follow, count - 1 - follow);
     }
-    return count > 0 && nodes[0].leads ? say_differences(doctor, db, nodes, count) : TERN_OK;
+    return count > 0 && nodes[0].leads ? report_differences(doctor, db, nodes, count) : TERN_OK;
 }
 
-static enum tern_result say_copied(struct doctor *doctor, struct tern_db *db)
+static enum tern_result report_copied(struct doctor *doctor, struct tern_db *db)
 {
     struct tern_db_federation federation;
     TERN_TRY(tern_db_federation(db, &federation));
@@ -489,14 +489,14 @@ static enum tern_result look(struct doctor *doctor, struct tern_db *db)
     TERN_TRY(tern_db_quick_check(db));
     TERN_TRY(tern_status_load(db, doctor->now_ms, status));
     TERN_TRY(tern_db_free_bytes(db, &free_bytes));
-    TERN_TRY(say_copied(doctor, db));
+    TERN_TRY(report_copied(doctor, db));
     TERN_TRY(tern_cli_waiting_load(doctor->cli, db, status, doctor->now_ms, waiting));
     check_size(doctor, &status->counts, free_bytes);
     TERN_TRY(check_need(doctor, db));
     check_clock(doctor, status);
-    say_waiting(doctor, waiting);
+    report_waiting(doctor, waiting);
     TERN_TRY(report_other_columns(doctor, db));
-    return say_nodes(doctor, db);
+    return report_nodes(doctor, db);
 }
 
 // What keeps a server from answering is no damage, and a backup would take away what was acknowledged.

@@ -108,7 +108,7 @@ static const char *const figures[] = {
     [TERN_BEST_BY_ACCURACY] = "accuracy", [TERN_BEST_BY_HELD_OUT_LOSS] = "loss on held-out data"};
 
 // Where the figures are of the other model, that is said.
-static void say_best(const struct tern_best *best, enum tern_db_evaluated written)
+static void report_best(const struct tern_best *best, enum tern_db_evaluated written)
 {
     if (best->by == TERN_BEST_BY_LOSS) {
         fprintf(stderr,
@@ -161,7 +161,7 @@ static int find_best(struct tern_cli *cli, struct tern_db *db, struct job *job, 
     }
     *wanted = best.version;
     job->replica = job->by_figures ? best.model == TERN_EVALUATED_REPLICA : job->replica;
-    say_best(&best, job->by_figures ? best.model : written);
+    report_best(&best, job->by_figures ? best.model : written);
     return TERN_EXIT_OK;
 }
 
@@ -270,7 +270,7 @@ static int print_written(struct tern_cli *cli, const struct job *job, const uint
 {
     const struct tern_merge *merge = job->merge;
     cJSON *object = tern_export_file_say(cli, weights_name(job), merge->version, data, len);
-    tern_export_say_inputs(cli, &job->format, job->notes);
+    tern_export_report_inputs(cli, &job->format, job->notes);
     uint32_t first = 0;
     if (object == NULL && tern_model_local(&merge->model, &first) > 0) {
         fprintf(stderr, "Its local tensors are those of version 0: each client has its own, which "

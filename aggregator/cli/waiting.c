@@ -353,7 +353,7 @@ static bool is_led(struct tern_db *db)
     return tern_db_nodes(db, &node, 1, &count) == TERN_OK && count == 1 && node.leads;
 }
 
-static void say_not_running(const struct tern_cli *cli, struct tern_waiting *waiting)
+static void report_not_running(const struct tern_cli *cli, struct tern_waiting *waiting)
 {
     if (tern_gateway_is_one(cli)) {
         tern_waiting_put_before(waiting, "the gateway is not running (`tern-aggregator relay`)");
@@ -379,7 +379,7 @@ static void look_at_service(const struct tern_cli *cli, struct tern_db *db,
     struct tern_service_above above;
     if (!tern_state_is_served(cli)) {
         if (!is_led(db)) { // by another machine's, which is said elsewhere
-            say_not_running(cli, waiting);
+            report_not_running(cli, waiting);
         }
         return;
     }

@@ -908,9 +908,9 @@ enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
     rest(merge);
     TERN_TRY(make_delta(merge, &codec, &next->made));
     const struct tern_strategy *strategy = totals->rule.strategy;
-    if (strategy->heed_lag != NULL) {
-        strategy->heed_lag(&totals->rule, merge->global, merge->replica, merge->model.count,
-                           merge->states);
+    if (strategy->damp_stale_updates != NULL) {
+        strategy->damp_stale_updates(&totals->rule, merge->global, merge->replica,
+                                     merge->model.count, merge->states);
     }
     rest(merge);
     tern_merge_hash(merge->global, merge->model.count, next->model_sha256);

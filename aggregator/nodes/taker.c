@@ -511,7 +511,7 @@ static bool is_first_of_node(const struct request *first, const struct request *
     return first == request;
 }
 
-static enum tern_result tell_nodes(struct tern_db *db, const struct request *first)
+static enum tern_result report_nodes(struct tern_db *db, const struct request *first)
 {
     for (const struct request *request = first; request != NULL; request = request->next) {
         if (request->relayed != NULL && request->kind != REQUEST_METER &&
@@ -525,7 +525,7 @@ static enum tern_result tell_nodes(struct tern_db *db, const struct request *fir
     return TERN_OK;
 }
 
-static enum tern_result tell_of_clients(struct tern_service *service)
+static enum tern_result report_of_clients(struct tern_service *service)
 {
     const bool all = service->has_changed_clients;
     const bool any = all || service->has_enrolled;
@@ -543,8 +543,8 @@ static enum tern_result store_answers(struct tern_service *service)
             TERN_TRY(store_answer(service->taker, service->db, request));
         }
     }
-    TERN_TRY(tell_nodes(service->db, first));
-    return tell_of_clients(service);
+    TERN_TRY(report_nodes(service->db, first));
+    return report_of_clients(service);
 }
 
 static void give_back(struct tern_service *service)

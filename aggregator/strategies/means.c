@@ -78,8 +78,8 @@ static double momentum_of_lag(double step, double owed)
 
 // Compressed downloads leave clients behind. Updates made from there ask once more for the way that
 // is still owed, and the velocity would add it up: it goes on with no more than the lag bears.
-static void heed_lag(const struct tern_strategy_rule *rule, const float *global,
-                     const float *replica, uint32_t count, float *const *states)
+static void damp_stale_updates(const struct tern_strategy_rule *rule, const float *global,
+                               const float *replica, uint32_t count, float *const *states)
 {
     const double beta = (double)rule->parameters[TERN_STRATEGY_SERVER_MOMENTUM];
     float *m = states[0];
@@ -106,5 +106,5 @@ const struct tern_strategy tern_strategy_fedavgm = {
     .server_learning_rate = 1.0F,
     .states = {{.name = "m"}},
     .step = add_momentum,
-    .heed_lag = heed_lag,
+    .damp_stale_updates = damp_stale_updates,
 };

@@ -173,8 +173,8 @@ struct tern_strategy {
 
     // Moves the states once the round's download is made and it is known how far the weights that
     // clients train from, replica[0..count), are behind global[0..count). NULL: leaves them.
-    void (*heed_lag)(const struct tern_strategy_rule *rule, const float *global,
-                     const float *replica, uint32_t count, float *const *states);
+    void (*damp_stale_updates)(const struct tern_strategy_rule *rule, const float *global,
+                               const float *replica, uint32_t count, float *const *states);
 };
 
 // --- Spec strings: "fedadam:beta1=0.9,tau=1e-3" (util/spec.h)

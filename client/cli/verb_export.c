@@ -164,7 +164,7 @@ static int export_held(struct tern_cli *cli, struct session *session,
             ? tern_export_file_say(cli, held, tern_client_version(&session->client), data, len)
             : NULL;
     if (code == TERN_EXIT_OK) {
-        tern_export_say_inputs(cli, file, notes);
+        tern_export_report_inputs(cli, file, notes);
     }
     cJSON_Delete(notes);
     free(data);

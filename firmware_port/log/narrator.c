@@ -3,7 +3,7 @@
 #include "log/line.h"
 
 // Numbers that a kind of event does not have are zero and are not said.
-static void say_numbers(struct tern_line *line, const struct tern_client_event *event)
+static void report_numbers(struct tern_line *line, const struct tern_client_event *event)
 {
     const struct {
         const char *key;
@@ -27,7 +27,7 @@ static void say_numbers(struct tern_line *line, const struct tern_client_event *
     }
 }
 
-static void say_answer(struct tern_line *line, const struct tern_client_event *event)
+static void report_answer(struct tern_line *line, const struct tern_client_event *event)
 {
     const char *answer = event->result == TERN_OK ? "accepted" : tern_result_name(event->result);
     tern_line_text(line, " answer=");
@@ -38,12 +38,12 @@ void tern_firmware_says_event(const struct tern_client_event *event)
 {
     struct tern_line line = {0};
     tern_line_text(&line, tern_client_event_name(event->kind));
-    say_numbers(&line, event);
+    report_numbers(&line, event);
     if (event->kind == TERN_EVENT_TRAINED) {
         tern_line_fraction(&line, "loss", event->loss);
     }
     if (event->kind == TERN_EVENT_UPLOADED) {
-        say_answer(&line, event);
+        report_answer(&line, event);
     } else if (event->result != TERN_OK) {
         tern_line_text(&line, " result=");
         tern_line_text(&line, tern_result_name(event->result));

@@ -9,8 +9,8 @@
 
 // --- status
 
-static int say_json(const struct tern_cli *cli, const struct ring_peer *peer, const char *model,
-                    const char *agreement)
+static int report_json(const struct tern_cli *cli, const struct ring_peer *peer, const char *model,
+                       const char *agreement)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddNumberToObject(root, "version", peer->state.version);
@@ -37,7 +37,7 @@ int ring_verb_status(struct tern_cli *cli)
         tern_hex_encode(peer.state.hash, TERN_SHA256_SIZE, model);
         tern_hex_encode(peer.agreement, TERN_SHA256_SIZE, agreement);
         if (cli->json) {
-            code = say_json(cli, &peer, model, agreement);
+            code = report_json(cli, &peer, model, agreement);
         } else {
             printf("version    %u%s\nmodel      %s\nagreement  %s\n", peer.state.version,
                    peer.is_new ? " (nothing is saved yet)" : "", model, agreement);

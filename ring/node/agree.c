@@ -79,8 +79,8 @@ static uint64_t connected(const struct run *run)
 }
 
 // Sends a frame to all connected peers.
-static void tell_all(const struct run *run, enum tern_ring_frame_type type, const uint8_t *body,
-                     size_t len)
+static void send_to_all(const struct run *run, enum tern_ring_frame_type type, const uint8_t *body,
+                        size_t len)
 {
     const uint64_t there = connected(run);
     for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
@@ -125,7 +125,7 @@ static void pulse(struct run *run, uint64_t now_ms)
         return;
     }
     run->pulse_ms = now_ms;
-    tell_all(run, TERN_RING_PULSE, NULL, 0);
+    send_to_all(run, TERN_RING_PULSE, NULL, 0);
 }
 
 static bool is_interrupted(const struct run *run)
@@ -135,7 +135,7 @@ static bool is_interrupted(const struct run *run)
 
 // --- Hello
 
-static bool say_hello(const struct run *run, uint32_t peer)
+static bool report_hello(const struct run *run, uint32_t peer)
 {
     uint8_t body[TERN_RING_HELLO_SIZE];
     tern_ring_hello_write(run->mine, body);
@@ -148,7 +148,7 @@ static void greet(struct run *run)
     const uint64_t there = connected(run);
     for (uint32_t i = 0; i < run->agreement->peers->count; i++) {
         const uint32_t serial = tern_ring_mesh_serial(run->agreement->mesh, i);
-        if ((there & bit(i)) != 0 && serial != run->greeted[i] && say_hello(run, i)) {
+        if ((there & bit(i)) != 0 && serial != run->greeted[i] && report_hello(run, i)) {
             run->greeted[i] = serial;
             run->heard &= ~bit(i);
             run->told &= ~bit(i);
@@ -190,7 +190,7 @@ static enum step refuse(struct run *run, uint32_t peer)
 {
     struct tern_ring_agreement *agreement = run->agreement;
     tern_ring_mesh_take(agreement->mesh, peer);
-    (void)say_hello(run, peer);
+    (void)report_hello(run, peer);
     agreement->refused[peer] = tern_ring_mesh_serial(agreement->mesh, peer);
     compare_terms(run, peer);
     run->heard &= ~bit(peer);
@@ -274,7 +274,7 @@ static uint64_t awaited(const struct run *run, uint64_t now_ms)
 }
 
 // Logs once which absent peers this peer waits for, and how long at most.
-static void say_waits(struct run *run, uint64_t absent, uint64_t now_ms)
+static void report_waits(struct run *run, uint64_t absent, uint64_t now_ms)
 {
     const struct tern_ring_agreement *agreement = run->agreement;
     char names[TERN_LOG_TEXT_MAX] = "";
@@ -309,7 +309,7 @@ static enum step collect_hellos(struct run *run)
         const uint64_t now_ms = tern_monotonic_ms();
         run->heard &= connected(run);
         const uint64_t waits_for = awaited(run, now_ms);
-        say_waits(run, waits_for & ~connected(run), now_ms);
+        report_waits(run, waits_for & ~connected(run), now_ms);
         const bool has_visitors =
             tern_ring_mesh_has_visitors(agreement->mesh) && now_ms - run->begun_ms < VISIT_MS;
         if (waits_for == 0 && !has_visitors) {
@@ -395,7 +395,7 @@ static enum step exchange_views(struct run *run)
     run->views[agreement->self] = run->view;
     run->begun_ms = tern_monotonic_ms();
     tern_put_le64(body, run->view);
-    tell_all(run, TERN_RING_VIEW, body, sizeof body);
+    send_to_all(run, TERN_RING_VIEW, body, sizeof body);
     while (!is_interrupted(run)) {
         const enum step step = hear_all(run, take_view);
         if (step != GO_ON) {

@@ -383,7 +383,7 @@ static bool is_finite(const float *values, uint32_t count)
     return true;
 }
 
-static void say_round(struct node *node)
+static void report_round(struct node *node)
 {
     const struct tern_ring_node_config *config = node->config;
     const struct tern_ring_state *state = node->state;
@@ -414,7 +414,7 @@ static enum tern_result do_round(struct node *node)
     TERN_TRY(save_next(node));
     node->has_sent_all = false;
     node->outcome->rounds++;
-    say_round(node);
+    report_round(node);
     return TERN_OK;
 }
 

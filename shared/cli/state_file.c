@@ -68,8 +68,8 @@ enum tern_result tern_state_read(const struct tern_cli *cli, const struct tern_c
 
 // Says which sum factor * old + value overflows; input and state are finite by themselves. old
 // begins `first` values into the file.
-static void say_overflow(const struct tern_cli *cli, const struct tensor_set *set, const float *old,
-                         size_t first, float factor)
+static void report_overflow(const struct tern_cli *cli, const struct tensor_set *set,
+                            const float *old, size_t first, float factor)
 {
     for (size_t i = 0; i < set->tensor_count; i++) {
         const struct tensor *tensor = &set->tensors[i];
@@ -100,12 +100,12 @@ enum tern_result tern_state_add(const struct tern_cli *cli, const struct tern_co
                                      (uint32_t)set->count);
     }
     if (result != TERN_OK) {
-        say_overflow(cli, set, state->velocity, set->count, codec->momentum);
+        report_overflow(cli, set, state->velocity, set->count, codec->momentum);
         return result;
     }
     result = tern_error_buffer_add_to(&state->buffer, 1, set->values);
     if (result != TERN_OK) {
-        say_overflow(cli, set, state->file.values, 0, 1);
+        report_overflow(cli, set, state->file.values, 0, 1);
     }
     return result;
 }

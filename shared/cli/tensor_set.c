@@ -124,8 +124,8 @@ static enum tern_result take_tensors(const struct tern_safetensors *file, const 
     return TERN_OK;
 }
 
-static void say_skipped(const struct tern_cli *cli, const char *path,
-                        const struct tern_safetensors *file)
+static void report_skipped(const struct tern_cli *cli, const char *path,
+                           const struct tern_safetensors *file)
 {
     char names[1024];
     list_names(file, false, names);
@@ -141,7 +141,7 @@ static enum tern_result from_safetensors(const struct tern_cli *cli, const char 
 {
     TERN_TRY(check_choice(cli, path, file, only));
     if (only == NULL) {
-        say_skipped(cli, path, file);
+        report_skipped(cli, path, file);
     }
     set->named = true;
     enum tern_result result = take_tensors(file, only, set);

@@ -95,7 +95,7 @@ static bool is_constant(const struct tern_csv_column *column)
     return column->feature && column->numbers > 1 && column->low == column->high;
 }
 
-static void say_constants(const struct tern_csv_judging *judging)
+static void report_constants(const struct tern_csv_judging *judging)
 {
     const struct tern_csv_profile *profile = judging->profile;
     char names[TERN_CSV_SENTENCE_MAX / 2] = "";
@@ -119,7 +119,7 @@ static void say_constants(const struct tern_csv_judging *judging)
 }
 
 // What to do about a column that should not be learnt from.
-static void say_drop(const struct tern_csv_judging *judging, uint32_t column)
+static void report_drop(const struct tern_csv_judging *judging, uint32_t column)
 {
     char number[16];
     const struct tern_csv_column *found = &judging->profile->column[column];
@@ -140,7 +140,7 @@ static void say_drop(const struct tern_csv_judging *judging, uint32_t column)
 }
 
 // Columns of one name go by their numbers in settings.
-static void say_twins(const struct tern_csv_judging *judging)
+static void report_twins(const struct tern_csv_judging *judging)
 {
     const struct tern_csv_profile *profile = judging->profile;
     const uint32_t count = profile->columns.count <= COMPARED ? profile->columns.count : 0;
@@ -172,8 +172,8 @@ static bool is_far(const struct tern_csv_profile *profile, const struct tern_csv
     return edge->far > 0 && edge->count <= (usual ? 1 + profile->rows / 50 : profile->rows / 2);
 }
 
-static void say_far(const struct tern_csv_judging *judging, const struct tern_csv_column *column,
-                    const struct tern_csv_edge *edge, double other_end)
+static void report_far(const struct tern_csv_judging *judging, const struct tern_csv_column *column,
+                       const struct tern_csv_edge *edge, double other_end)
 {
     char more[64] = "";
     if (!is_far(judging->profile, column, edge, other_end)) {
@@ -190,29 +190,29 @@ static void say_far(const struct tern_csv_judging *judging, const struct tern_cs
         edge->line, column->name, edge->value, edge->count, edge->count == 1 ? "" : "s", more);
 }
 
-static void say_outliers(const struct tern_csv_judging *judging)
+static void report_outliers(const struct tern_csv_judging *judging)
 {
     const struct tern_csv_profile *profile = judging->profile;
     for (uint32_t c = 0; c < profile->columns.count; c++) {
         const struct tern_csv_column *column = &profile->column[c];
         if ((column->feature || (c == profile->columns.label && judging->choice->numeric)) &&
             column->distinct != 2 && !tern_csv_is_left_out(column->suspect)) {
-            say_far(judging, column, &column->bottom, column->high);
-            say_far(judging, column, &column->top, column->low);
+            report_far(judging, column, &column->bottom, column->high);
+            report_far(judging, column, &column->top, column->low);
         }
     }
 }
 
-static void say_columns(const struct tern_csv_judging *judging)
+static void report_columns(const struct tern_csv_judging *judging)
 {
     const struct tern_csv_profile *profile = judging->profile;
     uint32_t count = 0;
-    say_twins(judging);
-    say_constants(judging);
+    report_twins(judging);
+    report_constants(judging);
     for (uint32_t c = 0; c < profile->columns.count; c++) {
         const struct tern_csv_column *column = &profile->column[c];
         if (column->feature && column->suspect != TERN_CSV_MEASURES && count++ < NAMED) {
-            say_drop(judging, c);
+            report_drop(judging, c);
         }
     }
     if (count > NAMED) {
@@ -223,7 +223,7 @@ static void say_columns(const struct tern_csv_judging *judging)
 
 // --- Lines
 
-static void say_lines(const struct tern_csv_judging *judging)
+static void report_lines(const struct tern_csv_judging *judging)
 {
     static const char *const kinds[] = {"the header line again", "units or names, not numbers",
                                         "without any value"};
@@ -255,8 +255,8 @@ static const char *hint(const char *text)
                                             : "";
 }
 
-static void say_values(const struct tern_csv_judging *judging, uint32_t c,
-                       const struct tern_csv_found *found, const char *what)
+static void report_values(const struct tern_csv_judging *judging, uint32_t c,
+                          const struct tern_csv_found *found, const char *what)
 {
     const struct tern_csv_profile *profile = judging->profile;
     char number[16];
@@ -275,7 +275,7 @@ static void say_values(const struct tern_csv_judging *judging, uint32_t c,
         label || judging->fixed ? "" : tern_csv_setting_name(profile, c, number), "");
 }
 
-static void say_absent(const struct tern_csv_judging *judging, uint32_t c, const char *what)
+static void report_absent(const struct tern_csv_judging *judging, uint32_t c, const char *what)
 {
     const struct tern_csv_profile *profile = judging->profile;
     const struct tern_csv_found *found = &profile->column[c].missing;
@@ -294,7 +294,7 @@ static void say_absent(const struct tern_csv_judging *judging, uint32_t c, const
 }
 
 // The scaling's mean fills a column that has no value here.
-static void say_void(const struct tern_csv_judging *judging, uint32_t c)
+static void report_void(const struct tern_csv_judging *judging, uint32_t c)
 {
     const struct tern_csv_profile *profile = judging->profile;
     char number[16];
@@ -305,18 +305,18 @@ static void say_void(const struct tern_csv_judging *judging, uint32_t c)
     }
 }
 
-static void say_feature(const struct tern_csv_judging *judging, uint32_t c)
+static void report_feature(const struct tern_csv_judging *judging, uint32_t c)
 {
     const struct tern_csv_column *column = &judging->profile->column[c];
     const bool time = column->suspect == TERN_CSV_TIME;
     if (judging->choice->missing == TERN_CSV_MISSING_REFUSE) {
-        say_absent(judging, c, "the value");
+        report_absent(judging, c, "the value");
     } else if (judging->choice->missing == TERN_CSV_MISSING_MEAN) {
-        say_void(judging, c);
+        report_void(judging, c);
     }
-    say_values(judging, c, &column->bad, "is no finite number");
+    report_values(judging, c, &column->bad, "is no finite number");
     if (!time) {
-        say_values(judging, c, &column->huge, "is no measurement but a mark of a missing one");
+        report_values(judging, c, &column->huge, "is no measurement but a mark of a missing one");
     }
 }
 
@@ -328,13 +328,13 @@ static bool is_damaged(const struct tern_csv_judging *judging, const struct tern
            column->bad.count + column->huge.count + (missing ? column->missing.count : 0) > 0;
 }
 
-static void say_features(const struct tern_csv_judging *judging)
+static void report_features(const struct tern_csv_judging *judging)
 {
     const struct tern_csv_profile *profile = judging->profile;
     uint32_t count = 0;
     for (uint32_t c = 0; c < profile->columns.count; c++) {
         if (is_damaged(judging, &profile->column[c]) && count++ < NAMED) {
-            say_feature(judging, c);
+            report_feature(judging, c);
         }
     }
     if (count > NAMED) {
@@ -373,7 +373,7 @@ static const struct tern_csv_column *first_missing(const struct tern_csv_profile
     return first;
 }
 
-static void say_missing(const struct tern_csv_judging *judging)
+static void report_missing(const struct tern_csv_judging *judging)
 {
     const struct tern_csv_profile *profile = judging->profile;
     uint32_t columns;
@@ -413,7 +413,7 @@ static uint32_t first_name(const struct tern_csv_profile *profile)
     return first;
 }
 
-static void say_names(const struct tern_csv_judging *judging, const char *column, uint32_t first)
+static void report_names(const struct tern_csv_judging *judging, const char *column, uint32_t first)
 {
     const struct tern_csv_profile *profile = judging->profile;
     char list[TERN_CSV_SENTENCE_MAX / 3];
@@ -439,7 +439,7 @@ static bool find_variant(const char *classes, const char *label, char name[TERN_
     return false;
 }
 
-static void say_unlisted(const struct tern_csv_judging *judging, const char *column)
+static void report_unlisted(const struct tern_csv_judging *judging, const char *column)
 {
     const struct tern_csv_profile *profile = judging->profile;
     const char *classes = judging->choice->classes;
@@ -465,7 +465,7 @@ static void say_unlisted(const struct tern_csv_judging *judging, const char *col
     }
 }
 
-static void say_variants(const struct tern_csv_judging *judging, const char *column)
+static void report_variants(const struct tern_csv_judging *judging, const char *column)
 {
     const struct tern_csv_profile *profile = judging->profile;
     const uint32_t count = profile->labels.count <= COMPARED ? profile->labels.count : 0;
@@ -487,7 +487,7 @@ static void say_variants(const struct tern_csv_judging *judging, const char *col
 }
 
 // Classes of a sample that may be a slip. Those that may be no classes are asked about (csv_task.h).
-static void say_alone(const struct tern_csv_judging *judging, const char *column)
+static void report_alone(const struct tern_csv_judging *judging, const char *column)
 {
     const struct tern_csv_profile *profile = judging->profile;
     const uint32_t labels = profile->labels.count <= COMPARED ? profile->labels.count : 0;
@@ -507,7 +507,7 @@ static void say_alone(const struct tern_csv_judging *judging, const char *column
     }
 }
 
-static void say_labels(const struct tern_csv_judging *judging)
+static void report_labels(const struct tern_csv_judging *judging)
 {
     const struct tern_csv_profile *profile = judging->profile;
     const struct tern_csv_choice *choice = judging->choice;
@@ -518,24 +518,24 @@ static void say_labels(const struct tern_csv_judging *judging)
     }
     const struct tern_csv_column *column = &profile->column[c];
     if (required) {
-        say_absent(judging, c, choice->numeric ? "the target" : "the label");
+        report_absent(judging, c, choice->numeric ? "the target" : "the label");
     }
     if (choice->numeric) {
-        say_values(judging, c, &column->bad, "is no finite number");
-        say_values(judging, c, &column->huge, "is no measurement but a mark of a missing one");
+        report_values(judging, c, &column->bad, "is no finite number");
+        report_values(judging, c, &column->huge, "is no measurement but a mark of a missing one");
         return;
     }
     const uint32_t name = first_name(profile);
     if (choice->classes != NULL) {
-        say_unlisted(judging, column->name);
+        report_unlisted(judging, column->name);
     } else if (name < profile->labels.count) {
-        say_names(judging, column->name, name);
+        report_names(judging, column->name, name);
     }
-    say_alone(judging, column->name);
-    say_variants(judging, column->name);
+    report_alone(judging, column->name);
+    report_variants(judging, column->name);
 }
 
-static void say_groups(const struct tern_csv_judging *judging)
+static void report_groups(const struct tern_csv_judging *judging)
 {
     const struct tern_csv_profile *profile = judging->profile;
     const uint32_t c = profile->columns.group;
@@ -550,11 +550,11 @@ static void say_groups(const struct tern_csv_judging *judging)
 
 void tern_csv_judge(const struct tern_csv_judging *judging)
 {
-    say_lines(judging);
-    say_missing(judging);
-    say_features(judging);
-    say_labels(judging);
-    say_groups(judging);
-    say_outliers(judging);
-    say_columns(judging);
+    report_lines(judging);
+    report_missing(judging);
+    report_features(judging);
+    report_labels(judging);
+    report_groups(judging);
+    report_outliers(judging);
+    report_columns(judging);
 }

@@ -242,8 +242,8 @@ void tern_export_note_inputs(cJSON *notes, const struct tern_export_inputs *inpu
     }
 }
 
-void tern_export_say_inputs(const struct tern_cli *cli, const struct tern_export_file *file,
-                            const cJSON *notes)
+void tern_export_report_inputs(const struct tern_cli *cli, const struct tern_export_file *file,
+                               const cJSON *notes)
 {
     const bool scaling = cJSON_HasObjectItem(notes, "scaling_mean");
     const bool classes = cJSON_HasObjectItem(notes, "classes");

@@ -58,8 +58,8 @@ struct tern_export_inputs {
 void tern_export_note_inputs(cJSON *notes, const struct tern_export_inputs *inputs);
 
 // Tells people whether the file has these notes, where it is not the standard output.
-void tern_export_say_inputs(const struct tern_cli *cli, const struct tern_export_file *file,
-                            const cJSON *notes);
+void tern_export_report_inputs(const struct tern_cli *cli, const struct tern_export_file *file,
+                               const cJSON *notes);
 
 // Tells people that it is written; with --json, returns the object for scripts, the caller's. Neither where
 // it went to the standard output, nor where memory is short: NULL.

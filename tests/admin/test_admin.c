@@ -706,7 +706,7 @@ TEST(test_what_cannot_be_stored_is_told_in_json)
     tern_db_close(other);
 }
 
-static void tell_statistics(const char *token)
+static void report_statistics(const char *token)
 {
     const tern_Statistics message = {.num_examples = 10};
     uint8_t columns[64 * TERN_WIRE_COLUMN_BYTES] = {0};
@@ -743,13 +743,13 @@ CASE_WITH(test_waiting_names_those_whose_statistics_are_awaited, setup_with_stat
         assert_int_equal(enroll_with(code, tokens[i]), 200);
     }
     assert_int_equal(ask("POST", "/api/v1/clients/3/revoke", TOKEN, ""), 200);
-    tell_statistics(tokens[0]);
+    report_statistics(tokens[0]);
     check_untold("the statistics of 1 more client, by which", 2, 2);
     check_waiting("statistics", "a lower statistics.min_clients does without");
-    tell_statistics(tokens[1]);
+    report_statistics(tokens[1]);
     check_untold("1 client that has come and told none, for 59 m ", 4, 1);
     check_waiting("statistics", "the 2 that are there are enough by then");
-    tell_statistics(tokens[3]);
+    report_statistics(tokens[3]);
     check_waiting("members", "its deadline is in");
 }
 

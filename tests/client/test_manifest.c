@@ -93,7 +93,7 @@ TEST(manifest_is_fetched_once)
 
 TEST(fetching_may_take_turns)
 {
-    world.say_again = true;
+    world.report_again = true;
     boot();
     assert_int_equal(fetch(), TERN_OK);
     check_got();

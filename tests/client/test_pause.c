@@ -182,7 +182,7 @@ TEST(round_that_closed_meanwhile_gets_its_update_back)
 
 TEST(request_under_way_is_not_broken_off)
 {
-    world.say_again = true;
+    world.report_again = true;
     boot();
     run_until(TERN_EVENT_ENCODED, NULL);
     step();

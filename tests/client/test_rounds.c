@@ -371,7 +371,7 @@ TEST(does_not_work_when_conditions_forbid_it)
 
 TEST(transport_that_does_not_block_works_alike)
 {
-    world.say_again = true;
+    world.report_again = true;
     boot();
     run_until(TERN_EVENT_FINISHED, NULL);
     assert_int_equal(world.server.accepted_count, 8);

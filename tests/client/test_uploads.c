@@ -196,7 +196,7 @@ TEST(a_link_that_is_down_while_it_asks_loses_nothing)
 TEST(a_transport_that_does_not_block_is_no_different)
 {
     struct tern_client_event event;
-    world.say_again = true;
+    world.report_again = true;
     cut_at(100);
     settle(&event);
     assert_int_equal(server->upload_bytes, event.bytes);

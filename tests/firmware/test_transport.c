@@ -276,7 +276,7 @@ static enum tern_result exchange(const struct tern_request *request)
     return result;
 }
 
-static enum tern_result say_hi(void)
+static enum tern_result report_hi(void)
 {
     const struct tern_request request = request_with((const uint8_t *)"hi", 2);
     return exchange(&request);
@@ -309,7 +309,7 @@ static void assert_sent(const char *expected)
 CASE_WITH(test_sends_a_small_request_as_one_record, set_up, NULL)
 {
     world.scripts[0].answers = OK_HELLO;
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
     assert_int_equal(response.status, 200);
     assert_int_equal(response.body_len, 5);
     assert_memory_equal(body, "hello", 5);
@@ -341,8 +341,8 @@ CASE_WITH(test_keeps_the_connection, set_up, NULL)
 {
     world.scripts[0].answers = OK_EMPTY OK_HELLO;
     world.scripts[0].read_piece = strlen(OK_EMPTY);
-    assert_int_equal(say_hi(), TERN_OK);
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
     assert_int_equal(response.body_len, 5);
     assert_int_equal(world.opened, 1);
 }
@@ -351,7 +351,7 @@ CASE_WITH(test_counts_by_purpose_and_layer, set_up, NULL)
 {
     const struct tern_transport port = tern_firmware_transport_port(&net);
     struct tern_meter meter = {0};
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
     world.link_bytes = (struct tern_link_bytes){.sent = 1000, .received = 2000};
     port.collect(port.ctx, &meter);
     const struct tern_bytes *handshake = meter.bytes[TERN_PURPOSE_HANDSHAKE];
@@ -376,17 +376,17 @@ CASE_WITH(test_counts_by_purpose_and_layer, set_up, NULL)
 CASE_WITH(test_closes_when_told_so, set_up, NULL)
 {
     world.scripts[0].answers = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
     assert_int_equal(world.state, TERN_TCP_CLOSED);
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
     assert_int_equal(world.opened, 2);
 }
 
 CASE_WITH(test_trusts_no_connection_with_bytes_left_over, set_up, NULL)
 {
     world.scripts[0].answers = OK_EMPTY "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nold";
-    assert_int_equal(say_hi(), TERN_OK);
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
     assert_int_equal(response.body_len, 0);
     assert_int_equal(world.opened, 2);
 }
@@ -395,18 +395,18 @@ CASE_WITH(test_takes_the_end_for_the_bodys, set_up, NULL)
 {
     world.scripts[0] =
         (struct script){.answers = "HTTP/1.1 200 OK\r\n\r\nhello", .ending = ENDS_PROPERLY};
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
     assert_int_equal(response.body_len, 5);
     set_up(NULL);
     world.scripts[0] = (struct script){.answers = "HTTP/1.1 200 OK\r\n\r\nhel", .ending = CUT};
-    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+    assert_int_equal(report_hi(), TERN_ERR_NETWORK);
 }
 
 CASE_WITH(test_connects_again_when_the_server_left_meanwhile, set_up, NULL)
 {
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
     world.state = TERN_TCP_ENDED;
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
     assert_int_equal(world.opened, 2);
     assert_sent(hi_sent);
 }
@@ -414,9 +414,9 @@ CASE_WITH(test_connects_again_when_the_server_left_meanwhile, set_up, NULL)
 CASE_WITH(test_tries_once_more_when_a_kept_connection_turns_out_closed, set_up, NULL)
 {
     world.scripts[0].ending = CUT;
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
     world.state = TERN_TCP_OPEN;
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
     assert_int_equal(world.opened, 2);
     assert_sent(hi_sent);
 }
@@ -425,15 +425,15 @@ CASE_WITH(test_tries_only_once_more, set_up, NULL)
 {
     world.scripts[0].ending = CUT;
     world.scripts[1] = (struct script){.answers = "", .ending = CUT};
-    assert_int_equal(say_hi(), TERN_OK);
-    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+    assert_int_equal(report_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_ERR_NETWORK);
     assert_int_equal(world.opened, 2);
 }
 
 CASE_WITH(test_does_not_repeat_on_a_new_connection, set_up, NULL)
 {
     world.scripts[0] = (struct script){.answers = "", .ending = CUT};
-    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+    assert_int_equal(report_hi(), TERN_ERR_NETWORK);
     assert_int_equal(world.opened, 1);
     assert_int_equal(response.status, 0);
 }
@@ -444,13 +444,13 @@ CASE_WITH(test_does_not_repeat_what_was_answered_in_part, set_up, NULL)
                                                            "Content-Length: 5\r\n\r\nhel",
                                        .ending = CUT,
                                        .read_piece = strlen(OK_EMPTY)};
-    assert_int_equal(say_hi(), TERN_OK);
-    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+    assert_int_equal(report_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_ERR_NETWORK);
     assert_int_equal(world.opened, 1);
     assert_int_equal(response.status, 200);
     assert_int_equal(response.body_len, 3);
     assert_true(world.aborted);
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
 }
 
 CASE_WITH(test_reads_the_answer_of_a_server_that_stops_listening, set_up, NULL)
@@ -464,7 +464,7 @@ CASE_WITH(test_reads_the_answer_of_a_server_that_stops_listening, set_up, NULL)
     assert_int_equal(exchange(&request), TERN_OK);
     assert_int_equal(response.status, 413);
     assert_false(world.aborted);
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
     assert_int_equal(world.opened, 2);
 }
 
@@ -473,27 +473,27 @@ CASE_WITH(test_reads_the_answer_of_a_server_that_stops_listening, set_up, NULL)
 CASE_WITH(test_sends_nothing_to_a_stranger, set_up, NULL)
 {
     world.scripts[0].handshakes = TERN_ERR_TLS;
-    assert_int_equal(say_hi(), TERN_ERR_TLS);
+    assert_int_equal(report_hi(), TERN_ERR_TLS);
     assert_int_equal(world.writes, 0);
     assert_int_equal(world.state, TERN_TCP_CLOSED);
     assert_true(world.aborted); // nothing waits for the stranger to agree to the end
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
 }
 
 CASE_WITH(test_gives_up_when_nothing_moves, set_up, NULL)
 {
     world.scripts[0].answers = "";
     world.now_ms = 5000;
-    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+    assert_int_equal(report_hi(), TERN_ERR_NETWORK);
     assert_true(world.now_ms >= 6000 && world.now_ms <= 6010);
     assert_true(world.aborted);
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
 }
 
 CASE_WITH(test_does_not_repeat_for_a_silent_server, set_up, NULL)
 {
-    assert_int_equal(say_hi(), TERN_OK);
-    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+    assert_int_equal(report_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_ERR_NETWORK);
     assert_int_equal(world.opened, 1);
 }
 
@@ -524,7 +524,7 @@ CASE_WITH(test_forgets_an_exchange_that_is_closed, set_up, NULL)
         assert_int_equal(port.exchange(port.ctx, &request, &response), TERN_AGAIN);
     }
     port.close(port.ctx);
-    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(report_hi(), TERN_OK);
     assert_int_equal(world.opened, 2);
     assert_sent(hi_sent);
 }
@@ -532,8 +532,8 @@ CASE_WITH(test_forgets_an_exchange_that_is_closed, set_up, NULL)
 CASE_WITH(test_takes_other_protocols_for_a_broken_connection, set_up, NULL)
 {
     world.scripts[0].answers = "220 mail ESMTP\r\n";
-    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+    assert_int_equal(report_hi(), TERN_ERR_NETWORK);
     world.scripts[1].answers = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n";
-    assert_int_equal(say_hi(), TERN_ERR_TOO_LARGE);
+    assert_int_equal(report_hi(), TERN_ERR_TOO_LARGE);
     assert_int_equal(world.state, TERN_TCP_CLOSED);
 }

@@ -91,7 +91,7 @@ static enum tern_result tell(uint64_t client, uint32_t num_examples,
     return put(client, body, len, &status);
 }
 
-static void tell_usual(uint64_t client)
+static void report_usual(uint64_t client)
 {
     assert_int_equal(tell(client, 100, usual, COLUMNS), TERN_OK);
 }
@@ -152,7 +152,7 @@ TEST(test_clients_agree_before_the_first_round)
     tern_Scaling scaling;
     begin(2);
     expect_wanted(one);
-    tell_usual(one);
+    report_usual(one);
     expect_awaited(one);
     expect_wanted(two);
     assert_int_equal(tell(two, 300, other, COLUMNS), TERN_OK);
@@ -196,8 +196,8 @@ TEST(test_it_waits_for_who_has_come)
 {
     begin(3);
     expect_wanted(three);
-    tell_usual(one);
-    tell_usual(two);
+    report_usual(one);
+    report_usual(two);
     expect_awaited(one);
     test_advance(WAIT_MS / 2);
     expect_wanted(three); // so it came
@@ -212,8 +212,8 @@ TEST(test_the_wait_outlives_a_clock_that_is_set)
 {
     begin(3);
     expect_wanted(three);
-    tell_usual(one);
-    tell_usual(two);
+    report_usual(one);
+    report_usual(two);
     test_set_forth(10ull * WAIT_MS);
     expect_wanted(three);
     expect_awaited(one);
@@ -225,8 +225,8 @@ TEST(test_it_never_changes)
     struct tern_column_pair after[COLUMNS];
     tern_Scaling scaling;
     begin(2);
-    tell_usual(one);
-    tell_usual(two);
+    report_usual(one);
+    report_usual(two);
     tern_CheckinReply reply = look_in(one, 0);
     const uint32_t tag = fetch(one, &reply, &scaling, before);
     harness.config.federation.statistics.wanted = false; // it stands all the same
@@ -242,11 +242,11 @@ TEST(test_it_never_changes)
 TEST(test_a_restart_keeps_what_was_told)
 {
     begin(2);
-    tell_usual(one);
+    report_usual(one);
     harness_restart(&harness);
     expect_awaited(one);
     expect_wanted(two);
-    tell_usual(two);
+    report_usual(two);
     assert_true(look_in(one, 0).has_scaling);
 }
 
@@ -267,10 +267,10 @@ TEST(test_what_each_told_is_forgotten)
     struct tern_db *db;
     char why[256];
     begin(2);
-    tell_usual(one);
+    report_usual(one);
     assert_int_equal(tern_db_open(harness.path, TERN_DB_SECOND, &db, why), TERN_OK);
     assert_int_equal(rows(db), 1);
-    tell_usual(two);
+    report_usual(two);
     assert_true(look_in(one, 0).has_scaling);
     assert_int_equal(rows(db), 0);
     tern_db_close(db);
@@ -391,10 +391,10 @@ TEST(test_who_looks_is_told_and_changes_nothing)
         assert_int_equal(look(one).statistics, tern_StatisticsState_STATISTICS_WANTED);
     }
     assert_int_equal(look(evaluator).statistics, tern_StatisticsState_STATISTICS_AWAITED);
-    tell_usual(one);
+    report_usual(one);
     assert_int_equal(look(one).statistics, tern_StatisticsState_STATISTICS_AWAITED);
     assert_int_equal(look(two).statistics, tern_StatisticsState_STATISTICS_WANTED);
-    tell_usual(two);
+    report_usual(two);
     const tern_CheckinReply fixed = look_in(one, 0);
     const tern_CheckinReply looked = look(two);
     assert_true(fixed.has_scaling && looked.has_scaling);
@@ -465,10 +465,10 @@ TEST(test_it_is_known_what_is_awaited)
     expect_wanted(two);
     expect_wanted(three);
     test_advance(1000); // clients are not looked at more often
-    tell_usual(one);
+    report_usual(one);
     check_wait(TERN_WAIT_STATISTICS, true, 1, 2);
     test_advance(1000);
-    tell_usual(two);
+    report_usual(two);
     check_wait(TERN_WAIT_STATISTICS, false, 2, 1);
     test_advance(WAIT_MS - 1000 - 1);
     expect_wanted(three);
@@ -485,9 +485,9 @@ TEST(test_rounds_do_without_one_that_does_not_scale)
     harness.config.federation.statistics.min_clients = 3;
     begin(2);
     const uint64_t odd = enroll(&harness, false);
-    tell_usual(one);
-    tell_usual(two);
-    tell_usual(odd);
+    report_usual(one);
+    report_usual(two);
+    report_usual(odd);
     tern_CheckinReply reply = look_in(one, 0);
     const uint32_t tag = tern_scaling_tag(reply.scaling.sha256.bytes);
     const tern_CheckinRequest request = {.scaling = tag};
@@ -516,8 +516,8 @@ TEST(test_evaluators_wait_for_it)
     begin(2);
     const uint64_t evaluator = enroll(&harness, true);
     expect_awaited(evaluator);
-    tell_usual(one);
-    tell_usual(two);
+    report_usual(one);
+    report_usual(two);
     assert_true(look_in(evaluator, 0).has_scaling);
 }
 
@@ -573,10 +573,10 @@ TEST(test_who_was_revoked_has_no_say)
     const uint64_t bad = enroll(&harness, false);
     assert_int_equal(tell(bad, 1000000, hostile, COLUMNS), TERN_OK);
     shut_out(bad);
-    tell_usual(one);
+    report_usual(one);
     expect_awaited(one); // for a second that counts
     two = enroll(&harness, false);
-    tell_usual(two);
+    report_usual(two);
     const tern_CheckinReply reply = look_in(one, 0);
     fetch(one, &reply, &scaling, pairs);
     assert_int_equal(scaling.clients, 2);
@@ -593,9 +593,9 @@ TEST(test_one_of_three_moves_it_within_bounds)
     for (int i = 0; i < 3; i++) {
         enroll(&harness, false);
     }
-    tell_usual(1);
+    report_usual(1);
     assert_int_equal(tell(2, 1000000, hostile, COLUMNS), TERN_OK);
-    tell_usual(3);
+    report_usual(3);
     const tern_CheckinReply reply = look_in(1, 0);
     fetch(1, &reply, &scaling, pairs);
     // 16 times the usual deviation, 20, and no more

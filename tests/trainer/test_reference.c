@@ -256,7 +256,7 @@ struct told_apart {
     char spec[32];
 };
 
-static void tell_apart(struct told_apart *apart)
+static void report_apart(struct told_apart *apart)
 {
     memset(apart, 0, sizeof *apart);
     apart->task = (struct tern_train_task){.learning_rate = 0.01F};
@@ -319,7 +319,7 @@ CASE(batches_are_drawn_as_documented)
     vectors_open(&v, "training.txt");
     while (vectors_next(&v)) {
         if (strcmp(v.key, "batches") == 0) {
-            tell_apart(&apart);
+            report_apart(&apart);
             step = 0;
         } else if (strcmp(v.key, "step") == 0) {
             check_step(&apart, ++step);

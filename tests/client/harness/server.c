@@ -244,7 +244,7 @@ static void instruct(struct fake_server *server, tern_CheckinReply *reply, uint3
 
 // --- Requests
 
-static void say_error(const char *name, uint8_t *reply, size_t size, size_t *len)
+static void report_error(const char *name, uint8_t *reply, size_t size, size_t *len)
 {
     tern_Error error = tern_Error_init_zero;
     strncpy(error.name, name, sizeof error.name - 1);
@@ -261,7 +261,7 @@ static int answer_enroll(struct fake_server *server, const struct tern_request *
     assert_int_equal(tern_wire_decode_enroll_request(request->body, request->body_len, &message),
                      TERN_OK);
     if (strcmp(message.join_code, "join-me") != 0) {
-        say_error("unauthorized", reply, size, len);
+        report_error("unauthorized", reply, size, len);
         return 401;
     }
     answer.client_id = 3;
@@ -346,10 +346,10 @@ static int answer_checkin(struct fake_server *server, const struct tern_request 
         TERN_OK);
     server->checkins++;
     if (server->checkin_status != 0) {
-        say_error(server->checkin_status == 401   ? "unauthorized"
-                  : server->checkin_status == 422 ? "unknown"
-                                                  : "busy",
-                  reply, size, len);
+        report_error(server->checkin_status == 401   ? "unauthorized"
+                     : server->checkin_status == 422 ? "unknown"
+                                                     : "busy",
+                     reply, size, len);
         return server->checkin_status;
     }
     answer.other_column_names = server->other_column_names;
@@ -373,7 +373,7 @@ static int answer_download(struct fake_server *server, const struct tern_request
     assert_int_equal(tern_path_parse_download(request->path, sha256), TERN_OK);
     const struct fake_download *download = find_download(server, sha256);
     if (download == NULL) {
-        say_error("not-found", reply, size, len);
+        report_error("not-found", reply, size, len);
         return 404;
     }
     assert_true(request->range_from < download->len);
@@ -383,8 +383,8 @@ static int answer_download(struct fake_server *server, const struct tern_request
     return request->range_from > 0 ? 206 : 200;
 }
 
-static int say_updated(struct fake_server *server, tern_UpdateStatus status, uint8_t *reply,
-                       size_t size, size_t *len)
+static int report_updated(struct fake_server *server, tern_UpdateStatus status, uint8_t *reply,
+                          size_t size, size_t *len)
 {
     tern_UpdateReply answer = tern_UpdateReply_init_zero;
     answer.status = status;
@@ -430,7 +430,7 @@ static void accept_update(struct fake_server *server, uint32_t round, uint32_t s
 
 static int refuse(int status, const char *name, uint8_t *reply, size_t size, size_t *len)
 {
-    say_error(name, reply, size, len);
+    report_error(name, reply, size, len);
     return status;
 }
 
@@ -442,7 +442,7 @@ static int repeated(struct fake_server *server, const struct fake_accepted *acce
     if (memcmp(sha256, accepted->sha256, TERN_SHA256_SIZE) != 0) {
         return refuse(409, "conflict", reply, size, len);
     }
-    return say_updated(server, tern_UpdateStatus_UPDATE_DUPLICATE, reply, size, len);
+    return report_updated(server, tern_UpdateStatus_UPDATE_DUPLICATE, reply, size, len);
 }
 
 static int decide(struct fake_server *server, enum fault fault, uint8_t *reply, size_t size,
@@ -508,7 +508,7 @@ static int answer_update(struct fake_server *server, const struct tern_request *
         return refused;
     }
     accept_update(server, round, sequence, request, container);
-    return say_updated(server, tern_UpdateStatus_UPDATE_ACCEPTED, reply, size, len);
+    return report_updated(server, tern_UpdateStatus_UPDATE_ACCEPTED, reply, size, len);
 }
 
 // --- Updates that were cut

@@ -240,7 +240,7 @@ static void count_wire(struct world *world, const struct tern_request *request, 
 // A transport that does not block is called again with the very same request.
 static bool says_again(struct world *world, const struct tern_request *request)
 {
-    if (!world->say_again) {
+    if (!world->report_again) {
         return false;
     }
     if (!world->again_said) {

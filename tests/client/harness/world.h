@@ -196,7 +196,7 @@ struct world {
     size_t cut_exchange_at; // power cut when this exchange was answered; 0 = never
     size_t cut_download_at; // the next download's body is cut after this many bytes; SIZE_MAX: not
     bool ignore_range;
-    bool say_again; // every exchange first returns TERN_AGAIN
+    bool report_again; // every exchange first returns TERN_AGAIN
     bool again_said;
     struct tern_request again_request;
     size_t last_range;
