@@ -57,6 +57,10 @@ def test():
         check(UPDATE < passed < most, f"the client killed: {passed} bytes up, at most {most}")
 
         proxy.end(*proxy.hanging)
+        end = time.monotonic() + PATIENCE
+        while aggregator.metrics()["tern_http_connections_open"] > 0:  # it has not read all that the proxy passed on
+            check(time.monotonic() < end, "connections that have ended stay open")
+            time.sleep(0.01)
         aggregator.kill(signal.SIGTERM)
         whole, payload = metered(aggregator, "client = 1")
         uploads, _ = metered(aggregator, f"client = 1 and purpose = {UPLOAD}")

@@ -3,20 +3,22 @@ points; without norm_bound it learns nothing. A cell of configs/experiments/pois
 clients take part in every round, so that its accuracies are the same on every machine."""
 import json
 import pathlib
+import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
 from harness import BIN, Aggregator, Workspace, check, main, run  # noqa: E402
 
 CLIENTS, ATTACKERS, ROUNDS = 20, 2, 20
+SEEDS = (4, 5, 6)  # single seeds lose .014 to .051
 UNBOUND_ROUNDS = 5  # after some more it diverges, and then no round ends
-MOST_LOST = 0.05  # it loses .023
+MOST_LOST = 0.05  # in the mean of the seeds; they lose .037
 GUESSING = 0.2  # of 8 classes; without a bound it is at .113
 
 
-def settings(rounds, strategy):
+def settings(rounds, strategy, seed):
     return {
-        "federation": {"model": "mlp:24-16-8", "seed": 4},
+        "federation": {"model": "mlp:24-16-8", "seed": seed},
         "round": {"cohort": CLIENTS, "quorum": CLIENTS, "min_clients": CLIENTS, "rounds": rounds,
                   "come_back_min": "10ms", "come_back_max": "100ms", "strategy": strategy},
         "train": {"local_steps": 10, "batch_size": 16, "learning_rate": 0.2},
@@ -24,10 +26,10 @@ def settings(rounds, strategy):
     }
 
 
-def trained(attackers, rounds=ROUNDS, strategy="fedavgm"):
+def trained(attackers, rounds=ROUNDS, strategy="fedavgm", seed=SEEDS[0]):
     """Accuracy of the last version."""
     with Workspace() as workspace:
-        aggregator = Aggregator(workspace, settings(rounds, strategy)).start()
+        aggregator = Aggregator(workspace, settings(rounds, strategy, seed)).start()
         results = workspace.path / "results.json"
         run(BIN / "tern-fleet", "run", "--results", results,
             "--set", f"fleet.server={aggregator.url}", "--set", f"fleet.ca={aggregator.ca}",
@@ -42,8 +44,8 @@ def trained(attackers, rounds=ROUNDS, strategy="fedavgm"):
 
 
 def test():
-    alone = trained(0)
-    bound = trained(ATTACKERS)
+    alone = statistics.mean(trained(0, seed=seed) for seed in SEEDS)
+    bound = statistics.mean(trained(ATTACKERS, seed=seed) for seed in SEEDS)
     unbound = trained(ATTACKERS, UNBOUND_ROUNDS, "fedavgm:norm_bound=0")
     print(f"without attackers {alone:.4f}; with them {bound:.4f}, and without a bound {unbound:.4f}")
     check(alone > 0.75, f"without attackers it learns too little: {alone}")
