@@ -1,18 +1,15 @@
-// The weighted mean of a round's updates, taken in one by one in any order: the bits of the mean
-// depend only on which updates there are. Who calls: the federation as updates are accepted, the
-// merge over stored ones. Thread rule: one thread at a time.
+// Sums the weighted mean of a round's updates, one by one in any order: its bits depend only on the set of updates. Called
+// by the federation for accepted updates, and by the merge for stored ones. One thread at a time.
 //
-// An update's weight is num_examples * factor(local_steps) * age(staleness) / the sum of all
-// num_examples (strategies/strategy.h), of which only num_examples is known when it comes. So
-// num_examples * value, a product in double rounded to float32, is summed exactly
-// (strategies/exact.h), in one group for all updates that share the rest, and the rest is multiplied
-// at the end, group after group in ascending order of their keys.
+// An update's weight is num_examples * factor(local_steps) * age(staleness) / the sum of all num_examples
+// (strategies/strategy.h); on arrival only num_examples is final. So num_examples * value, a product in double rounded to
+// float32, is summed exactly (strategies/exact.h) in one group for all updates with equal local_steps and staleness. At the
+// end each group is multiplied by the rest of the weight, in ascending order of the groups' keys.
 //
-// Memory: 8 bytes for each coordinate, of each group and bin that is used. Values that are within a
-// factor of 65,000 of each other need one bin or two. Readings of sparse updates take less as long as
-// there are few, and no more where each is a group of its own: tern_exact_mean_hold() keeps these until
-// sums would take less, or else until the mean is taken. Where updates can be visited in the order of their groups, one
-// group at a time and 8 bytes for each coordinate are enough: tern_exact_mean_fold().
+// Memory: 8 bytes per coordinate, group and used bin. Values within a factor of 65,000 of each other need one or two bins.
+// A few sparse updates take less as readings: tern_exact_mean_hold() keeps these until sums would take less, or until the
+// mean is taken. If the caller visits updates in the order of their groups, one group at a time suffices:
+// tern_exact_mean_fold().
 #ifndef TERN_EXACT_MEAN_H
 #define TERN_EXACT_MEAN_H
 
@@ -22,7 +19,7 @@
 #include "util/sha256.h"
 #include "wire/wire.h"
 
-// What an update reports of itself. Its staleness is not set: the update does not have it.
+// Returns what an update claims about itself. Does not set the staleness, which an update does not contain.
 static inline struct tern_contribution tern_contribution_of(const tern_Update *message)
 {
     return (struct tern_contribution){.num_examples = message->num_examples,
@@ -30,31 +27,31 @@ static inline struct tern_contribution tern_contribution_of(const tern_Update *m
                                       .loss = message->loss};
 }
 
-// An accepted update, as the sums of its round take it.
+// An accepted update, for the sums of its round.
 struct tern_arrival {
     uint64_t client;
-    uint32_t round; // that it was made for
+    uint32_t round; // the round that it was trained for
     struct tern_contribution contribution;
     struct tern_span container;       // borrowed
-    struct tern_reading *reading;     // of the container, or NULL; who takes it may share it
+    struct tern_reading *reading;     // of the container, or NULL; the receiver may share it
     double sum_square;                // of its values
-    uint8_t sha256[TERN_SHA256_SIZE]; // of its body, as it is stored
+    uint8_t sha256[TERN_SHA256_SIZE]; // of its stored body
 };
 
-// What the updates of a group share: those of equal factor and age.
+// The key of a group: its updates have equal factor and age.
 struct tern_exact_key {
-    uint32_t local_steps; // 0: the rule does not look at them
-    uint32_t staleness;   // likewise
+    uint32_t local_steps; // 0 if the rule ignores them
+    uint32_t staleness;   // 0 if the rule ignores it
 };
 
-// An update that is yet to be added up.
+// An update that is held and not added yet.
 struct tern_exact_held {
     struct tern_exact_held *next; // of its group
     uint64_t client;
     uint32_t round;
-    double weight; // num_examples, or less where bounded
+    double weight; // num_examples, or less if bounded
     struct tern_reading *reading;
-    size_t at; // of the reading
+    size_t at; // index into the reading
 };
 
 struct tern_exact_group {
@@ -62,11 +59,11 @@ struct tern_exact_group {
     uint64_t *bins[TERN_EXACT_BINS];
     struct tern_exact_held *held;
     uint64_t held_bytes;
-    uint32_t held_bins; // bit i: what is held would go into bin i, among others
-    // Filled in where groups are added up:
+    uint32_t held_bins; // bit i: a held value would go into bin i
+    // Set when groups are added up:
     double factor;
     double dense_factor;
-    bool only; // it is one update, which is held
+    bool only; // the group is one held update
 };
 
 struct tern_exact_mean {
@@ -74,70 +71,67 @@ struct tern_exact_mean {
     struct tern_strategy_rule rule;
     uint64_t memory; // bytes that sums may take
     uint64_t used;
-    uint64_t held;  // of these: by readings
-    uint32_t first; // coordinates it sums: first..end
+    uint64_t held;  // part of `used`: bytes of readings
+    uint32_t first; // it sums the coordinates first..end
     uint32_t end;
     uint32_t updates;
     struct tern_exact_group *groups;
     uint32_t group_count;
-    double *sums; // of the groups that were folded, end - first; NULL: none was
+    double *sums; // [end - first] of folded groups; NULL: none
     float *scratch;
 };
 
 struct tern_exact_key tern_exact_key_of(const struct tern_strategy_rule *rule,
                                         const struct tern_contribution *contribution);
-// Below, equal to or above 0, in the order in which groups are added up: by local steps, then age.
+// Compares two keys like memcmp(), in the order in which groups are added up: by local steps, then staleness.
 int tern_exact_key_compare(const struct tern_exact_key *one, const struct tern_exact_key *other);
 
-// Begins with no update, over the coordinates first..end; of another round as well. A mean that is
-// all zero holds nothing.
+// Begins a mean without updates, over the coordinates first..end. *mean: all zero, or used for an earlier round.
 void tern_exact_mean_begin(struct tern_exact_mean *mean, const struct tern_model *model,
                            const struct tern_strategy_rule *rule, uint64_t memory, uint32_t first,
                            uint32_t end);
-// Gives back all memory; it holds nothing then.
+// Frees all memory; *mean is then all zero.
 void tern_exact_mean_clear(struct tern_exact_mean *mean);
 
-// Takes one update in. reading: of this container, or NULL. info: what tern_container_inspect() tells
-// of it, or NULL; of an update that comes without a reading only.
-// TERN_ERR_NO_SPACE    its sums would be beyond the memory allowed, and of more than one coordinate
-// TERN_ERR_NON_FINITE  num_examples * value overflows, which strategies/bounds.h rules out
+// Adds one update. reading: of this container, or NULL. info: the result of tern_container_inspect(), or NULL; only without a
+// reading.
+// TERN_ERR_NO_SPACE    its sums exceed the allowed memory, and have more than one coordinate
+// TERN_ERR_NON_FINITE  num_examples * value overflows; impossible with accepted updates (strategies/bounds.h)
 // TERN_ERR_NO_MEMORY, errors of tern_container_each()
-// On error the sums are of no use any more.
+// After an error the sums are useless.
 TERN_MUST_USE enum tern_result tern_exact_mean_add(struct tern_exact_mean *mean,
                                                    const struct tern_contribution *contribution,
                                                    const uint8_t *container, size_t len,
                                                    const struct tern_reading *reading,
                                                    struct tern_codec_info *info);
 
-// Takes in an update of which all is in the reading, by sharing that; whose it is, is for
-// tern_exact_mean_reweigh_held().
-// TERN_ERR_NO_SPACE  something is not in the reading, or sums take less memory, to which what was held of
-//                    its group was added: it was not taken in, and tern_exact_mean_add() is what is left
+// Holds an update by sharing its reading, which must have all its values. client, round: for tern_exact_mean_reweigh_held().
+// TERN_ERR_NO_SPACE  not held; call tern_exact_mean_add(): the reading lacks values, or sums take less memory (the group's
+//                    held updates were then added to them)
 // TERN_ERR_NON_FINITE, TERN_ERR_NO_MEMORY  as above
 TERN_MUST_USE enum tern_result tern_exact_mean_hold(struct tern_exact_mean *mean,
                                                     const struct tern_contribution *contribution,
                                                     uint64_t client, uint32_t round,
                                                     struct tern_reading *reading);
 
-// Holds an update that arrived, or adds it. Errors of both but TERN_ERR_NO_SPACE of the former
+// Holds an arrived update, or adds it. Errors of both, except TERN_ERR_NO_SPACE of tern_exact_mean_hold()
 TERN_MUST_USE enum tern_result tern_exact_mean_arrive(struct tern_exact_mean *mean,
                                                       const struct tern_arrival *arrival);
 
-// Counts a held update with this weight in place of its num_examples. False: the update is not held.
+// Sets a held update's weight, in place of its num_examples. Returns false if the update is not held.
 bool tern_exact_mean_reweigh_held(struct tern_exact_mean *mean, uint64_t client, uint32_t round,
                                   double weight);
 
-// Counts an added update, whose group was not folded, with this weight (at most its num_examples), exactly as if
-// it had been added with the weight. Errors of tern_exact_mean_add()
+// Changes the weight of an added update to at most its num_examples, with the same bits as if it had been added so. Its group
+// must not be folded. Errors of tern_exact_mean_add()
 TERN_MUST_USE enum tern_result tern_exact_mean_reweigh(struct tern_exact_mean *mean,
                                                        const struct tern_contribution *contribution,
                                                        const uint8_t *container, size_t len,
                                                        double weight);
 
-// Takes in all that the part has, which is then as it was when it began: as if its updates had come to this
-// mean, by whatever thread or process made the part (strategies/exact.h). Totals are joined by
-// tern_strategy_count_part().
-// TERN_ERR_STATE      it is of another model, rule or other coordinates, or groups of one were folded
+// Moves all sums of `part` into the mean, with the same bits as if the part's updates had been added here (strategies/exact.h);
+// *part is then empty. tern_strategy_count_part() joins the totals.
+// TERN_ERR_STATE      the two differ in model, rule or coordinates, or one has folded groups
 // TERN_ERR_TOO_LARGE  both together have more than TERN_EXACT_TERMS_MAX updates
 // Neither has changed then.
 // TERN_ERR_NO_SPACE   what both have is beyond the memory allowed; TERN_ERR_NO_MEMORY

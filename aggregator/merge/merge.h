@@ -1,11 +1,9 @@
-// Makes the next version from a round's updates: merged into the global model, and encoded as the
-// download that moves the shared replica. The commit of a round and the replay both call this.
+// Makes the next version from a round's updates: merges them into the global model, and encodes the download that updates
+// the shared replica. Called by the commit of a round and by the replay. Threads: like the store, except tern_merge_make().
 //
-// The weighted mean of the updates is summed exactly, so it may be taken as they arrive, and in
-// whatever order: what is summed in memory is a cache of what is stored. Where it is not there, as
-// in a replay, after a restart or because it would take too much memory, the stored updates are read
-// back, and give the same bits.
-// Thread rule: that of the store, but for tern_merge_make().
+// The weighted mean of the updates is summed exactly, so updates can be added as they arrive, in any order. The sums in
+// memory are a cache of the stored updates. Without them, as in a replay, after a restart or with too little memory, the
+// stored updates are read, and give the same bits.
 #ifndef TERN_MERGE_H
 #define TERN_MERGE_H
 
@@ -18,13 +16,13 @@
 
 // --- The strategy of a round, between its row in the store and strategies/
 
-// What the round merges by.
-// TERN_ERR_UNKNOWN  the row names a strategy or a parameter that is not known, or one is missing
+// Reads the strategy and its parameters from a round's row.
+// TERN_ERR_UNKNOWN  the row has an unknown strategy or parameter, or a parameter is missing
 TERN_MUST_USE enum tern_result tern_rule_read(const struct tern_db_round *row,
                                               struct tern_strategy_rule *rule);
 
-// Sets the row's strategy, strategy_parameters and server_learning_rate; parameters that the
-// strategy does not use are left out. rule->learning_rate is the row's own, which is not touched.
+// Sets the row's strategy, strategy_parameters and server_learning_rate, without parameters that the strategy does not use.
+// Does not set the row's learning_rate.
 void tern_rule_write(const struct tern_strategy_rule *rule, struct tern_db_round *row);
 
 // --- Vectors of the model's size
@@ -37,16 +35,15 @@ void tern_rule_write(const struct tern_strategy_rule *rule, struct tern_db_round
 struct tern_vectors {
     uint32_t count;                 // values of each
     const char *folder;             // of the files; NULL: all are in memory
-    uint64_t memory;                // bytes for those in memory
-    uint64_t used;                  // of these
-    float *files[TERN_VECTORS_MAX]; // where the others are mapped; NULL: a free place
+    uint64_t memory;                // bytes that vectors in memory may take
+    uint64_t used;                  // bytes that they take
+    float *files[TERN_VECTORS_MAX]; // mapped files; NULL: a free entry
 };
 
-// Zeros. In memory as well where a file cannot be made, as on a full disk, which the log says. NULL:
-// there is no memory.
+// Returns a vector of zeros. If it cannot make the file, as on a full disk, it logs that and uses memory. NULL: no memory.
 float *tern_vector_new(struct tern_vectors *vectors);
 void tern_vector_free(struct tern_vectors *vectors, float *values); // NULL is allowed
-// The values are not used for a while: what is in a file may leave memory.
+// Lets the pages of a mapped file leave memory until the values are used again.
 void tern_vector_rest(const struct tern_vectors *vectors, float *values);
 
 // --- The merge
@@ -56,20 +53,20 @@ void tern_vector_rest(const struct tern_vectors *vectors, float *values);
 // than twice where not even one number of local steps has room; the bits stay the same.
 #define TERN_MERGE_MEMORY (UINT64_C(256) << 20)
 
-// An update of the open round whose values are left to its close.
+// An update of the open round whose values are added at the close.
 struct tern_deferred {
     uint64_t client;
     uint32_t num_examples;
     uint32_t local_steps;
-    double sum_square;                // of its values; -1 = they were not read since the start
+    double sum_square;                // of its values; -1 = not read since the start
     uint8_t sha256[TERN_SHA256_SIZE]; // of its stored body
     uint32_t at;                      // index in the merge's bounds
-    bool is_in;                       // they are in the sums by now
+    bool is_in;                       // its values are in the sums
 };
 
 struct tern_merge {
     struct tern_model model;
-    uint64_t seed; // the federation's: of random codecs
+    uint64_t seed; // the federation's, for codecs that draw random numbers
     uint32_t version;
     uint32_t
         checkpoint; // version whose weights are in the store: loaded from there, or stored last
@@ -80,86 +77,83 @@ struct tern_merge {
     float *replica;
     float *acc; // also the scratch of the encoder
 
-    // What the strategy carries from round to round, model->count values each; NULL = not needed
-    // so far.
+    // The strategy's state between rounds, model->count values each; NULL = not needed so far.
     float *states[TERN_STRATEGY_STATES];
-    const struct tern_strategy *state_of; // whose they are; NULL = nobody's
+    const struct tern_strategy *state_of; // the strategy of these states; NULL = none
 
-    // The averaged model: of the last version and those before it, model->count values; NULL = not
-    // needed so far. averaged: see the column of a round's row; 0 = there is none.
+    // The averaged model over the last versions, model->count values; NULL = not needed so far. averaged: like the column of
+    // a round's row; 0 = no averaged model.
     float *average;
     uint32_t averaged;
 
     struct tern_exact_mean arrived; // of the open round's updates
-    bool arrives;                   // those are taken in as they arrive
-    struct tern_deferred *deferred; // of those: whose values are not in yet; malloc'ed
+    bool arrives;                   // updates are added as they arrive
+    struct tern_deferred *deferred; // updates whose values are not added yet; malloc'ed
     uint32_t deferred_count;
     uint32_t deferred_room;
     struct tern_update_bounds
         bounds; // of arrived updates, late ones included; after a merge, of the round's updates
     bool noted; // the bounds belong to a round that is not merged yet
-    uint64_t memory; // bytes of sums, or for the values of all updates; 0 = TERN_MERGE_MEMORY
+    uint64_t memory; // bytes of sums, or of the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_download_buffers buffers;
-    struct tern_vectors vectors; // whose the weights, acc, the states and the average are
+    struct tern_vectors vectors; // owns the weights, acc, the states and the average
 };
 
-// Where vectors of the model's size are: `memory` bytes of them in memory, the others in files of `folder`.
+// The place of vectors of the model's size: `memory` bytes in memory, the others in files in `folder`.
 struct tern_merge_room {
     const char *folder; // outlives the merge; NULL: all are in memory
     uint64_t memory;
 };
 
-// Builds the model of a federation and allocates. room: NULL = all is in memory.
-// TERN_ERR_MODEL_MISMATCH  its spec does not give its model hash; TERN_ERR_NO_MEMORY
+// Builds the federation's model and allocates memory. room: NULL = everything in memory.
+// TERN_ERR_MODEL_MISMATCH  the federation's spec has another hash than its model
+// TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_merge_init(struct tern_merge *merge,
                                                const struct tern_db_federation *federation,
                                                const struct tern_merge_room *room);
 void tern_merge_free(struct tern_merge *merge);
 
-// Version 0 of a seeded federation: both weight vectors from the seed.
+// Sets both weight vectors to version 0, from the seed.
 void tern_merge_seed(struct tern_merge *merge, uint64_t seed);
 
-// Version 0 of any federation: from its seed, or when it is not seeded from the weights that are
-// stored. TERN_ERR_NOT_FOUND, TERN_ERR_CORRUPT, TERN_ERR_IO  those cannot be read
+// Sets both weight vectors to version 0, from the seed or, without a seed, from the stored weights.
+// TERN_ERR_NOT_FOUND, TERN_ERR_CORRUPT, TERN_ERR_IO  the stored weights cannot be read
 TERN_MUST_USE enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db);
 
-// The newest version, what its strategy carries on, and the averaged model: the checkpoint, and the
-// rounds since, merged again from their stored updates. NOT_FOUND when no version is stored; CORRUPT
-// when weights do not have the hash of their version's row, or a state or an update is missing.
+// Loads the newest version, its strategy's states and the averaged model: reads the checkpoint, and merges the rounds since
+// from their stored updates. NOT_FOUND: no version is stored. CORRUPT: weights differ from their version's hash, or a state
+// or an update is missing.
 TERN_MUST_USE enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db);
 
-// Goes on with making the present version the checkpoint: stores more of the states, the averaged
-// model and the weights, a few parts that have `bytes` together, or the rest. It is whole once
-// merge->checkpoint is the version; until then nobody changes them. Those before stay
-// (tern_db_checkpoint_drop_some()).
+// Continues to make the newest version the checkpoint: stores further parts of the states, the averaged model and the
+// weights, `bytes` in total or the rest. The checkpoint is complete once merge->checkpoint is the version; do not change the
+// vectors before. Earlier checkpoints stay (tern_db_checkpoint_drop_some()).
 TERN_MUST_USE enum tern_result tern_merge_checkpoint(struct tern_merge *merge, struct tern_db *db,
                                                      uint64_t bytes);
 
-// Whether the stored states and averaged model are, bit for bit, those that were made here. Overwrites
-// acc.
-// TERN_ERR_CORRUPT  they are not
+// Compares the stored states and averaged model with the ones in memory, bit for bit. Overwrites acc.
+// TERN_ERR_CORRUPT  they differ
 TERN_MUST_USE enum tern_result tern_merge_check_states(struct tern_merge *merge,
                                                        struct tern_db *db);
 
-// A round opens: from now on its updates are taken in as they arrive, unless the strategy wants to see them all at
-// once, or takes late ones.
+// Begins a round: its updates are added as they arrive, unless the strategy needs all of them at once or takes late ones.
 void tern_merge_open(struct tern_merge *merge, const struct tern_strategy_rule *rule);
 
-// It goes on after a restart: the totals of its stored updates are counted, and their values are deferred. Errors of
+// Continues a round after a restart: counts the totals of its stored updates, and defers their values. Errors of
 // tern_merge_count()
 TERN_MUST_USE enum tern_result tern_merge_resume(struct tern_merge *merge, struct tern_db *db,
                                                  const struct tern_db_round *round,
                                                  struct tern_strategy_totals *totals);
 
-// An update of the open round was accepted, and counts with staleness 0. Where its sums find no room, all is left to
-// the commit.
+// Adds an accepted update of the open round, with staleness 0. If memory does not suffice for its sums, all updates are added
+// at the commit.
 void tern_merge_arrive(struct tern_merge *merge, const struct tern_arrival *arrival);
 
-// Likewise, of one that another node has in its part or will have (merge/part.h), or that is in the store since
-// before a restart: its values are left to the close. container and reading may be empty; sum_square is not used.
+// Notes an accepted update whose values are added at the close: another node has it in its part (merge/part.h), or it was
+// stored before a restart. container and reading may be empty; sum_square is unused.
 void tern_merge_defer(struct tern_merge *merge, const struct tern_arrival *arrival);
 
-// The round is merged, or what arrived is to be forgotten.
+// Forgets the arrived updates, because the round is merged or abandoned.
 void tern_merge_stop(struct tern_merge *merge);
 
 // Computes the totals of a round's stored updates from their claims, and replaces `bounds` by the values to bound. The
@@ -169,26 +163,23 @@ TERN_MUST_USE enum tern_result tern_merge_count(struct tern_db *db,
                                                 struct tern_strategy_totals *totals,
                                                 struct tern_update_bounds *bounds);
 
-// Merges the stored updates that count in `round`. The strategy, its parameters and learning rate
-// and the download codec come from the round's row; a difference that is too large for float16 goes
-// as float32. A strategy other than the last one starts its states anew. The averaged model takes in
-// the new version as the row says. made: the blob is in merge->buffers.blob.
-// TERN_ERR_UNKNOWN     the row names a strategy, parameter or codec that is not known
-// TERN_ERR_STATE       the round has no update, or not as many as were counted
-// TERN_ERR_NOT_FOUND   an update's body is no longer kept (tern_db_prune())
-// TERN_ERR_NON_FINITE  the model would overflow, which strategies/bounds.h rules out for updates
-//                      that were accepted
-// TERN_ERR_CORRUPT     a stored update is damaged, or the row averages versions that are not there
-// On error weights are unspecified: load or seed again.
+// Merges the stored updates that count in `round`. The strategy, its parameters, the learning rate and the download codec
+// come from the round's row; a difference that is too large for float16 is sent as float32. A new strategy begins with new
+// states. made: the blob is in merge->buffers.blob.
+// TERN_ERR_UNKNOWN     the row has an unknown strategy, parameter or codec
+// TERN_ERR_STATE       the round has no update, or another number than was counted
+// TERN_ERR_NOT_FOUND   an update's body was deleted (tern_db_prune())
+// TERN_ERR_NON_FINITE  the model would overflow; impossible with accepted updates (strategies/bounds.h)
+// TERN_ERR_CORRUPT     a stored update is damaged, or the averaged model lacks versions that the row counts
+// After an error the weights are unspecified: load or seed again.
 TERN_MUST_USE enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
                                                 const struct tern_db_round *round,
                                                 struct tern_download_made *made,
                                                 struct tern_strategy_report *report);
 
-// Merges a round in two steps, from totals that count updates as claimed. The first takes long and may be done
-// by another thread, with a tern_db of its own: until it has ended nobody else uses the weights, what
-// goes with them, or the buffers; of the model, the seed, the version and its two hashes it only reads.
-// What arrived is merged then, and forgotten.
+// Merges a round in two steps, from totals of the updates' claims. tern_merge_make() takes long; another thread may call it,
+// with a tern_db of its own. Until it returns, nothing else may use the weights, states, sums or buffers; model, seed,
+// version and its two hashes may be read. It merges and forgets the arrived updates.
 struct tern_merge_next {
     struct tern_download_made made;
     struct tern_strategy_report report;
@@ -199,10 +190,10 @@ TERN_MUST_USE enum tern_result tern_merge_make(struct tern_merge *merge, struct 
                                                const struct tern_db_round *round,
                                                const struct tern_strategy_totals *totals,
                                                struct tern_merge_next *next);
-// Then this is the version.
+// Makes the result of tern_merge_make() the newest version.
 void tern_merge_adopt(struct tern_merge *merge, const struct tern_merge_next *next);
 
-// SHA-256 of weights as little-endian float32.
+// Computes the SHA-256 of weights as little-endian float32.
 void tern_merge_hash(const float *weights, uint32_t count, uint8_t sha256[TERN_SHA256_SIZE]);
 
 #endif
