@@ -543,6 +543,11 @@ static int start_all(struct serving *serving)
         return TERN_EXIT_OK;
     }
     TERN_CLI_TRY(start_service(serving));
+    if (serving->model == NULL) { // a failure that passed before the service was started
+        return tern_cli_fail(serving->cli, TERN_ERR_IO,
+                             "the federation could not be read at the start, and can be read now: "
+                             "start again");
+    }
     tern_service_facts(serving->service, &facts);
     tern_cli_raise_file_limit(serving->cli, facts.federation.clients);
     tern_service_set_disk_needed(serving->service,
