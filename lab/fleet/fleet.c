@@ -61,17 +61,14 @@ static enum tern_result measure_personal_models(const struct tern_member *member
                                                 const struct tern_model *model, double *accuracy)
 {
     static struct bench bench;
-    const struct tern_builtin_config config = {.model = model,
-                                               .train = {.dataset = &shares->data.train},
-                                               .test = tern_view_all(&shares->data.test),
-                                               .max_batch = TERN_POOL_BATCH};
-    const size_t size = tern_builtin_trainer_bound(&config);
-    void *arena = malloc(size > 0 ? size : 1);
+    void *arena = NULL;
     bench.shares = shares;
     bench.answers = malloc((shares->data.test.count + 1) * sizeof *bench.answers);
-    enum tern_result result = arena != NULL && bench.answers != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    enum tern_result result = bench.answers != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
     if (result == TERN_OK) {
-        result = tern_builtin_trainer_init(&bench.trainer, &config, arena, size);
+        result = tern_trainer_alone(&bench.trainer, model,
+                                    (struct tern_view){.dataset = &shares->data.train},
+                                    tern_view_all(&shares->data.test), &arena);
     }
     if (result == TERN_OK) {
         result = measure_all(&bench, members, count, accuracy);

@@ -1,8 +1,8 @@
 #include "fleet/global_model.h"
 
 #include "data/columns.h"
-#include "fleet/pool.h"
 #include "fleet/scores.h"
+#include "fleet/shares.h"
 #include "hosted/files.h"
 #include "tensor/manifest.h"
 #include "trainer/trainer.h"
@@ -38,16 +38,9 @@ static enum tern_result evaluate(const struct tern_shares *shares, uint32_t clie
                                  const struct tern_view *test, struct tern_evaluate_result *found)
 {
     static struct tern_builtin_trainer trainer;
-    const struct tern_builtin_config config = {.model = model,
-                                               .train = tern_shares_of(shares, client),
-                                               .test = *test,
-                                               .max_batch = TERN_POOL_BATCH};
-    const size_t size = tern_builtin_trainer_bound(&config);
-    void *arena = size > 0 ? malloc(size) : NULL;
-    if (size > 0 && arena == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    enum tern_result result = tern_builtin_trainer_init(&trainer, &config, arena, size);
+    void *arena = NULL;
+    enum tern_result result =
+        tern_trainer_alone(&trainer, model, tern_shares_of(shares, client), *test, &arena);
     if (result == TERN_OK) {
         const struct tern_trainer port = tern_builtin_trainer_port(&trainer);
         result = port.evaluate(port.ctx, weights, model->count, found);
@@ -237,16 +230,10 @@ static enum tern_result measure_on(const struct tern_shares *shares, const struc
                                    const float *weights, struct measured *measured)
 {
     static struct tern_builtin_trainer trainer;
-    const struct tern_builtin_config config = {.model = model,
-                                               .train = {.dataset = &shares->data.train},
-                                               .test = tern_view_all(&shares->data.test),
-                                               .max_batch = TERN_POOL_BATCH};
-    const size_t size = tern_builtin_trainer_bound(&config);
-    void *arena = size > 0 ? malloc(size) : NULL;
-    if (size > 0 && arena == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    enum tern_result result = tern_builtin_trainer_init(&trainer, &config, arena, size);
+    void *arena = NULL;
+    enum tern_result result =
+        tern_trainer_alone(&trainer, model, (struct tern_view){.dataset = &shares->data.train},
+                           tern_view_all(&shares->data.test), &arena);
     if (result == TERN_OK) {
         result = ask(&trainer, model, weights, shares, measured);
     }

@@ -7,7 +7,7 @@ enum tern_result tern_pool_init(struct tern_pool *pool, const struct tern_model 
                                 struct tern_view test)
 {
     const struct tern_builtin_config config = {
-        .model = model, .train = largest_train, .test = test, .max_batch = TERN_POOL_BATCH};
+        .model = model, .train = largest_train, .test = test, .max_batch = TERN_TRAINER_BATCH};
     memset(pool, 0, sizeof *pool);
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->freed, NULL);
@@ -84,7 +84,7 @@ static enum tern_result hold(struct tern_pool_seat *seat)
     const struct tern_builtin_config config = {.model = seat->pool->model,
                                                .train = seat->train,
                                                .test = seat->test,
-                                               .max_batch = TERN_POOL_BATCH};
+                                               .max_batch = TERN_TRAINER_BATCH};
     enum tern_result result = tern_builtin_trainer_init(&seat->held->trainer, &config,
                                                         seat->held->arena, seat->pool->arena_size);
     if (result != TERN_OK) {

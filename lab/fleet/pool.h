@@ -25,8 +25,6 @@ struct tern_pool {
     pthread_cond_t freed;
 };
 
-#define TERN_POOL_BATCH 64u // examples worked on at once
-
 // Makes `workers` trainers for `model` (borrowed). largest_train and test are the largest views
 // that clients will bring.
 // TERN_ERR_NO_MEMORY; TERN_ERR_MODEL_MISMATCH  the model cannot be trained on this data

@@ -1,6 +1,5 @@
 #include "fleet/pooled.h"
 #include "fleet/figure.h"
-#include "fleet/pool.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,17 +91,13 @@ enum tern_result tern_pooled_train(struct tern_pooled *pooled, const struct tern
                                    struct tern_evaluate_result *found)
 {
     static struct tern_builtin_trainer trainer;
-    const struct tern_builtin_config config = {.model = model,
-                                               .train = tern_view_all(&shares->data.train),
-                                               .test = tern_view_all(&shares->data.test),
-                                               .max_batch = TERN_POOL_BATCH};
-    const size_t size = tern_builtin_trainer_bound(&config);
-    void *arena = malloc(size > 0 ? size : 1);
+    void *arena = NULL;
     float *weights = malloc(model->count * sizeof *weights);
-    enum tern_result result = arena != NULL && weights != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    enum tern_result result = weights != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
     if (result == TERN_OK) {
         tern_model_init_weights(model, seed, weights);
-        result = tern_builtin_trainer_init(&trainer, &config, arena, size);
+        result = tern_trainer_alone(&trainer, model, tern_view_all(&shares->data.train),
+                                    tern_view_all(&shares->data.test), &arena);
     }
     const struct tern_trainer port = tern_builtin_trainer_port(&trainer);
     if (result == TERN_OK) {

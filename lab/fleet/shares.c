@@ -269,3 +269,15 @@ void tern_shares_close(struct tern_shares *shares)
     free(shares->flipped_labels);
     shares->flipped_labels = NULL;
 }
+
+enum tern_result tern_trainer_alone(struct tern_builtin_trainer *trainer,
+                                    const struct tern_model *model, struct tern_view train,
+                                    struct tern_view test, void **arena)
+{
+    const struct tern_builtin_config config = {
+        .model = model, .train = train, .test = test, .max_batch = TERN_TRAINER_BATCH};
+    const size_t size = tern_builtin_trainer_bound(&config); // 0: the call below says why
+    *arena = size > 0 ? malloc(size) : NULL;
+    return size > 0 && *arena == NULL ? TERN_ERR_NO_MEMORY
+                                      : tern_builtin_trainer_init(trainer, &config, *arena, size);
+}

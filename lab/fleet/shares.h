@@ -8,6 +8,7 @@
 #include "data/source.h"
 #include "fleet/settings.h"
 #include "ports.h"
+#include "trainer/trainer.h"
 #include <pthread.h>
 
 struct tern_shares {
@@ -67,5 +68,14 @@ struct tern_column_port tern_shares_columns_port(struct tern_shares_columns *ctx
 
 // An empty one is fine.
 void tern_shares_close(struct tern_shares *shares);
+
+#define TERN_TRAINER_BATCH 64u // examples worked on at once
+
+// Prepares a trainer outside of the pool, for one thread. The caller frees *arena, also after an error.
+// TERN_ERR_NO_MEMORY; errors of tern_builtin_trainer_init()
+TERN_MUST_USE enum tern_result tern_trainer_alone(struct tern_builtin_trainer *trainer,
+                                                  const struct tern_model *model,
+                                                  struct tern_view train, struct tern_view test,
+                                                  void **arena);
 
 #endif
