@@ -111,6 +111,18 @@ def fail_at_stop(running, fault, k):
     return running.control.failed > 0
 
 
+def fail_at_reads_of_a_start(running):
+    """Every read of the start after a stop, whose log of changes is empty: a failure may pass before the next read."""
+    for k in range(1, running.control.seen_during(lambda: stop_and_start(running))["read"] + 1):
+        running.aggregator.kill(signal.SIGTERM)
+        running.control.arm("read-eio", k, k)
+        running.start()
+        running.control.disarm()
+        if running.aggregator.process.poll() is not None:
+            running.start()
+    running.expect_progress("read-eio at each read of a start")
+
+
 def try_all(running, fault, runs):
     """The calls that failed, by when they did. runs: what happens, how it fails, its calls by kind."""
     call, error, _ = FAULTS[fault]
@@ -158,6 +170,7 @@ def test():
                 for when, fail, happens in (("", fail_once, run_of_rounds), (" of a start", fail_at_start, start_again),
                                             (" of a stop", fail_at_stop, stop_and_start))]
         tried = {fault: try_all(running, fault, runs) for fault in FAULTS}
+        fail_at_reads_of_a_start(running)
         fail_while_a_federation_is_made(running)
         for fault in [fault for fault in FAULTS if not fault.endswith("-kill")] if LONG else ("write-enospc",):
             fail_for_a_while(running, fault)
