@@ -11,43 +11,22 @@
 
 // --- The section [log]
 
-// The section [log] of the settings.
-
-static bool parse_requests(const char *text, enum tern_logged_requests *requests)
+static enum tern_logged_requests requests_named(const char *name)
 {
-    static const char *const names[] = {[TERN_LOG_NO_REQUESTS] = "none",
-                                        [TERN_LOG_REFUSED_REQUESTS] = "refused",
-                                        [TERN_LOG_ALL_REQUESTS] = "all"};
-    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *requests = (enum tern_logged_requests)i;
-            return true;
-        }
-    }
-    return false;
+    return strcmp(name, "all") == 0    ? TERN_LOG_ALL_REQUESTS
+           : strcmp(name, "none") == 0 ? TERN_LOG_NO_REQUESTS
+                                       : TERN_LOG_REFUSED_REQUESTS;
 }
 
-static enum tern_result refuse(const char *key, const char *text, const char *allowed,
-                               char why[256])
+static void read_logging(const struct tern_aggregator_settings *settings,
+                         struct tern_cli_logging *logging)
 {
-    snprintf(why, 256, "log.%s = %s; allowed: %s", key, text, allowed);
-    return TERN_ERR_CONFIG;
-}
-
-enum tern_result tern_cli_read_logging(const struct tern_aggregator_settings *settings,
-                                       struct tern_cli_logging *logging, char why[256])
-{
-    if (!tern_log_level_parse(settings->log_level, &logging->level)) {
-        return refuse("level", settings->log_level, "error, warn, info, debug", why);
-    }
-    if (!tern_log_format_parse(settings->log_format, &logging->format)) {
-        return refuse("format", settings->log_format, "text, json", why);
-    }
-    if (!parse_requests(settings->log_requests, &logging->requests.requests)) {
-        return refuse("requests", settings->log_requests, "none, refused, all", why);
-    }
-    logging->requests.requests_per_minute = settings->log_requests_per_minute;
-    return TERN_OK;
+    logging->level = tern_log_level_named(settings->log_level);
+    logging->format = tern_log_format_named(settings->log_format);
+    logging->requests = (struct tern_service_logging){
+        .requests = requests_named(settings->log_requests),
+        .requests_per_minute = settings->log_requests_per_minute,
+    };
 }
 
 void tern_cli_take_logging(const struct tern_cli_logging *logging)
@@ -66,7 +45,7 @@ uint64_t tern_cli_update_max(const struct tern_codec *codec, const struct tern_m
     return tern_container_bound(codec, model) + TERN_WIRE_OVERHEAD;
 }
 
-// Of PostgreSQL, a value has 1 GB at most, and a row's head and other columns want room in its messages.
+// PostgreSQL limits a value to 1 GiB; the rest is room for the row's head and other columns in its messages.
 #define POSTGRES_VALUE_MAX 1000000000u
 
 static uint64_t default_limit(const struct tern_model *model)
@@ -76,7 +55,7 @@ static uint64_t default_limit(const struct tern_model *model)
     return needed < UINT32_MAX ? needed : UINT32_MAX;
 }
 
-// A client whose update is refused for its size trains again in vain, round after round.
+// Checks limits.body_bytes: a client whose update is too large would train in vain, round after round.
 int tern_cli_body_limit(struct tern_cli *cli, const struct tern_codec *codec,
                         const struct tern_model *model, const char *spec, uint32_t *limit)
 {
@@ -107,9 +86,7 @@ int tern_cli_body_limit(struct tern_cli *cli, const struct tern_codec *codec,
 int tern_cli_read_serving(struct tern_cli *cli, struct tern_cli_serving *serving)
 {
     const struct tern_aggregator_settings *s = tern_state_settings(cli);
-    char why[256] = "";
-    const enum tern_result result = tern_cli_read_logging(s, &serving->logging, why);
-    TERN_CLI_TRY(tern_cli_check(cli, result, "%s", why));
+    read_logging(s, &serving->logging);
     serving->service.logging = serving->logging.requests;
     return tern_cli_fill_service(cli, s, &serving->service);
 }

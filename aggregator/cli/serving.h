@@ -20,11 +20,6 @@ struct tern_cli_logging {
     struct tern_service_logging requests;
 };
 
-// Reads the section. TERN_ERR_CONFIG: a word is not known; why has the word and the allowed ones
-TERN_MUST_USE enum tern_result
-tern_cli_read_logging(const struct tern_aggregator_settings *settings,
-                      struct tern_cli_logging *logging, char why[256]);
-
 // Sets level and format of the lines that follow.
 void tern_cli_take_logging(const struct tern_cli_logging *logging);
 

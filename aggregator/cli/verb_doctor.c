@@ -28,7 +28,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-// What the checks below read, and what they have found.
+// The input of all checks, and their findings.
 struct doctor {
     const struct tern_cli *cli;
     const struct tern_aggregator_settings *settings;
@@ -673,15 +673,11 @@ static void doctor_service(struct doctor *doctor)
 static void check_settings(struct doctor *doctor, struct tern_cli *cli)
 {
     static struct tern_service_config config;
-    struct tern_cli_logging logging;
-    char why[256] = "";
-    static const char advice[] =
-        "`tern-aggregator serve --check` says more; `tern-aggregator --settings` lists all";
-    if (tern_cli_read_logging(doctor->settings, &logging, why) != TERN_OK) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, "settings", advice, "%s", why);
-    } else if (tern_cli_fill_service(cli, doctor->settings, &config) != TERN_EXIT_OK) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, "settings", advice,
-                          "they do not go together, as was just said");
+    if (tern_cli_fill_service(cli, doctor->settings, &config) != TERN_EXIT_OK) {
+        tern_findings_say(
+            &doctor->findings, TERN_HEALTH_PROBLEM, "settings",
+            "`tern-aggregator serve --check` says more; `tern-aggregator --settings` lists all",
+            "they do not go together, as was just said");
     } else {
         doctor->has_settings = true;
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, "settings", NULL, "%s",

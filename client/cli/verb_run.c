@@ -617,20 +617,8 @@ static int end(const struct tern_cli *cli, struct session *session, struct narra
 static int work(struct tern_cli *cli, struct narrator *narrator)
 {
     static struct session session;
-    enum tern_log_level level = TERN_LOG_INFO;
-    enum tern_log_format format = TERN_LOG_AS_TEXT;
-    if (!tern_log_level_parse(tern_client_settings.client_log, &level)) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "client.log is \"%s\"; it must be error, warn, info or debug",
-                             tern_client_settings.client_log);
-    }
-    if (!tern_log_format_parse(tern_client_settings.client_log_format, &format)) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "client.log_format is \"%s\"; it must be text or json",
-                             tern_client_settings.client_log_format);
-    }
-    tern_log_set_level(level);
-    tern_log_set_format(format);
+    tern_log_set_level(tern_log_level_named(tern_client_settings.client_log));
+    tern_log_set_format(tern_log_format_named(tern_client_settings.client_log_format));
     tern_interrupts_catch();
     enum tern_result result = start(&session, narrator);
     int code = TERN_EXIT_FAILED;

@@ -16,23 +16,10 @@
 #define HANDSHAKE_MS 10000u
 #define FAREWELL_MS 3000u
 
-static int set_log(const struct tern_cli *cli)
+static void set_log(void)
 {
-    enum tern_log_level level = TERN_LOG_INFO;
-    enum tern_log_format format = TERN_LOG_AS_TEXT;
-    if (!tern_log_level_parse(tern_ring_settings.ring_log, &level)) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "ring.log is \"%s\"; it must be error, warn, info or debug",
-                             tern_ring_settings.ring_log);
-    }
-    if (!tern_log_format_parse(tern_ring_settings.ring_log_format, &format)) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "ring.log_format is \"%s\"; it must be text or json",
-                             tern_ring_settings.ring_log_format);
-    }
-    tern_log_set_level(level);
-    tern_log_set_format(format);
-    return TERN_EXIT_OK;
+    tern_log_set_level(tern_log_level_named(tern_ring_settings.ring_log));
+    tern_log_set_format(tern_log_format_named(tern_ring_settings.ring_log_format));
 }
 
 // --- The result
@@ -172,7 +159,7 @@ int ring_verb_run(struct tern_cli *cli)
     static struct ring_peer peer;
     char why[TERN_RING_TLS_WHY_MAX] = "memory is short";
     struct tern_ring_tls *tls = NULL;
-    TERN_CLI_TRY(set_log(cli));
+    set_log();
     tern_interrupts_catch();
     int code = ring_peer_open(cli, &peer);
     if (code == TERN_EXIT_OK) {

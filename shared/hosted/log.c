@@ -207,25 +207,20 @@ static bool enabled(enum tern_log_level level)
     return (int)level <= atomic_load_explicit(&threshold, memory_order_relaxed);
 }
 
-static bool find(const char *text, const char *const *list, unsigned count, unsigned *found)
+// Returns the index of a name in the list, or `fallback`.
+static unsigned find(const char *name, const char *const *list, unsigned count, unsigned fallback)
 {
     for (unsigned i = 0; i < count; i++) {
-        if (strcmp(text, list[i]) == 0) {
-            *found = i;
-            return true;
+        if (strcmp(name, list[i]) == 0) {
+            return i;
         }
     }
-    return false;
+    return fallback;
 }
 
-bool tern_log_level_parse(const char *text, enum tern_log_level *level)
+enum tern_log_level tern_log_level_named(const char *name)
 {
-    unsigned found;
-    if (!find(text, names, sizeof names / sizeof names[0], &found)) {
-        return false;
-    }
-    *level = (enum tern_log_level)found;
-    return true;
+    return (enum tern_log_level)find(name, names, sizeof names / sizeof names[0], TERN_LOG_INFO);
 }
 
 void tern_log_set_format(enum tern_log_format format)
@@ -233,14 +228,10 @@ void tern_log_set_format(enum tern_log_format format)
     atomic_store_explicit(&chosen_format, (int)format, memory_order_relaxed);
 }
 
-bool tern_log_format_parse(const char *text, enum tern_log_format *format)
+enum tern_log_format tern_log_format_named(const char *name)
 {
-    unsigned found;
-    if (!find(text, formats, sizeof formats / sizeof formats[0], &found)) {
-        return false;
-    }
-    *format = (enum tern_log_format)found;
-    return true;
+    return (enum tern_log_format)find(name, formats, sizeof formats / sizeof formats[0],
+                                      TERN_LOG_AS_TEXT);
 }
 
 static size_t at_most(int printed, size_t room)

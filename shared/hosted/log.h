@@ -18,19 +18,19 @@ enum tern_log_level {
 // Events above this level are dropped. TERN_LOG_INFO at start.
 void tern_log_set_level(enum tern_log_level level);
 
-// Reads "error", "warn", "info" or "debug"; false on any other text.
-bool tern_log_level_parse(const char *text, enum tern_log_level *level);
+// Returns the level "error", "warn", "info" or "debug". Settings refuse other words; for these it returns TERN_LOG_INFO.
+enum tern_log_level tern_log_level_named(const char *name);
 
 enum tern_log_format {
     TERN_LOG_AS_TEXT,
     TERN_LOG_AS_JSON,
 };
 
-// Of lines from now on. TERN_LOG_AS_TEXT at start.
+// Sets the format of further lines. TERN_LOG_AS_TEXT at start.
 void tern_log_set_format(enum tern_log_format format);
 
-// Reads "text" or "json"; false on any other text.
-bool tern_log_format_parse(const char *text, enum tern_log_format *format);
+// Returns the format "text" or "json"; TERN_LOG_AS_TEXT for other words.
+enum tern_log_format tern_log_format_named(const char *name);
 
 // The number of the request that this thread works for: each of its lines has it as "request", behind the
 // event, until it is set anew. 0 = for none, as at start.

@@ -245,13 +245,9 @@ CASE(the_last_lines_are_kept)
 
 CASE(levels_and_formats_have_names)
 {
-    enum tern_log_level level = TERN_LOG_INFO;
-    assert_true(tern_log_level_parse("debug", &level));
-    assert_int_equal(level, TERN_LOG_DEBUG);
-    assert_false(tern_log_level_parse("loud", &level));
-    assert_int_equal(level, TERN_LOG_DEBUG);
-    enum tern_log_format format = TERN_LOG_AS_TEXT;
-    assert_true(tern_log_format_parse("json", &format));
-    assert_int_equal(format, TERN_LOG_AS_JSON);
-    assert_false(tern_log_format_parse("xml", &format));
+    assert_int_equal(tern_log_level_named("error"), TERN_LOG_ERROR);
+    assert_int_equal(tern_log_level_named("debug"), TERN_LOG_DEBUG);
+    assert_int_equal(tern_log_level_named("loud"), TERN_LOG_INFO);
+    assert_int_equal(tern_log_format_named("json"), TERN_LOG_AS_JSON);
+    assert_int_equal(tern_log_format_named("xml"), TERN_LOG_AS_TEXT);
 }
