@@ -73,9 +73,6 @@ def tell_figures(database, rounds):
         "version": i, "name": "loss", "client": client, "num_examples": 20 * client,
         "value": 0.3 + 0.1 * client + 1.9 * math.exp(-6 * i / rounds) + 0.03 * noise(i + client)}
         for i in range(rounds) for client in (1, 2, 3)))
-    insert(database, "metrics", ({
-        "version": rounds, "name": name, "client": 4, "of_evaluator": 1, "num_examples": 200, "value": value}
-        for name, value in (("recall_worst", 0.25), ("class_worst", 3))))
 
 
 def open_round(database, rounds, now, members):

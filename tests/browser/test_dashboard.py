@@ -111,7 +111,6 @@ def test_what_is_shown(board):
     check("“Close round” ends it now" in advice and "`" not in advice, advice)
     check(browser.run(has_text("#missing", "gateway-00005")), "who is missing")
     check(browser.run(has_text("#figures", "5,000")), "the number of rounds")
-    check(browser.run(has_text("#evaluated", "Right of the worst class (3)25.00 %")), "the worst class")
     drawn = browser.run("return document.querySelectorAll('#charts svg.chart').length")
     check(drawn == 3, f"{drawn} charts")
     check(browser.run(has_text("#charts .legend", f"last: round {ROUNDS:,}")), "the legend has no values without a pointer, or those of the open round")
