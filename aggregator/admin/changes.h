@@ -1,4 +1,5 @@
-// What an operator changes in the store, by the command line or the admin API. Reentrant.
+// Changes the store for an operator: closes the open round, and finds join codes. Called by the command line and the admin
+// API. Reentrant.
 #ifndef TERN_ADMIN_CHANGES_H
 #define TERN_ADMIN_CHANGES_H
 
@@ -6,11 +7,11 @@
 #include "federation/federation.h"
 #include "views/view.h"
 
-// The code of that id. TERN_ERR_NOT_FOUND
+// Reads the join code with this id. TERN_ERR_NOT_FOUND
 TERN_MUST_USE enum tern_result tern_code_find(struct tern_db *db, const char *id,
                                               struct tern_db_code *code);
 
-// The time of the open round is over, and one update is enough for it. status: as it was before.
+// Ends the open round's time, so that one update suffices to close it. status: the status before the change.
 // TERN_ERR_NOT_FOUND  no round is open
 TERN_MUST_USE enum tern_result tern_round_end_time(struct tern_db *db, uint64_t now_ms,
                                                    struct tern_status *status);

@@ -16,15 +16,15 @@
         "csv", NULL, "comma-separated values with a header line"                                   \
     }
 
-// What a list has beside its rows. Each is called while the rows are open.
+// Adds a verb's own lines to a list. Each function is called once, while the rows are open.
 struct tern_listing_sums {
     // Prints lines for people below the table.
     enum tern_result (*print)(struct tern_view_rows *rows);
-    // Adds members beside "rows" in JSON; else --json prints the rows alone.
+    // Adds members next to "rows" in JSON; NULL: --json prints only the rows.
     enum tern_result (*add)(cJSON *object, struct tern_view_rows *rows);
 };
 
-// Prints a list, or, where the verb's first argument is a client, its row. sums: NULL = none. Returns the exit code.
+// Prints a list or, if the verb's first argument is a client, that client's row. sums: NULL = none. Returns the exit code.
 int tern_list(struct tern_cli *cli, const struct tern_view *view,
               const struct tern_listing_sums *sums);
 // Reads the options of a list. Returns the exit code.

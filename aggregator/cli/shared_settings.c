@@ -9,10 +9,10 @@
 
 // --- Which
 
-// Sections in which each setting changes what rounds come to.
+// Sections whose settings all change the results of rounds.
 static const char *const deciding[] = {"round", "statistics", "train", "codec", "downloads"};
 
-// Of the others.
+// Settings of other sections.
 static const struct {
     const char *key;
     bool decides;

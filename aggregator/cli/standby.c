@@ -14,10 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-// Of one that leads: it is dead to the others, which replace it. What it waits for of the database is no silence, and
-// its machine's or network's end takes 8 to 10 s to be noticed, too.
+// Other nodes treat a leader as failed, and replace it, after this long without a heartbeat. Waiting for the database counts
+// as a heartbeat. PostgreSQL itself takes 8 to 10 s to notice that the leader's machine or network failed.
 #define TERN_STANDBY_SILENT_MS 7000u
-// Its service hangs: it looks for work once a second.
+// Other nodes treat a leader's service as hanging after this long without a look for work, which is due every second.
 #define TERN_STANDBY_IDLE_MS 30000u
 
 // --- What nodes publish

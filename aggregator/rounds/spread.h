@@ -30,7 +30,7 @@ double tern_spread_deviation(const struct tern_spread *spread);
 bool tern_metric_is_gain(const char *name);
 
 // One client's worst class, as two metrics: the class's number and its recall. Clients report different classes, so neither
-// metric has a mean: cli/worst_class.h combines them.
+// metric has a mean: cli/quality.c combines them.
 #define TERN_METRIC_WORST_CLASS "class_worst"
 #define TERN_METRIC_WORST_RECALL "recall_worst"
 bool tern_metric_is_of_worst_class(const char *name);
