@@ -15,7 +15,7 @@
 
 #define COUNT_MAX 10000
 
-// A service looks for what others wrote once a second at least (service/loop.c).
+// A service looks for what others wrote once a second at least (service/service.c).
 #define NOTICED_MS 1500
 
 #define TOKEN_TEXT (TERN_BASE64URL_LENGTH(TERN_WIRE_TOKEN_BYTES) + 1)

@@ -836,7 +836,7 @@ tern_db_part_show(struct tern_db *db, uint32_t round, const char *node, uint32_t
 // Drops the parts of a round after its close, and parts of earlier rounds that came after theirs.
 TERN_MUST_USE enum tern_result tern_db_parts_drop(struct tern_db *db, uint32_t round);
 
-// --- Keys of TLS session tickets that several services share, sealed by a private key (http/ticket_sealer.h)
+// --- Keys of TLS session tickets that several services share, sealed by a private key (http/tickets.h)
 
 struct tern_db_ticket_keys {
 #define COLUMN TERN_MEMBER

@@ -4,7 +4,7 @@ Usage: check_documents.py SOURCE_DIR
 docs/overview.dot names every folder of sources and no other, docs/overview.svg was made from it, the table at
 the beginning of docs/DESIGN.md has the same folders, CONTRIBUTING.md names files that exist, docs/EMBEDDING.md
 says how long its program is; headings and sections of documents that comments, tests and documents cite exist, and
-so do the log events that documents name. Prints one line per finding; exits with 1 on any.
+so do the log events that documents name and the source files that documents and comments name by folder. Prints one line per finding; exits with 1 on any.
 """
 import html
 import os
@@ -23,6 +23,8 @@ BREAK = re.compile(r'(?<!\\)"\s*\n\s*"|\s*\n\s*(?:(?://+|#+|\*|--|;)\s)?\s*')
 HEADING = re.compile(r'\b([A-Z]+)(?:\.md(?:,? section|,)? \(?|,? \(?(?=\\?"[A-Z]))\\?"([^"\\]{3,80})')
 NUMBER = r"(\d+(?:\.\d+)*)"
 SECTION = re.compile(rf"\b(?:([A-Z]+)(?:\.md\)?)?,? sections? |(FORMAT) ){NUMBER}\b(?: (?:and|to) {NUMBER}\b)?")
+
+SOURCE = re.compile(r"(?<![\w./-])((?:[a-z_0-9]+/)+[a-z_0-9]+\.[ch])\b")
 
 
 def read(root, path):
@@ -135,6 +137,23 @@ def event_findings(root):
                 yield f"{path} names event={name}, which no program logs"
 
 
+def source_findings(root):
+    """Files of C that a document or a comment names, as federation/round.c, and that no folder of that name has."""
+    paths = [path for path in tracked(root) if os.path.isfile(os.path.join(root, path))]
+    there = "\n".join(f"/{path}" for path in paths) + "\n"
+    folders = {folder for path in paths for folder in path.split("/")[:-1]} - {"tern"}  # tern/client.h is installed
+    for path in paths:
+        if path.endswith(".md") and path != "CONTRIBUTING.md":  # contributing_findings() reads that
+            text = read(root, path)
+        elif path.endswith((".c", ".h")):
+            text = "\n".join(re.findall(r"//.*", read(root, path)))
+        else:
+            continue
+        for name in sorted(set(SOURCE.findall(text))):
+            if name.split("/")[0] in folders and f"/{name}\n" not in there:
+                yield f"{path} names {name}, which is not there"
+
+
 def findings(root):
     yield from overview_findings(root)
     yield from table_findings(root)
@@ -142,6 +161,7 @@ def findings(root):
     yield from embedding_findings(root)
     yield from citation_findings(root)
     yield from event_findings(root)
+    yield from source_findings(root)
 
 
 def main():

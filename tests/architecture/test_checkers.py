@@ -159,6 +159,14 @@ class Planted(unittest.TestCase):
         self.plant("lab/new/a.py", "")
         self.assertEqual(self.documents(), ["docs/overview.dot does not have lab/new"])
 
+    def test_source_files_that_are_gone_are_found(self):
+        self.plant("shared/codec/b.c", "// As codec/a.c does.\n#include <sys/gone.h>\n")
+        self.assertEqual(self.documents(), [])
+        self.plant("shared/codec/b.c", "// As codec/gone.c does.\n")
+        self.assertEqual(len(self.documents()), 1)
+        self.plant("shared/codec/b.c", "")
+        self.assertEqual(len(self.documents(**{"PLAN.md": "`codec/gone.c` does it."})), 1)
+
     def test_citations_of_what_a_document_does_not_have_are_found(self):
         text = "# Formats\n## 2. Container\n### 2.1 Index sets\n## Checkpoints, and how far back\n"
         page = {"FORMAT.md": text, "PLAN.md": text}
