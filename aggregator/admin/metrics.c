@@ -244,11 +244,11 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
 
 static void error_buffers(FILE *text, const struct tern_service_facts *facts)
 {
-    head(text, "error_findings_total", "counter",
+    head(text, "error_anomalies_total", "counter",
          "Error buffers of clients that were found to be lost, restored or cloned.");
-    for (uint32_t i = TERN_FINDING_NONE + 1; i < TERN_FINDING_COUNT; i++) {
-        fprintf(text, "tern_error_findings_total{finding=\"%s\"} %" PRIu64 "\n",
-                tern_error_finding_name(i), facts->federation.counts.findings[i]);
+    for (uint32_t i = TERN_ANOMALY_NONE + 1; i < TERN_ANOMALY_COUNT; i++) {
+        fprintf(text, "tern_error_anomalies_total{anomaly=\"%s\"} %" PRIu64 "\n",
+                tern_error_anomaly_name(i), facts->federation.counts.anomalies[i]);
     }
     head(text, "error_directives_total", "counter",
          "What clients were told to do with their error buffers, by new tasks.");

@@ -192,7 +192,7 @@ static const char doctor_help[] =
 
 static const char clients_help[] =
     "A row for each client. SCALED counts updates that norm_bound or examples_bound scaled down;\n"
-    "FINDING is the anomaly of its error buffer (see ledger). With CLIENT, and in --csv and "
+    "ANOMALY is the anomaly of its error buffer (see ledger). With CLIENT, and in --csv and "
     "--json,\n"
     "all columns; --columns help explains each.\n"
     "\n"
@@ -264,20 +264,21 @@ static const char ledger_help[] =
     "last reported it, the round of its last update, its age in rounds closed since then, that\n"
     "update's bytes.\n"
     "A client without an accepted update has no round and no age: \"-\", in JSON null.\n"
-    "TOLD is the last order for the buffer, and why (codec.error_feedback):\n"
+    "ORDER is the last order for the buffer, and its reason (codec.error_feedback):\n"
     "\"decayed 0.7: 12 rounds missed\". With CLIENT, and in --csv and --json, all columns;\n"
     "--columns help explains each.\n"
     "\n"
-    "FINDING says what does not add up:\n"
+    "ANOMALY is what the reports of the client show about its buffer:\n"
     "lost      A new buffer that nobody ordered: the device was installed anew, or its record was\n"
     "          damaged. Nothing is to be done, unless it happens again.\n"
-    "restored  The device is back at an earlier state, say from a backup. It is told to reset its\n"
-    "          buffer, since part of that was applied before.\n"
+    "restored  The device is back at an earlier state, such as from a backup. It gets the order "
+    "to\n"
+    "          reset its buffer, because part of it was applied before.\n"
     "cloned    Two devices use one identity. Revoke it, and enrol each by itself.\n"
     "\n"
     "  tern-aggregator ledger --state /var/lib/tern\n"
     "  tern-aggregator ledger 7 --state /var/lib/tern\n"
-    "  tern-aggregator ledger --where finding=cloned\n"
+    "  tern-aggregator ledger --where anomaly=cloned\n"
     "\n"
     "Exit code 4: that client has not reported an error buffer yet.\n";
 
@@ -456,7 +457,7 @@ static const struct tern_cli_verb verbs[] = {
      1, tern_cli_replicas},
     {"schedule", "Show how much clients train, and why", "[CLIENT]", schedule_help, listing_options,
      0, 1, tern_cli_schedule},
-    {"ledger", "Show error buffers, what is odd about them, and what clients are told", "[CLIENT]",
+    {"ledger", "Show error buffers, their anomalies, and the orders for them", "[CLIENT]",
      ledger_help, listing_options, 0, 1, tern_cli_ledger},
     {"enroll-code", "Make a join code", "", code_help, code_options, 0, 0, tern_cli_enroll_code},
     {"codes", "List and cancel join codes", "", codes_help, codes_options, 0, 0, tern_cli_codes},

@@ -20,7 +20,7 @@ int tern_cli_rounds(struct tern_cli *cli);      // one line per round
 int tern_cli_report(struct tern_cli *cli);      // bytes on the wire, shares of rounds
 int tern_cli_schedule(struct tern_cli *cli);    // how much each client trains, and why
 int tern_cli_replicas(struct tern_cli *cli);    // which weights clients hold
-int tern_cli_ledger(struct tern_cli *cli);      // error buffers: findings and directives
+int tern_cli_ledger(struct tern_cli *cli);      // error buffers: anomalies and directives
 int tern_cli_enroll_code(struct tern_cli *cli); // makes a join code and prints it once
 int tern_cli_codes(struct tern_cli *cli);       // lists and cancels join codes
 int tern_cli_provision(struct tern_cli *cli);   // makes clients without a code, for a factory

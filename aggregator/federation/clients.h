@@ -40,9 +40,9 @@ struct client {
     uint64_t metric_names;    // digest of the last set of names, if all were kept; 0 = none
     uint32_t metrics_dropped; // since the start, beyond the limit of names
     uint32_t statistics_refused; // since the start
-    uint32_t other_columns;   // since the start: reports of columns that differ from most clients'
-    uint32_t findings_logged; // bit i: finding i was logged since findings_logged_ms
-    uint64_t findings_logged_ms;
+    uint32_t other_columns;    // since the start: reports of columns that differ from most clients'
+    uint32_t anomalies_logged; // bit i: anomaly i was logged since anomalies_logged_ms
+    uint64_t anomalies_logged_ms;
     uint32_t refusals;   // refused requests since its last accepted update
     uint32_t refused;    // refused updates since the start
     uint32_t failed;     // trainings that it reported as failed, since the start

@@ -364,7 +364,7 @@ struct tern_federation_counts {
     uint64_t tasks_missed;        // that a client took and did not report in time
     uint64_t tasks_failed;        // whose training a client reported as failed
     uint64_t checkins;
-    uint64_t findings[TERN_FINDING_COUNT];     // of error buffers
+    uint64_t anomalies[TERN_ANOMALY_COUNT];    // of error buffers
     uint64_t directives[TERN_DIRECTIVE_COUNT]; // given with new tasks
 };
 

@@ -78,8 +78,8 @@ static struct tern_error_watch watch_of(struct tern_federation *federation,
         .known = row->generation != 0 || holds_something(row),
         .last = {row->generation, row->sequence, row->norm != 0.0F},
         .previous_generation = row->previous_generation,
-        .finding = (enum tern_error_finding)row->finding,
-        .finding_generation = row->finding_generation,
+        .anomaly = (enum tern_error_anomaly)row->anomaly,
+        .anomaly_generation = row->anomaly_generation,
         .doubt = client_of(federation, row->client)->doubt,
     };
 }
@@ -88,38 +88,38 @@ static void keep_watch(struct tern_federation *federation, const struct tern_err
                        struct tern_db_ledger *row)
 {
     row->previous_generation = watch->previous_generation;
-    row->finding = (uint32_t)watch->finding;
-    row->finding_generation = watch->finding_generation;
+    row->anomaly = (uint32_t)watch->anomaly;
+    row->anomaly_generation = watch->anomaly_generation;
     client_of(federation, row->client)->doubt = watch->doubt;
 }
 
 // Whether this anomaly of the client has no line in the log within AGAIN_MS. Each of several alternating anomalies gets
 // one.
-static bool take_line(struct client *client, uint32_t finding, uint64_t now)
+static bool take_line(struct client *client, uint32_t anomaly, uint64_t now)
 {
-    const uint32_t bit = 1u << finding;
-    if (now < client->findings_logged_ms || now - client->findings_logged_ms >= AGAIN_MS) {
-        client->findings_logged = 0;
-        client->findings_logged_ms = now;
+    const uint32_t bit = 1u << anomaly;
+    if (now < client->anomalies_logged_ms || now - client->anomalies_logged_ms >= AGAIN_MS) {
+        client->anomalies_logged = 0;
+        client->anomalies_logged_ms = now;
     }
-    const bool may = (client->findings_logged & bit) == 0;
-    client->findings_logged |= bit;
+    const bool may = (client->anomalies_logged & bit) == 0;
+    client->anomalies_logged |= bit;
     return may;
 }
 
 // Logs an anomaly. A client that reports another buffer each time must not fill the log. before: its anomaly until now.
-static void log_finding(struct tern_federation *federation, struct tern_db_ledger *row,
+static void log_anomaly(struct tern_federation *federation, struct tern_db_ledger *row,
                         uint32_t before, uint64_t now)
 {
     const bool again =
-        row->finding == before && now >= row->finding_ms && now - row->finding_ms < AGAIN_MS;
-    federation->counts.findings[row->finding]++;
-    if (again || !take_line(client_of(federation, row->client), row->finding, now)) {
+        row->anomaly == before && now >= row->anomaly_ms && now - row->anomaly_ms < AGAIN_MS;
+    federation->counts.anomalies[row->anomaly]++;
+    if (again || !take_line(client_of(federation, row->client), row->anomaly, now)) {
         return;
     }
-    row->finding_ms = now;
-    tern_log(TERN_LOG_WARN, "error-buffer", "client=%llu finding=%s generation=%08x sequence=%u",
-             (unsigned long long)row->client, tern_error_finding_name(row->finding),
+    row->anomaly_ms = now;
+    tern_log(TERN_LOG_WARN, "error-buffer", "client=%llu anomaly=%s generation=%08x sequence=%u",
+             (unsigned long long)row->client, tern_error_anomaly_name(row->anomaly),
              (unsigned)row->generation, (unsigned)row->sequence);
 }
 
@@ -130,9 +130,9 @@ static void log_finding(struct tern_federation *federation, struct tern_db_ledge
 static void settle_missed(struct tern_db_ledger *row, const tern_ErrorFacts *error)
 {
     const bool moved = row->generation != error->generation || row->sequence != error->sequence;
-    if (moved && row->told_round > 0) {
-        row->missed_from = row->told_round;
-        row->told_round = 0;
+    if (moved && row->ordered_round > 0) {
+        row->missed_from = row->ordered_round;
+        row->ordered_round = 0;
     }
 }
 
@@ -140,13 +140,13 @@ static void take_report(struct tern_federation *federation, struct tern_db_ledge
                         const tern_ErrorFacts *error, bool accepted, uint64_t now)
 {
     struct tern_error_watch watch = watch_of(federation, row);
-    const struct tern_error_told told = {
+    const struct tern_error_report report = {
         .facts = {error->generation, error->sequence, error->norm != 0.0F},
         .accepted = accepted,
         .ordered = row->directive == TERN_DIRECTIVE_RESET,
     };
-    const uint32_t before = row->finding;
-    const struct tern_error_verdict verdict = tern_error_watch_take(&watch, &told);
+    const uint32_t before = row->anomaly;
+    const struct tern_error_verdict verdict = tern_error_watch_take(&watch, &report);
     keep_watch(federation, &watch, row);
     if (verdict.taken) {
         settle_missed(row, error);
@@ -156,15 +156,15 @@ static void take_report(struct tern_federation *federation, struct tern_db_ledge
         row->maximum = error->maximum;
     }
     if (verdict.news) {
-        log_finding(federation, row, before, now);
+        log_anomaly(federation, row, before, now);
     }
 }
 
 static bool is_same(const struct tern_db_ledger *a, const struct tern_db_ledger *b)
 {
     return a->generation == b->generation && a->sequence == b->sequence && a->norm == b->norm &&
-           a->maximum == b->maximum && a->finding == b->finding &&
-           a->finding_generation == b->finding_generation && a->finding_ms == b->finding_ms;
+           a->maximum == b->maximum && a->anomaly == b->anomaly &&
+           a->anomaly_generation == b->anomaly_generation && a->anomaly_ms == b->anomaly_ms;
 }
 
 enum tern_result tern_ledger_checkin(struct tern_federation *federation, uint64_t id,
@@ -195,7 +195,7 @@ enum tern_result tern_ledger_update(struct tern_federation *federation,
     }
     row.round = update->round;
     row.missed_from = federation->machine.round + 1; // a late one that counts is of an older round
-    row.told_round = 0;
+    row.ordered_round = 0;
     row.loss = message->loss;
     row.update_bytes = update->received;
     row.decay = tern_ledger_decay(message);
@@ -211,11 +211,11 @@ enum tern_result tern_ledger_conflict(struct tern_federation *federation,
     }
     TERN_TRY(tern_ledger_read(federation, update->client, &row));
     struct tern_error_watch watch = watch_of(federation, &row);
-    const uint32_t before = row.finding;
+    const uint32_t before = row.anomaly;
     const bool news = tern_error_watch_conflict(&watch);
     keep_watch(federation, &watch, &row);
     if (news) {
-        log_finding(federation, &row, before, now);
+        log_anomaly(federation, &row, before, now);
     }
     return write_row(federation, &row);
 }
@@ -246,7 +246,7 @@ static void note_rounds(const struct tern_federation *federation, struct tern_db
     if (first || (state->empty && state->missed > 0)) {
         row->missed_from = federation->machine.round;
     }
-    row->told_round = counts && !state->empty ? federation->machine.round : 0;
+    row->ordered_round = counts && !state->empty ? federation->machine.round : 0;
 }
 
 // Stores what changed; for a buffer that was never reported, only that its client had a task. before: the stored row.
@@ -257,7 +257,7 @@ static enum tern_result store_decision(struct tern_federation *federation,
 {
     const bool said = row->directive == (uint32_t)choice->directive &&
                       row->factor == choice->factor && strcmp(row->reason, choice->reason) == 0;
-    if (row->missed_from == before->missed_from && row->told_round == before->told_round &&
+    if (row->missed_from == before->missed_from && row->ordered_round == before->ordered_round &&
         (!known || said)) {
         return TERN_OK;
     }

@@ -1,23 +1,23 @@
 #include "rounds/error_watch.h"
 
-const char *tern_error_finding_name(uint32_t finding)
+const char *tern_error_anomaly_name(uint32_t anomaly)
 {
-    static const char *const names[TERN_FINDING_COUNT] = {"none", "lost", "restored", "cloned"};
-    return finding < TERN_FINDING_COUNT ? names[finding] : "unknown";
+    static const char *const names[TERN_ANOMALY_COUNT] = {"none", "lost", "restored", "cloned"};
+    return anomaly < TERN_ANOMALY_COUNT ? names[anomaly] : "unknown";
 }
 
-const char *tern_error_finding_sentence(uint32_t finding)
+const char *tern_error_anomaly_sentence(uint32_t anomaly)
 {
-    switch (finding) {
-    case TERN_FINDING_LOST:
+    switch (anomaly) {
+    case TERN_ANOMALY_LOST:
         return "The client started a new error buffer that nobody ordered: it was installed anew, "
                "or its record was damaged. The old buffer's changes are lost. Act only if it "
                "happens again.";
-    case TERN_FINDING_RESTORED:
+    case TERN_ANOMALY_RESTORED:
         return "The client went back to an earlier state: a backup was restored, or its storage "
                "returned an old record. Part of that buffer was applied before, so the client "
                "must reset it.";
-    case TERN_FINDING_CLONED:
+    case TERN_ANOMALY_CLONED:
         return "Two devices use this client's identity, or one is restored again and again. "
                "Revoke it, and enrol each device with its own code.";
     default:
@@ -32,66 +32,66 @@ static bool held_something(const struct tern_error_watch *watch)
 
 // Whether the buffer was reset and has its first update since, or its first change that a budget held back. A newly
 // installed client reports an empty buffer instead.
-static bool is_after_reset(const struct tern_error_facts_told *facts)
+static bool is_after_reset(const struct tern_reported_buffer *facts)
 {
     return facts->sequence == 1 || (facts->sequence == 0 && facts->filled);
 }
 
-// Returns the finding for a client that went back. The first time it is a restored backup. If it happens again before the
+// Returns the anomaly for a client that went back. The first time it is a restored backup. If it happens again before the
 // client could start a new buffer, two devices report in turns.
-static enum tern_error_finding went_back(const struct tern_error_watch *watch, uint32_t to)
+static enum tern_error_anomaly went_back(const struct tern_error_watch *watch, uint32_t to)
 {
-    const bool recent = watch->finding_generation == watch->last.generation ||
-                        watch->finding_generation == watch->previous_generation;
-    switch (watch->finding) {
-    case TERN_FINDING_RESTORED:
-        return recent && (watch->finding_generation == to || to != watch->last.generation)
-                   ? TERN_FINDING_CLONED
-                   : TERN_FINDING_RESTORED;
-    case TERN_FINDING_LOST: // not lost: another device has the buffer
-        return recent && to == watch->previous_generation ? TERN_FINDING_CLONED
-                                                          : TERN_FINDING_RESTORED;
-    case TERN_FINDING_NONE:
-    case TERN_FINDING_CLONED:
+    const bool recent = watch->anomaly_generation == watch->last.generation ||
+                        watch->anomaly_generation == watch->previous_generation;
+    switch (watch->anomaly) {
+    case TERN_ANOMALY_RESTORED:
+        return recent && (watch->anomaly_generation == to || to != watch->last.generation)
+                   ? TERN_ANOMALY_CLONED
+                   : TERN_ANOMALY_RESTORED;
+    case TERN_ANOMALY_LOST: // not lost: another device has the buffer
+        return recent && to == watch->previous_generation ? TERN_ANOMALY_CLONED
+                                                          : TERN_ANOMALY_RESTORED;
+    case TERN_ANOMALY_NONE:
+    case TERN_ANOMALY_CLONED:
         break;
     }
-    return TERN_FINDING_RESTORED;
+    return TERN_ANOMALY_RESTORED;
 }
 
-static enum tern_error_finding suspect(const struct tern_error_watch *watch,
-                                       const struct tern_error_told *told)
+static enum tern_error_anomaly suspect(const struct tern_error_watch *watch,
+                                       const struct tern_error_report *report)
 {
-    const struct tern_error_facts_told *facts = &told->facts;
-    const struct tern_error_facts_told *last = &watch->last;
+    const struct tern_reported_buffer *facts = &report->facts;
+    const struct tern_reported_buffer *last = &watch->last;
     if (!watch->known) {
-        return TERN_FINDING_NONE;
+        return TERN_ANOMALY_NONE;
     }
     if (facts->generation == last->generation) {
         const bool back = facts->sequence < last->sequence ||
-                          (told->accepted && facts->sequence == last->sequence);
-        return back ? went_back(watch, facts->generation) : TERN_FINDING_NONE;
+                          (report->accepted && facts->sequence == last->sequence);
+        return back ? went_back(watch, facts->generation) : TERN_ANOMALY_NONE;
     }
     if (watch->previous_generation != 0 && facts->generation == watch->previous_generation) {
         return went_back(watch, facts->generation);
     }
-    if ((told->ordered && is_after_reset(facts)) || !held_something(watch)) {
-        return TERN_FINDING_NONE;
+    if ((report->ordered && is_after_reset(facts)) || !held_something(watch)) {
+        return TERN_ANOMALY_NONE;
     }
-    return TERN_FINDING_LOST;
+    return TERN_ANOMALY_LOST;
 }
 
-// Returns whether the finding is new. A client found to be cloned keeps that finding.
-static bool find(struct tern_error_watch *watch, enum tern_error_finding finding,
+// Returns whether the anomaly is new. A client found to be cloned keeps that anomaly.
+static bool find(struct tern_error_watch *watch, enum tern_error_anomaly anomaly,
                  uint32_t generation)
 {
-    const bool news = watch->finding != TERN_FINDING_CLONED;
-    watch->finding = news ? finding : TERN_FINDING_CLONED;
-    watch->finding_generation = generation;
-    watch->doubt = (struct tern_error_doubt){TERN_FINDING_NONE, 0};
+    const bool news = watch->anomaly != TERN_ANOMALY_CLONED;
+    watch->anomaly = news ? anomaly : TERN_ANOMALY_CLONED;
+    watch->anomaly_generation = generation;
+    watch->doubt = (struct tern_error_doubt){TERN_ANOMALY_NONE, 0};
     return news;
 }
 
-static void take_over(struct tern_error_watch *watch, const struct tern_error_facts_told *facts)
+static void take_over(struct tern_error_watch *watch, const struct tern_reported_buffer *facts)
 {
     if (facts->generation != watch->last.generation && held_something(watch)) {
         watch->previous_generation = watch->last.generation;
@@ -102,46 +102,46 @@ static void take_over(struct tern_error_watch *watch, const struct tern_error_fa
 
 // Called for a report that raises no doubt itself. A report that shows an obeyed reset confirms the doubt: a client that
 // had not gone back would have reported in between, to get its task, and so cleared the doubt.
-static bool settle_doubt(struct tern_error_watch *watch, const struct tern_error_facts_told *facts)
+static bool settle_doubt(struct tern_error_watch *watch, const struct tern_reported_buffer *facts)
 {
     const struct tern_error_doubt doubt = watch->doubt;
-    if (doubt.finding != TERN_FINDING_NONE && facts->generation != watch->last.generation) {
-        return find(watch, doubt.finding, doubt.generation);
+    if (doubt.anomaly != TERN_ANOMALY_NONE && facts->generation != watch->last.generation) {
+        return find(watch, doubt.anomaly, doubt.generation);
     }
-    watch->doubt = (struct tern_error_doubt){TERN_FINDING_NONE, 0};
+    watch->doubt = (struct tern_error_doubt){TERN_ANOMALY_NONE, 0};
     return false;
 }
 
 struct tern_error_verdict tern_error_watch_take(struct tern_error_watch *watch,
-                                                const struct tern_error_told *told)
+                                                const struct tern_error_report *report)
 {
     struct tern_error_verdict verdict = {.taken = true};
-    const enum tern_error_finding finding = suspect(watch, told);
-    if (finding == TERN_FINDING_NONE) {
-        verdict.news = settle_doubt(watch, &told->facts);
-    } else if (!told->accepted && watch->doubt.finding == TERN_FINDING_NONE) {
-        watch->doubt = (struct tern_error_doubt){finding, told->facts.generation};
+    const enum tern_error_anomaly anomaly = suspect(watch, report);
+    if (anomaly == TERN_ANOMALY_NONE) {
+        verdict.news = settle_doubt(watch, &report->facts);
+    } else if (!report->accepted && watch->doubt.anomaly == TERN_ANOMALY_NONE) {
+        watch->doubt = (struct tern_error_doubt){anomaly, report->facts.generation};
         verdict.taken = false;
         return verdict;
     } else {
-        verdict.news = find(watch, finding, told->facts.generation);
+        verdict.news = find(watch, anomaly, report->facts.generation);
     }
-    take_over(watch, &told->facts);
+    take_over(watch, &report->facts);
     return verdict;
 }
 
 bool tern_error_watch_conflict(struct tern_error_watch *watch)
 {
-    return find(watch, TERN_FINDING_CLONED, watch->last.generation);
+    return find(watch, TERN_ANOMALY_CLONED, watch->last.generation);
 }
 
-static bool was_applied(enum tern_error_finding finding)
+static bool was_applied(enum tern_error_anomaly anomaly)
 {
-    return finding == TERN_FINDING_RESTORED || finding == TERN_FINDING_CLONED;
+    return anomaly == TERN_ANOMALY_RESTORED || anomaly == TERN_ANOMALY_CLONED;
 }
 
 bool tern_error_watch_must_reset(const struct tern_error_watch *watch)
 {
-    return was_applied(watch->doubt.finding) ||
-           (was_applied(watch->finding) && watch->finding_generation == watch->last.generation);
+    return was_applied(watch->doubt.anomaly) ||
+           (was_applied(watch->anomaly) && watch->anomaly_generation == watch->last.generation);
 }

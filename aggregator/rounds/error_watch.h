@@ -15,56 +15,56 @@
 #include <stdint.h>
 
 // The numbers are stored.
-enum tern_error_finding {
-    TERN_FINDING_NONE = 0,
-    TERN_FINDING_LOST = 1,     // a new buffer replaced one that was not empty
-    TERN_FINDING_RESTORED = 2, // the client went back to an earlier state
-    TERN_FINDING_CLONED = 3,   // two devices, or two states of one device, report in turns
+enum tern_error_anomaly {
+    TERN_ANOMALY_NONE = 0,
+    TERN_ANOMALY_LOST = 1,     // a new buffer replaced one that was not empty
+    TERN_ANOMALY_RESTORED = 2, // the client went back to an earlier state
+    TERN_ANOMALY_CLONED = 3,   // two devices, or two states of one device, report in turns
 };
-#define TERN_FINDING_COUNT 4
+#define TERN_ANOMALY_COUNT 4
 
 // "none", "lost", "restored", "cloned"; "unknown" for another number.
-const char *tern_error_finding_name(uint32_t finding);
-// Explains the finding and what the operator does about it; "" for none.
-const char *tern_error_finding_sentence(uint32_t finding);
+const char *tern_error_anomaly_name(uint32_t anomaly);
+// Explains the anomaly and what the operator does about it; "" for none.
+const char *tern_error_anomaly_sentence(uint32_t anomaly);
 
-struct tern_error_facts_told {
+struct tern_reported_buffer {
     uint32_t generation;
     uint32_t sequence; // updates encoded in this generation
     bool filled;       // the buffer's norm is not 0
 };
 
 struct tern_error_doubt {
-    enum tern_error_finding finding; // NONE = no doubt
+    enum tern_error_anomaly anomaly; // NONE = no doubt
     uint32_t generation;             // the reported one
 };
 
 // All zeros: the client has not reported yet.
 struct tern_error_watch {
     bool known; // `last` holds a report
-    struct tern_error_facts_told last;
+    struct tern_reported_buffer last;
     uint32_t previous_generation; // 0 = none
-    enum tern_error_finding finding;
-    uint32_t finding_generation; // the generation at the time of the finding
+    enum tern_error_anomaly anomaly;
+    uint32_t anomaly_generation; // the generation at the time of the anomaly
     struct tern_error_doubt doubt;
 };
 
-struct tern_error_told {
-    struct tern_error_facts_told facts;
+struct tern_error_report {
+    struct tern_reported_buffer facts;
     bool accepted; // reported with an accepted update; false: with a check-in
     bool ordered;  // the client's last directive was to reset the buffer
 };
 
 struct tern_error_verdict {
     bool taken; // the watch has the new facts; false: it doubts them and keeps the earlier ones
-    bool news;  // the finding is new
+    bool news;  // the anomaly is new
 };
 
 struct tern_error_verdict tern_error_watch_take(struct tern_error_watch *watch,
-                                                const struct tern_error_told *told);
+                                                const struct tern_error_report *report);
 
 // Notes that the client sent another body for a round whose update was accepted before: a second device, without the first
-// one's records. Returns whether this finding is new.
+// one's records. Returns whether this anomaly is new.
 bool tern_error_watch_conflict(struct tern_error_watch *watch);
 
 // Whether the client must discard its buffer because part of it was applied before: the buffer went back or is another

@@ -140,7 +140,7 @@ const struct tern_view tern_view_clients = {
     CLIENTS_VIEW(clients),
     .name = "clients",
     .key = "id",
-    .usual = "id,name,state,last_seen_ms,version,local_steps,scaled_down,finding,tags",
+    .usual = "id,name,state,last_seen_ms,version,local_steps,scaled_down,anomaly,tags",
     .next = next_client,
     .newest = newest_client,
 };
@@ -193,7 +193,7 @@ static const struct tern_view_column ledger_columns[] = {
 static bool has_buffer(const struct tern_db_ledger *row)
 {
     return row->generation != 0 || row->sequence > 0 || row->norm != 0.0F || row->round > 0 ||
-           row->finding != TERN_FINDING_NONE;
+           row->anomaly != TERN_ANOMALY_NONE;
 }
 
 static bool next_ledger(struct tern_view_rows *rows, void *at)
@@ -211,7 +211,7 @@ const struct tern_view tern_view_ledger = {
     CLIENTS_VIEW(ledger),
     .name = "ledger",
     .key = "client",
-    .usual = "client,norm,round,age,update_bytes,finding,reason",
+    .usual = "client,norm,round,age,update_bytes,anomaly,reason",
     .nothing = "has not reported an error buffer yet",
     .next = next_ledger,
 };

@@ -403,7 +403,7 @@ TEST(test_status_and_rounds)
 
     assert_int_equal(ask("GET", "/metrics", TOKEN, ""), 200);
     assert_non_null(
-        strstr(body_of_reply(), "\ntern_error_findings_total{finding=\"restored\"} 0\n"));
+        strstr(body_of_reply(), "\ntern_error_anomalies_total{anomaly=\"restored\"} 0\n"));
     assert_non_null(
         strstr(body_of_reply(), "\ntern_error_directives_total{directive=\"step-ahead\"} 0\n"));
 }

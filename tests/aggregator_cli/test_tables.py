@@ -28,7 +28,7 @@ def every_table_fits_80_columns_and_has_a_heading_for_every_column():
     with sqlite3.connect(state.path / "tern.db") as db:
         insert(db, "schedule", client=2, local_steps=10, policy="fixed",
                reason="schedule.local_steps = 10")
-        db.execute("UPDATE ledger SET finding = 3, reason = 'decayed 0.7: 12 rounds missed'")
+        db.execute("UPDATE ledger SET anomaly = 3, reason = 'decayed 0.7: 12 rounds missed'")
         db.execute("UPDATE clients SET name = 'device-2' WHERE id = 2")
     for verb, lines in tables_of(state):
         assert len(lines) > 1, verb

@@ -300,7 +300,7 @@ def a_client_without_an_update_has_no_round():
 def the_ledger_explains_itself():
     state = State(rounds=5)
     with sqlite3.connect(state.path / "tern.db") as db:
-        db.execute("UPDATE ledger SET round = 2, finding = 3, finding_ms = 1700000000000, directive = 1,"
+        db.execute("UPDATE ledger SET round = 2, anomaly = 3, anomaly_ms = 1700000000000, directive = 1,"
                    " factor = 0.7, reason = 'decayed 0.7: 3 rounds missed', previous_generation = 9"
                    " WHERE client = 2")
         # That it had a task is all that is known of it.
@@ -308,10 +308,10 @@ def the_ledger_explains_itself():
     rows = state.json("ledger")
     assert [row["client"] for row in rows] == [1, 2, 3]
     assert rows[0]["norm"] == 0.25 and rows[2]["maximum"] == 0.125 and rows[0]["generation"] == 0xabcdef01
-    assert [row["finding"] for row in rows] == ["none", "cloned", "none"]
+    assert [row["anomaly"] for row in rows] == ["none", "cloned", "none"]
     assert [row["age"] for row in rows] == [0, 3, 0]
     assert rows[1]["directive"] == "decay" and rows[1]["factor"] == 0.7
-    assert rows[1]["reason"] == "decayed 0.7: 3 rounds missed" and rows[1]["finding_ms"] == 1700000000000
+    assert rows[1]["reason"] == "decayed 0.7: 3 rounds missed" and rows[1]["anomaly_ms"] == 1700000000000
     assert rows[0]["directive"] == "keep" and rows[0]["sentence"] == "" and rows[0]["sequence"] == 5
     assert len(rows[0]["replica"]) == 64 and rows[0]["update_bytes"] > 0
     lines = state.run("ledger").text.splitlines()
@@ -322,13 +322,13 @@ def the_ledger_explains_itself():
     assert state.json("ledger", 2) == rows[1]
     text = state.run("ledger", 2).text
     assert "Two devices use this client's identity" in text and "2023-11-14" in text
-    assert "3 rounds missed" in text and re.search("\nfinding +-\n", state.run("ledger", 1).text)
+    assert "3 rounds missed" in text and re.search("\nanomaly +-\n", state.run("ledger", 1).text)
     state.run("ledger", 4, code=NOTHING, says="has not reported an error buffer")
     state.run("ledger", 5, code=FAILED, says="there is no client 5")
     state.run("ledger", "two", code=USAGE, says="no client id")
 
     clients = state.json("clients")
-    assert [row["finding"] for row in clients] == ["none", "cloned", "none", "none"]
+    assert [row["anomaly"] for row in clients] == ["none", "cloned", "none", "none"]
     assert clients[1]["error_norm"] == rows[1]["norm"] and clients[3]["error_round"] is None
     assert "cloned" in state.run("clients").text
 

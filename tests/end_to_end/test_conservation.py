@@ -46,10 +46,10 @@ def cause_trouble(rng, fleet, aggregator):
 
 def check_ledger(database, policy):
     with sqlite3.connect(database) as reader:
-        rows = reader.execute("SELECT client, finding, directive FROM ledger").fetchall()
+        rows = reader.execute("SELECT client, anomaly, directive FROM ledger").fetchall()
     check(len(rows) == CLIENTS, f"the ledger has {len(rows)} clients")
-    for client, finding, directive in rows:
-        check(finding == 0, f"client {client} is suspected: finding {finding}")
+    for client, anomaly, directive in rows:
+        check(anomaly == 0, f"client {client} is suspected: anomaly {anomaly}")
         check(directive == DIRECTIVES[policy], f"client {client} was told {directive}")
 
 

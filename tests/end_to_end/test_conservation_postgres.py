@@ -166,8 +166,8 @@ class Service:
         return newest_version(self.postgres), re.search("Model SHA-256 ([0-9a-f]{64})", verified).group(1)
 
     def expect_no_suspects(self):
-        findings = self.postgres.sql("SELECT finding FROM ledger").split()
-        check(findings == ["0"] * CLIENTS, f"the ledger suspects clients: {findings}")
+        anomalies = self.postgres.sql("SELECT anomaly FROM ledger").split()
+        check(anomalies == ["0"] * CLIENTS, f"the ledger suspects clients: {anomalies}")
 
     def told(self):
         """How many updates were answered late, and how many were known already, as the clients heard."""

@@ -47,7 +47,7 @@ class Devices:
 
 def row_of(aggregator, index):
     rows = [row for row in aggregator.json("ledger") if row["client"] == index + 1]
-    return rows[0] if rows else {"finding": "none", "sequence": 0, "round": 0}
+    return rows[0] if rows else {"anomaly": "none", "sequence": 0, "round": 0}
 
 
 def wait_for(what, aggregator, index, condition, seconds=PATIENCE):
@@ -72,8 +72,8 @@ def lose_a_buffer(aggregator, devices):
     record = devices.directory(LOST) / "upload"
     record.write_bytes(record.read_bytes()[:-1] + b"?")
     devices.start(LOST)
-    row = wait_for("not found", aggregator, LOST, lambda row: row["finding"] != "none")
-    check(row["finding"] == "lost", f"a damaged record is named {row}")
+    row = wait_for("not found", aggregator, LOST, lambda row: row["anomaly"] != "none")
+    check(row["anomaly"] == "lost", f"a damaged record is named {row}")
     check(row["generation"] != before["generation"], "the generation is the old one")
 
 
@@ -87,24 +87,24 @@ def restore_a_backup(aggregator, devices):
     before = row_of(aggregator, RESTORED)
     devices.copy("backup", RESTORED)
     devices.start(RESTORED)
-    row = wait_for("not found", aggregator, RESTORED, lambda row: row["finding"] != "none")
-    check(row["finding"] == "restored", f"a restored backup is named {row}")
+    row = wait_for("not found", aggregator, RESTORED, lambda row: row["anomaly"] != "none")
+    check(row["anomaly"] == "restored", f"a restored backup is named {row}")
     wait_for("not reset", aggregator, RESTORED,
              lambda row: row["generation"] != before["generation"])
     row = wait_for_updates(aggregator, RESTORED, 5)
     check(row["directive"] == "limit", f"it is still told {row['reason']}")
 
 
-# Its finding goes from restored to cloned: at first the second device looks like a backup.
+# Its anomaly goes from restored to cloned: at first the second device looks like a backup.
 def clone_a_device(aggregator, devices):
     devices.kill(RESTORED)
     devices.copy(RESTORED, "clone")
     devices.start(RESTORED)
     devices.start("clone")
-    row = wait_for("not found", aggregator, RESTORED, lambda row: row["finding"] == "cloned")
+    row = wait_for("not found", aggregator, RESTORED, lambda row: row["anomaly"] == "cloned")
     check("Revoke" in row["sentence"], row["sentence"])
     wait_for_updates(aggregator, RESTORED, 5)
-    check(row_of(aggregator, RESTORED)["finding"] == "cloned", "the clone was forgotten")
+    check(row_of(aggregator, RESTORED)["anomaly"] == "cloned", "the clone was forgotten")
 
 
 def bother_the_honest_one(aggregator, devices):
@@ -117,7 +117,7 @@ def bother_the_honest_one(aggregator, devices):
 def check_log(workspace):
     text = "".join(path.read_text(errors="replace")
                    for path in workspace.path.glob("*.log") if "aggregator" in path.name)
-    found = re.findall(r"level=warn.*event=error-buffer request=\d+ client=(\d+) finding=(\w+)", text)
+    found = re.findall(r"level=warn.*event=error-buffer request=\d+ client=(\d+) anomaly=(\w+)", text)
     for once in (("1", "lost"), ("2", "cloned")):
         check(found.count(once) == 1, f"the log says {found}")
     check(("2", "restored") in found, f"the log says {found}")
@@ -142,7 +142,7 @@ def test():
         clone_a_device(aggregator, devices)
         bother_the_honest_one(aggregator, devices)
         honest = row_of(aggregator, HONEST)
-        check(honest["finding"] == "none", f"the honest client is suspected: {honest}")
+        check(honest["anomaly"] == "none", f"the honest client is suspected: {honest}")
         check_log(workspace)
         print(aggregator.verb("ledger"))
 

@@ -221,8 +221,8 @@ class Tree:
         for one in (*self.gateways, self.above):
             one.verb("verify")
         found = [check_gateway(one, self.above) for one in self.gateways]
-        findings = {row["finding"] for one in (self.above, *self.gateways) for row in one.json("ledger")}
-        check(findings == {"none"}, f"error buffers are suspected: {findings}")
+        anomalies = {row["anomaly"] for one in (self.above, *self.gateways) for row in one.json("ledger")}
+        check(anomalies == {"none"}, f"error buffers are suspected: {anomalies}")
         return found
 
 
@@ -337,7 +337,7 @@ def test_damaged():
         one.start()
         one.log_line("event=gateway-record-damaged")
         expect_progress(above, "with a damaged record", 2)
-        check(above.json("ledger")[0]["finding"] == "lost", "the aggregator above does not see that a buffer was lost")
+        check(above.json("ledger")[0]["anomaly"] == "lost", "the aggregator above does not see that a buffer was lost")
         # Nor is a start held up by what was last said of training, or by when the aggregator above was silent.
         above.kill()
         one.log_line("event=above-unreachable")

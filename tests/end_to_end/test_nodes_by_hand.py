@@ -296,7 +296,7 @@ def test_cloned():
                 connection.send(clients[0].put_bytes(first(task, 2), 1, body))
                 answers.append(connection.receive()[0])
         check(answers == [200, 409], f"two updates of one round were answered {answers}")
-        found = {row["client"]: row["finding"] for row in federation.first.json("ledger")}
+        found = {row["client"]: row["anomaly"] for row in federation.first.json("ledger")}
         check(found[clients[0].client_id] == "cloned", f"the ledger says {found}")
         log = (federation.workspace.path / "aggregator.log").read_text()
         check(log.count("event=error-buffer") == 1, "it is not said once")

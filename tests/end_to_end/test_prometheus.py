@@ -49,8 +49,8 @@ WELL = {
     'tern_http_handshakes_total{kind="full"}': "0+10x{n}",
     'tern_http_handshakes_total{kind="resumed"}': "0+10x{n}",
     'tern_http_handshakes_total{kind="failed"}': "0+10x{n}",
-    'tern_error_findings_total{finding="cloned"}': "0x{n}",
-    'tern_error_findings_total{finding="lost"}': "0+1x{n}",
+    'tern_error_anomalies_total{anomaly="cloned"}': "0x{n}",
+    'tern_error_anomalies_total{anomaly="lost"}': "0+1x{n}",
 }
 
 # What goes wrong, and the alert that says so. A finished federation has no rounds and that is well.
@@ -74,7 +74,7 @@ WRONG = {
     "TernCredentialsGuessed": {"tern_unauthorized_total": "0+120x{n}"},
     "TernHandshakesFail": {'tern_http_handshakes_total{kind="failed"}': "0+60x{n}"},
     "TernClientsUnreliable": {"tern_clients_unreliable": "1x{n}"},
-    "TernIdentityCloned": {'tern_error_findings_total{finding="cloned"}': "0x1515 1x{n}"},
+    "TernIdentityCloned": {'tern_error_anomalies_total{anomaly="cloned"}': "0x1515 1x{n}"},
 }
 FINE = {"tern_version": "7x{n}", "tern_finished": "1x{n}"}
 CRITICAL = ("TernDown", "TernCannotStore", "TernCertificateExpired", "TernUpdatesRefused")
@@ -124,7 +124,7 @@ def case(wrong, alerts):
 
 
 def labels(alert):
-    extra = {"TernDown": {"job": "tern"}, "TernIdentityCloned": {"finding": "cloned"}}.get(alert, {})
+    extra = {"TernDown": {"job": "tern"}, "TernIdentityCloned": {"anomaly": "cloned"}}.get(alert, {})
     return {"severity": "critical" if alert in CRITICAL else "warning", "instance": "a", **extra}
 
 

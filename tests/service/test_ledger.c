@@ -146,7 +146,7 @@ static int leave(void **state)
 
 #define TEST(name) CASE_WITH(name, setup, leave)
 
-TEST(test_honest_trouble_is_no_finding)
+TEST(test_honest_trouble_is_no_anomaly)
 {
     begin();
     for (int round = 1; round <= 3; round++) {
@@ -165,7 +165,7 @@ TEST(test_honest_trouble_is_no_finding)
     one.norm = 0.75F;
     check_in(&one);
     const struct tern_db_ledger row = ledger_of(&one);
-    assert_int_equal(row.finding, TERN_FINDING_NONE);
+    assert_int_equal(row.anomaly, TERN_ANOMALY_NONE);
     assert_int_equal(row.sequence, 4);
     assert_int_equal(row.round, 3);
     assert_true(row.norm == 0.75F);
@@ -174,8 +174,8 @@ TEST(test_honest_trouble_is_no_finding)
     assert_true(ledger_of(&one).norm == 1.0F);
     encode(&one, 0.5F);
     assert_int_equal(put(&one), 200);
-    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_NONE);
-    assert_int_equal(ledger_of(&two).finding, TERN_FINDING_NONE);
+    assert_int_equal(ledger_of(&one).anomaly, TERN_ANOMALY_NONE);
+    assert_int_equal(ledger_of(&two).anomaly, TERN_ANOMALY_NONE);
 }
 
 // A backup of two rounds ago: it is told to reset at once, and named when it has obeyed.
@@ -198,8 +198,8 @@ TEST(test_restored_backup_is_reset)
     encode(&one, 0.25F);
     assert_int_equal(put(&one), 200);
     struct tern_db_ledger row = ledger_of(&one);
-    assert_int_equal(row.finding, TERN_FINDING_RESTORED);
-    assert_true(row.finding_ms > 0);
+    assert_int_equal(row.anomaly, TERN_ANOMALY_RESTORED);
+    assert_true(row.anomaly_ms > 0);
     assert_int_equal(row.generation, 0x1a1);
     assert_int_equal(row.previous_generation, 0xa1);
     take_part(&two);
@@ -217,7 +217,7 @@ TEST(test_lost_buffer_is_named)
     one.norm = 0.0F;
     take_part(&one);
     assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
-    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_LOST);
+    assert_int_equal(ledger_of(&one).anomaly, TERN_ANOMALY_LOST);
     assert_int_equal(ledger_of(&one).generation, 0xff);
 }
 
@@ -231,20 +231,20 @@ TEST(test_what_is_found_again_at_once_is_not_said_again)
         one.generation++;
         check_in(&one);
     }
-    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_LOST);
-    const uint64_t said = ledger_of(&one).finding_ms;
+    assert_int_equal(ledger_of(&one).anomaly, TERN_ANOMALY_LOST);
+    const uint64_t said = ledger_of(&one).anomaly_ms;
     for (unsigned i = 0; i < 20; i++) {
         test_advance(1000);
         one.generation++;
         check_in(&one);
     }
-    assert_int_equal(ledger_of(&one).finding_ms, said);
+    assert_int_equal(ledger_of(&one).anomaly_ms, said);
     for (unsigned i = 0; i < 3; i++) {
         test_advance(30000);
         one.generation++;
         check_in(&one);
     }
-    assert_true(ledger_of(&one).finding_ms > said);
+    assert_true(ledger_of(&one).anomaly_ms > said);
 }
 
 // Two devices with one identity do the same round: whoever comes second is refused, and both are
@@ -261,13 +261,13 @@ TEST(test_clones_are_named)
     encode(&one, 0.25F);
     encode(&clone, 0.75F);
     assert_int_equal(put(&one), 200);
-    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_NONE);
+    assert_int_equal(ledger_of(&one).anomaly, TERN_ANOMALY_NONE);
     assert_int_equal(put(&clone), 409);
-    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_CLONED);
-    const uint64_t found = ledger_of(&one).finding_ms;
+    assert_int_equal(ledger_of(&one).anomaly, TERN_ANOMALY_CLONED);
+    const uint64_t found = ledger_of(&one).anomaly_ms;
     test_advance(5);
     assert_int_equal(put(&clone), 409);
-    assert_int_equal(ledger_of(&one).finding_ms, found);
+    assert_int_equal(ledger_of(&one).anomaly_ms, found);
     take_part(&two);
     check_in(&clone);
     assert_int_equal(clone.task.error_directive, tern_ErrorDirective_ERROR_RESET);
@@ -282,7 +282,7 @@ TEST(test_garbage_is_no_clone)
         put_update(&harness, one.client, 1, one.sequence, (const uint8_t *)"\xff\xff", 2);
     assert_int_equal(answer.status, 409);
     answer_free(&answer);
-    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_NONE);
+    assert_int_equal(ledger_of(&one).anomaly, TERN_ANOMALY_NONE);
 }
 
 // --- What is told
@@ -321,7 +321,7 @@ TEST(test_old_buffers_decay)
     assert_true(one.task.decay == 0.125F);
     encode(&one, 0.25F);
     assert_int_equal(put(&one), 200);
-    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_NONE);
+    assert_int_equal(ledger_of(&one).anomaly, TERN_ANOMALY_NONE);
 }
 
 TEST(test_old_buffers_are_reset)
@@ -336,7 +336,7 @@ TEST(test_old_buffers_are_reset)
     encode(&one, 0.25F);
     assert_int_equal(put(&one), 200);
     const struct tern_db_ledger row = ledger_of(&one);
-    assert_int_equal(row.finding, TERN_FINDING_NONE); // it was ordered
+    assert_int_equal(row.anomaly, TERN_ANOMALY_NONE); // it was ordered
     assert_int_equal(row.generation, 0x1a1);
 }
 

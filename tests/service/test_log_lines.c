@@ -45,7 +45,7 @@ static void other_columns(uint64_t client, uint32_t i)
     look_in(client, (tern_CheckinRequest){.column_names = i % 2 == 0 ? 9 : 11 + i});
 }
 
-// A buffer that another replaced, then an earlier state of that, and so on: two findings in turns.
+// A buffer that another replaced, then an earlier state of that, and so on: two anomalies in turns.
 static void error_buffers(uint64_t client, uint32_t i)
 {
     const uint32_t sequences[] = {9, 9, 8, 7};

@@ -312,15 +312,15 @@ TEST(uses_left_are_added_up)
 
 static void assert_same_ledger(const struct tern_db_ledger *a, const struct tern_db_ledger *b)
 {
-    size_t end = offsetof(struct tern_db_ledger, finding) + sizeof a->finding;
+    size_t end = offsetof(struct tern_db_ledger, anomaly) + sizeof a->anomaly;
     assert_memory_equal(a, b, end);
-    assert_int_equal(a->finding_ms, b->finding_ms);
-    assert_int_equal(a->finding_generation, b->finding_generation);
+    assert_int_equal(a->anomaly_ms, b->anomaly_ms);
+    assert_int_equal(a->anomaly_generation, b->anomaly_generation);
     assert_int_equal(a->directive, b->directive);
     assert_true(a->factor == b->factor);
     assert_true(a->decay == b->decay);
     assert_int_equal(a->missed_from, b->missed_from);
-    assert_int_equal(a->told_round, b->told_round);
+    assert_int_equal(a->ordered_round, b->ordered_round);
     assert_string_equal(a->reason, b->reason);
 }
 
@@ -337,11 +337,11 @@ TEST(the_ledger_keeps_the_newest_facts)
                                     .update_bytes = 777,
                                     .decay = 0.75F,
                                     .previous_generation = 0xfffffffeu,
-                                    .finding = 2,
-                                    .finding_ms = 1ull << 41,
-                                    .finding_generation = 0xfffffffdu,
+                                    .anomaly = 2,
+                                    .anomaly_ms = 1ull << 41,
+                                    .anomaly_generation = 0xfffffffdu,
                                     .missed_from = 9,
-                                    .told_round = 11,
+                                    .ordered_round = 11,
                                     .directive = 1,
                                     .factor = 0.5F,
                                     .reason = "decayed 0.5: 1 round missed"};
@@ -351,7 +351,7 @@ TEST(the_ledger_keeps_the_newest_facts)
     assert_ok(f, tern_db_ledger_put(f->db, &ledger));
     ledger.sequence = 4;
     ledger.missed_from = 10;
-    ledger.told_round = 0;
+    ledger.ordered_round = 0;
     assert_ok(f, tern_db_ledger_put(f->db, &ledger));
     assert_ok(f, tern_db_commit(f->db));
     ledger.client = 2;

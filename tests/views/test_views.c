@@ -216,7 +216,7 @@ static void conditions_select_rows(void **state)
         {"budget_left=3000", "2"},
         {"local_steps=7", "2"},
         {"error_norm=0.5", "3"},
-        {"finding=none", "3"},
+        {"anomaly=none", "3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_string_equal(

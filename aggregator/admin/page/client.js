@@ -46,7 +46,7 @@ function aboutBuffer({ ledger }) {
     ["Last accepted round", known(ledger.round, count)], ["Loss in it", known(ledger.round && ledger.loss, real)],
     ["Bytes of that update", known(ledger.round && ledger.update_bytes, bytes)],
     ["Directive", `${ledger.directive}${ledger.reason ? `: ${ledger.reason}` : ""}`],
-    ["Anomaly", ledger.finding === "none" ? "none" : `${ledger.finding}: ${ledger.sentence}`],
+    ["Anomaly", ledger.anomaly === "none" ? "none" : `${ledger.anomaly}: ${ledger.sentence}`],
   ];
 }
 

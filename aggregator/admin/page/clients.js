@@ -39,7 +39,7 @@ function make() {
     shown("budget", "Budget left", column("budget_left"), (v) => (v === null ? "no limit" : bytes(v))),
     shown("norm", "Error norm", column("error_norm"), (v) => real(v, 3)),
     shown("age", "Age in rounds", age, count),
-    { name: "finding", label: "Anomaly", value: column("finding"), text: (i) => findingOf(i) },
+    { name: "anomaly", label: "Anomaly", value: column("anomaly"), text: (i) => anomalyOf(i) },
     shown("version", "Version", column("version"), count),
     { name: "replica", label: "Replica", value: column("replica"), text: (i) => (clients.replica[i] || "–").slice(0, 8) },
     shown("steps", "Local steps", column("local_steps"), count),
@@ -50,13 +50,13 @@ function make() {
     rowClass: (i) => (clients.revoked[i] ? "off" : null),
     choices: [["all", () => true], ["not revoked", (i) => !clients.revoked[i]], ["revoked", (i) => clients.revoked[i]],
       ["evaluators", (i) => clients.evaluator[i]], ["silent for a day", (i) => !clients.revoked[i] && now - clients.last_seen_ms[i] > DAY_MS],
-      ["budget spent", (i) => clients.budget_left[i] === 0], ["with an anomaly", (i) => findingOf(i) !== "–"]],
+      ["budget spent", (i) => clients.budget_left[i] === 0], ["with an anomaly", (i) => anomalyOf(i) !== "–"]],
   });
 }
 
-const findingOf = (i) => {
-  const finding = clients.finding[i];
-  return finding === null || finding === "none" ? "–" : finding;
+const anomalyOf = (i) => {
+  const anomaly = clients.anomaly[i];
+  return anomaly === null || anomaly === "none" ? "–" : anomaly;
 };
 
 function button(i) {
