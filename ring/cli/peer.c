@@ -1,9 +1,9 @@
-#include "cli/peer.h"
+#include "cli/ring.h"
 
 #include "exchange/exchange.h"
 #include "hosted/files.h"
 #include "hosted/float_text.h"
-#include "node/terms.h"
+#include "node/agree.h"
 #include "util/bytes.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ static void make_agreement(struct ring_peer *peer)
     tern_sha256_final(&hash, peer->agreement);
 }
 
-// Writes the same settings as text, which another peer can show.
+// Writes the same settings as text, so that another peer can report which one differs.
 static void make_terms(struct ring_peer *peer)
 {
     const struct tern_ring_settings *settings = peer->settings;
@@ -78,11 +78,11 @@ static int read_codec(struct tern_cli *cli, struct ring_peer *peer)
         tern_spec_explain(&refusal, sentence);
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "ring.codec: %s", sentence);
     }
-    if (!tern_ring_codec_fits(&peer->codec)) {
+    if (!tern_ring_codec_is_usable(&peer->codec)) {
         return tern_cli_fail(
             cli, TERN_ERR_CONFIG,
-            "ring.codec: %s cannot go round, as its encoder needs more than the values; "
-            "take inceptionn, int8, 3lc or another of tern-codec codecs",
+            "ring.codec: a ring cannot use %s, because its encoder needs more than the values; "
+            "use inceptionn, int8, 3lc or another of `tern-codec codecs`",
             peer->settings->ring_codec);
     }
     return TERN_EXIT_OK;
@@ -104,8 +104,8 @@ int ring_peer_lock(struct tern_cli *cli, struct ring_peer *peer)
     }
     return errno == EWOULDBLOCK
                ? tern_cli_fail(cli, TERN_ERR_STATE,
-                               "%s is in use by another tern-ring; give each peer a state_dir of "
-                               "its own",
+                               "%s is in use by another tern-ring; give each peer its own "
+                               "ring.state_dir",
                                folder)
                : tern_cli_fail(cli, TERN_ERR_IO, "%s cannot be locked: %s", path, strerror(errno));
 }
@@ -141,7 +141,7 @@ int ring_peer_open(struct tern_cli *cli, struct ring_peer *peer)
     if (tern_model_from_spec(&peer->model, peer->settings->ring_model) != TERN_OK) {
         return tern_cli_fail(
             cli, TERN_ERR_CONFIG,
-            "ring.model: \"%s\" is no built-in model; write softmax:64-6, mlp:784-64-10, "
+            "ring.model: \"%s\" is not a built-in model; write softmax:64-6, mlp:784-64-10, "
             "cnn:28x28x1-8-16-10 or mlp:24-32-1,loss=mse",
             peer->settings->ring_model);
     }

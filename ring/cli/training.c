@@ -1,4 +1,4 @@
-#include "cli/training.h"
+#include "cli/ring.h"
 
 #include "cli/client_data.h"
 #include "cli/model_fit.h"

@@ -1,15 +1,14 @@
 // The verb run: takes part in a ring until the last round.
-#include "cli/peer.h"
-#include "cli/ring_verbs.h"
-#include "cli/traffic.h"
-#include "cli/training.h"
+#include "cli/ring.h"
 #include "exchange/exchange.h"
 #include "hosted/interrupts.h"
 #include "hosted/json_print.h"
 #include "hosted/log.h"
+#include "hosted/text_table.h"
 #include "mesh/mesh.h"
 #include "node/node.h"
 #include "util/bytes.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,10 +21,73 @@ static void set_log(void)
     tern_log_set_format(tern_log_format_named(tern_ring_settings.ring_log_format));
 }
 
+// --- Bytes exchanged with each peer
+
+static cJSON *layers(const struct tern_bytes *bytes)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddNumberToObject(object, "payload", (double)bytes->payload);
+    cJSON_AddNumberToObject(object, "frames", (double)bytes->http);
+    cJSON_AddNumberToObject(object, "tls", (double)bytes->tls);
+    cJSON_AddNumberToObject(object, "wire", (double)bytes->wire);
+    return object;
+}
+
+// Returns {PEER: {"sent": {"payload", "frames", "tls", "wire"}, "received": {the same}}}.
+static cJSON *traffic_json(const struct tern_ring_mesh *mesh, const struct tern_ring_peers *peers,
+                           uint32_t self)
+{
+    cJSON *root = cJSON_CreateObject();
+    for (uint32_t i = 0; i < peers->count; i++) {
+        struct tern_bytes sent;
+        struct tern_bytes received;
+        if (i == self) {
+            continue;
+        }
+        tern_ring_mesh_bytes(mesh, i, &sent, &received);
+        cJSON *peer = cJSON_AddObjectToObject(root, peers->peers[i].name);
+        cJSON_AddItemToObject(peer, "sent", layers(&sent));
+        cJSON_AddItemToObject(peer, "received", layers(&received));
+    }
+    return root;
+}
+
+static void add_row(struct tern_text_table *table, const char *name, const char *direction,
+                    const struct tern_bytes *bytes)
+{
+    tern_text_cell(table, "%s", name);
+    tern_text_cell(table, "%s", direction);
+    tern_text_cell(table, "%" PRIu64, bytes->payload);
+    tern_text_cell(table, "%" PRIu64, bytes->http);
+    tern_text_cell(table, "%" PRIu64, bytes->tls);
+    tern_text_cell(table, "%" PRIu64, bytes->wire);
+}
+
+static enum tern_result print_traffic(const struct tern_ring_mesh *mesh,
+                                      const struct tern_ring_peers *peers, uint32_t self, FILE *out)
+{
+    static const struct tern_text_column columns[] = {
+        {"PEER", TERN_TEXT_LONG},     {"", TERN_TEXT_WORD},      {"PAYLOAD", TERN_TEXT_NUMBER},
+        {"FRAMES", TERN_TEXT_NUMBER}, {"TLS", TERN_TEXT_NUMBER}, {"WIRE", TERN_TEXT_NUMBER},
+    };
+    struct tern_text_table table = TERN_TEXT_TABLE(columns);
+    for (uint32_t i = 0; i < peers->count; i++) {
+        struct tern_bytes sent;
+        struct tern_bytes received;
+        if (i != self) {
+            tern_ring_mesh_bytes(mesh, i, &sent, &received);
+            add_row(&table, peers->peers[i].name, "sent", &sent);
+            add_row(&table, peers->peers[i].name, "received", &received);
+        }
+    }
+    return tern_text_table_print(&table, out);
+}
+
 // --- The result
 
-static cJSON *describe(const struct ring_peer *peer, uint32_t self,
-                       const struct tern_ring_outcome *outcome, const struct tern_ring_mesh *mesh)
+static cJSON *result_json(const struct ring_peer *peer, uint32_t self,
+                          const struct tern_ring_outcome *outcome,
+                          const struct tern_ring_mesh *mesh)
 {
     char hash[2 * TERN_SHA256_SIZE + 1];
     cJSON *root = cJSON_CreateObject();
@@ -41,24 +103,24 @@ static cJSON *describe(const struct ring_peer *peer, uint32_t self,
     if (outcome->has_accuracy) {
         cJSON_AddNumberToObject(root, "accuracy", (double)outcome->accuracy);
     }
-    cJSON_AddItemToObject(root, "traffic", ring_traffic_json(mesh, &peer->peers, self));
+    cJSON_AddItemToObject(root, "traffic", traffic_json(mesh, &peer->peers, self));
     return root;
 }
 
-static int say(const struct tern_cli *cli, const struct ring_peer *peer, uint32_t self,
-               const struct tern_ring_outcome *outcome, const struct tern_ring_mesh *mesh)
+static int report(const struct tern_cli *cli, const struct ring_peer *peer, uint32_t self,
+                  const struct tern_ring_outcome *outcome, const struct tern_ring_mesh *mesh)
 {
     if (!cli->json) {
-        return tern_cli_check(cli, ring_traffic_print(mesh, &peer->peers, self, stdout),
+        return tern_cli_check(cli, print_traffic(mesh, &peer->peers, self, stdout),
                               "memory is short");
     }
-    return tern_json_print(cli, describe(peer, self, outcome, mesh));
+    return tern_json_print(cli, result_json(peer, self, outcome, mesh));
 }
 
 // --- Taking part
 
-static int take_part(struct tern_cli *cli, struct ring_peer *peer, uint32_t self,
-                     struct tern_ring_training *training, struct tern_ring_mesh *mesh)
+static int run_node(struct tern_cli *cli, struct ring_peer *peer, uint32_t self,
+                    struct tern_ring_training *training, struct tern_ring_mesh *mesh)
 {
     const struct tern_ring_settings *settings = peer->settings;
     char why[TERN_RING_NODE_WHY_MAX] = "";
@@ -86,7 +148,7 @@ static int take_part(struct tern_cli *cli, struct ring_peer *peer, uint32_t self
              TERN_LOG_TEXT(settings->ring_model), TERN_LOG_TEXT(settings->ring_codec),
              peer->state.version);
     const enum tern_result result = tern_ring_node_run(&config, &peer->state, &outcome, why);
-    tern_ring_mesh_end(mesh, FAREWELL_MS);
+    tern_ring_mesh_shut_down(mesh, FAREWELL_MS);
     if (result == TERN_ERR_STATE && tern_interrupted) {
         return TERN_EXIT_INTERRUPTED;
     }
@@ -94,10 +156,10 @@ static int take_part(struct tern_cli *cli, struct ring_peer *peer, uint32_t self
         return tern_cli_fail(cli, result, "%s",
                              why[0] != '\0' ? why : tern_result_sentence(result));
     }
-    return say(cli, peer, self, &outcome, mesh);
+    return report(cli, peer, self, &outcome, mesh);
 }
 
-static struct tern_ring_limits limits_of(const struct ring_peer *peer)
+static struct tern_ring_limits frame_limits(const struct ring_peer *peer)
 {
     return (struct tern_ring_limits){
         .block = (uint32_t)(TERN_RING_BLOCK_HEAD_SIZE +
@@ -115,13 +177,13 @@ static int open_mesh(struct tern_cli *cli, struct ring_peer *peer, struct tern_r
         .peers = &peer->peers,
         .self = self,
         .tls = tls,
-        .limits = limits_of(peer),
+        .limits = frame_limits(peer),
         .listen = peer->settings->ring_listen,
         .terms = peer->terms,
         .handshake_ms = HANDSHAKE_MS,
     };
     TERN_CLI_TRY(tern_cli_check(cli, tern_ring_mesh_open(&config, &mesh, why), "%s", why));
-    const int code = take_part(cli, peer, self, training, mesh);
+    const int code = run_node(cli, peer, self, training, mesh);
     tern_ring_mesh_close(mesh);
     return code;
 }
@@ -130,11 +192,11 @@ static int find_self(struct tern_cli *cli, const struct ring_peer *peer,
                      const struct tern_ring_tls *tls, uint32_t *self)
 {
     const char *name = tern_ring_tls_own_name(tls);
-    *self = tern_ring_peer_named(&peer->peers, name);
+    *self = tern_ring_find_peer(&peer->peers, name);
     return *self < peer->peers.count
                ? TERN_EXIT_OK
                : tern_cli_fail(cli, TERN_ERR_CONFIG,
-                               "the certificate %s is of \"%s\", whom %s does not name",
+                               "the certificate %s names \"%s\", which is not a peer in %s",
                                peer->settings->ring_certificate, name, peer->settings->ring_peers);
 }
 

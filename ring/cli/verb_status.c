@@ -1,6 +1,5 @@
-// The verbs status and export, which only read a peer's state.
-#include "cli/peer.h"
-#include "cli/ring_verbs.h"
+// The verbs status and export, which read a peer's saved state.
+#include "cli/ring.h"
 #include "hosted/export_file.h"
 #include "hosted/json_print.h"
 #include "util/bytes.h"
@@ -71,11 +70,11 @@ static int export_state(struct tern_cli *cli, struct ring_peer *peer,
     cJSON_Delete(notes);
     TERN_CLI_TRY(tern_cli_check(cli, result, "%s", why));
     const int code = tern_export_file_write(cli, data, len);
-    cJSON *said = code == TERN_EXIT_OK
-                      ? tern_export_file_say(cli, "global", peer->state.version, data, len)
-                      : NULL;
+    cJSON *report = code == TERN_EXIT_OK
+                        ? tern_export_file_say(cli, "global", peer->state.version, data, len)
+                        : NULL;
     free(data);
-    return said != NULL ? tern_json_print(cli, said) : code;
+    return report != NULL ? tern_json_print(cli, report) : code;
 }
 
 int ring_verb_export(struct tern_cli *cli)
@@ -87,7 +86,7 @@ int ring_verb_export(struct tern_cli *cli)
     code = code == TERN_EXIT_OK ? ring_peer_load(cli, &peer) : code;
     if (code == TERN_EXIT_OK && peer.is_new) {
         code =
-            tern_cli_fail(cli, TERN_ERR_NOT_FOUND, "%s holds no model yet: tern-ring run makes one",
+            tern_cli_fail(cli, TERN_ERR_NOT_FOUND, "%s has no model yet; tern-ring run makes one",
                           peer.settings->ring_state_dir);
     }
     code = code == TERN_EXIT_OK ? export_state(cli, &peer, &file) : code;

@@ -3,10 +3,56 @@
 #include "util/bytes.h"
 #include <string.h>
 
+// --- The schedule of blocks
+
+uint32_t tern_ring_exchanged_count(const struct tern_model *model)
+{
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        if (tern_segment_is_skipped(&model->segments[i])) {
+            return model->segments[i].offset;
+        }
+    }
+    return model->count;
+}
+
+uint32_t tern_ring_block_start(uint32_t count, uint32_t members, uint32_t block)
+{
+    return (uint32_t)((uint64_t)count * block / members);
+}
+
+uint32_t tern_ring_step_count(uint32_t members)
+{
+    return 2 * (members - 1);
+}
+
+bool tern_ring_is_gather_step(uint32_t members, uint32_t step)
+{
+    return step >= members - 1;
+}
+
+// The formula fits both legs: in step s of the gather leg, which is step N - 1 + s of the exchange, member i sends block
+// i + 1 - s, and this equals i - (N - 1 + s) modulo N.
+uint32_t tern_ring_block_sent(uint32_t members, uint32_t member, uint32_t step)
+{
+    return (member + 2 * members - step) % members;
+}
+
+uint32_t tern_ring_block_received(uint32_t members, uint32_t member, uint32_t step)
+{
+    return tern_ring_block_sent(members, (member + members - 1) % members, step);
+}
+
+uint32_t tern_ring_block_owned(uint32_t members, uint32_t member)
+{
+    return tern_ring_block_sent(members, member, members - 1);
+}
+
+// --- Pieces
+
 static const struct tern_codec whole = {.id = TERN_CODEC_FLOAT32};
 
-// The part of a segment in a block. A block has one payload per piece, each after its length, as in a container, so that
-// tensors do not share a scale.
+// The part of a segment that lies in one block. A block holds one payload per piece, each after its length, so that tensors
+// do not share a scale.
 struct piece {
     uint32_t segment;
     uint32_t start; // index in the flat vector
@@ -18,7 +64,8 @@ static const struct tern_codec *codec_of(const struct tern_ring_part *part, uint
     return tern_segment_is_coded(&part->model->segments[segment]) ? part->codec : &whole;
 }
 
-// Moves *piece to the next piece before `end`; returns false at the end. Begin with an empty piece at the block's start.
+// Advances *piece to the next piece of a block that ends at `end`; returns false after the last. The first call takes an empty
+// piece at the block's start.
 static bool next_piece(const struct tern_model *model, uint32_t end, struct piece *piece)
 {
     const uint32_t start = piece->start + piece->count;
@@ -36,12 +83,12 @@ static bool next_piece(const struct tern_model *model, uint32_t end, struct piec
 
 static struct piece block_start(const struct tern_ring_part *part, uint32_t block, uint32_t *end)
 {
-    const uint32_t count = tern_ring_exchanged(part->model);
+    const uint32_t count = tern_ring_exchanged_count(part->model);
     *end = tern_ring_block_start(count, part->members, block + 1);
     return (struct piece){.start = tern_ring_block_start(count, part->members, block)};
 }
 
-bool tern_ring_codec_fits(const struct tern_codec *codec)
+bool tern_ring_codec_is_usable(const struct tern_codec *codec)
 {
     const struct tern_codec_entry *entry = tern_codec_entry(codec->id);
     return entry != NULL && entry->feedback != TERN_FEEDBACK_MOMENTUM && !entry->follows_leader;
@@ -70,7 +117,7 @@ enum tern_result tern_ring_exchange_begin(struct tern_ring_exchange *exchange,
                                           float *sum, uint8_t *const buffers[2])
 {
     if (part->members < 2 || part->members > TERN_RING_MEMBERS_MAX ||
-        part->member >= part->members || !tern_ring_codec_fits(part->codec)) {
+        part->member >= part->members || !tern_ring_codec_is_usable(part->codec)) {
         return TERN_ERR_ARGUMENT;
     }
     *exchange = (struct tern_ring_exchange){
@@ -94,7 +141,7 @@ static enum tern_result encode_piece(struct tern_ring_exchange *exchange, uint32
         .seed = part->seed,
         .round = part->round,
         .client = part->peer,
-        // Blocks with parts of the same segment must not share draws.
+        // A segment may lie in several blocks; each needs its own random numbers.
         .segment = block * part->model->segment_count + piece->segment,
     };
     uint8_t *payload = exchange->out + exchange->out_len + TERN_VARINT_MAX;
@@ -123,7 +170,7 @@ static enum tern_result encode_block(struct tern_ring_exchange *exchange, uint32
 
 // --- Decoding
 
-// Adds a block to the flat vector dst, or, if `decodes`, writes it there.
+// Adds a block to the flat vector dst, or overwrites dst with it if `decodes`.
 static enum tern_result read_block(const struct tern_ring_part *part, uint32_t block,
                                    const uint8_t *src, size_t len, bool decodes, float *dst)
 {
@@ -151,7 +198,7 @@ enum tern_result tern_ring_block_decode(const struct tern_ring_part *part, uint3
     return read_block(part, block, src, len, true, sum);
 }
 
-enum tern_result tern_ring_exchange_make(struct tern_ring_exchange *exchange)
+enum tern_result tern_ring_exchange_encode(struct tern_ring_exchange *exchange)
 {
     const struct tern_ring_part *part = &exchange->part;
     const uint32_t block = tern_ring_block_sent(part->members, part->member, exchange->step);
@@ -159,17 +206,17 @@ enum tern_result tern_ring_exchange_make(struct tern_ring_exchange *exchange)
         return TERN_OK; // the gather leg forwards the received bytes
     }
     TERN_TRY(encode_block(exchange, block));
-    if (tern_ring_gathers(part->members, exchange->step)) {
+    if (tern_ring_is_gather_step(part->members, exchange->step)) {
         return read_block(part, block, exchange->out, exchange->out_len, true, exchange->sum);
     }
     return TERN_OK;
 }
 
-enum tern_result tern_ring_exchange_take(struct tern_ring_exchange *exchange, size_t len)
+enum tern_result tern_ring_exchange_decode(struct tern_ring_exchange *exchange, size_t len)
 {
     const struct tern_ring_part *part = &exchange->part;
-    const bool gathers = tern_ring_gathers(part->members, exchange->step);
-    TERN_TRY(read_block(part, tern_ring_block_taken(part->members, part->member, exchange->step),
+    const bool gathers = tern_ring_is_gather_step(part->members, exchange->step);
+    TERN_TRY(read_block(part, tern_ring_block_received(part->members, part->member, exchange->step),
                         exchange->in, len, gathers, gathers ? exchange->sum : exchange->values));
     if (gathers) {
         uint8_t *taken = exchange->in;
@@ -178,5 +225,5 @@ enum tern_result tern_ring_exchange_take(struct tern_ring_exchange *exchange, si
         exchange->out_len = len;
     }
     exchange->step++;
-    return exchange->step < tern_ring_steps(part->members) ? TERN_AGAIN : TERN_OK;
+    return exchange->step < tern_ring_step_count(part->members) ? TERN_AGAIN : TERN_OK;
 }

@@ -3,7 +3,7 @@
 #include "util/bytes.h"
 #include <string.h>
 
-// A frame begins with the magic, its version and its type; epoch and length follow.
+// A header: magic (2 bytes), version (1), type (1), epoch (4), length of the body (4).
 static const uint8_t magic[2] = {'T', 'R'};
 
 void tern_ring_head_write(const struct tern_ring_head *head, uint8_t dst[TERN_RING_HEAD_SIZE])
@@ -48,10 +48,10 @@ static enum tern_result check_len(uint8_t type, uint32_t len, const struct tern_
         most = TERN_RING_TERMS_MAX;
         break;
     default:
-        return refuse(TERN_ERR_UNKNOWN, "a frame of a type that there is not", why);
+        return refuse(TERN_ERR_UNKNOWN, "a frame of an unknown type", why);
     }
     if (len > most) {
-        return refuse(TERN_ERR_TOO_LARGE, "a frame that is longer than any of its type", why);
+        return refuse(TERN_ERR_TOO_LARGE, "a frame that is too long for its type", why);
     }
     return len < least ? refuse(TERN_ERR_CORRUPT, "a frame that is too short for its type", why)
                        : TERN_OK;
@@ -62,10 +62,11 @@ enum tern_result tern_ring_head_read(const uint8_t src[TERN_RING_HEAD_SIZE],
                                      struct tern_ring_head *head, const char **why)
 {
     if (memcmp(src, magic, sizeof magic) != 0) {
-        return refuse(TERN_ERR_CORRUPT, "bytes that are no frame of a ring", why);
+        return refuse(TERN_ERR_CORRUPT, "bytes that are not a frame of tern-ring", why);
     }
     if (src[2] != TERN_RING_FRAME_VERSION) {
-        return refuse(TERN_ERR_UNKNOWN, "a frame of another version: update tern-ring", why);
+        return refuse(TERN_ERR_UNKNOWN,
+                      "a frame of another version; run the same tern-ring on all peers", why);
     }
     const uint32_t len = tern_get_le32(src + 8);
     TERN_TRY(check_len(src[3], len, limits, why));

@@ -15,7 +15,7 @@ struct reading {
     char *why;
     bool has_groups;
     unsigned groups;
-    char names[TERN_RING_MEMBERS_MAX][TERN_RING_NAME_SIZE]; // of groups
+    char names[TERN_RING_MEMBERS_MAX][TERN_RING_NAME_SIZE]; // of the groups
 };
 
 static enum tern_result refuse(const struct reading *reading, const char *reason)
@@ -36,7 +36,7 @@ static bool read_port(const char *text, uint16_t *port)
     return true;
 }
 
-// Sets the peer's group. group: the fourth word of its line, or NULL.
+// Sets *number to the number of the group. group: the fourth word of the line, or NULL.
 static enum tern_result read_group(struct reading *reading, const char *group,
                                    const struct tern_ring_peers *peers, uint8_t *number)
 {
@@ -45,7 +45,7 @@ static enum tern_result read_group(struct reading *reading, const char *group,
         reading->has_groups = group != NULL;
     }
     if (reading->has_groups != (group != NULL)) {
-        return refuse(reading, "either every peer has a group, a fourth word, or none has");
+        return refuse(reading, "give every peer a group (a fourth word), or none");
     }
     *number = 0;
     if (group == NULL) {
@@ -72,7 +72,7 @@ static enum tern_result check_place(const struct reading *reading,
     for (uint32_t i = 0; i < peers->count; i++) {
         if (peers->peers[i].port == port && strcmp(peers->peers[i].address, address) == 0) {
             snprintf(reason, sizeof reason,
-                     "%s has that address and port already; give each peer a port of its own",
+                     "%s already has this address and port; give each peer its own port",
                      peers->peers[i].name);
             return refuse(reading, reason);
         }
@@ -90,11 +90,11 @@ static enum tern_result read_peer(struct reading *reading, char *line,
     const char *group = strtok_r(NULL, BLANKS, &rest);
     if (port == NULL || strtok_r(NULL, BLANKS, &rest) != NULL) {
         return refuse(reading,
-                      "a peer is its name, its address and its port, with blanks between, and "
-                      "its group where there are groups");
+                      "write NAME ADDRESS PORT, separated by spaces, and GROUP if the ring has "
+                      "groups");
     }
     if (peers->count == TERN_RING_MEMBERS_MAX) {
-        return refuse(reading, "a ring has 64 peers at the most");
+        return refuse(reading, "a ring has at most 64 peers; remove this one");
     }
     struct tern_ring_peer *peer = &peers->peers[peers->count];
     if (strlen(name) >= sizeof peer->name || !tern_utf8_is_text(name, strlen(name))) {
@@ -103,8 +103,8 @@ static enum tern_result read_peer(struct reading *reading, char *line,
     if (strlen(address) >= sizeof peer->address || !read_port(port, &peer->port)) {
         return refuse(reading, "an address has at most 127 bytes, and a port is 1 to 65535");
     }
-    if (tern_ring_peer_named(peers, name) < peers->count) {
-        return refuse(reading, "there is a peer of that name already");
+    if (tern_ring_find_peer(peers, name) < peers->count) {
+        return refuse(reading, "another peer already has this name");
     }
     TERN_TRY(check_place(reading, peers, address, peer->port));
     TERN_TRY(read_group(reading, group, peers, &peer->group));
@@ -130,7 +130,7 @@ static enum tern_result read_lines(struct reading *reading, char *text,
             TERN_TRY(read_peer(reading, line, peers));
         }
     }
-    return peers->count >= 2 ? TERN_OK : refuse(reading, "a ring has two peers at least");
+    return peers->count >= 2 ? TERN_OK : refuse(reading, "a ring has at least two peers; add more");
 }
 
 enum tern_result tern_ring_peers_read(const char *path, struct tern_ring_peers *peers,
@@ -141,8 +141,8 @@ enum tern_result tern_ring_peers_read(const char *path, struct tern_ring_peers *
     size_t len = 0;
     memset(peers, 0, sizeof *peers);
     if (tern_file_read_regular(path, FILE_MAX, &text, &len) != TERN_OK) {
-        snprintf(why, TERN_RING_PEERS_WHY_MAX, "%.200s cannot be read, or is no list of peers",
-                 path);
+        snprintf(why, TERN_RING_PEERS_WHY_MAX,
+                 "ring.peers: %.200s cannot be read, or is larger than 64 KiB", path);
         return TERN_ERR_CONFIG;
     }
     const enum tern_result result = read_lines(&reading, (char *)text, peers);
@@ -150,7 +150,7 @@ enum tern_result tern_ring_peers_read(const char *path, struct tern_ring_peers *
     return result;
 }
 
-uint32_t tern_ring_peer_named(const struct tern_ring_peers *peers, const char *name)
+uint32_t tern_ring_find_peer(const struct tern_ring_peers *peers, const char *name)
 {
     uint32_t i = 0;
     while (i < peers->count && strcmp(peers->peers[i].name, name) != 0) {

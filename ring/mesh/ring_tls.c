@@ -31,7 +31,7 @@ struct tern_ring_tls {
 struct tern_ring_tls_session {
     mbedtls_ssl_context ssl;
     int fd;
-    int error; // of mbedTLS, for the last failure
+    int error; // mbedTLS error of the last failure
     bool cut;  // the connection ended without a TLS close notification
     uint64_t received;
     uint64_t sent;
@@ -84,12 +84,12 @@ static enum tern_result refuse(char why[TERN_RING_TLS_WHY_MAX], const char *sett
     return TERN_ERR_CONFIG;
 }
 
-// Reads a PEM file with a NUL, which size counts; the caller frees *pem.
+// Reads a PEM file; the caller frees *pem. *size includes the terminating NUL, which mbedTLS needs.
 static enum tern_result read_pem(const char *setting, const char *path, uint8_t **pem, size_t *size,
                                  char *why)
 {
     if (path[0] == '\0') {
-        return refuse(why, setting, "is not set:", "a ring needs one (docs/RING.md)");
+        return refuse(why, setting, "is not set;", "name a PEM file (docs/RING.md)");
     }
     if (tern_file_read_regular(path, PEM_MAX, pem, size) != TERN_OK) {
         return refuse(why, setting, path, "cannot be read");
@@ -106,7 +106,7 @@ static enum tern_result read_certificate(const char *setting, const char *path,
     TERN_TRY(read_pem(setting, path, &pem, &size, why));
     const int error = mbedtls_x509_crt_parse(certificate, pem, size);
     free(pem);
-    return error == 0 ? TERN_OK : refuse(why, setting, path, "is no certificate in PEM");
+    return error == 0 ? TERN_OK : refuse(why, setting, path, "is not a certificate in PEM");
 }
 
 static enum tern_result read_key(struct tern_ring_tls *tls, const char *path, char *why)
@@ -117,7 +117,7 @@ static enum tern_result read_key(struct tern_ring_tls *tls, const char *path, ch
     const int error = tern_mbedtls_parse_key(&tls->key, pem, size, &tls->random);
     free(pem);
     if (error != 0) {
-        return refuse(why, "ring.key", path, "is no key in PEM without a password");
+        return refuse(why, "ring.key", path, "is not a PEM key without a password");
     }
     if (tern_mbedtls_check_pair(&tls->certificate.pk, &tls->key, &tls->random) != 0) {
         return refuse(why, "ring.key", path, "does not belong to ring.certificate");
@@ -152,7 +152,7 @@ static enum tern_result set_up(struct tern_ring_tls *tls, const char *ca, const 
 {
     if (!tern_mbedtls_start() ||
         mbedtls_ctr_drbg_seed(&tls->random, mbedtls_entropy_func, &tls->entropy, NULL, 0) != 0) {
-        return refuse(why, "TLS", "cannot be set up:", "there is no entropy");
+        return refuse(why, "TLS", "cannot start:", "no entropy");
     }
     TERN_TRY(read_certificate("ring.ca", ca, &tls->ca, why));
     TERN_TRY(read_certificate("ring.certificate", certificate, &tls->certificate, why));
@@ -160,7 +160,7 @@ static enum tern_result set_up(struct tern_ring_tls *tls, const char *ca, const 
     read_name(&tls->certificate, tls->own_name);
     return configure(tls, DIALS) && configure(tls, ANSWERS)
                ? TERN_OK
-               : refuse(why, "TLS", "cannot be set up:", "memory is short");
+               : refuse(why, "TLS", "cannot start:", "out of memory");
 }
 
 enum tern_result tern_ring_tls_new(const char *ca, const char *certificate, const char *key,
@@ -242,7 +242,7 @@ struct tern_ring_tls_session *tern_ring_tls_open(struct tern_ring_tls *tls, int 
     }
     session->fd = fd;
     mbedtls_ssl_init(&session->ssl);
-    // Without a host name: the mesh compares the common name.
+    // No host name: the mesh compares the certificate's common name instead.
     if (mbedtls_ssl_setup(&session->ssl, &tls->config[dials ? DIALS : ANSWERS]) != 0 ||
         mbedtls_ssl_set_hostname(&session->ssl, NULL) != 0) {
         tern_ring_tls_close(session);
@@ -302,16 +302,16 @@ void tern_ring_tls_explain(const struct tern_ring_tls_session *session,
         text[strcspn(text, "\n")] = '\0';
         snprintf(why, TERN_RING_TLS_WHY_MAX, "its certificate is refused: %s",
                  (flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0
-                     ? "another CA than that of ring.ca has signed it"
+                     ? "the CA in ring.ca has not signed it"
                      : text);
     } else if (session->error == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
         snprintf(why, TERN_RING_TLS_WHY_MAX,
-                 "it refuses the handshake, most likely this peer's certificate (has it another "
-                 "ring.ca?): its log says why");
+                 "it refused the handshake, probably because of this peer's certificate; compare "
+                 "ring.ca of both peers, and read its log");
     } else if (session->cut) {
         snprintf(why, TERN_RING_TLS_WHY_MAX,
-                 "it cut the connection in the handshake, most likely for this peer's certificate "
-                 "(has it another ring.ca?): its log says why");
+                 "it cut the connection in the handshake, probably because of this peer's "
+                 "certificate; compare ring.ca of both peers, and read its log");
     } else if (io_of(session->error) == TERN_RING_IO_END) {
         snprintf(why, TERN_RING_TLS_WHY_MAX, "it has closed the connection");
     } else {
@@ -351,7 +351,7 @@ bool tern_ring_tls_has_more(const struct tern_ring_tls_session *session)
 
 void tern_ring_tls_close_notify(struct tern_ring_tls_session *session)
 {
-    (void)mbedtls_ssl_close_notify(&session->ssl); // on failure the FIN that follows suffices
+    (void)mbedtls_ssl_close_notify(&session->ssl); // on failure the TCP FIN suffices
 }
 
 uint64_t tern_ring_tls_received(const struct tern_ring_tls_session *session)

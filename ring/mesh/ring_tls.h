@@ -1,5 +1,5 @@
-// Mutual TLS of a ring's connections, both ends, over non-blocking sockets. Both ends show a certificate of the ring's CA,
-// whose common name is the peer's name. Only the implementation uses mbedTLS. Used by one thread.
+// Mutual TLS for both ends of a ring's connections, over non-blocking sockets. Each end sends a certificate that the ring's CA
+// has signed; its common name is the peer's name. Used by one thread.
 #ifndef TERN_RING_TLS_H
 #define TERN_RING_TLS_H
 
@@ -23,36 +23,36 @@ enum tern_ring_io {
 };
 
 // Reads the three PEM files.
-// TERN_ERR_CONFIG  a file is wrong; why names it and the problem
+// TERN_ERR_CONFIG  a file is unusable; why has its setting and the problem
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_ring_tls_new(const char *ca, const char *certificate,
                                                  const char *key, struct tern_ring_tls **tls,
                                                  char why[TERN_RING_TLS_WHY_MAX]);
-void tern_ring_tls_free(struct tern_ring_tls *tls); // after its sessions; NULL is nothing
+void tern_ring_tls_free(struct tern_ring_tls *tls); // close its sessions first; ignores NULL
 
 // Returns the common name of this peer's certificate.
 const char *tern_ring_tls_own_name(const struct tern_ring_tls *tls);
 
-// Opens a session on a connected socket, which stays the caller's. NULL: no memory.
+// Opens a session on a connected socket, which the caller closes later. Returns NULL without memory.
 struct tern_ring_tls_session *tern_ring_tls_open(struct tern_ring_tls *tls, int fd, bool dials);
-void tern_ring_tls_close(struct tern_ring_tls_session *session); // NULL is nothing
+void tern_ring_tls_close(struct tern_ring_tls_session *session); // ignores NULL
 
 enum tern_ring_io tern_ring_tls_handshake(struct tern_ring_tls_session *session);
 
-// After the handshake: writes the common name in the other end's certificate; "" unless it has exactly one, of 1 to 63 bytes
-// of UTF-8.
+// Writes the common name in the other end's certificate, after the handshake; "" unless the certificate has exactly one
+// common name, of 1 to 63 bytes of UTF-8.
 void tern_ring_tls_peer_name(const struct tern_ring_tls_session *session,
                              char name[TERN_RING_NAME_SIZE]);
 
-// Explains a failed handshake, or a connection that the other end closed before it sent anything: with TLS 1.3 an end that
-// refuses the dialling end's certificate does so.
+// Explains a failed handshake, or a connection that the other end closed before it sent anything. With TLS 1.3 the accepting
+// end can reject the dialling end's certificate after the dialling end has completed its handshake.
 void tern_ring_tls_explain(const struct tern_ring_tls_session *session,
                            char why[TERN_RING_TLS_WHY_MAX]);
 
 enum tern_ring_io tern_ring_tls_read(struct tern_ring_tls_session *session, uint8_t *dst,
                                      size_t size, size_t *len);
 
-// After TERN_RING_IO_WANT_WRITE the next call must have the same len.
+// After TERN_RING_IO_WANT_WRITE repeat the call with the same len.
 enum tern_ring_io tern_ring_tls_write(struct tern_ring_tls_session *session, const uint8_t *src,
                                       size_t len, size_t *written);
 

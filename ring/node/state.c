@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A file has the magic, agreement, model, residual, and the SHA-256 of all these bytes.
+// A state file: magic, hash of the shared settings, model, residual, and the SHA-256 of all these bytes.
 static const char magic[8] = "tern-rg1";
 
-#define EXPONENT_BITS 0x7f800000u // all set in a number that is not finite
+#define EXPONENT_BITS 0x7f800000u // all set: the number is infinite or NaN
 
 enum tern_result tern_ring_state_new(struct tern_ring_state *state, uint32_t count, uint32_t peers)
 {
@@ -157,16 +157,16 @@ static enum tern_result read_file(struct tern_ring_state *state, const uint8_t *
     const size_t model_size = tern_ring_model_size(state->count, state->peers);
     if (len < sizeof magic + 2 * TERN_SHA256_SIZE || memcmp(file, magic, sizeof magic) != 0) {
         return refuse(why, TERN_ERR_CORRUPT, path,
-                      "is no state of a ring's peer; move it away to begin anew");
+                      "is not a state file of tern-ring; move it away to start anew");
     }
     tern_sha256(file, len - TERN_SHA256_SIZE, digest);
     if (memcmp(digest, file + len - TERN_SHA256_SIZE, sizeof digest) != 0) {
         return refuse(why, TERN_ERR_CORRUPT, path,
-                      "is damaged; move it away: the others have the model, and send it");
+                      "is damaged; move it away, and other peers send the model");
     }
     if (memcmp(file + sizeof magic, agreement, TERN_SHA256_SIZE) != 0 || len != file_size(state)) {
         return refuse(why, TERN_ERR_CONFIG, path,
-                      "is of a ring with other peers, another model, seed, codec or learning rate; "
+                      "was saved with other peers, another model, seed, codec or learning rate; "
                       "name another ring.state_dir");
     }
     tern_sha256(model, model_size, digest);
@@ -187,7 +187,7 @@ enum tern_result tern_ring_state_load(struct tern_ring_state *state,
     }
     if (result == TERN_ERR_TOO_LARGE) {
         return refuse(why, TERN_ERR_CONFIG, path,
-                      "is of a ring with another model; name another ring.state_dir");
+                      "was saved with another model; name another ring.state_dir");
     }
     if (result != TERN_OK) {
         return refuse(why, result, path, "cannot be read");

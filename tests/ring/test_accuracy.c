@@ -131,9 +131,9 @@ static size_t add_up_round_a_ring(const struct tern_codec *codec, uint32_t round
                                                   worker->buffers),
                          TERN_OK);
     }
-    for (uint32_t step = 0; step < tern_ring_steps(worker_count); step++) {
+    for (uint32_t step = 0; step < tern_ring_step_count(worker_count); step++) {
         for (uint32_t i = 0; i < worker_count; i++) {
-            assert_int_equal(tern_ring_exchange_make(&workers[i].exchange), TERN_OK);
+            assert_int_equal(tern_ring_exchange_encode(&workers[i].exchange), TERN_OK);
         }
         size_t lens[WORKERS_MOST];
         for (uint32_t i = 0; i < worker_count; i++) {
@@ -143,7 +143,8 @@ static size_t add_up_round_a_ring(const struct tern_codec *codec, uint32_t round
             memcpy(workers[next].exchange.in, workers[i].exchange.out, lens[next]);
         }
         for (uint32_t i = 0; i < worker_count; i++) {
-            const enum tern_result result = tern_ring_exchange_take(&workers[i].exchange, lens[i]);
+            const enum tern_result result =
+                tern_ring_exchange_decode(&workers[i].exchange, lens[i]);
             assert_true(result == TERN_OK || result == TERN_AGAIN);
         }
     }

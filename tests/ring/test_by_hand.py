@@ -167,12 +167,12 @@ class ByHand(unittest.TestCase):
         # One that says them twice is cut; what is no text of this kind is as nothing.
         wrong.send(TERMS, 0, b"codec int8\n")
         wrong.send(TERMS, 0, b"codec int8\n")
-        self.refused(wrong, "it said twice how it is set")
-        for said, why in ((b"\0codec int8\n", "it has other peers, another model, seed, codec or learning rate; make"),
-                          (b"\xff\x1b[2J codec\ncodec\ncodec \x1b[2Jint8\nseed 1\nmore 5", r"ring\.codec is \?\[2Jint8 there and float32 here; make"),
-                          (b"codec " + b"x" * 8186, r"ring\.codec is x{96}\.\.\. there and float32 here; make"),
-                          (b"model mlp:9 00\nseed 2", "ring.model is mlp:9 there and mlp:24-32-8 here; ring.seed is 2 there and 1 here; make"),
-                          (b"\n\n\n", "it has other peers, another model, seed, codec or learning rate; make")):
+        self.refused(wrong, "it sent its settings twice")
+        for said, why in ((b"\0codec int8\n", "its peers, model, seed, codec or learning rate differ; set"),
+                          (b"\xff\x1b[2J codec\ncodec\ncodec \x1b[2Jint8\nseed 1\nmore 5", r"ring\.codec is \?\[2Jint8 there and float32 here; set"),
+                          (b"codec " + b"x" * 8186, r"ring\.codec is x{96}\.\.\. there and float32 here; set"),
+                          (b"model mlp:9 00\nseed 2", "ring.model is mlp:9 there and mlp:24-32-8 here; ring.seed is 2 there and 1 here; set"),
+                          (b"\n\n\n", "its peers, model, seed, codec or learning rate differ; set")):
             with self.subTest(said=said):
                 stranger = Hand(self.ring, "p1")
                 stranger.send(TERMS, 0, said)
@@ -297,8 +297,8 @@ class ByHand(unittest.TestCase):
                            ((BLOCK, 1, struct.pack("<HH", 0, 1) + good), "it sent a block out of turn"),
                            ((BLOCK, 2, struct.pack("<HH", 0, 2) + good), "it sent a frame out of turn"),
                            ((MODEL, 1, bytes(4 + 3 * 4 + 4 * VALUES)), "it sent a frame out of turn"),
-                           ((BLOCK, 1, struct.pack("<HH", 0, 2) + good[:-1]), "it sent a block that is damaged"),
-                           ((BLOCK, 1, struct.pack("<HH", 0, 2) + good + b"\0"), "it sent a block that is damaged")):
+                           ((BLOCK, 1, struct.pack("<HH", 0, 2) + good[:-1]), "it sent a damaged block"),
+                           ((BLOCK, 1, struct.pack("<HH", 0, 2) + good + b"\0"), "it sent a damaged block")):
             with self.subTest(why=why):
                 self.setUp()
                 self.start()
@@ -322,7 +322,7 @@ class ByHand(unittest.TestCase):
                 self.views(1, 7)
                 self.hands[1].send(MODEL, 1, sent)
                 if not ends:
-                    self.refused(self.hands[1], "the model that it sent is not the one that it told of")
+                    self.refused(self.hands[1], "it sent another model than its hello announced")
                     self.assertNotIn("model-fetched", self.ring.log("p0"))
                     continue
                 self.ring.wait_for("p0", "event=model-fetched version=1 from=\"p2 ")

@@ -40,7 +40,7 @@ static void begin(struct ring *r, const struct tern_model *model, const struct t
     r->model = model;
     r->codec = codec;
     r->members = members;
-    r->count = tern_ring_exchanged(model);
+    r->count = tern_ring_exchanged_count(model);
     for (uint32_t i = 0; i < members; i++) {
         tern_prng_init(&rng, 7, TERN_PRNG_TEST, members, i);
         for (uint32_t j = 0; j < model->count; j++) {
@@ -75,10 +75,10 @@ static void end(struct ring *r)
 // All make, then all take, as if everything went at once.
 static void run(struct ring *r)
 {
-    for (uint32_t step = 0; step < tern_ring_steps(r->members); step++) {
+    for (uint32_t step = 0; step < tern_ring_step_count(r->members); step++) {
         for (uint32_t i = 0; i < r->members; i++) {
             struct tern_ring_exchange *exchange = &r->exchanges[i];
-            assert_int_equal(tern_ring_exchange_make(exchange), TERN_OK);
+            assert_int_equal(tern_ring_exchange_encode(exchange), TERN_OK);
             r->sent[i] += exchange->out_len;
         }
         size_t lens[MOST];
@@ -88,9 +88,9 @@ static void run(struct ring *r)
             assert_true(r->exchanges[i].out_len <= next->in_size);
             memcpy(next->in, r->exchanges[i].out, r->exchanges[i].out_len);
         }
-        const bool is_last = step + 1 == tern_ring_steps(r->members);
+        const bool is_last = step + 1 == tern_ring_step_count(r->members);
         for (uint32_t i = 0; i < r->members; i++) {
-            assert_int_equal(tern_ring_exchange_take(&r->exchanges[i], lens[i]),
+            assert_int_equal(tern_ring_exchange_decode(&r->exchanges[i], lens[i]),
                              is_last ? TERN_OK : TERN_AGAIN);
         }
     }
@@ -133,11 +133,11 @@ CASE(blocks_are_a_partition)
 CASE(every_member_sends_what_the_next_one_takes)
 {
     for (uint32_t members = 2; members <= TERN_RING_MEMBERS_MAX; members++) {
-        for (uint32_t step = 0; step < tern_ring_steps(members); step++) {
+        for (uint32_t step = 0; step < tern_ring_step_count(members); step++) {
             uint64_t seen = 0;
             for (uint32_t i = 0; i < members; i++) {
                 const uint32_t sent = tern_ring_block_sent(members, i, step);
-                assert_int_equal(tern_ring_block_taken(members, (i + 1) % members, step), sent);
+                assert_int_equal(tern_ring_block_received(members, (i + 1) % members, step), sent);
                 seen |= (uint64_t)1 << sent;
             }
             assert_true(seen == (members < 64 ? ((uint64_t)1 << members) - 1 : UINT64_MAX));
@@ -244,7 +244,7 @@ CASE(every_codec_ends_with_the_same_bits)
     unsigned tried = 0;
     for (size_t i = 0; tern_codec_entry_at(i) != NULL; i++) {
         const struct tern_codec codec = tern_codec_preset(tern_codec_entry_at(i));
-        if (!tern_ring_codec_fits(&codec)) {
+        if (!tern_ring_codec_is_usable(&codec)) {
             continue;
         }
         tried++;
@@ -274,14 +274,14 @@ CASE(stochastic_codecs_draw_anew_for_each_block)
         ring.values[0][600 + j] = ring.values[0][j];
     }
     uint8_t first[4096];
-    assert_int_equal(tern_ring_exchange_make(exchange), TERN_OK);
+    assert_int_equal(tern_ring_exchange_encode(exchange), TERN_OK);
     const size_t len = exchange->out_len;
     assert_in_range(len, 1, sizeof first);
     memcpy(first, exchange->out, len);
-    assert_int_equal(tern_ring_exchange_make(&ring.exchanges[2]), TERN_OK); // block 2, of zeros
+    assert_int_equal(tern_ring_exchange_encode(&ring.exchanges[2]), TERN_OK); // block 2, of zeros
     memcpy(exchange->in, before->out, before->out_len);
-    assert_int_equal(tern_ring_exchange_take(exchange, before->out_len), TERN_AGAIN);
-    assert_int_equal(tern_ring_exchange_make(exchange), TERN_OK);
+    assert_int_equal(tern_ring_exchange_decode(exchange, before->out_len), TERN_AGAIN);
+    assert_int_equal(tern_ring_exchange_encode(exchange), TERN_OK);
     assert_int_equal(exchange->out_len, len);
     assert_memory_not_equal(exchange->out, first, len);
     end(&ring);
@@ -316,7 +316,7 @@ CASE(rules_of_tensors_hold)
     assert_int_equal(tern_model_add_by_rule(&model, "w", &count, 1, TERN_RULE_COMPRESS), TERN_OK);
     assert_int_equal(tern_model_add_by_rule(&model, "mean", &small, 1, TERN_RULE_DENSE), TERN_OK);
     assert_int_equal(tern_model_layout(&model), TERN_OK);
-    assert_int_equal(tern_ring_exchanged(&model), count + small);
+    assert_int_equal(tern_ring_exchanged_count(&model), count + small);
     begin(&ring, &model, &codec, 3);
     run(&ring);
     assert_same_bits(&ring);
@@ -368,8 +368,8 @@ CASE(hostile_blocks_are_refused)
             begin(&ring, &model, &codec, 3);
             struct tern_ring_exchange *from = &ring.exchanges[0];
             struct tern_ring_exchange *to = &ring.exchanges[1];
-            assert_int_equal(tern_ring_exchange_make(from), TERN_OK);
-            assert_int_equal(tern_ring_exchange_make(to), TERN_OK);
+            assert_int_equal(tern_ring_exchange_encode(from), TERN_OK);
+            assert_int_equal(tern_ring_exchange_encode(to), TERN_OK);
             size_t len = from->out_len;
             uint8_t *exact = malloc(len + 8);
             memcpy(exact, from->out, len);
@@ -387,7 +387,7 @@ CASE(hostile_blocks_are_refused)
             memcpy(tight, exact, len);
             uint8_t *kept = to->in;
             to->in = tight;
-            const enum tern_result result = tern_ring_exchange_take(to, len);
+            const enum tern_result result = tern_ring_exchange_decode(to, len);
             to->in = kept;
             assert_true(result == TERN_AGAIN || result == TERN_ERR_CORRUPT ||
                         result == TERN_ERR_UNKNOWN || result == TERN_ERR_NON_FINITE);
@@ -408,6 +408,6 @@ CASE(values_that_are_no_numbers_are_refused)
     const struct tern_model model = plain_model(100);
     begin(&ring, &model, &codec, 2);
     ring.values[0][3] = NAN;
-    assert_int_equal(tern_ring_exchange_make(&ring.exchanges[0]), TERN_ERR_NON_FINITE);
+    assert_int_equal(tern_ring_exchange_encode(&ring.exchanges[0]), TERN_ERR_NON_FINITE);
     end(&ring);
 }

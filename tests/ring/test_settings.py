@@ -17,29 +17,29 @@ class Settings(unittest.TestCase):
 
     def test_what_is_wrong_is_named(self):
         with Ring(2) as ring:
-            lists = {"empty": ("", "two peers at least"), "one": ("a 127.0.0.1 7000\n", "two peers at least"),
-                     "twice": ("a h 1\na h 2\n", "line 2: there is a peer of that name already"),
+            lists = {"empty": ("", "at least two peers"), "one": ("a 127.0.0.1 7000\n", "at least two peers"),
+                     "twice": ("a h 1\na h 2\n", "line 2: another peer already has this name"),
                      "place": ("a h 1\nb g 1\nc h 2\nd g 1\n",
-                               "line 4: b has that address and port already; give each peer a port of its own"),
+                               "line 4: b already has this address and port; give each peer its own port"),
                      "port": ("a h 1\nb h 65536\n", "line 2: an address has at most 127 bytes, and a port"),
-                     "words": ("a h 1\nb h\n", "line 2: a peer is its name"),
-                     "some": ("a h 1 west\nb h 2\n", "line 2: either every peer has a group"),
-                     "more": ("a h 1\nb h 2 west\n", "line 2: either every peer has a group"),
-                     "five": ("a h 1 west east\n", "line 1: a peer is its name"),
-                     "many": ("".join(f"p{i} h {i + 1}\n" for i in range(65)), "64 peers at the most"),
-                     "others": ("a h 1\nb h 2\n", 'is of "p0", whom')}
+                     "words": ("a h 1\nb h\n", "line 2: write NAME ADDRESS PORT"),
+                     "some": ("a h 1 west\nb h 2\n", "line 2: give every peer a group"),
+                     "more": ("a h 1\nb h 2 west\n", "line 2: give every peer a group"),
+                     "five": ("a h 1 west east\n", "line 1: write NAME ADDRESS PORT"),
+                     "many": ("".join(f"p{i} h {i + 1}\n" for i in range(65)), "at most 64 peers"),
+                     "others": ("a h 1\nb h 2\n", 'names "p0", which is not a peer')}
             for file, (text, said) in lists.items():
                 (ring.folder / file).write_text(text)
                 self.refused(ring, said, **{"ring.peers": file})
             for key, value, said in (("ring.peers", "nowhere", "nowhere cannot be read"),
-                                     ("ring.codec", "dgc", "cannot go round"), ("ring.codec", "no", "ring.codec: "),
-                                     ("ring.model", "mlp:3", "is no built-in model"),
+                                     ("ring.codec", "dgc", "a ring cannot use dgc"), ("ring.codec", "no", "ring.codec: "),
+                                     ("ring.model", "mlp:3", "is not a built-in model"),
                                      ("ring.model", "mlp:24-4-3", "mlp:24-4-3 predicts 3 classes, the data has 8"),
                                      ("ring.ca", "nowhere.crt", "ring.ca: nowhere.crt cannot be read"),
-                                     ("ring.ca", "p0.key", "ring.ca: p0.key is no certificate in PEM"),
+                                     ("ring.ca", "p0.key", "ring.ca: p0.key is not a certificate in PEM"),
                                      ("ring.certificate", "", "ring.certificate: is not set"),
                                      ("ring.key", "p1.key", "does not belong to ring.certificate"),
-                                     ("ring.key", "ca.crt", "is no key in PEM"),
+                                     ("ring.key", "ca.crt", "is not a PEM key"),
                                      ("ring.listen", "203.0.113.1", "cannot listen on 203.0.113.1"),
                                      ("ring.log", "loud", "log = 'loud' is not known; allowed: error | warn | info | debug"),
                                      ("data.source", "csv:nowhere.csv", "data.source: ")):
@@ -56,7 +56,7 @@ class Settings(unittest.TestCase):
             ring.wait_for("p0", "event=started")
             second = ring.verb("p1", "run", **{"ring.state_dir": "state-p0"})
             self.assertEqual(second.returncode, 1, second.stderr)
-            self.assertIn("state-p0 is in use by another tern-ring; give each peer a state_dir of its own",
+            self.assertIn("state-p0 is in use by another tern-ring; give each peer its own ring.state_dir",
                           second.stderr)
             self.assertNotIn("event=started", second.stderr)
             self.assertEqual(ring.verb("p0", "status").returncode, 0)  # who looks is let

@@ -1,5 +1,5 @@
 // What is said of two peers that are set otherwise, whatever the other one has sent.
-#include "node/terms.h"
+#include "node/agree.h"
 #include "tests/cases.h"
 #include <string.h>
 
