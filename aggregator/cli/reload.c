@@ -149,10 +149,10 @@ static enum tern_result take(struct tern_cli *cli, const struct tern_cli_running
     }
     TERN_TRY(tern_service_accepts(running->service, &serving.service, why));
     tern_cli_tls_files(cli, tern_state_settings(cli), &files);
-    TERN_TRY(tern_http_renew(running->server, &files.names, why));
+    TERN_TRY(tern_http_reload_files(running->server, &files.names, why));
     tern_service_facts(running->service, &facts);
     tern_cli_raise_file_limit(cli, facts.federation.clients);
-    tern_http_limit(running->server, &serving.limits);
+    tern_http_set_limits(running->server, &serving.limits);
     tern_service_configure(running->service, &serving.service);
     tern_service_set_disk_needed(running->service,
                                  tern_disk_need_bytes(tern_state_settings(cli),

@@ -225,15 +225,15 @@ static const char renew_advice[] = "put a new one in its place, then send SIGHUP
                                    "(systemctl reload tern-aggregator)";
 
 static void check_times(struct doctor *doctor, const char *path,
-                        const struct tern_certificate_times *times, const char *consequence)
+                        const struct tern_certificate *certificate, const char *consequence)
 {
-    const uint64_t ends_ms = times->ends_s * 1000;
+    const uint64_t ends_ms = certificate->ends_s * 1000;
     char text[TERN_TEXT];
-    if (times->begins_s * 1000 > doctor->now_ms) {
+    if (certificate->begins_s * 1000 > doctor->now_ms) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE,
                           "look at the clock of this machine; else get one that is valid by now",
                           "%s is not valid before %s", path,
-                          tern_text_time(times->begins_s * 1000, text));
+                          tern_text_time(certificate->begins_s * 1000, text));
     } else if (ends_ms <= doctor->now_ms) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE, renew_advice,
                           "%s expired %s: %s", path, tern_text_time(ends_ms, text), consequence);
@@ -245,13 +245,8 @@ static void check_times(struct doctor *doctor, const char *path,
     }
 }
 
-static void check_names(struct doctor *doctor, const char *path)
+static void check_names(struct doctor *doctor, const char *path, const char *names)
 {
-    char names[TERN_CERTIFICATE_NAMES];
-    char why[256];
-    if (tern_certificate_names(path, names, why) != TERN_OK) {
-        return; // its times could be read a moment ago
-    }
     if (names[0] == '\0') {
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE,
                           "get one with the name in [client] server as subjectAltName",
@@ -262,38 +257,38 @@ static void check_names(struct doctor *doctor, const char *path)
     }
 }
 
-// The CAs of clients' certificates, where they are asked for these.
+// Checks the CAs of client certificates, if client certificates are requested.
 static void check_client_ca(struct doctor *doctor, const char *path)
 {
-    struct tern_certificate_times times;
+    struct tern_certificate certificate;
     char why[256];
     if (path == NULL) {
         return;
     }
-    if (tern_certificate_times(path, &times, why) != TERN_OK) {
+    if (tern_certificate_read(path, &certificate, why) != TERN_OK) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE,
                           "tls.client_ca names the CAs of clients' certificates", "%s", why);
         return;
     }
-    check_times(doctor, path, &times, "clients with certificates of that CA are refused");
+    check_times(doctor, path, &certificate, "clients with certificates of that CA are refused");
 }
 
 static void doctor_certificate(struct doctor *doctor)
 {
     static const char advice[] = "name the files by server.certificate and server.private_key, or "
                                  "make them: `tern-aggregator serve` prints how";
-    struct tern_certificate_times times;
+    struct tern_certificate certificate;
     struct tern_cli_tls_files files;
     char why[256];
     tern_cli_tls_files(doctor->cli, doctor->settings, &files);
     check_client_ca(doctor, files.names.client_ca);
     files.names.client_ca = NULL;
-    if (tern_certificate_times(files.certificate, &times, why) != TERN_OK) {
+    if (tern_certificate_read(files.certificate, &certificate, why) != TERN_OK) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE, advice, "%s", why);
         return;
     }
-    check_times(doctor, files.certificate, &times, "clients refuse it");
-    check_names(doctor, files.certificate);
+    check_times(doctor, files.certificate, &certificate, "clients refuse it");
+    check_names(doctor, files.certificate, certificate.names);
     if (tern_http_check_files(&files.names, why) != TERN_OK) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE, advice, "%s", why);
     }

@@ -105,7 +105,7 @@ struct status {
     size_t node_count;
     char *settings[TERN_STANDBY_NODES]; // malloc'ed; NULL = not known
     bool has_certificate;               // it could be read
-    struct tern_certificate_times certificate;
+    struct tern_certificate certificate;
     char certificate_why[256];
 };
 
@@ -144,7 +144,7 @@ static void load_certificate(const struct tern_cli *cli, struct status *status)
     tern_state_file(cli, tern_state_settings(cli)->server_certificate, TERN_STATE_CERTIFICATE,
                     path);
     status->has_certificate =
-        tern_certificate_times(path, &status->certificate, status->certificate_why) == TERN_OK;
+        tern_certificate_read(path, &status->certificate, status->certificate_why) == TERN_OK;
 }
 
 static const struct tern_accuracy *newest_accuracy(const struct status *status)

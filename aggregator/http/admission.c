@@ -60,37 +60,37 @@ struct tern_address tern_address_of(const struct sockaddr_storage *name)
 
 // --- Places of connections
 
-// One mutex and two balanced trees, because peers choose their addresses. Strangers are displaced in two orders:
-// one over all addresses, and one within each address. A displaced place counts as open, and as leaving, until
-// its loop has ended it; another connection of its address can take its place at once.
+// The trees of addresses and clients are balanced, because peers choose their addresses. Strangers are displaced in two
+// orders: one over all addresses, and one within each address. A displaced place counts as open and as leaving until its
+// loop has closed the connection; a newcomer can take its place at once.
 
-// An address with connections that have shown no credentials.
+// An address with connections that have not authenticated.
 struct tern_origin {
-    struct tern_address address;  // key of the tree
+    struct tern_address address;  // key of the tree; first, for compare_addresses()
     uint32_t open;                // strangers, busy ones included
     uint32_t newcomer_count;      // length of `newcomers`
-    struct tern_places newcomers; // have sent nothing; the oldest first
+    struct tern_places newcomers; // tern_place.is_newcomer; the oldest first
     struct tern_places strangers; // other strangers; the longest idle first
 };
 
 struct client {
-    uint64_t id; // key of the tree
-    uint32_t open;
-    uint32_t arriving;           // recognised by a ticket, not authenticated
-    struct tern_places places;   // the oldest first
-    struct tern_places arrivals; // the oldest first
+    uint64_t id;                 // key of the tree
+    uint32_t open;               // authenticated connections
+    uint32_t arriving;           // recognised connections
+    struct tern_places places;   // authenticated; the oldest first
+    struct tern_places arrivals; // recognised; the oldest first
 };
 
 struct tern_admission {
     pthread_mutex_t lock;
-    uint32_t connections;
+    uint32_t connections; // limits
     uint32_t per_address;
     uint32_t per_client;
     uint32_t open;
-    uint32_t leaving; // of them, displaced
-    struct tern_places strangers;
-    void *addresses;
-    void *clients;
+    uint32_t leaving;             // displaced connections, counted in `open`
+    struct tern_places strangers; // of all addresses, the longest idle first
+    void *addresses;              // tree of tern_origin
+    void *clients;                // tree of client
 };
 
 struct tern_admission *tern_admission_new(const struct tern_http_limits *limits)
@@ -98,13 +98,14 @@ struct tern_admission *tern_admission_new(const struct tern_http_limits *limits)
     struct tern_admission *admission = calloc(1, sizeof *admission);
     if (admission != NULL) {
         pthread_mutex_init(&admission->lock, NULL);
-        tern_admission_limit(admission, limits);
+        tern_admission_set_limits(admission, limits);
         TAILQ_INIT(&admission->strangers);
     }
     return admission;
 }
 
-void tern_admission_limit(struct tern_admission *admission, const struct tern_http_limits *limits)
+void tern_admission_set_limits(struct tern_admission *admission,
+                               const struct tern_http_limits *limits)
 {
     pthread_mutex_lock(&admission->lock);
     admission->connections = limits->connections;
@@ -113,7 +114,7 @@ void tern_admission_limit(struct tern_admission *admission, const struct tern_ht
     pthread_mutex_unlock(&admission->lock);
 }
 
-// Without places the trees are empty.
+// All places have left, so the trees are empty.
 void tern_admission_free(struct tern_admission *admission)
 {
     if (admission != NULL) {
@@ -133,11 +134,10 @@ void tern_place_group_init(struct tern_place_group *group, void (*wake)(void *ct
 
 typedef int comparison(const void *, const void *);
 
+// Compares elements that begin with their address.
 static int compare_addresses(const void *a, const void *b)
 {
-    const struct tern_origin *x = a;
-    const struct tern_origin *y = b;
-    return memcmp(&x->address, &y->address, sizeof x->address);
+    return memcmp(a, b, sizeof(struct tern_address));
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -147,17 +147,17 @@ static int compare_ids(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static void *find(void *const *tree, const void *like, comparison *compare)
+static void *find(void *const *tree, const void *key, comparison *compare)
 {
-    void *const *at = tfind(like, tree, compare);
+    void *const *at = tfind(key, tree, compare);
     return at != NULL ? *at : NULL;
 }
 
-// Returns the element of the tree that equals `like`, or adds a copy of `like`, of `size` bytes. NULL when memory is
+// Returns the element of the tree that equals `key`, or adds a copy of `key`, which has `size` bytes. NULL when memory is
 // short.
-static void *find_or_make(void **tree, const void *like, size_t size, comparison *compare)
+static void *find_or_make(void **tree, const void *key, size_t size, comparison *compare)
 {
-    void *found = find(tree, like, compare);
+    void *found = find(tree, key, compare);
     if (found != NULL) {
         return found;
     }
@@ -165,19 +165,12 @@ static void *find_or_make(void **tree, const void *like, size_t size, comparison
     if (made == NULL) {
         return NULL;
     }
-    memcpy(made, like, size);
+    memcpy(made, key, size);
     if (tsearch(made, tree, compare) == NULL) {
         free(made);
         return NULL;
     }
     return made;
-}
-
-static struct tern_origin *origin_of(const struct tern_admission *admission,
-                                     const struct tern_address *address)
-{
-    const struct tern_origin like = {.address = *address};
-    return find(&admission->addresses, &like, compare_addresses);
 }
 
 static bool is_zero(const struct tern_address *address)
@@ -186,15 +179,15 @@ static bool is_zero(const struct tern_address *address)
     return memcmp(address, &zero, sizeof zero) == 0;
 }
 
-// False: memory is short.
-static bool count_in(struct tern_admission *admission, struct tern_place *place)
+// Counts the place for its address. False: memory is short.
+static bool join_origin(struct tern_admission *admission, struct tern_place *place)
 {
     if (is_zero(&place->address)) {
         return true;
     }
-    const struct tern_origin like = {.address = place->address};
+    const struct tern_origin key = {.address = place->address};
     struct tern_origin *origin =
-        find_or_make(&admission->addresses, &like, sizeof like, compare_addresses);
+        find_or_make(&admission->addresses, &key, sizeof key, compare_addresses);
     if (origin == NULL) {
         return false;
     }
@@ -206,7 +199,7 @@ static bool count_in(struct tern_admission *admission, struct tern_place *place)
     return true;
 }
 
-static void count_out(struct tern_admission *admission, struct tern_place *place)
+static void leave_origin(struct tern_admission *admission, struct tern_place *place)
 {
     struct tern_origin *origin = place->origin;
     place->origin = NULL;
@@ -221,12 +214,12 @@ static struct client *client_of(struct tern_admission *admission, uint64_t id)
     return find(&admission->clients, &(struct client){.id = id}, compare_ids);
 }
 
-// NULL: out of memory, or id is 0.
+// NULL: memory is short, or id is 0.
 static struct client *make_client(struct tern_admission *admission, uint64_t id)
 {
-    const struct client like = {.id = id};
+    const struct client key = {.id = id};
     struct client *client =
-        id != 0 ? find_or_make(&admission->clients, &like, sizeof like, compare_ids) : NULL;
+        id != 0 ? find_or_make(&admission->clients, &key, sizeof key, compare_ids) : NULL;
     if (client != NULL && client->open + client->arriving == 0) {
         TAILQ_INIT(&client->places);
         TAILQ_INIT(&client->arrivals);
@@ -249,7 +242,7 @@ static struct tern_places *list_at(struct tern_origin *origin, const struct tern
     return place->is_newcomer ? &origin->newcomers : &origin->strangers;
 }
 
-// Removes the place from the lists that match its state.
+// Removes the place from the lists of its state.
 static void unlist(struct tern_admission *admission, struct tern_place *place)
 {
     struct client *client = NULL;
@@ -298,15 +291,15 @@ static void set_stranger(struct tern_admission *admission, struct tern_place *pl
 static void displace(struct tern_admission *admission, struct tern_place *place)
 {
     unlist(admission, place);
-    count_out(admission, place);
+    leave_origin(admission, place);
     place->state = TERN_PLACE_DISPLACED;
     TAILQ_INSERT_TAIL(&place->group->displaced, place, link);
     admission->leaving++;
     place->group->wake(place->group->ctx);
 }
 
-// True also for a displaced place that its loop has not ended: it can still be spared.
-static bool is_strangers(const struct tern_place *place)
+// Whether the connection has not authenticated. A displaced one that its loop has not closed yet can be spared.
+static bool is_unauthenticated(const struct tern_place *place)
 {
     return place->state == TERN_PLACE_STRANGER || place->state == TERN_PLACE_BUSY ||
            place->state == TERN_PLACE_RECOGNISED ||
@@ -324,10 +317,10 @@ static bool make_room(struct tern_admission *admission)
     return true;
 }
 
-// Newcomers cost their peer nothing, so they displace only one another once they hold half of the address's share.
-// NULL = none.
-static struct tern_place *first_to_go(const struct tern_admission *admission,
-                                      const struct tern_origin *origin)
+// Returns the place that the address's next newcomer displaces; NULL = none. Newcomers cost a peer nothing, so that they
+// displace only one another once they fill half of the address's limit.
+static struct tern_place *next_displaced(const struct tern_admission *admission,
+                                         const struct tern_origin *origin)
 {
     struct tern_place *newcomer = TAILQ_FIRST(&origin->newcomers);
     struct tern_place *stranger = TAILQ_FIRST(&origin->strangers);
@@ -335,18 +328,17 @@ static struct tern_place *first_to_go(const struct tern_admission *admission,
     return stranger == NULL || (are_many && newcomer != NULL) ? newcomer : stranger;
 }
 
-// Displaces strangers of the same address only: one device cannot exclude the other devices behind the same
-// NAT for good. False: requests that are being handled fill the address's share.
+// Displaces strangers of this address until one more fits. False: all its connections have requests being handled.
 static bool make_room_at(struct tern_admission *admission, const struct tern_address *address)
 {
-    const struct tern_origin *origin = origin_of(admission, address);
-    while (origin != NULL && origin->open >= admission->per_address) {
-        struct tern_place *place = first_to_go(admission, origin);
+    const struct tern_origin *origin;
+    while ((origin = find(&admission->addresses, address, compare_addresses)) != NULL &&
+           origin->open >= admission->per_address) {
+        struct tern_place *place = next_displaced(admission, origin);
         if (place == NULL) {
             return false;
         }
-        displace(admission, place); // frees an origin without other places
-        origin = origin_of(admission, address);
+        displace(admission, place); // also frees an origin whose last place it was
     }
     return true;
 }
@@ -354,7 +346,7 @@ static bool make_room_at(struct tern_admission *admission, const struct tern_add
 static bool enter(struct tern_admission *admission, struct tern_place *place)
 {
     if (!make_room_at(admission, &place->address) || !make_room(admission) ||
-        !count_in(admission, place)) {
+        !join_origin(admission, place)) {
         return false;
     }
     admission->open++;
@@ -363,14 +355,14 @@ static bool enter(struct tern_admission *admission, struct tern_place *place)
     return true;
 }
 
-// Requires that `place` is a stranger.
+// `place` must be a stranger.
 static bool move(struct tern_admission *admission, struct tern_place *place,
                  const struct tern_address *address)
 {
     unlist(admission, place);
-    count_out(admission, place);
+    leave_origin(admission, place);
     place->address = *address;
-    const bool moves = make_room_at(admission, address) && count_in(admission, place);
+    const bool moves = make_room_at(admission, address) && join_origin(admission, place);
     set_stranger(admission, place);
     return moves;
 }
@@ -378,7 +370,7 @@ static bool move(struct tern_admission *admission, struct tern_place *place,
 static void authenticate(struct tern_admission *admission, struct tern_place *place, uint64_t id)
 {
     unlist(admission, place);
-    count_out(admission, place);
+    leave_origin(admission, place);
     struct client *client = make_client(admission, id);
     place->state = TERN_PLACE_KNOWN;
     place->client = client != NULL ? id : 0;
@@ -392,12 +384,12 @@ static void authenticate(struct tern_admission *admission, struct tern_place *pl
     }
 }
 
-// Counts the connection for its address again, beyond the share if necessary: it is already open.
+// Counts the connection for its address again. It is open already, so the address may exceed its limit.
 static void clear_client(struct tern_admission *admission, struct tern_place *place)
 {
     unlist(admission, place);
     if (place->origin == NULL) {
-        const bool ignored = count_in(admission, place); // out of memory: the place stays uncounted
+        const bool ignored = join_origin(admission, place); // without memory it stays uncounted
         (void)ignored;
     }
 }
@@ -409,7 +401,7 @@ static void recognise(struct tern_admission *admission, struct tern_place *place
         return;
     }
     unlist(admission, place);
-    count_out(admission, place);
+    leave_origin(admission, place);
     place->state = TERN_PLACE_RECOGNISED;
     place->client = id;
     client->arriving++;
@@ -438,7 +430,7 @@ bool tern_admission_move(struct tern_admission *admission, struct tern_place *pl
 {
     pthread_mutex_lock(&admission->lock);
     const bool moves = place->state == TERN_PLACE_STRANGER &&
-                       move(admission, place, address); // else it is displaced already
+                       move(admission, place, address); // otherwise it was displaced
     pthread_mutex_unlock(&admission->lock);
     return moves;
 }
@@ -447,7 +439,7 @@ void tern_admission_leave(struct tern_admission *admission, struct tern_place *p
 {
     pthread_mutex_lock(&admission->lock);
     unlist(admission, place);
-    count_out(admission, place);
+    leave_origin(admission, place);
     admission->open--;
     pthread_mutex_unlock(&admission->lock);
 }
@@ -468,7 +460,7 @@ void tern_admission_touch(struct tern_admission *admission, struct tern_place *p
 void tern_admission_busy(struct tern_admission *admission, struct tern_place *place)
 {
     pthread_mutex_lock(&admission->lock);
-    if (is_strangers(place)) {
+    if (is_unauthenticated(place)) {
         clear_client(admission, place);
         place->state = TERN_PLACE_BUSY;
     }
@@ -499,7 +491,7 @@ void tern_admission_authenticate(struct tern_admission *admission, struct tern_p
                                  uint64_t client)
 {
     pthread_mutex_lock(&admission->lock);
-    if (is_strangers(place)) {
+    if (is_unauthenticated(place)) {
         authenticate(admission, place, client);
     }
     pthread_mutex_unlock(&admission->lock);
@@ -524,23 +516,22 @@ uint32_t tern_admission_open(struct tern_admission *admission)
 
 // --- Turns of handshakes
 
-// A balanced tree holds the addresses that have taken turns. Peers choose their addresses, and a balanced tree has no
-// worst case to exploit.
-
-// Debt is counted in thousandths of a handshake, so that it drains by the limit each millisecond.
+// Debt is counted in thousandths of a turn, so that it falls by per_address each millisecond.
 #define HANDSHAKE UINT64_C(1000)
 
+// An address that has taken turns.
 struct peer {
-    struct tern_address address; // first: what the tree compares
+    struct tern_address address; // key of the tree; first, for compare_addresses()
+    bool is_listed;
     LIST_ENTRY(peer) link;
-    uint64_t debt; // turns taken, at at_ms
+    uint64_t debt; // turns taken, as of at_ms
     uint64_t at_ms;
 };
 
 struct tern_handshakes {
     uint32_t per_address;
     void *tree;
-    LIST_HEAD(peers, peer) peers; // of the tree
+    LIST_HEAD(peers, peer) peers; // the elements of the tree
 };
 
 struct tern_handshakes *tern_handshakes_new(uint32_t per_address)
@@ -553,19 +544,14 @@ struct tern_handshakes *tern_handshakes_new(uint32_t per_address)
     return handshakes;
 }
 
-void tern_handshakes_limit(struct tern_handshakes *handshakes, uint32_t per_address)
+void tern_handshakes_set_limit(struct tern_handshakes *handshakes, uint32_t per_address)
 {
     handshakes->per_address = per_address;
 }
 
-static int compare_peers(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(struct tern_address));
-}
-
 static void forget(struct tern_handshakes *handshakes, struct peer *peer)
 {
-    (void)tdelete(peer, &handshakes->tree, compare_peers);
+    (void)tdelete(peer, &handshakes->tree, compare_addresses);
     LIST_REMOVE(peer, link);
     free(peer);
 }
@@ -581,29 +567,7 @@ void tern_handshakes_free(struct tern_handshakes *handshakes)
     free(handshakes);
 }
 
-static struct peer *find_peer(struct tern_handshakes *handshakes,
-                              const struct tern_address *address)
-{
-    struct peer *const *at = tfind(address, &handshakes->tree, compare_peers);
-    return at != NULL ? *at : NULL;
-}
-
-static struct peer *make_peer(struct tern_handshakes *handshakes,
-                              const struct tern_address *address)
-{
-    struct peer *peer = calloc(1, sizeof *peer);
-    if (peer == NULL) {
-        return NULL;
-    }
-    peer->address = *address;
-    if (tsearch(peer, &handshakes->tree, compare_peers) == NULL) {
-        free(peer);
-        return NULL;
-    }
-    LIST_INSERT_HEAD(&handshakes->peers, peer, link);
-    return peer;
-}
-
+// Lowers the debt by the turns that have become free since at_ms.
 static void drain(const struct tern_handshakes *handshakes, struct peer *peer, uint64_t now_ms)
 {
     const uint64_t passed = now_ms > peer->at_ms ? now_ms - peer->at_ms : 0;
@@ -615,10 +579,14 @@ static void drain(const struct tern_handshakes *handshakes, struct peer *peer, u
 bool tern_handshakes_begin(struct tern_handshakes *handshakes, const struct tern_address *address,
                            uint64_t now_ms)
 {
-    struct peer *peer = find_peer(handshakes, address);
-    peer = peer != NULL ? peer : make_peer(handshakes, address);
+    const struct peer key = {.address = *address};
+    struct peer *peer = find_or_make(&handshakes->tree, &key, sizeof key, compare_addresses);
     if (peer == NULL) {
         return false;
+    }
+    if (!peer->is_listed) {
+        peer->is_listed = true;
+        LIST_INSERT_HEAD(&handshakes->peers, peer, link);
     }
     drain(handshakes, peer, now_ms);
     const bool begins = peer->debt + HANDSHAKE <= handshakes->per_address * HANDSHAKE;
@@ -629,8 +597,8 @@ bool tern_handshakes_begin(struct tern_handshakes *handshakes, const struct tern
 void tern_handshakes_succeed(struct tern_handshakes *handshakes, const struct tern_address *address,
                              uint64_t now_ms)
 {
-    struct peer *peer = find_peer(handshakes, address);
-    if (peer == NULL) { // the turn was freed by time
+    struct peer *peer = find(&handshakes->tree, address, compare_addresses);
+    if (peer == NULL) { // time has freed the turn already
         return;
     }
     drain(handshakes, peer, now_ms);

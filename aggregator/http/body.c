@@ -1,5 +1,5 @@
 #include "http/body.h"
-#include "hosted/spool.h"
+#include "hosted/clock.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 #include <dirent.h>
@@ -11,13 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+// Counts the memory of one owner's bodies.
 struct tern_body_share {
     uint64_t owner;
-    uint32_t references; // bodies; under the room's lock
+    uint32_t references; // by bodies; guarded by the room's lock
     _Atomic uint64_t memory_taken;
 };
 
@@ -34,13 +35,13 @@ struct tern_body_room *tern_body_room_new(const char *folder, uint64_t memory, u
         free(room);
         return NULL;
     }
-    tern_body_room_limit(room, memory, disk);
+    tern_body_room_set_limits(room, memory, disk);
     room->references = 1;
     pthread_mutex_init(&room->lock, NULL);
     return room;
 }
 
-void tern_body_room_limit(struct tern_body_room *room, uint64_t memory, uint64_t disk)
+void tern_body_room_set_limits(struct tern_body_room *room, uint64_t memory, uint64_t disk)
 {
     atomic_store(&room->memory, memory);
     atomic_store(&room->disk, disk);
@@ -60,8 +61,8 @@ bool tern_body_is_long(const struct tern_body_room *room, uint64_t len)
     return room != NULL && room->folder != NULL && len > TERN_BODY_SHORT;
 }
 
-// False: other threads have taken the rest.
-static bool count_up(_Atomic uint64_t *taken, uint64_t most, uint64_t more)
+// Adds `more` to *taken. False: the sum would exceed `most`.
+static bool reserve(_Atomic uint64_t *taken, uint64_t most, uint64_t more)
 {
     if (atomic_fetch_add(taken, more) + more > most) {
         atomic_fetch_sub(taken, more);
@@ -75,7 +76,7 @@ static uint64_t owner_memory(const struct tern_body_room *room)
     return room->folder != NULL ? TERN_BODY_OWNER_MEMORY : room->memory;
 }
 
-static bool count_memory(struct tern_body *body, uint64_t size)
+static bool reserve_memory(struct tern_body *body, uint64_t size)
 {
     struct tern_body_room *room = body->room;
     struct tern_body_share *share = body->share;
@@ -83,10 +84,10 @@ static bool count_memory(struct tern_body *body, uint64_t size)
         return true;
     }
     const uint64_t more = size - body->memory;
-    if (share != NULL && !count_up(&share->memory_taken, owner_memory(room), more)) {
+    if (share != NULL && !reserve(&share->memory_taken, owner_memory(room), more)) {
         return false;
     }
-    if (!count_up(&room->memory_taken, room->memory, more)) {
+    if (!reserve(&room->memory_taken, room->memory, more)) {
         if (share != NULL) {
             atomic_fetch_sub(&share->memory_taken, more);
         }
@@ -122,8 +123,8 @@ static int compare_owners(const void *a, const void *b)
 // Requires the room's lock.
 static struct tern_body_share *find_share(struct tern_body_room *room, uint64_t owner)
 {
-    const struct tern_body_share like = {.owner = owner};
-    struct tern_body_share *const *at = tfind(&like, &room->shares, compare_owners);
+    const struct tern_body_share key = {.owner = owner};
+    struct tern_body_share *const *at = tfind(&key, &room->shares, compare_owners);
     if (at != NULL) {
         return *at;
     }
@@ -139,7 +140,7 @@ static struct tern_body_share *find_share(struct tern_body_room *room, uint64_t 
     return share;
 }
 
-bool tern_body_own(struct tern_body *body, uint64_t owner)
+bool tern_body_set_owner(struct tern_body *body, uint64_t owner)
 {
     struct tern_body_room *room = body->room;
     if (room == NULL || owner == 0) {
@@ -179,8 +180,8 @@ void tern_body_init(struct tern_body *body, struct tern_body_room *room)
     }
 }
 
-// Frees the body, but leaves a file with a name on disk.
-static void leave_body(struct tern_body *body)
+// Frees the body, but leaves a named file on disk.
+static void detach_body(struct tern_body *body)
 {
     free_bytes(body);
     tern_spool_leave(&body->spool);
@@ -195,11 +196,11 @@ static void leave_body(struct tern_body *body)
 void tern_body_free(struct tern_body *body)
 {
     tern_spool_close(&body->spool);
-    leave_body(body);
+    detach_body(body);
 }
 
-// Makes an empty body of the first `len` bytes of a file with a name, which an earlier process left in the room's
-// folder. The body is counted even where the room is full. False: the file cannot be opened, and the body is unchanged.
+// Opens the first `len` bytes of a named file, which an earlier process left in the room's folder, as the content of an
+// empty body. Counts the body even if the room is full. False: the file cannot be opened; the body is unchanged.
 static bool open_body(struct tern_body *body, const char *path, size_t len)
 {
     if (!tern_spool_open_again(&body->spool, path, len)) {
@@ -225,7 +226,7 @@ bool tern_body_fits(const struct tern_body *body, uint64_t len)
            (body->share == NULL || body->share->memory_taken + more <= owner_memory(room));
 }
 
-// Makes room for `need` bytes in memory: doubles the size each time, up to `most`.
+// Allocates memory for `need` bytes: doubles the size each time, up to `most`.
 static bool grow(struct tern_body *body, size_t need, size_t most)
 {
     if (need <= body->size) {
@@ -234,7 +235,7 @@ static bool grow(struct tern_body *body, size_t need, size_t most)
     size_t size = body->size == 0 ? TERN_BODY_UNCOUNTED : body->size * 2;
     size = size < need ? need : size;
     size = size > most && most >= need ? most : size;
-    uint8_t *bytes = count_memory(body, size) ? realloc(body->bytes, size) : NULL;
+    uint8_t *bytes = reserve_memory(body, size) ? realloc(body->bytes, size) : NULL;
     if (bytes == NULL) {
         return false;
     }
@@ -245,7 +246,7 @@ static bool grow(struct tern_body *body, size_t need, size_t most)
 
 static bool append_to_file(struct tern_body *body, const void *data, size_t len)
 {
-    if (!count_up(&body->room->disk_taken, body->room->disk, len)) {
+    if (!reserve(&body->room->disk_taken, body->room->disk, len)) {
         return false;
     }
     if (!tern_spool_append(&body->spool, data, len)) {
@@ -256,17 +257,13 @@ static bool append_to_file(struct tern_body *body, const void *data, size_t len)
     return true;
 }
 
-static bool open_file(struct tern_body *body)
-{
-    const char *folder = body->room->folder;
-    return body->name != NULL ? tern_spool_open_named(&body->spool, folder, body->name)
-                              : tern_spool_open(&body->spool, folder);
-}
-
-// Moves the bytes to a file, which takes all later ones.
+// Moves the bytes from memory to a file. Later bytes are appended to the file.
 static bool move_to_file(struct tern_body *body)
 {
-    if (!open_file(body)) {
+    const char *folder = body->room->folder;
+    const bool opened = body->name != NULL ? tern_spool_open_named(&body->spool, folder, body->name)
+                                           : tern_spool_open(&body->spool, folder);
+    if (!opened) {
         return false;
     }
     if (!append_to_file(body, body->bytes, body->len)) {
@@ -300,7 +297,7 @@ bool tern_body_append(struct tern_body *body, const void *data, size_t len, size
     return true;
 }
 
-// Whether the file has all bytes of the body, also after an append that failed.
+// Whether the file has exactly the body's bytes; false after an append that wrote a part and failed.
 static bool is_in_file(const struct tern_body *body)
 {
     return body->spool.fd >= 0 && body->spool.len == body->len;
@@ -311,23 +308,23 @@ const uint8_t *tern_body_view(struct tern_body *body)
     return body->spool.fd >= 0 ? tern_spool_view(&body->spool) : body->bytes;
 }
 
-void tern_body_rest(const struct tern_body *body)
+void tern_body_evict(const struct tern_body *body)
 {
     tern_spool_rest(&body->spool, 0, body->len);
 }
 
 // --- Files of uploads
 
-// Files of uploads outlive the process. A file's name has the owner, the whole length and the path; the file's length
-// tells how much has arrived, so that there is no record that could contradict it. The name is
-// "OWNER-TOTAL-PATH-XXXXXX", with '%' for each '/' of the path: no path that is served has a '%' (request.c).
+// Files of uploads outlive the process. A file's name is "OWNER-TOTAL-PATH-XXXXXX", with '%' for each '/' of the request's
+// path, which has no '%' itself (request.c). The file's length is the number of bytes that have arrived, so that no other
+// record can contradict it.
 struct upload_file {
-    char *file;       // its path on disk
-    char *path;       // of the requests
-    uint64_t owner;   // whose body it is
-    uint64_t total;   // bytes of the whole
-    uint64_t size;    // bytes of the file
-    uint64_t time_ms; // of the last write, in Unix time
+    char *file; // path on disk
+    char *path; // of the requests
+    uint64_t owner;
+    uint64_t total;   // length of the whole body
+    uint64_t size;    // length of the file
+    uint64_t time_ms; // last write, in Unix time
 };
 
 static void replace(char *text, char from, char to)
@@ -337,7 +334,7 @@ static void replace(char *text, char from, char to)
     }
 }
 
-// Writes the beginning of the file's name (tern_spool_open_named()). False: the path is too long for one.
+// Writes the file's name without its suffix (tern_spool_open_named()). False: the path is too long.
 static bool name_file(uint64_t owner, uint64_t total, const char *path, char name[NAME_MAX + 1])
 {
     const int len = snprintf(name, NAME_MAX + 1, "%" PRIu64 "-%" PRIu64 "-%s", owner, total, path);
@@ -345,14 +342,14 @@ static bool name_file(uint64_t owner, uint64_t total, const char *path, char nam
     return len > 0 && (size_t)len + TERN_SPOOL_SUFFIX <= NAME_MAX;
 }
 
-// Reads a number that ends with '-'. Returns the text behind it; NULL where there is none.
+// Reads a decimal number that is followed by '-'. Returns the text after the '-'; NULL if the text has another form.
 static const char *number_at(const char *text, uint64_t *number)
 {
     const char *end = text != NULL ? tern_get_decimal(text, number) : NULL;
     return end != NULL && end != text && *end == '-' ? end + 1 : NULL;
 }
 
-// False: the file is no upload.
+// False: the name is not that of an upload.
 static bool parse_name(const char *name, struct upload_file *file, const char **path,
                        size_t *path_len)
 {
@@ -389,7 +386,7 @@ static bool read_file(const char *folder, const char *name, struct upload_file *
         return false;
     }
     replace(file->path, '%', '/');
-    if (lstat(file->file, &status) == 0 && S_ISREG(status.st_mode)) { // else its size stays 0
+    if (lstat(file->file, &status) == 0 && S_ISREG(status.st_mode)) { // otherwise its size stays 0
         file->size = (uint64_t)status.st_size;
         file->time_ms =
             (uint64_t)status.st_mtim.tv_sec * 1000 + (uint64_t)status.st_mtim.tv_nsec / 1000000;
@@ -421,8 +418,8 @@ static void free_files(struct upload_file *files, size_t count)
     free(files);
 }
 
-// Lists the uploads of a folder, in the order of their last write; skips other files. *files: for free_files(); both
-// unchanged on error.
+// Lists the uploads of a folder in the order of their last write; skips other files. *files: free it by free_files().
+// On an error *files and *count are unchanged.
 static enum tern_result list_files(const char *folder, struct upload_file **files, size_t *count)
 {
     struct dirent **names;
@@ -449,29 +446,30 @@ static enum tern_result list_files(const char *folder, struct upload_file **file
 
 // --- Uploads
 
-// One lock guards the list of all bodies; a lock for each body guards its bytes, so that a slow disk and a hash over
-// many bytes delay no other body. Increasing a body's turn ends its writer: bytes that are appended under an old turn
-// are refused. The bytes of a dropped body are freed at once, because its writer may be silent for a long time.
+// One lock guards the list of all bodies. Each body has a lock for its bytes, so that a slow disk or a long hash delays no
+// other body. Increasing a body's generation ends its writer, whose later bytes are refused. The bytes of a dropped body
+// are freed at once, because its writer may send nothing for a long time.
 
 #define HASH_PIECE 16384u
 
 _Static_assert(sizeof((struct tern_http_unfinished *)0)->sha256 == TERN_SHA256_SIZE, "one hash");
 
+TAILQ_HEAD(upload_list, tern_upload);
+
 struct tern_upload {
-    // Under the list's lock.
-    struct tern_upload *next;  // in the list, or among the dropped ones
-    struct tern_upload **link; // the pointer that points here
-    uint32_t references;       // by the list, by writers and by readers
-    bool kept;                 // it has no writer
-    uint64_t kept_since_ms;    // 0: since the last sweep
-    uint64_t kept_before_ms;   // how long an earlier process had kept it
+    // Guarded by the list's lock.
+    TAILQ_ENTRY(tern_upload) link; // in tern_uploads.list, or in a list of dropped uploads
+    uint32_t references;           // by the list, by writers and by readers
+    bool kept;                     // it has no writer
+    uint64_t kept_since_ms;        // 0: no sweep has happened since it is kept
+    uint64_t kept_before_ms;       // how long an earlier process had kept it
+    _Atomic uint64_t generation;   // of its writer; any thread can read it
 
-    _Atomic uint64_t turn; // increased under the list's lock
-
-    pthread_mutex_t lock; // guards what follows
+    pthread_mutex_t lock; // guards `body` and `hash`
     struct tern_body body;
-    struct tern_sha256 hash; // over the first bytes, up to the last tern_uploads_find()
+    struct tern_sha256 hash; // over the bytes that had arrived at the last tern_uploads_find()
 
+    // Constant.
     uint64_t owner;
     uint64_t total;
     bool found; // an earlier process wrote the first bytes
@@ -485,8 +483,7 @@ struct tern_uploads {
     uint32_t most;
     uint32_t kept;
     uint64_t continued;
-    struct tern_upload *first; // the kept ones in the order in which their writers left
-    struct tern_upload **end;
+    struct upload_list list; // kept uploads in the order in which their writers ended
 };
 
 struct tern_uploads *tern_uploads_new(struct tern_body_room *room, uint32_t most)
@@ -496,12 +493,12 @@ struct tern_uploads *tern_uploads_new(struct tern_body_room *room, uint32_t most
         pthread_mutex_init(&uploads->lock, NULL);
         uploads->room = room;
         uploads->most = most;
-        uploads->end = &uploads->first;
+        TAILQ_INIT(&uploads->list);
     }
     return uploads;
 }
 
-void tern_uploads_limit(struct tern_uploads *uploads, uint32_t most)
+void tern_uploads_set_limit(struct tern_uploads *uploads, uint32_t most)
 {
     pthread_mutex_lock(&uploads->lock);
     uploads->most = most;
@@ -509,24 +506,6 @@ void tern_uploads_limit(struct tern_uploads *uploads, uint32_t most)
 }
 
 // These functions require the list's lock, except release() and free_dropped().
-
-static void append(struct tern_uploads *uploads, struct tern_upload *upload)
-{
-    upload->next = NULL;
-    upload->link = uploads->end;
-    *uploads->end = upload;
-    uploads->end = &upload->next;
-}
-
-static void unlink_upload(struct tern_uploads *uploads, struct tern_upload *upload)
-{
-    *upload->link = upload->next;
-    if (upload->next != NULL) {
-        upload->next->link = upload->link;
-    } else {
-        uploads->end = upload->link;
-    }
-}
 
 static void set_kept(struct tern_uploads *uploads, struct tern_upload *upload, bool kept)
 {
@@ -544,7 +523,7 @@ static void free_upload(struct tern_upload *upload)
     free(upload);
 }
 
-// Drops a reference; frees the upload, without a lock, when it was the last.
+// Drops a reference. The last one frees the upload, after the lock is released.
 static void release(struct tern_uploads *uploads, struct tern_upload *upload)
 {
     pthread_mutex_lock(&uploads->lock);
@@ -558,47 +537,57 @@ static void release(struct tern_uploads *uploads, struct tern_upload *upload)
 // Removes the upload from the list and ends its writer; the caller takes over the list's reference.
 static void remove_upload(struct tern_uploads *uploads, struct tern_upload *upload)
 {
-    atomic_fetch_add(&upload->turn, 1);
+    atomic_fetch_add(&upload->generation, 1);
     set_kept(uploads, upload, false);
-    unlink_upload(uploads, upload);
+    TAILQ_REMOVE(&uploads->list, upload, link);
 }
 
-// Moves the upload from the list to those that free_dropped() frees.
+// Moves the upload to `dropped`, for free_dropped().
 static void drop(struct tern_uploads *uploads, struct tern_upload *upload,
-                 struct tern_upload **dropped)
+                 struct upload_list *dropped)
 {
     remove_upload(uploads, upload);
-    upload->next = *dropped;
-    *dropped = upload;
+    TAILQ_INSERT_TAIL(dropped, upload, link);
 }
 
-static void free_dropped(struct tern_uploads *uploads, struct tern_upload *dropped)
+static void free_dropped(struct tern_uploads *uploads, struct upload_list *dropped)
 {
-    while (dropped != NULL) {
-        struct tern_upload *next = dropped->next;
-        pthread_mutex_lock(&dropped->lock);
-        tern_body_free(&dropped->body);
-        pthread_mutex_unlock(&dropped->lock);
-        release(uploads, dropped);
-        dropped = next;
+    struct tern_upload *upload;
+    while ((upload = TAILQ_FIRST(dropped)) != NULL) {
+        TAILQ_REMOVE(dropped, upload, link);
+        pthread_mutex_lock(&upload->lock);
+        tern_body_free(&upload->body);
+        pthread_mutex_unlock(&upload->lock);
+        release(uploads, upload);
     }
 }
 
 static struct tern_upload *find(const struct tern_uploads *uploads, uint64_t owner)
 {
-    struct tern_upload *upload = uploads->first;
+    struct tern_upload *upload = TAILQ_FIRST(&uploads->list);
     while (upload != NULL && upload->owner != owner) {
-        upload = upload->next;
+        upload = TAILQ_NEXT(upload, link);
     }
     return upload;
 }
 
-// Drops the upload that has been kept longest. False: none is kept.
-static bool drop_oldest(struct tern_uploads *uploads, struct tern_upload **dropped)
+// Replaces the owner's upload by `upload`.
+static void insert(struct tern_uploads *uploads, struct tern_upload *upload,
+                   struct upload_list *dropped)
 {
-    struct tern_upload *upload = uploads->first;
+    struct tern_upload *old = find(uploads, upload->owner);
+    if (old != NULL) {
+        drop(uploads, old, dropped);
+    }
+    TAILQ_INSERT_TAIL(&uploads->list, upload, link);
+}
+
+// Drops the upload that has been kept longest. False: none is kept.
+static bool drop_oldest(struct tern_uploads *uploads, struct upload_list *dropped)
+{
+    struct tern_upload *upload = TAILQ_FIRST(&uploads->list);
     while (upload != NULL && !upload->kept) {
-        upload = upload->next;
+        upload = TAILQ_NEXT(upload, link);
     }
     if (upload != NULL) {
         drop(uploads, upload, dropped);
@@ -608,12 +597,12 @@ static bool drop_oldest(struct tern_uploads *uploads, struct tern_upload **dropp
 
 // Ends the writer and keeps the bytes.
 static void keep(struct tern_uploads *uploads, struct tern_upload *upload,
-                 struct tern_upload **dropped)
+                 struct upload_list *dropped)
 {
-    atomic_fetch_add(&upload->turn, 1);
+    atomic_fetch_add(&upload->generation, 1);
     set_kept(uploads, upload, true);
-    unlink_upload(uploads, upload);
-    append(uploads, upload);
+    TAILQ_REMOVE(&uploads->list, upload, link);
+    TAILQ_INSERT_TAIL(&uploads->list, upload, link);
     while (uploads->kept > uploads->most && drop_oldest(uploads, dropped)) {
     }
 }
@@ -623,30 +612,32 @@ void tern_uploads_free(struct tern_uploads *uploads)
     if (uploads == NULL) {
         return;
     }
-    while (uploads->first != NULL) {
-        struct tern_upload *upload = uploads->first;
+    struct tern_upload *upload;
+    while ((upload = TAILQ_FIRST(&uploads->list)) != NULL) {
         remove_upload(uploads, upload);
-        leave_body(&upload->body);
+        detach_body(&upload->body);
         release(uploads, upload);
     }
     pthread_mutex_destroy(&uploads->lock);
     free(uploads);
 }
 
-// Returns how many bytes of files could be freed by dropping all kept bodies.
+// Returns the bytes on disk of all kept bodies.
 static uint64_t kept_bytes(struct tern_uploads *uploads)
 {
     uint64_t bytes = 0;
     pthread_mutex_lock(&uploads->lock);
-    for (const struct tern_upload *upload = uploads->first; upload != NULL; upload = upload->next) {
+    const struct tern_upload *upload;
+    TAILQ_FOREACH(upload, &uploads->list, link)
+    {
         bytes += upload->kept ? upload->body.disk : 0;
     }
     pthread_mutex_unlock(&uploads->lock);
     return bytes;
 }
 
-// Drops the oldest kept bodies until `more` bytes of another body fit on disk. Drops none where all of them would not
-// make enough room.
+// Drops the oldest kept bodies until `more` bytes of another body fit on disk. Drops none if all of them together would
+// not be enough.
 static void make_room(struct tern_uploads *uploads, uint64_t more)
 {
     struct tern_body_room *room = uploads->room;
@@ -654,58 +645,44 @@ static void make_room(struct tern_uploads *uploads, uint64_t more)
     const uint64_t disk = atomic_load(&room->disk);
     bool dropped_one = need > disk && need - disk <= kept_bytes(uploads);
     while (dropped_one && atomic_load(&room->disk_taken) + more > disk) {
-        struct tern_upload *dropped = NULL;
+        struct upload_list dropped = TAILQ_HEAD_INITIALIZER(dropped);
         pthread_mutex_lock(&uploads->lock);
         dropped_one = drop_oldest(uploads, &dropped);
         pthread_mutex_unlock(&uploads->lock);
-        free_dropped(uploads, dropped);
+        free_dropped(uploads, &dropped);
     }
 }
 
 void tern_uploads_sweep(struct tern_uploads *uploads, uint64_t now_ms, uint64_t keep_ms,
                         const struct tern_http_handler *handler)
 {
-    struct tern_upload *dropped = NULL;
+    struct upload_list dropped = TAILQ_HEAD_INITIALIZER(dropped);
     pthread_mutex_lock(&uploads->lock);
-    struct tern_upload *upload = uploads->first;
+    struct tern_upload *upload = TAILQ_FIRST(&uploads->list);
     while (upload != NULL) {
-        struct tern_upload *next = upload->next;
+        struct tern_upload *next = TAILQ_NEXT(upload, link);
         if (upload->kept) {
-            const bool awaited = handler->awaits == NULL ||
-                                 handler->awaits(handler->ctx, upload->owner, upload->path);
+            const bool expected =
+                handler->expects_upload == NULL ||
+                handler->expects_upload(handler->ctx, upload->owner, upload->path);
             upload->kept_since_ms = upload->kept_since_ms != 0 ? upload->kept_since_ms : now_ms;
             const uint64_t kept_ms = now_ms - upload->kept_since_ms + upload->kept_before_ms;
-            if (!awaited || kept_ms >= keep_ms) {
+            if (!expected || kept_ms >= keep_ms) {
                 drop(uploads, upload, &dropped);
             }
         }
         upload = next;
     }
     pthread_mutex_unlock(&uploads->lock);
-    free_dropped(uploads, dropped);
+    free_dropped(uploads, &dropped);
 }
 
-uint64_t tern_uploads_kept(struct tern_uploads *uploads)
+void tern_uploads_count(struct tern_uploads *uploads, uint64_t *kept, uint64_t *continued)
 {
     pthread_mutex_lock(&uploads->lock);
-    const uint64_t kept = uploads->kept;
+    *kept = uploads->kept;
+    *continued = uploads->continued;
     pthread_mutex_unlock(&uploads->lock);
-    return kept;
-}
-
-uint64_t tern_uploads_continued(struct tern_uploads *uploads)
-{
-    pthread_mutex_lock(&uploads->lock);
-    const uint64_t continued = uploads->continued;
-    pthread_mutex_unlock(&uploads->lock);
-    return continued;
-}
-
-static uint64_t unix_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 static struct tern_upload *new_upload(const struct tern_uploads *uploads, uint64_t owner,
@@ -728,7 +705,7 @@ static struct tern_upload *new_upload(const struct tern_uploads *uploads, uint64
     return upload;
 }
 
-// Adds a body of an earlier process to the list; removes a file that is short or cannot be opened. False: memory is
+// Adds a body of an earlier process to the list. Deletes the file if it is short or cannot be opened. False: memory is
 // short.
 static bool add_found(struct tern_uploads *uploads, const struct upload_file *file, uint64_t now_ms)
 {
@@ -743,18 +720,14 @@ static bool add_found(struct tern_uploads *uploads, const struct upload_file *fi
         free_upload(upload);
         return true;
     }
-    struct tern_upload *dropped = NULL;
+    struct upload_list dropped = TAILQ_HEAD_INITIALIZER(dropped);
     pthread_mutex_lock(&uploads->lock);
-    struct tern_upload *old = find(uploads, file->owner);
-    if (old != NULL) {
-        drop(uploads, old, &dropped);
-    }
-    append(uploads, upload);
+    insert(uploads, upload, &dropped);
     keep(uploads, upload, &dropped);
     upload->kept_before_ms = now_ms > file->time_ms ? now_ms - file->time_ms : 0;
     upload->found = true;
     pthread_mutex_unlock(&uploads->lock);
-    free_dropped(uploads, dropped);
+    free_dropped(uploads, &dropped);
     make_room(uploads, 0);
     return true;
 }
@@ -768,7 +741,7 @@ enum tern_result tern_uploads_load(struct tern_uploads *uploads)
         return TERN_OK;
     }
     TERN_TRY(list_files(uploads->room->folder, &files, &count));
-    const uint64_t now_ms = unix_ms();
+    const uint64_t now_ms = tern_unix_ms();
     for (size_t i = 0; i < count && added; i++) {
         added = add_found(uploads, &files[i], now_ms);
     }
@@ -782,31 +755,28 @@ static void set_writer(struct tern_uploads *uploads, struct tern_upload *upload,
 {
     set_kept(uploads, upload, false);
     upload->references++;
-    *writer = (struct tern_upload_writer){uploads, upload, atomic_fetch_add(&upload->turn, 1) + 1};
+    *writer =
+        (struct tern_upload_writer){uploads, upload, atomic_fetch_add(&upload->generation, 1) + 1};
 }
 
 static enum tern_result begin_upload(struct tern_uploads *uploads,
-                                     const struct tern_upload_rest *rest,
+                                     const struct tern_upload_part *part,
                                      struct tern_upload_writer *writer)
 {
-    struct tern_upload *dropped = NULL;
-    struct tern_upload *fresh = new_upload(uploads, rest->owner, rest->path, rest->total);
-    if (fresh == NULL) {
+    struct upload_list dropped = TAILQ_HEAD_INITIALIZER(dropped);
+    struct tern_upload *upload = new_upload(uploads, part->owner, part->path, part->total);
+    if (upload == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
     pthread_mutex_lock(&uploads->lock);
-    struct tern_upload *old = find(uploads, rest->owner);
-    if (old != NULL) {
-        drop(uploads, old, &dropped);
-    }
-    append(uploads, fresh);
-    set_writer(uploads, fresh, writer);
+    insert(uploads, upload, &dropped);
+    set_writer(uploads, upload, writer);
     pthread_mutex_unlock(&uploads->lock);
-    free_dropped(uploads, dropped);
+    free_dropped(uploads, &dropped);
     return TERN_OK;
 }
 
-// Waits for the lock, and so for the last append of an earlier writer.
+// Waits for the body's lock, and so for the last append of an earlier writer.
 static bool continues_at(struct tern_upload *upload, uint64_t from)
 {
     pthread_mutex_lock(&upload->lock);
@@ -816,13 +786,13 @@ static bool continues_at(struct tern_upload *upload, uint64_t from)
 }
 
 static enum tern_result continue_upload(struct tern_uploads *uploads,
-                                        const struct tern_upload_rest *rest,
+                                        const struct tern_upload_part *part,
                                         struct tern_upload_writer *writer)
 {
     pthread_mutex_lock(&uploads->lock);
-    struct tern_upload *upload = find(uploads, rest->owner);
+    struct tern_upload *upload = find(uploads, part->owner);
     const bool same =
-        upload != NULL && upload->total == rest->total && strcmp(upload->path, rest->path) == 0;
+        upload != NULL && upload->total == part->total && strcmp(upload->path, part->path) == 0;
     if (same) {
         set_writer(uploads, upload, writer);
     }
@@ -830,28 +800,28 @@ static enum tern_result continue_upload(struct tern_uploads *uploads,
     if (!same) {
         return TERN_ERR_STATE;
     }
-    if (!continues_at(upload, rest->from)) {
-        tern_upload_leave(writer);
+    if (!continues_at(upload, part->from)) {
+        tern_upload_end(writer);
         return TERN_ERR_STATE;
     }
     return TERN_OK;
 }
 
 enum tern_result tern_uploads_begin(struct tern_uploads *uploads,
-                                    const struct tern_upload_rest *rest,
+                                    const struct tern_upload_part *part,
                                     struct tern_upload_writer *writer)
 {
     struct tern_body_room *room = uploads->room;
-    const uint64_t more = rest->total - rest->from;
-    TERN_TRY(rest->from == 0 ? begin_upload(uploads, rest, writer)
-                             : continue_upload(uploads, rest, writer));
+    const uint64_t more = part->total - part->from;
+    TERN_TRY(part->from == 0 ? begin_upload(uploads, part, writer)
+                             : continue_upload(uploads, part, writer));
     make_room(uploads, more);
     if (atomic_load(&room->disk_taken) + more > room->disk) {
-        tern_upload_leave(writer);
+        tern_upload_end(writer);
         return TERN_ERR_BUSY;
     }
     pthread_mutex_lock(&uploads->lock);
-    uploads->continued += rest->from > 0;
+    uploads->continued += part->from > 0;
     pthread_mutex_unlock(&uploads->lock);
     return TERN_OK;
 }
@@ -859,9 +829,9 @@ enum tern_result tern_uploads_begin(struct tern_uploads *uploads,
 bool tern_upload_append(struct tern_upload_writer *writer, const void *data, size_t len)
 {
     struct tern_upload *upload = writer->upload;
-    make_room(writer->uploads, len + TERN_BODY_SHORT); // the body may move to a file now
+    make_room(writer->uploads, len + TERN_BODY_SHORT); // bytes in memory may move to a file, too
     pthread_mutex_lock(&upload->lock);
-    const bool appended = atomic_load(&upload->turn) == writer->turn &&
+    const bool appended = atomic_load(&upload->generation) == writer->generation &&
                           tern_body_append(&upload->body, data, len, (size_t)upload->total);
     pthread_mutex_unlock(&upload->lock);
     return appended;
@@ -872,7 +842,7 @@ bool tern_upload_take(struct tern_upload_writer *writer, struct tern_body *body)
     struct tern_uploads *uploads = writer->uploads;
     struct tern_upload *upload = writer->upload;
     pthread_mutex_lock(&uploads->lock);
-    const bool mine = atomic_load(&upload->turn) == writer->turn;
+    const bool mine = atomic_load(&upload->generation) == writer->generation;
     if (mine) {
         remove_upload(uploads, upload);
     }
@@ -890,16 +860,16 @@ bool tern_upload_take(struct tern_upload_writer *writer, struct tern_body *body)
     return mine;
 }
 
-void tern_upload_leave(struct tern_upload_writer *writer)
+void tern_upload_end(struct tern_upload_writer *writer)
 {
     struct tern_uploads *uploads = writer->uploads;
     struct tern_upload *upload = writer->upload;
-    struct tern_upload *dropped = NULL;
+    struct upload_list dropped = TAILQ_HEAD_INITIALIZER(dropped);
     if (upload == NULL) {
         return;
     }
     pthread_mutex_lock(&uploads->lock);
-    if (atomic_load(&upload->turn) == writer->turn) { // no other thread uses the body
+    if (atomic_load(&upload->generation) == writer->generation) { // no other thread uses the body
         if (is_in_file(&upload->body)) {
             keep(uploads, upload, &dropped);
         } else {
@@ -907,12 +877,12 @@ void tern_upload_leave(struct tern_upload_writer *writer)
         }
     }
     pthread_mutex_unlock(&uploads->lock);
-    free_dropped(uploads, dropped);
+    free_dropped(uploads, &dropped);
     release(uploads, upload);
     *writer = (struct tern_upload_writer){0};
 }
 
-// Hashes the bytes that are not hashed yet.
+// Adds the bytes that arrived since the last call to the hash.
 static bool hash_all(struct tern_upload *upload)
 {
     uint8_t piece[HASH_PIECE];
@@ -927,7 +897,7 @@ static bool hash_all(struct tern_upload *upload)
     return true;
 }
 
-// False: the body is short, has been dropped, or its file cannot be read.
+// False: the body is short, was dropped, or its file cannot be read.
 static bool describe(struct tern_upload *upload, struct tern_http_unfinished *unfinished)
 {
     pthread_mutex_lock(&upload->lock);
@@ -953,6 +923,6 @@ bool tern_uploads_find(struct tern_uploads *uploads, uint64_t owner, const char 
         return false;
     }
     const bool found = describe(upload, unfinished);
-    tern_upload_leave(&writer);
+    tern_upload_end(&writer);
     return found;
 }

@@ -58,18 +58,18 @@ bool tern_client_certificate_read(const mbedtls_x509_crt *certificate,
 const char *tern_client_certificate_why(uint32_t flags)
 {
     if ((flags & MBEDTLS_X509_BADCERT_MISSING) != 0) {
-        return "it shows no certificate";
+        return "it sent no certificate";
     }
     if ((flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0) {
-        return "its certificate is of no CA in tls.client_ca";
+        return "no CA in tls.client_ca has signed its certificate";
     }
     if ((flags & MBEDTLS_X509_BADCERT_EXPIRED) != 0) {
-        return "its certificate, or a CA's above it, has expired";
+        return "its certificate, or one of its CA's, has expired";
     }
     if ((flags & MBEDTLS_X509_BADCERT_FUTURE) != 0) {
-        return "its certificate, or a CA's above it, is not valid yet";
+        return "its certificate, or one of its CA's, is not valid yet";
     }
-    return "its certificate is too weak or not made for a client";
+    return "its certificate is too weak, or does not allow the use by a client";
 }
 
 // --- PEM files
@@ -98,43 +98,18 @@ void tern_pem_free(struct tern_pem *pem)
     }
 }
 
-enum tern_result tern_pem_times(const struct tern_pem *pem, struct tern_certificate_times *times,
-                                char why[256])
+enum tern_result tern_pem_refuse(const char *path, const char *what, int error, char why[256])
 {
-    mbedtls_x509_crt chain;
-    mbedtls_x509_crt_init(&chain);
-    const int error = mbedtls_x509_crt_parse(&chain, pem->bytes, pem->size);
-    *times = (struct tern_certificate_times){.ends_s = UINT64_MAX};
-    for (const mbedtls_x509_crt *at = &chain; at != NULL && error == 0; at = at->next) {
-        const uint64_t begins_s = unix_seconds(&at->valid_from);
-        const uint64_t ends_s = unix_seconds(&at->valid_to);
-        times->begins_s = begins_s > times->begins_s ? begins_s : times->begins_s;
-        times->ends_s = ends_s < times->ends_s ? ends_s : times->ends_s;
-    }
-    mbedtls_x509_crt_free(&chain);
-    if (error != 0) {
-        snprintf(why, 256, "the certificate %.180s is not a PEM file that mbedTLS understands",
-                 pem->path);
-        return TERN_ERR_CONFIG;
-    }
-    return TERN_OK;
-}
-
-enum tern_result tern_certificate_times(const char *path, struct tern_certificate_times *times,
-                                        char why[256])
-{
-    struct tern_pem pem;
-    TERN_TRY(tern_pem_read(path, "the certificate", &pem, why));
-    const enum tern_result result = tern_pem_times(&pem, times, why);
-    tern_pem_free(&pem);
-    return result;
+    snprintf(why, 256, "%s %.150s is not a PEM file that mbedTLS can parse (error -0x%04x)", what,
+             path, (unsigned)(error < 0 ? -error : error));
+    return TERN_ERR_CONFIG;
 }
 
 // RFC 5280 (4.2.1.6)
 #define NAME_IS_DNS 2
 #define NAME_IS_ADDRESS 7
 
-// Writes "" for a name of another kind, and for one that is longer than any host name.
+// Writes "" for a name of another kind, and for one of more than 255 bytes.
 static void name_as_text(const mbedtls_x509_buf *name, char text[256])
 {
     const int kind = name->tag & MBEDTLS_ASN1_TAG_VALUE_MASK;
@@ -147,38 +122,46 @@ static void name_as_text(const mbedtls_x509_buf *name, char text[256])
     }
 }
 
-static void list_names(const mbedtls_x509_crt *certificate, char names[TERN_CERTIFICATE_NAMES])
+static void list_names(const mbedtls_x509_crt *first, struct tern_certificate *certificate)
 {
     char text[256];
     size_t len = 0;
-    names[0] = '\0';
-    for (const mbedtls_x509_sequence *at = &certificate->subject_alt_names;
+    for (const mbedtls_x509_sequence *at = &first->subject_alt_names;
          at != NULL && at->buf.p != NULL; at = at->next) {
         name_as_text(&at->buf, text);
-        if (text[0] != '\0' && len + strlen(text) + 3 <= TERN_CERTIFICATE_NAMES) {
-            len += (size_t)snprintf(names + len, TERN_CERTIFICATE_NAMES - len, "%s%s",
-                                    len > 0 ? ", " : "", text);
+        if (text[0] != '\0' && len + strlen(text) + 3 <= sizeof certificate->names) {
+            len += (size_t)snprintf(certificate->names + len, sizeof certificate->names - len,
+                                    "%s%s", len > 0 ? ", " : "", text);
         }
     }
 }
 
-enum tern_result tern_certificate_names(const char *path, char names[TERN_CERTIFICATE_NAMES],
-                                        char why[256])
+enum tern_result tern_pem_certificate(const struct tern_pem *pem,
+                                      struct tern_certificate *certificate, char why[256])
 {
-    struct tern_pem pem;
     mbedtls_x509_crt chain;
-    TERN_TRY(tern_pem_read(path, "the certificate", &pem, why));
     mbedtls_x509_crt_init(&chain);
-    const int error = mbedtls_x509_crt_parse(&chain, pem.bytes, pem.size);
+    const int error = mbedtls_x509_crt_parse(&chain, pem->bytes, pem->size);
+    *certificate = (struct tern_certificate){.ends_s = UINT64_MAX};
+    for (const mbedtls_x509_crt *at = &chain; at != NULL && error == 0; at = at->next) {
+        const uint64_t begins_s = unix_seconds(&at->valid_from);
+        const uint64_t ends_s = unix_seconds(&at->valid_to);
+        certificate->begins_s = begins_s > certificate->begins_s ? begins_s : certificate->begins_s;
+        certificate->ends_s = ends_s < certificate->ends_s ? ends_s : certificate->ends_s;
+    }
     if (error == 0) {
-        list_names(&chain, names);
+        list_names(&chain, certificate);
     }
     mbedtls_x509_crt_free(&chain);
+    return error == 0 ? TERN_OK : tern_pem_refuse(pem->path, "the certificate", error, why);
+}
+
+enum tern_result tern_certificate_read(const char *path, struct tern_certificate *certificate,
+                                       char why[256])
+{
+    struct tern_pem pem;
+    TERN_TRY(tern_pem_read(path, "the certificate", &pem, why));
+    const enum tern_result result = tern_pem_certificate(&pem, certificate, why);
     tern_pem_free(&pem);
-    if (error != 0) {
-        snprintf(why, 256, "the certificate %.180s is not a PEM file that mbedTLS understands",
-                 path);
-        return TERN_ERR_CONFIG;
-    }
-    return TERN_OK;
+    return result;
 }

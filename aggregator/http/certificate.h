@@ -1,6 +1,5 @@
-// X.509 certificates and the PEM files that hold them: reads the server's files, reports until when their certificates
-// are valid and which names they have, and checks the certificates that clients show. The listener and the command
-// line (status, doctor) call it. Any thread.
+// Reads X.509 certificates and their PEM files: validity and names of the server's certificates, and the certificates that
+// clients send. The listener and the command line (status, doctor) call it. Any thread.
 #ifndef TERN_HTTP_CERTIFICATE_H
 #define TERN_HTTP_CERTIFICATE_H
 
@@ -13,54 +12,51 @@ struct mbedtls_x509_crt;
 
 // --- PEM files
 
-// The content of a PEM file at one moment, so that all who parse it see the same bytes.
+// The content of a PEM file. It is read once, so that every parser gets the same bytes.
 struct tern_pem {
     const char *path; // borrowed, for messages
-    uint8_t *bytes;   // with a NUL behind them; NULL = not read
-    size_t size;      // with the NUL
+    uint8_t *bytes;   // followed by a NUL; NULL = not read
+    size_t size;      // including the NUL
 };
 
-// what: the file's name in sentences. TERN_ERR_CONFIG: the file cannot be read; `why` tells the reason.
+// what: names the file in `why`, such as "the certificate". TERN_ERR_CONFIG: the file cannot be read.
 TERN_MUST_USE enum tern_result tern_pem_read(const char *path, const char *what,
                                              struct tern_pem *pem, char why[256]);
-// Wipes the bytes, which may be a private key, and frees them. Does nothing for a file that was not read.
+// Erases the bytes, which may be a private key, and frees them. Does nothing for a file that was not read.
 void tern_pem_free(struct tern_pem *pem);
+// Writes to `why` that mbedTLS cannot parse the file. error: of mbedTLS. Returns TERN_ERR_CONFIG.
+TERN_MUST_USE enum tern_result tern_pem_refuse(const char *path, const char *what, int error,
+                                               char why[256]);
 
-struct tern_certificate_times {
-    uint64_t begins_s; // Unix seconds
-    uint64_t ends_s;
+struct tern_certificate {
+    uint64_t begins_s; // Unix seconds; every certificate of the file is valid from here on
+    uint64_t ends_s;   // until the first one of the file expires
+    // Host names and addresses of the file's first certificate, separated by ", ", as many as fit. "": none; clients
+    // refuse such a certificate of a server.
+    char names[512];
 };
 
-// Returns the time in which every certificate of the file is valid: a chain ends with the first of them.
-// TERN_ERR_CONFIG  the file holds no certificates in PEM; `why` tells the reason
-TERN_MUST_USE enum tern_result tern_pem_times(const struct tern_pem *pem,
-                                              struct tern_certificate_times *times, char why[256]);
-// Reads the file and returns its tern_pem_times().
-// TERN_ERR_CONFIG  like tern_pem_read() and tern_pem_times()
+// TERN_ERR_CONFIG  the file has no certificates in PEM; `why` has the reason
+TERN_MUST_USE enum tern_result tern_pem_certificate(const struct tern_pem *pem,
+                                                    struct tern_certificate *certificate,
+                                                    char why[256]);
+// Reads the file, then as tern_pem_certificate().
+// TERN_ERR_CONFIG  like tern_pem_read() and tern_pem_certificate()
 TERN_MUST_USE enum tern_result
-tern_certificate_times(const char *path, struct tern_certificate_times *times, char why[256]);
-
-#define TERN_CERTIFICATE_NAMES 512
-
-// Lists the host names and addresses of the file's first certificate, with ", " between, as many as fit. "": the
-// certificate has none, and clients refuse it.
-// TERN_ERR_CONFIG  like tern_certificate_times()
-TERN_MUST_USE enum tern_result
-tern_certificate_names(const char *path, char names[TERN_CERTIFICATE_NAMES], char why[256]);
+tern_certificate_read(const char *path, struct tern_certificate *certificate, char why[256]);
 
 // --- Certificates of clients
 
 struct tern_client_certificate {
-    char name[TERN_HTTP_NAME_SIZE]; // its common name; "" = the client has shown no certificate
+    char name[TERN_HTTP_NAME_SIZE]; // common name; "" = the client sent no certificate
     uint64_t ends_s;                // Unix seconds
 };
 
-// Reads name and end. False: the certificate has no common name, several, or one that no client can have (empty, more
-// than 63 bytes, not UTF-8).
+// Reads name and end. False: the certificate does not have exactly one common name of 1 to 63 bytes of UTF-8.
 bool tern_client_certificate_read(const struct mbedtls_x509_crt *certificate,
                                   struct tern_client_certificate *out);
 
-// Describes what is wrong with a client's certificate. flags: mbedTLS's MBEDTLS_X509_BADCERT_*.
+// Describes the fault of a client's certificate. flags: mbedTLS's MBEDTLS_X509_BADCERT_*.
 const char *tern_client_certificate_why(uint32_t flags);
 
 #endif

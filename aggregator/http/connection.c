@@ -1,5 +1,5 @@
-// A connection has one state, which determines what its socket is watched for and what its deadline means. run() takes
-// steps until the socket, or the handler, makes the connection wait.
+// A connection has one state, which determines the events that it awaits and the meaning of its deadline. run() takes
+// steps until the connection must wait for the socket or the handler.
 #include "http/connection.h"
 #include "hosted/log.h"
 #include "hosted/random.h"
@@ -17,8 +17,8 @@
 // the connection and drop the reply.
 #define DRAIN_MS 5000u
 
-// Handshakes without a turn take at most one part in so many of a loop's time: a flood of hellos from the address of
-// a device must then outnumber what the machine can do, not `handshakes_per_address`.
+// Handshakes without a turn use at most 1/SPARE_PARTS of a loop's time. A device whose address floods the listener with
+// hellos then still connects, unless the flood exceeds what the machine can do.
 #define SPARE_PARTS 8u
 #define MS UINT64_C(1000) // in microseconds
 
@@ -26,25 +26,25 @@
 #define DRAIN_BYTES (1u << 20)
 
 // Attributes the bytes of a connection: HTTP bytes as they are read and written, TLS and wire bytes by the difference of
-// two readings of the socket. Every byte is reported once: at the end of an exchange for its tag; the handshake's for the
-// first client that the connection belongs to; the rest, when the connection closes, for its last tag.
+// two readings of the socket. Every byte is reported once: bytes of an exchange under its tag, bytes of the handshake
+// under the connection's first client, all others under the last tag when the connection closes.
 struct meter {
     const struct tern_http_handler *handler;
-    struct tern_socket_counters last; // at the last reading
-    struct tern_bytes handshake_up;   // until they are reported
+    struct tern_socket_counters last; // previous reading
+    struct tern_bytes handshake_up;   // not reported yet
     struct tern_bytes handshake_down;
     uint64_t http_up; // since the last report
     uint64_t http_down;
     struct tern_http_tag tag; // of the last exchange
 };
 
-// Reads, or requests out of one read, per event, so that one fast peer does not starve the others.
+// Reads per event, and requests handled from one read, so that a fast peer does not starve the others.
 #define READ_BATCH 8
 
 enum state {
-    STATE_PROXIED,   // awaits the header of the proxy; deadline: handshake_ms from accept
-    STATE_ARRIVING,  // no byte of a handshake yet; deadline: handshake_ms
-    STATE_HELD_BACK, // its address has no free turn for a handshake; deadline: handshake_ms
+    STATE_PROXIED,   // awaits the PROXY header; deadline: handshake_ms from accept
+    STATE_ARRIVING,  // awaits the handshake's first byte; deadline: handshake_ms
+    STATE_HELD_BACK, // awaits a free handshake turn of its address; deadline: handshake_ms
     STATE_HANDSHAKE, // deadline: handshake_ms from its turn
     STATE_IDLE,      // between requests; deadline: idle_ms
     STATE_READING,   // in a request; deadline: request_ms from its first byte, and min_rate on top
@@ -53,42 +53,41 @@ enum state {
     STATE_DRAINING,  // this side has closed; deadline: DRAIN_MS
 };
 
-// What follows when the reply has been sent.
+// What the connection does after a reply: reads the next request, reads the present request's body, or closes.
 enum after { AFTER_NEXT, AFTER_BODY, AFTER_CLOSE };
 
-// The result of a step. After STEP_GONE the connection must not be used.
+// The result of a step. STEP_GONE: the connection is destroyed.
 enum step { STEP_ON, STEP_WAIT, STEP_GONE };
 
 struct tern_connection {
-    struct tern_place place; // first: a pointer to it is one to the connection
+    struct tern_place place; // first, so that a pointer to the place also points to the connection
     struct tern_connection_group *group;
-    struct tern_connection *next;
-    struct tern_connection **link;          // the pointer that points here
+    LIST_ENTRY(tern_connection) open;
     TAILQ_ENTRY(tern_connection) held_back; // in STATE_HELD_BACK
-    uint64_t recognised;             // the client whose ticket its handshake begins with; 0 = none
-    struct tern_address turn;        // the address whose turn its handshake has taken
-    bool is_spare;                   // its handshake has begun without a turn, in spare time
+    uint64_t recognised;      // client of the ticket in the ClientHello, not yet proven; 0 = none
+    struct tern_address turn; // the key under which its handshake has taken a turn
+    bool is_spare;            // its handshake began without a turn, in spare time
     struct tern_proxy_header *proxy; // NULL unless STATE_PROXIED
     uv_poll_t poll;
     int watched; // uv_poll_event bits
     struct tern_stream stream;
     enum state state;
-    uint64_t deadline; // by now_ms(); 0 = none
-    uint64_t reading;  // when the request began
+    uint64_t deadline;   // in now_ms(); 0 = none
+    uint64_t reading_ms; // now_ms() when the request began
     struct tern_request_reader *reader;
     struct tern_http_exchange *exchange;
-    uint8_t *input; // bytes behind the present request: one read at most
+    uint8_t *input; // bytes after the present request, at most those of one read
     size_t input_len;
-    int reads_left; // in this event
+    int reads_left; // of READ_BATCH, in this event
     bool continued; // "100 Continue" was sent for this request
     enum after after;
-    bool replies; // the reply being sent ends an exchange, which is metered
+    bool replies; // the reply being sent ends an exchange, not an interim response
     struct tern_reply_out out;
     struct tern_http_tag tag; // of the reply being sent
-    size_t drained;
+    size_t drained;           // bytes, in STATE_DRAINING
     struct meter meter;
     char peer[INET6_ADDRSTRLEN];
-    bool of_cache; // the peer is a cache
+    bool peer_is_cache;
 };
 
 // --- Metering
@@ -107,12 +106,12 @@ static void report_bytes(struct meter *metering, const struct tern_http_tag *tag
     }
 }
 
-// Returns the bytes since the last reading, with the HTTP bytes of the same time.
+// Returns the bytes since the last reading, HTTP bytes included.
 static void take_bytes(struct meter *metering, const struct tern_socket_counters *reading,
                        struct tern_bytes *up, struct tern_bytes *down)
 {
     struct tern_socket_counters now = *reading;
-    // The number of segments of unread bytes is an estimate, and may be less than the last one.
+    // tern_stream_counters() subtracts an estimate for unread segments, so the count can fall between two readings.
     if (now.segments_received < metering->last.segments_received) {
         now.segments_received = metering->last.segments_received;
     }
@@ -124,7 +123,7 @@ static void take_bytes(struct meter *metering, const struct tern_socket_counters
     metering->http_down = 0;
 }
 
-// Call it when the handshake, of TLS or of plain TCP, has completed.
+// Counts the handshake (TLS, or TCP alone) once it has completed.
 static void meter_handshake(struct meter *metering, const struct tern_stream *stream)
 {
     struct tern_socket_counters now;
@@ -137,15 +136,14 @@ static void meter_handshake(struct meter *metering, const struct tern_stream *st
     }
 }
 
-static void report_handshake(struct meter *metering, const struct tern_http_tag *whose)
+static void report_handshake(struct meter *metering, const struct tern_http_tag *first)
 {
-    struct tern_http_tag tag = {.client = whose->client,
-                                .round = whose->round,
+    struct tern_http_tag tag = {.client = first->client,
+                                .round = first->round,
                                 .purpose = TERN_PURPOSE_HANDSHAKE,
-                                .of_cache = whose->of_cache};
+                                .peer_is_cache = first->peer_is_cache};
     report_bytes(metering, &tag, &metering->handshake_up, &metering->handshake_down);
-    memset(&metering->handshake_up, 0, sizeof metering->handshake_up);
-    memset(&metering->handshake_down, 0, sizeof metering->handshake_down);
+    metering->handshake_up = metering->handshake_down = (struct tern_bytes){0};
 }
 
 static void report_tagged(struct meter *metering, const struct tern_http_tag *tag,
@@ -159,7 +157,7 @@ static void report_tagged(struct meter *metering, const struct tern_http_tag *ta
     report_bytes(metering, tag, &up, &down);
 }
 
-// Call it when an exchange for `tag` has ended.
+// Reports the bytes of a completed exchange under `tag`.
 static void meter_exchange(struct meter *metering, const struct tern_stream *stream,
                            const struct tern_http_tag *tag)
 {
@@ -175,7 +173,7 @@ static void meter_exchange(struct meter *metering, const struct tern_stream *str
     tern_http_tag_clear_cache(&metering->tag);
 }
 
-// Call it before the stream is closed.
+// Reports all bytes that are left. Call it before the stream is closed.
 static void meter_close(struct meter *metering, const struct tern_stream *stream)
 {
     struct tern_socket_counters now;
@@ -202,7 +200,7 @@ static void watch(struct tern_connection *connection, int events)
     }
 }
 
-// Whether the stream needs the socket to become ready; watches it then.
+// Whether the stream must wait for the socket. If so, watches the socket.
 static bool waits_for(struct tern_connection *connection, enum tern_stream_status status)
 {
     const bool reads = status == TERN_STREAM_WANT_READ;
@@ -213,14 +211,14 @@ static bool waits_for(struct tern_connection *connection, enum tern_stream_statu
     return waits;
 }
 
-// Returns the time that deadlines use.
+// Returns the clock of deadlines.
 static uint64_t now_ms(const struct tern_connection_group *group)
 {
     uint64_t (*monotonic_ms)(void) = group->shared->monotonic_ms;
     return monotonic_ms != NULL ? monotonic_ms() : uv_now(group->uv);
 }
 
-// limit_ms: until the deadline; 0 = none.
+// limit_ms: time until the deadline; 0 = no deadline.
 static void set_state(struct tern_connection *connection, enum state state, uint64_t limit_ms)
 {
     connection->state = state;
@@ -229,22 +227,22 @@ static void set_state(struct tern_connection *connection, enum state state, uint
 
 static void begin_reading(struct tern_connection *connection)
 {
-    connection->reading = now_ms(connection->group);
+    connection->reading_ms = now_ms(connection->group);
     set_state(connection, STATE_READING, connection->group->limits.request_ms);
 }
 
 // --- Turns of handshakes
 
-// Returns `client`, which a ticket names, or 0 where the handler does not admit it (struct tern_http_handler).
+// Returns the ticket's client, or 0 if the handler no longer admits it, as after a revocation.
 static uint64_t admitted_client(const struct tern_connection *connection, uint64_t client)
 {
     const struct tern_http_handler *handler = &connection->group->shared->handler;
-    const bool admits =
-        client == 0 || handler->admits == NULL || handler->admits(handler->ctx, client);
-    return admits ? client : 0;
+    const bool is_admitted = client == 0 || handler->admits_client == NULL ||
+                             handler->admits_client(handler->ctx, client);
+    return is_admitted ? client : 0;
 }
 
-// Recognises the client by its ticket in the ClientHello, if all of the hello has arrived.
+// Recognises the client by the ticket in the ClientHello, if the whole ClientHello has arrived.
 static void recognise(struct tern_connection *connection)
 {
     const struct tern_server_shared *shared = connection->group->shared;
@@ -260,8 +258,8 @@ static void recognise(struct tern_connection *connection)
     }
 }
 
-// Encodes a client's turns as an address that no peer has: IPv4 peers are mapped, IPv6 ones count by
-// eight bytes.
+// Returns a key for the client's own turns that equals no peer's address: byte 8 of an address is 0, both for a /64
+// network and for a mapped IPv4 address.
 static struct tern_address turns_of_client(uint64_t client)
 {
     struct tern_address address = {{0}};
@@ -277,7 +275,7 @@ static bool take_turn_of(struct tern_connection *connection, const struct tern_a
     return tern_handshakes_begin(group->handshakes, turn, now_ms(group));
 }
 
-// A known client has its own turns, so strangers of the same address cannot take all of them.
+// A recognised client has turns of its own, so that strangers behind the same address cannot take all of them.
 static bool take_turn(struct tern_connection *connection)
 {
     recognise(connection);
@@ -332,8 +330,8 @@ static void leave_held_back(struct tern_connection *connection)
     connection->group->held_back_count--;
 }
 
-// Begins the handshake when the socket is readable, or holds the connection back until it gets a turn. The newest
-// connection is first in the queue: in a flood the oldest are displaced next.
+// Begins the handshake of a readable socket, or holds the connection back until a turn is free. The newest connection is
+// first in the queue, because in a flood admission displaces the oldest ones next.
 static enum step begin_handshake(struct tern_connection *connection)
 {
     struct tern_connection_group *group = connection->group;
@@ -347,14 +345,14 @@ static enum step begin_handshake(struct tern_connection *connection)
     return STEP_WAIT;
 }
 
-// The hello has arrived already; the loop's next turn reads it.
+// Begins a deferred handshake. The loop reads the ClientHello, which has arrived, in its next iteration.
 static void start_held_back(struct tern_connection *connection)
 {
     leave_held_back(connection);
     start_handshake(connection);
 }
 
-// Chooses at random, so that nobody can time hellos to keep others from being chosen.
+// Chooses at random, so that no peer can time its ClientHellos to be chosen more often.
 static struct tern_connection *any_held_back(const struct tern_connection_group *group)
 {
     uint32_t number = 0;
@@ -367,7 +365,7 @@ static struct tern_connection *any_held_back(const struct tern_connection_group 
     return connection;
 }
 
-// Begins a handshake that is held back, if the loop has spare time.
+// Begins one deferred handshake if the loop has spare time.
 static void use_spare_time(uv_timer_t *timer)
 {
     struct tern_connection_group *group = timer->data;
@@ -381,7 +379,7 @@ static void use_spare_time(uv_timer_t *timer)
     await_spare_time(group);
 }
 
-// Subtracts the time of a handshake that has begun without a turn from the loop's spare time.
+// Charges the time that a handshake without a turn has used to the loop's spare time.
 static void charge_spare_time(const struct tern_connection *connection, uint64_t nanoseconds)
 {
     if (connection->is_spare) {
@@ -389,7 +387,7 @@ static void charge_spare_time(const struct tern_connection *connection, uint64_t
     }
 }
 
-// Returns the turn of a successful handshake; the next connection that waits for the same turns begins.
+// Frees the turn of a successful handshake, and gives it to the next connection that waits for the same key.
 static void return_turn(struct tern_connection *connection)
 {
     struct tern_connection_group *group = connection->group;
@@ -406,7 +404,7 @@ static void return_turn(struct tern_connection *connection)
     }
 }
 
-// Begins the deferred handshakes that have got a turn meanwhile.
+// Begins the deferred handshakes for which a turn is free.
 static void begin_held_back(struct tern_connection_group *group)
 {
     struct tern_connection *connection = TAILQ_FIRST(&group->held_back);
@@ -419,7 +417,7 @@ static void begin_held_back(struct tern_connection_group *group)
     }
 }
 
-// A handshake that ends before the server's first answer has cost nothing, and returns its turn.
+// A handshake that ends before the server's first answer has cost nothing, so its turn is free again.
 static void leave_handshake(struct tern_connection *connection)
 {
     if (connection->state == STATE_HANDSHAKE && tern_stream_progress(&connection->stream) == 0) {
@@ -429,24 +427,24 @@ static void leave_handshake(struct tern_connection *connection)
     }
 }
 
-// Marks the connection as authenticated (struct tern_http_permit); its ticket is recognised from now on.
+// Marks the connection as authenticated (tern_http_permit.known), and records its ticket as the client's.
 static void authenticate(struct tern_connection *connection, uint64_t client)
 {
     const struct tern_server_shared *shared = connection->group->shared;
     const uint64_t ticket = tern_stream_peer(&connection->stream).ticket;
     tern_admission_authenticate(shared->admission, &connection->place, client);
     if (ticket != 0 && client != 0) {
-        tern_known_tickets_note(shared->known_tickets, ticket, client);
+        tern_known_tickets_record(shared->known_tickets, ticket, client);
     }
 }
 
-// The credentials were refused, as those of a revoked client are: connections with this ticket are strangers again.
+// Connections with this ticket are strangers from now on, because the credentials were refused (a revoked client's).
 static void forget_ticket(struct tern_connection *connection)
 {
     struct tern_known_tickets *tickets = connection->group->shared->known_tickets;
     const uint64_t ticket = tern_stream_peer(&connection->stream).ticket;
     if (ticket != 0 && tern_known_tickets_client(tickets, ticket) != 0) {
-        tern_known_tickets_note(tickets, ticket, 0);
+        tern_known_tickets_record(tickets, ticket, 0);
     }
 }
 
@@ -479,15 +477,7 @@ static void meter_end(struct tern_connection *connection)
     meter_close(metering, &connection->stream);
 }
 
-static void unlink_connection(struct tern_connection *connection)
-{
-    *connection->link = connection->next;
-    if (connection->next != NULL) {
-        connection->next->link = connection->link;
-    }
-}
-
-// Ends the connection now. Its memory is freed when libuv has closed the handle.
+// Closes the connection at once. on_closed() frees its memory, when libuv has closed the handle.
 static void destroy(struct tern_connection *connection)
 {
     struct tern_connection_group *group = connection->group;
@@ -501,7 +491,7 @@ static void destroy(struct tern_connection *connection)
     tern_reply_clear(&connection->out);
     free(connection->input);
     free(connection->proxy);
-    unlink_connection(connection);
+    LIST_REMOVE(connection, open);
     uv_close((uv_handle_t *)&connection->poll, on_closed);
     tern_stream_close(&connection->stream);
     tern_admission_leave(group->shared->admission, &connection->place);
@@ -514,7 +504,7 @@ static enum step end_connection(struct tern_connection *connection)
     return STEP_GONE;
 }
 
-// Ends the connection in order, when this side closes first.
+// Closes this side first: sends the closing alert and FIN, then discards what the peer still sends.
 static enum step begin_drain(struct tern_connection *connection)
 {
     tern_stream_finish(&connection->stream);
@@ -529,7 +519,7 @@ static enum step begin_drain(struct tern_connection *connection)
     return STEP_ON;
 }
 
-// Prepares for the next request on the same connection.
+// Waits for the next request on the same connection.
 static enum step await_request(struct tern_connection *connection)
 {
     tern_reader_free(connection->reader);
@@ -548,7 +538,7 @@ static enum step await_request(struct tern_connection *connection)
     return STEP_WAIT;
 }
 
-// Begins the handshake, or without TLS the first request, once the peer's address is known.
+// Waits for the handshake, or without TLS for the first request, once the peer's address is final.
 static enum step begin_connection(struct tern_connection *connection)
 {
     const struct tern_connection_group *group = connection->group;
@@ -556,7 +546,7 @@ static enum step begin_connection(struct tern_connection *connection)
         meter_handshake(&connection->meter, &connection->stream);
         return await_request(connection);
     }
-    recognise(connection); // before newcomers of the same address displace it
+    recognise(connection); // a recognised connection is not displaced by newcomers of its address
     set_state(connection, STATE_ARRIVING, group->limits.handshake_ms);
     watch(connection, UV_READABLE);
     return STEP_WAIT;
@@ -583,10 +573,10 @@ static void print_address(const struct sockaddr_storage *name, char text[INET6_A
 static void set_peer(struct tern_connection *connection, const struct sockaddr_storage *name)
 {
     print_address(name, connection->peer);
-    connection->of_cache = tern_networks_contain(&connection->group->shared->caches, name);
+    connection->peer_is_cache = tern_networks_contain(&connection->group->shared->caches, name);
 }
 
-#define LOG_PAUSE_MS 1000u // between two log lines about headers, so that they do not fill the disk
+#define LOG_PAUSE_MS 1000u // between two log lines about PROXY headers, which bounds the log's size
 
 static void log_refusal(struct tern_connection *connection, const char *why)
 {
@@ -596,9 +586,8 @@ static void log_refusal(struct tern_connection *connection, const char *why)
     if ((last == 0 || now - last >= LOG_PAUSE_MS) &&
         atomic_compare_exchange_strong(&shared->proxy_logged_ms, &last, now)) {
         tern_log(TERN_LOG_WARN, "proxy-header",
-                 "proxy=%s why=%s advice=\"server.proxy_from names this address: let it send the "
-                 "header of "
-                 "the PROXY protocol, or take it out\"",
+                 "proxy=%s why=%s advice=\"server.proxy_from lists this address: configure the "
+                 "proxy to send the PROXY protocol header, or remove the address\"",
                  connection->peer, TERN_LOG_TEXT(why));
     }
 }
@@ -612,7 +601,7 @@ static enum step refuse_proxied(struct tern_connection *connection, const char *
     return end_connection(connection);
 }
 
-// Assigns the connection to the peer that the proxy named, whose address counts for the limits.
+// Assigns the connection to the client that the PROXY header names, whose address then counts for the limits.
 static enum step accept_peer(struct tern_connection *connection,
                              const struct sockaddr_storage *peer)
 {
@@ -629,7 +618,7 @@ static enum step accept_peer(struct tern_connection *connection,
     return begin_connection(connection);
 }
 
-// Reads bytes of the header. False: none have arrived; *step is the next step.
+// Reads bytes of the PROXY header. False: no bytes have arrived; *step is the next step.
 static bool receive_header(struct tern_connection *connection, size_t wants, enum step *step)
 {
     struct tern_proxy_header *header = connection->proxy;
@@ -642,8 +631,9 @@ static bool receive_header(struct tern_connection *connection, size_t wants, enu
         watch(connection, UV_READABLE);
         *step = STEP_WAIT;
     } else {
-        // A proxy's health check opens a connection and closes it.
-        *step = refuse_proxied(connection, header->len == 0 ? NULL : "it is cut");
+        // A proxy's health check opens a connection and closes it without a header; this is not logged.
+        *step = refuse_proxied(connection,
+                               header->len == 0 ? NULL : "the connection ended within the header");
     }
     return false;
 }
@@ -665,7 +655,7 @@ static enum step step_proxied(struct tern_connection *connection)
 
 // --- Writing
 
-// Reports to the handler that connection->out answers the reader's request, for connection->tag. Accepts NULL.
+// Calls handler->on_answered for the reader's request and the reply in connection->out. reader: may be NULL.
 static void report_answer(struct tern_connection *connection,
                           const struct tern_request_reader *reader)
 {
@@ -680,7 +670,7 @@ static void report_answer(struct tern_connection *connection,
         .status = connection->out.status,
         .received = tern_reader_state(reader)->received,
         .sends = connection->out.body_len,
-        .ms = now_ms(connection->group) - connection->reading,
+        .ms = now_ms(connection->group) - connection->reading_ms,
     };
     handler->on_answered(handler->ctx, &answered);
 }
@@ -712,16 +702,11 @@ static enum step end_write(struct tern_connection *connection)
         connection->replies = false;
         meter_exchange(&connection->meter, &connection->stream, &connection->tag);
     }
-    switch (connection->after) {
-    case AFTER_BODY:
+    if (connection->after == AFTER_BODY) {
         begin_reading(connection);
         return STEP_ON;
-    case AFTER_CLOSE:
-        return begin_drain(connection);
-    case AFTER_NEXT:
-        break;
     }
-    return connection->group->stopping ? begin_drain(connection) : await_request(connection);
+    return connection->after == AFTER_CLOSE ? begin_drain(connection) : await_request(connection);
 }
 
 static enum step wait_to_write(struct tern_connection *connection, uint64_t progress_before)
@@ -762,7 +747,7 @@ static void extend_reading(struct tern_connection *connection)
     const struct tern_http_limits *limits = &connection->group->limits;
     uint64_t body = tern_reader_state(connection->reader)->received;
     connection->deadline =
-        connection->reading + limits->request_ms + body * 1000 / limits->min_rate;
+        connection->reading_ms + limits->request_ms + body * 1000 / limits->min_rate;
 }
 
 static int admit_request(void *ctx, const struct tern_http_request *request,
@@ -792,7 +777,7 @@ static bool begin_request(struct tern_connection *connection)
         .id = ++connection->group->shared->request_ids,
         .peer = connection->peer,
         .address = connection->place.address,
-        .of_cache = connection->of_cache,
+        .peer_is_cache = connection->peer_is_cache,
         .psk_client = tern_stream_peer(&connection->stream).client,
         .certificate = tern_stream_peer(&connection->stream).certificate,
         .admit = admit_request,
@@ -805,8 +790,7 @@ static bool begin_request(struct tern_connection *connection)
     return connection->reader != NULL;
 }
 
-// Answers without the handler. The exchange, if one was expected, is metered for the tag that the handler set when it
-// admitted the request, or for nobody.
+// Answers without the handler. The bytes count under the tag that the handler set in on_headers, or under no client.
 static enum step refuse_request(struct tern_connection *connection, int status, enum after after)
 {
     const struct tern_request_reader *reader = connection->reader;
@@ -828,7 +812,8 @@ static enum step refuse_request(struct tern_connection *connection, int status, 
     return begin_write(connection, after);
 }
 
-static enum step hand_over(struct tern_connection *connection)
+// Passes a complete request to the handler.
+static enum step dispatch(struct tern_connection *connection)
 {
     const struct tern_connection_group *group = connection->group;
     connection->exchange = tern_exchange_new(group->mailbox, connection->reader, connection);
@@ -841,20 +826,6 @@ static enum step hand_over(struct tern_connection *connection)
     set_state(connection, STATE_PENDING, 0);
     group->shared->handler.on_request(group->shared->handler.ctx, connection->exchange);
     return STEP_WAIT;
-}
-
-// Ends a complete request. A refused one already has its reply, and was only read to its end.
-static enum step end_request(struct tern_connection *connection)
-{
-    return tern_reader_state(connection->reader)->status != 0 ? await_request(connection)
-                                                              : hand_over(connection);
-}
-
-static enum step refused_by_reader(struct tern_connection *connection)
-{
-    bool stays = tern_reader_state(connection->reader)->discards;
-    return refuse_request(connection, tern_reader_state(connection->reader)->status,
-                          stays ? AFTER_BODY : AFTER_CLOSE);
 }
 
 // Waits for more of the request; sends "100 Continue" if the peer expects it.
@@ -883,7 +854,7 @@ static enum step keep_input(struct tern_connection *connection, const uint8_t *d
     return STEP_ON;
 }
 
-// Passes the bytes of one read to the present request and keeps those behind it.
+// Passes the bytes of one read to the present request, and keeps the bytes after its end.
 static enum step consume(struct tern_connection *connection, const uint8_t *data, size_t len)
 {
     size_t used = 0;
@@ -892,18 +863,20 @@ static enum step consume(struct tern_connection *connection, const uint8_t *data
     }
     enum tern_result result = tern_reader_feed(connection->reader, data, len, &used);
     connection->meter.http_up += used;
-    // Keep the input first: the handler may reply before on_request returns.
+    // Before dispatch(): the handler may reply before on_request() returns.
     if (keep_input(connection, data + used, len - used) == STEP_GONE) {
         return end_connection(connection);
     }
-    switch ((int)result) {
-    case TERN_OK:
-        return end_request(connection);
-    case TERN_AGAIN:
+    const struct tern_reader_state *state = tern_reader_state(connection->reader);
+    if (result == TERN_AGAIN) {
         return await_rest(connection);
-    default:
-        return refused_by_reader(connection);
     }
+    if (result != TERN_OK) {
+        return refuse_request(connection, state->status,
+                              state->discards ? AFTER_BODY : AFTER_CLOSE);
+    }
+    // A refused request has its reply already; its body was only discarded.
+    return state->status != 0 ? await_request(connection) : dispatch(connection);
 }
 
 static enum step consume_input(struct tern_connection *connection)
@@ -919,7 +892,7 @@ static enum step step_read(struct tern_connection *connection)
 {
     const bool has_turn = connection->reads_left-- > 0;
     if (connection->input != NULL && !has_turn) {
-        watch(connection, UV_WRITABLE); // continue in the loop's next turn
+        watch(connection, UV_WRITABLE); // continue in the loop's next iteration
         return STEP_WAIT;
     }
     if (connection->input != NULL) {
@@ -950,34 +923,29 @@ static enum step step_drain(struct tern_connection *connection)
     if (waits_for(connection, status)) {
         return STEP_WAIT;
     }
-    bool goes_on = status == TERN_STREAM_DONE && connection->drained <= DRAIN_BYTES;
-    return goes_on ? STEP_ON : end_connection(connection);
+    const bool continues = status == TERN_STREAM_DONE && connection->drained <= DRAIN_BYTES;
+    return continues ? STEP_ON : end_connection(connection);
 }
 
 // --- Handshake
 
-// Returns the client of the pre-shared key, or of the ticket: a peer that completes a handshake with a ticket owns the
-// session in which a token was shown. 0 = none.
+// Returns the client of the pre-shared key, or of the ticket: a completed handshake with a ticket proves that the peer
+// owns the session in which the client showed its token. 0 = none.
 static uint64_t proven_client(const struct tern_connection *connection)
 {
-    const uint64_t client = tern_stream_peer(&connection->stream).client;
+    const struct tern_stream_peer peer = tern_stream_peer(&connection->stream);
     struct tern_known_tickets *tickets = connection->group->shared->known_tickets;
-    const bool has_ticket = tickets != NULL && tern_stream_peer(&connection->stream).resumed;
-    return client == 0 && has_ticket
-               ? admitted_client(connection,
-                                 tern_known_tickets_client(
-                                     tickets, tern_stream_peer(&connection->stream).ticket))
-               : client;
+    if (peer.client != 0 || !peer.resumed || tickets == NULL) {
+        return peer.client;
+    }
+    return admitted_client(connection, tern_known_tickets_client(tickets, peer.ticket));
 }
 
 static enum step end_handshake(struct tern_connection *connection)
 {
     struct tern_server_counters *counters = &connection->group->shared->counters;
-    if (tern_stream_peer(&connection->stream).resumed) {
-        counters->handshakes_resumed++;
-    } else {
-        counters->handshakes_full++;
-    }
+    const bool resumed = tern_stream_peer(&connection->stream).resumed;
+    *(resumed ? &counters->handshakes_resumed : &counters->handshakes_full) += 1;
     return_turn(connection);
     meter_handshake(&connection->meter, &connection->stream);
     const uint64_t client = proven_client(connection);
@@ -1001,7 +969,7 @@ static void count_failed(const struct tern_connection *connection)
     }
 }
 
-// Processor time, so that a busy machine does not make handshakes look expensive.
+// Returns the thread's processor time, so that a busy machine does not make handshakes look expensive.
 static uint64_t thread_time_ns(void)
 {
     struct timespec now;
@@ -1059,9 +1027,8 @@ static enum step run(struct tern_connection *connection)
     return step;
 }
 
-// While a reply is pending nothing is read, so that pipelined bytes wait in the kernel. The watch is changed only when an
-// event arrives, which is rare. A TLS peer that has closed cannot receive a reply; a plain one may have closed only its
-// sending half.
+// Reads nothing while the handler prepares the reply: pipelined bytes wait in the kernel. A TLS peer that has closed
+// cannot receive a reply; a plain peer may have closed only its sending side.
 static void poll_pending(struct tern_connection *connection, int events)
 {
     if ((events & UV_DISCONNECT) == 0) {
@@ -1077,7 +1044,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct tern_connection *connection = poll->data;
     if (status < 0) {
-        // libuv has stopped watching because the socket has an error, which the next operation reports.
+        // libuv stopped watching because of a socket error, which the next operation on the socket reports.
         connection->watched = 0;
         events = UV_DISCONNECT;
     }
@@ -1094,17 +1061,6 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     (void)run(connection);
 }
 
-static void link_connection(struct tern_connection *connection)
-{
-    struct tern_connection_group *group = connection->group;
-    connection->next = group->first;
-    connection->link = &group->first;
-    if (connection->next != NULL) {
-        connection->next->link = &connection->next;
-    }
-    group->first = connection;
-}
-
 static bool open_stream(struct tern_connection *connection, int fd)
 {
     const struct tern_connection_group *group = connection->group;
@@ -1119,7 +1075,7 @@ static bool open_stream(struct tern_connection *connection, int fd)
     return true;
 }
 
-// NULL: the connection is not admitted, or memory is short.
+// NULL: admission refuses the connection, or memory is short.
 static struct tern_connection *enter(struct tern_connection_group *group,
                                      const struct tern_address *address)
 {
@@ -1147,8 +1103,8 @@ void tern_connection_open(struct tern_connection_group *group, int fd,
                           const struct sockaddr_storage *name)
 {
     const bool proxied = tern_networks_contain(&group->shared->proxies, name);
-    const struct tern_address nobodys = {{0}}; // a proxy's address is not counted
-    const struct tern_address address = proxied ? nobodys : tern_address_of(name);
+    const struct tern_address uncounted = {{0}}; // a proxy's own address has no limits
+    const struct tern_address address = proxied ? uncounted : tern_address_of(name);
     struct tern_connection *connection = enter(group, &address);
     if (connection == NULL) {
         close(fd);
@@ -1167,7 +1123,7 @@ void tern_connection_open(struct tern_connection_group *group, int fd,
         free(connection);
         return;
     }
-    link_connection(connection);
+    LIST_INSERT_HEAD(&group->open, connection, open);
     connection->reads_left = READ_BATCH;
     if (proxied || begin_connection(connection) == STEP_ON) {
         (void)run(connection);
@@ -1176,48 +1132,44 @@ void tern_connection_open(struct tern_connection_group *group, int fd,
 
 static void expire(struct tern_connection *connection)
 {
-    if (connection->state != STATE_DRAINING && connection->state != STATE_IDLE) {
+    const enum state state = connection->state;
+    if (state != STATE_DRAINING && state != STATE_IDLE) {
         connection->group->shared->counters.timeouts++;
     }
-    switch (connection->state) {
-    case STATE_READING:
-        // A refused request already has its reply.
-        if (tern_reader_state(connection->reader)->status == 0) {
-            (void)refuse_request(connection, 408, AFTER_CLOSE);
-            (void)run(connection);
-            return;
-        }
-        break;
-    case STATE_IDLE:
+    if (state == STATE_IDLE) {
         if (begin_drain(connection) != STEP_GONE) {
             (void)run(connection);
         }
-        return;
-    case STATE_PROXIED:
-    case STATE_ARRIVING:
-    case STATE_HELD_BACK:
-    case STATE_HANDSHAKE:
-    case STATE_PENDING:
-    case STATE_WRITING:
-    case STATE_DRAINING:
-        break;
+    } else if (state == STATE_READING && tern_reader_state(connection->reader)->status == 0) {
+        (void)refuse_request(connection, 408, AFTER_CLOSE);
+        (void)run(connection);
+    } else { // a request that was refused before has its reply already
+        destroy(connection);
     }
-    destroy(connection);
+}
+
+static void for_each(struct tern_connection_group *group, void (*act)(struct tern_connection *))
+{
+    struct tern_connection *connection = LIST_FIRST(&group->open);
+    while (connection != NULL) {
+        struct tern_connection *next = LIST_NEXT(connection, open);
+        act(connection);
+        connection = next;
+    }
+}
+
+static void expire_if_due(struct tern_connection *connection)
+{
+    if (connection->deadline != 0 && now_ms(connection->group) >= connection->deadline) {
+        expire(connection);
+    }
 }
 
 uint64_t tern_connection_expire_all(struct tern_connection_group *group)
 {
-    const uint64_t now = now_ms(group);
-    struct tern_connection *connection = group->first;
-    while (connection != NULL) {
-        struct tern_connection *next = connection->next;
-        if (connection->deadline != 0 && now >= connection->deadline) {
-            expire(connection);
-        }
-        connection = next;
-    }
+    for_each(group, expire_if_due);
     begin_held_back(group);
-    return now;
+    return now_ms(group);
 }
 
 void tern_connection_end_displaced(struct tern_connection_group *group)
@@ -1231,44 +1183,21 @@ void tern_connection_end_displaced(struct tern_connection_group *group)
     }
 }
 
-// Ends the connection unless a request's body or a reply is under way.
-static void wind_up(struct tern_connection *connection)
+static void end_if_idle(struct tern_connection *connection)
 {
-    switch (connection->state) {
-    case STATE_PENDING:
-    case STATE_WRITING:
-        return;
-    case STATE_IDLE:
+    const enum state state = connection->state;
+    const bool receives_body = state == STATE_READING && connection->reader != NULL &&
+                               tern_reader_state(connection->reader)->has_head;
+    if (state == STATE_IDLE) {
         (void)begin_drain(connection);
-        return;
-    case STATE_READING:
-        if (connection->reader != NULL && tern_reader_state(connection->reader)->has_head) {
-            return;
-        }
-        break;
-    case STATE_PROXIED:
-    case STATE_ARRIVING:
-    case STATE_HELD_BACK:
-    case STATE_HANDSHAKE:
-    case STATE_DRAINING:
-        break;
-    }
-    destroy(connection);
-}
-
-static void for_each(struct tern_connection_group *group, void (*act)(struct tern_connection *))
-{
-    struct tern_connection *connection = group->first;
-    while (connection != NULL) {
-        struct tern_connection *next = connection->next;
-        act(connection);
-        connection = next;
+    } else if (state != STATE_PENDING && state != STATE_WRITING && !receives_body) {
+        destroy(connection);
     }
 }
 
-void tern_connection_wind_up_all(struct tern_connection_group *group)
+void tern_connection_end_idle(struct tern_connection_group *group)
 {
-    for_each(group, wind_up);
+    for_each(group, end_if_idle);
 }
 
 void tern_connection_end_all(struct tern_connection_group *group)
@@ -1300,8 +1229,7 @@ static void send_reply(struct tern_connection *connection, struct tern_http_exch
 void tern_connection_reply(struct tern_http_exchange *exchange)
 {
     if (exchange->connection == NULL) {
-        tern_blob_release(exchange->reply.body);
-        tern_exchange_free(exchange);
+        tern_exchange_drop(exchange);
         return;
     }
     send_reply(exchange->connection, exchange);

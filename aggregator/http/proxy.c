@@ -45,14 +45,14 @@ static bool ends_line(const struct tern_proxy_header *header)
 
 size_t tern_proxy_header_wants(const struct tern_proxy_header *header)
 {
-    if (header->len < SIGNATURE_SIZE) { // the shortest line is longer
+    if (header->len < SIGNATURE_SIZE) { // a header of either version is longer
         return is_binary(header) || is_line(header) ? SIGNATURE_SIZE - header->len : 0;
     }
     if (is_binary(header)) {
         const size_t size = header->len < HEAD_SIZE ? HEAD_SIZE : binary_size(header);
         return size <= TERN_PROXY_HEADER_MAX ? size - header->len : 0;
     }
-    // Only its last byte shows where a line ends, so it is read byte by byte.
+    // Reads a line byte by byte, since the bytes after its end belong to the client.
     return is_line(header) && !ends_line(header) && header->len < LINE_MAX_SIZE ? 1 : 0;
 }
 
@@ -82,12 +82,12 @@ static enum tern_result parse_binary(const struct tern_proxy_header *header,
     const uint8_t *bytes = header->bytes;
     const size_t len = binary_size(header) - HEAD_SIZE;
     switch (bytes[12]) {
-    case 0x20: // LOCAL: the proxy checks whether the server is up
+    case 0x20: // LOCAL: a health check of the proxy
         return TERN_OK;
     case 0x21:
         break;
     default:
-        return refuse(why, "another version than 2, or a command that there is not");
+        return refuse(why, "its version is not 2, or its command is neither LOCAL nor PROXY");
     }
     switch (bytes[13]) {
     case 0x00: // unspecified
@@ -105,7 +105,7 @@ static enum tern_result parse_binary(const struct tern_proxy_header *header,
         set_v6(peer, bytes + HEAD_SIZE);
         return TERN_OK;
     default:
-        return refuse(why, "it is not of TCP over IPv4 or IPv6");
+        return refuse(why, "its protocol is not TCP over IPv4 or IPv6");
     }
 }
 
@@ -121,7 +121,7 @@ static enum tern_result parse_line(const struct tern_proxy_header *header,
     int end = 0;
     if (header->len < 2 || header->bytes[header->len - 2] != '\r' ||
         memchr(header->bytes, '\0', header->len) != NULL) {
-        return refuse(why, "its line does not end as lines do");
+        return refuse(why, "its line does not end with CR LF, or contains a NUL");
     }
     memcpy(line, header->bytes, header->len - 2);
     line[header->len - 2] = '\0';
@@ -131,7 +131,7 @@ static enum tern_result parse_line(const struct tern_proxy_header *header,
     const int fields =
         sscanf(line, "PROXY %7s %45s %*45s %*5[0-9] %*5[0-9]%n", protocol, from, &end);
     if (fields != 2 || end == 0 || line[end] != '\0') {
-        return refuse(why, "its line has not the fields that it should have");
+        return refuse(why, "its line does not have protocol, two addresses and two ports");
     }
     if (strcmp(protocol, "TCP4") == 0 && inet_pton(AF_INET, from, address) == 1) {
         set_v4(peer, address);
@@ -141,7 +141,7 @@ static enum tern_result parse_line(const struct tern_proxy_header *header,
         set_v6(peer, address);
         return TERN_OK;
     }
-    return refuse(why, "its protocol and address are not TCP4 or TCP6 and one of that");
+    return refuse(why, "its protocol is not TCP4 or TCP6, or the client's address does not match");
 }
 
 enum tern_result tern_proxy_header_parse(const struct tern_proxy_header *header,
@@ -149,7 +149,7 @@ enum tern_result tern_proxy_header_parse(const struct tern_proxy_header *header,
 {
     memset(peer, 0, sizeof *peer);
     if (!is_binary(header) && !is_line(header)) {
-        return refuse(why, "there is none");
+        return refuse(why, "the connection does not begin with a PROXY header");
     }
     if (tern_proxy_header_wants(header) > 0) {
         return TERN_AGAIN;
@@ -210,13 +210,14 @@ enum tern_result tern_networks_parse(const char *text, struct tern_networks *net
         char one[64];
         const size_t len = strcspn(text, blanks);
         if (networks->count == TERN_NETWORKS_MAX) {
-            snprintf(why, 256, "more than %u networks are named", TERN_NETWORKS_MAX);
+            snprintf(why, 256, "the list has more than %u networks", TERN_NETWORKS_MAX);
             return TERN_ERR_CONFIG;
         }
         snprintf(one, sizeof one, "%.*s", (int)(len < sizeof one ? len : sizeof one), text);
         if (len >= sizeof one || !parse_one(one, &networks->network[networks->count])) {
             snprintf(why, 256,
-                     "\"%.*s\" is no address or network; write 127.0.0.1, 10.0.0.0/8 or fd00::/8",
+                     "\"%.*s\" is not an address or network such as 127.0.0.1, 10.0.0.0/8 or "
+                     "fd00::/8",
                      (int)(len < 100 ? len : 100), text);
             return TERN_ERR_CONFIG;
         }

@@ -1,8 +1,8 @@
-// Connections from proxies: the header of the PROXY protocol, which names the client before the first byte of a
-// connection, and the lists of networks whose headers are accepted. Connections parse headers with it on their loop;
-// the server and the command line parse lists. It has no sockets. Any thread.
+// Parses the header of the PROXY protocol, which a proxy sends first on a connection to name the client, and the lists of
+// networks whose headers are accepted. Connections parse headers on their loop; the server and the command line parse
+// lists. It uses no sockets. Any thread.
 //
-// Both versions are read: version 2, which is binary, and version 1, a line of text, which nginx sends
+// Supports version 2, which is binary, and version 1, a line of text, which nginx sends
 // (https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt).
 #ifndef TERN_HTTP_PROXY_H
 #define TERN_HTTP_PROXY_H
@@ -25,14 +25,14 @@ struct tern_proxy_header {
     uint8_t bytes[TERN_PROXY_HEADER_MAX];
 };
 
-// Returns how many bytes may be read next; all of them belong to the header. 0: it is complete, or wrong.
+// Returns how many bytes to read next; all of them belong to the header. 0: the header is complete or malformed.
 size_t tern_proxy_header_wants(const struct tern_proxy_header *header);
 
 // Parses the header; call it after each read.
-// TERN_OK           the header is complete; *peer is the client's address, or has family AF_UNSPEC where the proxy
-//                   speaks for itself or has no address
+// TERN_OK           the header is complete; *peer is the client's address, or has family AF_UNSPEC if the header names
+//                   none (a health check of the proxy, or another protocol)
 // TERN_AGAIN        the header is incomplete
-// TERN_ERR_CORRUPT  the bytes are no header; *why, a static string, tells the reason
+// TERN_ERR_CORRUPT  the bytes are no header; *why is the reason, a static string
 TERN_MUST_USE enum tern_result tern_proxy_header_parse(const struct tern_proxy_header *header,
                                                        struct sockaddr_storage *peer,
                                                        const char **why);
@@ -50,7 +50,7 @@ struct tern_networks {
 };
 
 // Parses a list of addresses and networks, such as "127.0.0.1, 10.0.0.0/8, fd00::/8". An empty text is an empty list.
-// TERN_ERR_CONFIG  *why names the wrong entry and the right form
+// TERN_ERR_CONFIG  why names the wrong entry and has examples
 TERN_MUST_USE enum tern_result tern_networks_parse(const char *text, struct tern_networks *networks,
                                                    char why[256]);
 

@@ -67,7 +67,7 @@ bool tern_mailbox_is_empty(struct tern_mailbox *mailbox)
     return empty;
 }
 
-static void drop(struct tern_http_exchange *exchange)
+void tern_exchange_drop(struct tern_http_exchange *exchange)
 {
     tern_blob_release(exchange->reply.body);
     tern_exchange_free(exchange);
@@ -81,7 +81,7 @@ void tern_mailbox_close(struct tern_mailbox *mailbox)
     struct tern_http_exchange *exchange = tern_mailbox_take(mailbox);
     while (exchange != NULL) {
         struct tern_http_exchange *next = exchange->next;
-        drop(exchange);
+        tern_exchange_drop(exchange);
         exchange = next;
     }
     release_mailbox(mailbox);
@@ -96,7 +96,7 @@ static bool post(struct tern_mailbox *mailbox, struct tern_http_exchange *exchan
         bool was_empty = mailbox->first == NULL;
         *(was_empty ? &mailbox->first : &mailbox->last->next) = exchange;
         mailbox->last = exchange;
-        // The lock keeps the handle open.
+        // The lock prevents the loop from closing the handle meanwhile.
         if (was_empty && !pthread_equal(mailbox->owner, pthread_self())) {
             uv_async_send(mailbox->wake);
         }
@@ -148,9 +148,9 @@ void *tern_http_exchange_context(struct tern_http_exchange *exchange)
     return tern_reader_context(exchange->reader);
 }
 
-void tern_http_exchange_rest(const struct tern_http_exchange *exchange)
+void tern_http_exchange_evict_body(const struct tern_http_exchange *exchange)
 {
-    tern_reader_rest(exchange->reader);
+    tern_reader_evict_body(exchange->reader);
 }
 
 bool tern_http_exchange_unfinished(const struct tern_http_exchange *exchange, uint64_t owner,
@@ -171,7 +171,7 @@ void tern_http_reply(struct tern_http_exchange *exchange, const struct tern_http
     exchange->reply = *reply;
     exchange->next = NULL;
     if (!post(exchange->mailbox, exchange)) {
-        drop(exchange);
+        tern_exchange_drop(exchange);
     }
 }
 
@@ -180,8 +180,7 @@ void tern_http_reply(struct tern_http_exchange *exchange, const struct tern_http
 // Heads are as short as HTTP allows, since devices pay for every byte: no Date, no Server, no Content-Type unless the
 // handler sets one.
 
-// Statuses with the sentence that the listener's own refusals have in their Error. Statuses that only handlers use, or
-// that refuse nothing, have no sentence.
+// Statuses, with the sentence in the Error of the listener's own refusals. Statuses that only handlers use have none.
 static const struct status {
     int code;
     const char *phrase;
@@ -196,21 +195,21 @@ static const struct status {
     {400, "Bad Request", TERN_ERR_CORRUPT, "The request is not well-formed HTTP/1.1."},
     {401, "Unauthorized", TERN_ERR_UNAUTHORIZED, "The credentials are missing, wrong or revoked."},
     {403, "Forbidden", TERN_ERR_UNAUTHORIZED, "The credentials do not allow this."},
-    {404, "Not Found", TERN_ERR_NOT_FOUND, "There is no such path."},
-    {405, "Method Not Allowed", TERN_ERR_HTTP, "This path does not know that method."},
+    {404, "Not Found", TERN_ERR_NOT_FOUND, "The path does not exist."},
+    {405, "Method Not Allowed", TERN_ERR_HTTP, "The path does not support this method."},
     {408, "Request Timeout", TERN_ERR_BUSY, "The request did not arrive in time; send it again."},
     {409, "Conflict", TERN_ERR_HTTP, NULL},
     {410, "Gone", TERN_ERR_HTTP, NULL},
     {411, "Length Required", TERN_ERR_HTTP,
-     "A body comes with its Content-Length, never with a Transfer-Encoding."},
+     "Send the body with a Content-Length; Transfer-Encoding is not supported."},
     {413, "Content Too Large", TERN_ERR_TOO_LARGE,
      "The body is larger than the aggregator's limit."},
     {414, "URI Too Long", TERN_ERR_TOO_LARGE,
      "The path is longer than the aggregator's header limit."},
     {416, "Range Not Satisfiable", TERN_ERR_HTTP, NULL},
-    {417, "Expectation Failed", TERN_ERR_HTTP, "The only expectation known is 100-continue."},
+    {417, "Expectation Failed", TERN_ERR_HTTP, "Expect supports only 100-continue."},
     {421, "Misdirected Request", TERN_ERR_HTTP,
-     "Host is not a name of this machine: ask for localhost, 127.0.0.1 or [::1]."},
+     "The header Host does not name this machine: use localhost, 127.0.0.1 or [::1]."},
     {422, "Unprocessable Content", TERN_ERR_HTTP, NULL},
     {429, "Too Many Requests", TERN_ERR_BUSY, "Too many requests; wait before the next one."},
     {431, "Request Header Fields Too Large", TERN_ERR_TOO_LARGE,
@@ -218,7 +217,7 @@ static const struct status {
     {500, "Internal Server Error", TERN_ERR_HTTP, NULL},
     {503, "Service Unavailable", TERN_ERR_BUSY, "The aggregator is at its limit; try again later."},
     {505, "HTTP Version Not Supported", TERN_ERR_HTTP,
-     "Only HTTP/1.1 and HTTP/1.0 are spoken here."},
+     "The aggregator supports only HTTP/1.1 and HTTP/1.0."},
 };
 
 static struct status status_of(int code)
@@ -240,12 +239,12 @@ __attribute__((format(printf, 2, 3))) static void head_add(struct tern_reply_out
     // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start() is two lines above
     int len = vsnprintf(out->head + out->head_len, room, format, arguments);
     va_end(arguments);
-    // On overflow head_len becomes the full size, which no complete head has.
+    // On overflow head_len becomes sizeof out->head, which marks the head as too long.
     out->head_len += len >= 0 && (size_t)len < room ? (size_t)len : room;
 }
 
-// Caches, and clients that resume with If-Range, need an entity tag. Cached replies are content-addressed: a path always
-// has the same bytes, so the shortest tag is correct for all of them.
+// Adds the entity tag that caches and clients with If-Range need. Cached replies are content-addressed: a path always has
+// the same bytes, so that the shortest tag is correct for all of them.
 static void add_cache(struct tern_reply_out *out, const struct tern_http_reply *reply)
 {
     if (reply->cache != NULL) {
@@ -298,7 +297,7 @@ static void write_head(struct tern_reply_out *out, const struct tern_http_reply 
     head_add(out, "\r\n");
 }
 
-// Returns the reply with the status that follows from its range.
+// Returns the reply with status 206 or 416 if it has a range.
 static struct tern_http_reply ranged(const struct tern_http_reply *reply)
 {
     struct tern_http_reply effective = *reply;
@@ -328,14 +327,20 @@ void tern_reply_write(const struct tern_http_reply *reply, struct tern_reply_sha
     out->sent = 0;
 }
 
-void tern_reply_write_continue(struct tern_reply_out *out)
+// Empties *out, but leaves its status.
+static void reset(struct tern_reply_out *out)
 {
     out->head_len = 0;
-    head_add(out, "HTTP/1.1 100 Continue\r\n\r\n");
     out->blob = NULL;
     out->body = NULL;
     out->body_len = 0;
     out->sent = 0;
+}
+
+void tern_reply_write_continue(struct tern_reply_out *out)
+{
+    reset(out);
+    head_add(out, "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 static void put_error(struct tern_http_reply *reply, enum tern_result result, const char *sentence)
@@ -372,18 +377,18 @@ struct tern_http_reply tern_reply_refusal(const struct tern_http_handler *handle
     return reply;
 }
 
-// Sent bytes of a file leave memory in pieces of this size, since each piece costs a system call. Another reply that
-// still sends them reads them from the file again.
-#define REST_BYTES ((size_t)1 << 20)
+// Sent bytes of a file are evicted from memory in pieces of this size, since each piece costs a system call. Another
+// reply that still sends them reads them from the file again.
+#define EVICT_BYTES ((size_t)1 << 20)
 
 void tern_reply_sent(struct tern_reply_out *out, size_t len)
 {
-    const size_t before = tern_reply_body_sent(out) / REST_BYTES;
+    const size_t before = tern_reply_body_sent(out) / EVICT_BYTES;
     out->sent += len;
-    const size_t now = tern_reply_body_sent(out) / REST_BYTES;
+    const size_t now = tern_reply_body_sent(out) / EVICT_BYTES;
     if (now > before) {
-        const size_t from = out->blob->len - out->body_len + before * REST_BYTES;
-        tern_blob_rest(out->blob, from, (now - before) * REST_BYTES);
+        const size_t from = out->blob->len - out->body_len + before * EVICT_BYTES;
+        tern_blob_rest(out->blob, from, (now - before) * EVICT_BYTES);
     }
 }
 
@@ -395,9 +400,5 @@ size_t tern_reply_body_sent(const struct tern_reply_out *out)
 void tern_reply_clear(struct tern_reply_out *out)
 {
     tern_blob_release(out->blob);
-    out->blob = NULL;
-    out->body = NULL;
-    out->body_len = 0;
-    out->head_len = 0;
-    out->sent = 0;
+    reset(out);
 }

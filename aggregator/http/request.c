@@ -1,9 +1,9 @@
 #include "http/request.h"
 #include "http/body.h"
 #include "http/parser/parser.h"
-#include "http/request.h"
 #include "util/bytes.h"
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,17 +11,18 @@
 
 // --- Lines of the head
 
-// Reads the lines of a request's head more strictly than the parser libraries do. Where a proxy and a listener disagree
-// about the end of a line or a head, bytes of a stranger become another client's request; so a head that can be read in
-// two ways is refused.
+// Checks the lines of a request's head more strictly than the parser libraries do. If a proxy and this listener disagreed
+// about the end of a line or head, bytes of one peer would become another client's request (request smuggling). So a head
+// that can be read in two ways is refused.
 
+// The last byte that was read: ..._CR is behind a CR.
 enum head_place {
     HEAD_BEFORE, // nothing yet, or empty lines, which RFC 9112 (2.2) allows before the request line
     HEAD_BEFORE_CR,
     HEAD_LINE,
     HEAD_LINE_CR,
     HEAD_LINE_START,
-    HEAD_END_CR,
+    HEAD_END_CR, // in the empty line that ends the head
     HEAD_ENDED,
 };
 
@@ -29,8 +30,8 @@ enum head_place {
 struct head_lines {
     enum head_place place;
     bool in_headers;     // the request line has ended
-    bool behind_blank;   // within the request line
-    unsigned int blanks; // of the request line
+    bool behind_blank;   // the last byte of the request line was a blank
+    unsigned int blanks; // in the request line so far
 };
 
 static bool is_control(uint8_t byte)
@@ -38,7 +39,7 @@ static bool is_control(uint8_t byte)
     return (byte < ' ' && byte != '\t') || byte == 0x7f;
 }
 
-// Requires one blank between method, target and version, and none around them.
+// Requires one blank between method, target and version, and none before or after.
 static bool check_request_line(struct head_lines *lines, uint8_t byte)
 {
     const bool begins = lines->place != HEAD_LINE;
@@ -49,12 +50,17 @@ static bool check_request_line(struct head_lines *lines, uint8_t byte)
     return good && byte != '\t';
 }
 
+static bool is_behind_cr(const struct head_lines *lines)
+{
+    return lines->place == HEAD_BEFORE_CR || lines->place == HEAD_LINE_CR ||
+           lines->place == HEAD_END_CR;
+}
+
 // Advances over one byte that is neither CR nor LF.
 static bool check_text(struct head_lines *lines, uint8_t byte)
 {
     const bool folds = lines->place == HEAD_LINE_START && (byte == ' ' || byte == '\t');
-    const bool behind_cr = lines->place == HEAD_BEFORE_CR || lines->place == HEAD_LINE_CR ||
-                           lines->place == HEAD_END_CR;
+    const bool behind_cr = is_behind_cr(lines);
     const bool fits = lines->in_headers || check_request_line(lines, byte);
     lines->place = HEAD_LINE;
     return fits && !folds && !behind_cr && !is_control(byte);
@@ -62,50 +68,29 @@ static bool check_text(struct head_lines *lines, uint8_t byte)
 
 static bool check_cr(struct head_lines *lines)
 {
-    switch (lines->place) {
-    case HEAD_BEFORE:
-        lines->place = HEAD_BEFORE_CR;
-        return true;
-    case HEAD_LINE:
-        lines->place = HEAD_LINE_CR;
-        return lines->in_headers || !lines->behind_blank;
-    case HEAD_LINE_START:
-        lines->place = HEAD_END_CR;
-        return true;
-    case HEAD_BEFORE_CR:
-    case HEAD_LINE_CR:
-    case HEAD_END_CR:
-    case HEAD_ENDED:
-        break;
-    }
-    return false;
+    const enum head_place before = lines->place;
+    const bool ends_request_line = before == HEAD_LINE && !lines->in_headers;
+    lines->place = before == HEAD_BEFORE ? HEAD_BEFORE_CR
+                   : before == HEAD_LINE ? HEAD_LINE_CR
+                                         : HEAD_END_CR;
+    return (before == HEAD_BEFORE || before == HEAD_LINE || before == HEAD_LINE_START) &&
+           !(ends_request_line && lines->behind_blank);
 }
 
 static bool check_lf(struct head_lines *lines)
 {
-    switch (lines->place) {
-    case HEAD_BEFORE_CR:
-        lines->place = HEAD_BEFORE;
-        return true;
-    case HEAD_LINE_CR:
-        lines->place = HEAD_LINE_START;
-        lines->in_headers = true;
-        return true;
-    case HEAD_END_CR:
-        lines->place = HEAD_ENDED;
-        return true;
-    case HEAD_BEFORE:
-    case HEAD_LINE:
-    case HEAD_LINE_START:
-    case HEAD_ENDED:
-        break;
-    }
-    return false;
+    const enum head_place before = lines->place;
+    const bool good = is_behind_cr(lines);
+    lines->in_headers |= before == HEAD_LINE_CR;
+    lines->place = before == HEAD_BEFORE_CR ? HEAD_BEFORE
+                   : before == HEAD_LINE_CR ? HEAD_LINE_START
+                                            : HEAD_ENDED;
+    return good;
 }
 
-// Reads the next bytes of the stream, up to the end of the head. False: a bare CR or LF, a folded line (RFC 9112, 5.2),
-// a control character other than TAB, or a request line without exactly one blank between its three parts (RFC 9112, 3).
-// The request is malformed then, and must be read no further.
+// Checks the next bytes of the stream, up to the end of the head. False: the request is malformed and must be read no
+// further. It has a bare CR or LF, a folded line (RFC 9112, 5.2), a control character other than TAB, or a request line
+// without exactly one blank between its three parts (RFC 9112, 3).
 static bool check_head_lines(struct head_lines *lines, const uint8_t *data, size_t len)
 {
     bool good = true;
@@ -119,23 +104,20 @@ static bool check_head_lines(struct head_lines *lines, const uint8_t *data, size
 
 // --- Reader
 
-// The parser runs until one of two stops: after the headers, where the request is checked, and after the message.
-// tern_reader_feed() does everything between, so that the code around a push parser stays sequential.
+// The parser stops after the headers, where the request is checked, and after the message. tern_reader_feed() does the
+// rest between the stops, so that the code around a push parser is sequential.
 
-// A refused body up to this size is read and dropped; a new connection would cost the peer about as much.
+// A refused body up to this size is read and discarded, which costs the peer about as much as a new connection.
 #define DISCARD_MAX 16384u
 
-enum field {
-    FIELD_OTHER,
-    FIELD_AUTHORIZATION,
-    FIELD_HOST,
-    FIELD_COOKIE,
-    FIELD_ORIGIN,
-    FIELD_RANGE,
-    FIELD_EXPECT,
-    FIELD_CONTENT_LENGTH,
-    FIELD_CONTENT_RANGE,
-    FIELD_TRANSFER_ENCODING,
+// The value of a header that has not arrived; compared by address.
+static const char ABSENT[] = "";
+
+// A header that the reader uses.
+struct header {
+    const char *name;
+    size_t kept; // offset in struct tern_http_request of a value that is kept whole, if end is NULL
+    void (*end)(struct tern_request_reader *reader); // evaluates a short value, reader->value
 };
 
 // "bytes FIRST-LAST/WHOLE"; all zero when absent.
@@ -152,14 +134,14 @@ struct tern_request_reader {
     struct tern_http_request request;
     uint64_t content_length;
     struct content_range range;
-    uint64_t total; // bytes of the whole body, with those of earlier requests
+    uint64_t total; // bytes of the whole body, including those of earlier requests
     struct tern_http_permit permit;
     struct tern_reader_state state;
     bool expects; // "Expect: 100-continue" and no body byte yet
 
-    // The header being read. Names and values that are longer are not needed.
+    // The header being read. Longer names are unknown; longer values count as empty.
     bool in_value;
-    enum field field;
+    const struct header *header; // NULL = not used
     size_t name_len;
     size_t value_len;
     char name[20];
@@ -167,23 +149,18 @@ struct tern_request_reader {
 
     char peer[INET6_ADDRSTRLEN];
     char certificate[TERN_HTTP_NAME_SIZE];
-    uint32_t head_len; // bytes of the request line and headers so far
-    bool target_done;  // text holds the whole request target
-    bool has_length;   // a Content-Length was read
-    bool has_coding;   // a Transfer-Encoding was read
-    char *authorization;
-    char *host;
-    char *cookie;
-    char *origin;
-    struct tern_body body; // a short body, and every complete one
-    struct tern_upload_writer
-        upload; // a body that may outlive the connection, until it is complete
+    uint32_t head_len;                // bytes of the request line and headers so far
+    bool target_done;                 // text holds the whole request target
+    bool has_length;                  // a Content-Length was read
+    bool has_coding;                  // a Transfer-Encoding was read
+    struct tern_body body;            // a short body, and every complete one
+    struct tern_upload_writer upload; // an incomplete body that may outlive the connection
     size_t text_len;
     char text[]; // request target, then values that are kept whole; each ends with NUL
 };
 
-// Records why to refuse the request. The first reason counts, except that 400 replaces any other: nothing can be read
-// behind a malformed request.
+// Records the status of a refusal. The first one counts, but 400 replaces any other, since the end of a malformed request
+// is unknown.
 static void set_refusal(struct tern_request_reader *reader, int status)
 {
     if (reader->state.status == 0 || status == 400) {
@@ -193,8 +170,8 @@ static void set_refusal(struct tern_request_reader *reader, int status)
 
 // --- Text
 
-// Never overflows: target and values are parts of the head, whose length is limited, and the head has more bytes around
-// them than the NULs that are added.
+// Never overflows: target and values are parts of the head, whose length is limited, and each has separators around it
+// in the head, which are longer than its NUL.
 static void text_append(struct tern_request_reader *reader, const char *at, size_t len)
 {
     memcpy(reader->text + reader->text_len, at, len);
@@ -216,50 +193,49 @@ static void trim_end(char *text)
 
 // --- Headers
 
-static enum field field_of(const struct tern_request_reader *reader)
-{
-    static const struct {
-        const char *name;
-        enum field field;
-    } known[] = {
-        {"authorization", FIELD_AUTHORIZATION},
-        {"host", FIELD_HOST},
-        {"cookie", FIELD_COOKIE},
-        {"origin", FIELD_ORIGIN},
-        {"range", FIELD_RANGE},
-        {"expect", FIELD_EXPECT},
-        {"content-length", FIELD_CONTENT_LENGTH},
-        {"content-range", FIELD_CONTENT_RANGE},
-        {"transfer-encoding", FIELD_TRANSFER_ENCODING},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (reader->name_len == strlen(known[i].name) &&
-            strncasecmp(reader->name, known[i].name, reader->name_len) == 0) {
-            return known[i].field;
-        }
-    }
-    return FIELD_OTHER;
-}
-
 // Accepts "bytes=N-" only. Ignores any other range, as RFC 9110 (14.2) allows: the whole body is a correct answer.
-static uint64_t range_from(const char *value)
+static void end_range(struct tern_request_reader *reader)
 {
     uint64_t from = 0;
-    if (strncasecmp(value, "bytes=", 6) != 0) {
-        return 0;
-    }
-    const char *end = tern_get_decimal(value + 6, &from);
-    return strcmp(end, "-") == 0 ? from : 0;
+    const bool in_bytes = strncasecmp(reader->value, "bytes=", 6) == 0;
+    const bool good = in_bytes && strcmp(tern_get_decimal(reader->value + 6, &from), "-") == 0;
+    reader->request.range_from = good ? from : 0;
 }
 
-// Reads a number of digits that ends with the character `end`. Returns the text behind `end`; NULL where there is none.
+static void end_expect(struct tern_request_reader *reader)
+{
+    reader->expects = strcasecmp(reader->value, "100-continue") == 0;
+    if (!reader->expects) {
+        set_refusal(reader, 417);
+    }
+}
+
+// Accepts digits only: libraries also read a sign, a list or an empty text as a number.
+static void end_content_length(struct tern_request_reader *reader)
+{
+    const char *value = reader->value;
+    const bool is_number = *value != '\0' && value[strspn(value, "0123456789")] == '\0';
+    if (reader->has_length || reader->has_coding || !is_number) {
+        set_refusal(reader, 400);
+    }
+    reader->has_length = true;
+}
+
+// Refuses a coding; together with a length, the body would have two ends (RFC 9112, 6.3).
+static void end_transfer_encoding(struct tern_request_reader *reader)
+{
+    set_refusal(reader, reader->has_length ? 400 : 411);
+    reader->has_coding = true;
+}
+
+// Reads a decimal number that is followed by `end`. Returns the text after `end`; NULL if the text has another form.
 static const char *number_before(const char *at, char end, uint64_t *number)
 {
     const char *behind = at != NULL ? tern_get_decimal(at, number) : NULL;
     return behind != NULL && behind != at && *behind == end ? behind + 1 : NULL;
 }
 
-// Accepts the rest of a body (RFC 9110, 14.5) with known end and length, since other forms leave open what the body is.
+// Accepts the last part of a body whose length is given (RFC 9110, 14.5); with other forms the whole body is unknown.
 static bool parse_content_range(const char *value, struct content_range *range)
 {
     static const char unit[] = "bytes ";
@@ -272,69 +248,43 @@ static bool parse_content_range(const char *value, struct content_range *range)
            range->last + 1 == range->whole;
 }
 
-// Returns where to store a value that is kept whole; NULL for other headers.
-static char **kept_value(struct tern_request_reader *reader)
+static void end_content_range(struct tern_request_reader *reader)
 {
-    switch (reader->field) {
-    case FIELD_AUTHORIZATION:
-        return &reader->authorization;
-    case FIELD_HOST:
-        return &reader->host;
-    case FIELD_COOKIE:
-        return &reader->cookie;
-    case FIELD_ORIGIN:
-        return &reader->origin;
-    case FIELD_OTHER:
-    case FIELD_RANGE:
-    case FIELD_EXPECT:
-    case FIELD_CONTENT_LENGTH:
-    case FIELD_CONTENT_RANGE:
-    case FIELD_TRANSFER_ENCODING:
-        break;
+    if (reader->range.whole != 0 || !parse_content_range(reader->value, &reader->range)) {
+        set_refusal(reader, 400);
+    }
+}
+
+static const struct header HEADERS[] = {
+    {"authorization", offsetof(struct tern_http_request, authorization), NULL},
+    {"host", offsetof(struct tern_http_request, host), NULL},
+    {"cookie", offsetof(struct tern_http_request, cookie), NULL},
+    {"origin", offsetof(struct tern_http_request, origin), NULL},
+    {"range", 0, end_range},
+    {"expect", 0, end_expect},
+    {"content-length", 0, end_content_length},
+    {"content-range", 0, end_content_range},
+    {"transfer-encoding", 0, end_transfer_encoding},
+};
+
+static const struct header *find_header(const struct tern_request_reader *reader)
+{
+    for (size_t i = 0; i < sizeof HEADERS / sizeof *HEADERS; i++) {
+        if (reader->name_len == strlen(HEADERS[i].name) &&
+            strncasecmp(reader->name, HEADERS[i].name, reader->name_len) == 0) {
+            return &HEADERS[i];
+        }
     }
     return NULL;
 }
 
-// Accepts digits only: libraries also read a sign, a list or an empty text as a number.
-static bool is_length(const char *value)
+// Returns where the request stores the value of a header that is kept whole; NULL for other headers.
+static const char **kept_value(struct tern_request_reader *reader)
 {
-    return *value != '\0' && value[strspn(value, "0123456789")] == '\0';
-}
-
-static void end_value(struct tern_request_reader *reader)
-{
-    switch (reader->field) {
-    case FIELD_RANGE:
-        reader->request.range_from = range_from(reader->value);
-        break;
-    case FIELD_EXPECT:
-        reader->expects = strcasecmp(reader->value, "100-continue") == 0;
-        if (!reader->expects) {
-            set_refusal(reader, 417);
-        }
-        break;
-    case FIELD_CONTENT_LENGTH:
-        if (reader->has_length || reader->has_coding || !is_length(reader->value)) {
-            set_refusal(reader, 400);
-        }
-        reader->has_length = true;
-        break;
-    case FIELD_CONTENT_RANGE:
-        if (reader->range.whole != 0 || !parse_content_range(reader->value, &reader->range)) {
-            set_refusal(reader, 400);
-        }
-        break;
-    case FIELD_TRANSFER_ENCODING: // with a length, the body would have two ends (RFC 9112, 6.3)
-        set_refusal(reader, reader->has_length ? 400 : 411);
-        reader->has_coding = true;
-        break;
-    case FIELD_OTHER:
-    case FIELD_AUTHORIZATION:
-    case FIELD_HOST:
-    case FIELD_COOKIE:
-    case FIELD_ORIGIN:
-        break;
-    }
+    const struct header *header = reader->header;
+    return header != NULL && header->end == NULL
+               ? (const char **)(void *)((char *)&reader->request + header->kept)
+               : NULL;
 }
 
 static void end_header(struct tern_request_reader *reader)
@@ -344,16 +294,16 @@ static void end_header(struct tern_request_reader *reader)
     }
     reader->in_value = false;
     reader->name_len = 0;
-    char **kept = kept_value(reader);
+    const char **kept = kept_value(reader);
     if (kept != NULL) {
         text_end(reader);
-        trim_end(*kept);
-        return;
+        trim_end(reader->text + (*kept - reader->text));
+    } else if (reader->header != NULL) {
+        bool whole = reader->value_len < sizeof reader->value;
+        reader->value[whole ? reader->value_len : 0] = '\0';
+        trim_end(reader->value);
+        reader->header->end(reader);
     }
-    bool whole = reader->value_len < sizeof reader->value;
-    reader->value[whole ? reader->value_len : 0] = '\0';
-    trim_end(reader->value);
-    end_value(reader);
 }
 
 static void end_target(struct tern_request_reader *reader)
@@ -367,22 +317,22 @@ static void end_target(struct tern_request_reader *reader)
 static void begin_value(struct tern_request_reader *reader)
 {
     reader->in_value = true;
-    reader->field = field_of(reader);
+    reader->header = find_header(reader);
     reader->value_len = 0;
-    char **kept = kept_value(reader);
+    const char **kept = kept_value(reader);
     if (kept == NULL) {
         return;
     }
-    if (*kept != NULL) {
-        set_refusal(reader, 400); // two readers could choose different ones
+    if (*kept != ABSENT) {
+        set_refusal(reader, 400); // a proxy before us could have used the other one
     }
     *kept = reader->text + reader->text_len;
 }
 
 // --- The parser's events
 
-// Debian builds http_parser in its lenient mode, which accepts white space in names and targets; a proxy before us could
-// read such a request in another way. llhttp rejects it. Bytes outside of ASCII are refused in names and targets, too.
+// Refuses white space and bytes outside of ASCII in names and targets, which a proxy before us could read in another way.
+// Debian builds http_parser in its lenient mode, which accepts white space; llhttp rejects it.
 static void check_ascii(struct tern_request_reader *reader, const char *at, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -489,13 +439,13 @@ static const char *cut_query(char *path)
     return end + 1;
 }
 
-// Rejects escapes and steps upwards, which two readers could resolve to two paths; no path that is served has them.
+// Rejects escapes and "..", which a proxy before us could resolve to another path. No served path has them.
 static bool is_path(const char *path)
 {
     return *path == '/' && strchr(path, '%') == NULL && strstr(path, "/..") == NULL;
 }
 
-// Splits the target "/a?b" into path and query. Other forms, such as "http://host/a" and "*", are malformed.
+// Splits the target "/a?b" into path and query. Refuses other forms, such as "http://host/a" and "*".
 static void cut_target(struct tern_request_reader *reader)
 {
     reader->request.query = cut_query(reader->text);
@@ -548,8 +498,7 @@ static int status_of(enum tern_result begun)
     return begun == TERN_OK ? 0 : begun == TERN_ERR_STATE ? 416 : 503;
 }
 
-// Prepares the body: continues the one of an earlier request, or begins a new one. Returns 0 or the status to refuse
-// with.
+// Continues the body of an earlier request, or begins a new one. Returns 0 or the status of a refusal.
 static int begin_body(struct tern_request_reader *reader)
 {
     const bool kept = reader->permit.owner != 0 && reader->config.uploads != NULL &&
@@ -561,16 +510,16 @@ static int begin_body(struct tern_request_reader *reader)
         return 416;
     }
     if (!kept) {
-        return tern_body_own(&reader->body, reader->permit.owner) &&
+        return tern_body_set_owner(&reader->body, reader->permit.owner) &&
                        tern_body_fits(&reader->body, reader->content_length)
                    ? 0
                    : 503;
     }
-    const struct tern_upload_rest rest = {.owner = reader->permit.owner,
+    const struct tern_upload_part part = {.owner = reader->permit.owner,
                                           .path = reader->request.path,
                                           .from = reader->range.first,
                                           .total = reader->total};
-    return status_of(tern_uploads_begin(reader->config.uploads, &rest, &reader->upload));
+    return status_of(tern_uploads_begin(reader->config.uploads, &part, &reader->upload));
 }
 
 static int check_head(struct tern_request_reader *reader, const struct tern_parser_head *head)
@@ -584,10 +533,7 @@ static int check_head(struct tern_request_reader *reader, const struct tern_pars
     if (head->major != 1) {
         return 505;
     }
-    if (!is_host(reader->host)) {
-        return 400;
-    }
-    if (!lengths_agree(reader)) {
+    if (!is_host(reader->request.host) || !lengths_agree(reader)) {
         return 400;
     }
     reader->total = reader->range.whole != 0 ? reader->range.whole : reader->content_length;
@@ -598,8 +544,8 @@ static int check_head(struct tern_request_reader *reader, const struct tern_pars
     return reader->total > reader->permit.body_limit ? 413 : begin_body(reader);
 }
 
-// Admits or refuses the request once its headers are complete. A refused request with a short body may stay on its
-// connection, unless the peer waits for "100 Continue": such a peer may send the body or not.
+// Admits or refuses the request once its headers are complete. The connection of a refused request with a short body
+// stays open, unless the peer waits for "100 Continue": it is unknown whether such a peer sends the body.
 static enum tern_result end_head(struct tern_request_reader *reader)
 {
     const struct tern_parser_head head = tern_parser_head(reader->parser);
@@ -610,10 +556,6 @@ static enum tern_result end_head(struct tern_request_reader *reader)
     reader->content_length = head.content_length;
     reader->state.keeps_alive = head.minor >= 1 && head.keeps_alive;
     reader->expects = reader->expects && head.minor >= 1 && reader->content_length > 0;
-    reader->request.authorization = reader->authorization != NULL ? reader->authorization : "";
-    reader->request.host = reader->host != NULL ? reader->host : "";
-    reader->request.cookie = reader->cookie != NULL ? reader->cookie : "";
-    reader->request.origin = reader->origin != NULL ? reader->origin : "";
     cut_target(reader);
     int status = check_head(reader, &head);
     if (status == 0) {
@@ -635,22 +577,22 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
         return NULL;
     }
     reader->config = *config;
-    reader->request.id = config->id;
-    reader->request.method = "";
-    reader->request.path = "/";
-    reader->request.query = "";
-    reader->request.authorization = "";
-    reader->request.host = "";
-    reader->request.cookie = "";
-    reader->request.origin = "";
     (void)snprintf(reader->peer, sizeof reader->peer, "%s", config->peer);
-    reader->request.peer = reader->peer;
-    reader->request.psk_client = config->psk_client;
     (void)snprintf(reader->certificate, sizeof reader->certificate, "%s",
                    config->certificate != NULL ? config->certificate : "");
-    reader->request.certificate = reader->certificate;
-    reader->request.address = config->address;
-    reader->request.of_cache = config->of_cache;
+    reader->request = (struct tern_http_request){.id = config->id,
+                                                 .method = "",
+                                                 .path = "/",
+                                                 .query = "",
+                                                 .authorization = ABSENT,
+                                                 .host = ABSENT,
+                                                 .cookie = ABSENT,
+                                                 .origin = ABSENT,
+                                                 .peer = reader->peer,
+                                                 .address = config->address,
+                                                 .peer_is_cache = config->peer_is_cache,
+                                                 .psk_client = config->psk_client,
+                                                 .certificate = reader->certificate};
     reader->parser = tern_parser_new(&EVENTS, reader);
     if (reader->parser == NULL) {
         free(reader);
@@ -667,13 +609,13 @@ void tern_reader_free(struct tern_request_reader *reader)
             reader->config.on_dropped(reader->config.dropped_ctx, reader->permit.context);
         }
         tern_parser_free(reader->parser);
-        tern_upload_leave(&reader->upload);
+        tern_upload_end(&reader->upload);
         tern_body_free(&reader->body);
         free(reader);
     }
 }
 
-// Runs the parser once, up to the header limit within the headers.
+// Runs the parser once; within the head at most up to the header limit.
 static enum tern_parser_stop run(struct tern_request_reader *reader, const uint8_t *data,
                                  size_t len, size_t *used)
 {
@@ -766,7 +708,7 @@ bool tern_reader_unfinished(const struct tern_request_reader *reader, uint64_t o
            tern_uploads_find(reader->config.uploads, owner, reader->request.path, unfinished);
 }
 
-void tern_reader_rest(const struct tern_request_reader *reader)
+void tern_reader_evict_body(const struct tern_request_reader *reader)
 {
-    tern_body_rest(&reader->body);
+    tern_body_evict(&reader->body);
 }

@@ -1,6 +1,6 @@
-// Reads one HTTP/1.x request from a stream of bytes, incrementally. A connection makes a reader for each request and
-// frees it afterwards, so that an idle connection holds none. The reader has no sockets and no TLS, so that a fuzzer can
-// drive it. Not thread-safe; it has one owner at a time, the connection's loop or the holder of the exchange.
+// Reads one HTTP/1.x request incrementally from a stream of bytes. A connection creates a reader for each request and
+// frees it afterwards, so that an idle connection has none. The reader uses no sockets and no TLS, so that a fuzzer can
+// drive it. Not thread-safe; its owner is the connection's loop, later the owner of the exchange.
 #ifndef TERN_HTTP_REQUEST_H
 #define TERN_HTTP_REQUEST_H
 
@@ -14,22 +14,20 @@ struct tern_reader_config {
     uint32_t header_bytes; // limit of request line and headers together
     uint32_t body_bytes;
     struct tern_body_room *room;  // NULL = unbounded
-    struct tern_uploads *uploads; // in that room; NULL = no body outlives its connection
+    struct tern_uploads *uploads; // in the same room; NULL = no body outlives its connection
     uint64_t id;                  // of the request
-    const char *peer;             // copied: a request may outlive its connection
+    const char *peer;             // copied, since a request may outlive its connection
     struct tern_address address;
-    bool of_cache;
+    bool peer_is_cache;
     uint64_t psk_client;     // of the connection
     const char *certificate; // common name of the peer's certificate; copied. NULL = none
 
-    // Called once, when the headers are complete and before any byte of the body is kept. Returns 0
-    // or the status to refuse with. content_length and permit as in struct tern_http_handler.
+    // tern_http_handler.on_headers; called once
     int (*admit)(void *ctx, const struct tern_http_request *request, uint64_t content_length,
                  struct tern_http_permit *permit);
     void *ctx;
 
-    // Frees the permit's context when nobody has taken it (struct tern_http_handler).
-    void (*on_dropped)(void *ctx, void *context);
+    void (*on_dropped)(void *ctx, void *context); // tern_http_handler.on_dropped
     void *dropped_ctx;
 };
 
@@ -37,31 +35,31 @@ struct tern_reader_config {
 struct tern_request_reader *tern_reader_new(const struct tern_reader_config *config);
 void tern_reader_free(struct tern_request_reader *reader); // accepts NULL
 
-// Reads the next bytes of the stream. *used of them belong to this request; pass the others again, to this reader
-// (after TERN_AGAIN, or while it discards) or to the next request's.
+// Reads the next bytes of the stream. *used: how many belong to this request. Pass the others again, to this reader
+// (after TERN_AGAIN, or while it discards) or to the reader of the next request.
 //   TERN_OK     the request is complete
 //   TERN_AGAIN  the request is incomplete
-//   otherwise   the request is refused with state->status; 503 where the bodies of others leave no room. If
-//               state->discards, pass more bytes, which are dropped until TERN_OK; else close.
+//   otherwise   the request is refused with state->status (503: bodies of other requests leave no room). If
+//               state->discards, pass more bytes, which are discarded, until TERN_OK; otherwise close the connection.
 // len > 0. Any bytes are safe; memory stays within the limits of the config.
 TERN_MUST_USE enum tern_result tern_reader_feed(struct tern_request_reader *reader,
                                                 const uint8_t *data, size_t len, size_t *used);
 
-// What is known of a request so far.
+// The state of a request that is being read.
 struct tern_reader_state {
-    int status;               // that refuses the request; 0 = not refused
-    enum tern_result refusal; // the reason that `admit` gave for it; TERN_OK: the status is enough
-    bool discards;            // a refused request has so few bytes left that reading is cheap
+    int status;               // of the refusal; 0 = not refused
+    enum tern_result refusal; // tern_http_permit.refusal
+    bool discards;            // refused, and so few bytes are left that reading them is cheap
     bool has_head;            // the headers are complete
-    bool keeps_alive;         // the peer accepts another request on this connection
-    uint64_t received;        // bytes of the body that came with this request
-    uint64_t client;          // of the credentials, once admitted or refused; 0 = none
-    struct tern_http_tag tag; // for which its bytes are metered; all zero until it is admitted
+    bool keeps_alive;         // the connection can serve another request
+    uint64_t received;        // bytes of the body that arrived with this request
+    uint64_t client;          // tern_http_permit.client; 0 = none
+    struct tern_http_tag tag; // tern_http_permit.tag; all zero until the request is admitted
 };
 
 const struct tern_reader_state *tern_reader_state(const struct tern_request_reader *reader);
 
-// True when the peer waits for "100 Continue" before it sends the body.
+// Whether the peer waits for "100 Continue" before it sends the body.
 bool tern_reader_expects_continue(const struct tern_request_reader *reader);
 
 // Returns the request, which is complete after TERN_OK. The reader owns its memory.
@@ -74,7 +72,7 @@ void *tern_reader_context(struct tern_request_reader *reader);
 bool tern_reader_unfinished(const struct tern_request_reader *reader, uint64_t owner,
                             struct tern_http_unfinished *unfinished);
 
-// Lets the body leave memory for a while (tern_body_rest()).
-void tern_reader_rest(const struct tern_request_reader *reader);
+// Implements tern_http_exchange_evict_body().
+void tern_reader_evict_body(const struct tern_request_reader *reader);
 
 #endif

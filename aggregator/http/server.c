@@ -1,6 +1,6 @@
 // Starts and stops the listener: the listening sockets, one event loop per thread, and the state that loops share. A loop
-// accepts and owns its connections, sweeps their deadlines every sweep_ms and returns replies to them; its functions run
-// on its thread, except start_loop(), the renewals, stop_loop() and join_loop(), which the server calls.
+// accepts connections, checks their deadlines every sweep_ms and sends replies, all on its own thread. The caller's thread
+// runs start_loop(), replace_tls(), replace_limits(), stop_loop() and join_loop().
 #define _GNU_SOURCE // accept4
 #include "http/body.h"
 #include "http/certificate.h"
@@ -34,7 +34,7 @@ struct loop {
     uv_async_t wake;
     uv_timer_t sweep;
     uv_timer_t grace;
-    uv_check_t turn_end;
+    uv_check_t iteration_end;
     uv_poll_t listener;
     int listen_fd;
     bool accepts;  // the listener is being polled
@@ -43,8 +43,8 @@ struct loop {
     _Atomic uint64_t sweeps;
     uint64_t grace_ms;
     atomic_bool stop_asked;
-    _Atomic(struct tern_tls_context *) renewed_tls; // for the loop to take over; NULL = none
-    atomic_bool limits_renewed;                     // the loop must copy those of `shared`
+    _Atomic(struct tern_tls_context *) next_tls; // for the loop to take over; NULL = none
+    atomic_bool limits_changed;                  // the loop must copy the limits of `shared`
 };
 
 struct tern_http_server {
@@ -91,8 +91,8 @@ static enum tern_result open_unix(const char *path, int *fd, char why[256])
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     if (strlen(path) == 0 || strlen(path) >= sizeof name.sun_path) {
-        snprintf(why, 256, "the unix socket path must have 1 to %zu bytes",
-                 sizeof name.sun_path - 1);
+        snprintf(why, 256, "the unix socket path has %zu bytes; it must have 1 to %zu",
+                 strlen(path), sizeof name.sun_path - 1);
         return TERN_ERR_CONFIG;
     }
     memcpy(name.sun_path, path, strlen(path) + 1);
@@ -100,7 +100,7 @@ static enum tern_result open_unix(const char *path, int *fd, char why[256])
         (void)unlink(path); // bind() fails if it still exists
     }
     *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    // The file gets the mode of the unbound socket, so that others can connect at no time.
+    // bind() creates the file with the mode of the socket, so that other users can never connect.
     if (*fd < 0 || fchmod(*fd, 0600) != 0 ||
         bind(*fd, (const struct sockaddr *)&name, sizeof name) != 0 || listen(*fd, BACKLOG) != 0) {
         snprintf(why, 256, "cannot listen on unix:%.110s: %s", path, strerror(errno));
@@ -125,8 +125,8 @@ static int bind_socket(const struct addrinfo *name, bool shares)
     return fd;
 }
 
-// With SO_REUSEPORT a second aggregator of the same user would silently get half of the devices. A socket without it
-// cannot be bound then.
+// Binds a socket without SO_REUSEPORT, which fails if another aggregator listens there. With SO_REUSEPORT it would succeed,
+// and silently take half of the other aggregator's devices.
 static bool is_taken(const struct addrinfo *name)
 {
     int fd = bind_socket(name, false);
@@ -249,7 +249,7 @@ static void on_listener(uv_poll_t *handle, int status, int events)
         if (fd >= 0) {
             open_connection(loop, fd, &name);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            accept_off(loop); // until the next sweep, instead of spinning on it
+            accept_off(loop); // until the next sweep; the readable socket would make the loop spin
             return;
         } else if (errno == EAGAIN) {
             return;
@@ -259,8 +259,8 @@ static void on_listener(uv_poll_t *handle, int status, int events)
 
 // --- Loop: sweep and mailbox
 
-// Requests that a reply makes the handler answer at once wait for the next turn, so that a peer that pipelines does not
-// starve others.
+// Sends the replies in the mailbox. Sending one can read the peer's next request, whose reply then waits for the next
+// iteration, so that a peer that pipelines requests does not starve others.
 static void deliver(struct loop *loop)
 {
     if (loop->closing) {
@@ -292,7 +292,7 @@ static void on_sweep(uv_timer_t *timer)
         accept_on(loop);
     }
     if (loop->is_first && loop->connections.shared->ticket_keys != NULL) {
-        // A full disk leaves the old keys in use; the next sweep tries again.
+        // If the file cannot be written, the old keys stay in use, and the next sweep tries again.
         enum tern_result ignored =
             tern_ticket_keys_rotate(loop->connections.shared->ticket_keys, (uint64_t)time(NULL));
         (void)ignored;
@@ -302,7 +302,7 @@ static void on_sweep(uv_timer_t *timer)
 
 static void close_handles(struct loop *loop)
 {
-    if (loop->closing || loop->connections.first != NULL) {
+    if (loop->closing || !LIST_EMPTY(&loop->connections.open)) {
         return;
     }
     loop->closing = true;
@@ -311,10 +311,10 @@ static void close_handles(struct loop *loop)
     uv_close((uv_handle_t *)&loop->sweep, NULL);
     uv_close((uv_handle_t *)&loop->grace, NULL);
     uv_close((uv_handle_t *)&loop->connections.spare, NULL);
-    uv_close((uv_handle_t *)&loop->turn_end, NULL);
+    uv_close((uv_handle_t *)&loop->iteration_end, NULL);
 }
 
-// A stopping loop ends with its last connection.
+// Ends a stopping loop with its last connection.
 static void on_gone(struct tern_connection_group *connections)
 {
     if (connections->stopping) {
@@ -335,18 +335,18 @@ static void begin_stop(struct loop *loop)
     accept_off(loop);
     uv_close((uv_handle_t *)&loop->listener, NULL);
     close(loop->listen_fd);
-    tern_connection_wind_up_all(&loop->connections);
+    tern_connection_end_idle(&loop->connections);
     uv_timer_start(&loop->grace, on_grace, loop->grace_ms, 0);
     close_handles(loop);
 }
 
-// Open connections keep the context that they began with.
+// Uses the new context for new connections; open ones keep a reference to theirs.
 static void take_tls(struct loop *loop)
 {
-    struct tern_tls_context *renewed = atomic_exchange(&loop->renewed_tls, NULL);
-    if (renewed != NULL) {
+    struct tern_tls_context *next = atomic_exchange(&loop->next_tls, NULL);
+    if (next != NULL) {
         tern_tls_context_release(loop->connections.tls);
-        loop->connections.tls = renewed;
+        loop->connections.tls = next;
     }
 }
 
@@ -362,10 +362,10 @@ static void on_wake(uv_async_t *wake)
 {
     struct loop *loop = wake->data;
     take_tls(loop);
-    if (atomic_exchange(&loop->limits_renewed, false)) {
+    if (atomic_exchange(&loop->limits_changed, false)) {
         take_limits(loop);
-        tern_handshakes_limit(loop->connections.handshakes,
-                              loop->connections.limits.handshakes_per_address);
+        tern_handshakes_set_limit(loop->connections.handshakes,
+                                  loop->connections.limits.handshakes_per_address);
     }
     tern_connection_end_displaced(&loop->connections);
     deliver(loop);
@@ -376,8 +376,8 @@ static void on_wake(uv_async_t *wake)
 
 // --- Threads of loops
 
-// Called after the callbacks of a turn: sends the replies that handlers gave on this thread.
-static void on_turn_end(uv_check_t *check)
+// Called after the callbacks of an iteration: sends the replies that handlers gave on this thread.
+static void on_iteration_end(uv_check_t *check)
 {
     deliver(check->data);
 }
@@ -392,7 +392,7 @@ static void run_thread(void *argument)
     uv_run(&loop->uv, UV_RUN_DEFAULT);
 }
 
-// Called by other loops that have displaced connections of this one.
+// Called by other loops when they have displaced connections of this one.
 static void wake_up(void *ctx)
 {
     struct loop *loop = ctx;
@@ -405,7 +405,7 @@ static bool init_handles(struct loop *loop)
         uv_timer_init(&loop->uv, &loop->sweep) != 0 ||
         uv_timer_init(&loop->uv, &loop->grace) != 0 ||
         uv_timer_init(&loop->uv, &loop->connections.spare) != 0 ||
-        uv_check_init(&loop->uv, &loop->turn_end) != 0 ||
+        uv_check_init(&loop->uv, &loop->iteration_end) != 0 ||
         uv_poll_init(&loop->uv, &loop->listener, loop->listen_fd) != 0) {
         return false;
     }
@@ -414,19 +414,17 @@ static bool init_handles(struct loop *loop)
     loop->connections.on_gone = on_gone;
     tern_place_group_init(&loop->connections.places, wake_up, loop);
     TAILQ_INIT(&loop->connections.held_back);
-    loop->wake.data = loop;
-    loop->sweep.data = loop;
-    loop->grace.data = loop;
+    LIST_INIT(&loop->connections.open);
+    loop->wake.data = loop->sweep.data = loop->grace.data = loop;
+    loop->iteration_end.data = loop->listener.data = loop;
     loop->connections.spare.data = &loop->connections;
-    loop->turn_end.data = loop;
-    loop->listener.data = loop;
     loop->connections.mailbox = tern_mailbox_new(&loop->wake);
     const struct tern_server_shared *shared = loop->connections.shared;
     take_limits(loop);
     loop->connections.handshakes =
         tern_handshakes_new(loop->connections.limits.handshakes_per_address);
     return loop->connections.mailbox != NULL && loop->connections.handshakes != NULL &&
-           uv_check_start(&loop->turn_end, on_turn_end) == 0 &&
+           uv_check_start(&loop->iteration_end, on_iteration_end) == 0 &&
            uv_timer_start(&loop->sweep, on_sweep, shared->sweep_ms, shared->sweep_ms) == 0;
 }
 
@@ -436,6 +434,15 @@ static void close_handle(uv_handle_t *handle, void *ctx)
     uv_close(handle, NULL);
 }
 
+static void free_loop(struct loop *loop)
+{
+    uv_loop_close(&loop->uv);
+    tern_handshakes_free(loop->connections.handshakes);
+    tern_tls_context_release(loop->connections.tls);
+    tern_tls_context_release(atomic_load(&loop->next_tls));
+}
+
+// Frees a loop whose thread could not be started.
 static void abandon(struct loop *loop)
 {
     if (loop->connections.mailbox != NULL) {
@@ -443,15 +450,13 @@ static void abandon(struct loop *loop)
     }
     uv_walk(&loop->uv, close_handle, NULL);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
-    uv_loop_close(&loop->uv);
     close(loop->listen_fd);
-    tern_handshakes_free(loop->connections.handshakes);
-    tern_tls_context_release(loop->connections.tls);
+    free_loop(loop);
 }
 
-// Starts the thread of a loop whose listen_fd, is_first and, of its connections, shared, tls and is_tcp are set. Takes
-// over tls and listen_fd, also when it fails.
-// TERN_ERR_NO_MEMORY  threads, descriptors or memory are short
+// Starts the thread of a loop. The caller has set listen_fd, is_first, and of `connections` shared, tls and is_tcp. Takes
+// over tls and listen_fd, also on an error.
+// TERN_ERR_NO_MEMORY  the process has no more memory, threads or file descriptors
 static enum tern_result run_loop(struct loop *loop)
 {
     if (uv_loop_init(&loop->uv) != 0) {
@@ -471,18 +476,17 @@ static enum tern_result run_loop(struct loop *loop)
     return TERN_OK;
 }
 
-// Sets the TLS context for connections from now on, and takes it over.
-static void renew_tls(struct loop *loop, struct tern_tls_context *tls)
+// Gives the loop the TLS context of new connections. Releases a previous one that the loop has not taken over yet.
+static void replace_tls(struct loop *loop, struct tern_tls_context *tls)
 {
-    tern_tls_context_release(
-        atomic_exchange(&loop->renewed_tls, tls)); // one that the loop has not taken over yet
+    tern_tls_context_release(atomic_exchange(&loop->next_tls, tls));
     uv_async_send(&loop->wake);
 }
 
 // Makes the loop copy the limits of `shared`.
-static void renew_limits(struct loop *loop)
+static void replace_limits(struct loop *loop)
 {
-    atomic_store(&loop->limits_renewed, true);
+    atomic_store(&loop->limits_changed, true);
     uv_async_send(&loop->wake);
 }
 
@@ -494,14 +498,11 @@ static void stop_loop(struct loop *loop, uint32_t grace_ms)
     uv_async_send(&loop->wake);
 }
 
-// Waits for the thread and frees what the loop has.
+// Waits for the thread and frees the loop's state.
 static void join_loop(struct loop *loop)
 {
     uv_thread_join(&loop->thread);
-    uv_loop_close(&loop->uv);
-    tern_handshakes_free(loop->connections.handshakes);
-    tern_tls_context_release(loop->connections.tls);
-    tern_tls_context_release(atomic_load(&loop->renewed_tls));
+    free_loop(loop);
 }
 
 // --- Server
@@ -509,7 +510,7 @@ static void join_loop(struct loop *loop)
 static uint32_t loop_count(const struct tern_http_config *config)
 {
     if (unix_path_of(config->address) != NULL) {
-        return 1; // a unix path has one listening socket
+        return 1; // a unix path can be bound once only
     }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t threads = config->threads != 0 ? config->threads : (uint32_t)(cores > 0 ? cores : 1);
@@ -519,7 +520,7 @@ static uint32_t loop_count(const struct tern_http_config *config)
 static enum tern_result check_config(const struct tern_http_config *config, char why[256])
 {
     if (config->address == NULL || config->address[0] == '\0') {
-        snprintf(why, 256, "no address to listen on is configured");
+        snprintf(why, 256, "the address to listen on is empty");
         return TERN_ERR_CONFIG;
     }
     if (config->files.certificate != NULL && config->files.private_key == NULL) {
@@ -555,7 +556,7 @@ static enum tern_result open_shared(struct tern_http_server *server,
     }
     const enum tern_result found = tern_uploads_load(shared->uploads);
     if (found != TERN_OK) {
-        snprintf(why, 256, "uploads that were cut cannot be read from %s: %s", config->spool_folder,
+        snprintf(why, 256, "cannot read the interrupted uploads in %s: %s", config->spool_folder,
                  strerror(errno));
         return found;
     }
@@ -610,7 +611,7 @@ static enum tern_result read_files(const struct tern_http_files *names, struct f
 }
 
 // Called for each loop, since threads do not share mbedTLS objects.
-static enum tern_result make_tls(struct tern_http_server *server, const struct files *files,
+static enum tern_result make_tls(const struct tern_server_shared *shared, const struct files *files,
                                  struct tern_tls_context **tls, char why[256])
 {
     const struct tern_tls_config config = {.certificate = files->certificate,
@@ -618,23 +619,24 @@ static enum tern_result make_tls(struct tern_http_server *server, const struct f
                                            .client_ca = files->client_ca,
                                            .client_certificate_optional =
                                                files->client_certificate_optional,
-                                           .keys = server->shared.ticket_keys,
-                                           .psk = server->shared.handler.psk,
-                                           .psk_ctx = server->shared.handler.ctx};
+                                           .keys = shared->ticket_keys,
+                                           .psk = shared->handler.psk,
+                                           .psk_ctx = shared->handler.ctx};
     return tern_tls_context_new(&config, tls, why);
 }
 
-static enum tern_result take_times(struct tern_http_server *server, const struct files *files,
-                                   char why[256])
+// Records when the certificates expire, for tern_http_counters().
+static enum tern_result record_expiry(struct tern_http_server *server, const struct files *files,
+                                      char why[256])
 {
-    struct tern_certificate_times times;
-    struct tern_certificate_times of_clients = {0};
-    TERN_TRY(tern_pem_times(&files->certificate, &times, why));
+    struct tern_certificate own;
+    struct tern_certificate client_ca = {0};
+    TERN_TRY(tern_pem_certificate(&files->certificate, &own, why));
     if (files->client_ca.bytes != NULL) {
-        TERN_TRY(tern_pem_times(&files->client_ca, &of_clients, why));
+        TERN_TRY(tern_pem_certificate(&files->client_ca, &client_ca, why));
     }
-    server->shared.certificate_ends_s = times.ends_s;
-    server->shared.client_ca_ends_s = of_clients.ends_s;
+    server->shared.certificate_ends_s = own.ends_s;
+    server->shared.client_ca_ends_s = client_ca.ends_s;
     return TERN_OK;
 }
 
@@ -647,7 +649,7 @@ static enum tern_result start_loop(struct tern_http_server *server, const struct
     loop->connections.is_tcp = server->unix_path == NULL;
     loop->is_first = server->count == 0;
     if (files->certificate.bytes != NULL) {
-        enum tern_result result = make_tls(server, files, &loop->connections.tls, why);
+        enum tern_result result = make_tls(&server->shared, files, &loop->connections.tls, why);
         if (result != TERN_OK) {
             close(fd);
             return result;
@@ -655,8 +657,10 @@ static enum tern_result start_loop(struct tern_http_server *server, const struct
     }
     enum tern_result result = run_loop(loop);
     if (result != TERN_OK) {
-        snprintf(why, 256, "loop %u could not be started: threads or descriptors are short",
-                 server->count);
+        snprintf(why, 256,
+                 "cannot start event loop %u: the process has no more memory, threads or file "
+                 "descriptors",
+                 server->count + 1);
         return result;
     }
     server->count++;
@@ -695,7 +699,7 @@ static enum tern_result start(struct tern_http_server *server,
     enum tern_result result = TERN_OK;
     if (config->files.certificate != NULL) {
         TERN_TRY(read_files(&config->files, &files, why));
-        result = take_times(server, &files, why);
+        result = record_expiry(server, &files, why);
     }
     if (result == TERN_OK) {
         result = start_loops(server, config, &files, why);
@@ -726,23 +730,23 @@ enum tern_result tern_http_start(const struct tern_http_config *config,
     return TERN_OK;
 }
 
-enum tern_result tern_http_renew(struct tern_http_server *server,
-                                 const struct tern_http_files *names, char why[256])
+enum tern_result tern_http_reload_files(struct tern_http_server *server,
+                                        const struct tern_http_files *names, char why[256])
 {
     struct tern_tls_context *contexts[THREADS_MAX] = {NULL};
     struct files files;
     TERN_TRY(read_files(names, &files, why));
     enum tern_result result = TERN_OK;
     for (uint32_t i = 0; i < server->count && result == TERN_OK; i++) {
-        result = make_tls(server, &files, &contexts[i], why);
+        result = make_tls(&server->shared, &files, &contexts[i], why);
     }
     if (result == TERN_OK) {
-        result = take_times(server, &files, why);
+        result = record_expiry(server, &files, why);
     }
     free_files(&files);
     for (uint32_t i = 0; i < server->count; i++) {
         if (result == TERN_OK) {
-            renew_tls(&server->loops[i], contexts[i]);
+            replace_tls(&server->loops[i], contexts[i]);
         } else {
             tern_tls_context_release(contexts[i]);
         }
@@ -750,7 +754,7 @@ enum tern_result tern_http_renew(struct tern_http_server *server,
     return result;
 }
 
-void tern_http_limit(struct tern_http_server *server, const struct tern_http_limits *limits)
+void tern_http_set_limits(struct tern_http_server *server, const struct tern_http_limits *limits)
 {
     struct tern_server_shared *shared = &server->shared;
     struct tern_http_limits filled = *limits;
@@ -758,26 +762,22 @@ void tern_http_limit(struct tern_http_server *server, const struct tern_http_lim
     pthread_mutex_lock(&shared->limits_lock);
     shared->limits = filled;
     pthread_mutex_unlock(&shared->limits_lock);
-    tern_admission_limit(shared->admission, &filled);
-    tern_body_room_limit(shared->bodies, filled.body_memory, filled.body_disk);
-    tern_uploads_limit(shared->uploads, filled.unfinished);
+    tern_admission_set_limits(shared->admission, &filled);
+    tern_body_room_set_limits(shared->bodies, filled.body_memory, filled.body_disk);
+    tern_uploads_set_limit(shared->uploads, filled.unfinished);
     for (uint32_t i = 0; i < server->count; i++) {
-        renew_limits(&server->loops[i]);
+        replace_limits(&server->loops[i]);
     }
 }
 
 enum tern_result tern_http_check_files(const struct tern_http_files *names, char why[256])
 {
+    static const struct tern_server_shared without_tickets;
     struct tern_tls_context *context = NULL;
     struct files files;
     TERN_TRY(read_files(names, &files, why));
-    const struct tern_tls_config config = {.certificate = files.certificate,
-                                           .private_key = files.private_key,
-                                           .client_ca = files.client_ca};
-    const enum tern_result result = tern_tls_context_new(&config, &context, why);
-    if (result == TERN_OK) {
-        tern_tls_context_release(context);
-    }
+    const enum tern_result result = make_tls(&without_tickets, &files, &context, why);
+    tern_tls_context_release(context);
     free_files(&files);
     return result;
 }
@@ -792,7 +792,7 @@ struct tern_ticket_keys *tern_http_ticket_keys(struct tern_http_server *server)
     return server->shared.ticket_keys;
 }
 
-uint64_t tern_http_turns(const struct tern_http_server *server)
+uint64_t tern_http_sweeps(const struct tern_http_server *server)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < server->count; i++) {
@@ -802,7 +802,7 @@ uint64_t tern_http_turns(const struct tern_http_server *server)
     return least;
 }
 
-// If the disk is full, devices with tickets are strangers until they show their tokens again.
+// Ignores an error: devices with tickets are then strangers after a restart, until they show their tokens again.
 static void save_known_tickets(const struct tern_server_shared *shared)
 {
     if (shared->known_tickets != NULL && shared->ticket_clients != NULL) {
@@ -840,23 +840,15 @@ void tern_http_counters(const struct tern_http_server *server, struct tern_http_
 {
     const struct tern_server_counters *from = &server->shared.counters;
     *counters = (struct tern_http_counters){
-        .connections_open = tern_admission_open(server->shared.admission),
-        .connections_accepted = from->connections_accepted,
-        .connections_refused = from->connections_refused,
-        .connections_displaced = from->connections_displaced,
-        .handshakes_full = from->handshakes_full,
-        .handshakes_resumed = from->handshakes_resumed,
-        .handshakes_failed = from->handshakes_failed,
-        .client_certificates_refused = from->client_certificates_refused,
-        .handshakes_held_back = from->handshakes_held_back,
-        .requests = from->requests,
-        .requests_refused = from->requests_refused,
-        .timeouts = from->timeouts,
+#define COUNT(name) .name = from->name,
+        TERN_HTTP_COUNTS(COUNT)
+#undef COUNT
+            .connections_open = tern_admission_open(server->shared.admission),
         .certificate_ends_s = server->shared.certificate_ends_s,
         .client_ca_ends_s = server->shared.client_ca_ends_s,
         .body_memory = server->shared.bodies->memory_taken,
         .body_disk = server->shared.bodies->disk_taken,
-        .bodies_unfinished = tern_uploads_kept(server->shared.uploads),
-        .bodies_continued = tern_uploads_continued(server->shared.uploads),
     };
+    tern_uploads_count(server->shared.uploads, &counters->bodies_unfinished,
+                       &counters->bodies_continued);
 }

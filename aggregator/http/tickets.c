@@ -25,7 +25,7 @@
 
 // --- Keys that seal tickets
 
-// Sealing uses a copy of the key and a cipher context on the stack: the lock is held while 36 bytes are copied, and
+// Sealing uses a copy of the key and a cipher context on the stack, so that the lock is held only for the copy, and
 // threads share no mbedTLS object.
 
 #define NAME_SIZE 4u
@@ -36,7 +36,7 @@
 // A valid ticket was sealed by today's key or one of the three before; tomorrow's key may exist already.
 #define KEYS_MAX (TERN_TICKET_LIFETIME_S / TERN_TICKET_ROTATION_S + 2u)
 
-// File: magic, then per key 8 bytes creation time, name, key; newest first.
+// File: magic, then for each key its time (8 bytes), name and key, the newest first.
 #define MAGIC_SIZE 8u
 #define KEY_RECORD_SIZE (8u + NAME_SIZE + KEY_SIZE)
 #define KEYS_SIZE_MAX (MAGIC_SIZE + KEYS_MAX * KEY_RECORD_SIZE)
@@ -45,7 +45,7 @@ static_assert(KEYS_SIZE_MAX <= TERN_TICKET_KEYS_SIZE, "TERN_TICKET_KEYS_SIZE hol
 static const uint8_t KEYS_MAGIC[MAGIC_SIZE] = {'t', 'e', 'r', 'n', 'k', 'e', 'y', '1'};
 
 struct key {
-    uint64_t created_s; // the key seals from this time on
+    uint64_t created_s; // the key is used to seal from this time on
     uint8_t name[NAME_SIZE];
     uint8_t bytes[KEY_SIZE];
 };
@@ -60,7 +60,7 @@ struct tern_ticket_keys {
 
 // --- AES-256-GCM: nonce | ciphertext | tag
 
-// name: authenticated too. sealed: NONCE_SIZE + len + TAG_SIZE bytes.
+// name: additional authenticated data. sealed: NONCE_SIZE + len + TAG_SIZE bytes.
 static bool gcm_seal(const uint8_t key[KEY_SIZE], const uint8_t *name, size_t name_len,
                      const uint8_t *plain, size_t len, uint8_t *sealed)
 {
@@ -142,32 +142,32 @@ static enum tern_result read_keys(struct tern_ticket_keys *keys, int fd, char wh
         return refuse(keys->path, "is not a regular file", why);
     }
     if ((status.st_mode & 077) != 0) {
-        return refuse(keys->path, "may be read by others: chmod 600 it, or delete it for new keys",
-                      why);
+        return refuse(keys->path,
+                      "may be read by other users: run chmod 600, or delete it for new keys", why);
     }
     uint8_t bytes[KEYS_SIZE_MAX + 1];
     ssize_t len = read(fd, bytes, sizeof bytes);
     bool valid = len > 0 && parse_keys(keys, bytes, (size_t)len);
     mbedtls_platform_zeroize(bytes, sizeof bytes);
     return valid ? TERN_OK
-                 : refuse(keys->path, "holds something else: correct the path, or delete it", why);
+                 : refuse(keys->path, "has no ticket keys: correct the path, or delete it", why);
 }
 
 // --- Keys
 
-// lead_s: a key is made this long before its time begins.
+// Whether a new key must be made. lead_s: how long before its use a key is made.
 static bool is_due(const struct tern_ticket_keys *keys, uint64_t now_s, uint64_t lead_s)
 {
     if (keys->count == 0) {
         return true;
     }
     uint64_t created = keys->key[0].created_s;
-    // After the clock was set back, the newest key is from the future and would never be a day old.
+    // If the clock was set back, the newest key is from the future, and would not be a day old for too long.
     return now_s + TERN_TICKET_LEAD_S < created ||
            now_s + lead_s >= created + TERN_TICKET_ROTATION_S;
 }
 
-// Returns how many keys may have sealed a valid ticket: each key was in use until the time of the next.
+// Returns how many keys may have sealed a ticket that is still valid. A key was in use until the time of the next key.
 static size_t count_needed(const struct tern_ticket_keys *keys, uint64_t now_s)
 {
     size_t needed = keys->count < KEYS_MAX ? keys->count : KEYS_MAX - 1;
@@ -177,7 +177,7 @@ static size_t count_needed(const struct tern_ticket_keys *keys, uint64_t now_s)
     return needed;
 }
 
-// The new key seals from from_s on.
+// Adds a random key, which is used from from_s on, and removes keys that are no longer needed.
 static enum tern_result add_key(struct tern_ticket_keys *keys, uint64_t now_s, uint64_t from_s)
 {
     struct key key = {.created_s = from_s};
@@ -228,7 +228,8 @@ enum tern_result tern_ticket_keys_open(const char *path, uint64_t now_s,
     pthread_mutex_init(&keys->lock, NULL);
     enum tern_result result = load_keys(keys, why);
     if (result == TERN_OK && tern_ticket_keys_rotate(keys, now_s) != TERN_OK) {
-        result = refuse(path, "cannot be written: is its directory there, and writable?", why);
+        result =
+            refuse(path, "cannot be written: check that its directory exists and is writable", why);
     }
     if (result != TERN_OK) {
         tern_ticket_keys_close(keys);
@@ -249,8 +250,8 @@ void tern_ticket_keys_close(struct tern_ticket_keys *keys)
     free(keys);
 }
 
-// Writes the file from a copy and without the lock, so that no handshake waits for the disk. The file is complete
-// before the key seals, so that a crash leaves no ticket without its key.
+// Writes the file from a copy and without the lock, so that no handshake waits for the disk. The key is used only after
+// the file is complete, so that a crash leaves no ticket without its key.
 enum tern_result tern_ticket_keys_rotate(struct tern_ticket_keys *keys, uint64_t now_s)
 {
     pthread_mutex_lock(&keys->lock);
@@ -290,8 +291,8 @@ static bool key_by_name(struct tern_ticket_keys *keys, const uint8_t *name, stru
 
 // --- Tickets: key name | nonce | ciphertext | tag
 
-// Returns the newest key whose time has begun. After the clock was set back before all of them, returns the oldest,
-// which every server has.
+// Returns the newest key whose time has begun. If the clock was set back before all of them, returns the oldest key, which
+// every server has.
 static struct key sealing_key(struct tern_ticket_keys *keys, uint64_t now_s)
 {
     pthread_mutex_lock(&keys->lock);
@@ -384,11 +385,11 @@ enum tern_result tern_ticket_keys_extend(uint8_t bytes[TERN_TICKET_KEYS_SIZE], s
     return result;
 }
 
-// --- Sealing the keys for a database
+// --- Encryption of the keys for a database
 
 #define DER_SIZE 6144u // an RSA key of 8192 bits takes 4700
 
-// Writes the private key in DER to the end of `der`. Returns its length, or an error of mbedTLS.
+// Writes the private key in DER to the end of `der`. Returns its length, or an error of mbedTLS (negative).
 static int write_der(const struct tern_pem *pem, uint8_t der[DER_SIZE])
 {
     mbedtls_pk_context key;
@@ -430,14 +431,7 @@ enum tern_result tern_ticket_sealer_make(const char *private_key, struct tern_ti
     const bool made = len > 0 && derive(begin, (size_t)len, "tern ticket keys: id", sealer->id) &&
                       derive(begin, (size_t)len, "tern ticket keys: key", sealer->key);
     mbedtls_platform_zeroize(der, sizeof der);
-    if (!made) {
-        snprintf(
-            why, 256,
-            "the private key %.150s is not a PEM file that mbedTLS understands (error -0x%04x)",
-            private_key, (unsigned)-len);
-        return TERN_ERR_CONFIG;
-    }
-    return TERN_OK;
+    return made ? TERN_OK : tern_pem_refuse(private_key, "the private key", len, why);
 }
 
 void tern_ticket_sealer_wipe(struct tern_ticket_sealer *sealer)
@@ -463,7 +457,7 @@ enum tern_result tern_ticket_sealer_open(const struct tern_ticket_sealer *sealer
     return done ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// --- Tickets that a ClientHello offers
+// --- Tickets in a ClientHello
 
 #define RECORD_HANDSHAKE 22u
 #define CLIENT_HELLO 1u
@@ -472,7 +466,7 @@ enum tern_result tern_ticket_sealer_open(const struct tern_ticket_sealer *sealer
 #define PRE_SHARED_KEY 41u
 #define TICKET_AGE 4u
 
-// The unread bytes. Reading beyond the end sets `bad` and empties the view; a bad view yields zeros.
+// The bytes that are not read yet. Reading beyond the end sets `bad` and empties the view; a bad view yields zeros.
 struct view {
     const uint8_t *at;
     size_t len;
@@ -502,7 +496,7 @@ static size_t number(struct view *view, size_t bytes)
     return value;
 }
 
-// Reads a vector: a length in `bytes` bytes, then as many bytes.
+// Reads a vector of TLS: a length of `bytes` bytes, then its content.
 static struct view vector(struct view *view, size_t bytes)
 {
     const size_t len = number(view, bytes);
@@ -562,14 +556,14 @@ size_t tern_client_hello_tickets(const uint8_t *bytes, size_t len,
 
 // --- Clients that used a ticket
 
-// A table of sets of four entries. A new entry replaces the least recently used one of its set. The set is chosen by
-// a hash of bytes that the listener has sealed, so no peer can choose it.
-#define SETS 32768u // a power of two; 2 MiB in all
+// The table is set-associative: a new entry replaces the least recently used of the four entries of its set. A hash of
+// bytes that the listener has encrypted chooses the set, so that no peer can choose it.
+#define SETS 32768u // a power of two; 2 MiB in total
 #define WAYS 4u
 
 #define HOUR_S 3600u
 
-// File: magic, then per ticket tag, client and hour, the most recently used of a set last.
+// File: magic, then tag, client and hour of each ticket, the most recently used one of a set last.
 #define RECORD_SIZE 16u
 #define FILE_MAX (MAGIC_SIZE + SETS * WAYS * RECORD_SIZE)
 
@@ -577,8 +571,8 @@ static const uint8_t KNOWN_MAGIC[MAGIC_SIZE] = {'t', 'e', 'r', 'n', 'k', 'n', 'w
 
 struct entry {
     uint64_t tag;    // 0 = none
-    uint32_t client; // 0 = its client was refused
-    uint32_t hour;   // when it was recorded first, in hours of Unix time
+    uint32_t client; // 0 = the client's credentials were refused
+    uint32_t hour;   // when the ticket was recorded first, in hours of Unix time
 };
 
 struct tern_known_tickets {
@@ -634,7 +628,7 @@ static void put(struct tern_known_tickets *tickets, struct entry entry)
     pthread_mutex_unlock(&tickets->lock);
 }
 
-void tern_known_tickets_note(struct tern_known_tickets *tickets, uint64_t tag, uint64_t client)
+void tern_known_tickets_record(struct tern_known_tickets *tickets, uint64_t tag, uint64_t client)
 {
     const struct entry entry = {.tag = tag,
                                 .client = client <= UINT32_MAX ? (uint32_t)client : 0,
@@ -642,7 +636,7 @@ void tern_known_tickets_note(struct tern_known_tickets *tickets, uint64_t tag, u
     put(tickets, entry);
 }
 
-// The table records an entry when its ticket is given, at the earliest; the ticket itself has the exact end.
+// Estimates from above: a ticket is recorded at its issue or later. The ticket itself has the exact end.
 static bool can_be_valid(const struct entry *entry, uint64_t now_s)
 {
     return entry->tag != 0 && entry->client != 0 &&

@@ -1,6 +1,6 @@
-// Session tickets of TLS (RFC 5077, RFC 8446): the keys that seal them, the sealing of these keys for a shared
-// database, the tickets that a ClientHello offers, and which client used which ticket. The listener's TLS and
-// connections call it on each loop; the command line shares the keys between servers. Thread-safe.
+// Session tickets of TLS (RFC 5077, RFC 8446): the keys that seal them, the encryption of these keys for a shared
+// database, the tickets in a ClientHello, and the client of each used ticket. TLS streams and connections call it on each
+// loop; the command line shares the keys between servers. Thread-safe.
 #ifndef TERN_HTTP_TICKETS_H
 #define TERN_HTTP_TICKETS_H
 
@@ -11,8 +11,8 @@
 
 // --- Keys that seal tickets
 
-// All loops share the keys, and a file keeps them, so that neither another loop nor a restart costs a device a full
-// handshake. Each day gets a new key; old keys open tickets until no valid ticket can be sealed by them.
+// All loops share the keys and a file keeps them, so that a device needs no full handshake on another loop or after a
+// restart. A new key is made each day; an old key opens tickets until all of its tickets have expired.
 
 #define TERN_TICKET_LIFETIME_S 259200u // a ticket is valid for three days
 #define TERN_TICKET_ROTATION_S 86400u
@@ -22,15 +22,15 @@
 struct tern_ticket_keys;
 
 // Reads the file, or creates it (mode 0600) with a first key when it is absent.
-// TERN_ERR_CONFIG  the file cannot be read or written, others may read it, or it holds something else
+// TERN_ERR_CONFIG  the file cannot be read or written, other users may read it, or it is no ticket key file
 TERN_MUST_USE enum tern_result tern_ticket_keys_open(const char *path, uint64_t now_s,
                                                      struct tern_ticket_keys **keys, char why[256]);
 // Checks whether tern_ticket_keys_open() could read or create the file; changes nothing.
 TERN_MUST_USE enum tern_result tern_ticket_keys_check(const char *path, char why[256]);
 void tern_ticket_keys_close(struct tern_ticket_keys *keys); // accepts NULL
 
-// Makes a new key when the newest is a day old, and replaces the file. Cheap otherwise; does nothing for shared keys.
-// Returns an error of tern_file_write() or tern_random_fill(); the old keys stay in use then.
+// Makes a new key if the newest is a day old, and replaces the file; otherwise cheap. Does nothing for shared keys.
+// On an error of tern_file_write() or tern_random_fill() the old keys stay in use.
 TERN_MUST_USE enum tern_result tern_ticket_keys_rotate(struct tern_ticket_keys *keys,
                                                        uint64_t now_s);
 
@@ -39,35 +39,34 @@ TERN_MUST_USE enum tern_result tern_ticket_seal(struct tern_ticket_keys *keys, u
                                                 const uint8_t *plain, size_t len, uint8_t *ticket);
 
 // Opens an untrusted ticket. plain: len - TERN_TICKET_OVERHEAD bytes.
-// TERN_ERR_NOT_FOUND  no key has sealed it
-// TERN_ERR_CORRUPT    it is forged or damaged
+// TERN_ERR_NOT_FOUND  none of the keys has sealed the ticket
+// TERN_ERR_CORRUPT    the ticket is forged or damaged
 TERN_MUST_USE enum tern_result tern_ticket_open(struct tern_ticket_keys *keys,
                                                 const uint8_t *ticket, size_t len, uint8_t *plain);
 
 // --- Keys that several servers share
 
-// Bytes of all keys in the format of the file; a secret.
+// Bytes of all keys in the format of the file, which are a secret.
 #define TERN_TICKET_KEYS_SIZE 272u
 
 // Marks the keys as shared: tern_ticket_keys_rotate() makes no keys from now on.
 void tern_ticket_keys_share(struct tern_ticket_keys *keys);
 // Writes all keys to `bytes`; returns their length.
 size_t tern_ticket_keys_write(struct tern_ticket_keys *keys, uint8_t bytes[TERN_TICKET_KEYS_SIZE]);
-// Replaces the keys, and writes the file where they differ. A file that cannot be written keeps the old keys; the
-// database has the new ones.
-// TERN_ERR_CORRUPT  the bytes are something else; nothing has changed
+// Replaces the keys, and writes the file if they differ. An error of writing is ignored, since the database has the keys.
+// TERN_ERR_CORRUPT  the bytes are no ticket keys; nothing has changed
 TERN_MUST_USE enum tern_result tern_ticket_keys_replace(struct tern_ticket_keys *keys,
                                                         const uint8_t *bytes, size_t len);
-// Adds a key to `bytes` (*len of them) when the newest will be a day old in TERN_TICKET_LEAD_S, or is from the future.
-// The new key seals after TERN_TICKET_LEAD_S.
-// TERN_ERR_CORRUPT  the bytes are something else; or an error of tern_random_fill()
+// Adds a key to `bytes` (*len of them) if the newest will be a day old in TERN_TICKET_LEAD_S, or is from the future. The
+// new key is used after TERN_TICKET_LEAD_S.
+// TERN_ERR_CORRUPT  the bytes are no ticket keys; or an error of tern_random_fill()
 TERN_MUST_USE enum tern_result tern_ticket_keys_extend(uint8_t bytes[TERN_TICKET_KEYS_SIZE],
                                                        size_t *len, uint64_t now_s);
 
-// --- Sealing the keys for a database
+// --- Encryption of the keys for a database
 
-// Servers that share keys keep them in their database, sealed by the private key of their certificate: all the servers
-// have it, and the database's backups and readers do not.
+// Servers that share keys store them in their database, encrypted by the private key of their certificate. All these
+// servers have the private key; readers of the database and of its backups do not.
 
 #define TERN_TICKET_SEALED_OVERHEAD 28u // nonce, tag
 
@@ -77,9 +76,9 @@ struct tern_ticket_sealer {
     uint8_t key[TERN_SHA256_SIZE];
 };
 
-// Derives the sealer by HMAC-SHA256 (RFC 2104) under the private key in DER, so that every form of the PEM file gives
-// the same sealer.
-// TERN_ERR_CONFIG     the file cannot be read, or holds no private key; `why` tells which
+// Derives the sealer by HMAC-SHA256 (RFC 2104) under the private key in DER, so that every PEM form of the key gives the
+// same sealer.
+// TERN_ERR_CONFIG     the file cannot be read, or has no private key; `why` has the reason
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result
 tern_ticket_sealer_make(const char *private_key, struct tern_ticket_sealer *sealer, char why[256]);
@@ -95,9 +94,9 @@ TERN_MUST_USE enum tern_result tern_ticket_sealer_open(const struct tern_ticket_
                                                        const uint8_t *sealed, size_t len,
                                                        uint8_t *plain);
 
-// --- Tickets that a ClientHello offers
+// --- Tickets in a ClientHello
 
-#define TERN_CLIENT_HELLO_MAX 4096u // bytes of the connection that the parser reads
+#define TERN_CLIENT_HELLO_MAX 4096u // first bytes of a connection that are parsed
 #define TERN_OFFERED_TICKETS 3u
 
 struct tern_offered_ticket {
@@ -106,26 +105,26 @@ struct tern_offered_ticket {
 };
 
 // Reads the extension session_ticket of TLS 1.2 (RFC 5077) and the identities of pre_shared_key of TLS 1.3 (RFC 8446,
-// section 4.2.11) from the first record of a connection. Returns how many tickets were found, the first of them in
-// `offered`; 0 also where the bytes are not one whole ClientHello in one record. Pure.
+// section 4.2.11) from the first record of a connection. Returns the number of tickets in `offered`; 0 also if the bytes
+// are not one complete ClientHello in one record. Pure.
 size_t tern_client_hello_tickets(const uint8_t *bytes, size_t len,
                                  struct tern_offered_ticket offered[TERN_OFFERED_TICKETS]);
 
 // --- Clients that used a ticket
 
-// Remembers which client has used a session ticket on this listener, so that the first bytes of a connection
-// identify the client (docs/SECURITY.md, "Limits"). A table of fixed size in memory: a client whose ticket was
-// evicted, or used before a crash, is a stranger until it shows its token. An orderly stop writes the table to a file.
+// Maps session tickets to the clients that used them on this listener, so that the first bytes of a connection identify
+// the client (docs/SECURITY.md, "Limits"). The table has a fixed size; an orderly stop writes it to a file. A client whose
+// ticket was evicted, or is lost by a crash, is a stranger until it shows its token.
 struct tern_known_tickets;
 
 // NULL when memory is short.
 struct tern_known_tickets *tern_known_tickets_new(void);
 void tern_known_tickets_free(struct tern_known_tickets *tickets); // accepts NULL
 
-// Reads what tern_known_tickets_save() wrote, and removes the file, so that none is left after a crash. A file that is
-// absent or something else is an empty table.
+// Reads the file of tern_known_tickets_save() and deletes it, so that after a crash no outdated file is left. An absent
+// or malformed file gives an empty table.
 void tern_known_tickets_load(struct tern_known_tickets *tickets, const char *path, uint64_t now_s);
-// Writes the tickets that can still be valid: 16 bytes each, 2 MiB at most. Removes the file where there are none.
+// Writes the tickets that can still be valid: 16 bytes each, 2 MiB at most. Deletes the file if there are none.
 // Returns an error of tern_file_write(), or TERN_ERR_NO_MEMORY.
 TERN_MUST_USE enum tern_result tern_known_tickets_save(struct tern_known_tickets *tickets,
                                                        const char *path, uint64_t now_s);
@@ -133,15 +132,15 @@ TERN_MUST_USE enum tern_result tern_known_tickets_save(struct tern_known_tickets
 // Hashes a ticket to its key in the table; never 0.
 uint64_t tern_ticket_tag(const uint8_t *ticket, size_t len);
 
-// Records that the client has authenticated on a connection that was given this ticket, or began
-// with it. client 0: the ticket's client was refused, and is a stranger from now on.
-void tern_known_tickets_note(struct tern_known_tickets *tickets, uint64_t tag, uint64_t client);
+// Records that the client has authenticated on a connection that began with this ticket or received it. client 0: the
+// credentials were refused; connections with the ticket are strangers from now on.
+void tern_known_tickets_record(struct tern_known_tickets *tickets, uint64_t tag, uint64_t client);
 
-// Returns the client that authenticated last on the ticket; 0 = none. Call it for a ticket that a handshake has proved.
+// Returns the last client that was recorded for the ticket; 0 = none. Call it for a ticket that a handshake has proved.
 uint64_t tern_known_tickets_client(struct tern_known_tickets *tickets, uint64_t tag);
 
-// Returns the client that has used a ticket which this beginning of a TLS connection offers; 0 = none. Other
-// bytes, and an incomplete ClientHello, offer none.
+// Returns the client of a ticket in these first bytes of a TLS connection; 0 = none, also for other bytes and for an
+// incomplete ClientHello.
 uint64_t tern_known_tickets_offered(struct tern_known_tickets *tickets, const uint8_t *bytes,
                                     size_t len);
 

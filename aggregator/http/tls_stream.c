@@ -1,4 +1,5 @@
 #include "http/tls_stream.h"
+#include "hosted/clock.h"
 #include "hosted/mbedtls_versions.h"
 #include "http/certificate.h"
 #include "http/tickets.h"
@@ -20,7 +21,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CA_TAG_SIZE 8u
@@ -30,29 +30,29 @@ struct tern_tls_context {
     mbedtls_ctr_drbg_context random;
     mbedtls_x509_crt certificate;
     mbedtls_pk_context key;
-    mbedtls_x509_crt client_ca; // version 0 = clients are asked for no certificate
+    mbedtls_x509_crt client_ca; // version 0 = no client certificate is requested
     uint8_t client_ca_tag[CA_TAG_SIZE];
     bool client_certificate_optional;
     mbedtls_ssl_config config;
     struct tern_ticket_keys *ticket_keys;
     bool (*psk)(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE]); // NULL = none
     void *psk_ctx;
-    struct tern_tls_session *current; // the one whose handshake runs now, for the callbacks
-    uint32_t references;              // its sessions, and its creator
+    struct tern_tls_session *current; // session whose handshake runs now, for the callbacks
+    uint32_t references;              // by sessions, and by the creator
 };
 
 #define KEY_TAG_SIZE 8u
 
-// The client that a pre-shared key proved, and which of its keys it was.
+// The client whose pre-shared key was proved, and a tag of the key.
 struct owner {
-    uint32_t client; // 0 = nobody
+    uint32_t client; // 0 = none
     uint8_t key_tag[KEY_TAG_SIZE];
 };
 
-// The content of a ticket that the client has offered. It proves nothing before the client's Finished, since anyone who
-// has seen the ticket can offer it.
+// The content of a ticket that the client has offered. Anyone who has seen the ticket can offer it; only the client's
+// Finished message proves that the peer owns it.
 struct offer {
-    uint64_t ticket; // key of the ticket; 0 = none was opened
+    uint64_t ticket; // tern_ticket_tag() of the ticket; 0 = no ticket was opened
     struct owner owner;
     struct tern_client_certificate certificate;
 };
@@ -60,20 +60,17 @@ struct offer {
 struct tern_tls_session {
     struct tern_tls_context *context;
     mbedtls_ssl_context ssl;
-    int fd;
     struct offer offer;
     bool resumed;
-    uint64_t ticket; // key of the ticket; 0 = none
+    uint64_t ticket; // tern_ticket_tag() of the ticket that was used or issued; 0 = none
     struct owner owner;
     struct tern_client_certificate certificate;
-    const char *refusal; // what is wrong with the client's certificate; NULL = nothing
-    uint64_t bytes_received;
-    uint64_t bytes_sent;
+    const char *refusal; // fault of the client's certificate; NULL = none
 };
 
-// ChaCha20-Poly1305 is first: it has no explicit nonce, which makes each record 8 bytes shorter than GCM's, and devices
-// without AES instructions are fastest with it. The suite with a pre-shared key is last: a client that also offers
-// suites with certificates can verify ours.
+// ChaCha20-Poly1305 is first: without an explicit nonce its records are 8 bytes shorter than GCM's, and devices without
+// AES instructions are fastest with it. The suite with a pre-shared key is last: a client that also offers suites with
+// certificates can verify our certificate.
 #define PSK_SUITE MBEDTLS_TLS_ECDHE_PSK_WITH_CHACHA20_POLY1305_SHA256
 
 static const int CIPHERSUITES[] = {
@@ -90,7 +87,8 @@ static const int CIPHERSUITES[] = {
 
 // --- Pre-shared keys
 
-// Distinguishes the keys that one id has had: after a backup is restored, a new client can get an id that was in use.
+// Makes the tag that a ticket has of its client's key. After a backup is restored, a new client can get the id of another
+// one, but not its key.
 static void tag_key(const uint8_t key[TERN_HTTP_PSK_SIZE], uint8_t tag[KEY_TAG_SIZE])
 {
     static const char domain[] = "tern psk ticket";
@@ -119,8 +117,8 @@ static uint32_t client_in_identity(const unsigned char *identity, size_t len)
     return id <= UINT32_MAX ? (uint32_t)id : 0;
 }
 
-// Uses random bytes as the key of an unknown identity, which then fails like a wrong key: by the same alert and as late.
-// TLS 1.3 also calls this for tickets that it cannot open; these are no keys.
+// Sets the key of a PSK identity. An unknown identity gets a random key, so that its handshake fails exactly like one with
+// a wrong key. TLS 1.3 also calls this function for tickets that it cannot open; these have no keys.
 static int find_key(void *ctx, mbedtls_ssl_context *ssl, const unsigned char *identity, size_t len)
 {
     struct tern_tls_context *context = ctx;
@@ -139,7 +137,7 @@ static int find_key(void *ctx, mbedtls_ssl_context *ssl, const unsigned char *id
     return error;
 }
 
-// Whether the owner still has the key that it proved.
+// Whether the owner still has the key whose tag the ticket contains.
 static bool is_current(const struct tern_tls_context *context, const struct owner *owner)
 {
     uint8_t key[TERN_HTTP_PSK_SIZE];
@@ -152,8 +150,8 @@ static bool is_current(const struct tern_tls_context *context, const struct owne
     return tern_equal_constant_time(tag, owner->key_tag, KEY_TAG_SIZE);
 }
 
-// Whether the session has a proven client exactly if its suite proves one. mbedTLS would resume a ticket of one kind
-// under a suite of the other.
+// Whether the session has a proven client if and only if its suite uses a pre-shared key. mbedTLS would resume a ticket of
+// one kind with a suite of the other.
 static bool is_consistent(const struct tern_tls_session *session)
 {
     bool has_owner = session->owner.client != 0;
@@ -162,12 +160,12 @@ static bool is_consistent(const struct tern_tls_session *session)
 
 // --- Clients' certificates
 
-static bool asks_for_certificate(const struct tern_tls_context *context)
+static bool requests_certificate(const struct tern_tls_context *context)
 {
     return context->client_ca.version != 0;
 }
 
-// Returns the alert from which the client learns what to correct (RFC 5246, section 7.2.2).
+// Returns the alert that describes the fault to the client (RFC 5246, section 7.2.2).
 static unsigned char alert_of(uint32_t flags)
 {
     if ((flags & MBEDTLS_X509_BADCERT_MISSING) != 0) {
@@ -198,8 +196,8 @@ static bool is_for_clients(const mbedtls_x509_crt *certificate)
                0;
 }
 
-// Called in a full handshake for each certificate of the client's chain, its own (depth 0) last. Ends the handshake for
-// every fault: where certificates are optional, mbedTLS would accept a bad one.
+// Called in a full handshake for each certificate of the client's chain; the client's own, depth 0, is last. Ends the
+// handshake for every fault, because mbedTLS accepts bad certificates if certificates are optional.
 static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, uint32_t *flags)
 {
     const struct tern_tls_context *context = ctx;
@@ -216,7 +214,8 @@ static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, u
     }
     if (!tern_client_certificate_read(certificate, &session->certificate)) {
         return refuse_certificate(session, MBEDTLS_X509_BADCERT_OTHER,
-                                  "its certificate has not one common name of 1 to 63 bytes");
+                                  "its certificate does not have exactly one common name of 1 to "
+                                  "63 bytes");
     }
     return 0;
 }
@@ -230,35 +229,28 @@ static void refuse_missing(struct tern_tls_session *session)
 
 // --- Tickets
 
-// A ticket contains only what this listener needs to resume: mbedTLS's own form of a session is twice as long, and each
-// reconnect sends it. The ticket of a client with a pre-shared key also names the client, and has its own version.
+// A ticket contains only what this listener needs to resume a session, since each reconnect sends it; mbedTLS's own form is
+// twice as long. The ticket of a client with a pre-shared key also has the client's id. The first byte is the version.
 #define TICKET_CERTIFICATE 1u
 #define TICKET_PSK 2u
 #define TICKET_TLS13 3u // always from a handshake with the certificate
 #define TICKET_PLAIN (1u + 1u + 1u + 2u + 8u + 48u)
 #define TICKET_PLAIN_PSK (TICKET_PLAIN + 4u + KEY_TAG_SIZE)
-#define TICKET_TLS13_HEAD (1u + 2u + 4u + 8u + 1u) // the key follows
+#define TICKET_TLS13_HEAD (1u + 2u + 4u + 8u + 1u) // before the key
 #define TICKET_BASE_MAX TICKET_PLAIN_PSK
 
 _Static_assert(TICKET_TLS13_HEAD + TERN_MBEDTLS_TICKET_KEY <= TICKET_BASE_MAX,
                "a TLS 1.3 ticket fits");
 
-// Set in the version where the client has shown a certificate. The ticket then ends with the certificate's end, the tag
-// of the CAs that verified it, its name, and the name's length.
+// Flag of the version: the client sent a certificate. The ticket then ends with the certificate's expiry, the tag of the
+// CAs that verified it, its name, and the name's length.
 #define TICKET_HAS_CLIENT_CERTIFICATE 0x80u
 #define TICKET_CLIENT_CERTIFICATE_MIN (8u + CA_TAG_SIZE + 1u)
 #define TICKET_MAX (TICKET_BASE_MAX + TICKET_CLIENT_CERTIFICATE_MIN + TERN_HTTP_NAME_SIZE)
 
-static uint64_t now_ms(void)
+static bool has_expired(uint64_t start_ms)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-static bool is_too_old(uint64_t start_ms)
-{
-    const uint64_t now = now_ms();
+    const uint64_t now = tern_unix_ms();
     return now > start_ms && now - start_ms >= TERN_TICKET_LIFETIME_S * UINT64_C(1000);
 }
 
@@ -280,7 +272,7 @@ static size_t pack_session(const mbedtls_ssl_session *session, const struct owne
     return TICKET_PLAIN_PSK;
 }
 
-// Reads the ticket's owner. False: the ticket's length and version contradict each other.
+// Reads the ticket's owner. False: the ticket does not have the length of its version.
 static bool unpack_owner(const uint8_t *plain, size_t len, struct owner *owner)
 {
     memset(owner, 0, sizeof *owner);
@@ -298,7 +290,7 @@ static bool unpack_owner(const uint8_t *plain, size_t len, struct owner *owner)
 static bool unpack_session(const uint8_t plain[TICKET_PLAIN], mbedtls_ssl_session *session)
 {
     uint64_t start = tern_get_le64(plain + 5);
-    if (start > UINT64_MAX / 1000 || is_too_old(start * 1000)) {
+    if (start > UINT64_MAX / 1000 || has_expired(start * 1000)) {
         return false;
     }
     tern_mbedtls_set_tls12(session);
@@ -313,7 +305,7 @@ static bool unpack_session(const uint8_t plain[TICKET_PLAIN], mbedtls_ssl_sessio
 // Returns the bytes written.
 static size_t pack_tls13(const mbedtls_ssl_session *session, uint8_t plain[TICKET_MAX])
 {
-    struct tern_mbedtls_ticket ticket = tern_mbedtls_ticket_of(session, now_ms());
+    struct tern_mbedtls_ticket ticket = tern_mbedtls_ticket_of(session, tern_unix_ms());
     plain[0] = TICKET_TLS13;
     tern_put_le16(plain + 1, ticket.ciphersuite);
     tern_put_le32(plain + 3, ticket.age_add);
@@ -338,12 +330,12 @@ static bool unpack_tls13(const uint8_t *plain, size_t len, mbedtls_ssl_session *
     ticket.flags = plain[15];
     ticket.key_len = (uint8_t)(len - TICKET_TLS13_HEAD);
     memcpy(ticket.key, plain + TICKET_TLS13_HEAD, ticket.key_len);
-    const bool holds = !is_too_old(ticket.created_ms);
-    if (holds) {
-        tern_mbedtls_take_ticket(&ticket, now_ms(), session);
+    const bool is_valid = !has_expired(ticket.created_ms);
+    if (is_valid) {
+        tern_mbedtls_take_ticket(&ticket, tern_unix_ms(), session);
     }
     mbedtls_platform_zeroize(&ticket, sizeof ticket);
-    return holds;
+    return is_valid;
 }
 
 // Returns the bytes written.
@@ -363,7 +355,7 @@ static size_t append_certificate(const struct tern_tls_context *context,
     return TICKET_CLIENT_CERTIFICATE_MIN + name_len;
 }
 
-// Removes the certificate from the ticket's end. False: it has expired, or other CAs are trusted now.
+// Reads the certificate and cuts it off the ticket's end. False: it has expired, or the trusted CAs have changed.
 static bool cut_certificate(const struct tern_tls_context *context, uint8_t *plain, size_t *len,
                             struct tern_client_certificate *certificate)
 {
@@ -383,15 +375,15 @@ static bool cut_certificate(const struct tern_tls_context *context, uint8_t *pla
     *len -= TICKET_CLIENT_CERTIFICATE_MIN + name_len;
     certificate->ends_s = tern_get_le64(plain + *len);
     memcpy(certificate->name, plain + *len + 8 + CA_TAG_SIZE, name_len);
-    return certificate->ends_s > now_ms() / 1000 &&
+    return certificate->ends_s > tern_unix_ms() / 1000 &&
            memcmp(plain + *len + 8, context->client_ca_tag, CA_TAG_SIZE) == 0;
 }
 
-// Whether the ticket proves what the configuration requires now; a resumed handshake requests no certificate.
-static bool proves_enough(const struct tern_tls_context *context, const struct owner *owner,
-                          const struct tern_client_certificate *certificate)
+// Whether the ticket proves what the configuration requires now, since a resumed handshake requests no certificate.
+static bool meets_requirements(const struct tern_tls_context *context, const struct owner *owner,
+                               const struct tern_client_certificate *certificate)
 {
-    const bool required = asks_for_certificate(context) && !context->client_certificate_optional;
+    const bool required = requests_certificate(context) && !context->client_certificate_optional;
     return !required || owner->client != 0 || certificate->name[0] != '\0';
 }
 
@@ -408,7 +400,7 @@ static int write_ticket(void *ctx, const mbedtls_ssl_session *session, unsigned 
                            : pack_session(session, &context->current->owner, plain);
     plain_len += append_certificate(context, &context->current->certificate, plain, plain_len);
     enum tern_result result =
-        tern_ticket_seal(context->ticket_keys, now_ms() / 1000, plain, plain_len, start);
+        tern_ticket_seal(context->ticket_keys, tern_unix_ms() / 1000, plain, plain_len, start);
     mbedtls_platform_zeroize(plain, sizeof plain);
     *len = plain_len + TERN_TICKET_OVERHEAD;
     context->current->ticket = tern_ticket_tag(start, *len);
@@ -416,7 +408,7 @@ static int write_ticket(void *ctx, const mbedtls_ssl_session *session, unsigned 
     return result == TERN_OK ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
-// Reads an opened ticket, if it is still valid.
+// Reads a decrypted ticket, if it is still valid.
 static int unpack_ticket(struct tern_tls_context *context, uint8_t *plain, size_t len,
                          mbedtls_ssl_session *session, struct offer *offer)
 {
@@ -427,13 +419,13 @@ static int unpack_ticket(struct tern_tls_context *context, uint8_t *plain, size_
     const bool is_tls13 = tern_mbedtls_is_tls13(&context->current->ssl);
     const bool is_its_owners = is_tls13 || (unpack_owner(plain, len, owner) &&
                                             (owner->client == 0 || is_current(context, owner)));
-    const bool holds =
-        is_its_owners && proves_enough(context, owner, &offer->certificate) &&
+    const bool is_valid =
+        is_its_owners && meets_requirements(context, owner, &offer->certificate) &&
         (is_tls13 ? unpack_tls13(plain, len, session) : unpack_session(plain, session));
-    return holds ? 0 : MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
+    return is_valid ? 0 : MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
 }
 
-// A ticket that cannot be opened is no error: mbedTLS continues with a full handshake.
+// Opens a ticket. After an error mbedTLS continues with a full handshake.
 static int parse_ticket(void *ctx, mbedtls_ssl_session *session, unsigned char *ticket, size_t len)
 {
     struct tern_tls_context *context = ctx;
@@ -453,13 +445,6 @@ static int parse_ticket(void *ctx, mbedtls_ssl_session *session, unsigned char *
 
 // --- Context
 
-static enum tern_result refuse(char why[256], const char *what, const char *path, int error)
-{
-    snprintf(why, 256, "%s %.150s is not a PEM file that mbedTLS understands (error -0x%04x)", what,
-             path, (unsigned)-error);
-    return TERN_ERR_CONFIG;
-}
-
 static enum tern_result parse_files(struct tern_tls_context *context,
                                     const struct tern_pem *certificate,
                                     const struct tern_pem *private_key, char why[256])
@@ -467,12 +452,12 @@ static enum tern_result parse_files(struct tern_tls_context *context,
     int error =
         mbedtls_x509_crt_parse(&context->certificate, certificate->bytes, certificate->size);
     if (error != 0) {
-        return refuse(why, "the certificate", certificate->path, error < 0 ? error : -error);
+        return tern_pem_refuse(certificate->path, "the certificate", error, why);
     }
     error = tern_mbedtls_parse_key(&context->key, private_key->bytes, private_key->size,
                                    &context->random);
     if (error != 0) {
-        return refuse(why, "the private key", private_key->path, error);
+        return tern_pem_refuse(private_key->path, "the private key", error, why);
     }
     if (tern_mbedtls_check_pair(&context->certificate.pk, &context->key, &context->random) != 0) {
         snprintf(why, 256, "the private key %.100s does not belong to the certificate %.100s",
@@ -480,7 +465,7 @@ static enum tern_result parse_files(struct tern_tls_context *context,
         return TERN_ERR_CONFIG;
     }
     error = tern_mbedtls_keep_multiples(&context->key);
-    return error == 0 ? TERN_OK : refuse(why, "the private key", private_key->path, error);
+    return error == 0 ? TERN_OK : tern_pem_refuse(private_key->path, "the private key", error, why);
 }
 
 static enum tern_result parse_client_ca(struct tern_tls_context *context,
@@ -493,7 +478,7 @@ static enum tern_result parse_client_ca(struct tern_tls_context *context,
     const int error =
         mbedtls_x509_crt_parse(&context->client_ca, client_ca->bytes, client_ca->size);
     if (error != 0) {
-        return refuse(why, "the CA of clients", client_ca->path, error < 0 ? error : -error);
+        return tern_pem_refuse(client_ca->path, "the CA of clients", error, why);
     }
     tern_sha256(client_ca->bytes, client_ca->size, digest);
     memcpy(context->client_ca_tag, digest, CA_TAG_SIZE);
@@ -519,18 +504,18 @@ static bool configure(struct tern_tls_context *context)
     mbedtls_ssl_conf_ciphersuites(config, CIPHERSUITES);
     tern_mbedtls_set_curves(config);
     mbedtls_ssl_conf_authmode(config, MBEDTLS_SSL_VERIFY_NONE);
-    if (asks_for_certificate(context)) {
+    if (requests_certificate(context)) {
         mbedtls_ssl_conf_ca_chain(config, &context->client_ca, NULL);
         mbedtls_ssl_conf_authmode(config, context->client_certificate_optional
                                               ? MBEDTLS_SSL_VERIFY_OPTIONAL
                                               : MBEDTLS_SSL_VERIFY_REQUIRED);
         mbedtls_ssl_conf_verify(config, on_certificate, context);
-        // A device has one certificate and needs no list to choose one.
+        // A device has one certificate and needs no list of CAs to choose it.
         mbedtls_ssl_conf_cert_req_ca_list(config, MBEDTLS_SSL_CERT_REQ_CA_LIST_DISABLED);
     }
     mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
     if (context->psk != NULL) {
-        mbedtls_ssl_conf_psk_cb(config, find_key, context); // without it the suite is not offered
+        mbedtls_ssl_conf_psk_cb(config, find_key, context); // otherwise PSK_SUITE is not used
     }
     if (context->ticket_keys != NULL) {
         mbedtls_ssl_conf_session_tickets_cb(config, write_ticket, parse_ticket, context);
@@ -566,7 +551,7 @@ enum tern_result tern_tls_context_new(const struct tern_tls_config *config,
         result = parse_client_ca(context, &config->client_ca, why);
     }
     if (result == TERN_OK && !(has_random && configure(context))) {
-        snprintf(why, 256, "TLS could not be set up: no entropy, or memory is short");
+        snprintf(why, 256, "TLS cannot be set up: no entropy is available, or memory is short");
         result = TERN_ERR_CONFIG;
     }
     if (result != TERN_OK) {
@@ -595,10 +580,10 @@ void tern_tls_context_release(struct tern_tls_context *context)
 
 static int socket_send(void *ctx, const unsigned char *src, size_t len)
 {
-    struct tern_tls_session *session = ctx;
-    ssize_t sent = send(session->fd, src, len, MSG_NOSIGNAL);
+    struct tern_stream *stream = ctx;
+    ssize_t sent = send(stream->fd, src, len, MSG_NOSIGNAL);
     if (sent >= 0) {
-        session->bytes_sent += (uint64_t)sent;
+        stream->bytes_sent += (uint64_t)sent;
         return (int)sent;
     }
     bool later = errno == EAGAIN || errno == EINTR;
@@ -607,10 +592,10 @@ static int socket_send(void *ctx, const unsigned char *src, size_t len)
 
 static int socket_receive(void *ctx, unsigned char *dst, size_t size)
 {
-    struct tern_tls_session *session = ctx;
-    ssize_t received = recv(session->fd, dst, size, 0);
+    struct tern_stream *stream = ctx;
+    ssize_t received = recv(stream->fd, dst, size, 0);
     if (received >= 0) {
-        session->bytes_received += (uint64_t)received;
+        stream->bytes_received += (uint64_t)received;
         return (int)received;
     }
     bool later = errno == EAGAIN || errno == EINTR;
@@ -626,8 +611,9 @@ static void free_session(struct tern_tls_session *session)
     }
 }
 
-// Returns a session on the socket, which the caller keeps. NULL when memory is short.
-static struct tern_tls_session *new_session(struct tern_tls_context *context, int fd)
+// NULL: memory is short.
+static struct tern_tls_session *new_session(struct tern_tls_context *context,
+                                            struct tern_stream *stream)
 {
     struct tern_tls_session *session = calloc(1, sizeof *session);
     if (session == NULL) {
@@ -635,14 +621,13 @@ static struct tern_tls_session *new_session(struct tern_tls_context *context, in
     }
     session->context = context;
     context->references++;
-    session->fd = fd;
     mbedtls_ssl_init(&session->ssl);
     tern_mbedtls_give_tickets(&context->config, true);
     if (mbedtls_ssl_setup(&session->ssl, &context->config) != 0) {
         free_session(session);
         return NULL;
     }
-    mbedtls_ssl_set_bio(&session->ssl, session, socket_send, socket_receive, NULL);
+    mbedtls_ssl_set_bio(&session->ssl, stream, socket_send, socket_receive, NULL);
     return session;
 }
 
@@ -653,7 +638,7 @@ static enum tern_stream_status status_of(int result)
         return TERN_STREAM_WANT_READ;
     case MBEDTLS_ERR_SSL_WANT_WRITE:
         return TERN_STREAM_WANT_WRITE;
-    case 0: // the TCP stream ended; HTTP lengths show whether it was early
+    case 0: // the TCP stream ended; the HTTP layer detects a message that is cut
     case MBEDTLS_ERR_SSL_CONN_EOF:
     case MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY:
         return TERN_STREAM_END;
@@ -662,9 +647,9 @@ static enum tern_stream_status status_of(int result)
     }
 }
 
-// Drops the offered ticket when the state of the server's certificate is reached, which only a full handshake does:
-// mbedTLS opens a ticket of TLS 1.3 before it verifies the binder, and uses neither if the ticket's age is wrong. A
-// ticket can be used many times, so a resumed connection gets no new one.
+// Drops the offered ticket in the state SERVER_CERTIFICATE, which only a full handshake reaches: with TLS 1.3 mbedTLS opens
+// the ticket first, and may then reject its binder or age. A resumed connection gets no new ticket, since a ticket can be
+// used many times.
 static int step_handshake(struct tern_tls_session *session)
 {
     if (session->ssl.state == MBEDTLS_SSL_SERVER_CERTIFICATE) {
@@ -674,7 +659,7 @@ static int step_handshake(struct tern_tls_session *session)
     return mbedtls_ssl_handshake_step(&session->ssl);
 }
 
-// Takes over the content of the ticket, after the client's Finished has proved that it owns the ticket.
+// Takes over the content of the offered ticket, after the client's Finished message has proved that the peer owns it.
 static void accept_offer(struct tern_tls_session *session)
 {
     if (session->offer.ticket != 0) {
@@ -729,8 +714,7 @@ static enum tern_stream_status write_record(struct tern_tls_session *session, co
 
 // --- Stream
 
-// The kernel accepts no more than this ahead of the network, so that the write deadline and the meter see a reply's
-// progress.
+// Bytes that the kernel may buffer unsent; few, so that the write deadline and the meter follow a reply's progress.
 #define UNSENT_MAX 131072
 
 // TCP_LAST_ACK of <netinet/tcp.h>, which cannot be included beside <linux/tcp.h>.
@@ -757,7 +741,7 @@ enum tern_result tern_stream_open(struct tern_stream *stream, int fd, bool is_tc
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     }
     if (context != NULL) {
-        stream->tls = new_session(context, fd);
+        stream->tls = new_session(context, stream);
         if (stream->tls == NULL) {
             tern_stream_close(stream);
             return TERN_ERR_NO_MEMORY;
@@ -871,24 +855,20 @@ enum tern_stream_status tern_stream_write(struct tern_stream *stream,
 
 uint64_t tern_stream_progress(const struct tern_stream *stream)
 {
-    return stream->tls != NULL ? stream->tls->bytes_sent : stream->bytes_sent;
+    return stream->bytes_sent;
 }
 
 void tern_stream_shut(struct tern_stream *stream)
 {
-    if (stream->tls != NULL) {
-        stream->bytes_received = stream->tls->bytes_received;
-        stream->bytes_sent = stream->tls->bytes_sent;
-        free_session(stream->tls);
-        stream->tls = NULL;
-    }
-    (void)shutdown(stream->fd, SHUT_WR); // fails only when the peer is gone already
+    free_session(stream->tls);
+    stream->tls = NULL;
+    (void)shutdown(stream->fd, SHUT_WR); // fails only if the connection is closed already
 }
 
 void tern_stream_finish(struct tern_stream *stream)
 {
     if (stream->tls != NULL) {
-        (void)mbedtls_ssl_close_notify(&stream->tls->ssl); // the FIN follows in any case
+        (void)mbedtls_ssl_close_notify(&stream->tls->ssl); // after an error the FIN is enough
     }
     tern_stream_shut(stream);
 }
@@ -901,26 +881,21 @@ enum tern_stream_status tern_stream_discard(struct tern_stream *stream, uint8_t 
 
 // --- Counters
 
-static uint64_t bytes_read(const struct tern_stream *stream)
-{
-    return stream->tls != NULL ? stream->tls->bytes_received : stream->bytes_received;
-}
-
-// Returns how many bytes wait in the kernel.
+// Returns how many received bytes the kernel has.
 static uint64_t bytes_unread(const struct tern_stream *stream)
 {
     int unread = 0;
     return ioctl(stream->fd, FIONREAD, &unread) == 0 && unread > 0 ? (uint64_t)unread : 0;
 }
 
-// Counts the bytes that were read as received, since tcpi_bytes_received counts a FIN as a byte.
+// Counts received bytes by what was read, since tcpi_bytes_received counts a FIN as a byte.
 static void read_counters(const struct tern_stream *stream, struct tern_socket_counters *counters,
                           struct tcp_info *info)
 {
     socklen_t len = sizeof *info;
     memset(info, 0, sizeof *info);
-    *counters = (struct tern_socket_counters){.bytes_received = bytes_read(stream),
-                                              .bytes_sent = tern_stream_progress(stream)};
+    *counters = (struct tern_socket_counters){.bytes_received = stream->bytes_received,
+                                              .bytes_sent = stream->bytes_sent};
     if (stream->header_bytes == 0 ||
         getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, info, &len) != 0) {
         return;
@@ -928,13 +903,13 @@ static void read_counters(const struct tern_stream *stream, struct tern_socket_c
     uint32_t timestamps = (info->tcpi_options & TCPI_OPT_TIMESTAMPS) != 0 ? 12 : 0;
     counters->bytes_sent = info->tcpi_bytes_sent;
     counters->bytes_retransmitted = info->tcpi_bytes_retrans;
-    // The SYN-ACK is sent before the socket exists that could count it.
+    // The kernel sends the SYN-ACK before the socket exists, so that tcpi_segs_out lacks it.
     counters->segments_sent = info->tcpi_segs_out + 1;
     counters->segments_received = info->tcpi_segs_in;
     counters->header_bytes = stream->header_bytes + timestamps;
 }
 
-// Subtracts the segments that the unread bytes must have arrived in.
+// Subtracts an estimate of the segments with unread bytes: tcpi_segs_in counts them.
 void tern_stream_counters(const struct tern_stream *stream, struct tern_socket_counters *counters)
 {
     struct tcp_info info;

@@ -1,7 +1,7 @@
-// The bytes of one connection, over TLS or plain TCP, and the counters of its socket. TLS is the server side of 1.2, and
-// of 1.3 where mbedTLS has it; only this file uses mbedTLS's SSL layer. The server makes a TLS context (certificate, key,
-// random generator, configuration) for each loop, so that threads share no mbedTLS object but the ticket keys, which
-// have their own lock. A connection owns its stream and uses it on its loop's thread. No function blocks.
+// Reads and writes the bytes of one connection, over TLS or plain TCP, and reads its socket's counters. TLS is the server
+// side of 1.2, and of 1.3 if mbedTLS has it. Each loop has a TLS context (certificate, key, random generator,
+// configuration), so that threads share only the ticket keys, which have a lock. A connection owns its stream and uses it
+// on its loop's thread. No function blocks.
 #ifndef TERN_HTTP_TLS_STREAM_H
 #define TERN_HTTP_TLS_STREAM_H
 
@@ -21,16 +21,15 @@ struct tern_tls_context;
 struct tern_tls_config {
     struct tern_pem certificate; // with the chain; the three files are borrowed for the call
     struct tern_pem private_key;
-    struct tern_pem client_ca; // like client_certificate_optional, as in struct tern_http_files
-    bool client_certificate_optional;
-    struct tern_ticket_keys *keys; // borrowed while the context lives; NULL = no tickets
-
-    // As `psk` of struct tern_http_handler.
+    struct tern_pem client_ca;        // tern_http_files.client_ca; no bytes = none
+    bool client_certificate_optional; // tern_http_files.client_certificate_optional
+    struct tern_ticket_keys *keys;    // must outlive the context; NULL = no tickets
+    // tern_http_handler.psk
     bool (*psk)(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE]);
     void *psk_ctx;
 };
 
-// TERN_ERR_CONFIG  *why names the wrong file and the reason
+// TERN_ERR_CONFIG  why names the wrong file and the reason
 TERN_MUST_USE enum tern_result tern_tls_context_new(const struct tern_tls_config *config,
                                                     struct tern_tls_context **context,
                                                     char why[256]);
@@ -51,7 +50,7 @@ enum tern_stream_status {
     TERN_STREAM_FAILED // the connection broke, or the peer violated the protocol
 };
 
-// The most bytes that one TLS record carries, and so that one read returns.
+// The most bytes in one TLS record, and so the most that one read returns.
 #define TERN_TLS_RECORD_MAX 16384u
 
 // Bytes to send: a, then b, in as few TLS records as possible.
@@ -66,45 +65,44 @@ struct tern_stream {
     int fd;
     uint32_t header_bytes;        // IP and TCP headers without options; 0 = not TCP
     struct tern_tls_session *tls; // NULL = plain
-    uint64_t bytes_received;      // without TLS
+    uint64_t bytes_received;      // by the socket
     uint64_t bytes_sent;
 };
 
-// Takes over the socket and configures it. context NULL = plain.
+// Takes over the socket and configures it. context: NULL = plain. The stream must not move while it is open.
 TERN_MUST_USE enum tern_result tern_stream_open(struct tern_stream *stream, int fd, bool is_tcp,
                                                 struct tern_tls_context *context);
 void tern_stream_close(struct tern_stream *stream);
 
-// Lets acknowledgements wait for the reply that can carry them. The kernel drops this setting when it sends an
-// acknowledgement alone, so call it before each request.
+// Delays acknowledgements, so that the reply can carry them. The kernel resets this when it sends an acknowledgement
+// alone, so call it before each request.
 void tern_stream_delay_acknowledgements(const struct tern_stream *stream);
 
 // Copies the bytes that have arrived, at most `size`, and leaves them unread. Returns their number.
 size_t tern_stream_peek(const struct tern_stream *stream, uint8_t *dst, size_t size);
 
-// What the TLS handshake has shown of the peer.
+// The peer's properties, from the TLS handshake. A resumed session has the client and the certificate of the session's
+// first handshake.
 struct tern_stream_peer {
-    bool resumed;    // a ticket replaced the key exchange
-    uint64_t client; // whose pre-shared key it proved, or the handshake of the ticket; 0 = none
-    uint64_t ticket; // key of the ticket that it used or issued (tern_ticket_tag()); 0 = none
-    // Common name of the certificate that the client has shown, in this handshake or the one of the ticket; "" = none.
-    // Valid while the stream is open.
-    const char *certificate;
-    // After a failed handshake: what is wrong with the client's certificate; "" where that is not the reason.
-    const char *refusal;
+    bool resumed;            // a ticket replaced the key exchange
+    uint64_t client;         // the client whose pre-shared key was proved; 0 = none
+    uint64_t ticket;         // tern_ticket_tag() of the ticket that was used or issued; 0 = none
+    const char *certificate; // common name of the client's certificate; "" = none
+    const char *refusal; // fault of the client's certificate that failed the handshake; "" = none
 };
 
-// Without TLS, and before the handshake, all is 0 or "".
+// Returns the peer; without TLS and before the handshake, all fields are 0 or "". Texts are valid while the stream is open.
 struct tern_stream_peer tern_stream_peer(const struct tern_stream *stream);
 
 // Continues the TLS handshake. For a stream with TLS.
 enum tern_stream_status tern_stream_handshake(struct tern_stream *stream);
 
-// size >= TERN_TLS_RECORD_MAX, so that the session keeps no bytes of a record while the loop waits for the socket.
+// Reads up to `size` bytes. size >= TERN_TLS_RECORD_MAX: the session must not keep decrypted bytes while the loop waits for
+// the socket.
 enum tern_stream_status tern_stream_read(struct tern_stream *stream, uint8_t *dst, size_t size,
                                          size_t *len);
 
-// scratch: TERN_TLS_RECORD_MAX bytes, to assemble a record. After TERN_STREAM_WANT_WRITE pass the same parts again.
+// Writes a part of `parts`. scratch: TERN_TLS_RECORD_MAX bytes. After TERN_STREAM_WANT_WRITE pass the same parts again.
 enum tern_stream_status tern_stream_write(struct tern_stream *stream,
                                           const struct tern_stream_parts *parts, uint8_t *scratch,
                                           size_t *written);
@@ -112,22 +110,21 @@ enum tern_stream_status tern_stream_write(struct tern_stream *stream,
 // Returns how many bytes the socket has accepted so far.
 uint64_t tern_stream_progress(const struct tern_stream *stream);
 
-// Sends the FIN and frees the TLS session. tern_stream_discard() drops what the peer still sends.
+// Sends the FIN and frees the TLS session. Bytes that the peer still sends can only be discarded.
 void tern_stream_shut(struct tern_stream *stream);
 
-// Sends TLS's closing alert before tern_stream_shut(), for when this side closes first.
+// Sends TLS's closing alert, then calls tern_stream_shut(), when this side closes first.
 void tern_stream_finish(struct tern_stream *stream);
 
-// Reads and drops bytes. TERN_STREAM_END when the peer has closed too. scratch: TERN_TLS_RECORD_MAX bytes.
+// Reads and discards bytes. TERN_STREAM_END: the peer has closed, too. scratch: TERN_TLS_RECORD_MAX bytes.
 enum tern_stream_status tern_stream_discard(struct tern_stream *stream, uint8_t *scratch,
                                             size_t *len);
 
-// Returns the socket's counters from the SYN on, without bytes that have arrived and are unread: these belong to a later
-// request.
+// Returns the socket's counters from the SYN on. Unread bytes are not counted, since they belong to a later request.
 void tern_stream_counters(const struct tern_stream *stream, struct tern_socket_counters *counters);
 
-// Returns all counters at the end of the stream. Counts the acknowledgement of the last FIN in advance, since it arrives
-// when the socket is closed.
+// Returns the counters at the end of the stream, unread bytes included. Counts the acknowledgement of the last FIN in
+// advance, since it arrives after the socket is closed.
 void tern_stream_final_counters(const struct tern_stream *stream,
                                 struct tern_socket_counters *counters);
 

@@ -171,7 +171,7 @@ static enum tern_result relay(struct tern_follower *follower, const struct reque
                                   .number = request->relays_as,
                                   .kind = (uint32_t)request->kind,
                                   .client = request->client,
-                                  .of_cache = http->of_cache,
+                                  .peer_is_cache = http->peer_is_cache,
                                   .range_from = http->range_from,
                                   .body = {http->body, http->body_len}};
     snprintf(row.path, sizeof row.path, "%s", http->path);

@@ -91,7 +91,7 @@ static struct relayed_request *copy(struct tern_taker *taker, const struct tern_
                                                .cookie = "",
                                                .origin = "",
                                                .peer = relayed->peer,
-                                               .of_cache = row->of_cache,
+                                               .peer_is_cache = row->peer_is_cache,
                                                .certificate = relayed->certificate,
                                                .range_from = row->range_from,
                                                .body = relayed->body,
@@ -185,7 +185,7 @@ static struct request *request_of(struct tern_taker *taker, const struct tern_db
     request->client = row->client;
     request->tag.client = row->client;
     request->relayed->tries = tries;
-    request->tag.of_cache = row->of_cache;
+    request->tag.peer_is_cache = row->peer_is_cache;
     if (!kind_of(row, &request->kind)) {
         refuse(request, TERN_ERR_UNKNOWN);
         return request;

@@ -31,7 +31,7 @@ static uint32_t enrollment_over_rate(struct tern_service *service,
 uint32_t tern_request_over_rate(struct tern_service *service, const struct tern_http_request *http,
                                 uint64_t client, enum request_kind kind)
 {
-    if (kind == REQUEST_DOWNLOAD && http->of_cache) {
+    if (kind == REQUEST_DOWNLOAD && http->peer_is_cache) {
         return 0;
     }
     uint64_t now = tern_service_monotonic(service);
@@ -237,9 +237,9 @@ static int route_request(const struct tern_http_request *http, struct request *r
         return 405;
     }
     request->tag.purpose = route_of(request->kind)->purpose;
-    request->tag.of_cache =
-        request->kind == REQUEST_AUTHORIZE || (request->kind == REQUEST_DOWNLOAD && http->of_cache);
-    return request->kind == REQUEST_AUTHORIZE && !http->of_cache ? 403 : 0;
+    request->tag.peer_is_cache = request->kind == REQUEST_AUTHORIZE ||
+                                 (request->kind == REQUEST_DOWNLOAD && http->peer_is_cache);
+    return request->kind == REQUEST_AUTHORIZE && !http->peer_is_cache ? 403 : 0;
 }
 
 // Paths of monitoring, which has no credentials.
@@ -354,7 +354,7 @@ static int check_headers(struct tern_service *service, const struct tern_http_re
     }
     permit->known = request->client != 0;
     // Connections of a cache, or of the proxy that it is part of, bring requests of many clients.
-    permit->client = http->of_cache ? 0 : request->client;
+    permit->client = http->peer_is_cache ? 0 : request->client;
     permit->body_limit = limit < permit->body_limit ? (uint32_t)limit : permit->body_limit;
     if (request->unproven && content_length > permit->body_limit) {
         return 503; // a moment later the client is authenticated, or refused
@@ -411,7 +411,7 @@ static void on_dropped(void *ctx, void *context)
 }
 
 // Whether an interrupted update is kept: its client may still send the rest.
-static bool awaits(void *ctx, uint64_t client, const char *path)
+static bool expects_upload(void *ctx, uint64_t client, const char *path)
 {
     struct tern_service *service = ctx;
     uint32_t round;
@@ -422,7 +422,7 @@ static bool awaits(void *ctx, uint64_t client, const char *path)
 }
 
 // A revoked client has no place of its own, though it may have a ticket.
-static bool admits(void *ctx, uint64_t client)
+static bool admits_client(void *ctx, uint64_t client)
 {
     struct tern_service *service = ctx;
     return tern_gate_admits(service->gate, client);
@@ -491,7 +491,7 @@ static void admit(struct tern_service *service, struct request *request)
         request->u.progress.kept = tern_http_exchange_unfinished(request->exchange, request->client,
                                                                  &request->u.progress.unfinished);
     }
-    tern_http_exchange_rest(request->exchange);
+    tern_http_exchange_evict_body(request->exchange);
     queue(service, request);
 }
 
@@ -527,12 +527,12 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
                                 .up = *up,
                                 .down = *down,
                                 .exchanges = 1};
-    if (tag->of_cache) {
+    if (tag->peer_is_cache) {
         atomic_fetch_add(&service->cache_bytes[TERN_UP], up->wire);
         atomic_fetch_add(&service->cache_bytes[TERN_DOWN], down->wire);
         tern_cache_model(tag, &row.up, &row.down);
     }
-    if (!tag->of_cache || tag->cache_sends > 0) {
+    if (!tag->peer_is_cache || tag->cache_sends > 0) {
         tern_metering_add(service->metering, &row);
     }
 }
@@ -570,8 +570,8 @@ struct tern_http_handler tern_service_handler(struct tern_service *service)
     return (struct tern_http_handler){.ctx = service,
                                       .on_headers = on_headers,
                                       .on_dropped = on_dropped,
-                                      .awaits = awaits,
-                                      .admits = admits,
+                                      .expects_upload = expects_upload,
+                                      .admits_client = admits_client,
                                       .on_request = on_request,
                                       .psk = service->config.psk ? find_psk : NULL,
                                       .on_metered = on_metered,

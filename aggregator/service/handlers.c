@@ -365,7 +365,8 @@ static enum tern_result handle_checkin(struct tern_service *service, struct requ
 
 static void count_download(struct tern_service *service, struct request *request)
 {
-    *(request->tag.of_cache ? &service->counters.cache_fills : &service->counters.downloads) += 1;
+    *(request->tag.peer_is_cache ? &service->counters.cache_fills : &service->counters.downloads) +=
+        1;
     request->tag.round = tern_federation_round(service->federation);
 }
 
@@ -429,7 +430,7 @@ static enum tern_result handle_update(struct tern_service *service, struct reque
     TERN_TRY(tern_federation_update(service->federation, &request->u.update, now,
                                     &request->duplicate, &refusal));
     if (request->relayed == NULL) {
-        tern_http_exchange_rest(request->exchange); // the batch may have many
+        tern_http_exchange_evict_body(request->exchange); // the batch may have many
     }
     if (refusal.result == TERN_ERR_BUSY) {
         tern_answer_unavailable(request);

@@ -113,7 +113,7 @@ def keys_of_tickets():
     keys.write_bytes(b"ternkey1" + bytes(44))
     assert "ticket key file" not in json.dumps(doctor(state))
     keys.chmod(0o644)
-    finds(doctor(state), "state", PROBLEM, "may be read by others")
+    finds(doctor(state), "state", PROBLEM, "may be read by other users")
 
 
 def clients_of_other_columns():

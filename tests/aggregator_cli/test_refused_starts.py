@@ -82,7 +82,7 @@ def a_proxy_that_is_no_address():
     state.run("init", "--model", MODEL)
     for name in ("proxy_from", "cache_from"):
         error = state.run("serve", "--set", f"server.{name}=127.0.0.1, proxy.example", code=USAGE).error
-        assert f'server.{name}: "proxy.example" is no address or network' in error, error
+        assert f'server.{name}: "proxy.example" is not an address or network' in error, error
 
 
 def a_schedule_or_a_selection_that_cannot_be_kept():

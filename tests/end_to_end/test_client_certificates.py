@@ -34,14 +34,14 @@ def strangers_are_refused(aggregator, ours, theirs):
     stranger = Device(aggregator, "stranger")
     code = aggregator.join_code()
     for certificate, reason, advice in (
-            (None, "it shows no certificate", "it may ask for a certificate of this client: client.certificate"),
-            (theirs.issue("foreign", "/CN=valve 1"), "its certificate is of no CA in tls.client_ca",
+            (None, "it sent no certificate", "it may ask for a certificate of this client: client.certificate"),
+            (theirs.issue("foreign", "/CN=valve 1"), "no CA in tls.client_ca has signed its certificate",
              "may not trust this client's certificate"),
-            (ours.issue("old", "/CN=valve 1", days=-1), "its certificate, or a CA's above it, has expired",
+            (ours.issue("old", "/CN=valve 1", days=-1), "its certificate, or one of its CA's, has expired",
              "or that has expired"),
-            (ours.issue("server", "/CN=valve 1", usage="serverAuth"), "not made for a client",
+            (ours.issue("server", "/CN=valve 1", usage="serverAuth"), "does not allow the use by a client",
              "may not trust this client's certificate"),
-            (ours.issue("long", "/CN=" + "n" * 64), "has not one common name of 1 to 63 bytes", "")):
+            (ours.issue("long", "/CN=" + "n" * 64), "does not have exactly one common name of 1 to 63 bytes", "")):
         said = stranger.run("enroll", code, certificate=certificate, code=1)
         check(advice in said, f"no {advice!r} in: {said}")
         line = aggregator.log_line(reason)

@@ -68,7 +68,7 @@ def knows_its_clients(workspace, aggregator, port):
         pass
     else:
         check(False, "a connection without a header is served")
-    check(re.search(r'event=proxy-header proxy=127\.0\.0\.1 why="there is none"', log.read_text()),
+    check(re.search(r'event=proxy-header proxy=127\.0\.0\.1 why="the connection does not begin with a PROXY header"', log.read_text()),
           "the log does not say why")
 
 

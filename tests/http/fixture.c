@@ -48,14 +48,14 @@ static uint64_t client_of(const char *path)
     return strtoull(strrchr(path, '/') + 1, NULL, 10);
 }
 
-static bool awaits(void *ctx, uint64_t owner, const char *path)
+static bool expects_upload(void *ctx, uint64_t owner, const char *path)
 {
     struct fixture *fixture = ctx;
     must(client_of(path) == owner, "a body is kept for another path");
     return owner != fixture->disowned;
 }
 
-static bool admits(void *ctx, uint64_t client)
+static bool admits_client(void *ctx, uint64_t client)
 {
     struct fixture *fixture = ctx;
     return client != fixture->revoked;
@@ -111,7 +111,7 @@ static void reply_certificate(struct tern_http_exchange *exchange,
 static void reply_of_cache(struct tern_http_exchange *exchange,
                            const struct tern_http_request *request)
 {
-    reply_bytes(exchange, request->of_cache ? "yes" : "no", request->of_cache ? 3 : 2);
+    reply_bytes(exchange, request->peer_is_cache ? "yes" : "no", request->peer_is_cache ? 3 : 2);
 }
 
 static bool find_psk(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE])
@@ -144,7 +144,7 @@ static void reply_told(struct tern_http_exchange *exchange)
     struct tern_http_tag tag = {.client = 7,
                                 .purpose = TERN_PURPOSE_DOWNLOAD,
                                 .payload_down = 900,
-                                .of_cache = true,
+                                .peer_is_cache = true,
                                 .cache_receives = 100,
                                 .cache_sends = 1000};
     tern_http_exchange_tag(exchange, &tag);
@@ -232,7 +232,7 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
     tern_bytes_add(&meter->bytes[tag->purpose][TERN_DOWN], down);
     fixture->cache_sends += tag->cache_sends;
     fixture->cache_receives += tag->cache_receives;
-    fixture->not_of_cache += !tag->of_cache;
+    fixture->not_of_cache += !tag->peer_is_cache;
     pthread_mutex_unlock(&fixture->lock);
 }
 
@@ -293,8 +293,8 @@ static void launch(struct fixture *fixture, const struct tern_http_config *confi
     const struct tern_http_handler handler = {
         .ctx = fixture,
         .on_headers = on_headers,
-        .awaits = awaits,
-        .admits = admits,
+        .expects_upload = expects_upload,
+        .admits_client = admits_client,
         .on_request = on_request,
         .psk = fixture->offers_psk ? find_psk : NULL,
         .on_metered = on_metered,

@@ -36,7 +36,7 @@ struct fixture {
     struct tern_http_server *server;
     uint16_t port;
 
-    _Atomic uint32_t disowned; // client whose uploads nobody awaits; 0 = none
+    _Atomic uint32_t disowned; // client whose uploads the handler rejects; 0 = none
     _Atomic uint32_t revoked;  // client that may not come in; 0 = none
     _Atomic uint32_t headers_seen;
     _Atomic uint32_t requests_seen;

@@ -69,7 +69,7 @@ CASE(test_long_bodies_are_in_files)
         assert_true(room->memory_taken <= TERN_BODY_SHORT);
         assert_true(!in_file || room->memory_taken == 0);
         expect_content(&body, lengths[i]);
-        tern_body_rest(&body);
+        tern_body_evict(&body);
         expect_content(&body, lengths[i]);
         tern_body_free(&body);
         assert_true(room->memory_taken == 0 && room->disk_taken == 0);
@@ -87,7 +87,7 @@ CASE(test_without_a_folder_all_are_in_memory)
     assert_int_equal(body.spool.fd, -1);
     assert_true(room->memory_taken == LONG);
     expect_content(&body, LONG);
-    tern_body_rest(&body);
+    tern_body_evict(&body);
     tern_body_free(&body);
     tern_body_room_release(room);
 }
@@ -119,7 +119,7 @@ static struct tern_body begin_of(struct tern_body_room *room, uint64_t owner)
 {
     struct tern_body body;
     tern_body_init(&body, room);
-    assert_true(tern_body_own(&body, owner));
+    assert_true(tern_body_set_owner(&body, owner));
     return body;
 }
 

@@ -28,7 +28,7 @@ static const char FROM_LEAP_DAY[] =
     "gXfpAiAKEpNhIGaNR0CyFvFUGvfPoCWW9hzf+KFWXGWUVdkzNQ==\n"
     "-----END CERTIFICATE-----\n";
 
-static enum tern_result times_of(const char *text, struct tern_certificate_times *times)
+static enum tern_result times_of(const char *text, struct tern_certificate *times)
 {
     char path[] = "/tmp/tern-certificate-XXXXXX";
     char why[256];
@@ -36,14 +36,14 @@ static enum tern_result times_of(const char *text, struct tern_certificate_times
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
     close(fd);
-    const enum tern_result result = tern_certificate_times(path, times, why);
+    const enum tern_result result = tern_certificate_read(path, times, why);
     unlink(path);
     return result;
 }
 
 CASE(test_times)
 {
-    struct tern_certificate_times times;
+    struct tern_certificate times;
     assert_int_equal(times_of(TO_2060, &times), TERN_OK);
     assert_true(times.begins_s == 1577836800u && times.ends_s == 2845370096u);
     assert_int_equal(times_of(FROM_LEAP_DAY, &times), TERN_OK);
@@ -52,7 +52,7 @@ CASE(test_times)
 
 CASE(test_chain_lasts_as_long_as_all_of_it)
 {
-    struct tern_certificate_times times;
+    struct tern_certificate times;
     char chain[sizeof TO_2060 + sizeof FROM_LEAP_DAY];
     snprintf(chain, sizeof chain, "%s%s", FROM_LEAP_DAY, TO_2060);
     assert_int_equal(times_of(chain, &times), TERN_OK);
@@ -61,10 +61,10 @@ CASE(test_chain_lasts_as_long_as_all_of_it)
 
 CASE(test_what_is_no_certificate)
 {
-    struct tern_certificate_times times;
+    struct tern_certificate times;
     char why[256];
     assert_int_equal(times_of("no certificate", &times), TERN_ERR_CONFIG);
     assert_int_equal(times_of("", &times), TERN_ERR_CONFIG);
-    assert_int_equal(tern_certificate_times("/nowhere/server.crt", &times, why), TERN_ERR_CONFIG);
+    assert_int_equal(tern_certificate_read("/nowhere/server.crt", &times, why), TERN_ERR_CONFIG);
     assert_non_null(strstr(why, "/nowhere/server.crt cannot be read"));
 }

@@ -77,22 +77,22 @@ CASE(test_the_last_use_counts)
 {
     struct tern_known_tickets *known = tern_known_tickets_new();
     assert_int_equal(tern_known_tickets_offered(known, OFFERS, sizeof OFFERS), 0);
-    tern_known_tickets_note(known, tern_ticket_tag((const uint8_t *)"f", 1), 5);
+    tern_known_tickets_record(known, tern_ticket_tag((const uint8_t *)"f", 1), 5);
     assert_int_equal(tern_known_tickets_offered(known, OFFERS, sizeof OFFERS), 5);
     const uint64_t tag = tern_ticket_tag((const uint8_t *)"abc", 3);
-    tern_known_tickets_note(known, tag, 6);
-    tern_known_tickets_note(known, tag, 7);
+    tern_known_tickets_record(known, tag, 6);
+    tern_known_tickets_record(known, tag, 7);
     assert_int_equal(tern_known_tickets_offered(known, OFFERS, sizeof OFFERS), 7);
     for (uint64_t i = 1; i <= 3; i++) { // in its set there is room for three others
-        tern_known_tickets_note(known, tag + (i << 32), 8);
+        tern_known_tickets_record(known, tag + (i << 32), 8);
     }
     assert_int_equal(tern_known_tickets_offered(known, OFFERS, sizeof OFFERS), 7);
-    tern_known_tickets_note(known, tag, 7);
+    tern_known_tickets_record(known, tag, 7);
     for (uint64_t i = 4; i <= 6; i++) {
-        tern_known_tickets_note(known, tag + (i << 32), 8);
+        tern_known_tickets_record(known, tag + (i << 32), 8);
     }
     assert_int_equal(tern_known_tickets_offered(known, OFFERS, sizeof OFFERS), 7);
-    tern_known_tickets_note(known, tag + (UINT64_C(7) << 32), 8);
+    tern_known_tickets_record(known, tag + (UINT64_C(7) << 32), 8);
     assert_int_equal(tern_known_tickets_offered(known, OFFERS, sizeof OFFERS), 5); // by "f"
     tern_known_tickets_free(known);
 }
@@ -106,9 +106,9 @@ CASE(test_a_file_keeps_the_table)
     struct tern_known_tickets *known = tern_known_tickets_new();
     close(mkstemp(path));
     for (uint64_t i = 0; i < 4; i++) { // a full set
-        tern_known_tickets_note(known, tag + (i << 32), 10 + i);
+        tern_known_tickets_record(known, tag + (i << 32), 10 + i);
     }
-    tern_known_tickets_note(known, tag + 1, 0); // of a refused client
+    tern_known_tickets_record(known, tag + 1, 0); // of a refused client
     assert_int_equal(tern_known_tickets_save(known, path, now_s), TERN_OK);
     tern_known_tickets_free(known);
     known = tern_known_tickets_new();
@@ -118,14 +118,14 @@ CASE(test_a_file_keeps_the_table)
     for (uint64_t i = 0; i < 4; i++) {
         assert_int_equal(tern_known_tickets_client(known, tag + (i << 32)), 10 + i);
     }
-    tern_known_tickets_note(known, tag + (UINT64_C(4) << 32), 14);
+    tern_known_tickets_record(known, tag + (UINT64_C(4) << 32), 14);
     assert_int_equal(tern_known_tickets_client(known, tag), 0); // it was the first that was noted
     tern_known_tickets_free(known);
     known = tern_known_tickets_new();
     tern_known_tickets_load(known, path, now_s + 4 * 86400);
     assert_int_equal(tern_known_tickets_client(known, tag), 0);
     struct tern_known_tickets *whole = tern_known_tickets_new();
-    tern_known_tickets_note(whole, tag + (UINT64_C(3) << 32), 13);
+    tern_known_tickets_record(whole, tag + (UINT64_C(3) << 32), 13);
     assert_int_equal(tern_known_tickets_save(whole, path, now_s), TERN_OK);
     tern_known_tickets_free(whole);
     assert_int_equal(truncate(path, 8 + 15), 0);

@@ -42,11 +42,11 @@ static int stop(void **state)
 // and every two have sockets served between them.
 static void settle(void)
 {
-    const uint64_t before = tern_http_turns(fixture.server);
-    for (int i = 0; i < 20000 && tern_http_turns(fixture.server) - before < 4; i++) {
+    const uint64_t before = tern_http_sweeps(fixture.server);
+    for (int i = 0; i < 20000 && tern_http_sweeps(fixture.server) - before < 4; i++) {
         sleep_ms(1);
     }
-    assert_true(tern_http_turns(fixture.server) - before >= 4);
+    assert_true(tern_http_sweeps(fixture.server) - before >= 4);
 }
 
 static void pass(uint64_t ms)

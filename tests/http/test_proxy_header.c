@@ -154,7 +154,7 @@ CASE(test_networks)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         why[0] = '\0';
         assert_int_equal(tern_networks_parse(wrong[i], &networks, why), TERN_ERR_CONFIG);
-        assert_non_null(strstr(why, "is no address or network"));
+        assert_non_null(strstr(why, "is not an address or network"));
     }
 }
 

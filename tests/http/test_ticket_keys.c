@@ -135,14 +135,14 @@ static void assert_refused(const char *reason)
 CASE(test_other_files_are_left_alone)
 {
     write_file("an important file of somebody", 0600);
-    assert_refused("something else");
+    assert_refused("has no ticket keys");
     char text[64] = "";
     FILE *file = fopen(path, "r");
     assert_non_null(fgets(text, sizeof text, file));
     fclose(file);
     assert_string_equal(text, "an important file of somebody");
     write_file("ternkey1", 0600);
-    assert_refused("something else");
+    assert_refused("has no ticket keys");
     unlink(path);
     tern_ticket_keys_close(opened(NOW));
     chmod(path, 0644);

@@ -90,7 +90,7 @@ static void end(void)
 static enum tern_result start(uint64_t owner, const char *path, uint64_t from, uint64_t total,
                               struct tern_upload_writer *writer)
 {
-    const struct tern_upload_rest rest = {owner, path, from, total};
+    const struct tern_upload_part rest = {owner, path, from, total};
     *writer = (struct tern_upload_writer){0};
     return tern_uploads_begin(uploads, &rest, writer);
 }
@@ -113,7 +113,7 @@ static void break_off(uint64_t owner, size_t len)
     struct tern_upload_writer writer;
     assert_int_equal(start(owner, PATH, 0, TOTAL, &writer), TERN_OK);
     assert_true(write_bytes(&writer, 0, len));
-    tern_upload_leave(&writer);
+    tern_upload_end(&writer);
 }
 
 // Bytes that are kept of the owner's body, which are the first of it.
@@ -140,6 +140,20 @@ static void expect_whole(struct tern_upload_writer *writer)
     tern_body_free(&body);
 }
 
+static uint64_t kept_uploads(struct tern_uploads *of)
+{
+    uint64_t kept_now, since_start;
+    tern_uploads_count(of, &kept_now, &since_start);
+    return kept_now;
+}
+
+static uint64_t continued_uploads(struct tern_uploads *of)
+{
+    uint64_t kept_now, since_start;
+    tern_uploads_count(of, &kept_now, &since_start);
+    return since_start;
+}
+
 CASE(test_the_rest_makes_it_whole)
 {
     struct tern_upload_writer writer;
@@ -148,14 +162,14 @@ CASE(test_the_rest_makes_it_whole)
     assert_int_equal(kept(1), PART);
     assert_int_equal(start(1, PATH, PART, TOTAL, &writer), TERN_OK);
     assert_true(write_bytes(&writer, PART, PART + 1));
-    tern_upload_leave(&writer);
+    tern_upload_end(&writer);
     assert_int_equal(kept(1), PART + 1);
     assert_int_equal(start(1, PATH, PART + 1, TOTAL, &writer), TERN_OK);
     assert_true(write_bytes(&writer, PART + 1, TOTAL));
     expect_whole(&writer);
     assert_int_equal(kept(1), 0);
-    assert_int_equal(tern_uploads_kept(uploads), 0);
-    assert_int_equal(tern_uploads_continued(uploads), 2);
+    assert_int_equal(kept_uploads(uploads), 0);
+    assert_int_equal(continued_uploads(uploads), 2);
     end();
 }
 
@@ -181,10 +195,10 @@ CASE(test_only_the_same_body_goes_on)
     assert_int_equal(start(1, PATH, PART + 1, TOTAL, &writer), TERN_ERR_STATE);
     assert_int_equal(kept(1), PART); // none of them took it away
     assert_int_equal(kept(2), 0);
-    assert_int_equal(tern_uploads_continued(uploads), 0);
+    assert_int_equal(continued_uploads(uploads), 0);
     assert_int_equal(start(1, PATH, PART, TOTAL, &writer), TERN_OK);
-    tern_upload_leave(&writer);
-    assert_int_equal(tern_uploads_continued(uploads), 1);
+    tern_upload_end(&writer);
+    assert_int_equal(continued_uploads(uploads), 1);
     end();
 }
 
@@ -203,7 +217,7 @@ CASE(test_a_new_writer_takes_the_place_of_the_old)
     tern_body_init(&body, room);
     assert_false(tern_upload_take(&old, &body));
     tern_body_free(&body);
-    tern_upload_leave(&old);
+    tern_upload_end(&old);
     expect_whole(&fresh);
     end();
 }
@@ -216,7 +230,7 @@ CASE(test_who_asks_has_given_up_sending)
     assert_true(write_bytes(&writer, 0, PART));
     assert_int_equal(kept(1), PART);
     assert_false(tern_upload_append(&writer, bytes, 1));
-    tern_upload_leave(&writer);
+    tern_upload_end(&writer);
     assert_int_equal(kept(1), PART);
     end();
 }
@@ -232,7 +246,7 @@ CASE(test_an_owner_has_one_place)
     assert_true(write_bytes(&first, 0, PART));
     assert_int_equal(start(1, PATH, 0, TOTAL, &second), TERN_OK);
     assert_false(tern_upload_append(&first, bytes, 1));
-    tern_upload_leave(&first);
+    tern_upload_end(&first);
     assert_true(room->disk_taken == 0);
     assert_true(write_bytes(&second, 0, TOTAL));
     expect_whole(&second);
@@ -258,11 +272,11 @@ CASE(test_silent_writers_of_one_owner_hold_one_body)
     struct tern_upload_writer third;
     assert_int_equal(start(3, PATH, 0, PART, &third), TERN_OK);
     assert_true(room->disk_taken == TOTAL);
-    tern_upload_leave(&third);
+    tern_upload_end(&third);
     expect_whole(&honest);
     for (size_t i = 0; i < 100; i++) {
         assert_false(tern_upload_append(&silent[i], bytes, 1));
-        tern_upload_leave(&silent[i]);
+        tern_upload_end(&silent[i]);
     }
     end();
 }
@@ -276,7 +290,7 @@ CASE(test_the_oldest_goes_when_there_are_too_many)
     assert_int_equal(kept(1), 0);
     assert_int_equal(kept(2), PART);
     assert_int_equal(kept(3), PART);
-    assert_int_equal(tern_uploads_kept(uploads), 2);
+    assert_int_equal(kept_uploads(uploads), 2);
     end();
 }
 
@@ -293,7 +307,7 @@ CASE(test_the_oldest_goes_when_room_is_short)
     assert_true(write_bytes(&writer, 0, PART + 1)); // room enough for another PART
     assert_int_equal(start(4, PATH, 0, PART, &other), TERN_OK);
     assert_int_equal(kept(2), 0);
-    tern_upload_leave(&other);
+    tern_upload_end(&other);
     // Those that are being sent are never dropped for others.
     assert_int_equal(start(5, PATH, 0, 3 * PART, &other), TERN_ERR_BUSY);
     assert_true(write_bytes(&writer, PART + 1, TOTAL));
@@ -313,7 +327,7 @@ CASE(test_nothing_goes_for_what_does_not_fit_anyway)
     assert_int_equal(kept(1), PART);
     assert_int_equal(start(3, PATH, 0, TOTAL, &other), TERN_OK);
     assert_int_equal(kept(1), 0);
-    tern_upload_leave(&other);
+    tern_upload_end(&other);
     expect_whole(&writer);
     end();
 }
@@ -335,7 +349,7 @@ CASE(test_a_piece_that_was_written_in_part_does_not_count)
     assert_false(written);
     const size_t whole = PART / 16384 * 16384;
     assert_true(room->disk_taken == whole);
-    tern_upload_leave(&writer);
+    tern_upload_end(&writer);
     assert_int_equal(kept(1), whole);
     assert_int_equal(start(1, PATH, whole, TOTAL, &writer), TERN_OK);
     assert_true(write_bytes(&writer, whole, TOTAL));
@@ -343,7 +357,7 @@ CASE(test_a_piece_that_was_written_in_part_does_not_count)
     end();
 }
 
-static bool awaits(void *ctx, uint64_t owner, const char *path)
+static bool expects_upload(void *ctx, uint64_t owner, const char *path)
 {
     const uint64_t *gone = ctx;
     assert_string_equal(path, PATH);
@@ -353,7 +367,7 @@ static bool awaits(void *ctx, uint64_t owner, const char *path)
 CASE(test_a_sweep_drops_what_nobody_completes)
 {
     uint64_t gone = 2;
-    const struct tern_http_handler handler = {.ctx = &gone, .awaits = awaits};
+    const struct tern_http_handler handler = {.ctx = &gone, .expects_upload = expects_upload};
     struct tern_upload_writer writer;
     begin(1u << 20, 10);
     break_off(1, PART);
@@ -361,12 +375,12 @@ CASE(test_a_sweep_drops_what_nobody_completes)
     assert_int_equal(start(3, PATH, 0, TOTAL, &writer), TERN_OK);
     assert_true(write_bytes(&writer, 0, PART));
     tern_uploads_sweep(uploads, 1000, 500, &handler);
-    assert_int_equal(tern_uploads_kept(uploads), 1);
+    assert_int_equal(kept_uploads(uploads), 1);
     gone = 3; // while it is being sent
     tern_uploads_sweep(uploads, 1499, 500, &handler);
-    assert_int_equal(tern_uploads_kept(uploads), 1);
+    assert_int_equal(kept_uploads(uploads), 1);
     tern_uploads_sweep(uploads, 1500, 500, &handler);
-    assert_int_equal(tern_uploads_kept(uploads), 0);
+    assert_int_equal(kept_uploads(uploads), 0);
     assert_true(write_bytes(&writer, PART, TOTAL));
     expect_whole(&writer);
     end();
@@ -382,7 +396,7 @@ CASE(test_a_process_finds_what_another_left)
     stop();
     assert_int_equal(files_there(), 2);
     begin_again(1u << 20, 10);
-    assert_int_equal(tern_uploads_kept(uploads), 2);
+    assert_int_equal(kept_uploads(uploads), 2);
     assert_true(room->disk_taken == 2 * PART + 5);
     assert_int_equal(kept(1), PART);
     assert_int_equal(kept(3), 0);
@@ -440,7 +454,7 @@ CASE(test_what_was_found_is_asked_for_before_it_goes_on)
     assert_int_equal(kept(1), PART);
     assert_int_equal(start(1, PATH, PART, TOTAL, &writer), TERN_OK);
     assert_true(write_bytes(&writer, PART, PART + 1));
-    tern_upload_leave(&writer);
+    tern_upload_end(&writer);
     assert_int_equal(start(1, PATH, PART + 1, TOTAL, &writer), TERN_ERR_STATE);
     end();
 }
@@ -469,7 +483,7 @@ CASE(test_what_is_found_is_bounded)
     make_file(5, 0, PART, now);                // nobody's name
     begin_again(1u << 20, 2);                  // the oldest goes
     assert_int_equal(files_there(), 2);
-    assert_int_equal(tern_uploads_kept(uploads), 2);
+    assert_int_equal(kept_uploads(uploads), 2);
     assert_true(tern_uploads_find(uploads, 2, PATH, &unfinished));
     assert_int_equal(unfinished.len, PART + 1);
     stop();
@@ -489,7 +503,7 @@ CASE(test_time_on_disk_counts)
     make_file(2, TOTAL, PART, now - 1000);
     begin_again(1u << 20, 10);
     tern_uploads_sweep(uploads, 10, 5000000, &handler);
-    assert_int_equal(tern_uploads_kept(uploads), 1);
+    assert_int_equal(kept_uploads(uploads), 1);
     assert_int_equal(files_there(), 1);
     end();
 }
@@ -505,7 +519,7 @@ CASE(test_files_of_others_stay)
         assert_int_equal(fclose(file), 0);
     }
     begin_again(1u << 20, 10);
-    assert_int_equal(tern_uploads_kept(uploads), 0);
+    assert_int_equal(kept_uploads(uploads), 0);
     end();
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -526,7 +540,7 @@ CASE(test_a_long_path_has_no_file_name)
     assert_int_equal(start(1, path, 0, TOTAL, &writer), TERN_OK);
     assert_true(write_bytes(&writer, 0, PART));
     assert_int_equal(files_there(), 0);
-    tern_upload_leave(&writer);
+    tern_upload_end(&writer);
     assert_true(tern_uploads_find(uploads, 1, path, &unfinished));
     end();
 }

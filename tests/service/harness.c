@@ -82,7 +82,7 @@ void *tern_http_exchange_context(struct tern_http_exchange *exchange)
     return context;
 }
 
-void tern_http_exchange_rest(const struct tern_http_exchange *exchange)
+void tern_http_exchange_evict_body(const struct tern_http_exchange *exchange)
 {
     (void)exchange;
 }
@@ -138,7 +138,7 @@ struct tern_http_exchange *call_begin(struct harness *harness, const char *metho
                                                    .host = "localhost",
                                                    .certificate = "",
                                                    .peer = "192.0.2.1",
-                                                   .of_cache = harness->of_cache,
+                                                   .peer_is_cache = harness->peer_is_cache,
                                                    .range_from = harness->range_from,
                                                    .body = exchange->body,
                                                    .body_len = len};

@@ -22,7 +22,7 @@ struct harness {
     bool thaws;
     _Atomic uint64_t request_id;            // of the newest request
     uint64_t range_from;                    // of the requests that follow
-    bool of_cache;                          // likewise
+    bool peer_is_cache;                     // likewise
     struct tern_http_unfinished unfinished; // kept of the body that they ask for; len 0: nothing
     void (*on_reply)(void); // NULL: none; on the thread that answers them, before it does
     char tokens[MAX_TEST_CLIENTS + 1][24]; // by client id

@@ -36,17 +36,17 @@ static void start(void)
     name(reply.next.task.downloads[0].sha256.bytes);
 }
 
-static struct answer ask_as(bool of_cache, const char *path, const char *token)
+static struct answer ask_as(bool peer_is_cache, const char *path, const char *token)
 {
-    harness.of_cache = of_cache;
+    harness.peer_is_cache = peer_is_cache;
     struct answer answer = call(&harness, "GET", path, token, NULL, 0);
-    harness.of_cache = false;
+    harness.peer_is_cache = false;
     return answer;
 }
 
-static void expect_status(int status, bool of_cache, const char *path, const char *token)
+static void expect_status(int status, bool peer_is_cache, const char *path, const char *token)
 {
-    struct answer answer = ask_as(of_cache, path, token);
+    struct answer answer = ask_as(peer_is_cache, path, token);
     assert_int_equal(answer.status, status);
     assert_null(answer.cache);
     assert_int_equal(answer.tag.cache_sends, 0);
@@ -119,7 +119,7 @@ static void expect_counted(uint64_t from, uint64_t sends, uint64_t receives, uin
     struct answer answer = ask_as(cache, question, harness.tokens[client]);
     harness.range_from = 0;
     assert_int_equal(answer.status, 204);
-    assert_true(answer.tag.of_cache);
+    assert_true(answer.tag.peer_is_cache);
     assert_int_equal(answer.tag.client, client);
     assert_int_equal(answer.tag.purpose, TERN_PURPOSE_DOWNLOAD);
     assert_int_equal(answer.tag.cache_sends, sends);
@@ -136,7 +136,7 @@ TEST(test_the_client_is_counted_for_what_the_cache_sends)
     const size_t request = strlen("GET ") + strlen(download) + strlen(" HTTP/1.1\r\n") +
                            strlen("Host: localhost\r\n") + 46 + strlen("\r\n");
     struct answer direct = ask_as(!cache, download, harness.tokens[client]);
-    assert_false(direct.tag.of_cache);
+    assert_false(direct.tag.peer_is_cache);
     assert_int_equal(direct.body->len, size);
     const uint64_t payload = direct.tag.payload_down;
     answer_free(&direct);
@@ -168,7 +168,7 @@ TEST(test_the_meter_has_the_client_and_not_the_cache)
     struct tern_http_tag tag = {.client = 2,
                                 .purpose = TERN_PURPOSE_DOWNLOAD,
                                 .payload_down = 19000,
-                                .of_cache = true,
+                                .peer_is_cache = true,
                                 .cache_receives = 100,
                                 .cache_sends = 20000};
     const struct tern_bytes hop_up = {.http = 5, .tls = 6, .wire = 7};
@@ -235,7 +235,7 @@ TEST(test_questions_are_limited_and_fetching_is_not)
         answer_free(&answer);
         answer = ask_as(cache, download, token);
         assert_int_equal(answer.status, 200);
-        assert_true(answer.tag.of_cache);
+        assert_true(answer.tag.peer_is_cache);
         assert_int_equal(answer.tag.cache_sends, 0);
         answer_free(&answer);
     }
@@ -264,14 +264,14 @@ TEST(test_connections_of_caches_are_no_clients)
                                      .host = "localhost",
                                      .certificate = "",
                                      .peer = "192.0.2.1",
-                                     .of_cache = true};
+                                     .peer_is_cache = true};
     struct tern_http_permit permit = {.body_limit = 100};
     assert_int_equal(harness.handler.on_headers(harness.handler.ctx, &http, 0, &permit), 0);
     harness.handler.on_dropped(harness.handler.ctx, permit.context);
     assert_true(permit.known);
     assert_int_equal(permit.client, 0);
     http.path = download;
-    http.of_cache = false;
+    http.peer_is_cache = false;
     assert_int_equal(harness.handler.on_headers(harness.handler.ctx, &http, 0, &permit), 0);
     harness.handler.on_dropped(harness.handler.ctx, permit.context);
     assert_int_equal(permit.client, client);

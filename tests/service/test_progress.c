@@ -113,7 +113,7 @@ TEST(test_an_update_has_an_owner_and_nothing_else_has)
 
 static bool awaits(uint64_t client, const char *of)
 {
-    return harness.handler.awaits(harness.handler.ctx, client, of);
+    return harness.handler.expects_upload(harness.handler.ctx, client, of);
 }
 
 static void revoke(uint64_t id)

@@ -1,6 +1,6 @@
-// What is the same with either library. The one file that includes it has defined
+// The part of the parser that is the same with both libraries. llhttp.c or http_parser.c defines, then includes it:
 //   inner_parser             the library's parser
-//   struct progress          what it keeps of the runs
+//   struct progress          state between two runs of the library
 //   METHOD_NAME KEEPS_ALIVE  functions of the library
 //   HAS_LENGTH               the library's flag of a Content-Length
 #ifndef TERN_HTTP_PARSER_COMMON_H
@@ -38,7 +38,7 @@ static int on_header_value(inner_parser *inner, const char *at, size_t len)
     return 0;
 }
 
-static void init(inner_parser *inner); // for requests
+static void init(inner_parser *inner);
 
 struct tern_parser *tern_parser_new(const struct tern_parser_events *events, void *ctx)
 {

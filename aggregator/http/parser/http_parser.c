@@ -77,7 +77,7 @@ enum tern_parser_stop tern_parser_run(struct tern_parser *parser, const char *da
     *used = http_parser_execute(&parser->parser, &SETTINGS, data, len);
     enum tern_parser_stop stop = stop_of(parser, had_head);
     if (stop == TERN_PARSER_HEAD) {
-        parser->parser.upgrade = 0; // other protocols are never spoken
+        parser->parser.upgrade = 0; // no upgrade to another protocol
     }
     return stop;
 }

@@ -5,7 +5,7 @@
 typedef llhttp_t inner_parser;
 
 struct progress {
-    bool held; // the head's last byte was told to be unused, and will come again
+    bool held; // the head's last byte was reported as unused, so the caller passes it again
 };
 
 #define METHOD_NAME(method) llhttp_method_name((llhttp_method_t)(method))
@@ -45,7 +45,7 @@ static const llhttp_settings_t SETTINGS = {
 static void init(inner_parser *inner)
 {
     llhttp_init(inner, HTTP_REQUEST, &SETTINGS);
-    llhttp_set_lenient_version(inner, 1); // which one is wrong is answered by a status
+    llhttp_set_lenient_version(inner, 1); // the request reader answers a wrong version with 505
 }
 
 static enum tern_parser_stop stop_at_pause(struct tern_parser *parser, bool had_head, size_t *used)
@@ -54,7 +54,7 @@ static enum tern_parser_stop stop_at_pause(struct tern_parser *parser, bool had_
     if (had_head) {
         return TERN_PARSER_COMPLETE;
     }
-    parser->parser.upgrade = 0; // other protocols are never spoken
+    parser->parser.upgrade = 0; // no upgrade to another protocol
     parser->progress.held = true;
     *used -= 1;
     return TERN_PARSER_HEAD;
