@@ -627,9 +627,8 @@ static uint64_t kept_bytes(struct tern_uploads *uploads)
 {
     uint64_t bytes = 0;
     pthread_mutex_lock(&uploads->lock);
-    const struct tern_upload *upload;
-    TAILQ_FOREACH(upload, &uploads->list, link)
-    {
+    for (const struct tern_upload *upload = TAILQ_FIRST(&uploads->list); upload != NULL;
+         upload = TAILQ_NEXT(upload, link)) {
         bytes += upload->kept ? upload->body.disk : 0;
     }
     pthread_mutex_unlock(&uploads->lock);
