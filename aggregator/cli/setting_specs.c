@@ -1,5 +1,6 @@
 #include "cli/setting_specs.h"
 
+#include "codec/codec.h"
 #include "rounds/error_policy.h"
 #include "rounds/rate.h"
 #include "rounds/steps.h"
@@ -31,9 +32,12 @@ static enum tern_result check_error(const char *text, char why[TERN_SPEC_SENTENC
 
 const struct tern_setting_spec tern_strategy_setting = {.list = &tern_strategy_specs,
                                                         .check = check_strategy};
-const struct tern_setting_spec tern_rate_setting = {
-    .list = &tern_rate_specs, .besides = "a number", .check = check_rate};
+const struct tern_setting_spec tern_rate_setting = {.list = &tern_rate_specs,
+                                                    .besides = "a number",
+                                                    .number = "constant:rate=",
+                                                    .check = check_rate};
 const struct tern_setting_spec tern_steps_setting = {.list = &tern_steps_specs,
                                                      .check = check_steps};
 const struct tern_setting_spec tern_error_setting = {.list = &tern_error_specs,
                                                      .check = check_error};
+const struct tern_setting_spec tern_codec_setting = {.list = &tern_codec_specs};

@@ -8,5 +8,7 @@ extern const struct tern_setting_spec tern_strategy_setting;
 extern const struct tern_setting_spec tern_rate_setting;
 extern const struct tern_setting_spec tern_steps_setting;
 extern const struct tern_setting_spec tern_error_setting;
+extern const struct tern_setting_spec
+    tern_codec_setting; // for comparing; default and codec_down have rules of their own
 
 #endif

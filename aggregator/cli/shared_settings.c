@@ -102,7 +102,8 @@ void tern_shared_settings_compare(const char *here, const char *there,
         snprintf(key, sizeof key, "%s.%s", table->table[i].section, table->table[i].key);
         difference.key = key;
         if (is_shared(key, &difference.decides) && find(here, key, difference.here) &&
-            find(there, key, difference.there) && strcmp(difference.here, difference.there) != 0) {
+            find(there, key, difference.there) &&
+            !tern_setting_text_equal(&table->table[i], difference.here, difference.there)) {
             found(ctx, &difference);
         }
     }

@@ -83,7 +83,14 @@ def is_deep(settings):
     return any(name.startswith("deep.") for name in settings)
 
 
+def ordered(value):
+    """A spec string, NAME:KEY=VALUE,..., with its keys in order; any other value unchanged."""
+    name, _, keys = (value or "").partition(":")
+    words = keys.split(",")
+    return (name, *sorted(words)) if all("=" in word for word in words) else value
+
+
 def differences(one, other):
     """(key, value of one, value of other) of what is not the same; None: not set."""
     return [(key, one.get(key), other.get(key)) for key in sorted(set(one) | set(other))
-            if one.get(key) != other.get(key)]
+            if ordered(one.get(key)) != ordered(other.get(key))]

@@ -8,6 +8,7 @@
 #include "fleet/scores.h"
 #include "fleet/shares.h"
 #include "hosted/clock.h"
+#include "hosted/log.h"
 #include "tensor/manifest.h"
 #include "trainer/trainer.h"
 #include "util/bytes.h"
@@ -684,6 +685,17 @@ static void close_all(struct fleet *fleet)
     tern_progress_clear(&fleet->progress);
 }
 
+// Logs the warnings about the data, e.g. values that are missing. For the run alone: an experiment also opens the same
+// data to check it before the run and to measure the global model after it.
+static void log_notes(const struct tern_data *data)
+{
+    char note[TERN_DATA_WHY_MAX];
+    const char *rest = data->notes;
+    while (tern_data_next_note(&rest, note)) {
+        tern_log(TERN_LOG_WARN, "data", "note=%s", TERN_LOG_TEXT(note));
+    }
+}
+
 enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
                                 struct tern_fleet_results *results, char why[512])
 {
@@ -693,6 +705,7 @@ enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
     snprintf(why, 512, "%s", tern_result_sentence(TERN_ERR_NO_MEMORY));
     tern_progress_init(&fleet.progress);
     TERN_TRY(tern_shares_open(run->settings, run->settings->fleet_clients, &fleet.shares, why));
+    log_notes(&fleet.shares.data);
     tern_alarm_of_classes(&fleet.alarm, &fleet.shares.data.test, &fleet.shares.data.classes,
                           run->planned_rounds);
     TERN_TRY(enroll_all(&fleet));

@@ -61,10 +61,6 @@ enum tern_result tern_shares_open(const struct tern_fleet_settings *settings, ui
         return result;
     }
     shares->standardises = is_raw_table(spec, &shares->data.train);
-    const char *notes = shares->data.notes;
-    while (tern_data_next_note(&notes, data_why)) {
-        tern_log(TERN_LOG_WARN, "data", "note=%s", TERN_LOG_TEXT(data_why));
-    }
     if (shares->data.test.count == 0) {
         snprintf(why, 512,
                  "data.source has no test examples, and a fleet measures every version on them: "

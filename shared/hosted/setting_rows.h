@@ -4,6 +4,7 @@
 //   TEXT | FILLED(section, key, size, fallback, doc)   char[size], NUL included; FILLED may not be empty
 //   ENUM(section, key, fallback, "one | two", doc)     char[TERN_SETTING_WORD_MAX]: one of the words
 //   SPEC(section, key, size, fallback, spec, doc)      char[size]; spec: a struct tern_setting_spec
+//   COMPARED(section, key, size, fallback, spec, doc)  TEXT that is compared as a spec string
 //   BOOL(section, key, fallback, doc)                  bool
 //   U32 | U64 | REAL | MS | AUTO_MS | BYTES(section, key, fallback, least, most, doc)
 //
@@ -34,6 +35,8 @@
     ROW(section, key, ENUM, fallback, 0, 0, words, NULL, __VA_ARGS__)
 #define SPEC(section, key, size, fallback, spec, ...)                                              \
     ROW(section, key, SPEC, fallback, 0, (size)-1, NULL, &(spec), __VA_ARGS__)
+#define COMPARED(section, key, size, fallback, spec, ...)                                          \
+    ROW(section, key, TEXT, fallback, 0, (size)-1, NULL, &(spec), __VA_ARGS__)
 #define BOOL(section, key, fallback, ...)                                                          \
     ROW(section, key, BOOL, fallback, 0, 1, NULL, NULL, __VA_ARGS__)
 #define NUMBER(section, key, type, fallback, least, most, ...)                                     \

@@ -387,9 +387,110 @@ static bool is_text(enum tern_setting_type type)
     return type == TERN_SETTING_TEXT || type == TERN_SETTING_SPEC || type == TERN_SETTING_ENUM;
 }
 
+// --- Comparing
+
+// What a spec string is parsed into: parameters' fields lie at offsets within one of the structs of the lists.
+union spec_values {
+    double aligned;
+    char bytes[256];
+};
+
+struct parsed_spec {
+    size_t name; // index in the list
+    struct tern_spec_entry entry;
+    union spec_values values;
+};
+
+static bool fits(const struct tern_spec_parameter *parameter)
+{
+    return parameter->offset + sizeof(double) <= sizeof(union spec_values);
+}
+
+static bool parse_for_comparing(const struct tern_setting_spec *spec, const char *text,
+                                struct parsed_spec *parsed)
+{
+    struct tern_spec_refusal refusal;
+    struct tern_spec_entry entry;
+    char continued[TERN_SETTING_TEXT_MAX];
+    if (spec->number != NULL && text[0] >= '0' && text[0] <= '9') {
+        snprintf(continued, sizeof continued, "%s%s", spec->number, text);
+        text = continued;
+    }
+    for (size_t i = 0; spec->list->at(i, &entry); i++) {
+        for (const struct tern_spec_parameter *p = entry.parameters; p->key != NULL; p++) {
+            if (!fits(p)) {
+                return false;
+            }
+        }
+    }
+    *parsed = (struct parsed_spec){.name = 0};
+    return tern_spec_parse(spec->list, text, &parsed->values, &parsed->name, &refusal) == TERN_OK &&
+           spec->list->at(parsed->name, &parsed->entry);
+}
+
+static bool same_field(const struct tern_spec_parameter *parameter, const union spec_values *a,
+                       const union spec_values *b)
+{
+    const size_t size = parameter->kind == TERN_SPEC_REAL ? sizeof(double) : sizeof(uint32_t);
+    return memcmp(a->bytes + parameter->offset, b->bytes + parameter->offset, size) == 0;
+}
+
+static bool same_spec(const struct tern_setting_spec *spec, const char *a, const char *b)
+{
+    struct parsed_spec x;
+    struct parsed_spec y;
+    if (!parse_for_comparing(spec, a, &x) || !parse_for_comparing(spec, b, &y) ||
+        x.name != y.name) {
+        return false;
+    }
+    for (size_t i = 0; x.entry.parameters[i].key != NULL; i++) {
+        if ((x.entry.used >> i & 1) != 0 &&
+            !same_field(&x.entry.parameters[i], &x.values, &y.values)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Copies the part of a joined spec string ("adaptive+deadline") at *rest and moves *rest behind its "+"; false at the end.
+static bool next_part(const char **rest, char part[TERN_SETTING_TEXT_MAX])
+{
+    const size_t len = strcspn(*rest, "+");
+    if (len == 0) {
+        return false;
+    }
+    snprintf(part, TERN_SETTING_TEXT_MAX, "%.*s", (int)len, *rest);
+    *rest += len + ((*rest)[len] == '+');
+    return true;
+}
+
+// Returns true if each part of `a` is among those of `b`. A name stands in one part at most.
+static bool has_parts(const struct tern_setting_spec *spec, const char *a, const char *b)
+{
+    char part[TERN_SETTING_TEXT_MAX];
+    char other[TERN_SETTING_TEXT_MAX];
+    while (next_part(&a, part)) {
+        bool found = false;
+        for (const char *rest = b; !found && next_part(&rest, other);) {
+            found = same_spec(spec, part, other);
+        }
+        if (!found) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool tern_setting_text_equal(const struct tern_setting *setting, const char *a, const char *b)
+{
+    return strcmp(a, b) == 0 || (setting->spec != NULL && has_parts(setting->spec, a, b) &&
+                                 has_parts(setting->spec, b, a));
+}
+
 bool tern_setting_equal(const struct tern_setting *setting, const void *a, const void *b)
 {
     const char *x = (const char *)a + setting->offset;
     const char *y = (const char *)b + setting->offset;
-    return is_text(setting->type) ? strcmp(x, y) == 0 : memcmp(x, y, setting->size) == 0;
+    return is_text(setting->type) ? tern_setting_text_equal(setting, x, y)
+                                  : memcmp(x, y, setting->size) == 0;
 }

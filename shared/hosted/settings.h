@@ -59,6 +59,7 @@ enum tern_setting_change {
 struct tern_setting_spec {
     const struct tern_spec_list *list; // its names and keys
     const char *besides;               // what else is allowed, for --settings; NULL = nothing
+    const char *number; // what a number alone continues, e.g. "constant:rate="; NULL = nothing
     // TERN_OK, or an error with why: what is wrong, and what is allowed.
     enum tern_result (*check)(const char *text, char why[TERN_SPEC_SENTENCE_MAX]);
 };
@@ -67,13 +68,14 @@ struct tern_setting {
     const char *section;
     const char *key;
     enum tern_setting_type type;
-    size_t offset;                        // in the program's struct
-    size_t size;                          // of the field
-    const char *fallback;                 // default, in the text form
-    double min, max;                      // inclusive; TEXT: length
-    const char *words;                    // ENUM: "text | json"
-    const struct tern_setting_spec *spec; // SPEC
-    const char *doc;                      // one or two sentences with the unit
+    size_t offset;        // in the program's struct
+    size_t size;          // of the field
+    const char *fallback; // default, in the text form
+    double min, max;      // inclusive; TEXT: length
+    const char *words;    // ENUM: "text | json"
+    const struct tern_setting_spec
+        *spec;       // SPEC; TEXT: where spec strings are compared, not checked
+    const char *doc; // one or two sentences with the unit
     enum tern_setting_change change;
 };
 
@@ -140,7 +142,11 @@ void tern_setting_format(const struct tern_setting *setting, const void *values,
 #define TERN_SETTING_WORD_MAX 32
 bool tern_setting_word(const char *words, uint32_t i, char word[TERN_SETTING_WORD_MAX]);
 
-// Whether it is the same in both.
+// Returns true if two texts give the setting the same value. Spec strings may list keys in another order or with their
+// presets, and number 0.5 is 0.50.
+bool tern_setting_text_equal(const struct tern_setting *setting, const char *a, const char *b);
+
+// Returns true if the setting has the same value in both structs, by tern_setting_text_equal() for texts.
 bool tern_setting_equal(const struct tern_setting *setting, const void *a, const void *b);
 
 // Writes the documented example INI: every key with its doc, range and default. A key without a

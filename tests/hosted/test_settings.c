@@ -294,6 +294,20 @@ CASE(spec_strings_are_checked_as_they_are_read)
                                           "did you mean 'course' in section [log]?");
 }
 
+CASE(spec_strings_are_compared_as_they_are_parsed)
+{
+    struct example_settings a = defaults();
+    struct example_settings b = defaults();
+    const struct tern_setting *course = &settings.table[settings.count - 1];
+    assert_loads(&a, "[log]\ncourse = waves:height=2.5e-1,count=3\n");
+    assert_loads(&b, "[log]\ncourse = waves:count=3,height=0.25\n");
+    assert_true(tern_setting_equal(course, &a, &b));
+    assert_loads(&b, "[log]\ncourse = waves:count=4,height=0.25\n");
+    assert_false(tern_setting_equal(course, &a, &b));
+    assert_false(tern_setting_text_equal(course, "waves", "steady"));
+    assert_true(tern_setting_text_equal(course, "waves", "waves:height=0.5"));
+}
+
 // Real numbers of a spec string are those that strtof() reads.
 CASE(reals_are_read_as_elsewhere)
 {

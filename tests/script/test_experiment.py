@@ -78,8 +78,8 @@ class Experiment(unittest.TestCase):
 
     def run_to_end(self, *arguments):
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=240)
-        self.assertEqual(process.returncode, 0, err)
+        out, self.err = process.communicate(timeout=240)
+        self.assertEqual(process.returncode, 0, self.err)
         self.assert_nothing_is_left()
         return out
 
@@ -343,17 +343,17 @@ cell = images | data.source=idx
                      "experiment.seeds=1")
         self.refused("--jobs 0: how many runs", plan, "--jobs", "0")
 
-    def table(self, name, rows_of):
-        """A CSV of two classes with so many rows of each site."""
+    def table(self, name, rows_of, hole=None):
+        """A CSV of two classes with so many rows of each site; a value is missing in row `hole` of each."""
         path = self.folder / name
         path.write_text("site,a,b,state\n" + "".join(
-            f'"{site}, old",{(-1) ** k * k},{k % 7},{"on" if k % 2 else "off"}\n'
+            f'"{site}, old",{"" if k == hole else (-1) ** k * k},{k % 7},{"on" if k % 2 else "off"}\n'
             for site, count in rows_of.items() for k in range(count)))
         return path
 
     def test_groups_of_a_table_are_clients(self):
         source = "csv:%s,group=site,label=state,classes=off|on,test_file=%s"
-        train = self.table("train.csv", {"Ås": 40, "y": 7, "z": 1})
+        train = self.table("train.csv", {"Ås": 40, "y": 7, "z": 1}, hole=3)
         test = self.table("test.csv", {"Ås": 10, "y": 20, "new": 5})
         config = self.config(rounds=2)
         sets = ["federation.model=softmax:2-2", "round.min_clients=3", "fleet.clients=3",
@@ -361,6 +361,7 @@ cell = images | data.source=idx
         options = [word for each in sets for word in ("--set", each)]
         out = self.run_to_end(config, *options, "--json", "one.json", "--keep", "kept")
         self.assertIn("note: 2 columns were standardised by the mean and deviation of the 48 training rows", out)
+        self.assertEqual(self.err.count("2 values in 1 column are missing"), 1, self.err)
         self.assertRegex(out, r"pooled training: accuracy [01]\.\d{4} of one client with all 48 rows, after as many steps")
         one = json.loads((self.folder / "one.json").read_text())
         self.assertGreater(one["pooled_steps"], 0)

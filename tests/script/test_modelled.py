@@ -390,6 +390,9 @@ class Planned(unittest.TestCase):
     def test_what_differs_is_told_and_the_rest_is_not(self):
         self.assertEqual(settings.differences({"a.b": "1", "a.c": "2"}, {"a.b": "1", "a.d": "3"}),
                          [("a.c", "2", None), ("a.d", None, "3")])
+        one = {"a.b": "waves:height=2,count=3", "a.c": "csv:table.csv,label=on"}
+        self.assertEqual(settings.differences(one, {**one, "a.b": "waves:count=3,height=2"}), [])
+        self.assertEqual(len(settings.differences(one, {"a.b": "waves:count=2,height=3", "a.c": "csv:other.csv,label=on"})), 2)
 
     def test_the_time_to_go_knows_long_runs(self):
         short = {"round.rounds": "10"}
