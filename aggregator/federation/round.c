@@ -452,7 +452,7 @@ static enum tern_result note_scaled_down(struct tern_federation *federation)
 static double norm_of_mean(const struct tern_strategy *strategy,
                            const struct tern_strategy_report *report)
 {
-    return tern_strategy_tells_mean(strategy) ? (double)report->mean_norm : (double)NAN;
+    return tern_strategy_is_plain_mean(strategy) ? (double)report->mean_norm : (double)NAN;
 }
 
 static int compare_floats(const void *a, const void *b)

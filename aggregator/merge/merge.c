@@ -641,7 +641,7 @@ void tern_merge_open(struct tern_merge *merge, const struct tern_strategy_rule *
     tern_merge_stop(merge);
     tern_update_bounds_clear(&merge->bounds);
     merge->noted = true;
-    merge->arrives = tern_strategy_divides(rule->strategy);
+    merge->arrives = tern_strategy_is_plain_mean(rule->strategy);
     if (merge->arrives) {
         tern_exact_mean_begin(&merge->arrived, &merge->model, rule, memory_of(merge), 0,
                               merge->model.count);

@@ -26,7 +26,7 @@ enum tern_result tern_part_round_of(struct tern_db *db, const struct tern_db_rou
 
 bool tern_part_suits(const struct tern_strategy_rule *rule)
 {
-    return tern_strategy_divides(rule->strategy);
+    return tern_strategy_is_plain_mean(rule->strategy);
 }
 
 enum tern_result tern_part_begin(struct tern_part *part, const struct tern_model *model,

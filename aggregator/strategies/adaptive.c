@@ -1,12 +1,12 @@
 // Adaptive server optimisers (Reddi et al., ICLR 2021, algorithm 2), with d the weighted mean of
 // the updates:
 //   m <- beta1 m + (1 - beta1) d
-//   v <- of each strategy
+//   v <- the rule of each strategy below
 //   model <- model + server learning rate * m / (sqrt(v) + tau)
 // m starts at zero and v at tau^2, the least that the paper allows; there is no bias correction, as
-// in the paper. Computed in float64 and kept in float32.
+// in the paper. Computed in float64, stored in float32.
 #include "strategies/bounds.h"
-#include "strategies/mean.h"
+#include "strategies/strategy.h"
 
 #include <math.h>
 
@@ -20,7 +20,7 @@ static double cut(double value, double most)
     return value < -most ? -most : value;
 }
 
-// next: the next v; square: of d. With m == NULL there is no first moment: beta1 = 0.
+// next() returns the next v from v and the square of d. m == NULL: no first moment, as with beta1 = 0.
 static void adapt(struct tern_strategy_sums *sums, float *m, float *v,
                   double (*next)(double v, double square, double beta2))
 {
@@ -64,7 +64,7 @@ const struct tern_strategy tern_strategy_fedadam = {
     .step = adam_step,
 };
 
-// --- FedYogi: v <- v - (1 - beta2) d^2 sign(v - d^2): v follows a fall slowly
+// --- FedYogi: v <- v - (1 - beta2) d^2 sign(v - d^2), so that v falls slowly
 
 static double yogi_next(double v, double square, double beta2)
 {
@@ -111,19 +111,19 @@ const struct tern_strategy tern_strategy_fedadagrad = {
 
 // --- Rounds in epochs (federation/round.c)
 
-// QSVRG (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017, section 3.3). An epoch has the iterates x_1 to x_T, and
-// its round k (from 0, parameter epoch_step) makes x_(k + 2) of x_(k + 1) and the mean of the updates:
-//   k = 0            -rate * the full gradient at x_1 = y, which every client keeps: the step t = 1 of the paper, where
-//                    the differences of the minibatches' gradients are 0
+// QSVRG (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017, section 3.3). An epoch has the iterates x_1 to x_T. Its
+// round k (from 0; parameter epoch_step) makes x_(k + 2) from x_(k + 1) and the mean of the updates:
+//   k = 0            -rate * the full gradient at x_1 = y, which every client keeps. This is step t = 1 of the paper, in
+//                    which both gradients of a minibatch are taken at y and cancel out
 //   k = 1 .. T - 2   quantised, -rate * (gradient at x - gradient at y of the same minibatch + full gradient at y)
-// Behind the last one the model is not x_T but y of the next epoch, (x_1 + ... + x_T) / T; step T of the paper,
-// which only makes an x that is in no mean, is left out. Kept is the lag of the mean, (x_1 + ... + x_t) / t - x_t, so that
-// no step needs to know where the model is.
-static void go_on(struct tern_strategy_sums *sums)
+// After the last round the model is (x_1 + ... + x_T) / T, the y of the next epoch, in place of x_T. Step T of the paper
+// is left out: it only makes an x that no mean contains. The state is the lag of the mean,
+// (x_1 + ... + x_t) / t - x_t, so that no step needs the model itself.
+static void step_epoch(struct tern_strategy_sums *sums)
 {
     const float *parameters = sums->totals.rule.parameters;
     const double first =
-        (double)parameters[TERN_STRATEGY_EPOCH_STEP] + 1.0; // t of the model before
+        (double)parameters[TERN_STRATEGY_EPOCH_STEP] + 1.0; // t of the present model
     const bool begins = !(first > 1.0);
     const bool ends = first + 1.0 >= (double)parameters[TERN_STRATEGY_EPOCH_STEPS];
     float *acc = sums->memory.acc;
@@ -144,5 +144,5 @@ const struct tern_strategy tern_strategy_qsvrg = {
     .server_learning_rate = 1.0F,
     .has_epochs = true,
     .states = {{.name = "lag"}},
-    .step = go_on,
+    .step = step_epoch,
 };

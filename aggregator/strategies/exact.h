@@ -1,20 +1,16 @@
-// Sums of float32 numbers without any rounding, so that it does not matter in which order, by whom
-// and in how many parts they are added up: Demmel and Nguyen, "Parallel Reproducible Summation"
-// (IEEE Trans. Computers 64, 2015), bin numbers by their exponents, too, and there the bins are
-// floats. Who uses it: the totals of a round, and the weighted mean (merge/exact_mean.h). Pure; the
+// Sums float32 numbers without rounding, so that neither their order nor a division into partial sums matters. As in
+// Demmel and Nguyen, "Parallel Reproducible Summation" (IEEE Trans. Computers 64, 2015), each number goes into a bin by its
+// exponent; here bins are integers. Used by the totals of a round and by the weighted mean (merge/exact_mean.h). Pure; the
 // caller owns all memory.
 //
-// A finite float32 is m * 2^(e - 149) with a whole m below 2^24 and 0 <= e <= 253. It goes into bin
-// e / 16 as m << e % 16, which is below 2^39, and a negative one is taken away from there. So as many
-// as TERN_EXACT_TERMS_MAX numbers leave the magnitude of each bin below 2^63, and what a bin holds is
-// exactly the sum of the numbers that belong into it. Bins are added to with uint64_t, whose
-// overflow C defines, and read as two's complement.
+// A finite float32 is m * 2^(e - 149) with an integer m below 2^24 and 0 <= e <= 253. It adds m << e % 16, which is below
+// 2^39, to bin e / 16, or subtracts it if negative. So after TERN_EXACT_TERMS_MAX numbers the magnitude of each bin is
+// still below 2^63, and each bin is exactly the sum of its numbers. Bins are uint64_t, whose overflow C defines, and are
+// read as two's complement.
 //
-// So partial sums of any division of the numbers, added up bin by bin in any order, are the same bits as one
-// sum of them all: additions of uint64_t are those of whole numbers modulo 2^64, which are associative
-// and commutative, and as long as all parts together have no more than TERN_EXACT_TERMS_MAX numbers,
-// each bin of the whole is below 2^63 in magnitude, of which its residue is the two's complement. A part may
-// even wrap on the way, as where numbers are taken away that another one has added.
+// Partial sums, added bin by bin in any order, have the same bits as one sum of all numbers: uint64_t adds integers modulo
+// 2^64, which is associative and commutative. A partial sum may wrap, such as where it subtracts what another one added.
+// Only the whole must stay within TERN_EXACT_TERMS_MAX numbers.
 #ifndef TERN_EXACT_H
 #define TERN_EXACT_H
 
@@ -46,7 +42,7 @@ static inline struct tern_exact_term tern_exact_term(float number)
                                     .amount = (amount ^ negative) - negative};
 }
 
-// What one of a bin stands for.
+// Returns the value of 1 in a bin.
 static inline double tern_exact_unit(unsigned bin)
 {
     static const double units[TERN_EXACT_BINS] = {
@@ -55,8 +51,8 @@ static inline double tern_exact_unit(unsigned bin)
     return units[bin];
 }
 
-// The numbers of a bin have bits, without the sign, from here to where those of the next bin begin, the
-// last one's up to those of infinity. 0 is among those of bin 0. bin: TERN_EXACT_BINS at most.
+// Returns the least bits of a float, without the sign, that belong to the bin; the next bin begins where it ends, and
+// infinity after the last bin. 0 belongs to bin 0. bin: at most TERN_EXACT_BINS.
 static inline uint32_t tern_exact_begin(unsigned bin)
 {
     if (bin == 0) {
@@ -65,17 +61,17 @@ static inline uint32_t tern_exact_begin(unsigned bin)
     return bin < TERN_EXACT_BINS ? ((uint32_t)TERN_EXACT_SHIFTS * bin + 1) << 23 : 0x7f800000;
 }
 
-// What a number of the bin adds to it, or 0, in a way that compilers do for several at once: number /
-// unit is whole and below 2^39, and 3 * 2^51 more of it has it in its last bits. per_unit: 1 / unit,
-// a power of two, so that the product is exact.
+// Returns what a number of the bin, or 0, adds to it, in a form that compilers vectorise: number / unit is an integer below
+// 2^39, and adding 3 * 2^51 moves it into the last bits of the double. per_unit: 1 / unit, a power of two, so that the
+// product is exact.
 static inline uint64_t tern_exact_amount(float number, double per_unit)
 {
     const double much = 0x1.8p52;
     return tern_double_bits((double)number * per_unit + much) - tern_double_bits(much);
 }
 
-// What a bin holds. Each is rounded to a double once; who adds up several goes from the lowest to
-// the highest, so that it gives the same bits everywhere.
+// Returns the value of a bin's content, rounded to a double once. To get the same bits everywhere, add several bins from
+// the lowest to the highest.
 static inline double tern_exact_of(unsigned bin, uint64_t held)
 {
     return (double)(int64_t)held * tern_exact_unit(bin);

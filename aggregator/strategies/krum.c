@@ -1,23 +1,20 @@
-// Krum and Multi-Krum (Blanchard, El Mhamdi, Guerraoui, Stainer: Machine Learning with Adversaries,
-// NIPS 2017): the updates that lie nearest to others are taken, whole. All weigh the same, whatever they
-// claim of their examples and steps.
+// Krum and Multi-Krum (Blanchard, El Mhamdi, Guerraoui, Stainer: Machine Learning with Adversaries, NIPS 2017) take whole
+// updates, those that lie nearest to others. All updates weigh the same, whatever examples and steps they claim.
 #include "strategies/strategy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// The squared distance of two updates is the sum of this many sums, each of every so many-th
-// coordinate, in ascending order. So it has the same bits however blocks are cut, and a processor may
-// add to several at once.
+// A squared distance is the sum of LANES partial sums, one for each remainder of the coordinate, in ascending order. So its
+// bits do not depend on the division into blocks, and a processor adds to several lanes at once.
 #define LANES 8
 
-// Coordinates of all updates that are compared with each other before the next ones: these few are
-// fetched from memory once.
+// Coordinates that are compared between all updates before the next ones, so that they stay in the cache.
 #define TILE 1024
 
-// What is kept between blocks; then the scratch of choosing.
+// Layout of the scratch memory. `squares` is kept from block to block, the rest is used to choose.
 struct krum {
-    double (*squares)[LANES]; // of each pair; pair_of()
+    double (*squares)[LANES]; // of each pair, at pair_of()
     double *scores;           // of each update
     double *distances;        // of one update to the others
     bool *chosen;
@@ -28,7 +25,7 @@ static uint64_t pairs_of(uint32_t updates)
     return (uint64_t)updates * (updates - 1) / 2;
 }
 
-// one < other.
+// Requires one < other.
 static size_t pair_of(uint32_t one, uint32_t other)
 {
     return (size_t)(pairs_of(other) + one);
@@ -52,21 +49,21 @@ static struct krum krum_in(void *scratch, uint32_t updates)
 
 // --- Attackers
 
-// Of so many updates, at most. A share is a float32: a fifth of ten is 2, not 1.99999998.
+// Returns f for a round of `updates`. The share is a float32: + 1e-6 makes a fifth of ten 2, not 1.99999998.
 static uint32_t attackers_of(const struct tern_strategy_rule *rule, uint32_t updates)
 {
     double share = (double)rule->parameters[TERN_STRATEGY_ATTACKERS];
     return (uint32_t)((double)updates * share + 1e-6);
 }
 
-// 2 f + 2 < n, proposition 4.2.
+// Proposition 4.2: 2 f + 2 < n.
 static uint32_t least_updates(const struct tern_strategy_rule *rule, uint32_t updates)
 {
     return 2 * attackers_of(rule, updates) + 3;
 }
 
-// As many as a round of so few can bear, where it cannot bear them all.
-static uint32_t attackers_borne(const struct tern_strategy_rule *rule, uint32_t updates)
+// Returns f, or the largest number of attackers that a round of so few updates tolerates.
+static uint32_t attackers_tolerated(const struct tern_strategy_rule *rule, uint32_t updates)
 {
     uint32_t attackers = attackers_of(rule, updates);
     uint32_t most = updates > 3 ? (updates - 3) / 2 : 0;
@@ -140,7 +137,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// The sum of the squared distances to the n - f - 2 nearest others.
+// Returns the sum of the squared distances to the n - f - 2 nearest others.
 static double score_of(const struct krum *krum, uint32_t update, uint32_t updates,
                        uint32_t attackers)
 {
@@ -159,7 +156,7 @@ static double score_of(const struct krum *krum, uint32_t update, uint32_t update
     return score;
 }
 
-// The one of least score that is not chosen yet; of equal ones the first.
+// Chooses the update of least score that is not chosen yet; in a tie the first.
 static void choose_next(const struct krum *krum, uint32_t updates)
 {
     uint32_t best = updates;
@@ -184,7 +181,7 @@ static void choose(const struct krum *krum, uint32_t updates, uint32_t attackers
 
 // --- Both passes
 
-// acc[0..width): the mean of what was chosen, at the coordinates of the block from `from` on.
+// Sets acc[0..width) to the mean of the chosen updates, at the coordinates of the block from `from` on.
 static void take_tile(const struct krum *krum, const struct tern_strategy_block *block,
                       uint32_t from, uint32_t width, uint32_t chosen, float *acc)
 {
@@ -209,7 +206,7 @@ static void take_chosen(const struct krum *krum, const struct tern_strategy_bloc
     }
 }
 
-// The mean of as many as are wanted, of those with the least scores.
+// Takes the mean of the `wanted` updates with the least scores.
 static void combine_nearest(struct tern_strategy_sums *sums,
                             const struct tern_strategy_block *block, uint32_t wanted)
 {
@@ -220,7 +217,8 @@ static void combine_nearest(struct tern_strategy_sums *sums,
     }
     add_block(&krum, block);
     if (block->first + block->width == sums->model->count) {
-        choose(&krum, block->updates, attackers_borne(&sums->totals.rule, block->updates), wanted);
+        choose(&krum, block->updates, attackers_tolerated(&sums->totals.rule, block->updates),
+               wanted);
     }
 }
 
@@ -231,16 +229,16 @@ static void combine_one(struct tern_strategy_sums *sums, const struct tern_strat
 
 static void combine_most(struct tern_strategy_sums *sums, const struct tern_strategy_block *block)
 {
-    const uint32_t attackers = attackers_borne(&sums->totals.rule, block->updates);
+    const uint32_t attackers = attackers_tolerated(&sums->totals.rule, block->updates);
     combine_nearest(sums, block, block->updates - attackers);
 }
 
-// Krum (section 4, "The Krum Function"): of n updates of which at most f come from attackers, the one
-// whose n - f - 2 nearest others are nearest to it, by the sum of their squared distances. f is the
-// share `attackers` of the updates, rounded down. Of equal ones the first, by client.
+// Krum (section 4, "The Krum Function"): of n updates, at most f of which come from attackers, takes the one with the
+// least sum of squared distances to its n - f - 2 nearest others. f is the share `attackers` of the updates, rounded down.
+// In a tie the first one by client.
 const struct tern_strategy tern_strategy_krum = {
     .name = "krum",
-    .parameters = UINT32_C(1) << TERN_STRATEGY_ATTACKERS,
+    .parameters = TERN_PARAMETER_BIT(ATTACKERS),
     .server_learning_rate = 1.0F,
     .least_updates = least_updates,
     .passes = 2,
@@ -252,7 +250,7 @@ const struct tern_strategy tern_strategy_krum = {
 // m = n - f as there.
 const struct tern_strategy tern_strategy_multikrum = {
     .name = "multikrum",
-    .parameters = UINT32_C(1) << TERN_STRATEGY_ATTACKERS,
+    .parameters = TERN_PARAMETER_BIT(ATTACKERS),
     .server_learning_rate = 1.0F,
     .least_updates = least_updates,
     .passes = 2,

@@ -1,6 +1,6 @@
-// The lists of strategies and of their parameters. A new strategy is a row here and a struct
-// tern_strategy in a file of this folder; a new parameter is a row here: the
-// table, the key of the spec string, --settings, the sentences about mistakes and a round's row follow.
+// The lists of strategies and of their parameters. A new strategy is a row here and a struct tern_strategy in a file of
+// this folder. A new parameter is a row here, from which its key of the spec string, --settings, the messages about
+// mistakes and the column of a round follow.
 #ifndef TERN_STRATEGY_LIST_H
 #define TERN_STRATEGY_LIST_H
 
@@ -20,8 +20,7 @@
     NEXT(fedbuff)                                                                                  \
     NEXT(qsvrg)
 
-// Numbers that a strategy's arithmetic depends on, kept with each round, and keys of its spec string:
-//   NUMBER(NAME of TERN_STRATEGY_NAME, name, least, most, or_zero, preset, meaning)
+// Parameters of the strategies' arithmetic. Each is stored with its round, and is a key of the spec string:
 //   WHOLE(NAME, name, least, most, preset, meaning)
 //   YES_NO(NAME, name, preset, meaning)
 //   GIVEN(NAME, name, least, most): no key; training or the round gives it
@@ -42,23 +41,23 @@
            "share of a round's updates that may come from attackers, rounded down to whole "       \
            "updates, f; a round needs at least 2 f + 3 updates")                                   \
     WHOLE(STALENESS_MAX, staleness_max, 0, 1000000, 10,                                            \
-          "versions that an update may be behind when it comes after its round; older ones are "   \
+          "versions that an update may be behind if it comes after its round; older ones are "     \
           "given back")                                                                            \
-    NUMBER(SCALE_MAX, scale_max, 1, 4000, true, 2,                                                 \
-           "most by which normalising scales up an update of fewer local steps than the "          \
-           "others'; 0 = without a bound, as in the paper")                                        \
+    NUMBER(                                                                                        \
+        SCALE_MAX, scale_max, 1, 4000, true, 2,                                                    \
+        "largest factor by which normalising scales up an update of fewer local steps than the "   \
+        "others'; 0 = without a bound, as in the paper")                                           \
     NUMBER(NORM_BOUND, norm_bound, 1, 4000, true, 3,                                               \
-           "no update counts for more than this times the middle one of its round, by their "      \
-           "Euclidean norms after normalising; a larger one is scaled down to that; 0 = without "  \
-           "a bound")                                                                              \
+           "largest Euclidean norm of an update after normalising, in multiples of the median "    \
+           "norm of its round; a larger update is scaled down to it; 0 = without a bound")         \
     NUMBER(EXAMPLES_BOUND, examples_bound, 1, 4000, true, 16,                                      \
-           "no update counts for more examples than this times the middle claim of its round, "    \
-           "where three or more report; 0 = as many as it claims, up to limits.num_examples")      \
+           "most examples that an update counts for, in multiples of the median claim of its "     \
+           "round, if three or more report; 0 = its claim, up to limits.num_examples")             \
     WHOLE(EPOCH_STEPS, epoch_steps, 3, 1000000, 50,                                                \
-          "T, the models of an epoch, whose mean is the next one's first: T - 1 rounds, one of "   \
-          "the full gradient, and T - 2 that build on it; by the theorem in the order of L / l, "  \
-          "smoothness over strong convexity, with train.learning_rate in that of 1 / L; a change " \
-          "takes effect with the next epoch")                                                      \
+          "T, the number of models of an epoch, whose mean starts the next epoch: T - 1 rounds, "  \
+          "one for the full gradient, and T - 2 that use it; by the theorem of the order of "      \
+          "L / l, smoothness over strong convexity, with train.learning_rate of the order of "     \
+          "1 / L; a change takes effect with the next epoch")                                      \
     GIVEN(EPOCH_STEP, epoch_step, 0.0, 1e6) /* rounds of the epoch before this one */
 
 #endif

@@ -1,17 +1,14 @@
 // Strategies that move the model by the weighted mean of the updates.
-#include "strategies/mean.h"
+#include "strategies/strategy.h"
 
 #include <math.h>
 
-// FedNova (Wang et al., NeurIPS 2020, section 4): the weighted mean of the updates, each divided by
-// how far its client's local steps carry, times the mean of that: a_eff * sum p_i d_i / |a_i|. With
-// equal steps it is FedAvg to the last bit. The paper leaves a_eff free; here it is the mean of
-// |a_i|, in which no client counts for more than 4 to 8 times the middle one: a client that claims
-// a million steps must not multiply everybody's change. Nor is any update scaled up by more than
-// scale_max, which the paper does not have: its d_i are sums of as many gradients as |a_i| counts,
-// but of an update with error feedback that is only so for what its round added. What the buffer
-// held from earlier ones does not shrink with the steps, and without the bound a client of few
-// would multiply it.
+// FedNova (Wang et al., NeurIPS 2020, section 4): the weighted mean of the updates, each divided by the norm of its local
+// steps, times the mean of these norms: a_eff * sum p_i d_i / |a_i|. With equal steps it equals FedAvg to the last bit. The
+// paper leaves a_eff free. Here it is the mean of |a_i|, in which no client counts for more than 4 to 8 times the median,
+// so that a client that claims a million steps does not multiply all changes. scale_max, which the paper does not have,
+// limits how much an update is scaled up: with error feedback an update also contains what its buffer held from earlier
+// rounds, which does not depend on the steps of this round.
 const struct tern_strategy tern_strategy_fednova = {
     .name = "fednova",
     .parameters = TERN_MEAN_PARAMETERS & ~TERN_PARAMETER_BIT(NORMALISE),
@@ -35,16 +32,15 @@ const struct tern_strategy tern_strategy_fedprox = {
     .server_learning_rate = 1.0F,
 };
 
-// sqrt() is correctly rounded everywhere (IEEE 754).
+// sqrt() is correctly rounded on every platform (IEEE 754).
 static double age_weight(const struct tern_contribution *contribution)
 {
     return 1.0 / sqrt(1.0 + (double)contribution->staleness);
 }
 
-// FedBuff (Nguyen et al., AISTATS 2022): buffered asynchronous aggregation. The round closes when
-// the buffer of round.cohort updates is full, whichever rounds they were made for; one that is s
-// versions old weighs 1 / sqrt(1 + s) (the paper's choice), and the weights are not scaled up to
-// make up for it. Weighted by examples besides, where the paper has equal clients.
+// FedBuff (Nguyen et al., AISTATS 2022): buffered asynchronous aggregation. The round closes once its buffer has
+// round.cohort updates, of whatever rounds. An update that is s versions old weighs 1 / sqrt(1 + s), the paper's choice,
+// and the weights are not scaled up again. Updates are also weighted by examples; the paper has equal clients.
 const struct tern_strategy tern_strategy_fedbuff = {
     .name = "fedbuff",
     .parameters = TERN_MEAN_PARAMETERS | TERN_PARAMETER_BIT(STALENESS_MAX),
@@ -64,34 +60,34 @@ static void add_momentum(struct tern_strategy_sums *sums)
     }
 }
 
-// The curvature (of the mean change of a round over the distance to its optimum) up to which momentum
-// shall not swing.
+// The largest curvature at which momentum must not oscillate: the mean change of a round over the distance to its optimum.
 #define CURVATURE 0.6
 
-// The most momentum that bears that curvature while clients train from weights that are tau = owed / step
-// rounds behind: by Routh's criterion (1 - beta) (1 / tau + 1 - beta) must be larger. 0.23 to 1.
-static double momentum_of_lag(double step, double owed)
+// Returns the largest momentum that is stable at that curvature while clients train from weights that are
+// tau = lag / step rounds behind: by Routh's criterion (1 - beta) (1 / tau + 1 - beta) must exceed it. 0.23 to 1.
+static double momentum_of_lag(double step, double lag)
 {
-    double rate = step / owed;
+    double rate = step / lag;
     return 1.0 - 0.5 * (sqrt(rate * rate + 4.0 * CURVATURE) - rate);
 }
 
-// Compressed downloads leave clients behind. Updates made from there ask once more for the way that
-// is still owed, and the velocity would add it up: it goes on with no more than the lag bears.
+// Compressed downloads leave the clients' weights behind the global model. Updates from there contain the missing change
+// once more, and momentum would add it up. So momentum is limited to what is stable at this lag.
 static void damp_stale_updates(const struct tern_strategy_rule *rule, const float *global,
                                const float *replica, uint32_t count, float *const *states)
 {
     const double beta = (double)rule->parameters[TERN_STRATEGY_SERVER_MOMENTUM];
     float *m = states[0];
-    double owed = 0.0;
-    double step = 0.0;
+    double lag_square = 0.0;
+    double step_square = 0.0;
     for (uint32_t i = 0; i < count; i++) {
         double lag = (double)global[i] - (double)replica[i];
         double velocity = (double)rule->server_learning_rate * (double)m[i];
-        owed += lag * lag;
-        step += velocity * velocity;
+        lag_square += lag * lag;
+        step_square += velocity * velocity;
     }
-    const double most = owed > 0.0 ? momentum_of_lag(sqrt(step), sqrt(owed)) : 1.0;
+    const double most =
+        lag_square > 0.0 ? momentum_of_lag(sqrt(step_square), sqrt(lag_square)) : 1.0;
     for (uint32_t i = 0; most < beta && i < count; i++) {
         m[i] = (float)(most / beta * (double)m[i]);
     }

@@ -1,12 +1,12 @@
-// Strategies that up to a share of hostile or broken clients cannot pull away (Yin et al., ICML
-// 2018). All updates weigh the same, whatever they claim of their examples and steps.
+// Strategies whose result a share of hostile or broken clients cannot move far (Yin et al., ICML 2018). All updates weigh
+// the same, whatever examples and steps they claim.
 #include "strategies/strategy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// Values are sorted as whole numbers that have the order of the floats. That order is total, so the
-// result does not depend on a library's sort: -0 comes before 0.
+// Returns an integer that orders like the float, with -0 before 0. The order is total, so that the result does not depend
+// on the library's sort.
 static uint32_t key_of(float value)
 {
     uint32_t bits;
@@ -29,11 +29,11 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// How many of n are left out on each side; at least one is kept, of an even number two.
+// Returns how many of n values are left out on each side. At least one stays, or two if n is even.
 static uint32_t cut_of(uint32_t n, double share)
 {
     uint32_t most = (n - 1) / 2;
-    // A share is a float32: a fifth of ten is 2, not 1.99999998.
+    // The share is a float32: + 1e-6 makes a fifth of ten 2, not 1.99999998.
     uint32_t cut = (uint32_t)((double)n * share + 1e-6);
     return cut < most ? cut : most;
 }
@@ -48,7 +48,7 @@ static float middle_mean(uint32_t *keys, uint32_t n, uint32_t cut)
     return (float)(sum / (double)(n - 2 * cut));
 }
 
-// Neighbours, of which a processor fetches one update's values at once.
+// Neighbouring coordinates whose signs are counted together: a processor fetches the values of an update at once.
 #define TOGETHER 8
 
 struct signs {
@@ -64,7 +64,7 @@ static void add_signs(struct signs *signs, const float values[TOGETHER])
     }
 }
 
-// Of the coordinates from `from` on, as far as there are any.
+// Counts the signs at TOGETHER coordinates from `from` on, or at fewer where the block ends.
 static struct signs count_signs(const struct tern_strategy_block *block, uint32_t from)
 {
     const uint32_t left = block->width - from;
@@ -94,9 +94,8 @@ static float combine_coordinate(const struct tern_strategy_block *block, uint32_
     return middle_mean(keys, block->updates, cut);
 }
 
-// share: of the updates, left out on each side of the sorted values. The mean of what is left is
-// taken; from 0.5 on that is the median. Where all that is left is zero, as nearly everywhere after codecs
-// that send few values, nothing is sorted: the sum would be +0, whatever the zeros' signs.
+// Takes the mean of the sorted values without `share` of them on each side; from 0.5 on that is the median. If all that
+// stay are zero, as at most coordinates after sparse codecs, nothing is sorted: the sum is +0, whatever the zeros' signs.
 static void combine_middle(struct tern_strategy_sums *sums, const struct tern_strategy_block *block,
                            double share)
 {
@@ -117,8 +116,8 @@ static void combine_median(struct tern_strategy_sums *sums, const struct tern_st
     combine_middle(sums, block, 0.5);
 }
 
-// FedMedian (definition 1): each coordinate moves by the median of the updates, unweighted; of an
-// even number by the mean of the middle two.
+// FedMedian (definition 1): each coordinate moves by the unweighted median of the updates; if their number is even, by the
+// mean of the middle two.
 const struct tern_strategy tern_strategy_fedmedian = {
     .name = "fedmedian",
     .server_learning_rate = 1.0F,
@@ -138,7 +137,7 @@ static void combine_trimmed(struct tern_strategy_sums *sums,
 // updates.
 const struct tern_strategy tern_strategy_fedtrimmedavg = {
     .name = "fedtrimmedavg",
-    .parameters = UINT32_C(1) << TERN_STRATEGY_TRIM,
+    .parameters = TERN_PARAMETER_BIT(TRIM),
     .server_learning_rate = 1.0F,
     .passes = 1,
     .scratch = keys_of_a_coordinate,

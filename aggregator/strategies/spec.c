@@ -1,4 +1,4 @@
-// Strategies' spec strings.
+// Spec strings of strategies.
 #include "strategies/strategy.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ enum { RATE = TERN_STRATEGY_PARAMETERS, AVERAGE, KEYS };
 struct fields {
     union {
         double real;
-        uint32_t whole; // also of a choice
+        uint32_t whole; // also the index of a choice
     } value[KEYS];
 };
 
@@ -18,8 +18,8 @@ struct fields {
 
 static const char *const no_or_yes[] = {"no", "yes", NULL};
 
-// One row for each parameter, and further keys. A row without a key ends the table: those of GIVEN have one, which no
-// strategy uses.
+// A row for each parameter, then the other keys. A row without a key ends the table; so GIVEN parameters have a key, which
+// no strategy accepts.
 #define NUMBER(symbol, name, low, high, zero, usual, sense)                                        \
     [TERN_STRATEGY_##symbol] = {.key = #name,                                                      \
                                 .meaning = sense,                                                  \
@@ -52,7 +52,7 @@ static const char *const no_or_yes[] = {"no", "yes", NULL};
 static const struct tern_spec_parameter keys[KEYS + 1] = {
     TERN_STRATEGY_PARAMETER_LIST(NUMBER, WHOLE, YES_NO, GIVEN)[RATE] =
         {.key = "server_learning_rate",
-         .meaning = "factor on what the strategy applies to the global model; 0 = the strategy's "
+         .meaning = "factor on the change that the strategy computes; 0 = the strategy's "
                     "own: 0.01 of fedadam, fedadagrad and fedyogi, 1 of the others",
          .range = "0 to 1000",
          .kind = TERN_SPEC_REAL,
@@ -61,18 +61,17 @@ static const struct tern_spec_parameter keys[KEYS + 1] = {
     [AVERAGE] =
         {.key = "average_versions",
          .meaning =
-             "versions that the averaged model of export --averaged reaches back: the mean of the "
-             "versions until there are so many, then a moving average in which each new one weighs "
-             "1 / this; clients do not see it; 0 = none",
+             "versions in the averaged model of export --averaged: their plain mean until there "
+             "are so many, then a moving average in which each new version weighs 1 / this; "
+             "clients do not see it; 0 = no averaged model",
          .range = "0 to 1000000",
          .kind = TERN_SPEC_WHOLE,
          .offset = FIELD(AVERAGE),
          .most = 1000000},
 };
 
-#define BIT(i) (UINT32_C(1) << (i))
 #define NO_BIT(symbol, ...)
-#define GIVEN_BIT(symbol, ...) | BIT(TERN_STRATEGY_##symbol)
+#define GIVEN_BIT(symbol, ...) | TERN_PARAMETER_BIT(symbol)
 static const uint32_t given = 0 TERN_STRATEGY_PARAMETER_LIST(NO_BIT, NO_BIT, NO_BIT, GIVEN_BIT);
 
 #define ENTRY(name) &tern_strategy_##name,
@@ -84,9 +83,9 @@ static bool entry_at(size_t index, struct tern_spec_entry *entry)
         return false;
     }
     const struct tern_strategy *strategy = all[index];
-    const uint32_t rate = strategy->has_epochs ? 0 : BIT(RATE);
-    *entry = (struct tern_spec_entry){strategy->name, keys,
-                                      (strategy->parameters & ~given) | rate | BIT(AVERAGE)};
+    const uint32_t rate = strategy->has_epochs ? 0 : UINT32_C(1) << RATE;
+    *entry = (struct tern_spec_entry){
+        strategy->name, keys, (strategy->parameters & ~given) | rate | UINT32_C(1) << AVERAGE};
     return true;
 }
 

@@ -6,9 +6,8 @@
 
 // --- The norm of local steps
 
-// One step of u <- rho u - alpha d + 1, d <- d + u, with a gradient of 1 throughout, is a linear
-// map of (d, u, 1). Its power, by squaring, takes 20 products for a million steps; a loop of so
-// many, or pow(), whose last bit differs between libraries, is not needed.
+// One step of u <- rho u - alpha d + 1, d <- d + u, with a gradient of 1 throughout, is a linear map of (d, u, 1). Squaring
+// computes its power for a million steps in 20 products. pow() is not used: its last bit differs between libraries.
 enum { SIZE = 3 };
 
 static void multiply(double a[SIZE][SIZE], double b[SIZE][SIZE], double product[SIZE][SIZE])
@@ -49,7 +48,7 @@ double tern_steps_norm(uint32_t steps, double rho, double alpha)
 }
 
 #define EXACT_IN_DOUBLE (UINT64_C(1) << 53)
-#define PARTS (UINT32_C(1) << 24) // of a unit, in which norms of a_i are kept
+#define PARTS (UINT32_C(1) << 24) // fractions of 1 in which norms of a_i are kept
 
 #define NUMBER(symbol, name, least, most, or_zero, ...)                                            \
     [TERN_STRATEGY_##symbol] = {#name, least, most, or_zero},
@@ -63,7 +62,7 @@ const struct tern_strategy_parameter_entry tern_strategy_parameter_table[TERN_ST
 #undef YES_NO
 #undef GIVEN
 
-// The ends of a range as float32, which is what a setting at the end becomes.
+// Compares with the ends of the range as float32, because a setting at an end is rounded to that.
 bool tern_strategy_parameter_fits(enum tern_strategy_parameter parameter, float value)
 {
     const struct tern_strategy_parameter_entry *entry = &tern_strategy_parameter_table[parameter];
@@ -78,14 +77,9 @@ bool tern_strategy_suffices(const struct tern_strategy_rule *rule, uint32_t upda
     return strategy->least_updates == NULL || updates >= strategy->least_updates(rule, updates);
 }
 
-bool tern_strategy_divides(const struct tern_strategy *strategy)
+bool tern_strategy_is_plain_mean(const struct tern_strategy *strategy)
 {
     return strategy->combine == NULL && !strategy->takes_late;
-}
-
-bool tern_strategy_tells_mean(const struct tern_strategy *strategy)
-{
-    return tern_strategy_divides(strategy);
 }
 
 // --- Normalisation
@@ -106,7 +100,7 @@ struct kept_norm {
     uint32_t part; // of PARTS
 };
 
-// Sums of whole numbers do not depend on the order in which updates arrive.
+// Integers, whose sums do not depend on the order in which updates arrive.
 static struct kept_norm keep_norm(const struct tern_strategy_rule *rule, uint32_t steps)
 {
     double norm = rule_norm(rule, steps);
@@ -115,7 +109,7 @@ static struct kept_norm keep_norm(const struct tern_strategy_rule *rule, uint32_
     return kept;
 }
 
-// Of a norm, which is at least 1.
+// Returns the octave of a norm, which is at least 1.
 static unsigned octave_of(uint64_t whole)
 {
     unsigned octave = 0;
@@ -126,9 +120,8 @@ static unsigned octave_of(uint64_t whole)
     return octave;
 }
 
-// The highest octave that is summed as it is. Each update has one vote, whatever it claims of its
-// examples: fewer than half of them, however many steps they claim, cannot move the middle above
-// the others.
+// Returns the highest octave whose norms count in full, two above the median's. Each update has one vote, so that fewer
+// than half of the clients cannot move the median above the others, whatever steps they claim.
 static unsigned last_octave(const struct tern_strategy_totals *totals)
 {
     uint32_t seen = 0;
@@ -141,8 +134,8 @@ static unsigned last_octave(const struct tern_strategy_totals *totals)
     return TERN_STRATEGY_OCTAVES - 1;
 }
 
-// Sum of num_examples * norm, where a norm beyond the last octave counts as that one's end. Whole
-// numbers up to the last line: where nothing is beyond, the bits are those without a bound.
+// Returns the sum of num_examples * norm, where a norm beyond the last octave counts as the end of that octave. Integers up
+// to the last line: without norms beyond it, the bits are those without a bound.
 static double sum_of_norms(const struct tern_strategy_totals *totals)
 {
     const unsigned last = last_octave(totals);
@@ -156,15 +149,14 @@ static double sum_of_norms(const struct tern_strategy_totals *totals)
     return (double)whole + (double)part / PARTS;
 }
 
-// What scales down is as it is, and so is 1.
+// Limits a factor to scale_max. That is at least 1, so a factor of at most 1 stays as it is.
 static double bound_scale(const struct tern_strategy_rule *rule, double scale)
 {
     double most = (double)rule->parameters[TERN_STRATEGY_SCALE_MAX];
     return most > 0.0 && scale > most ? most : scale;
 }
 
-// The mean of the norms over this one. With equal steps exactly 1, so that the weight is exactly
-// FedAvg's.
+// Returns the mean of the norms over this one; exactly 1 with equal steps, so that the weight is exactly FedAvg's.
 double tern_strategy_steps_factor(const struct tern_strategy_totals *totals, uint32_t local_steps)
 {
     if (!tern_strategy_normalises(&totals->rule) || totals->steps_min == totals->steps_max) {
@@ -222,7 +214,7 @@ void tern_strategy_count_none(struct tern_strategy_totals *totals,
     totals->rule = *rule;
 }
 
-// sum += a * b when that is at most `most`; a and b are below 2^32 or their product cannot be.
+// Adds a * b to *sum. False: the sum would exceed `most`, and stays as it is.
 static bool add_product(uint64_t *sum, uint64_t a, uint64_t b, uint64_t most)
 {
     if (b != 0 && a > most / b) {
@@ -235,8 +227,7 @@ static bool add_product(uint64_t *sum, uint64_t a, uint64_t b, uint64_t most)
     return true;
 }
 
-// A loss that float32 cannot hold so many times counts as its largest number: it is what a client
-// says, and moves nothing.
+// Returns num_examples * mean, limited to the range of float32: a client can claim any loss, and it moves nothing.
 static struct tern_exact_term loss_of(uint32_t num_examples, float mean)
 {
     double loss = (double)num_examples * (double)mean;
@@ -298,7 +289,7 @@ static void recount_norm(struct tern_strategy_totals *totals, uint32_t steps, ui
     octave->norm_part -= less * norm.part;
 }
 
-// Each term is a sum of whole numbers, so subtraction is exact.
+// Each term is a sum of integers, so subtraction is exact.
 void tern_strategy_recount(struct tern_strategy_totals *totals,
                            const struct tern_contribution *contribution)
 {
@@ -318,7 +309,7 @@ void tern_strategy_recount(struct tern_strategy_totals *totals,
     totals->loss[counted.bin] += counted.amount;
 }
 
-// What the octaves hold is at most what the sums over them do, which fit.
+// Cannot overflow: each octave is part of a sum that the caller has checked.
 static void add_octaves(struct tern_strategy_octave *octaves,
                         const struct tern_strategy_octave *others)
 {

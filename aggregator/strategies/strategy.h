@@ -1,14 +1,11 @@
-// A strategy turns the updates of a round into the next global model. Who calls: the round's commit
-// and the replay of stored rounds, which must give the same bits. Pure; the caller owns all memory;
-// not locked.
+// A strategy turns the updates of a round into the next global model. Called by the commit of a round and by the replay of
+// stored rounds, which must give the same bits. Pure; the caller owns all memory; not locked.
 //
-// tern_strategy_count() adds up whole numbers as updates arrive, so that their order does not
-// matter. Then most strategies take the weighted mean of the updates, which the caller makes
-// (merge/exact_mean.h) and hands over: tern_strategy_take_mean(). One that combines them in another
-// way is handed the values of all of them, in ascending (client, round) order, by
-// tern_strategy_accumulate(): all coordinates as one block where memory is enough, else block after
-// block of them, for each of which all updates are visited again; one block is combined as often as is
-// wanted without another visit.
+// tern_strategy_count() sums integers as updates arrive, so that their order does not matter. Most strategies then take
+// the weighted mean of the updates, which the caller computes (merge/exact_mean.h): tern_strategy_take_mean(). A strategy
+// with combine() gets the values of all updates by tern_strategy_accumulate(), in ascending (client, round) order: all
+// coordinates as one block if memory suffices. Otherwise the caller passes all updates once for each block. The same block
+// is combined in several passes without passing updates again.
 #ifndef TERN_STRATEGY_H
 #define TERN_STRATEGY_H
 
@@ -38,7 +35,7 @@ struct tern_strategy_parameter_entry {
     const char *name; // in a round's row: "beta1"
     double least;
     double most;
-    bool or_zero; // 0, below the least, is allowed as well and stands for "none"
+    bool or_zero; // 0, below the least, is allowed as well and stands for "without a bound"
 };
 extern const struct tern_strategy_parameter_entry
     tern_strategy_parameter_table[TERN_STRATEGY_PARAMETERS];
@@ -46,24 +43,31 @@ extern const struct tern_strategy_parameter_entry
 // Whether the parameter may have this value; false for NaN.
 bool tern_strategy_parameter_fits(enum tern_strategy_parameter parameter, float value);
 
+#define TERN_PARAMETER_BIT(symbol) (UINT32_C(1) << TERN_STRATEGY_##symbol)
+// The parameters of every strategy that takes a weighted mean.
+#define TERN_MEAN_PARAMETERS                                                                       \
+    (TERN_PARAMETER_BIT(NORMALISE) | TERN_PARAMETER_BIT(LOCAL_MOMENTUM) |                          \
+     TERN_PARAMETER_BIT(SCALE_MAX) | TERN_PARAMETER_BIT(NORM_BOUND) |                              \
+     TERN_PARAMETER_BIT(EXAMPLES_BOUND))
+
 struct tern_strategy;
 
-// A strategy with its numbers: what a round is merged by.
+// A strategy and its parameters, by which a round is merged.
 struct tern_strategy_rule {
     const struct tern_strategy *strategy;
-    float parameters[TERN_STRATEGY_PARAMETERS]; // those that it does not use are 0
+    float parameters[TERN_STRATEGY_PARAMETERS]; // 0 where the strategy does not use it
     float server_learning_rate;                 // above 0
-    float learning_rate;                        // of the clients, which a_i depends on with prox_mu
+    float learning_rate; // of the clients; the norm of a_i depends on it with prox_mu
 };
 
 // --- Updates
 
-// What an update says about itself, and the aggregator of it.
+// What an update claims, and its staleness, which the aggregator computes.
 struct tern_contribution {
     uint32_t num_examples; // >= 1
     uint32_t local_steps;  // >= 1
     float loss;            // mean training loss
-    uint32_t staleness;    // versions made since the one that its task began from
+    uint32_t staleness;    // versions made since the base version of its task
 };
 
 struct tern_strategy_report {
@@ -71,12 +75,12 @@ struct tern_strategy_report {
     uint64_t num_examples;
     float mean_loss;       // weighted by num_examples
     float effective_steps; // mean of the local steps, weighted by num_examples
-    float mean_norm;       // Euclidean norm of the updates' mean, or of what combine() made of them
+    float mean_norm;       // Euclidean norm of the updates' mean, or of the result of combine()
     float step_norm;       // of the change of the global model
 };
 
-// Updates whose norm of a_i is in [2^i, 2^(i + 1)): their number, examples, and sum of num_examples
-// * norm, which is kept to 2^-24: whole units, and 2^-24ths.
+// Updates whose norm of a_i is in [2^i, 2^(i + 1)): their number, their examples, and the sum of num_examples * norm, in
+// whole units and 2^-24ths.
 struct tern_strategy_octave {
     uint32_t updates;
     uint64_t num_examples;
@@ -86,14 +90,14 @@ struct tern_strategy_octave {
 
 #define TERN_STRATEGY_OCTAVES 48
 
-// Result of the first visit.
+// Sums over the claims of all counted updates.
 struct tern_strategy_totals {
     struct tern_strategy_rule rule;
     uint32_t updates;
     uint64_t num_examples;
     uint64_t example_steps;         // sum of num_examples * local_steps
-    uint64_t loss[TERN_EXACT_BINS]; // of num_examples * loss, rounded to float32 each
-    // Of a rule that normalises, else zeros: the sums over the octaves, then these, octaves[i].
+    uint64_t loss[TERN_EXACT_BINS]; // sum of num_examples * loss, each rounded to float32
+    // If the rule normalises, else zeros: the sums over the octaves, and the octaves.
     uint64_t norm_whole;
     uint64_t norm_part;
     struct tern_strategy_octave octaves[TERN_STRATEGY_OCTAVES];
@@ -104,13 +108,12 @@ struct tern_strategy_totals {
 
 #define TERN_STRATEGY_STATES 2
 
-// Memory of a merge, all of it the caller's. What follows the states is for strategies that combine
-// values; NULL and 0 for the others.
+// Memory of a merge, owned by the caller. Members after `states` are for strategies with combine(); NULL and 0 for others.
 struct tern_strategy_memory {
     float *acc;                          // model->count values
-    float *states[TERN_STRATEGY_STATES]; // likewise, as many as the strategy has; else NULL
-    float *decoded;                      // likewise
-    float *values;                       // room for values_room
+    float *states[TERN_STRATEGY_STATES]; // model->count values each; NULL: no such state
+    float *decoded;                      // model->count values
+    float *values;                       // values_room values
     size_t values_room;                  // >= totals.updates
     void *scratch;                       // strategy->scratch(totals.updates) bytes
 };
@@ -122,19 +125,19 @@ struct tern_strategy_sums {
     struct tern_strategy_totals totals;
     struct tern_strategy_memory memory;
 
-    uint32_t accumulated; // updates seen by the present visit
-    uint32_t pass;        // over all values, done
+    uint32_t accumulated; // updates that the present block has
+    uint32_t pass;        // complete passes over all values
     uint32_t first;       // coordinates below this one are done in the present pass
-    double mean_square;   // of the mean, before the strategy's step
-    double step_square;   // of the merged change
+    double mean_square;   // squared norm of the mean, before step()
+    double step_square;   // squared norm of the change of the model
 };
 
 // The same coordinates of every update, in the order of the updates.
 struct tern_strategy_block {
     const float *values; // update u's are values[u * width .. (u + 1) * width)
     uint32_t updates;
-    uint32_t first; // coordinate
-    uint32_t width; // coordinates; all of the model where memory is enough
+    uint32_t first; // index of the first coordinate
+    uint32_t width; // coordinates; all of the model if memory suffices
     uint32_t pass;  // from 0
 };
 
@@ -146,45 +149,43 @@ struct tern_strategy_state {
 struct tern_strategy {
     const char *name;
     uint32_t parameters;        // bit i: it uses parameter i
-    float server_learning_rate; // when none is configured
-    bool normalises;            // always, whatever the parameter says
+    float server_learning_rate; // the default
+    bool normalises;            // always, without the parameter `normalise`
     bool takes_late;            // updates of closed rounds count in the open one
     bool
-        has_epochs; // rounds begin with a full gradient, which the next ones build on (federation/round.c)
-    // What an update's weight is multiplied by for its age, at most 1; NULL: nothing.
+        has_epochs; // an epoch begins with a full gradient, which its other rounds use (federation/round.c)
+    // Returns the factor on an update's weight for its age, at most 1; NULL: 1.
     double (*age_weight)(const struct tern_contribution *contribution);
     struct tern_strategy_state states[TERN_STRATEGY_STATES];
 
-    // The fewest updates with which it does what it is for, where a round has so many. NULL: one.
+    // Returns the fewest updates with which a round of `updates` keeps the strategy's promise; NULL: 1.
     uint32_t (*least_updates)(const struct tern_strategy_rule *rule, uint32_t updates);
 
-    // Combines the updates' values in a way of its own, in place of their weighted mean: sees them
-    // block after block, as many times over as there are `passes`. In the last one it sets
-    // memory.acc at the block's coordinates. Between blocks and passes it may keep what it likes in
-    // memory.scratch, which holds scratch(updates) bytes, aligned for any type. NULL, with 0 passes:
-    // the weighted mean.
+    // Combines the updates' values in place of their weighted mean. Called for each block, `passes` times over. The last
+    // pass sets memory.acc at the block's coordinates. memory.scratch, of scratch(updates) bytes aligned for any type,
+    // keeps its content between the calls. NULL, with 0 passes: the weighted mean.
     uint32_t passes;
     uint64_t (*scratch)(uint32_t updates);
     void (*combine)(struct tern_strategy_sums *sums, const struct tern_strategy_block *block);
 
-    // Makes of memory.acc, the mean or what combine() left there, what the global model moves by
-    // (times the server's learning rate), and moves the states. NULL: acc is that.
+    // Turns memory.acc, the mean or the result of combine(), into the change of the global model, before the server's
+    // learning rate, and updates the states. NULL: acc is the change.
     void (*step)(struct tern_strategy_sums *sums);
 
-    // Moves the states once the round's download is made and it is known how far the weights that
-    // clients train from, replica[0..count), are behind global[0..count). NULL: leaves them.
+    // Updates the states once the round's download is made, by how far replica[0..count), which clients train from, is
+    // behind global[0..count). NULL: keeps them.
     void (*damp_stale_updates)(const struct tern_strategy_rule *rule, const float *global,
                                const float *replica, uint32_t count, float *const *states);
 };
 
 // --- Spec strings: "fedadam:beta1=0.9,tau=1e-3" (util/spec.h)
 
-// What a spec string chooses. Every strategy has the key average_versions, and all but those with epochs
+// What a spec string chooses. Every strategy has the key average_versions; strategies without epochs also have
 // server_learning_rate.
 struct tern_strategy_choice {
     const struct tern_strategy *strategy;
-    float server_learning_rate; // above 0
-    uint32_t average_versions;  // that the averaged model reaches back; 0 = there is none
+    float server_learning_rate;                 // above 0
+    uint32_t average_versions;                  // in the averaged model; 0 = no averaged model
     float parameters[TERN_STRATEGY_PARAMETERS]; // 0 where it has no such key
 };
 
@@ -197,45 +198,42 @@ TERN_MUST_USE enum tern_result tern_strategy_parse(const char *spec,
 
 // --- Looking up
 
-// The strategy of that name, or NULL.
+// Returns the strategy of that name, or NULL.
 const struct tern_strategy *tern_strategy_find(const char *name);
 
-// Whether the rule divides by the norm of a_i, so that clients that do more steps do not weigh
-// more (FedNova: Wang et al., NeurIPS 2020).
+// Whether the rule divides updates by the norm of a_i, so that clients with more steps do not weigh more (FedNova: Wang et
+// al., NeurIPS 2020).
 bool tern_strategy_normalises(const struct tern_strategy_rule *rule);
 
-// Whether so many updates are enough for what the strategy is for.
+// Whether `updates` updates are at least strategy->least_updates().
 bool tern_strategy_suffices(const struct tern_strategy_rule *rule, uint32_t updates);
 
-// Whether mean_norm of its reports is that of the weighted mean of the round's own updates: false where
-// it combines them in another way, or late ones are among them.
-bool tern_strategy_tells_mean(const struct tern_strategy *strategy);
+// Whether the strategy takes the weighted mean of the round's own updates. Then each update is added independently of the
+// others, so that updates can be summed as they arrive and by several machines, and mean_norm of the report is that of
+// this mean.
+bool tern_strategy_is_plain_mean(const struct tern_strategy *strategy);
 
-// Whether the sum of its updates can be divided: it takes the weighted mean of the round's own updates, of which each
-// is added without a look at the others. So updates may be summed as they arrive, and by several machines.
-bool tern_strategy_divides(const struct tern_strategy *strategy);
-
-// What an update's weight is multiplied by for its number of local steps: the mean of the norms of
-// a_i over its own, at most scale_max. Once all are counted.
+// Returns the factor on an update's weight for its local steps: the mean norm of a_i over its own, at most scale_max. Call
+// it after all updates are counted.
 double tern_strategy_steps_factor(const struct tern_strategy_totals *totals, uint32_t local_steps);
 
-// Likewise for its age.
+// Returns the factor on an update's weight for its age.
 double tern_strategy_age_weight(const struct tern_strategy *strategy,
                                 const struct tern_contribution *contribution);
 
-// By how much the rule scales up, at most, an update of `done` local steps whose task asked for as
-// many as those of the others did, or more: the steps factor of no round comes to more than that.
+// Returns the largest steps factor that an update of `done` local steps can get in any round whose tasks ask for at most
+// `asked`.
 double tern_strategy_scale(const struct tern_strategy_rule *rule, uint32_t asked, uint32_t done);
 
 // The largest Euclidean norm that an update may have under this rule, at most
 // TERN_UPDATE_NORM_MAX; see bounds.h.
 double tern_strategy_norm_max(const struct tern_strategy_rule *rule);
 
-// Sets a state to what it starts from. values: model->count.
+// Sets a state to its initial values, model->count of them.
 void tern_strategy_start_state(const struct tern_strategy_rule *rule, size_t state, float *values,
                                uint32_t count);
 
-// Begins to count with no update.
+// Begins totals without an update.
 void tern_strategy_count_none(struct tern_strategy_totals *totals,
                               const struct tern_strategy_rule *rule);
 
@@ -253,36 +251,36 @@ uint32_t tern_strategy_examples(const struct tern_strategy_totals *totals, uint3
 void tern_strategy_recount(struct tern_strategy_totals *totals,
                            const struct tern_contribution *contribution);
 
-// Counts all that were counted by another's totals of the same rule; the order leaves no trace.
-// TERN_ERR_ARGUMENT when the rule is another one; TERN_ERR_TOO_LARGE as above. On error the totals are unchanged.
+// Adds the totals of other updates under the same rule, as if they had been counted here; in any order.
+// TERN_ERR_ARGUMENT when the rules differ; TERN_ERR_TOO_LARGE as above. On error the totals are unchanged.
 TERN_MUST_USE enum tern_result tern_strategy_count_part(struct tern_strategy_totals *totals,
                                                         const struct tern_strategy_totals *part);
 
-// Once all are counted: zeroes all sums, and acc where the strategy combines updates itself; leaves the states.
+// Begins the merge after all updates are counted: zeroes all sums, and acc if the strategy has combine(); keeps the states.
 void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_model *model,
                          const struct tern_strategy_totals *totals,
                          const struct tern_strategy_memory *memory);
 
-// memory.acc holds the weighted mean of all updates that were counted.
-// TERN_ERR_STATE when there are none, or the strategy combines them itself
+// Takes memory.acc as the weighted mean of all counted updates.
+// TERN_ERR_STATE when there are none, or the strategy has combine()
 TERN_MUST_USE enum tern_result tern_strategy_take_mean(struct tern_strategy_sums *sums);
 
-// For a strategy that combines them itself: takes one update in. The container is untrusted.
-// TERN_ERR_STATE when more updates come than were counted, or it takes the mean; errors of
-// tern_container_decode(), after which the sums are of no use.
+// For a strategy with combine(): adds one update. The container is untrusted.
+// TERN_ERR_STATE when more updates come than were counted, or there is no combine(); errors of
+// tern_container_decode(), after which the sums are useless.
 TERN_MUST_USE enum tern_result tern_strategy_accumulate(struct tern_strategy_sums *sums,
                                                         const uint8_t *container, size_t len);
 
-// Whether every counted update is in, as often as is needed, and at least one. While it says no
-// after a visit to all updates, and there are any, another visit is wanted.
+// Whether all passes over at least one counted update are complete. If false after all updates were passed, pass them
+// again.
 bool tern_strategy_ready(const struct tern_strategy_sums *sums);
 
-// Moves the global model[0..model->count), and the states.
+// Changes the global model[0..model->count) and the states.
 // TERN_ERR_STATE       not ready
 // TERN_ERR_NON_FINITE  a weight would overflow; global and states are then unspecified
 TERN_MUST_USE enum tern_result tern_strategy_merge(struct tern_strategy_sums *sums, float *global);
 
-// After that: what the round amounted to.
+// Reports on the round, after tern_strategy_merge().
 void tern_strategy_sum_up(const struct tern_strategy_sums *sums,
                           struct tern_strategy_report *report);
 
@@ -291,15 +289,15 @@ TERN_STRATEGIES(TERN_STRATEGY_DECLARE, TERN_STRATEGY_DECLARE)
 
 // --- The norm of local steps
 //
-// How far a client's local steps carry: the norm of a_i of FedNova (Wang et al., NeurIPS 2020, section 4), the sum of the
-// weights with which its gradients enter its change. The same bits everywhere.
+// The norm of a_i of FedNova (Wang et al., NeurIPS 2020, section 4): the sum of the weights with which the gradients of a
+// client's local steps enter its change. The same bits on every platform.
 
 // For steps >= 1 of SGD with momentum rho (0..0.9999) and a proximal term, alpha = learning rate *
 // mu (values above 1 count as 1):
 //   plain SGD      steps
 //   momentum       (steps - rho (1 - rho^steps) / (1 - rho)) / (1 - rho)
 //   proximal       (1 - (1 - alpha)^steps) / alpha
-//   both           the sum of the weights of both together
+//   both           the same sum with both
 // Exactly `steps` for plain SGD; always between 1 and steps / (1 - rho).
 double tern_steps_norm(uint32_t steps, double rho, double alpha);
 

@@ -1,5 +1,4 @@
-// What was counted, merged: the weighted mean of the updates, or blocks of their values; and the
-// move.
+// Merges the counted updates: takes their weighted mean, or combines blocks of their values, and moves the model.
 #include "strategies/strategy.h"
 
 #include <math.h>
@@ -11,7 +10,7 @@ void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_mode
 {
     memset(sums, 0, sizeof *sums);
     sums->strategy = totals->rule.strategy;
-    if (sums->strategy->combine != NULL) { // else all of it is set at once
+    if (sums->strategy->combine != NULL) { // else the caller has set it
         memset(memory->acc, 0, model->count * sizeof memory->acc[0]);
     }
     sums->model = model;
@@ -28,7 +27,7 @@ enum tern_result tern_strategy_take_mean(struct tern_strategy_sums *sums)
     return TERN_OK;
 }
 
-// Coordinates from sums->first on that there is room for.
+// Returns how many coordinates from sums->first on have room.
 static uint32_t width_of(const struct tern_strategy_sums *sums)
 {
     size_t width = sums->memory.values_room / sums->totals.updates;
@@ -62,8 +61,7 @@ static void combine_block(struct tern_strategy_sums *sums)
     }
 }
 
-// Every update of this visit is in: the strategy has its block, and the next visit may begin. A block
-// of all coordinates serves the further passes, too.
+// Combines the block, which has every update. A block of all coordinates serves the further passes, too.
 static void finish_block(struct tern_strategy_sums *sums)
 {
     const bool whole = width_of(sums) == sums->model->count;
