@@ -115,7 +115,7 @@ static enum tern_result replay(struct tern_db *db, struct tern_verification *fou
 {
     bool watched = isatty(STDERR_FILENO) == 1;
     const enum tern_result result =
-        tern_service_replay(db, watched ? show_progress : NULL, NULL, &found->report, why);
+        tern_replay(db, watched ? show_progress : NULL, NULL, &found->report, why);
     if (watched) {
         fprintf(stderr, "\r%20s\r", "");
     }

@@ -15,7 +15,7 @@ struct tern_verification {
 };
 
 // Shows its progress on a terminal. why: a sentence on any failure. Errors of tern_db_check() and
-// tern_service_replay(); TERN_ERR_CORRUPT  updates are missing
+// tern_replay(); TERN_ERR_CORRUPT  updates are missing
 TERN_MUST_USE enum tern_result tern_verify(struct tern_db *db, struct tern_verification *found,
                                            char why[256]);
 

@@ -4,8 +4,8 @@
 #include <float.h>
 #include <stdlib.h>
 
-// What one client says of the column in hand.
-struct told {
+// A client's statistics of the present column.
+struct reported {
     double weight; // the same for all columns
     double mean;
     double variance;
@@ -14,8 +14,8 @@ struct told {
 struct making {
     const struct tern_column_part *parts;
     uint32_t count;
-    struct told *told; // [count]
-    double *sorted;    // [count], scratch
+    struct reported *reported; // [count]
+    double *sorted;            // [count], scratch
     struct tern_column_scaling_report *report;
 };
 
@@ -26,7 +26,7 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-// Of making->sorted; the mean of the two in the middle of an even number.
+// Sorts making->sorted and returns its median; the mean of the middle two if their number is even.
 static double median(struct making *making)
 {
     const uint32_t half = making->count / 2;
@@ -45,7 +45,7 @@ static void weigh(struct making *making)
                             : (double)UINT32_MAX;
     for (uint32_t i = 0; i < making->count; i++) {
         const double examples = (double)making->parts[i].num_examples;
-        making->told[i].weight = examples < most ? examples : most;
+        making->reported[i].weight = examples < most ? examples : most;
     }
 }
 
@@ -54,37 +54,37 @@ static void read_column(struct making *making, uint32_t column)
     for (uint32_t i = 0; i < making->count; i++) {
         const struct tern_span columns = {making->parts[i].columns, 0};
         const struct tern_column_pair pair = tern_column_get(columns, column);
-        making->told[i].mean = (double)pair.mean;
-        making->told[i].variance = (double)pair.spread;
+        making->reported[i].mean = (double)pair.mean;
+        making->reported[i].variance = (double)pair.spread;
     }
 }
 
-// The mean square of a client's values less `centre`.
-static double square_about(const struct told *told, double centre)
+// Returns the mean squared distance of a client's values from `centre`.
+static double square_about(const struct reported *reported, double centre)
 {
-    const double off = told->mean - centre;
-    return told->variance + off * off;
+    const double off = reported->mean - centre;
+    return reported->variance + off * off;
 }
 
-// Brings nearer to the median client whoever is too far from it. Where most clients have one and the same
-// value, nothing says how far that is.
+// Moves the statistics of clients that are far from the median client towards it. If most clients have the same value, no
+// distance counts as far.
 static void bound(struct making *making)
 {
     for (uint32_t i = 0; i < making->count; i++) {
-        making->sorted[i] = making->told[i].mean;
+        making->sorted[i] = making->reported[i].mean;
     }
     const double centre = median(making);
     for (uint32_t i = 0; i < making->count; i++) {
-        making->sorted[i] = square_about(&making->told[i], centre);
+        making->sorted[i] = square_about(&making->reported[i], centre);
     }
     const double most = TERN_COLUMN_SCALING_FAR * TERN_COLUMN_SCALING_FAR * median(making);
     for (uint32_t i = 0; i < making->count && most > 0.0; i++) {
-        struct told *told = &making->told[i];
-        const double square = square_about(told, centre);
+        struct reported *reported = &making->reported[i];
+        const double square = square_about(reported, centre);
         if (square > most) {
             const double share = most / square;
-            told->mean = centre + tern_sqrt(share) * (told->mean - centre);
-            told->variance *= share;
+            reported->mean = centre + tern_sqrt(share) * (reported->mean - centre);
+            reported->variance *= share;
             making->report->far++;
         }
     }
@@ -96,12 +96,12 @@ static struct tern_column_pair pool(const struct making *making)
     double sum = 0.0;
     double squares = 0.0;
     for (uint32_t i = 0; i < making->count; i++) {
-        examples += making->told[i].weight;
-        sum += making->told[i].weight * making->told[i].mean;
+        examples += making->reported[i].weight;
+        sum += making->reported[i].weight * making->reported[i].mean;
     }
     const double mean = sum / examples;
     for (uint32_t i = 0; i < making->count; i++) {
-        squares += making->told[i].weight * square_about(&making->told[i], mean);
+        squares += making->reported[i].weight * square_about(&making->reported[i], mean);
     }
     const double deviation = tern_sqrt(squares / examples);
     return (struct tern_column_pair){
@@ -130,16 +130,16 @@ enum tern_result tern_column_scaling_make(const struct tern_column_part *parts, 
 {
     struct making making = {.parts = parts, .count = count, .report = report};
     *report = (struct tern_column_scaling_report){0};
-    making.told = calloc(count, sizeof making.told[0]);
+    making.reported = calloc(count, sizeof making.reported[0]);
     making.sorted = calloc(count, sizeof making.sorted[0]);
-    const bool taken = making.told != NULL && making.sorted != NULL;
+    const bool taken = making.reported != NULL && making.sorted != NULL;
     if (taken) {
         weigh(&making);
     }
     for (uint32_t i = 0; taken && i < columns; i++) {
         make_column(&making, i, scaling);
     }
-    free(making.told);
+    free(making.reported);
     free(making.sorted);
     return taken ? TERN_OK : TERN_ERR_NO_MEMORY;
 }

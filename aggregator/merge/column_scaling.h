@@ -1,12 +1,12 @@
-// Makes one scaling of what clients told of their columns (wire/tern.proto, Statistics): of each column a mean
-// and a deviation, which docs/PROTOCOL.md, "Statistics of columns", defines. Pure but for the memory that it takes; the
-// same bits for the same statistics, in whatever order clients sent them, where the caller sorts them.
+// Makes one scaling of the columns from the statistics that clients reported (wire/tern.proto, Statistics): a mean and a
+// deviation for each column, as docs/PROTOCOL.md, "Statistics of columns", defines. Pure but for the memory that it
+// allocates. The same statistics in the same order, which the caller sorts, give the same bits.
 #ifndef TERN_COLUMN_SCALING_H
 #define TERN_COLUMN_SCALING_H
 
 #include "wire/wire.h"
 
-// From so many clients on, one that is far from most others is brought nearer.
+// With at least this many clients, statistics that are far from most others are moved towards them.
 #define TERN_COLUMN_SCALING_ROBUST_FROM 3
 #define TERN_COLUMN_SCALING_FAR 16.0 // times the median, of a spread and of a number of examples
 
@@ -17,7 +17,7 @@ struct tern_column_part {
 
 struct tern_column_scaling_report {
     uint32_t constant; // columns that have one value everywhere: they become 0
-    uint32_t far;      // statistics of one column and client that were brought nearer
+    uint32_t far;      // statistics, of one client and column each, that were moved
 };
 
 // parts: of `count` clients, at least 1, in the order of their ids. scaling: `columns` pairs of mean and

@@ -10,7 +10,7 @@ size_t tern_download_blob_bound(const struct tern_codec *codec, const struct ter
     return tern_container_bound(codec, model) + TERN_WIRE_OVERHEAD;
 }
 
-// Where a container is encoded: behind room for the rest of the message.
+// Returns where the container is encoded: after room for the rest of the message.
 static uint8_t *container_of(const struct tern_download_buffers *buffers)
 {
     return buffers->blob + TERN_WIRE_OVERHEAD;
@@ -31,7 +31,7 @@ static enum tern_result encode(const struct tern_model *model, const struct tern
                     : TERN_ERR_NO_SPACE;
 }
 
-// Puts the Download message around the container and names the result.
+// Writes the Download message around the container, and hashes the result.
 static enum tern_result wrap(const tern_Download *message, size_t container_len,
                              const struct tern_download_buffers *buffers,
                              struct tern_download_made *made)
@@ -66,7 +66,7 @@ enum tern_result tern_download_delta(const struct tern_model *model, const struc
     TERN_TRY(wrap(&message, len, buffers, made));
     made->codec = *codec;
 
-    // What was just encoded is whole.
+    // The container was encoded above, so that this cannot fail halfway.
     TERN_TRY(tern_container_add(model, buffers->blob + made->len - len, len, 1.0F, replica));
     tern_replica_step(from, made->sha256, made->replica);
     return TERN_OK;

@@ -1,7 +1,6 @@
-// Makes the blobs that clients download: the delta of a version, encoded once and shared by every
-// client on the replica before it, and snapshots of fewer bytes than weights have (whole.h has the others).
-// Who calls: the round's commit, the service when a client needs a snapshot, and the replay. Pure; the
-// caller owns all memory; reentrant.
+// Makes the blobs that clients download: the delta of a version, encoded once and shared by every client on the previous
+// replica, and compressed snapshots (downloads/whole.h makes the others). Called by the commit of a round, by the service
+// when a client needs a snapshot, and by the replay. Pure; the caller owns all memory; reentrant.
 #ifndef TERN_DOWNLOADS_DELTA_H
 #define TERN_DOWNLOADS_DELTA_H
 
@@ -19,17 +18,17 @@ struct tern_download_made {
     size_t payload; // bytes of its container
     struct tern_codec codec;
     uint8_t sha256[TERN_SHA256_SIZE];
-    uint8_t replica[TERN_SHA256_SIZE]; // that a client holds after it
+    uint8_t replica[TERN_SHA256_SIZE]; // id of the replica that the download leads to
 };
 
-// Of one that is there, beside its bytes.
+// What is stored of an existing download beside its bytes.
 struct tern_download_facts {
     uint32_t size;    // bytes of the blob
     uint32_t payload; // bytes of its container
-    bool shared;      // many clients are given it; else it was made for one
+    bool shared;      // for many clients; false: made for one client
 };
 
-// Working memory: scratch holds model->count floats, blob what the bound below asks for.
+// Working memory: scratch holds model->count floats, blob at least tern_download_blob_bound() bytes.
 struct tern_download_buffers {
     float *scratch;
     uint8_t *blob; // result
@@ -38,11 +37,9 @@ struct tern_download_buffers {
 
 size_t tern_download_blob_bound(const struct tern_codec *codec, const struct tern_model *model);
 
-// Encodes global - replica (what compression left out of earlier downloads is part of it: the
-// replica's error buffer is that difference) and moves replica by what the delta decodes to, with
-// the very additions that a client does.
-// context: of the encoder; its round is the version after the delta, its client 0. from: id of the
-// replica before.
+// Encodes global - replica, and adds the decoded delta to replica by the same additions as a client. The difference
+// contains what compression left out of earlier downloads, so that the replica needs no error buffer.
+// context: of the encoder; its round is the version after the delta, its client 0. from: id of the replica before.
 // TERN_ERR_NON_FINITE  the difference overflows; TERN_ERR_NO_SPACE  a buffer is below its bound.
 // On error replica is unchanged.
 TERN_MUST_USE enum tern_result
@@ -51,9 +48,9 @@ tern_download_delta(const struct tern_model *model, const struct tern_codec *cod
                     const uint8_t from[TERN_SHA256_SIZE],
                     const struct tern_download_buffers *buffers, struct tern_download_made *made);
 
-// A snapshot that opens a replica of its own: encodes the global model itself, and replica becomes
-// what that decodes to. Its id is SHA-256("tern replica snapshot" || model hash || version as 4
-// bytes little-endian || SHA-256 of the container). Errors and buffers as above.
+// Encodes the global model itself as a snapshot that opens a replica of its own, and sets replica to what it decodes to.
+// The id is SHA-256("tern replica snapshot" || model hash || version as 4 bytes little-endian || SHA-256 of the container).
+// Errors and buffers as above.
 TERN_MUST_USE enum tern_result tern_download_opening(const struct tern_model *model,
                                                      const struct tern_codec *codec,
                                                      const struct tern_encode_context *context,
@@ -61,8 +58,8 @@ TERN_MUST_USE enum tern_result tern_download_opening(const struct tern_model *mo
                                                      const struct tern_download_buffers *buffers,
                                                      struct tern_download_made *made);
 
-// The indices of a leader's container, for the other clients of a round of scalecom. version: that
-// the round trains from. made->replica is not set. Errors of tern_sparse_indices()
+// Makes the indices of a leader's container, for the other clients of a scalecom round. version: the base version of the
+// round. Does not set made->replica. Errors of tern_sparse_indices()
 TERN_MUST_USE enum tern_result
 tern_download_indices(const struct tern_model *model, const struct tern_codec *codec,
                       const uint8_t *container, size_t len, uint32_t version,

@@ -6,7 +6,7 @@
 
 // --- Life
 
-// Bytes of 8 for each coordinate.
+// Returns the bytes of 8-byte cells for all coordinates.
 static uint64_t size_of_cells(const struct tern_exact_mean *mean)
 {
     return (uint64_t)(mean->end - mean->first) * sizeof(uint64_t);
@@ -57,15 +57,15 @@ void tern_exact_mean_begin(struct tern_exact_mean *mean, const struct tern_model
     mean->end = end;
 }
 
-// --- Taking updates in
+// --- Adding updates
 
-// An update on its way into its group.
+// An update that is being added to its group.
 struct addition {
     struct tern_exact_mean *mean;
     struct tern_exact_group *group;
     const struct tern_reading *reading;
-    double weight;           // often num_examples, which a float does not hold above 2^24
-    enum tern_result result; // of what cannot return one
+    double weight;           // usually num_examples, which float32 does not hold exactly above 2^24
+    enum tern_result result; // the failure of add_signs(), which returns nothing
 };
 
 struct tern_exact_key tern_exact_key_of(const struct tern_strategy_rule *rule,
@@ -84,7 +84,7 @@ int tern_exact_key_compare(const struct tern_exact_key *one, const struct tern_e
     return (one->staleness > other->staleness) - (one->staleness < other->staleness);
 }
 
-// Made empty where there is none yet.
+// Finds the group of the key, or makes an empty one.
 static enum tern_result group_of(struct tern_exact_mean *mean, struct tern_exact_key key,
                                  struct tern_exact_group **found)
 {
@@ -113,7 +113,7 @@ static enum tern_result find_group(struct tern_exact_mean *mean,
     return group_of(mean, tern_exact_key_of(&mean->rule, contribution), found);
 }
 
-// Zeros of 8 bytes for each coordinate, of the memory allowed. NULL with *result set.
+// Returns zeroed cells of 8 bytes for all coordinates, within the allowed memory. NULL: *result is the error.
 static void *make_cells(struct tern_exact_mean *mean, enum tern_result *result)
 {
     const size_t count = mean->end - mean->first;
@@ -131,7 +131,7 @@ static void *make_cells(struct tern_exact_mean *mean, enum tern_result *result)
     return cells;
 }
 
-// The cells of a bin, made when first needed. NULL with addition->result set.
+// Returns the cells of a bin, which are made when first needed. NULL: addition->result is the error.
 static uint64_t *cells_of(struct addition *addition, unsigned bin)
 {
     if (bin >= TERN_EXACT_BINS) {
@@ -145,13 +145,13 @@ static uint64_t *cells_of(struct addition *addition, unsigned bin)
     return *cells;
 }
 
-// What a value adds. Below 2^24 examples the product is the float32 nearest to the true one.
+// Returns what a value adds. Below 2^24 examples the product is the float32 nearest to the exact product.
 static struct tern_exact_term term_of(const struct addition *addition, float value)
 {
     return tern_exact_term((float)(addition->weight * (double)value));
 }
 
-// Indices far apart are no pattern that hardware would foresee.
+// Prefetches cells: hardware cannot predict indices that are far apart.
 static void add_signs(void *ctx, uint32_t segment, float scale, const struct tern_indices *indices)
 {
     struct addition *addition = ctx;
@@ -161,7 +161,7 @@ static void add_signs(void *ctx, uint32_t segment, float scale, const struct ter
     if (cells == NULL) {
         return;
     }
-    // Where the segment begins before the window, this wraps, and so do the indices before it.
+    // Wraps if the segment begins before the window; then `at` is at least `count` for indices before the window.
     const size_t from = (size_t)mean->model->segments[segment].offset - mean->first;
     const size_t count = mean->end - mean->first;
     for (size_t i = 0; i < indices->count; i++) {
@@ -177,7 +177,7 @@ static void add_signs(void *ctx, uint32_t segment, float scale, const struct ter
     }
 }
 
-#define NUMBERS 256 // that are added together
+#define NUMBERS 256 // values that are added in one pass
 
 static bool has_numbers_of(unsigned bin, const float numbers[], uint32_t count)
 {
@@ -191,7 +191,7 @@ static bool has_numbers_of(unsigned bin, const float numbers[], uint32_t count)
     return has;
 }
 
-// The other numbers add 0.
+// Numbers that belong to other bins add 0.
 static void add_to_bin(unsigned bin, const float numbers[], uint32_t count, uint64_t *cells)
 {
     const int32_t from = (int32_t)tern_exact_begin(bin);
@@ -205,10 +205,10 @@ static void add_to_bin(unsigned bin, const float numbers[], uint32_t count, uint
     }
 }
 
-// Of the smallest magnitude but 0, and of the largest.
+// Finds the bins of the smallest magnitude except 0, and of the largest.
 static void find_bins(const float numbers[], uint32_t count, unsigned *first, unsigned *last)
 {
-    uint32_t least = UINT32_MAX; // less 1, so that 0 is the largest
+    uint32_t least = UINT32_MAX; // magnitude - 1, so that 0 counts as the largest
     uint32_t most = 0;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t magnitude = tern_float_bits(numbers[i]) & 0x7fffffff;
@@ -219,7 +219,7 @@ static void find_bins(const float numbers[], uint32_t count, unsigned *first, un
     *last = tern_exact_term(tern_bits_float(most)).bin;
 }
 
-// numbers: at the coordinate mean->first + at and those after it.
+// numbers[i] is the value at coordinate mean->first + at + i.
 static enum tern_result add_numbers(struct addition *addition, uint32_t at, const float numbers[],
                                     uint32_t count)
 {
@@ -262,7 +262,7 @@ static enum tern_result add_values(void *ctx, uint32_t segment, uint32_t first, 
     return TERN_OK;
 }
 
-// Those of which something is in the window, and that were not kept.
+// Whether the segment has coordinates in the window and is not in the reading.
 static bool wants(void *ctx, uint32_t segment)
 {
     const struct addition *addition = ctx;
@@ -317,7 +317,7 @@ enum tern_result tern_exact_mean_add(struct tern_exact_mean *mean,
     return TERN_OK;
 }
 
-// What is taken away of whole numbers leaves no trace, since rounding is the same for both signs.
+// Subtracting an update leaves no trace: cells are integers, and products of both signs are rounded alike.
 enum tern_result tern_exact_mean_reweigh(struct tern_exact_mean *mean,
                                          const struct tern_contribution *contribution,
                                          const uint8_t *container, size_t len, double weight)
@@ -334,7 +334,7 @@ static bool leaves_room(const struct tern_exact_mean *mean, uint64_t bytes)
     return bytes <= mean->memory && mean->used <= mean->memory - bytes;
 }
 
-// Bit i: something of the reading goes into bin i; TERN_EXACT_BINS: something is not finite.
+// Returns the bins that the reading's values go into: bit i for bin i; bit TERN_EXACT_BINS for values that are not finite.
 static uint32_t bins_of(const struct tern_exact_mean *mean, const struct tern_reading *reading,
                         double weight)
 {
@@ -348,7 +348,7 @@ static uint32_t bins_of(const struct tern_exact_mean *mean, const struct tern_re
     return bins;
 }
 
-// Bytes that sums of the group would take beyond what they have, with these bins and what is held.
+// Returns the additional bytes that the group's sums would take with these bins and those of its held updates.
 static uint64_t more_for_sums(const struct tern_exact_mean *mean,
                               const struct tern_exact_group *group, uint32_t bins)
 {
@@ -360,8 +360,8 @@ static uint64_t more_for_sums(const struct tern_exact_mean *mean,
     return more;
 }
 
-// While all that are held of its group take no more than this share of what its sums would, since they
-// are there together for a moment; beyond that where sums have no room.
+// Updates are held while the group's readings take at most 1 / HELD_SHARE of what its sums would take, because both exist
+// together for a moment. They are held beyond that if sums have no room.
 #define HELD_SHARE 4
 
 static bool is_worth_holding(const struct tern_exact_mean *mean,
@@ -372,7 +372,7 @@ static bool is_worth_holding(const struct tern_exact_mean *mean,
            (group->held_bytes + bytes <= more / HELD_SHARE || !leaves_room(mean, more));
 }
 
-// Adds what is held of the group to its sums. On error these are of no use any more.
+// Adds the group's held updates to its sums. On error the sums are useless.
 static enum tern_result add_up_held(struct tern_exact_mean *mean, struct tern_exact_group *group)
 {
     struct addition addition = {.mean = mean, .group = group};
@@ -460,7 +460,7 @@ static bool is_part_of(const struct tern_exact_mean *mean, const struct tern_exa
            mean->end == part->end && mean->sums == NULL && part->sums == NULL;
 }
 
-// Sums of whole numbers: where only the part has the bin, its cells are taken over.
+// Adds the part's cells of a bin to the mean's, or takes them over if the mean has none.
 static enum tern_result join_bin(struct tern_exact_mean *mean, uint64_t **cells,
                                  struct tern_exact_mean *part, uint64_t **others)
 {
@@ -539,7 +539,7 @@ static int compare_groups(const void *a, const void *b)
     return tern_exact_key_compare(&one->key, &other->key);
 }
 
-// As they came, which the bits must not depend on. What is held is looked at from its beginning.
+// Groups are in the order of their first updates, on which the bits must not depend. Also rewinds the held readings.
 void tern_exact_mean_sort(struct tern_exact_mean *mean)
 {
     if (mean->group_count > 0) {
@@ -552,7 +552,7 @@ void tern_exact_mean_sort(struct tern_exact_mean *mean)
     }
 }
 
-#define BLOCK TERN_EXACT_BLOCK // coordinates that are taken together
+#define BLOCK TERN_EXACT_BLOCK // coordinates that are processed together
 
 // Coordinates of one segment.
 struct block {
@@ -562,11 +562,11 @@ struct block {
     bool dense;
 };
 
-// What is in the bins of a block.
+// A group's bins at the coordinates of a block.
 struct block_bins {
-    uint32_t held; // bit i: something was held of bin i, and is in its cells
+    uint32_t held; // bit i: cells[i] is set, from held updates
     uint64_t cells[TERN_EXACT_BINS][BLOCK];
-    const uint64_t *all[TERN_EXACT_BINS]; // what was summed, and what was held; NULL: nothing
+    const uint64_t *all[TERN_EXACT_BINS]; // cells of sums and held updates together; NULL: none
 };
 
 static uint64_t *cells_of_block(struct block_bins *bins, unsigned bin)
@@ -578,7 +578,7 @@ static uint64_t *cells_of_block(struct block_bins *bins, unsigned bin)
     return bins->cells[bin];
 }
 
-// Its values in the block, which follows those that were asked for before.
+// Returns the held update's values in the block. Call it for one block after the other, in ascending order.
 static struct tern_reading_part part_of(const struct tern_exact_mean *mean,
                                         struct tern_exact_held *held, const struct block *block)
 {
@@ -602,7 +602,7 @@ static void add_held(const struct tern_exact_mean *mean, struct tern_exact_held 
     }
 }
 
-// Adds what was summed of the group to what was held; where nothing was, it is read where it is.
+// Adds the group's sums to the held values. Bins without held values are read in place.
 static void add_summed(const struct tern_exact_mean *mean, const struct tern_exact_group *group,
                        const struct block *block, struct block_bins *bins)
 {
@@ -617,7 +617,7 @@ static void add_summed(const struct tern_exact_mean *mean, const struct tern_exa
     }
 }
 
-// What the group has of the block, held or summed.
+// Finds the group's bins at the coordinates of the block, from its sums and held updates.
 static void find_bins_of_block(const struct tern_exact_mean *mean,
                                const struct tern_exact_group *group, const struct block *block,
                                struct block_bins *bins)
@@ -629,7 +629,7 @@ static void find_bins_of_block(const struct tern_exact_mean *mean,
     add_summed(mean, group, block, bins);
 }
 
-// As add_group() for an update that is all there is of its group: where it has nothing, +0 would be added.
+// add_group() for a group of one held update: skips coordinates without a value, where add_group() would add +0.
 static void add_only(const struct tern_exact_mean *mean, struct tern_exact_held *held,
                      double factor, const struct block *block, double sums[BLOCK])
 {
@@ -651,7 +651,7 @@ static bool is_only(const struct tern_exact_group *group)
     return !summed && group->held != NULL && group->held->next == NULL;
 }
 
-// sums[0..block->width) += its factor * what the group holds of the block, in double.
+// Adds the group's factor times its sum at each coordinate to sums[0..block->width), in double.
 static void add_group(const struct tern_exact_mean *mean, const struct tern_exact_group *group,
                       const struct block *block, double sums[BLOCK])
 {
@@ -674,7 +674,7 @@ static void add_group(const struct tern_exact_mean *mean, const struct tern_exac
     }
 }
 
-// Sets the groups in their order, and what each is multiplied by.
+// Sorts the groups and sets their factors.
 static void arrange_groups(struct tern_exact_mean *mean, const struct tern_strategy_totals *totals)
 {
     tern_exact_mean_sort(mean);
@@ -688,8 +688,8 @@ static void arrange_groups(struct tern_exact_mean *mean, const struct tern_strat
     }
 }
 
-// The groups' sums follow those that were folded: one addition after the other, so that it gives the
-// same bits whether groups are added up at once or as they are folded.
+// Adds the groups one after the other, in ascending order, so that the bits are the same whether groups are folded one by
+// one or added together.
 static void add_groups(const struct tern_exact_mean *mean, const struct block *block,
                        double sums[BLOCK])
 {
@@ -698,7 +698,7 @@ static void add_groups(const struct tern_exact_mean *mean, const struct block *b
     }
 }
 
-// The block that follows, of those that are summed. False: there is none. Begins with all zero.
+// Steps to the next block of the window's coordinates; *block is all zero at first. False: there is none.
 static bool next_block(const struct tern_exact_mean *mean, uint32_t *segment, struct block *block)
 {
     const uint32_t done = block->from + block->width;
@@ -755,7 +755,7 @@ void tern_exact_mean_take(struct tern_exact_mean *mean, const struct tern_strate
     }
 }
 
-// --- Sums as they are, for who keeps them elsewhere
+// --- Cells of the sums, for merge/part.h
 
 uint32_t tern_exact_group_bins(const struct tern_exact_group *group)
 {

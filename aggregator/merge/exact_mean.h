@@ -71,7 +71,6 @@ struct tern_exact_mean {
     struct tern_strategy_rule rule;
     uint64_t memory; // bytes that sums may take
     uint64_t used;
-    uint64_t held;  // part of `used`: bytes of readings
     uint32_t first; // it sums the coordinates first..end
     uint32_t end;
     uint32_t updates;
@@ -139,48 +138,48 @@ TERN_MUST_USE enum tern_result tern_exact_mean_reweigh(struct tern_exact_mean *m
 TERN_MUST_USE enum tern_result tern_exact_mean_join(struct tern_exact_mean *mean,
                                                     struct tern_exact_mean *part);
 
-// All updates of the groups so far are in, and those to come have greater keys: adds these groups up,
-// in 8 bytes for each coordinate, and gives their memory back. totals: of all updates.
+// Adds up the groups so far, into 8 bytes for each coordinate, and frees their memory. All updates of these groups must be
+// in, and later updates must have greater keys. totals: of all updates.
 // TERN_ERR_NO_SPACE   as above; TERN_ERR_NO_MEMORY
-// On error the sums are of no use any more.
+// On error the sums are useless.
 TERN_MUST_USE enum tern_result tern_exact_mean_fold(struct tern_exact_mean *mean,
                                                     const struct tern_strategy_totals *totals);
 
 // --- Cells of the sums, for merge/part.h
 
-#define TERN_EXACT_BLOCK 256 // coordinates that are shown together, at most
+#define TERN_EXACT_BLOCK 256 // most coordinates of one call of tern_exact_show
 
-// Bit i: the group may have something in bin i.
+// Returns the bins in which the group may have values: bit i for bin i.
 uint32_t tern_exact_group_bins(const struct tern_exact_group *group);
 
-// Sets mean->groups in their order.
+// Sorts mean->groups by their keys.
 void tern_exact_mean_sort(struct tern_exact_mean *mean);
 
-// Whole numbers of one group and bin, for `count` coordinates in a row. cells: NULL = all are 0; borrowed
+// Receives the cells of one group and bin at `count` consecutive coordinates. cells: borrowed; NULL: all are 0
 typedef enum tern_result tern_exact_show(void *ctx, const struct tern_exact_group *group,
                                          unsigned bin, const uint64_t *cells, uint32_t count);
-// Shows all sums: the coordinates in the order of the model, some in a row; of these group after group in their order,
-// and of each the bins that tern_exact_group_bins() names, ascending. None was folded. Stops early when show is not
-// TERN_OK and returns what it returned. Leaves the mean as it is.
+// Passes all cells to show, for some consecutive coordinates at a time, in the order of the model: for each group in
+// ascending order, each bin of tern_exact_group_bins(), ascending. No group may be folded. Stops early with the result of
+// show unless that is TERN_OK. Keeps the mean unchanged.
 TERN_MUST_USE enum tern_result tern_exact_mean_show(struct tern_exact_mean *mean,
                                                     tern_exact_show *show, void *ctx);
 
-// An empty group with cells for these bins.
-// TERN_ERR_NO_SPACE  they would be beyond the memory allowed; TERN_ERR_NO_MEMORY
-// On error the sums are of no use any more.
+// Makes an empty group with cells for these bins.
+// TERN_ERR_NO_SPACE  they exceed the allowed memory; TERN_ERR_NO_MEMORY
+// On error the sums are useless.
 TERN_MUST_USE enum tern_result tern_exact_mean_make_group(struct tern_exact_mean *mean,
                                                           struct tern_exact_key key, uint32_t bins);
 
-// As tern_exact_show, of cells that are to be set.
+// Sets the cells of one group and bin at `count` consecutive coordinates.
 typedef enum tern_result tern_exact_fill(void *ctx, const struct tern_exact_group *group,
                                          unsigned bin, uint64_t *cells, uint32_t count);
-// Lets all cells be set, in the order in which they are shown, of a mean whose groups were made in their order and
-// that has nothing else. Who fills it sets mean->updates. Stops early as above.
+// Calls fill for all cells, in the order of tern_exact_mean_show(). The mean has groups that were made in ascending order,
+// and nothing else. The caller sets mean->updates. Stops early as above.
 TERN_MUST_USE enum tern_result tern_exact_mean_fill(struct tern_exact_mean *mean,
                                                     tern_exact_fill *fill, void *ctx);
 
-// Sets acc[first..end): the mean of the updates that were taken in, which are those of the totals.
-// Coordinates of dense tensors count by examples and age alone.
+// Sets acc[first..end) to the mean of the added updates, whose totals are `totals`. Coordinates of dense tensors are
+// weighted by examples and age alone.
 void tern_exact_mean_take(struct tern_exact_mean *mean, const struct tern_strategy_totals *totals,
                           float *acc);
 

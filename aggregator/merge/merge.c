@@ -1,6 +1,7 @@
 #include "merge/merge.h"
 
 #include "hosted/float_text.h"
+#include "hosted/growing.h"
 #include "hosted/log.h"
 #include "hosted/memory.h"
 #include "merge/stored_mean.h"
@@ -19,7 +20,7 @@ static size_t size_of(const struct tern_vectors *vectors)
     return (size_t)vectors->count * sizeof(float);
 }
 
-// Which of the files values are in; of NULL: a free place for one. TERN_VECTORS_MAX: none.
+// Returns the index of the file that has these values, or of a free entry for NULL. TERN_VECTORS_MAX: there is none.
 static size_t place_of(const struct tern_vectors *vectors, const float *values)
 {
     size_t place = 0;
@@ -169,10 +170,10 @@ struct dense {
     uint32_t first;
     uint32_t count;
     float *before;
-    float *moves; // by which they move
+    float *moves; // the change of each value
 };
 
-// Adds up all dense segments, of which a layout has one at most.
+// Counts the values of the dense segments; a layout has at most one.
 static void find_dense(struct dense *dense, const struct tern_model *model)
 {
     *dense = (struct dense){.model = model, .first = model->coded};
@@ -244,7 +245,7 @@ static enum tern_result make_states(struct tern_merge *merge, const struct tern_
     return TERN_OK;
 }
 
-// Another strategy's states mean nothing to this one, so it starts from its own beginning.
+// A new strategy starts from its initial states: those of another strategy mean nothing to it.
 static enum tern_result take_states(struct tern_merge *merge, const struct tern_strategy_rule *rule)
 {
     if (merge->state_of == rule->strategy) {
@@ -278,7 +279,7 @@ static enum tern_result take_average(struct tern_merge *merge, uint32_t averaged
         return TERN_OK;
     }
     TERN_TRY(make_average(merge));
-    if (averaged == 1) { // what is left of an earlier one does not count
+    if (averaged == 1) { // overwrites an earlier average
         memcpy(merge->average, merge->global, merge->model.count * sizeof(float));
         return TERN_OK;
     }
@@ -288,36 +289,35 @@ static enum tern_result take_average(struct tern_merge *merge, uint32_t averaged
     return TERN_OK;
 }
 
-// --- With the newest version in the store
+// --- States and the averaged model in the store
 
-struct carried {
+struct stored_vector {
     const char *name;
     float *values;
 };
 
-#define AVERAGE "average" // the name it is stored under, which no strategy's state has
-#define CARRIED_MAX (TERN_STRATEGY_STATES + 1)
+#define AVERAGE "average" // stored name of the averaged model, which no state has
+#define STORED_MAX (TERN_STRATEGY_STATES + 1)
 
-// Returns how many there are.
-static size_t list_carried(const struct tern_merge *merge, struct carried list[CARRIED_MAX])
+// Lists the states and the averaged model. Returns their number.
+static size_t list_stored(const struct tern_merge *merge, struct stored_vector list[STORED_MAX])
 {
     const struct tern_strategy *strategy = merge->state_of;
     size_t count = 0;
     for (size_t i = 0; strategy != NULL && i < TERN_STRATEGY_STATES; i++) {
         if (strategy->states[i].name != NULL) {
-            list[count++] = (struct carried){strategy->states[i].name, merge->states[i]};
+            list[count++] = (struct stored_vector){strategy->states[i].name, merge->states[i]};
         }
     }
     if (merge->averaged > 0) {
-        list[count++] = (struct carried){AVERAGE, merge->average};
+        list[count++] = (struct stored_vector){AVERAGE, merge->average};
     }
     return count;
 }
 
-// Makes what the round that made the version left. The states of a strategy that is not known here are
-// of no use.
-static enum tern_result make_carried(struct tern_merge *merge, struct tern_db *db,
-                                     const struct tern_db_version *version)
+// Allocates the vectors that the version's round left. The states of an unknown strategy are useless.
+static enum tern_result make_stored(struct tern_merge *merge, struct tern_db *db,
+                                    const struct tern_db_version *version)
 {
     struct tern_db_round round;
     merge->state_of = NULL;
@@ -337,9 +337,9 @@ static enum tern_result make_carried(struct tern_merge *merge, struct tern_db *d
 static enum tern_result load_states(struct tern_merge *merge, struct tern_db *db,
                                     const struct tern_db_version *version)
 {
-    struct carried list[CARRIED_MAX];
-    TERN_TRY(make_carried(merge, db, version));
-    size_t count = list_carried(merge, list);
+    struct stored_vector list[STORED_MAX];
+    TERN_TRY(make_stored(merge, db, version));
+    size_t count = list_stored(merge, list);
     for (size_t i = 0; i < count; i++) {
         enum tern_result found =
             tern_db_state_get(db, list[i].name, merge->version, list[i].values, merge->model.count);
@@ -354,23 +354,23 @@ static enum tern_result load_states(struct tern_merge *merge, struct tern_db *db
 
 static uint32_t state_count(const struct tern_merge *merge)
 {
-    struct carried list[CARRIED_MAX];
-    return (uint32_t)list_carried(merge, list);
+    struct stored_vector list[STORED_MAX];
+    return (uint32_t)list_stored(merge, list);
 }
 
 static enum tern_result put_state(const struct tern_merge *merge, struct tern_db *db,
                                   uint32_t state, uint32_t part)
 {
-    struct carried list[CARRIED_MAX];
-    list_carried(merge, list);
+    struct stored_vector list[STORED_MAX];
+    list_stored(merge, list);
     return tern_db_state_put_part(db, list[state].name, merge->version, list[state].values,
                                   merge->model.count, part);
 }
 
 enum tern_result tern_merge_check_states(struct tern_merge *merge, struct tern_db *db)
 {
-    struct carried list[CARRIED_MAX];
-    size_t count = list_carried(merge, list);
+    struct stored_vector list[STORED_MAX];
+    size_t count = list_stored(merge, list);
     size_t size = merge->model.count * sizeof(float);
     for (size_t i = 0; i < count; i++) {
         enum tern_result found =
@@ -394,7 +394,7 @@ static void free_states(struct tern_merge *merge)
 
 // --- Life
 
-// Those that each merge reads and writes most often are in memory first.
+// Makes the most used vectors first, because the first ones are in memory.
 static bool make_vectors(struct tern_merge *merge, const struct tern_merge_room *room)
 {
     struct tern_vectors *vectors = &merge->vectors;
@@ -439,7 +439,7 @@ void tern_merge_free(struct tern_merge *merge)
     memset(merge, 0, sizeof *merge);
 }
 
-// What of the vectors is in files may leave memory until it is used again.
+// Lets the pages of vectors in files leave memory until the next use.
 static void rest(const struct tern_merge *merge)
 {
     tern_vector_rest(&merge->vectors, merge->replica);
@@ -502,7 +502,7 @@ static enum tern_result put_part(const struct tern_merge *merge, struct tern_db 
                                                        merge->global, count, part);
 }
 
-// One vector after the other, each from its last part to its first: the order that store.h asks for.
+// Writes vector after vector, each from its last part to its first, as store.h requires.
 enum tern_result tern_merge_checkpoint(struct tern_merge *merge, struct tern_db *db, uint64_t bytes)
 {
     const uint32_t parts = tern_db_vector_parts(merge->model.count);
@@ -557,7 +557,7 @@ enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db)
 {
     struct tern_db_version version;
     struct tern_db_round round;
-    tern_merge_stop(merge); // what arrived is of a round that is not open any more, or again
+    tern_merge_stop(merge); // the arrived updates may be of a closed round
     TERN_TRY(load_checkpoint(merge, db, &version));
     for (uint32_t i = version.round + 1;; i++) {
         enum tern_result result = tern_db_round_get(db, i, &round);
@@ -573,15 +573,6 @@ enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db)
 
 // --- A round's updates
 
-static enum tern_result note_update(struct tern_update_bounds *bounds, uint64_t client,
-                                    uint32_t round, const struct tern_contribution *contribution,
-                                    double sum_square)
-{
-    const struct tern_update_bound bound = {
-        .client = client, .round = round, .contribution = *contribution, .sum_square = sum_square};
-    return tern_update_bounds_add(bounds, &bound);
-}
-
 struct counting {
     struct tern_strategy_totals *totals; // NULL: the totals are already counted
     struct tern_update_bounds *bounds;
@@ -593,7 +584,8 @@ static enum tern_result count_update(void *ctx, const struct tern_db_update *upd
     struct tern_contribution contribution;
     struct tern_span container;
     TERN_TRY(tern_stored_read(update, &contribution, &container));
-    TERN_TRY(note_update(counting->bounds, update->client, update->round, &contribution, -1.0));
+    TERN_TRY(tern_update_bounds_add(counting->bounds, update->client, update->round, &contribution,
+                                    -1.0));
     return counting->totals != NULL ? tern_strategy_count(counting->totals, &contribution)
                                     : TERN_OK;
 }
@@ -629,7 +621,7 @@ static enum tern_result bound_claims(struct tern_merge *merge, struct tern_db *d
     return tern_update_bounds_claims(&merge->bounds, totals);
 }
 
-// --- As they arrive
+// --- Updates as they arrive
 
 static uint64_t memory_of(const struct tern_merge *merge)
 {
@@ -654,15 +646,14 @@ void tern_merge_stop(struct tern_merge *merge)
     free(merge->deferred);
     merge->deferred = NULL;
     merge->deferred_count = 0;
-    merge->deferred_room = 0;
     merge->arrives = false;
 }
 
-// Out of memory: the close computes all bounds. Late updates are noted as well.
+// Notes an update, also a late one, for its bounds. If memory is short, the close computes all bounds.
 static void note_arrival(struct tern_merge *merge, const struct tern_arrival *arrival)
 {
-    if (note_update(&merge->bounds, arrival->client, arrival->round, &arrival->contribution,
-                    arrival->sum_square) != TERN_OK) {
+    if (tern_update_bounds_add(&merge->bounds, arrival->client, arrival->round,
+                               &arrival->contribution, arrival->sum_square) != TERN_OK) {
         tern_merge_stop(merge);
     }
 }
@@ -675,30 +666,19 @@ void tern_merge_arrive(struct tern_merge *merge, const struct tern_arrival *arri
     }
 }
 
-static bool make_room_for_deferred(struct tern_merge *merge)
-{
-    if (merge->deferred_count < merge->deferred_room) {
-        return true;
-    }
-    const uint32_t room = merge->deferred_room == 0 ? 16 : 2 * merge->deferred_room;
-    struct tern_deferred *list = realloc(merge->deferred, room * sizeof list[0]);
-    if (list != NULL) {
-        merge->deferred = list;
-        merge->deferred_room = room;
-    }
-    return list != NULL;
-}
-
 void tern_merge_defer(struct tern_merge *merge, const struct tern_arrival *arrival)
 {
     note_arrival(merge, arrival);
-    if (merge->arrives && !make_room_for_deferred(merge)) {
-        tern_merge_stop(merge);
-    }
     if (!merge->arrives) {
         return;
     }
-    struct tern_deferred *deferred = &merge->deferred[merge->deferred_count++];
+    struct tern_deferred *list = tern_grown(merge->deferred, merge->deferred_count, sizeof list[0]);
+    if (list == NULL) {
+        tern_merge_stop(merge);
+        return;
+    }
+    merge->deferred = list;
+    struct tern_deferred *deferred = &list[merge->deferred_count++];
     *deferred = (struct tern_deferred){.client = arrival->client,
                                        .num_examples = arrival->contribution.num_examples,
                                        .local_steps = arrival->contribution.local_steps,
@@ -736,7 +716,7 @@ enum tern_result tern_merge_resume(struct tern_merge *merge, struct tern_db *db,
     return tern_db_update_each(db, round->round, count_and_defer, &resuming);
 }
 
-// --- The mean, and what strategies combine themselves
+// --- The mean, and strategies with combine()
 
 static enum tern_result accumulate_update(void *ctx, const struct tern_db_update *update)
 {
@@ -746,7 +726,7 @@ static enum tern_result accumulate_update(void *ctx, const struct tern_db_update
     return tern_strategy_accumulate(ctx, container.data, container.len);
 }
 
-// Visits the stored updates as often as is needed.
+// Passes the stored updates to the strategy until its passes are complete.
 static enum tern_result combine(struct tern_strategy_sums *sums, struct tern_db *db,
                                 const struct tern_db_round *round)
 {
@@ -770,8 +750,8 @@ static enum tern_result take_arrived(struct tern_merge *merge, struct tern_db *d
     return TERN_OK;
 }
 
-// Of what arrived, where all of it was taken in; else of what is stored, which is the same bits. What
-// arrived is taken once.
+// Sets merge->acc to the mean of the arrived updates if all were added, otherwise of the stored ones, with the same bits.
+// Forgets the arrived updates.
 static enum tern_result take_mean(struct tern_merge *merge, struct tern_db *db,
                                   const struct tern_db_round *round,
                                   struct tern_strategy_sums *sums)
@@ -781,7 +761,7 @@ static enum tern_result take_mean(struct tern_merge *merge, struct tern_db *db,
     if (merge->arrives && merge->arrived.updates == totals->updates) {
         result = take_arrived(merge, db, round, totals);
     }
-    tern_merge_stop(merge); // it was taken, or makes room for what is read back
+    tern_merge_stop(merge); // frees memory for reading the stored updates
     if (result == TERN_ERR_NO_SPACE) {
         result = tern_stored_mean(&merge->model, db, round, totals, memory_of(merge),
                                   &merge->bounds, merge->acc);
@@ -790,7 +770,7 @@ static enum tern_result take_mean(struct tern_merge *merge, struct tern_db *db,
     return tern_strategy_take_mean(sums);
 }
 
-// Room for as many coordinates of all updates at once as the memory allows, one at least.
+// Allocates memory for as many coordinates of all updates as the limit allows, at least one.
 static enum tern_result make_room(const struct tern_merge *merge,
                                   const struct tern_strategy_totals *totals,
                                   struct tern_strategy_memory *memory)
@@ -816,7 +796,7 @@ static enum tern_result make_room(const struct tern_merge *merge,
     return made ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
-// Fills acc.
+// Sets merge->acc to the mean of the updates, or to the result of combine().
 static enum tern_result merge_updates(struct tern_merge *merge, struct tern_db *db,
                                       const struct tern_db_round *round,
                                       const struct tern_strategy_totals *totals,
@@ -840,7 +820,7 @@ static enum tern_result merge_updates(struct tern_merge *merge, struct tern_db *
     return result;
 }
 
-// Moves the global model and the states.
+// Changes the global model and the states.
 static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
                                    const struct tern_db_round *round,
                                    const struct tern_strategy_totals *totals, struct dense *dense,
@@ -858,10 +838,9 @@ static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
 
 // --- The next version
 
-// Makes the delta. A difference beyond what the codec can hold (float16 ends at 65504) goes as
-// float32 this once, because updates that were acknowledged must be merged whatever the model has
-// come to. A container says itself what it holds; a client that has not announced float32 is given
-// neither this delta nor a snapshot.
+// Makes the delta. A difference beyond the range of the codec (float16 ends at 65504) is sent as float32, because
+// acknowledged updates must be merged whatever the model has become. The container names its codec. A client that has not
+// announced float32 gets neither this delta nor a snapshot.
 static enum tern_result make_delta(struct tern_merge *merge, const struct tern_codec *codec,
                                    struct tern_download_made *made)
 {
@@ -877,7 +856,7 @@ static enum tern_result make_delta(struct tern_merge *merge, const struct tern_c
     return result;
 }
 
-// Moves the weights and all that goes with them.
+// Changes the global model, the states, the dense tensors and the averaged model.
 static enum tern_result move_all(struct tern_merge *merge, struct tern_db *db,
                                  const struct tern_db_round *round,
                                  const struct tern_strategy_totals *totals,

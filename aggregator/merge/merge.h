@@ -30,7 +30,7 @@ void tern_rule_write(const struct tern_strategy_rule *rule, struct tern_db_round
 // Vectors stay in memory while `memory` has room. Each of the others is in a mapped file without a name, whose pages the
 // kernel writes out and reads back when it needs memory. Callers use both alike.
 
-#define TERN_VECTORS_MAX 8 // that are in files at once
+#define TERN_VECTORS_MAX 8 // most vectors in files
 
 struct tern_vectors {
     uint32_t count;                 // values of each
@@ -48,9 +48,9 @@ void tern_vector_rest(const struct tern_vectors *vectors, float *values);
 
 // --- The merge
 
-// Memory for the sums of a weighted mean, and for strategies that need the values of all updates of
-// some coordinates at once. With less than all need, the updates are decoded at the commit, and more
-// than twice where not even one number of local steps has room; the bits stay the same.
+// Default memory for the sums of a weighted mean, and for strategies that need the values of all updates at some
+// coordinates at once. If it does not suffice, updates are decoded at the commit, and more than twice if not even the
+// sums of one number of local steps fit. The bits stay the same.
 #define TERN_MERGE_MEMORY (UINT64_C(256) << 20)
 
 // An update of the open round whose values are added at the close.
@@ -90,7 +90,6 @@ struct tern_merge {
     bool arrives;                   // updates are added as they arrive
     struct tern_deferred *deferred; // updates whose values are not added yet; malloc'ed
     uint32_t deferred_count;
-    uint32_t deferred_room;
     struct tern_update_bounds
         bounds; // of arrived updates, late ones included; after a merge, of the round's updates
     bool noted; // the bounds belong to a round that is not merged yet

@@ -1,5 +1,6 @@
 #include "merge/part.h"
 
+#include "hosted/growing.h"
 #include "hosted/log.h"
 #include "merge/stored_mean.h"
 #include "store/nodes.h"
@@ -24,16 +25,11 @@ enum tern_result tern_part_round_of(struct tern_db *db, const struct tern_db_rou
     return TERN_OK;
 }
 
-bool tern_part_suits(const struct tern_strategy_rule *rule)
-{
-    return tern_strategy_is_plain_mean(rule->strategy);
-}
-
 enum tern_result tern_part_begin(struct tern_part *part, const struct tern_model *model,
                                  const struct tern_part_round *round, uint64_t memory)
 {
     tern_part_clear(part);
-    if (!tern_part_suits(&round->rule)) {
+    if (!tern_strategy_is_plain_mean(round->rule.strategy)) {
         return TERN_ERR_STATE;
     }
     part->round = *round;
@@ -50,18 +46,24 @@ void tern_part_clear(struct tern_part *part)
 
 // --- Adding
 
+// Returns part->updates[part->count]; NULL: no memory.
+static struct tern_part_update *next_update(struct tern_part *part)
+{
+    struct tern_part_update *updates = tern_grown(part->updates, part->count, sizeof updates[0]);
+    if (updates == NULL) {
+        return NULL;
+    }
+    part->updates = updates;
+    return &updates[part->count];
+}
+
 static enum tern_result note_update(struct tern_part *part, const struct tern_arrival *arrival)
 {
-    if (part->count == part->room) {
-        const uint32_t room = part->room == 0 ? 16 : 2 * part->room;
-        struct tern_part_update *updates = realloc(part->updates, room * sizeof updates[0]);
-        if (updates == NULL) {
-            return TERN_ERR_NO_MEMORY;
-        }
-        part->updates = updates;
-        part->room = room;
+    struct tern_part_update *update = next_update(part);
+    if (update == NULL) {
+        return TERN_ERR_NO_MEMORY;
     }
-    struct tern_part_update *update = &part->updates[part->count++];
+    part->count++;
     *update = (struct tern_part_update){.client = arrival->client,
                                         .num_examples = arrival->contribution.num_examples,
                                         .local_steps = arrival->contribution.local_steps,
@@ -243,7 +245,7 @@ static enum tern_result write_cells(void *ctx, const struct tern_exact_group *gr
 {
     (void)group;
     (void)bin;
-    uint8_t bytes[CELL_BYTES + sizeof(uint64_t)]; // each is written whole, over what follows
+    uint8_t bytes[CELL_BYTES + sizeof(uint64_t)]; // room for the last 8-byte write
     const unsigned width = cells != NULL ? width_of(cells, count) : 0;
     bytes[0] = (uint8_t)width;
     for (uint32_t i = 0; width > 0 && i < count; i++) {
@@ -276,7 +278,7 @@ tern_part_write(struct tern_part *part,
 
 // --- Reading
 
-// The largest magnitude of a group's cells.
+// The largest magnitude that a group's cells can have.
 struct limits {
     uint64_t most[TERN_EXACT_BINS];
 };
@@ -284,7 +286,7 @@ struct limits {
 struct reader {
     const struct tern_part_source *source;
     const uint8_t *data;
-    size_t left; // of the source's last bytes
+    size_t left; // bytes of `data` that were not read yet
     struct tern_sha256 hash;
     struct tern_part *part;
     enum tern_part_fault fault;
@@ -297,7 +299,7 @@ static enum tern_result fail(struct reader *reader, enum tern_part_fault fault)
     return TERN_ERR_CORRUPT;
 }
 
-// The next bytes, unhashed.
+// Reads the next bytes without hashing them.
 static enum tern_result get_plain(struct reader *reader, uint8_t *dst, size_t len)
 {
     while (len > 0) {
@@ -362,14 +364,12 @@ static bool is_plausible(const struct tern_part *part, const struct tern_part_up
 static enum tern_result read_updates(struct reader *reader, uint32_t count)
 {
     struct tern_part *part = reader->part;
-    part->room = count;
-    part->updates = malloc(part->room * sizeof part->updates[0]);
-    if (part->updates == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    while (part->count < part->room) {
-        struct tern_part_update *update = &part->updates[part->count];
+    while (part->count < count) {
         uint8_t bytes[UPDATE_BYTES];
+        struct tern_part_update *update = next_update(part);
+        if (update == NULL) {
+            return TERN_ERR_NO_MEMORY;
+        }
         TERN_TRY(get(reader, bytes, sizeof bytes));
         update->client = tern_get_le64(bytes);
         update->num_examples = tern_get_le32(bytes + 8);
@@ -392,9 +392,9 @@ static struct tern_exact_key key_of(const struct tern_part *part,
     return tern_exact_key_of(&part->round.rule, &contribution);
 }
 
-// How many updates are of the group, and how much they can add up to at one coordinate: a value is no larger than
-// the norm, and a product rounded to float32 no further off than 2^-24 of it, or the smallest number. Nor does any
-// add 2^39 or more to a bin.
+// Returns the number of updates in the group, and sets the largest magnitude of their sum at one coordinate: a value is at
+// most the update's norm, and rounding a product to float32 adds at most 2^-24 of it, or the smallest float32. An update
+// adds less than 2^39 to a bin.
 static uint32_t weigh_group(const struct tern_part *part, struct tern_exact_key key,
                             struct limits *limits)
 {
@@ -432,7 +432,7 @@ static enum tern_result make_group(struct reader *reader)
     return made != TERN_ERR_NO_SPACE ? made : fail(reader, TERN_PART_MEMORY);
 }
 
-// One for each number of local steps among the updates, and no other.
+// Makes a group for each number of local steps among the updates, and no other.
 static enum tern_result make_groups(struct reader *reader, uint32_t groups)
 {
     const struct tern_part *part = reader->part;
@@ -459,7 +459,7 @@ static enum tern_result read_cells(void *ctx, const struct tern_exact_group *gro
                                    uint64_t *cells, uint32_t count)
 {
     struct reader *reader = ctx;
-    uint8_t bytes[CELL_BYTES + sizeof(uint64_t)]; // each is read whole, with what follows
+    uint8_t bytes[CELL_BYTES + sizeof(uint64_t)]; // room for the last 8-byte read
     const uint64_t most = reader->limits[group - reader->part->mean.groups].most[bin];
     TERN_TRY(get(reader, bytes, 1));
     const unsigned width = bytes[0];
@@ -536,10 +536,10 @@ static enum tern_result count_bytes(void *ctx, const uint8_t *data, size_t len)
 struct delivery {
     struct tern_db *db;
     struct tern_db_part row; // of the piece that is being filled
-    size_t size;             // of a piece, at most
-    size_t used;             // of this one
+    size_t size;             // bytes of a full piece
+    size_t used;             // bytes of the present piece
     uint8_t *first;          // piece 0, which is written last
-    uint8_t *next;           // one of the others
+    uint8_t *next;           // any other piece
 };
 
 // A database in a file has no separate transactions.

@@ -2,9 +2,13 @@
 // not read and decode them again. Sums are exact (merge/exact_mean.h): the model has the same bits with parts or
 // without. A part is a shortcut; replays make every version from the stored updates.
 //
-// A follower calls tern_part_begin() once a round is open whose rule tern_part_suits(), tern_part_add() for each update
-// after it was stored and accepted, and tern_part_deliver() when the leader asks for parts of the round. The leader
-// counts the updates of other nodes by tern_merge_defer() and takes the delivered parts by tern_gather_parts().
+// Only rounds of a plain mean (tern_strategy_is_plain_mean()) have parts. The close scales a sum for each number of local
+// steps, and takes updates beyond a bound on norms or claims out of the sums again. Medians, trimmed means and Krum need the
+// values of all updates. A buffered round (fedbuff) takes updates whose staleness only the leader has.
+//
+// A follower calls tern_part_begin() once such a round is open, tern_part_add() for each update after it was stored and
+// accepted, and tern_part_deliver() when the leader asks for parts of the round. The leader counts the updates of other
+// nodes by tern_merge_defer() and takes the delivered parts by tern_gather_parts().
 // Thread rule: one thread at a time, with a tern_db of its own.
 #ifndef TERN_PART_H
 #define TERN_PART_H
@@ -26,12 +30,6 @@ TERN_MUST_USE enum tern_result tern_part_round_of(struct tern_db *db,
                                                   const struct tern_db_round *row,
                                                   struct tern_part_round *round);
 
-// Whether rounds of the rule take parts: rounds that are merged by the weighted mean of their own updates. Factors that
-// only the close determines are compatible with parts: the close scales a sum per number of local steps, and takes
-// updates beyond a bound on norms or claims out of the sums again. Medians, trimmed means and Krum need the values of
-// all updates. A buffered round (fedbuff) takes updates whose staleness only the leader has.
-bool tern_part_suits(const struct tern_strategy_rule *rule);
-
 // An update that a part covers.
 struct tern_part_update {
     uint64_t client;
@@ -47,14 +45,13 @@ struct tern_part {
     struct tern_exact_mean mean;
     struct tern_part_update *updates; // malloc'ed, in the order of their arrival
     uint32_t count;
-    uint32_t room;
     uint64_t replaced; // bytes of the bodies of these updates
 };
 
 // Begins without updates and drops what the part had.
 // model: outlives it. memory: bytes that its sums may take, the strategy's memory in a service; 8 for each value of the
 // model are the least that is of use.
-// TERN_ERR_STATE  the rule does not suit; the part takes nothing then
+// TERN_ERR_STATE  the rule takes no plain mean; the part takes nothing then
 TERN_MUST_USE enum tern_result tern_part_begin(struct tern_part *part,
                                                const struct tern_model *model,
                                                const struct tern_part_round *round,
@@ -100,12 +97,12 @@ TERN_MUST_USE enum tern_result tern_part_add(struct tern_part *part,
     X(BASE, "it is of another base version")                                                       \
     X(STRATEGY, "it is of another strategy, or of other parameters")                               \
     X(UPDATES, "its list of updates is damaged, or longer than the round's")                       \
-    X(GROUPS, "its sums are not of the local steps of its updates")                                \
+    X(GROUPS, "its groups do not match the local steps of its updates")                            \
     X(SUMS, "its sums are larger than its updates can make them")                                  \
-    X(HASH, "its bytes do not have its hash")                                                      \
-    X(OTHER_UPDATE, "it covers an update that was not accepted as it has it")                      \
+    X(HASH, "its hash does not match its bytes")                                                   \
+    X(OTHER_UPDATE, "it covers an update that differs from the accepted one")                      \
     X(TWICE, "it covers an update that is in the sums already")                                    \
-    X(MEMORY, "its sums find no room in the strategy's memory")
+    X(MEMORY, "its sums exceed the strategy's memory")
 
 #define TERN_PART_FAULT_ID(symbol, text) TERN_PART_##symbol,
 enum tern_part_fault { TERN_PART_FAULTS(TERN_PART_FAULT_ID) };

@@ -4,19 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Indices that are kept for each byte of a container. A sign alone is a bit, so that only bytes made
-// to expand hold more.
+// Limits the kept indices by the bytes of a container. A sign alone takes a bit, so that only containers that are built to
+// expand have more.
 #define INDICES_PER_BYTE 8
 
 struct kept {
     float scale;
-    size_t first; // of the indices
-    size_t end;   // equal: the segment is not kept
-    bool lost;    // there was no room for it
+    size_t first; // index into reading->of
+    size_t end;   // equal to first: the segment is not kept
+    bool lost;    // the segment had no room
 };
 
 struct tern_reading {
-    struct tern_reading_room *room; // NULL: it counts in none any more
+    struct tern_reading_room *room; // NULL: the bytes count in no room any more
     atomic_uint holders;
     bool whole;
     size_t bytes;
@@ -51,7 +51,7 @@ static void keep(void *ctx, uint32_t segment, float scale, const struct tern_ind
     kept->end = reading->count;
 }
 
-// NULL without memory, and while others take too much of it.
+// Returns NULL if memory is short, or if readings already take TERN_READINGS_MAX.
 static struct tern_reading *begin(struct tern_reading_room *room, const struct tern_model *model,
                                   size_t len)
 {
@@ -75,7 +75,7 @@ static struct tern_reading *begin(struct tern_reading_room *room, const struct t
     return reading;
 }
 
-// What was not needed is given back.
+// Frees the memory that the indices did not need.
 static void shrink(struct tern_reading *reading)
 {
     uint32_t *fitting =

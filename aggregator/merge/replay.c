@@ -21,7 +21,7 @@ static enum tern_result differs(struct replay *replay, const char *what)
     return TERN_ERR_CORRUPT;
 }
 
-// The service would go on from the stored states, so they must be those that lead there.
+// Compares the stored states with the replayed ones, because the service continues from the stored ones.
 static enum tern_result compare_states(struct replay *replay)
 {
     uint32_t checkpoint = 0;
@@ -87,7 +87,7 @@ static enum tern_result replay_rounds(struct replay *replay)
     return tern_db_end(rows);
 }
 
-// Version 0. A federation that was never served has no row of it yet: nothing to compare.
+// Replays version 0. A federation that was never served has no row for it, and nothing to compare.
 static enum tern_result replay_first(struct replay *replay)
 {
     struct tern_db_version row;
@@ -101,9 +101,8 @@ static enum tern_result replay_first(struct replay *replay)
     return compare(replay);
 }
 
-enum tern_result tern_service_replay(struct tern_db *db,
-                                     void (*progress)(void *ctx, uint32_t version), void *ctx,
-                                     struct tern_replay_report *report, char why[256])
+enum tern_result tern_replay(struct tern_db *db, void (*progress)(void *ctx, uint32_t version),
+                             void *ctx, struct tern_replay_report *report, char why[256])
 {
     struct replay replay = {.db = db, .report = report, .progress = progress, .ctx = ctx};
     struct tern_db_federation federation;

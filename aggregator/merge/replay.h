@@ -1,6 +1,5 @@
-// Replays a federation from its seed and the stored updates, and compares every version that this
-// makes with the one recorded. Who calls: `tern-aggregator verify`, and tests. Reads the store
-// only. Thread rule: that of the store.
+// Replays a federation from its seed and the stored updates, and compares every resulting version with the recorded one.
+// Called by `tern-aggregator verify` and by tests. Only reads the store. Thread rule: that of the store.
 #ifndef TERN_REPLAY_H
 #define TERN_REPLAY_H
 
@@ -20,9 +19,8 @@ struct tern_replay_report {
 // TERN_ERR_UNKNOWN         a round names a strategy or codec that this program does not know
 // TERN_ERR_NOT_FOUND       the updates of a round are no longer kept
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO
-TERN_MUST_USE enum tern_result tern_service_replay(struct tern_db *db,
-                                                   void (*progress)(void *ctx, uint32_t version),
-                                                   void *ctx, struct tern_replay_report *report,
-                                                   char why[256]);
+TERN_MUST_USE enum tern_result tern_replay(struct tern_db *db,
+                                           void (*progress)(void *ctx, uint32_t version), void *ctx,
+                                           struct tern_replay_report *report, char why[256]);
 
 #endif

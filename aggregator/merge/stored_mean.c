@@ -35,8 +35,7 @@ struct summing {
     uint32_t placed;
 };
 
-// Versions made since the one that the update's round began from. Members of the round itself began
-// from its own.
+// Sets the number of versions made since the base version of the update's round; 0 for an update of this round.
 static enum tern_result staleness_of(struct tern_db *db, const struct tern_db_round *round,
                                      const struct tern_db_update *update, uint32_t *staleness)
 {
@@ -65,16 +64,6 @@ static enum tern_result add_update(struct summing *summing, const struct tern_db
 }
 
 // --- Bounded updates
-
-static enum tern_result note_bound(struct summing *summing, const struct tern_db_update *update,
-                                   const struct tern_contribution *contribution, double sum_square)
-{
-    const struct tern_update_bound bound = {.client = update->client,
-                                            .round = update->round,
-                                            .contribution = *contribution,
-                                            .sum_square = sum_square};
-    return tern_update_bounds_add(summing->bounds, &bound);
-}
 
 struct reweighing {
     struct tern_exact_mean *mean;
@@ -139,7 +128,8 @@ static enum tern_result add_and_note(void *ctx, const struct tern_db_update *upd
     }
     TERN_TRY(tern_stored_read(update, &contribution, &container));
     TERN_TRY(add_update(summing, update, &info));
-    return note_bound(summing, update, &contribution, info.sum_square);
+    return tern_update_bounds_add(summing->bounds, update->client, update->round, &contribution,
+                                  info.sum_square);
 }
 
 static enum tern_result mean_at_once(struct summing *summing, float *acc)
@@ -180,7 +170,8 @@ static enum tern_result note_place(void *ctx, const struct tern_db_update *updat
     if (tern_update_bounds_need_norms(&summing->totals->rule)) {
         TERN_TRY(tern_container_inspect(summing->model, container.data, container.len, &info));
     }
-    return note_bound(summing, update, &contribution, info.sum_square);
+    return tern_update_bounds_add(summing->bounds, update->client, update->round, &contribution,
+                                  info.sum_square);
 }
 
 static int compare_places(const void *a, const void *b)
@@ -209,7 +200,7 @@ static enum tern_result note_places(struct summing *summing)
     return TERN_OK;
 }
 
-// In the window.
+// Adds a stored update, with its bounded weight, within the window.
 static enum tern_result add_place(struct summing *summing, const struct place *place)
 {
     struct reweighing reweighing = {&summing->mean, summing->db, summing->round, place->weight};
@@ -233,8 +224,8 @@ static enum tern_result mean_of_window(struct summing *summing, uint32_t first, 
     return take(summing, acc);
 }
 
-// The end of a window of `width` coordinates at most: where a segment ends, so that none is read
-// twice, unless it is longer than that.
+// Returns the end of a window of at most `width` coordinates: the end of a segment, so that no segment is read twice,
+// unless the first one is longer.
 static uint32_t end_of_window(const struct tern_model *model, uint32_t first, uint32_t width)
 {
     const uint32_t most = model->count - first < width ? model->count : first + width;
@@ -246,7 +237,7 @@ static uint32_t end_of_window(const struct tern_model *model, uint32_t first, ui
     return end > first ? end : most;
 }
 
-// Of some coordinates after the others, as many at a time as one group leaves room for.
+// Computes the mean window after window, each as wide as the sums of one group allow.
 static enum tern_result mean_by_groups(struct summing *summing, float *acc)
 {
     const uint32_t count = summing->model->count;
@@ -258,7 +249,7 @@ static enum tern_result mean_by_groups(struct summing *summing, float *acc)
         if (result == TERN_OK) {
             first = end;
         } else if (result == TERN_ERR_NO_SPACE) {
-            width = (end - first) / 2; // of one coordinate there is always room
+            width = (end - first) / 2; // one coordinate always has room
         } else {
             return result;
         }

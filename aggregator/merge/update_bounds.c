@@ -1,5 +1,6 @@
 #include "merge/update_bounds.h"
 
+#include "hosted/growing.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,23 +23,23 @@ bool tern_update_bounds_matter(const struct tern_strategy_rule *rule)
     return bounds_claims(rule) || tern_update_bounds_need_norms(rule);
 }
 
-enum tern_result tern_update_bounds_add(struct tern_update_bounds *bounds,
-                                        const struct tern_update_bound *bound)
+enum tern_result tern_update_bounds_add(struct tern_update_bounds *bounds, uint64_t client,
+                                        uint32_t round,
+                                        const struct tern_contribution *contribution,
+                                        double sum_square)
 {
-    if (bounds->count == bounds->room) {
-        const uint32_t room = bounds->room == 0 ? 16 : 2 * bounds->room;
-        struct tern_update_bound *list = realloc(bounds->list, room * sizeof list[0]);
-        if (list == NULL) {
-            return TERN_ERR_NO_MEMORY;
-        }
-        bounds->list = list;
-        bounds->room = room;
+    struct tern_update_bound *list = tern_grown(bounds->list, bounds->count, sizeof list[0]);
+    if (list == NULL) {
+        return TERN_ERR_NO_MEMORY;
     }
-    struct tern_update_bound *added = &bounds->list[bounds->count++];
-    *added = *bound;
-    added->norm = 0.0;
-    added->scale = 1.0;
-    added->weight = (double)bound->contribution.num_examples;
+    bounds->list = list;
+    list[bounds->count++] =
+        (struct tern_update_bound){.client = client,
+                                   .round = round,
+                                   .contribution = *contribution,
+                                   .sum_square = sum_square,
+                                   .scale = 1.0,
+                                   .weight = (double)contribution->num_examples};
     return TERN_OK;
 }
 

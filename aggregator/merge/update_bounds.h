@@ -22,7 +22,6 @@ struct tern_update_bound {
 struct tern_update_bounds {
     struct tern_update_bound *list;
     uint32_t count;
-    uint32_t room;
     double norm_max; // the largest norm that was not scaled down; 0: not set
 };
 
@@ -30,9 +29,11 @@ struct tern_update_bounds {
 bool tern_update_bounds_matter(const struct tern_strategy_rule *rule);
 bool tern_update_bounds_need_norms(const struct tern_strategy_rule *rule);
 
-// TERN_ERR_NO_MEMORY  the list is as it was
+// Adds an update. sum_square: of its values; -1: not read yet. TERN_ERR_NO_MEMORY  the list is as it was
 TERN_MUST_USE enum tern_result tern_update_bounds_add(struct tern_update_bounds *bounds,
-                                                      const struct tern_update_bound *bound);
+                                                      uint64_t client, uint32_t round,
+                                                      const struct tern_contribution *contribution,
+                                                      double sum_square);
 
 // Call after all updates are added. Limits the examples of each update to examples_bound times the median claim (lower
 // median). Each update has one vote, so fewer than half cannot raise the bound above the others' claims. Two updates or

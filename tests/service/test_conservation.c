@@ -21,7 +21,7 @@ static void expect_replayed(uint32_t rounds, uint64_t updates)
     char why[256];
     harness_stop(&harness);
     assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.rounds, rounds);
     assert_int_equal(report.updates, updates);
 }
@@ -310,10 +310,10 @@ TEST(test_damage_does_not_reach_what_was_summed)
     assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_db_round_get(harness.db, 1, &round), TERN_OK);
     assert_int_equal(round.applied, 2);
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_IO);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_IO);
     assert_int_equal(report.rounds, 0);
     repair();
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.updates, 2);
 }
 

@@ -253,7 +253,7 @@ static void test_commit_of_a_round_that_fails(void **state)
     free(body);
     harness_stop(&harness);
     assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.rounds, 1);
     assert_int_equal(report.updates, 2);
 }
@@ -386,7 +386,7 @@ static void test_many_clients_at_once(void **state)
     }
     harness_stop(&harness);
     assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.rounds, ROUNDS);
     assert_int_equal(report.updates, THREADS * ROUNDS);
 }

@@ -496,7 +496,7 @@ static void expect_replayed(uint32_t rounds)
     char why[256] = "";
     harness_stop(&harness);
     assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
-    if (tern_service_replay(harness.db, NULL, NULL, &report, why) != TERN_OK) {
+    if (tern_replay(harness.db, NULL, NULL, &report, why) != TERN_OK) {
         fail_msg("%s", why);
     }
     assert_true(report.rounds >= rounds); // a start merges what is in

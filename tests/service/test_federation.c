@@ -207,7 +207,7 @@ TEST(test_replay_gives_the_same_bits)
     harness_stop(&harness);
 
     assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.rounds, 4);
     assert_int_equal(report.updates, 8);
     assert_int_equal(report.differs, 0);
@@ -219,7 +219,7 @@ TEST(test_replay_gives_the_same_bits)
     assert_int_equal(tern_db_begin(harness.db), TERN_OK);
     assert_int_equal(tern_db_version_put(harness.db, &version), TERN_OK);
     assert_int_equal(tern_db_commit(harness.db), TERN_OK);
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_CORRUPT);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_CORRUPT);
     assert_int_equal(report.differs, 3);
     assert_non_null(strstr(why, "version 3"));
 }

@@ -237,7 +237,7 @@ TEST(test_the_newest_version_is_made_from_a_checkpoint)
     }
     assert_true(behind);
     open_store();
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.rounds, 5);
 }
 

@@ -134,7 +134,7 @@ static void check_replay(uint32_t rounds)
         harness_stop(&harness);
         assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     }
-    const enum tern_result result = tern_service_replay(harness.db, NULL, NULL, &report, why);
+    const enum tern_result result = tern_replay(harness.db, NULL, NULL, &report, why);
     if (result != TERN_OK) {
         fail_msg("%s", why);
     }

@@ -279,7 +279,7 @@ static void test_a_kill(void **state)
     model_of_version(second);
     assert_memory_equal(first, second, TERN_SHA256_SIZE);
     assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.updates, 2);
     free_updates(updates);
 }

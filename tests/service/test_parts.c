@@ -209,7 +209,7 @@ static void play(const struct course *played, uint8_t model_sha256[TERN_SHA256_S
     memcpy(model_sha256, version.model_sha256, TERN_SHA256_SIZE);
     assert_int_equal(tern_db_parts(harness.db, 1, parts, 2, &count), TERN_OK);
     assert_int_equal(count, 0);
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.updates, CLIENTS);
 }
 

@@ -109,7 +109,7 @@ TEST(test_a_replay_takes_them_from_the_rounds)
     }
     harness_stop(&harness);
     assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &replayed, why), TERN_OK);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &replayed, why), TERN_OK);
     assert_int_equal(replayed.updates, 6);
     assert_int_equal(stored(6).decays, 2);
 }

@@ -210,7 +210,7 @@ static void assert_replays(void)
     struct tern_db *other;
     char why[256];
     assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
-    assert_int_equal(tern_service_replay(other, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(tern_replay(other, NULL, NULL, &report, why), TERN_OK);
     tern_db_close(other);
 }
 

@@ -216,7 +216,7 @@ static void expect_all_stored(void)
     harness_stop(&harness);
     assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_db_check(harness.db), TERN_OK);
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     for (uint64_t client = 1; client <= CLIENTS; client++) {
         for (uint32_t round = 1; round <= ROUNDS; round++) {
             const enum tern_result found = tern_db_update_find(harness.db, round, client, &row);

@@ -61,7 +61,7 @@ static void expect_replayed(uint32_t rounds, uint64_t updates)
     struct tern_replay_report report;
     char why[256] = "";
     open_store();
-    enum tern_result result = tern_service_replay(harness.db, NULL, NULL, &report, why);
+    enum tern_result result = tern_replay(harness.db, NULL, NULL, &report, why);
     if (result != TERN_OK) {
         fail_msg("%s", why);
     }
@@ -487,7 +487,7 @@ TEST(test_state_that_differs_is_found)
     assert_int_equal(tern_db_begin(harness.db), TERN_OK);
     assert_int_equal(tern_db_state_put(harness.db, "m", 1, m, COUNT), TERN_OK);
     assert_int_equal(tern_db_commit(harness.db), TERN_OK);
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_CORRUPT);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_CORRUPT);
     assert_non_null(strstr(why, "state of the strategy"));
 }
 
@@ -550,7 +550,7 @@ TEST(test_averaged_model_that_differs_is_found)
     assert_int_equal(tern_db_begin(harness.db), TERN_OK);
     assert_int_equal(tern_db_state_put(harness.db, "average", 1, average, COUNT), TERN_OK);
     assert_int_equal(tern_db_commit(harness.db), TERN_OK);
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_CORRUPT);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_CORRUPT);
     assert_non_null(strstr(why, "averaged model"));
 }
 
@@ -634,7 +634,7 @@ TEST(test_rounds_that_lack_a_parameter_are_not_replayed)
     run_sql(harness.path,
             "update rounds set strategy_parameters = 'local_momentum=0' where round = 1");
     expect_recorded("local_momentum=0");
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_UNKNOWN);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_UNKNOWN);
 }
 
 // --- Updates that claim far more examples than the others

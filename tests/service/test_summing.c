@@ -66,7 +66,7 @@ static void play(const struct course *course, uint8_t model_sha256[TERN_SHA256_S
     assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
     assert_int_equal(tern_db_version_get(harness.db, 1, &version), TERN_OK);
     memcpy(model_sha256, version.model_sha256, TERN_SHA256_SIZE);
-    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.updates, CLIENTS);
     harness_free(&harness);
 }

@@ -11,9 +11,7 @@ static enum tern_result add_all(struct tern_exact_mean *mean, struct tern_update
         struct tern_codec_info info;
         TERN_TRY(tern_exact_mean_add(mean, &update->contribution, update->container, update->len,
                                      NULL, &info));
-        const struct tern_update_bound bound = {
-            .client = i, .contribution = update->contribution, .sum_square = info.sum_square};
-        TERN_TRY(tern_update_bounds_add(bounds, &bound));
+        TERN_TRY(tern_update_bounds_add(bounds, i, 0, &update->contribution, info.sum_square));
     }
     return TERN_OK;
 }

@@ -137,8 +137,7 @@ static void start(struct fixture *fixture, const struct tern_strategy_rule *rule
         assert_int_equal(tern_strategy_count(&totals, &contribution), TERN_OK);
         const bool late = rule->strategy->takes_late && u % 3 == 0;
         put_update(fixture, u, late ? 1 + u % 2 : ROUND);
-        const struct tern_update_bound bound = {.contribution = contribution};
-        assert_int_equal(tern_update_bounds_add(&bounds, &bound), TERN_OK);
+        assert_int_equal(tern_update_bounds_add(&bounds, 0, 0, &contribution, 0.0), TERN_OK);
     }
     assert_int_equal(tern_update_bounds_claims(&bounds, &totals), TERN_OK);
 }
