@@ -29,7 +29,8 @@ struct tern_update_bounds {
 bool tern_update_bounds_matter(const struct tern_strategy_rule *rule);
 bool tern_update_bounds_need_norms(const struct tern_strategy_rule *rule);
 
-// Adds an update. sum_square: of its values; -1: not read yet. TERN_ERR_NO_MEMORY  the list is as it was
+// Adds an update. sum_square: of its values; -1: not read yet.
+// TERN_ERR_NO_MEMORY  the list is as it was
 TERN_MUST_USE enum tern_result tern_update_bounds_add(struct tern_update_bounds *bounds,
                                                       uint64_t client, uint32_t round,
                                                       const struct tern_contribution *contribution,
