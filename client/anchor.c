@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#if TERN_VARIANCE_REDUCTION
-
 static float *step_of(const struct tern_client *client)
 {
     return client->work.anchor + client->work.model->count;
@@ -69,11 +67,6 @@ bool tern_anchor_is_held(const struct tern_client *client)
            (client->anchor_has_step || client->version == client->anchor_version);
 }
 
-bool tern_anchor_is_due(const struct tern_client *client)
-{
-    return client->task.gradient == tern_Gradient_GRADIENT_REDUCED && !client->at_anchor_done;
-}
-
 enum tern_result tern_anchor_begin(struct tern_client *client)
 {
     TERN_TRY(tern_anchor_measure(client));
@@ -105,5 +98,3 @@ void tern_anchor_add(const struct tern_client *client, float *change, uint32_t c
         change[i] += rest[i];
     }
 }
-
-#endif

@@ -32,15 +32,6 @@ extern "C" {
 
 // --- Events
 
-#if TERN_STATISTICS
-#define TERN_CLIENT_STATISTICS_EVENTS(X)                                                           \
-    X(TERN_EVENT_STATISTICS, "statistics")                                                         \
-    X(TERN_EVENT_SCALED, "scaled")                                                                 \
-    X(TERN_EVENT_OTHER_COLUMNS, "other-columns")
-#else
-#define TERN_CLIENT_STATISTICS_EVENTS(X)
-#endif
-
 // X(symbol, name in logs)
 #define TERN_CLIENT_EVENT_LIST(X)                                                                  \
     X(TERN_EVENT_ENROLLED, "enrolled")                                                             \
@@ -49,7 +40,9 @@ extern "C" {
     X(TERN_EVENT_DOWNLOADED, "downloaded")                                                         \
     X(TERN_EVENT_TRAINED, "trained")                                                               \
     X(TERN_EVENT_ENCODED, "encoded")                                                               \
-    TERN_CLIENT_STATISTICS_EVENTS(X)                                                               \
+    X(TERN_EVENT_STATISTICS, "statistics")                                                         \
+    X(TERN_EVENT_SCALED, "scaled")                                                                 \
+    X(TERN_EVENT_OTHER_COLUMNS, "other-columns")                                                   \
     X(TERN_EVENT_UPLOADED, "uploaded")                                                             \
     X(TERN_EVENT_EVALUATED, "evaluated")                                                           \
     X(TERN_EVENT_WAITING, "waiting")                                                               \
@@ -104,10 +97,8 @@ struct tern_client_event {
     uint64_t budget_left;
     float loss;
     float accuracy;
-#if TERN_HELD_OUT
     const struct tern_evaluate_result
         *found; // evaluated: the complete result; valid during the call
-#endif
     bool duplicate;
     bool global;
     int status;
@@ -131,11 +122,9 @@ struct tern_client_config {
         timeout_ms; // of one request without progress; a waiting check-in gets wait_ms and at least 30,000 more
     uint32_t retry_min_ms; // first wait after a failure; each further failure doubles it
     uint32_t retry_max_ms; // longest wait after a failure
-#if TERN_PARTIALS
     // A longer update resumes after a broken attempt, which needs a request for the number of received bytes;
     // 0 = 65,536 bytes: aggregators keep no shorter partial updates.
     uint32_t resume_upload_above;
-#endif
     uint32_t max_local_steps; // limits the task's local steps; 0 = no limit
 
     // Bytes on the wire in both directions, including IP and TCP headers; 0 = no budget. The client does not start what
@@ -163,9 +152,7 @@ struct tern_client_config {
 struct tern_client_workspace {
     const struct tern_model *model; // its hash must be the identity's
     struct tern_trainer trainer;
-#if TERN_STATISTICS
     struct tern_column_port columns; // the trainer's data; may stay empty
-#endif
     float *weights; // model->count values: the replica, including the client's own local values
 
     // tern_error_storage_bytes() of model->coded values, aligned like float. A record in another storage is converted.
@@ -176,16 +163,12 @@ struct tern_client_workspace {
     // such codecs, and refuses their tasks.
     float *velocity;
 
-#if TERN_VARIANCE_REDUCTION
     // 2 * model->count values for tasks with variance reduction, unused until such a task. NULL: the client does not
     // announce such tasks, and refuses them.
     float *anchor;
-#endif
 
-#if TERN_MANIFESTS
     // Holds the model's local values (tern_model_local()) while `weights` has others; NULL when the model has none.
     float *local;
-#endif
 
     uint8_t *blob; // one update or one download at a time
     size_t
@@ -220,11 +203,9 @@ enum tern_client_phase {
     TERN_PHASE_ENCODE,
     TERN_PHASE_UPLOAD,
     TERN_PHASE_EVALUATE,
-#if TERN_STATISTICS
     TERN_PHASE_STATISTICS, // sending the columns' statistics, or fetching the scaling
-#endif
-    TERN_PHASE_FINISHED, // the federation has completed its rounds
-    TERN_PHASE_STOPPED   // after an error that tern_client_step() returned
+    TERN_PHASE_FINISHED,   // the federation has completed its rounds
+    TERN_PHASE_STOPPED     // after an error that tern_client_step() returned
 };
 
 // Static string: "checkin", "download", ...
@@ -278,13 +259,9 @@ struct tern_client {
     uint32_t kept_round; // the error buffer has this round's change without an update; 0 = none
     float kept_decay;    // fraction of the error buffer that this round's directive left
     struct tern_client_pending pending;
-#if TERN_PARTIALS
     const uint8_t *stored_update; // the pending update in the store; NULL: it is in the blob
-#endif
-#if TERN_MANIFESTS
     bool has_local;     // the weights and the upload record have the client's own local values
     bool local_stashed; // work.local has them now
-#endif
 
     // The current task.
     tern_Task task;
@@ -293,22 +270,18 @@ struct tern_client {
     size_t download_have;     // bytes of the current download in the blob
     size_t inline_at;         // start of a download in the blob that came with the task
     struct tern_span indices; // the task's indices, in the blob until the update is encoded
-#if TERN_PARTIALS
-    bool download_resumed;  // an earlier request brought a part of the download
-    bool download_damaged;  // the stored part is damaged, which was not reported yet
-    bool download_anew;     // the stored part was damaged, and the whole download is fetched again
-    size_t container_at;    // offset of the container in the partial download
-    bool replica_torn;      // a download was added in part; only the replica's record is complete
-    uint64_t unsaved_bytes; // applied downloads that the replica's record lacks
-    bool upload_cut;        // the aggregator may have more bytes of the update than upload_have
-    size_t upload_have;     // bytes of the pending update that the aggregator reported
-#endif
-#if TERN_VARIANCE_REDUCTION
+    bool download_resumed;    // an earlier request brought a part of the download
+    bool download_damaged;    // the stored part is damaged, which was not reported yet
+    bool download_anew;      // the stored part was damaged, and the whole download is fetched again
+    size_t container_at;     // offset of the container in the partial download
+    bool replica_torn;       // a download was added in part; only the replica's record is complete
+    uint64_t unsaved_bytes;  // applied downloads that the replica's record lacks
+    bool upload_cut;         // the aggregator may have more bytes of the update than upload_have
+    size_t upload_have;      // bytes of the pending update that the aggregator reported
     uint32_t anchor_round;   // the anchor is this round's base; 0 = no anchor
     uint32_t anchor_version; // version of the anchor
     bool anchor_has_step;    // the record has the difference of the next version to the anchor
     bool at_anchor_done;     // the current task was trained at the anchor
-#endif
     bool training;
     float carried; // fraction of the error buffer in the sum; a step ahead starts with the rest
     uint64_t train_started_ms;
@@ -317,28 +290,20 @@ struct tern_client {
     struct tern_train_result train_result;
     bool has_evaluation;
     tern_Evaluation evaluation;
-#if TERN_HELD_OUT
     bool asked;        // the evaluation of the task's base was attempted
     bool has_held_out; // held_out is valid
     tern_Evaluation held_out;
-#endif
 
-#if TERN_STATISTICS
     uint32_t scaling;             // tag of the columns' scaling; 0 = none
     bool names_sent;              // the tag of the columns' names was sent since the start
     bool names_differ;            // the aggregator's last answer: most clients have other names
     bool sends_statistics;        // the phase sends statistics; else it fetches the scaling
     tern_DownloadRef scaling_ref; // the scaling to fetch
-#endif
-#if TERN_FINAL_MODEL
-    bool final;                           // the current task is the final download
-    bool final_refused;                   // the final download did not match its name
+    bool final;                   // the current task is the final download
+    bool final_refused;           // the final download did not match its name
     uint8_t final_hash[TERN_SHA256_SIZE]; // of the global model's weights
-#endif
-#if TERN_MANIFESTS
-    bool meter_loaded;    // the meter continues from the store's record
+    bool meter_loaded;                    // the meter continues from the store's record
     size_t manifest_have; // bytes of the manifest in the caller's memory after a broken connection
-#endif
 
     // The request in flight.
     bool in_flight;
@@ -400,7 +365,6 @@ TERN_MUST_USE enum tern_result tern_client_enroll(struct tern_client *client,
 TERN_MUST_USE enum tern_result tern_client_provision(struct tern_client *client,
                                                      const struct tern_client_identity *identity);
 
-#if TERN_MANIFESTS
 // Reads the manifest of the identity's model into dst[0..size): from the store, or when the store has none of this model,
 // from the aggregator (GET /v1/downloads/), and then saves it. TERN_MANIFEST_MAX bytes hold every manifest. The byte budgets
 // apply, with a round's account for this request alone; the call loads the meter first if necessary, and saves it.
@@ -420,16 +384,13 @@ TERN_MUST_USE enum tern_result tern_client_manifest(struct tern_client *client, 
 // TERN_ERR_NOT_FOUND  the store has no manifest of this model
 TERN_MUST_USE enum tern_result tern_client_stored_manifest(struct tern_client *client, uint8_t *dst,
                                                            size_t size, size_t *len);
-#endif
 
-#if TERN_STATISTICS
 // Reads this client's Scaling message from the store, for programs that run the model on its data.
 // TERN_ERR_NOT_FOUND  there is none for this enrolment
 // TERN_ERR_NO_SPACE   it has *len bytes, more than `size`
 // TERN_ERR_CORRUPT, TERN_ERR_STATE (no identity), TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_client_stored_scaling(const struct tern_client *client,
                                                           uint8_t *dst, size_t size, size_t *len);
-#endif
 
 // Sets the model, trainer and memory, and loads replica, error buffer, pending update and meter. A damaged replica starts
 // from the seed again, a damaged upload record starts a new generation of the error buffer from zero, and both emit

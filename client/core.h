@@ -15,11 +15,7 @@
 #define TERN_CLIENT_SHARING TERN_CODEC_BUILT(TERN_CODEC_SCALECOM)
 
 // The reason in an event; empty in builds without sentences.
-#if TERN_FOR_PEOPLE
-#define TERN_WHY(sentence) sentence
-#else
-#define TERN_WHY(sentence) ""
-#endif
+#define TERN_WHY(sentence) (TERN_FOR_PEOPLE ? (sentence) : "")
 
 // Calls go one way: step.c calls the phases; the phases and assignment.c, which reads answers for them, call exchange.c,
 // budget.c, partial.c, anchor.c and wait.c; these call records.c, and all of them call workspace.c and events.c. A phase
@@ -99,14 +95,16 @@ static inline const tern_DownloadRef *tern_client_download(const struct tern_cli
                                              : &client->task.downloads[client->download_index];
 }
 
-#if TERN_PARTIALS
 // The replica is saved when more applied bytes of downloads than this number, and than this fraction of the replica's
 // record, would be lost by a kill.
 #define TERN_CLIENT_UNSAVED_MIN 65536u
 #define TERN_CLIENT_UNSAVED_SHARE 16u
 
 // Whether the port for partial downloads exists (ports.h). Without it only tern_partial_drop() may be called.
-bool tern_partial_kept(const struct tern_client *client);
+static inline bool tern_partial_kept(const struct tern_client *client)
+{
+    return TERN_PARTIALS && client->config.ports.partial.open != NULL;
+}
 
 // Opens the partial download of `ref`; *have: its received bytes. Errors of tern_partial.open.
 TERN_MUST_USE enum tern_result tern_partial_open(const struct tern_client *client,
@@ -126,22 +124,21 @@ TERN_MUST_USE enum tern_result tern_partial_view(const struct tern_client *clien
 // The container of `len` bytes at offset client->container_at, which is never in memory as a whole.
 struct tern_container_source tern_partial_container(struct tern_client *client, size_t len);
 
-void tern_partial_drop(struct tern_client *client);
-#else
 static inline void tern_partial_drop(struct tern_client *client)
 {
-    (void)client;
+    if (tern_partial_kept(client)) {
+        client->config.ports.partial.drop(client->config.ports.partial.ctx);
+    }
 }
-#endif
 
-// --- Variance reduction (anchor.c)
+// --- Variance reduction (anchor.c): only builds with TERN_VARIANCE_REDUCTION call these functions
 
-#if TERN_VARIANCE_REDUCTION
 // Loads the record's anchor, if there is one. Errors of the store.
 TERN_MUST_USE enum tern_result tern_anchor_restore(struct tern_client *client);
 void tern_anchor_clear(struct tern_client *client);
 
-// Called before the update of a full gradient is saved: makes its base the anchor and saves the record. Errors of the store.
+// Called before the update of a full gradient is saved; makes its base the anchor and saves the record. Does nothing for
+// other tasks. Errors of the store.
 TERN_MUST_USE enum tern_result tern_anchor_take(struct tern_client *client);
 
 // When the replica is the version after the anchor, saves their difference in the record. Errors of the store.
@@ -150,36 +147,18 @@ TERN_MUST_USE enum tern_result tern_anchor_measure(struct tern_client *client);
 // Whether the client can do tasks that build on its anchor.
 bool tern_anchor_is_held(const struct tern_client *client);
 
-// Whether the current task must train at the anchor first; called before and after that training.
+// Whether the current task must train at the anchor first. begin and trained: called before and after that training.
 // TERN_ERR_WRONG_REPLICA  the client holds another anchor than the task's; errors of the store
-bool tern_anchor_is_due(const struct tern_client *client);
+static inline bool tern_anchor_is_due(const struct tern_client *client)
+{
+    return TERN_VARIANCE_REDUCTION && client->task.gradient == tern_Gradient_GRADIENT_REDUCED &&
+           !client->at_anchor_done;
+}
 TERN_MUST_USE enum tern_result tern_anchor_begin(struct tern_client *client);
 void tern_anchor_trained(struct tern_client *client);
 
 // Adds the result of training at the anchor to the task's local change.
 void tern_anchor_add(const struct tern_client *client, float *change, uint32_t count);
-#else
-static inline enum tern_result tern_anchor_take(struct tern_client *client)
-{
-    (void)client;
-    return TERN_OK;
-}
-static inline bool tern_anchor_is_due(const struct tern_client *client)
-{
-    (void)client;
-    return false;
-}
-static inline void tern_anchor_trained(struct tern_client *client)
-{
-    (void)client;
-}
-static inline void tern_anchor_add(const struct tern_client *client, float *change, uint32_t count)
-{
-    (void)client;
-    (void)change;
-    (void)count;
-}
-#endif
 
 // --- Records (records.c)
 
@@ -187,37 +166,34 @@ static inline void tern_anchor_add(const struct tern_client *client, float *chan
 // TERN_ERR_STATE for a record of another enrolment or model.
 TERN_MUST_USE enum tern_result tern_record_save_identity(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_identity(struct tern_client *client);
-#if TERN_MANIFESTS
 TERN_MUST_USE enum tern_result tern_record_save_manifest(struct tern_client *client,
                                                          const uint8_t *manifest, size_t len);
 // TERN_ERR_NOT_FOUND  no record of this model; TERN_ERR_TOO_LARGE  above `size` bytes
 TERN_MUST_USE enum tern_result tern_record_load_manifest(struct tern_client *client, uint8_t *dst,
                                                          size_t size, size_t *len);
-#endif
-#if TERN_STATISTICS
 TERN_MUST_USE enum tern_result tern_record_save_scaling(struct tern_client *client,
                                                         struct tern_span scaling);
 // TERN_ERR_NO_SPACE  above `size` bytes
 TERN_MUST_USE enum tern_result tern_record_load_scaling(const struct tern_client *client,
                                                         uint8_t *dst, size_t size, size_t *len);
-#endif
-#if TERN_VARIANCE_REDUCTION
 // The anchor, with its step once that exists; loading leaves the step in the store.
 TERN_MUST_USE enum tern_result tern_record_save_anchor(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_anchor(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_anchor_step(const struct tern_client *client,
                                                             float *step);
-#endif
 TERN_MUST_USE enum tern_result tern_record_save_replica(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_replica(struct tern_client *client);
 // Error buffer, velocity, generation, sequence and, when pending.len > 0, the update in the blob. Loading uses the whole
 // blob; tern_client_update() then returns the update.
 TERN_MUST_USE enum tern_result tern_record_save_upload(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_upload(struct tern_client *client);
-#if TERN_PARTIALS
 // Writes the same record while the container is encoded: begin, append the container in pieces, then finish with the message
 // that precedes it, at most TERN_WIRE_OVERHEAD bytes.
-bool tern_record_takes_pieces(const struct tern_client *client); // false: none of these is called
+static inline bool tern_record_takes_pieces(const struct tern_client *client)
+{
+    return TERN_PARTIALS &&
+           client->config.ports.store.begin != NULL; // false: none of these is called
+}
 TERN_MUST_USE enum tern_result tern_record_begin_upload(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_append_upload(struct tern_client *client,
                                                          const uint8_t *data, size_t len);
@@ -227,7 +203,6 @@ TERN_MUST_USE enum tern_result tern_record_view_container(const struct tern_clie
 TERN_MUST_USE enum tern_result tern_record_finish_upload(struct tern_client *client,
                                                          struct tern_span message);
 void tern_record_drop_upload(struct tern_client *client); // instead of finishing
-#endif
 // Reloads the velocity after a change that is discarded.
 TERN_MUST_USE enum tern_result tern_record_reload_velocity(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_save_settled(struct tern_client *client);
@@ -286,12 +261,7 @@ TERN_MUST_USE enum tern_result tern_budget_end_round(struct tern_client *client)
 // Whether the trainer returned the local change instead of weights.
 static inline bool tern_client_has_given_change(const struct tern_client *client)
 {
-#if TERN_GIVEN_CHANGES
     return client->train_result.is_change;
-#else
-    (void)client;
-    return false;
-#endif
 }
 
 // --- Phases (phases/)
@@ -304,11 +274,9 @@ TERN_MUST_USE enum tern_result tern_phase_encode(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_phase_upload(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_phase_evaluate(struct tern_client *client);
 
-#if TERN_STATISTICS
 TERN_MUST_USE enum tern_result tern_phase_statistics(struct tern_client *client);
 // Applies the store's scaling to the columns, if there is one.
 TERN_MUST_USE enum tern_result tern_client_restore_scaling(struct tern_client *client);
-#endif
 
 // Prepares the request body of the pending update in the blob: the whole update, or without its indices when the aggregator
 // has them. Sets pending.sent and pending.container.
@@ -321,10 +289,8 @@ TERN_MUST_USE enum tern_result tern_client_take_assignment(struct tern_client *c
                                                            const tern_CheckinReply *reply,
                                                            struct tern_span downloads);
 
-#if TERN_FINAL_MODEL
 // Called when the final download is complete and checked: an evaluator evaluates it, others finish.
 TERN_MUST_USE enum tern_result tern_client_end_with_final(struct tern_client *client);
-#endif
 
 // Whether a download was included in the task's answer: it has no name.
 static inline bool tern_client_is_inline(const tern_DownloadRef *ref)
@@ -346,12 +312,8 @@ size_t tern_client_update_bound(const struct tern_client *client, const struct t
 // The pending update, pending.len bytes.
 static inline const uint8_t *tern_client_update(const struct tern_client *client)
 {
-#if TERN_PARTIALS
-    if (client->stored_update != NULL) {
-        return client->stored_update;
-    }
-#endif
-    return client->work.blob;
+    const bool stored = TERN_PARTIALS && client->stored_update != NULL;
+    return stored ? client->stored_update : client->work.blob;
 }
 
 // Offset in the blob after the pending update.
@@ -371,28 +333,12 @@ struct tern_error_buffer tern_client_error_buffer(const struct tern_client *clie
 // Like tern_client_is_personal(); false in builds without local tensors.
 static inline bool tern_client_has_local(const struct tern_client *client)
 {
-#if TERN_MANIFESTS
-    return client->has_local;
-#else
-    (void)client;
-    return false;
-#endif
+    return TERN_MANIFESTS && client->has_local;
 }
 
 // Moves the client's own local values from the weights to work.local, so that others can take their place, and back.
-#if TERN_MANIFESTS
 void tern_client_stash_local(struct tern_client *client);
 void tern_client_unstash_local(struct tern_client *client);
-#else
-static inline void tern_client_stash_local(struct tern_client *client)
-{
-    (void)client;
-}
-static inline void tern_client_unstash_local(struct tern_client *client)
-{
-    (void)client;
-}
-#endif
 
 // The facts about the error buffer in an update and a check-in.
 tern_ErrorFacts tern_client_error_facts(const struct tern_client *client);

@@ -52,9 +52,7 @@ static enum tern_result take(struct tern_client *client,
         return saved;
     }
     tern_partial_drop(client);
-#if TERN_MANIFESTS
     client->manifest_have = 0;
-#endif
     client->identified = true;
     client->phase = TERN_PHASE_NEW;
     const struct tern_client_event event = {

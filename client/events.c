@@ -14,18 +14,11 @@ const char *tern_client_event_name(enum tern_client_event_kind kind)
 const char *tern_client_phase_name(enum tern_client_phase phase)
 {
     static const char *const names[] = {
-        [TERN_PHASE_NEW] = "new",
-        [TERN_PHASE_CHECKIN] = "checkin",
-        [TERN_PHASE_DOWNLOAD] = "download",
-        [TERN_PHASE_TRAIN] = "train",
-        [TERN_PHASE_ENCODE] = "encode",
-        [TERN_PHASE_UPLOAD] = "upload",
-        [TERN_PHASE_EVALUATE] = "evaluate",
-#if TERN_STATISTICS
-        [TERN_PHASE_STATISTICS] = "statistics",
-#endif
-        [TERN_PHASE_FINISHED] = "finished",
-        [TERN_PHASE_STOPPED] = "stopped",
+        [TERN_PHASE_NEW] = "new",           [TERN_PHASE_CHECKIN] = "checkin",
+        [TERN_PHASE_DOWNLOAD] = "download", [TERN_PHASE_TRAIN] = "train",
+        [TERN_PHASE_ENCODE] = "encode",     [TERN_PHASE_UPLOAD] = "upload",
+        [TERN_PHASE_EVALUATE] = "evaluate", [TERN_PHASE_STATISTICS] = "statistics",
+        [TERN_PHASE_FINISHED] = "finished", [TERN_PHASE_STOPPED] = "stopped",
     };
     return (size_t)phase < sizeof names / sizeof names[0] ? names[phase] : "unknown";
 }

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#if TERN_MANIFESTS
-
 // The size of any Error, which must fit even when only a short rest was requested.
 #define ERROR_ROOM (sizeof(tern_Error) + 8)
 
@@ -120,5 +118,3 @@ enum tern_result tern_client_manifest(struct tern_client *client, uint8_t *dst, 
     TERN_TRY(answer_of(client));
     return received(client, dst, len);
 }
-
-#endif

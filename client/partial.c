@@ -4,18 +4,11 @@
 
 #include <string.h>
 
-#if TERN_PARTIALS
-
 #define PIECE ((size_t)1 << 20) // bytes of it that are looked at together
 
 static const struct tern_partial *port_of(const struct tern_client *client)
 {
     return &client->config.ports.partial;
-}
-
-bool tern_partial_kept(const struct tern_client *client)
-{
-    return port_of(client)->open != NULL;
 }
 
 enum tern_result tern_partial_open(const struct tern_client *client, const tern_DownloadRef *ref,
@@ -93,13 +86,3 @@ enum tern_result tern_partial_view(const struct tern_client *client, size_t len,
     const struct tern_partial *port = port_of(client);
     return port->view(port->ctx, 0, len, data);
 }
-
-void tern_partial_drop(struct tern_client *client)
-{
-    const struct tern_partial *port = port_of(client);
-    if (port->drop != NULL) {
-        port->drop(port->ctx);
-    }
-}
-
-#endif

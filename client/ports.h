@@ -37,14 +37,12 @@ struct tern_response {
     uint8_t *body;          // caller's buffer of body_size bytes
     size_t body_size;
     size_t body_len; // received bytes; on TERN_ERR_NETWORK those before the connection broke
-#if TERN_PARTIALS
     // Receives the body of a 2xx answer piece by piece instead of `body`; NULL: `body` does. `status` is set before; body_len
     // stays 0. An error that it returns ends the exchange with that error. take_size: the most bytes that it accepts, which
     // determines the time limit.
     enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len);
     void *take_ctx;
     size_t take_size;
-#endif
 };
 
 struct tern_transport {
@@ -75,16 +73,13 @@ enum tern_record {
     TERN_RECORD_UPLOAD = 2,   // generation, sequence, error buffer, velocity, pending update
     TERN_RECORD_SETTLED = 3,  // sequence of the last answered update
     TERN_RECORD_METER = 4,    // counters and budgets
-#if TERN_MANIFESTS || TERN_STATISTICS || TERN_VARIANCE_REDUCTION
-    TERN_RECORD_MODEL = 5, // manifest of a model that is not built in
-#endif
-#if TERN_STATISTICS || TERN_VARIANCE_REDUCTION
-    TERN_RECORD_SCALING = 6, // the federation's scaling of the columns
-#endif
-#if TERN_VARIANCE_REDUCTION
-    TERN_RECORD_ANCHOR = 7, // base of the last full gradient
-#endif
-    TERN_RECORD_COUNT
+    TERN_RECORD_MODEL = 5,    // manifest of a model that is not built in
+    TERN_RECORD_SCALING = 6,  // the federation's scaling of the columns
+    TERN_RECORD_ANCHOR = 7,   // base of the last full gradient
+    TERN_RECORD_COUNT = TERN_VARIANCE_REDUCTION ? 8
+                        : TERN_STATISTICS       ? 7
+                        : TERN_MANIFESTS        ? 6
+                                                : 5 // the first ones, which this build uses
 };
 
 struct tern_store_part {
@@ -107,7 +102,6 @@ struct tern_store {
     TERN_MUST_USE enum tern_result (*load)(void *ctx, enum tern_record record, size_t offset,
                                            void *dst, size_t len, size_t *record_len);
 
-#if TERN_PARTIALS
     // Writes a record in pieces, for records that do not fit into memory; all NULL: save() and load() suffice.
 
     // Begins a record whose first `front` bytes finish() provides. One at a time; it ends with finish(), drop(), the next
@@ -129,10 +123,8 @@ struct tern_store {
     // TERN_ERR_CORRUPT  the record is shorter; TERN_ERR_IO, TERN_ERR_NOT_FOUND
     TERN_MUST_USE enum tern_result (*view)(void *ctx, enum tern_record record, size_t offset,
                                            size_t len, const uint8_t **data);
-#endif
 };
 
-#if TERN_PARTIALS
 // --- Partial download: the received bytes of one download, which outlive the process
 
 struct tern_partial {
@@ -158,7 +150,6 @@ struct tern_partial {
     // Drops the partial download, if any.
     void (*drop)(void *ctx);
 };
-#endif
 
 // --- Trainer
 
@@ -198,13 +189,10 @@ struct tern_train_result {
     uint32_t num_examples; // in the local data set: the FedAvg weight
     uint32_t local_steps;  // completed
     float loss;            // mean over the steps
-#if TERN_GIVEN_CHANGES
     bool
         is_change; // *weights has the change to add to base instead of the sum, except for local tensors
-#endif
 };
 
-#if TERN_HELD_OUT
 #define TERN_METRICS_MAX 4      // besides loss and accuracy
 #define TERN_METRIC_NAME_MAX 16 // bytes with the terminating NUL
 
@@ -212,17 +200,14 @@ struct tern_metric {
     char name[TERN_METRIC_NAME_MAX]; // text, not empty: "f1_macro"
     float value;                     // finite
 };
-#endif
 
 struct tern_evaluate_result {
     uint32_t num_examples;
     float loss;
-    float accuracy; // 0 to 1
-#if TERN_HELD_OUT
+    float accuracy;   // 0 to 1
     bool no_accuracy; // the model predicts no classes; accuracy is 0
     uint32_t metric_count;
     struct tern_metric metrics[TERN_METRICS_MAX];
-#endif
 };
 
 struct tern_trainer {
@@ -249,7 +234,6 @@ struct tern_trainer {
                                                struct tern_evaluate_result *result);
 };
 
-#if TERN_STATISTICS
 // --- Columns of the data, which a federation may scale by shared statistics
 
 struct tern_column_port {
@@ -272,7 +256,6 @@ struct tern_column_port {
     // TERN_ERR_NON_FINITE  a value would be too large for a float32; no value was changed
     TERN_MUST_USE enum tern_result (*scale)(void *ctx, uint32_t tag, const uint8_t *columns);
 };
-#endif
 
 // --- Clock, entropy, conditions
 
@@ -308,9 +291,7 @@ struct tern_ports {
     struct tern_clock clock;
     struct tern_entropy entropy;
     struct tern_condition_port conditions; // may stay empty
-#if TERN_PARTIALS
-    struct tern_partial partial; // may stay empty
-#endif
+    struct tern_partial partial;           // may stay empty
 };
 
 #ifdef __cplusplus

@@ -209,7 +209,6 @@ enum tern_result tern_record_load_identity(struct tern_client *client)
     return TERN_OK;
 }
 
-#if TERN_MANIFESTS
 // --- Manifest: has its own format; the identity has its hash
 
 enum tern_result tern_record_save_manifest(struct tern_client *client, const uint8_t *manifest,
@@ -232,9 +231,7 @@ enum tern_result tern_record_load_manifest(struct tern_client *client, uint8_t *
     return memcmp(digest, client->identity.model_hash, TERN_SHA256_SIZE) == 0 ? TERN_OK
                                                                               : TERN_ERR_NOT_FOUND;
 }
-#endif
 
-#if TERN_STATISTICS
 // --- Scaling
 
 enum tern_result tern_record_save_scaling(struct tern_client *client, struct tern_span scaling)
@@ -257,7 +254,6 @@ enum tern_result tern_record_load_scaling(const struct tern_client *client, uint
     *len = body;
     return body <= size ? TERN_OK : TERN_ERR_NO_SPACE;
 }
-#endif
 
 // --- Replica
 
@@ -298,7 +294,6 @@ enum tern_result tern_record_load_replica(struct tern_client *client)
     return TERN_OK;
 }
 
-#if TERN_VARIANCE_REDUCTION
 // --- Anchor: its values and, according to the head, those of its step
 
 enum tern_result tern_record_save_anchor(struct tern_client *client)
@@ -349,7 +344,6 @@ enum tern_result tern_record_load_anchor_step(const struct tern_client *client, 
                   values_len, &len));
     return all_finite(step, client->work.model->count) ? TERN_OK : TERN_ERR_CORRUPT;
 }
-#endif
 
 // --- Upload
 
@@ -404,9 +398,9 @@ enum tern_result tern_record_save_upload(struct tern_client *client)
         buffer_part(client),  velocity_part(client),
         local_part(client),
     };
-#if TERN_PARTIALS
-    client->stored_update = NULL;
-#endif
+    if (TERN_PARTIALS) {
+        client->stored_update = NULL;
+    }
     return save(client, TERN_RECORD_UPLOAD, parts, sizeof parts / sizeof parts[0]);
 }
 
@@ -521,11 +515,10 @@ static enum tern_result load_velocity(struct tern_client *client, const struct u
 // Replaces the local values of the replica's record, which may be older.
 static enum tern_result load_local(struct tern_client *client, const struct upload *upload)
 {
-#if TERN_MANIFESTS
     uint32_t first = 0;
     const uint32_t count = tern_model_local(client->work.model, &first);
     size_t len = 0;
-    if ((upload->head.holds & HOLDS_LOCAL) == 0) {
+    if (!TERN_MANIFESTS || (upload->head.holds & HOLDS_LOCAL) == 0) {
         return TERN_OK;
     }
     TERN_TRY(load(client, TERN_RECORD_UPLOAD, upload->local_at, client->work.local,
@@ -536,10 +529,6 @@ static enum tern_result load_local(struct tern_client *client, const struct uplo
     client->has_local = true;
     client->local_stashed = true;
     tern_client_unstash_local(client);
-#else
-    (void)client;
-    (void)upload;
-#endif
     return TERN_OK;
 }
 
@@ -557,27 +546,21 @@ enum tern_result tern_record_reload_velocity(struct tern_client *client)
 static enum tern_result take_pending(struct tern_client *client, size_t offset)
 {
     size_t len = 0;
-#if TERN_PARTIALS
-    client->stored_update = NULL;
+    if (TERN_PARTIALS) {
+        client->stored_update = NULL;
+    }
     if (tern_record_takes_pieces(client)) {
         const struct tern_store *store = &client->config.ports.store;
         return store->view(store->ctx, TERN_RECORD_UPLOAD, offset, client->pending.len,
                            &client->stored_update);
     }
-#endif
     return load(client, TERN_RECORD_UPLOAD, offset, client->work.blob, client->pending.len, &len);
 }
 
-#if TERN_PARTIALS
 // --- Upload, in pieces
 
 // The bytes before the container, which is appended first: the head, and at the end the message.
 #define FRONT (sizeof(struct upload_head) + TERN_WIRE_OVERHEAD)
-
-bool tern_record_takes_pieces(const struct tern_client *client)
-{
-    return client->config.ports.store.begin != NULL;
-}
 
 enum tern_result tern_record_begin_upload(struct tern_client *client)
 {
@@ -620,7 +603,6 @@ enum tern_result tern_record_finish_upload(struct tern_client *client, struct te
     TERN_TRY(store->finish(store->ctx, front));
     return take_pending(client, FRONT - message.len);
 }
-#endif
 
 // Reads the pending update and checks that it can be given back.
 static enum tern_result load_pending(struct tern_client *client, size_t offset)
@@ -769,8 +751,6 @@ enum tern_result tern_record_load_meter(struct tern_client *client)
     budget->round_mean = head.round_mean;
     budget->update_mean = head.update_mean;
     budget->rounds = head.rounds;
-#if TERN_MANIFESTS
     client->meter_loaded = true;
-#endif
     return TERN_OK;
 }

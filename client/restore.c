@@ -51,10 +51,8 @@ void tern_client_start_from_seed(struct tern_client *client)
 enum tern_result tern_client_restore_replica(struct tern_client *client)
 {
     client->replica_unsaved = false;
-#if TERN_PARTIALS
     client->unsaved_bytes = 0;
     client->replica_torn = false;
-#endif
     const enum tern_result result = tern_record_load_replica(client);
     if (not_usable(result)) {
         report_started_over(
@@ -130,13 +128,9 @@ static enum tern_client_phase first_phase(const struct tern_client *client)
 
 static bool lacks_local_room(const struct tern_client_workspace *workspace)
 {
-#if TERN_MANIFESTS
     uint32_t first = 0;
-    return workspace->local == NULL && tern_model_local(workspace->model, &first) > 0;
-#else
-    (void)workspace;
-    return false;
-#endif
+    return TERN_MANIFESTS && workspace->local == NULL &&
+           tern_model_local(workspace->model, &first) > 0;
 }
 
 enum tern_result tern_client_restore(struct tern_client *client,
@@ -160,31 +154,25 @@ enum tern_result tern_client_restore(struct tern_client *client,
     client->due_ms = 0;
     client->failures = 0;
     client->kept_round = 0;
-#if TERN_FINAL_MODEL
     client->final = false;
     client->final_refused = false;
-#endif
-#if TERN_MANIFESTS
     client->has_local = false;
     client->local_stashed = false;
-#endif
     client->error_reported = false;
     client->failed_round = 0;
     client->failure = tern_TrainingFailure_FAILURE_TRAINER;
     memset(&client->task, 0, sizeof client->task);
-#if TERN_STATISTICS
-    TERN_TRY(tern_client_restore_scaling(client)); // uses the blob, so it comes before the update
-#endif
+    if (TERN_STATISTICS) {
+        TERN_TRY(tern_client_restore_scaling(client)); // uses the blob: before the update
+    }
     TERN_TRY(tern_client_restore_replica(client));
     TERN_TRY(restore_upload(client));
-#if TERN_VARIANCE_REDUCTION
-    TERN_TRY(tern_anchor_restore(client));
-#endif
+    if (TERN_VARIANCE_REDUCTION) {
+        TERN_TRY(tern_anchor_restore(client));
+    }
     TERN_TRY(tern_client_restore_meter(client));
-#if TERN_PARTIALS
     client->upload_cut = client->pending.len > 0;
     client->upload_have = 0;
-#endif
     client->phase = first_phase(client);
     return TERN_OK;
 }

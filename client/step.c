@@ -6,14 +6,9 @@
 // There is all of a partial download, or nothing.
 static bool partial_complete(const struct tern_ports *ports)
 {
-#if TERN_PARTIALS
     const struct tern_partial *partial = &ports->partial;
-    return partial->open == NULL ||
+    return !TERN_PARTIALS || partial->open == NULL ||
            (partial->append != NULL && partial->view != NULL && partial->drop != NULL);
-#else
-    (void)ports;
-    return true;
-#endif
 }
 
 static bool ports_complete(const struct tern_ports *ports)
@@ -35,10 +30,8 @@ static void set_defaults(struct tern_client_config *config)
     config->name = config->name != NULL ? config->name : "";
     config->platform = config->platform != NULL ? config->platform : "";
     config->timeout_ms = or_default(config->timeout_ms, TERN_CLIENT_TIMEOUT(TERN_AS_MS));
-#if TERN_PARTIALS
     config->resume_upload_above =
         or_default(config->resume_upload_above, TERN_CLIENT_RESUME_UPLOAD_ABOVE);
-#endif
     config->retry_min_ms = or_default(config->retry_min_ms, TERN_CLIENT_RETRY_MIN(TERN_AS_MS));
     config->retry_max_ms = or_default(config->retry_max_ms, TERN_CLIENT_RETRY_MAX(TERN_AS_MS));
     config->budget_wait_ms =
@@ -80,10 +73,8 @@ static enum tern_result run_phase(struct tern_client *client)
         return tern_phase_upload(client);
     case TERN_PHASE_EVALUATE:
         return tern_phase_evaluate(client);
-#if TERN_STATISTICS
     case TERN_PHASE_STATISTICS:
-        return tern_phase_statistics(client);
-#endif
+        return TERN_STATISTICS ? tern_phase_statistics(client) : TERN_ERR_STATE;
     case TERN_PHASE_FINISHED:
         return TERN_AGAIN;
     case TERN_PHASE_STOPPED:

@@ -10,12 +10,11 @@ struct tern_error_buffer tern_client_error_buffer(const struct tern_client *clie
     return (struct tern_error_buffer){work->error_storage, work->error_buffer, work->model->coded};
 }
 
-#if TERN_MANIFESTS
 void tern_client_stash_local(struct tern_client *client)
 {
     uint32_t first = 0;
     const uint32_t count = tern_model_local(client->work.model, &first);
-    if (client->has_local && !client->local_stashed) {
+    if (tern_client_has_local(client) && !client->local_stashed) {
         memcpy(client->work.local, client->work.weights + first, (size_t)count * sizeof(float));
         client->local_stashed = true;
     }
@@ -25,12 +24,11 @@ void tern_client_unstash_local(struct tern_client *client)
 {
     uint32_t first = 0;
     const uint32_t count = tern_model_local(client->work.model, &first);
-    if (client->local_stashed) {
+    if (TERN_MANIFESTS && client->local_stashed) {
         memcpy(client->work.weights + first, client->work.local, (size_t)count * sizeof(float));
         client->local_stashed = false;
     }
 }
-#endif
 
 // Bytes from `len` to the next position aligned for a float, whatever the blob's own alignment.
 static size_t to_alignment(const struct tern_client *client, size_t len)

@@ -1,20 +1,16 @@
-# The messages as C, by nanopb. Where a task's downloads are an array of fewer than tern.options
-# says, TERN_WIRE_DOWNLOADS_MAX of wire/wire.h has to say so, too (shared/build.h), and the fields that
-# only a larger build reads are left out.
+# The messages as C, by nanopb. A build whose tasks have fewer downloads than tern.options allows also defines
+# TERN_WIRE_DOWNLOADS_MAX of wire/wire.h (shared/build.h).
 find_program(NANOPB_GENERATOR NAMES nanopb_generator nanopb_generator.py REQUIRED)
 set(TERN_WIRE_DIR ${CMAKE_CURRENT_LIST_DIR}/../shared/wire)
 
-# tern_generate_wire(FOLDER [DOWNLOADS_MAX]): rules that make FOLDER/tern.pb.c and .h.
+# tern_generate_wire(FOLDER [DOWNLOADS_MAX]): adds the rules for FOLDER/tern.pb.c and .h.
 function(tern_generate_wire folder)
   file(MAKE_DIRECTORY ${folder})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TERN_WIRE_DIR}/tern.options)
   file(READ ${TERN_WIRE_DIR}/tern.options options)
   if(ARGC GREATER 1)
-    foreach(field CheckinReply.final_model CheckinReply.scaling CheckinReply.statistics
-            CheckinRequest.anchor CheckinRequest.anchor_step CheckinRequest.scaling Evaluation.metrics
-            Evaluation.no_accuracy Task.anchor Task.evaluate Task.gradient Update.evaluation)
-      string(APPEND options "tern.${field} type:FT_IGNORE\n")
-    endforeach()
+    # Small builds have no metrics (TERN_HELD_OUT), which make the field tables of three messages twice as large.
+    string(APPEND options "tern.Evaluation.metrics type:FT_IGNORE\n")
     string(REGEX REPLACE "(Task[.]downloads +max_count:)[0-9]+" "\\1${ARGV1}" options "${options}")
   endif()
   file(CONFIGURE OUTPUT ${folder}/tern.options CONTENT "${options}" @ONLY)

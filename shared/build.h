@@ -1,9 +1,11 @@
-// What is built into libtern and the client core. Everything is, unless a build says less: a small
-// device defines TERN_BUILD_CONFIG as the name of a header of its own,
-//   -DTERN_BUILD_CONFIG='"tern_build.h"'
-// which defines some of the names below before this file does (firmware_port/tern_build.h is one).
-// What is left out is referenced nowhere, so the linker drops it; results are the same bits. All of
-// a program is built with the same header: sizes of structs depend on it.
+// Selects the features of libtern and the client core. The default is every feature. A small device defines
+// TERN_BUILD_CONFIG as the name of its own header, -DTERN_BUILD_CONFIG='"tern_build.h"', which defines some of
+// the names below before this file does (firmware_port/tern_build.h is an example). All files of a program use the same
+// header.
+//
+// Structs, messages and declarations are the same with and without a feature. Code asks for a feature by a constant
+// condition, `if (TERN_PARTIALS && ...)`, so that the compiler drops the calls and the linker drops the functions. The results
+// are the same bits. A feature with a switch costs at least 270 bytes of flash; smaller ones are always there.
 #ifndef TERN_BUILD_H
 #define TERN_BUILD_H
 
@@ -11,16 +13,14 @@
 #include TERN_BUILD_CONFIG
 #endif
 
-// Codecs that encode, with the payloads that only they make, which are decoded, too: rows of
-// TERN_ALL_CODECS (codec/list.h). float32 is what models are sent in as they are, so it is always
-// one of them.
+// Codecs that can encode and decode: rows of TERN_ALL_CODECS (codec/list.h). float32 must be one of them, since models
+// are sent in it.
 #ifndef TERN_CODECS
 #define TERN_CODECS TERN_ALL_CODECS
 #endif
 
-// Coders of ternary symbols, both ways: X(name, NAME of TERN_CODER_NAME). A coder is all it takes
-// to decode any ternary codec, so that a device may lack the quantizer of its downloads. Where a
-// codec says `auto`, the smallest of these is taken.
+// Coders of ternary symbols: X(name, NAME of TERN_CODER_NAME). Any ternary codec decodes with its coder alone, so a device
+// may omit the quantizer of its downloads. A codec with the coder `auto` takes the smallest result of these.
 #ifndef TERN_CODERS
 #define TERN_CODERS(X)                                                                             \
     X(zero_run, ZERO_RUN)                                                                          \
@@ -29,95 +29,78 @@
     X(range, RANGE)
 #endif
 
-// 1: for flash and RAM that are counted in kilobytes. Leaves out encoding on several threads; loops
-// are short instead of fast, and take smaller steps on less stack.
+// 1: for flash and RAM of some kilobytes. Omits encoding by several threads; loops are short instead of fast, and use less
+// stack.
 #ifndef TERN_SMALL
 #define TERN_SMALL 0
 #endif
 
-// 1: the board has codecs in hardware, and defines the table of codec/kernels/offload.h.
+// 1: the board encodes and decodes in hardware, and defines the table of codec/kernels/offload.h.
 #ifndef TERN_OFFLOAD
 #define TERN_OFFLOAD 0
 #endif
 
-// 1: what people read: the texts of --help, the reasons in events, and all that struct
-// tern_codec_info says of a payload. 0: of that, its scale and largest magnitude alone.
+// 1: text for people: --help, reasons in events, and every field of struct tern_codec_info. 0: of these fields, only scale
+// and maximum.
 #ifndef TERN_FOR_PEOPLE
 #define TERN_FOR_PEOPLE (!TERN_SMALL)
 #endif
 
-// The one form that error buffers are kept in, say TERN_ERROR_INT8. Not defined: any
+// TERN_ERROR_STORAGE: the only storage of error buffers, e.g. TERN_ERROR_INT8. Not defined: all
 // (error_feedback/error_storage.h).
-
-// 1: clients can start training ahead of their replica (ERROR_STEP_AHEAD of wire/tern.proto). 0:
-// such a task is done as if it said to keep the error buffer.
-#ifndef TERN_STEP_AHEAD
-#define TERN_STEP_AHEAD (!TERN_SMALL)
-#endif
 
 // 1: models with convolutions ("cnn:...").
 #ifndef TERN_CONVOLUTIONS
 #define TERN_CONVOLUTIONS 1
 #endif
 
-// 1: losses beside cross-entropy, of models that tell numbers or find anomalies (",loss=..." of a spec,
-// tensor/model.h). 0: such a spec is none.
+// 1: regression and autoencoders (",loss=..." in a model spec, tensor/model.h). 0: such a spec is refused.
 #ifndef TERN_LOSSES
 #define TERN_LOSSES (!TERN_SMALL)
 #endif
 
-// 1: models that are not built in, and tensors that are sent by a rule of their own
-// (tensor/manifest.h).
+// 1: imported models, and tensors with a rule of their own (tensor/manifest.h).
 #ifndef TERN_MANIFESTS
 #define TERN_MANIFESTS (!TERN_SMALL)
 #endif
 
-// 1: downloads that are received into a store that keeps them when the program ends (struct
-// tern_partial of client/ports.h), and need no memory of their size.
+// 1: downloads can be received into a store that outlives the program, without memory of their size (struct tern_partial of
+// client/ports.h).
 #ifndef TERN_PARTIALS
 #define TERN_PARTIALS (!TERN_SMALL)
 #endif
 
-// 1: the last download of a federation that has finished, the global model itself (CheckinReply.final_model
-// of wire/tern.proto). 0: a client ends with the replica that it trained; cmake/TernWire.cmake leaves the
-// field out.
+// 1: the client fetches the global model of a finished federation (CheckinReply.final_model of wire/tern.proto). 0: it ends
+// with its replica. The features below are fields of tern.proto, too; a build without the feature ignores the field.
 #ifndef TERN_FINAL_MODEL
 #define TERN_FINAL_MODEL (!TERN_SMALL)
 #endif
 
-// 1: clients that train evaluate the model they are given on held-out data of their own where a task asks
-// for it, and evaluations have metrics beside loss and accuracy (Task.evaluate of wire/tern.proto). 0: as
-// above, the fields are left out.
+// 1: a training client evaluates the task's base on its held-out data if the task asks (Task.evaluate), and evaluations have
+// metrics besides loss and accuracy.
 #ifndef TERN_HELD_OUT
 #define TERN_HELD_OUT (!TERN_SMALL)
 #endif
 
-// 1: trainers may give the change itself in place of trained weights (struct tern_train_result of
-// client/ports.h), as a gateway does, which has summed it exactly.
-#ifndef TERN_GIVEN_CHANGES
-#define TERN_GIVEN_CHANGES (!TERN_SMALL)
-#endif
-
-// 1: updates whose variance is reduced by a full gradient (Task.gradient of wire/tern.proto). 0: as above, the
-// fields are left out; such a client has no tasks under such a strategy.
+// 1: updates with variance reduction (Task.gradient). 0: the client refuses such tasks.
 #ifndef TERN_VARIANCE_REDUCTION
 #define TERN_VARIANCE_REDUCTION (!TERN_SMALL)
 #endif
 
-// 1: columns that are scaled by statistics which clients share (Statistics and Scaling of wire/tern.proto). 0:
-// as above, the fields are left out; a federation that scales so has no tasks for such a client.
+// 1: columns are scaled by statistics that clients share (Statistics, Scaling). 0: a federation that scales so has no tasks
+// for the client.
 #ifndef TERN_STATISTICS
 #define TERN_STATISTICS (!TERN_SMALL)
 #endif
 
-// 1: where a client's clock stands before the month that it counts, the month's byte budget is renewed after 31
-// days that have passed for certain (client/budget.c). 0: not before that month.
+// 1: when the client's clock shows an earlier month than the month that it counts, the month's byte budget renews after 31
+// days have certainly passed (client/budget.c). 0: it renews only when the clock shows a later month.
 #ifndef TERN_MONTH_BY_TIME
 #define TERN_MONTH_BY_TIME (!TERN_SMALL)
 #endif
 
-// Limits of a model (tensor/model.h). A built-in one has two tensors a layer, of at most 4
-// dimensions, whose names are at most 15 bytes. Entries that a model does not use are not touched.
+// Limits of a model (tensor/model.h). A built-in model has two tensors a layer, each with at most 4 dimensions and a name of
+// at most 15 bytes. Unused entries are never written.
 #ifndef TERN_MODEL_MAX_TENSORS
 #define TERN_MODEL_MAX_TENSORS (TERN_MANIFESTS ? 1024 : 64)
 #endif
@@ -128,7 +111,7 @@
 #define TERN_TENSOR_MAX_DIMS (TERN_MANIFESTS ? 8 : 4)
 #endif
 
-// TERN_WIRE_MESSAGE_MAX and TERN_WIRE_DOWNLOADS_MAX stand in wire/wire.h, and can be defined here,
-// too; the latter goes with the option of cmake/TernWire.cmake.
+// TERN_WIRE_MESSAGE_MAX and TERN_WIRE_DOWNLOADS_MAX (wire/wire.h) can be defined here, too. cmake/TernWire.cmake reads the
+// second one.
 
 #endif

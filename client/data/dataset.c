@@ -31,7 +31,6 @@ void tern_view_gather(const struct tern_view *view, const uint32_t *positions, u
     }
 }
 
-#if TERN_LOSSES
 void tern_view_gather_targets(const struct tern_view *view, const uint32_t *positions,
                               uint32_t first, uint32_t count, float *targets)
 {
@@ -41,4 +40,3 @@ void tern_view_gather_targets(const struct tern_view *view, const uint32_t *posi
         targets[i] = view->dataset->targets[example];
     }
 }
-#endif

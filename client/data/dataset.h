@@ -29,21 +29,14 @@ struct tern_dataset {
                  // column's mean; NULL: none was missing
     float scale; // a byte's feature is byte * scale + offset
     float offset;
-#if TERN_LOSSES
     const float *targets; // [count] numbers to predict; NULL: the data set has labels
     float target_mean;    // in original units a target is target * target_deviation + target_mean
     float target_deviation;
-#endif
 };
 
 static inline const float *tern_dataset_targets(const struct tern_dataset *data)
 {
-#if TERN_LOSSES
-    return data->targets;
-#else
-    (void)data;
-    return NULL;
-#endif
+    return TERN_LOSSES ? data->targets : NULL;
 }
 
 // Some examples of a data set, e.g. a client's shard.
@@ -61,11 +54,9 @@ struct tern_view tern_view_all(const struct tern_dataset *dataset);
 void tern_view_gather(const struct tern_view *view, const uint32_t *positions, uint32_t first,
                       uint32_t count, float *features, uint16_t *labels);
 
-#if TERN_LOSSES
 // Writes the targets of the same examples; the data set must have targets.
 void tern_view_gather_targets(const struct tern_view *view, const uint32_t *positions,
                               uint32_t first, uint32_t count, float *targets);
-#endif
 
 #ifdef __cplusplus
 }

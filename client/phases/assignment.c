@@ -16,17 +16,16 @@ static enum tern_result check_training(const struct tern_client *client, const t
         *why = TERN_WHY("the task names a codec that this client does not have");
         return TERN_ERR_UNKNOWN;
     }
-#if TERN_VARIANCE_REDUCTION
-    if (task->gradient != tern_Gradient_GRADIENT_BATCH && client->work.anchor == NULL) {
+    if (task->gradient != tern_Gradient_GRADIENT_BATCH &&
+        (!TERN_VARIANCE_REDUCTION || client->work.anchor == NULL)) {
         *why = TERN_WHY("the task reduces its variance, which this client has no memory for");
         return TERN_ERR_NO_MEMORY;
     }
-    if (task->gradient == tern_Gradient_GRADIENT_REDUCED &&
+    if (TERN_VARIANCE_REDUCTION && task->gradient == tern_Gradient_GRADIENT_REDUCED &&
         (!tern_anchor_is_held(client) || client->anchor_round != task->anchor)) {
         *why = TERN_WHY("the task builds on a full gradient whose base this client does not hold");
         return TERN_ERR_WRONG_REPLICA;
     }
-#endif
     if (!tern_client_has_state_for(client, &codec)) {
         *why = TERN_WHY("the task's codec needs a velocity, which this client has no memory for");
         return TERN_ERR_NO_MEMORY;
@@ -120,7 +119,6 @@ static uint64_t update_bytes(const struct tern_client *client, const tern_Task *
 static size_t kept_bytes(struct tern_client *client, const tern_Task *task)
 {
     size_t have = 0;
-#if TERN_PARTIALS
     if (tern_partial_kept(client) && tern_budget_left(client) != UINT64_MAX &&
         task->downloads_count > 0 && !tern_client_is_inline(&task->downloads[0])) {
         have = tern_partial_open(client, &task->downloads[0], &have) == TERN_OK ? have : 0;
@@ -128,9 +126,6 @@ static size_t kept_bytes(struct tern_client *client, const tern_Task *task)
             tern_partial_drop(client);
         }
     }
-#endif
-    (void)client;
-    (void)task;
     return have;
 }
 
@@ -154,18 +149,12 @@ static void begin_downloads(struct tern_client *client)
     client->download_index = 0;
     client->download_have = 0;
     client->inline_at = 0;
-#if TERN_PARTIALS
     client->download_resumed = false;
     client->download_damaged = false;
     client->download_anew = false;
-#endif
-#if TERN_HELD_OUT
     client->asked = false;
     client->has_held_out = false;
-#endif
-#if TERN_VARIANCE_REDUCTION
     client->at_anchor_done = false;
-#endif
     client->training = false;
     client->phase = TERN_PHASE_DOWNLOAD;
 }
@@ -202,9 +191,7 @@ static enum tern_result take_task(struct tern_client *client, const tern_Task *t
     client->task = *task;
     client->task.has_indices =
         TERN_CLIENT_SHARING && task->has_indices && indices_fit(client, task);
-#if TERN_FINAL_MODEL
     client->final = false;
-#endif
     begin_downloads(client);
     const struct tern_client_event event = {
         .kind = TERN_EVENT_TASK,
@@ -230,7 +217,6 @@ static enum tern_result finish(struct tern_client *client, const uint8_t *final_
     return tern_client_save_meter(client);
 }
 
-#if TERN_FINAL_MODEL
 // Whether to fetch the final download. A client without budget or memory for it, or that received a mismatching one, ends
 // with its replica.
 static enum tern_result should_fetch_final(struct tern_client *client,
@@ -268,18 +254,17 @@ enum tern_result tern_client_end_with_final(struct tern_client *client)
     }
     return finish(client, client->final_hash);
 }
-#endif
 
 static enum tern_result end_federation(struct tern_client *client, const tern_CheckinReply *reply)
 {
-#if TERN_FINAL_MODEL
     bool takes = false;
-    TERN_TRY(should_fetch_final(client, reply, &takes));
+    if (TERN_FINAL_MODEL) {
+        TERN_TRY(should_fetch_final(client, reply, &takes));
+    }
     if (takes) {
         begin_final(client, reply);
         return TERN_OK;
     }
-#endif
     return finish(client, reply->final_model_hash.size == TERN_SHA256_SIZE
                               ? reply->final_model_hash.bytes
                               : NULL);
@@ -290,16 +275,13 @@ static const char *why_wait(const tern_CheckinReply *reply)
     if (reply->too_few_clients) {
         return TERN_WHY("too few clients have enrolled for rounds to begin (round.min_clients)");
     }
-#if TERN_STATISTICS
-    if (reply->statistics == tern_StatisticsState_STATISTICS_AWAITED) {
+    if (TERN_STATISTICS && reply->statistics == tern_StatisticsState_STATISTICS_AWAITED) {
         return TERN_WHY("rounds begin when other clients have sent the statistics of their columns "
                         "(statistics.columns)");
     }
-#endif
     return TERN_WHY("the aggregator has no task now");
 }
 
-#if TERN_STATISTICS
 static bool concerns_columns(const struct tern_client *client, const tern_CheckinReply *reply)
 {
     const bool wanted = reply->statistics == tern_StatisticsState_STATISTICS_WANTED;
@@ -333,19 +315,18 @@ static enum tern_result begin_statistics(struct tern_client *client, const tern_
     client->phase = TERN_PHASE_STATISTICS;
     return TERN_OK;
 }
-#endif
 
 enum tern_result tern_client_take_assignment(struct tern_client *client,
                                              const tern_CheckinReply *reply,
                                              struct tern_span downloads)
 {
     client->phase = TERN_PHASE_CHECKIN;
-#if TERN_STATISTICS
-    report_column_names(client, reply);
-    if (concerns_columns(client, reply)) {
-        return begin_statistics(client, reply);
+    if (TERN_STATISTICS) {
+        report_column_names(client, reply);
+        if (concerns_columns(client, reply)) {
+            return begin_statistics(client, reply);
+        }
     }
-#endif
     if (reply->finished) {
         return end_federation(client, reply);
     }

@@ -58,10 +58,8 @@ static bool holds_replica(const struct tern_client *client)
 
 static uint32_t abilities(const struct tern_client *client)
 {
-    uint32_t bits = TERN_STEP_AHEAD ? TERN_WIRE_STEPS_AHEAD : 0;
-#if TERN_VARIANCE_REDUCTION
-    bits |= client->work.anchor != NULL ? TERN_WIRE_REDUCES : 0;
-#endif
+    uint32_t bits = TERN_WIRE_STEPS_AHEAD;
+    bits |= TERN_VARIANCE_REDUCTION && client->work.anchor != NULL ? TERN_WIRE_REDUCES : 0;
     return client->identity.evaluator ? 0 : bits;
 }
 
@@ -94,14 +92,14 @@ static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
     message.coders = coders();
     message.from_seed = tern_model_is_seeded(client->work.model);
     message.abilities = abilities(client);
-#if TERN_VARIANCE_REDUCTION
-    message.anchor = tern_anchor_is_held(client) ? client->anchor_round : 0;
-    message.anchor_step = message.anchor != 0 && client->anchor_has_step;
-#endif
-#if TERN_STATISTICS
-    message.scaling = client->scaling;
-    message.column_names = client->names_sent ? 0 : client->work.columns.names;
-#endif
+    if (TERN_VARIANCE_REDUCTION && tern_anchor_is_held(client)) {
+        message.anchor = client->anchor_round;
+        message.anchor_step = client->anchor_has_step;
+    }
+    if (TERN_STATISTICS) {
+        message.scaling = client->scaling;
+        message.column_names = client->names_sent ? 0 : client->work.columns.names;
+    }
     return message;
 }
 
@@ -113,9 +111,9 @@ static uint32_t checkin_timeout(const struct tern_client_config *config)
 
 static enum tern_result prepare(struct tern_client *client)
 {
-#if TERN_VARIANCE_REDUCTION
-    TERN_TRY(tern_anchor_measure(client));
-#endif
+    if (TERN_VARIANCE_REDUCTION) {
+        TERN_TRY(tern_anchor_measure(client));
+    }
     client->round_done = true; // a round's account opens with the check-in that brings its task
     const uint32_t room = reply_room(client);
     TERN_TRY(may_start(client, room));
@@ -157,8 +155,6 @@ enum tern_result tern_phase_checkin(struct tern_client *client)
     client->has_evaluation = false;
     client->failed_round = 0;
     client->failure = tern_TrainingFailure_FAILURE_TRAINER;
-#if TERN_STATISTICS
     client->names_sent = true;
-#endif
     return tern_client_take_assignment(client, &reply, downloads);
 }

@@ -11,12 +11,10 @@
 // Receives the answer into the store when it keeps a partial download, else into the blob.
 static void expect(struct tern_client *client)
 {
-#if TERN_PARTIALS
     if (tern_partial_kept(client)) {
         tern_partial_receive(client);
         return;
     }
-#endif
     client->response.body = client->work.blob + client->download_have;
     client->response.body_size = client->work.blob_size - client->download_have;
 }
@@ -41,15 +39,12 @@ static enum tern_result prepare(struct tern_client *client)
 
 static const char *why_cut(enum tern_result result)
 {
-#if TERN_PARTIALS
-    if (result == TERN_ERR_NO_SPACE) {
-        return "there is no room to keep the download";
+    if (TERN_PARTIALS && result == TERN_ERR_NO_SPACE) {
+        return TERN_WHY("the store has no space for the download");
     }
-    if (result == TERN_ERR_IO) {
-        return "the download cannot be kept";
+    if (TERN_PARTIALS && result == TERN_ERR_IO) {
+        return TERN_WHY("the store cannot keep the download");
     }
-#endif
-    (void)result;
     return TERN_WHY("the download was not answered");
 }
 
@@ -121,7 +116,6 @@ static enum tern_result fetch(struct tern_client *client)
 // Fetches the missing bytes of a download that has a name.
 static enum tern_result complete(struct tern_client *client)
 {
-#if TERN_PARTIALS
     if (tern_partial_kept(client) && !client->in_flight) {
         const enum tern_result opened =
             tern_partial_open(client, tern_client_download(client), &client->download_have);
@@ -131,7 +125,6 @@ static enum tern_result complete(struct tern_client *client)
         }
         client->download_resumed = client->download_have > 0;
     }
-#endif
     return client->download_have < tern_client_download(client)->size ? fetch(client) : TERN_OK;
 }
 
@@ -156,23 +149,19 @@ static enum tern_result start_of(const struct tern_client *client, const tern_Do
                                                                        : TERN_ERR_WRONG_REPLICA;
 }
 
-#if TERN_PARTIALS
 // Whether the store, not the blob, has the downloads that were fetched separately.
 static bool in_store(const struct tern_client *client)
 {
     return tern_partial_kept(client) && !tern_client_is_inline(tern_client_download(client));
 }
-#endif
 
 static enum tern_result find_peak(struct tern_client *client, struct tern_span container,
                                   float *peak)
 {
-#if TERN_PARTIALS
     if (in_store(client)) {
         const struct tern_container_source source = tern_partial_container(client, container.len);
         return tern_container_source_check(client->work.model, &source, peak);
     }
-#endif
     struct tern_codec_info info;
     TERN_TRY(tern_container_inspect(client->work.model, container.data, container.len, &info));
     *peak = info.maximum;
@@ -183,7 +172,6 @@ static enum tern_result find_peak(struct tern_client *client, struct tern_span c
 static enum tern_result add(struct tern_client *client, struct tern_span container)
 {
     const struct tern_model *model = client->work.model;
-#if TERN_PARTIALS
     if (in_store(client)) {
         const struct tern_container_source source = tern_partial_container(client, container.len);
         const enum tern_result result =
@@ -191,7 +179,6 @@ static enum tern_result add(struct tern_client *client, struct tern_span contain
         client->replica_torn = result != TERN_OK;
         return result;
     }
-#endif
     return tern_container_accumulate(model, container.data, container.len, 1.0f,
                                      client->work.weights);
 }
@@ -199,7 +186,6 @@ static enum tern_result add(struct tern_client *client, struct tern_span contain
 static enum tern_result decode(struct tern_client *client, struct tern_span container)
 {
     const struct tern_model *model = client->work.model;
-#if TERN_PARTIALS
     if (in_store(client)) {
         const struct tern_container_source source = tern_partial_container(client, container.len);
         float peak = 0;
@@ -209,7 +195,6 @@ static enum tern_result decode(struct tern_client *client, struct tern_span cont
         client->replica_torn = result != TERN_OK;
         return result;
     }
-#endif
     return tern_container_decode(model, container.data, container.len, client->work.weights);
 }
 
@@ -294,7 +279,6 @@ static enum tern_result check_name(const tern_DownloadRef *ref, const uint8_t *b
     return memcmp(digest, ref->sha256.bytes, TERN_SHA256_SIZE) == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-#if TERN_PARTIALS
 // Checks the partial download, which may differ from what an earlier connection or process received.
 static enum tern_result find_partial(struct tern_client *client, const uint8_t **blob)
 {
@@ -310,21 +294,19 @@ static enum tern_result fetch_anew(struct tern_client *client)
     tern_partial_drop(client);
     client->download_damaged = false;
     client->download_anew = true;
-    client->response = (struct tern_response){0}; // nobody was asked
+    client->response = (struct tern_response){0}; // there was no request
     return tern_client_retry_later(client, TERN_ERR_CORRUPT,
-                                   "what was kept of a download is damaged; it is fetched anew");
+                                   TERN_WHY("the received part of a download is damaged; the "
+                                            "client fetches the whole download again"));
 }
-#endif
 
 // Finds the complete download and checks it against its name.
 static enum tern_result find_download(struct tern_client *client, const uint8_t **blob)
 {
     const tern_DownloadRef *ref = tern_client_download(client);
-#if TERN_PARTIALS
     if (in_store(client)) {
         return find_partial(client, blob);
     }
-#endif
     *blob = client->work.blob + client->inline_at;
     if (!tern_client_is_inline(ref)) {
         return check_name(ref, *blob);
@@ -346,11 +328,17 @@ static enum tern_result apply(struct tern_client *client, size_t *payload)
         return TERN_ERR_MODEL_MISMATCH;
     }
     *payload = container.len;
-#if TERN_PARTIALS
-    client->container_at = (size_t)(container.data - blob);
-#endif
+    if (TERN_PARTIALS) {
+        client->container_at = (size_t)(container.data - blob);
+    }
     return tern_client_is_at_indices(client) ? keep_indices(client, &message, container)
                                              : move_replica(client, &message, container);
+}
+
+// Whether the task is the final download. Its weights' hash is checked before they are saved.
+static bool is_final(const struct tern_client *client)
+{
+    return TERN_FINAL_MODEL && client->final;
 }
 
 // Applies a download, whose local values are those of version 0, and restores this client's own local values. For the final
@@ -359,12 +347,9 @@ static enum tern_result apply_beside_local(struct tern_client *client, size_t *p
 {
     tern_client_stash_local(client);
     const enum tern_result result = apply(client, payload);
-#if TERN_FINAL_MODEL
-    if (client->final && result == TERN_OK) {
-        return result;
+    if (!is_final(client) || result != TERN_OK) {
+        tern_client_unstash_local(client);
     }
-#endif
-    tern_client_unstash_local(client);
     return result;
 }
 
@@ -372,13 +357,12 @@ static enum tern_result save_replica(struct tern_client *client)
 {
     TERN_TRY(tern_record_save_replica(client));
     client->replica_unsaved = false;
-#if TERN_PARTIALS
-    client->unsaved_bytes = 0;
-#endif
+    if (TERN_PARTIALS) {
+        client->unsaved_bytes = 0;
+    }
     return TERN_OK;
 }
 
-#if TERN_PARTIALS
 // The most applied bytes that a kill may lose. Writing a large replica for each small delta would cost too much flash and
 // time.
 static uint64_t unsaved_max(const struct tern_client *client)
@@ -389,31 +373,16 @@ static uint64_t unsaved_max(const struct tern_client *client)
                : TERN_CLIENT_UNSAVED_MIN;
 }
 
-static bool is_final(const struct tern_client *client)
-{
-#if TERN_FINAL_MODEL
-    return client->final; // the weights' hash is checked before they are saved
-#else
-    (void)client;
-    return false;
-#endif
-}
-#endif
-
 // Drops the download, since the store holds only one.
 static enum tern_result drop_download(struct tern_client *client, uint32_t size)
 {
-#if TERN_PARTIALS
+    if (!tern_partial_kept(client)) {
+        return TERN_OK;
+    }
     client->download_anew = false;
     client->unsaved_bytes += client->replica_unsaved ? size : 0;
-    if (!is_final(client) && tern_partial_kept(client) &&
-        client->unsaved_bytes > unsaved_max(client)) {
-        return save_replica(client);
-    }
-#endif
-    (void)client;
-    (void)size;
-    return TERN_OK;
+    return !is_final(client) && client->unsaved_bytes > unsaved_max(client) ? save_replica(client)
+                                                                            : TERN_OK;
 }
 
 static enum tern_result take_download(struct tern_client *client)
@@ -423,14 +392,12 @@ static enum tern_result take_download(struct tern_client *client)
     const uint32_t size = ref->size;
     const bool is_inline = tern_client_is_inline(ref);
     const enum tern_result result = apply_beside_local(client, &payload);
-#if TERN_PARTIALS
-    if (client->download_damaged) {
+    if (TERN_PARTIALS && client->download_damaged) {
         return fetch_anew(client);
     }
-    if (client->replica_torn) { // the checked download has become unreadable: reload the record
-        return TERN_ERR_IO;
+    if (TERN_PARTIALS && client->replica_torn) {
+        return TERN_ERR_IO; // the checked download has become unreadable: reload the record
     }
-#endif
     if (result != TERN_OK) {
         return refuse(client, result, TERN_WHY("a download was refused; the replica is kept"));
     }
@@ -452,13 +419,11 @@ static enum tern_result take_download(struct tern_client *client)
 // Whether the downloads have led to the task's base.
 static bool has_base(const struct tern_client *client)
 {
-#if TERN_FINAL_MODEL
-    if (client->final) {
+    if (is_final(client)) {
         uint8_t hash[TERN_SHA256_SIZE];
         tern_sha256(client->work.weights, client->work.model->count * sizeof(float), hash);
         return memcmp(hash, client->final_hash, TERN_SHA256_SIZE) == 0;
     }
-#endif
     return memcmp(client->replica, client->task.base.bytes, TERN_WIRE_REPLICA_BYTES) == 0 &&
            client->version == client->task.base_version;
 }
@@ -466,12 +431,10 @@ static bool has_base(const struct tern_client *client)
 static enum tern_result all_taken(struct tern_client *client)
 {
     if (!has_base(client)) {
-#if TERN_FINAL_MODEL
-        if (client->final) {
+        if (is_final(client)) {
             client->final_refused = true;
             TERN_TRY(tern_client_restore_replica(client));
         }
-#endif
         tern_client_unstash_local(client);
         return tern_client_drop_task(client, TERN_ERR_WRONG_REPLICA,
                                      TERN_WHY("the downloads do not lead to the task's base"));
@@ -481,11 +444,9 @@ static enum tern_result all_taken(struct tern_client *client)
         TERN_TRY(save_replica(client));
     }
     tern_partial_drop(client);
-#if TERN_FINAL_MODEL
-    if (client->final) {
+    if (is_final(client)) {
         return tern_client_end_with_final(client);
     }
-#endif
     client->phase =
         client->task.kind == tern_TaskKind_TASK_TRAIN ? TERN_PHASE_TRAIN : TERN_PHASE_EVALUATE;
     return TERN_OK;

@@ -15,12 +15,10 @@ struct outcome {
     struct tern_error_next next; // the next error buffer
     struct tern_client_pending pending;
     struct tern_span container; // in the blob; NULL: in the record that is being made
-#if TERN_PARTIALS
     struct tern_client *client;
     enum tern_result stored;             // the store's result for that record
     uint8_t message[TERN_WIRE_OVERHEAD]; // precedes such a container
     size_t message_len;
-#endif
 };
 
 // Whether the stored error buffer already includes this round's change and its directive's effect.
@@ -69,11 +67,10 @@ static enum tern_result move_velocity(struct tern_client *client, const struct t
 // Keeps the trained local values, which belong to this client: their change is not sent.
 static enum tern_result stage_local(struct tern_client *client, struct outcome *outcome)
 {
-#if TERN_MANIFESTS
     uint32_t first = 0;
     const uint32_t count = tern_model_local(client->work.model, &first);
     const float *trained = client->trained + first;
-    if (count == 0) {
+    if (!TERN_MANIFESTS || count == 0) {
         return TERN_OK;
     }
     if (tern_kernel_peak(trained, count) >= TERN_INFINITY_BITS) {
@@ -81,25 +78,16 @@ static enum tern_result stage_local(struct tern_client *client, struct outcome *
     }
     memcpy(client->work.local, trained, (size_t)count * sizeof *trained);
     outcome->has_local = true;
-#else
-    (void)client;
-    (void)outcome;
-#endif
     return TERN_OK;
 }
 
 static void take_local(struct tern_client *client, const struct outcome *outcome)
 {
-#if TERN_MANIFESTS
-    if (outcome->has_local) {
+    if (TERN_MANIFESTS && outcome->has_local) {
         client->has_local = true;
         client->local_stashed = true;
         tern_client_unstash_local(client);
     }
-#else
-    (void)client;
-    (void)outcome;
-#endif
 }
 
 // Makes t = decay * error buffer + trained - replica in place of the trained weights. After a step ahead by a fraction of the
@@ -121,17 +109,17 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
     for (uint32_t i = 0; i < trained && !tern_client_has_given_change(client); i++) {
         sum[i] -= client->work.weights[i];
     }
-    tern_anchor_add(client, sum, trained);
+    if (TERN_VARIANCE_REDUCTION) {
+        tern_anchor_add(client, sum, trained);
+    }
     tern_model_freeze(client->work.model, sum);
     TERN_TRY(read_directive(client, &buffer, outcome));
     if (TERN_CLIENT_MOMENTUM && outcome->has_velocity) {
         TERN_TRY(move_velocity(client, codec, outcome->next.decay));
     }
-    const float carried = TERN_STEP_AHEAD ? client->carried : 1;
-    return tern_error_buffer_add_to(&buffer, outcome->next.decay * carried, sum);
+    return tern_error_buffer_add_to(&buffer, outcome->next.decay * client->carried, sum);
 }
 
-#if TERN_PARTIALS
 static enum tern_result store_piece(void *ctx, const uint8_t *data, size_t len)
 {
     struct outcome *outcome = ctx;
@@ -159,7 +147,6 @@ static enum tern_result encode_into_record(struct tern_client *client,
     return tern_container_encode_into(codec, context, work->model, client->trained, &sink,
                                       &outcome->container.len);
 }
-#endif
 
 // Encodes the container at the end of the blob, or into the record.
 static enum tern_result encode(struct tern_client *client, const struct tern_codec *codec,
@@ -174,11 +161,9 @@ static enum tern_result encode(struct tern_client *client, const struct tern_cod
         .indices = client->task.has_indices ? client->indices.data : NULL,
         .indices_len = client->indices.len,
     };
-#if TERN_PARTIALS
     if (tern_record_takes_pieces(client)) {
         return encode_into_record(client, codec, &context, outcome);
     }
-#endif
     const size_t bound = tern_container_bound(codec, work->model);
     uint8_t *dst = work->blob + work->blob_size - bound; // take_task() checked that there is room
     outcome->container.data = dst;
@@ -207,10 +192,10 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     message.shared_indices = client->task.has_indices;
     message.decay = is_kept(client) ? client->kept_decay : outcome->next.decay;
     message.has_decay = message.decay != 1;
-#if TERN_HELD_OUT
-    message.has_evaluation = client->has_held_out;
-    message.evaluation = client->held_out;
-#endif
+    if (TERN_HELD_OUT) {
+        message.has_evaluation = client->has_held_out;
+        message.evaluation = client->held_out;
+    }
     return message;
 }
 
@@ -218,14 +203,12 @@ static tern_Update describe(const struct tern_client *client, const struct outco
 static enum tern_result put_message(struct tern_client *client, struct outcome *outcome,
                                     const tern_Update *message, size_t *len)
 {
-#if TERN_PARTIALS
-    if (outcome->container.data == NULL) {
+    if (tern_record_takes_pieces(client)) {
         TERN_TRY(tern_wire_begin_update(message, outcome->container.len, outcome->message,
                                         sizeof outcome->message, &outcome->message_len));
         *len = outcome->message_len + outcome->container.len;
         return TERN_OK;
     }
-#endif
     const size_t room = (size_t)(outcome->container.data - client->work.blob);
     return tern_wire_encode_update(message, outcome->container, client->work.blob, room, len);
 }
@@ -264,18 +247,18 @@ static enum tern_result save(struct tern_client *client, const struct outcome *o
     client->generation = outcome->generation;
     client->sequence = outcome->sequence;
     client->pending = outcome->pending;
-#if TERN_PARTIALS
-    if (client->pending.len > 0 && outcome->container.data == NULL) {
+    if (client->pending.len > 0 && tern_record_takes_pieces(client)) {
         const struct tern_span message = {outcome->message, outcome->message_len};
         return tern_record_finish_upload(client, message);
     }
-#endif
     return tern_record_save_upload(client);
 }
 
 static enum tern_result commit(struct tern_client *client, const struct outcome *outcome)
 {
-    TERN_TRY(tern_anchor_take(client));
+    if (TERN_VARIANCE_REDUCTION) {
+        TERN_TRY(tern_anchor_take(client));
+    }
     TERN_TRY(save(client, outcome));
     client->kept_round = 0;
     client->phase = TERN_PHASE_UPLOAD;
@@ -304,11 +287,9 @@ static enum tern_result keep_change(struct tern_client *client, struct outcome *
         return tern_record_reload_velocity(client);
     }
     struct tern_span container = outcome->container;
-#if TERN_PARTIALS
-    if (container.data == NULL) {
+    if (tern_record_takes_pieces(client)) {
         TERN_TRY(tern_record_view_container(client, container.len, &container.data));
     }
-#endif
     TERN_TRY(tern_container_give_back(client->work.model, container.data, container.len,
                                       client->trained));
     outcome->next.filter = 1;
@@ -323,13 +304,9 @@ static enum tern_result keep_change(struct tern_client *client, struct outcome *
 // Drops a record that was begun in pieces.
 static void drop_record(struct tern_client *client)
 {
-#if TERN_PARTIALS
     if (tern_record_takes_pieces(client)) {
         tern_record_drop_upload(client);
     }
-#else
-    (void)client;
-#endif
 }
 
 // Keeps the change of an update that exceeds the budget; a later update carries it.
@@ -342,17 +319,6 @@ static enum tern_result keep_unsent(struct tern_client *client, struct outcome *
     return tern_budget_wait(client, cost, why);
 }
 
-// Returns the error of the store, which is no fault of the change; TERN_OK without one.
-static enum tern_result store_result(const struct outcome *outcome)
-{
-#if TERN_PARTIALS
-    return outcome->stored;
-#else
-    (void)outcome;
-    return TERN_OK;
-#endif
-}
-
 enum tern_result tern_phase_encode(struct tern_client *client)
 {
     struct outcome outcome = {
@@ -363,7 +329,7 @@ enum tern_result tern_phase_encode(struct tern_client *client)
     enum tern_result result = build(client, &outcome);
     if (result != TERN_OK) {
         drop_record(client);
-        TERN_TRY(store_result(&outcome));
+        TERN_TRY(outcome.stored); // an error of the store is no fault of the change
         TERN_TRY(tern_record_reload_velocity(client));
         return tern_client_fail_task(client, result,
                                      TERN_WHY("the local change cannot be encoded"));

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#if TERN_STATISTICS
-
 // Bytes of either message without its columns.
 #define MESSAGE_ROOM 64
 
@@ -226,5 +224,3 @@ enum tern_result tern_client_restore_scaling(struct tern_client *client)
     tern_sha256(client->work.blob, len, sha256);
     return apply(client, columns, tern_scaling_tag(sha256));
 }
-
-#endif

@@ -6,6 +6,23 @@
 
 // --- Evaluation
 
+#if TERN_HELD_OUT
+static void describe_metrics(const struct tern_evaluate_result *found, tern_Evaluation *message)
+{
+    message->metrics_count = (pb_size_t)found->metric_count;
+    for (uint32_t i = 0; i < found->metric_count; i++) {
+        memcpy(message->metrics[i].name, found->metrics[i].name, TERN_METRIC_NAME_MAX);
+        message->metrics[i].value = found->metrics[i].value;
+    }
+}
+#else
+static void describe_metrics(const struct tern_evaluate_result *found, tern_Evaluation *message)
+{
+    (void)found;
+    (void)message;
+}
+#endif
+
 // version: 0 in an update, whose base it is.
 static tern_Evaluation describe(const struct tern_evaluate_result *found, uint32_t version)
 {
@@ -15,18 +32,11 @@ static tern_Evaluation describe(const struct tern_evaluate_result *found, uint32
         .loss = found->loss,
         .accuracy = found->accuracy,
     };
-#if TERN_HELD_OUT
-    message.no_accuracy = found->no_accuracy;
-    message.metrics_count = (pb_size_t)found->metric_count;
-    for (uint32_t i = 0; i < found->metric_count; i++) {
-        memcpy(message.metrics[i].name, found->metrics[i].name, TERN_METRIC_NAME_MAX);
-        message.metrics[i].value = found->metrics[i].value;
-    }
-#endif
+    message.no_accuracy = TERN_HELD_OUT && found->no_accuracy;
+    describe_metrics(found, &message);
     return message;
 }
 
-#if TERN_HELD_OUT
 static enum tern_result evaluate_base(struct tern_client *client)
 {
     const struct tern_trainer *trainer = &client->work.trainer;
@@ -54,7 +64,6 @@ static enum tern_result evaluate_base(struct tern_client *client)
     tern_client_emit(client, &event);
     return TERN_OK;
 }
-#endif
 
 enum tern_result tern_phase_evaluate(struct tern_client *client)
 {
@@ -81,12 +90,8 @@ enum tern_result tern_phase_evaluate(struct tern_client *client)
         .loss = found.loss,
         .accuracy = found.accuracy,
         .num_examples = found.num_examples,
-#if TERN_HELD_OUT
         .found = &found,
-#endif
-#if TERN_FINAL_MODEL
         .global = client->final,
-#endif
     };
     tern_client_emit(client, &event);
     return tern_budget_end_round(client);
@@ -121,8 +126,7 @@ static void start_ahead(void *ctx, float *weights)
 static bool goes_ahead(const struct tern_client *client)
 {
     struct tern_codec codec;
-    return TERN_STEP_AHEAD &&
-           client->task.error_directive == tern_ErrorDirective_ERROR_STEP_AHEAD &&
+    return client->task.error_directive == tern_ErrorDirective_ERROR_STEP_AHEAD &&
            tern_codec_parse(client->task.codec, &codec, NULL) == TERN_OK &&
            tern_codec_entry(codec.id)->feedback != TERN_FEEDBACK_MOMENTUM;
 }
@@ -130,23 +134,15 @@ static bool goes_ahead(const struct tern_client *client)
 // The full gradient uses all examples.
 static uint32_t batch_size(const tern_Task *task)
 {
-#if TERN_VARIANCE_REDUCTION
-    if (task->gradient == tern_Gradient_GRADIENT_FULL) {
-        return TERN_TRAIN_ALL;
-    }
-#endif
-    return task->batch_size;
+    const bool full = TERN_VARIANCE_REDUCTION && task->gradient == tern_Gradient_GRADIENT_FULL;
+    return full ? TERN_TRAIN_ALL : task->batch_size;
 }
 
 // A task that trains twice starts with the first training.
 static uint64_t started_ms(const struct tern_client *client)
 {
-#if TERN_VARIANCE_REDUCTION
-    if (client->at_anchor_done) {
-        return client->train_started_ms;
-    }
-#endif
-    return tern_client_now_ms(client);
+    return TERN_VARIANCE_REDUCTION && client->at_anchor_done ? client->train_started_ms
+                                                             : tern_client_now_ms(client);
 }
 
 static enum tern_result begin(struct tern_client *client, const float *base)
@@ -197,12 +193,10 @@ static void trained(struct tern_client *client)
 static enum tern_result train_at_anchor(struct tern_client *client)
 {
     const struct tern_trainer *trainer = &client->work.trainer;
-#if TERN_VARIANCE_REDUCTION
     if (!client->training) {
         TERN_TRY(tern_anchor_begin(client));
         return begin(client, client->work.anchor);
     }
-#endif
     const enum tern_result result =
         trainer->step(trainer->ctx, &client->trained, &client->train_result);
     if (result == TERN_OK) {
@@ -220,12 +214,10 @@ enum tern_result tern_phase_train(struct tern_client *client)
         client->phase = TERN_PHASE_ENCODE; // trained before: the same change must not count twice
         return TERN_OK;
     }
-#if TERN_HELD_OUT
-    if (client->task.evaluate && !client->asked) {
+    if (TERN_HELD_OUT && client->task.evaluate && !client->asked) {
         result = evaluate_base(client);
         return result == TERN_AGAIN ? TERN_OK : result;
     }
-#endif
     if (tern_anchor_is_due(client)) {
         result = train_at_anchor(client);
         return result == TERN_OK ? TERN_OK : failed(client, result);

@@ -4,14 +4,12 @@
 
 #include <string.h>
 
-#if TERN_PARTIALS
 // Whether to ask first how many bytes the aggregator has: an attempt of this or an earlier process broke off after an unknown
 // number of bytes.
 static bool must_query(const struct tern_client *client, size_t len)
 {
-    return client->upload_cut && len > client->config.resume_upload_above;
+    return TERN_PARTIALS && client->upload_cut && len > client->config.resume_upload_above;
 }
-#endif
 
 static enum tern_result prepare(struct tern_client *client)
 {
@@ -19,16 +17,12 @@ static enum tern_result prepare(struct tern_client *client)
     struct tern_span body;
     TERN_TRY(tern_share_body(client, &body));
     tern_path_update(client->pending.round, client->pending.sequence, path);
-#if TERN_PARTIALS
     if (must_query(client, body.len)) {
         TERN_TRY(tern_budget_reserve_or_wait(client, tern_budget_cost(0, 1)));
         tern_client_request(client, TERN_PURPOSE_UPLOAD, "GET", path);
         return TERN_OK;
     }
-    const size_t have = client->upload_have;
-#else
-    const size_t have = 0;
-#endif
+    const size_t have = TERN_PARTIALS ? client->upload_have : 0;
     TERN_TRY(tern_budget_reserve_or_wait(client, tern_budget_cost(body.len - have, 1)));
     tern_client_request(client, TERN_PURPOSE_UPLOAD, "PUT", path);
     client->request.body = body.data + have;
@@ -40,12 +34,10 @@ static enum tern_result prepare(struct tern_client *client)
 // Resets the number of bytes that the aggregator has. cut: the aggregator may have a part.
 static void forget_progress(struct tern_client *client, bool cut)
 {
-#if TERN_PARTIALS
-    client->upload_cut = cut;
-    client->upload_have = cut ? client->upload_have : 0;
-#endif
-    (void)client;
-    (void)cut;
+    if (TERN_PARTIALS) {
+        client->upload_cut = cut;
+        client->upload_have = cut ? client->upload_have : 0;
+    }
 }
 
 static void report_uploaded(const struct tern_client *client,
@@ -141,7 +133,6 @@ static enum tern_result read_reply(struct tern_client *client, tern_UpdateReply 
                                          TERN_WHY("the answer to the update makes no sense"));
 }
 
-#if TERN_PARTIALS
 // Whether the update begins with these bytes.
 static bool begins_with(struct tern_span update, size_t len, const uint8_t sha256[TERN_SHA256_SIZE])
 {
@@ -193,7 +184,6 @@ static enum tern_result read_progress(struct tern_client *client, enum tern_resu
     TERN_TRY(read_reply(client, &reply));
     return continue_from(client, &reply);
 }
-#endif
 
 static enum tern_result take_answer(struct tern_client *client, enum tern_result sent)
 {
@@ -237,10 +227,8 @@ enum tern_result tern_phase_upload(struct tern_client *client)
     if (sent == TERN_AGAIN) {
         return sent;
     }
-#if TERN_PARTIALS
-    if (client->request.body_len == 0) {
+    if (TERN_PARTIALS && client->request.body_len == 0) {
         return read_progress(client, sent);
     }
-#endif
     return take_answer(client, sent);
 }

@@ -3,8 +3,6 @@
 #include "util/math.h"
 #include <string.h>
 
-#if TERN_LOSSES
-
 // --- Normal examples
 
 static bool is_anomaly(const struct tern_view *view, uint32_t position)
@@ -139,7 +137,6 @@ static struct detection detect(const struct tern_example_error *errors, uint32_t
 
 // --- Metrics
 
-#if TERN_HELD_OUT
 // Returns the fraction of pairs of an anomaly and a normal example in which the anomaly has the larger error; a tie counts
 // half (Mann and Whitney 1947). errors: ascending.
 static double area_under_curve(const struct tern_example_error *errors, uint32_t count,
@@ -165,7 +162,7 @@ static double area_under_curve(const struct tern_example_error *errors, uint32_t
 static void add_metric(struct tern_evaluate_result *result, const char *name, double value)
 {
     struct tern_metric *metric = &result->metrics[result->metric_count];
-    if (!tern_is_finite((float)value)) {
+    if (!TERN_HELD_OUT || !tern_is_finite((float)value)) {
         return;
     }
     memset(metric, 0, sizeof *metric);
@@ -173,7 +170,6 @@ static void add_metric(struct tern_evaluate_result *result, const char *name, do
     metric->value = (float)value;
     result->metric_count++;
 }
-#endif
 
 static enum tern_result evaluate_errors(struct tern_builtin_trainer *trainer, const float *weights,
                                         struct tern_evaluate_result *result)
@@ -189,7 +185,6 @@ static enum tern_result evaluate_errors(struct tern_builtin_trainer *trainer, co
         }
     }
     result->loss = (float)loss;
-#if TERN_HELD_OUT
     // NaN errors cannot be sorted; the loss is then NaN, too.
     if (found.anomalies > 0 && found.normal > 0 && tern_is_finite(result->loss)) {
         sort(trainer->errors, count);
@@ -199,7 +194,6 @@ static enum tern_result evaluate_errors(struct tern_builtin_trainer *trainer, co
     }
     add_metric(result, "threshold", (double)threshold);
     add_metric(result, "flagged", (double)found.flagged / (double)count);
-#endif
     return TERN_OK;
 }
 
@@ -239,14 +233,12 @@ static enum tern_result evaluate_targets(struct tern_builtin_trainer *trainer, c
         done += part;
     }
     result->loss = (float)(loss / sums.count);
-#if TERN_HELD_OUT
     const double unit = (double)trainer->test.dataset->target_deviation;
     if (sums.spread > 0.0) {
         add_metric(result, "r2", 1.0 - sums.squares / sums.spread);
     }
     add_metric(result, "mae", sums.distances / sums.count * unit);
     add_metric(result, "mse", sums.squares / sums.count * unit * unit);
-#endif
     return TERN_OK;
 }
 
@@ -254,9 +246,7 @@ enum tern_result tern_numbers_evaluate(struct tern_builtin_trainer *trainer, con
                                        struct tern_evaluate_result *result)
 {
     *result = (struct tern_evaluate_result){.num_examples = trainer->test.count};
-#if TERN_HELD_OUT
     result->no_accuracy = true;
-#endif
     return trainer->network.loss == TERN_LOSS_RECONSTRUCTION
                ? evaluate_errors(trainer, weights, result)
                : evaluate_targets(trainer, weights, result);
@@ -297,5 +287,3 @@ enum tern_result tern_builtin_trainer_numbers(struct tern_builtin_trainer *train
     }
     return TERN_OK;
 }
-
-#endif

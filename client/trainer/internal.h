@@ -11,14 +11,11 @@ static inline void tern_trainer_gather(struct tern_builtin_trainer *trainer,
 {
     struct tern_network *network = &trainer->network;
     tern_view_gather(view, positions, first, count, network->features, network->labels);
-#if TERN_LOSSES
-    if (network->targets != NULL) {
+    if (TERN_LOSSES && network->targets != NULL) {
         tern_view_gather_targets(view, positions, first, count, network->targets);
     }
-#endif
 }
 
-#if TERN_LOSSES
 // Counts the examples to train on, all except an autoencoder's anomalies, and writes their positions to order[].
 uint32_t tern_numbers_normal(const struct tern_builtin_trainer *trainer);
 void tern_numbers_order(struct tern_builtin_trainer *trainer);
@@ -27,6 +24,5 @@ void tern_numbers_order(struct tern_builtin_trainer *trainer);
 TERN_MUST_USE enum tern_result tern_numbers_evaluate(struct tern_builtin_trainer *trainer,
                                                      const float *weights,
                                                      struct tern_evaluate_result *result);
-#endif
 
 #endif

@@ -9,8 +9,6 @@
 // Losses of models whose outputs are numbers. Regression compares one output with the example's target; an autoencoder
 // compares as many outputs as the example has values with these (Hinton and Salakhutdinov 2006).
 
-#if TERN_LOSSES
-
 static const float *outputs_of(const struct tern_network *network, uint32_t i)
 {
     const float *out = network->layers[network->layer_count - 1].out;
@@ -68,8 +66,6 @@ static void numbers_delta(const struct tern_network *network, uint32_t count, fl
         }
     }
 }
-
-#endif
 
 // --- Convolution layers
 
@@ -325,9 +321,7 @@ enum tern_result tern_network_build(struct tern_network *network, const struct t
     const struct tern_layer *last = &network->layers[network->layer_count - 1];
     network->feature_count = data->feature_count;
     network->class_count = last->outputs;
-#if TERN_LOSSES
     network->loss = model->loss;
-#endif
     return last->conv || !data_suits(network, data) ? TERN_ERR_MODEL_MISMATCH : TERN_OK;
 }
 
@@ -347,11 +341,10 @@ void tern_network_place(struct tern_network *network, uint32_t chunk, struct ter
     network->chunk = chunk;
     network->features = tern_arena_take(arena, chunk, network->feature_count * value);
     network->labels = tern_arena_take(arena, chunk, sizeof *network->labels);
-#if TERN_LOSSES
-    if (network->loss == TERN_LOSS_MSE || network->loss == TERN_LOSS_MAE) {
+    const enum tern_loss loss = tern_network_loss(network);
+    if (loss == TERN_LOSS_MSE || loss == TERN_LOSS_MAE) {
         network->targets = tern_arena_take(arena, chunk, value);
     }
-#endif
     for (uint32_t i = 0; i < network->layer_count; i++) {
         struct tern_layer *layer = &network->layers[i];
         layer->out = tern_arena_take(arena, chunk, layer->out_size * value);
@@ -431,14 +424,12 @@ static float exp_sum(const float *z, uint32_t n, float peak)
 void tern_network_score(const struct tern_network *network, uint32_t count, double *loss,
                         uint32_t *right)
 {
-#if TERN_LOSSES
     if (tern_network_predicts_numbers(network)) {
         for (uint32_t i = 0; i < count; i++) {
             *loss += tern_numbers_loss(network, i);
         }
         return;
     }
-#endif
     uint32_t n = network->class_count;
     for (uint32_t i = 0; i < count; i++) {
         const float *z = logits(network) + (size_t)i * n;
@@ -469,12 +460,10 @@ float tern_network_probability(const struct tern_network *network, uint32_t i, u
 static void loss_delta(const struct tern_network *network, uint32_t count, float weight,
                        float *delta)
 {
-#if TERN_LOSSES
     if (tern_network_predicts_numbers(network)) {
         numbers_delta(network, count, weight, delta);
         return;
     }
-#endif
     uint32_t n = network->class_count;
     for (uint32_t i = 0; i < count; i++) {
         const float *z = logits(network) + (size_t)i * n;

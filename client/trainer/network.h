@@ -44,10 +44,8 @@ struct tern_network {
     uint32_t chunk;       // examples that fit into the buffers
     float *features;      // [chunk][feature_count]
     uint16_t *labels;     // [chunk]
-#if TERN_LOSSES
     enum tern_loss loss;
-    float *targets; // [chunk]; NULL: the loss compares outputs with labels or features
-#endif
+    float *targets;     // [chunk]; NULL: the loss compares outputs with labels or features
     float *delta[2];    // [chunk][largest layer], gradients with respect to a layer's output
     float *panel;       // scratch of tern_gemm_transposed()
     float *patches;     // conv: two rows of 3x3 neighbourhoods
@@ -57,18 +55,13 @@ struct tern_network {
 
 static inline enum tern_loss tern_network_loss(const struct tern_network *network)
 {
-#if TERN_LOSSES
-    return network->loss;
-#else
-    (void)network;
-    return TERN_LOSS_CROSS_ENTROPY;
-#endif
+    return TERN_LOSSES ? network->loss : TERN_LOSS_CROSS_ENTROPY;
 }
 
 // Whether the outputs are numbers, not scores of classes.
 static inline bool tern_network_predicts_numbers(const struct tern_network *network)
 {
-    return TERN_LOSSES && tern_network_loss(network) != TERN_LOSS_CROSS_ENTROPY;
+    return tern_network_loss(network) != TERN_LOSS_CROSS_ENTROPY;
 }
 
 // Reads the layers from the model's tensors and checks them against the shape of the examples.
@@ -99,11 +92,9 @@ float tern_network_probability(const struct tern_network *network, uint32_t i, u
 void tern_network_backward(struct tern_network *network, const float *weights, uint32_t count,
                            float weight, float *gradient);
 
-#if TERN_LOSSES
 // After forward, for models of numbers: return example i's first output, and its loss.
 float tern_numbers_output(const struct tern_network *network, uint32_t i);
 double tern_numbers_loss(const struct tern_network *network, uint32_t i);
-#endif
 
 #ifdef __cplusplus
 }

@@ -21,16 +21,12 @@ static enum tern_result place(struct tern_builtin_trainer *trainer,
     trainer->weights = tern_arena_take(arena, config->model->count, sizeof(float));
     trainer->velocity = tern_arena_take(arena, config->model->count, sizeof(float));
     trainer->order = tern_arena_take(arena, train->count, sizeof *trainer->order);
-#if TERN_LOSSES
-    if (config->model->loss == TERN_LOSS_RECONSTRUCTION) {
+    if (tern_model_loss(config->model) == TERN_LOSS_RECONSTRUCTION) {
         const size_t most = train->count > test->count ? train->count : test->count;
         trainer->errors = tern_arena_take(arena, most, sizeof *trainer->errors);
     }
-#endif
-#if TERN_HELD_OUT
-    const size_t classes = test->count > 0 ? trainer->network.class_count : 0;
+    const size_t classes = TERN_HELD_OUT && test->count > 0 ? trainer->network.class_count : 0;
     trainer->classes = tern_arena_take(arena, classes, sizeof *trainer->classes);
-#endif
     tern_network_place(&trainer->network, config->max_batch, arena);
     return TERN_OK;
 }
@@ -62,11 +58,9 @@ enum tern_result tern_builtin_trainer_init(struct tern_builtin_trainer *trainer,
     trainer->train = config->train;
     trainer->test = config->test;
     trainer->count = config->model->count;
-#if TERN_LOSSES
     trainer->anomaly_quantile =
         config->anomaly_quantile > 0 ? config->anomaly_quantile : TERN_ANOMALY_QUANTILE;
-    trainer->normal_count = tern_numbers_normal(trainer);
-#endif
+    trainer->normal_count = TERN_LOSSES ? tern_numbers_normal(trainer) : trainer->train.count;
     return memory.used <= memory.size ? TERN_OK : TERN_ERR_NO_SPACE;
 }
 
@@ -82,24 +76,12 @@ static bool valid(const struct tern_train_task *task)
            in_range(task->prox_mu, 1e30f);
 }
 
-// Returns the number of examples to train on.
-static uint32_t trained_count(const struct tern_builtin_trainer *trainer)
-{
-#if TERN_LOSSES
-    return trainer->normal_count;
-#else
-    return trainer->train.count;
-#endif
-}
-
 static void fill_order(struct tern_builtin_trainer *trainer)
 {
-#if TERN_LOSSES
-    if (trainer->network.loss == TERN_LOSS_RECONSTRUCTION) {
+    if (tern_network_loss(&trainer->network) == TERN_LOSS_RECONSTRUCTION) {
         tern_numbers_order(trainer);
         return;
     }
-#endif
     for (uint32_t i = 0; i < trainer->train.count; i++) {
         trainer->order[i] = i;
     }
@@ -108,7 +90,7 @@ static void fill_order(struct tern_builtin_trainer *trainer)
 // Shuffles the last epoch's order (Fisher and Yates).
 static void shuffle(struct tern_builtin_trainer *trainer)
 {
-    for (uint32_t i = trained_count(trainer); i > 1; i--) {
+    for (uint32_t i = trainer->normal_count; i > 1; i--) {
         uint32_t j = tern_prng_below(&trainer->rng, i);
         uint32_t kept = trainer->order[i - 1];
         trainer->order[i - 1] = trainer->order[j];
@@ -128,7 +110,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     if (!valid(task)) {
         return TERN_ERR_ARGUMENT;
     }
-    if (trained_count(trainer) == 0) {
+    if (trainer->normal_count == 0) {
         return TERN_ERR_NOT_FOUND;
     }
     trainer->task = *task;
@@ -175,7 +157,7 @@ static double train_batch(struct tern_builtin_trainer *trainer, uint32_t batch)
     struct tern_network *network = &trainer->network;
     double loss = 0.0;
     uint32_t right = 0;
-    if (trained_count(trainer) - trainer->next < batch) {
+    if (trainer->normal_count - trainer->next < batch) {
         shuffle(trainer);
     }
     for (uint32_t done = 0; done < batch;) {
@@ -208,7 +190,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
         return TERN_ERR_STATE;
     }
     uint32_t batch = trainer->task.batch_size;
-    batch = batch < trained_count(trainer) ? batch : trained_count(trainer);
+    batch = batch < trainer->normal_count ? batch : trainer->normal_count;
     start_velocity(trainer);
     double loss = train_batch(trainer, batch);
     if (!tern_is_finite((float)loss)) {
@@ -226,7 +208,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
     }
     *weights = trainer->weights;
     *result = (struct tern_train_result){
-        .num_examples = trained_count(trainer),
+        .num_examples = trainer->normal_count,
         .local_steps = trainer->steps_done,
         .loss = (float)(trainer->loss / (double)trainer->steps_done),
     };
@@ -245,7 +227,6 @@ static uint32_t forward_test(struct tern_builtin_trainer *trainer, const float *
     return part;
 }
 
-#if TERN_HELD_OUT
 static void begin_counting(struct tern_builtin_trainer *trainer)
 {
     memset(trainer->classes, 0, trainer->network.class_count * sizeof *trainer->classes);
@@ -323,32 +304,6 @@ static void add_extremes(const struct tern_builtin_trainer *trainer,
         add_metric(result, "class_worst", worst);
     }
 }
-#else
-static void begin_counting(struct tern_builtin_trainer *trainer)
-{
-    (void)trainer;
-}
-
-static void count_answers(struct tern_builtin_trainer *trainer, uint32_t count)
-{
-    (void)trainer;
-    (void)count;
-}
-
-static void add_macro_f1(const struct tern_builtin_trainer *trainer,
-                         struct tern_evaluate_result *result)
-{
-    (void)trainer;
-    (void)result;
-}
-
-static void add_extremes(const struct tern_builtin_trainer *trainer,
-                         struct tern_evaluate_result *result)
-{
-    (void)trainer;
-    (void)result;
-}
-#endif
 
 static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count,
                                  struct tern_evaluate_result *result)
@@ -361,18 +316,20 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
     if (trainer->test.count == 0) {
         return TERN_ERR_NOT_FOUND;
     }
-#if TERN_LOSSES
     if (tern_network_predicts_numbers(network)) {
         return tern_numbers_evaluate(trainer, weights, result);
     }
-#endif
     double loss = 0.0;
     uint32_t right = 0;
-    begin_counting(trainer);
+    if (TERN_HELD_OUT) {
+        begin_counting(trainer);
+    }
     for (uint32_t done = 0; done < trainer->test.count;) {
         const uint32_t part = forward_test(trainer, weights, done);
         tern_network_score(network, part, &loss, &right);
-        count_answers(trainer, part);
+        if (TERN_HELD_OUT) {
+            count_answers(trainer, part);
+        }
         done += part;
     }
     *result = (struct tern_evaluate_result){
@@ -380,8 +337,10 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
         .loss = (float)(loss / (double)trainer->test.count),
         .accuracy = (float)right / (float)trainer->test.count,
     };
-    add_macro_f1(trainer, result);
-    add_extremes(trainer, result);
+    if (TERN_HELD_OUT) {
+        add_macro_f1(trainer, result);
+        add_extremes(trainer, result);
+    }
     return TERN_OK;
 }
 

@@ -24,11 +24,9 @@ struct tern_builtin_config {
     struct tern_view test;          // local evaluation data; may be empty
     uint32_t max_batch;             // examples processed at once, >= 1: more is faster and takes
                                     // more memory; larger batches of a task are processed in parts
-#if TERN_LOSSES
     float
         anomaly_quantile; // quantile of the training examples' errors above which an example is an
                           // anomaly; 0: TERN_ANOMALY_QUANTILE
-#endif
 };
 
 // An autoencoder trains on the examples of class 0 alone, the normal ones; without labels all are of class 0. Examples of
@@ -38,44 +36,36 @@ struct tern_builtin_config {
 // Examples that a class must have in an evaluation for its recall to be reported.
 #define TERN_RECALL_EXAMPLES 3u
 
-#if TERN_HELD_OUT
 // Counts of one class in an evaluation.
 struct tern_class_counts {
     uint32_t right; // predicted and labelled
     uint32_t predicted;
     uint32_t labelled;
 };
-#endif
 
-#if TERN_LOSSES
 // An autoencoder's reconstruction error of one example.
 struct tern_example_error {
     float error;
     bool anomaly; // by its label
 };
-#endif
 
 // The trainer's state outside its arena. Fields are private.
 struct tern_builtin_trainer {
     struct tern_network network;
     struct tern_view train;
     struct tern_view test;
-    uint32_t count;  // values of the model
-    float *weights;  // [count]
-    float *velocity; // [count]
-    uint32_t *order; // [train.count], examples in the epoch's order
-#if TERN_HELD_OUT
+    uint32_t count;                    // values of the model
+    float *weights;                    // [count]
+    float *velocity;                   // [count]
+    uint32_t *order;                   // [train.count], examples in the epoch's order
     struct tern_class_counts *classes; // [classes], scratch of an evaluation
-#endif
-#if TERN_LOSSES
     uint32_t
         normal_count; // examples in order[]; all training examples unless the model is an autoencoder
     float anomaly_quantile;
     struct tern_example_error *errors; // [max(train.count, test.count)], scratch of an evaluation
-#endif
-    uint32_t next;       // index into order[]
-    uint32_t steps_done; // of the task
-    double loss;         // sum over the steps
+    uint32_t next;                     // index into order[]
+    uint32_t steps_done;               // of the task
+    double loss;                       // sum over the steps
     struct tern_train_task task;
     struct tern_prng rng;
     const float *base;
@@ -121,14 +111,12 @@ TERN_MUST_USE enum tern_result tern_builtin_trainer_predict(struct tern_builtin_
                                                             const float *weights, uint32_t count,
                                                             struct tern_prediction *predictions);
 
-#if TERN_LOSSES
 // For a model of numbers, writes the value of each test example in the units of the targets. For an autoencoder, writes each
 // example's error, and to *threshold the error above which an example is an anomaly.
 // TERN_ERR_MODEL_MISMATCH when count is not the model's, or the model predicts classes.
 TERN_MUST_USE enum tern_result tern_builtin_trainer_numbers(struct tern_builtin_trainer *trainer,
                                                             const float *weights, uint32_t count,
                                                             float *numbers, float *threshold);
-#endif
 
 // Writes the predicted class of each test example, in their order, to answers[test.count]. TERN_ERR_MODEL_MISMATCH as in
 // tern_builtin_trainer_predict().

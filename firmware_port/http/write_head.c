@@ -62,8 +62,7 @@ enum tern_result tern_http_write_head(const struct tern_request *request, const 
         put(&head, "\r\nContent-Length: ");
         put_number(&head, request->body_len);
     }
-#if TERN_PARTIALS
-    if (request->range_from > 0 && request->body_len > 0) {
+    if (TERN_PARTIALS && request->range_from > 0 && request->body_len > 0) {
         const size_t end = request->range_from + request->body_len;
         put(&head, "\r\nContent-Range: bytes ");
         put_number(&head, request->range_from);
@@ -72,7 +71,6 @@ enum tern_result tern_http_write_head(const struct tern_request *request, const 
         put(&head, "/");
         put_number(&head, end);
     }
-#endif
     if (request->range_from > 0 && request->body_len == 0) {
         put(&head, "\r\nRange: bytes=");
         put_number(&head, request->range_from);

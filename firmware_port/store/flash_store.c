@@ -8,18 +8,9 @@
 
 // The slots in their order on the chip. What grows with the model comes last, so that a program for
 // a larger model still finds who the device is and what it has spent of its month.
-static const uint8_t layout[TERN_RECORD_COUNT] = {
-    TERN_RECORD_IDENTITY, TERN_RECORD_SETTLED, TERN_RECORD_METER,
-    TERN_RECORD_REPLICA,  TERN_RECORD_UPLOAD,
-#if TERN_MANIFESTS || TERN_STATISTICS || TERN_VARIANCE_REDUCTION
-    TERN_RECORD_MODEL,
-#endif
-#if TERN_STATISTICS || TERN_VARIANCE_REDUCTION
-    TERN_RECORD_SCALING,
-#endif
-#if TERN_VARIANCE_REDUCTION
-    TERN_RECORD_ANCHOR,
-#endif
+static const uint8_t layout[] = {
+    TERN_RECORD_IDENTITY, TERN_RECORD_SETTLED, TERN_RECORD_METER,   TERN_RECORD_REPLICA,
+    TERN_RECORD_UPLOAD,   TERN_RECORD_MODEL,   TERN_RECORD_SCALING, TERN_RECORD_ANCHOR,
 };
 
 // What precedes each copy of a record. It stays on the device that wrote it, so its byte order is

@@ -116,7 +116,6 @@ static enum tern_result check_segments(const struct tern_codec *codec,
     return whole->indices == NULL || indices.len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-#if TERN_PARTIALS
 // Whether a payload of the codec is a mode byte and its values, one after the other.
 static bool goes_by_value(const struct tern_codec *codec)
 {
@@ -178,7 +177,6 @@ static enum tern_result emit_into(struct tern_encode_job *job,
     *len = emit_segment(job);
     return sink->take(sink->ctx, sink->piece, *len);
 }
-#endif
 
 // Into dst, one segment behind the other, or into the sink, which a build without partials has not.
 static enum tern_result emit_segments(const struct tern_codec *codec,
@@ -190,20 +188,17 @@ static enum tern_result emit_segments(const struct tern_codec *codec,
     TERN_TRY(check_segments(codec, whole, model, values, peaks));
     struct tern_bytes_left indices = {whole->indices, whole->indices_len};
     size_t at = 0;
-    (void)sink;
     for (uint32_t i = 0; i < model->segment_count; i++) {
         struct tern_encode_context part;
         TERN_TRY(segment_context(whole, model, i, &indices, &part));
         struct tern_encode_job job = segment_job(codec, &part, &model->segments[i], values);
         job.peak = peaks[i];
         size_t len = 0;
-#if TERN_PARTIALS
-        if (sink != NULL) {
+        if (TERN_PARTIALS && sink != NULL) {
             TERN_TRY(emit_into(&job, sink, &len));
             at += len;
             continue;
         }
-#endif
         job.dst = dst + at;
         len = emit_segment(&job);
         at += len;
@@ -225,7 +220,6 @@ enum tern_result tern_container_encode(const struct tern_codec *codec,
     return emit_segments(codec, whole, model, values, dst, NULL, written);
 }
 
-#if TERN_PARTIALS
 enum tern_result tern_container_encode_into(const struct tern_codec *codec,
                                             const struct tern_encode_context *context,
                                             const struct tern_model *model, float *values,
@@ -238,7 +232,6 @@ enum tern_result tern_container_encode_into(const struct tern_codec *codec,
     }
     return emit_segments(codec, whole, model, values, NULL, sink, written);
 }
-#endif
 
 // --- Decoding
 

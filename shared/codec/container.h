@@ -40,7 +40,6 @@ struct tern_container_sink {
     TERN_MUST_USE enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len);
 };
 
-#if TERN_PARTIALS
 // The most bytes that a piece of a container of `model` takes under `codec`.
 size_t tern_container_piece_bound(const struct tern_codec *codec, const struct tern_model *model);
 
@@ -51,7 +50,6 @@ TERN_MUST_USE enum tern_result tern_container_encode_into(const struct tern_code
                                                           float *values,
                                                           const struct tern_container_sink *sink,
                                                           size_t *written);
-#endif
 
 // Checks a whole untrusted container and adds up what it says: nonzero, runs, sum_square, maximum
 // over all segments (id, mode and scale are those of the largest coded segment), and

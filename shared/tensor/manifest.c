@@ -4,8 +4,6 @@
 #include "util/utf8.h"
 #include <string.h>
 
-#if TERN_MANIFESTS
-
 static const uint8_t magic[4] = {'T', 'M', 'F', '1'};
 
 // --- Writing
@@ -125,8 +123,6 @@ enum tern_result tern_model_from_manifest(struct tern_model *model, const uint8_
     return TERN_OK;
 }
 
-#endif
-
 enum tern_result tern_model_build(struct tern_model *model, const char *spec,
                                   const uint8_t *manifest, size_t manifest_len,
                                   const uint8_t hash[TERN_SHA256_SIZE])
@@ -134,17 +130,10 @@ enum tern_result tern_model_build(struct tern_model *model, const char *spec,
     enum tern_result result = TERN_ERR_MODEL_MISMATCH;
     if (manifest_len == 0) {
         result = tern_model_from_spec(model, spec);
-    }
-#if TERN_MANIFESTS
-    else {
+    } else if (TERN_MANIFESTS) {
         result = tern_model_from_manifest(model, manifest, manifest_len);
-#if TERN_LOSSES
         model->loss = tern_model_spec_loss(spec);
-#endif
     }
-#else
-    (void)manifest;
-#endif
     return result == TERN_OK && memcmp(model->hash, hash, TERN_SHA256_SIZE) == 0
                ? TERN_OK
                : TERN_ERR_MODEL_MISMATCH;

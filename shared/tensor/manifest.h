@@ -15,7 +15,6 @@ extern "C" {
 #define TERN_MANIFEST_MAX                                                                          \
     (16 + TERN_MODEL_MAX_TENSORS * (1 + 2 + TERN_TENSOR_NAME_MAX + 1 + 5 * TERN_TENSOR_MAX_DIMS))
 
-#if TERN_MANIFESTS
 // Writes the manifest of a model's tensors, with their rules; returns its length.
 size_t tern_manifest_encode(const struct tern_model *model, uint8_t dst[TERN_MANIFEST_MAX]);
 
@@ -26,7 +25,6 @@ size_t tern_manifest_encode(const struct tern_model *model, uint8_t dst[TERN_MAN
 // On error the model is unspecified.
 TERN_MUST_USE enum tern_result tern_model_from_manifest(struct tern_model *model,
                                                         const uint8_t *src, size_t len);
-#endif
 
 // Builds the model that a spec string, or when manifest_len > 0 a manifest, gives, if it has this
 // hash.

@@ -57,12 +57,8 @@ void tern_model_clear(struct tern_model *model)
     model->count = 0;
     model->coded = 0;
     memset(model->hash, 0, sizeof model->hash);
-#if TERN_MANIFESTS
     model->from_manifest = false;
-#endif
-#if TERN_LOSSES
     model->loss = TERN_LOSS_CROSS_ENTROPY;
-#endif
 }
 
 // Appends a tensor, which is *added.
@@ -104,13 +100,10 @@ enum tern_result tern_model_add(struct tern_model *model, const char *name, cons
     }
     TERN_TRY(add(model, name, dims, dim_count, &tensor));
     tensor->init_bound = init_bound;
-#if TERN_MANIFESTS
     tensor->rule = tensor->count < TERN_FUSE_BELOW ? TERN_RULE_FUSE : TERN_RULE_COMPRESS;
-#endif
     return TERN_OK;
 }
 
-#if TERN_MANIFESTS
 enum tern_result tern_model_add_by_rule(struct tern_model *model, const char *name,
                                         const uint32_t *dims, uint32_t dim_count,
                                         enum tern_rule rule)
@@ -123,7 +116,6 @@ enum tern_result tern_model_add_by_rule(struct tern_model *model, const char *na
     tensor->rule = rule;
     return TERN_OK;
 }
-#endif
 
 static void hash_le32(struct tern_sha256 *sha, uint32_t value)
 {
@@ -160,26 +152,13 @@ static void hash_model(struct tern_model *model)
     tern_sha256_final(&sha, model->hash);
 }
 
-static enum tern_rule rule_of(const struct tern_tensor *tensor)
-{
-#if TERN_MANIFESTS
-    return tensor->rule;
-#else
-    return tensor->count < TERN_FUSE_BELOW ? TERN_RULE_FUSE : TERN_RULE_COMPRESS;
-#endif
-}
-
 static void add_segment(struct tern_model *model, enum tern_rule rule, uint32_t offset,
                         uint32_t count)
 {
     struct tern_segment *segment = &model->segments[model->segment_count++];
     segment->offset = offset;
     segment->count = count;
-#if TERN_MANIFESTS
     segment->rule = rule;
-#else
-    (void)rule;
-#endif
 }
 
 // Places the tensors of a rule, in manifest order, from `offset` on; returns the end. There is room
@@ -189,7 +168,7 @@ static uint32_t place(struct tern_model *model, enum tern_rule rule, uint32_t of
     const uint32_t start = offset;
     for (uint32_t i = 0; i < model->tensor_count; i++) {
         struct tern_tensor *tensor = &model->tensors[i];
-        if (rule_of(tensor) != rule) {
+        if (tensor->rule != rule) {
             continue;
         }
         tensor->offset = offset;
@@ -212,11 +191,9 @@ enum tern_result tern_model_layout(struct tern_model *model)
     model->segment_count = 0;
     model->coded = place(model, TERN_RULE_FUSE, place(model, TERN_RULE_COMPRESS, 0));
     model->count = model->coded;
-#if TERN_MANIFESTS
     model->count = place(model, TERN_RULE_DENSE, model->coded);
     model->count = place(model, TERN_RULE_LOCAL, model->count);
     model->count = place(model, TERN_RULE_SKIP, model->count);
-#endif
     hash_model(model);
     return TERN_OK;
 }

@@ -49,17 +49,13 @@ struct tern_tensor {
     uint32_t count;     // values: the product of dims
     uint32_t offset;    // first value in the flat vector; set by tern_model_layout()
     float init_bound;   // initial values are uniform in [-init_bound, init_bound]; 0 = zeros
-#if TERN_MANIFESTS
     enum tern_rule rule;
-#endif
 };
 
 struct tern_segment {
     uint32_t offset;
     uint32_t count;
-#if TERN_MANIFESTS
     enum tern_rule rule;
-#endif
 };
 
 struct tern_model {
@@ -70,67 +66,38 @@ struct tern_model {
     uint32_t count; // values in all tensors
     uint32_t coded; // of these, the first ones: those that are neither dense nor skipped
     uint8_t hash[TERN_SHA256_SIZE];
-#if TERN_MANIFESTS
     bool from_manifest;
-#endif
-#if TERN_LOSSES
     enum tern_loss loss; // of the spec; no part of the hash
-#endif
 };
 
 static inline enum tern_loss tern_model_loss(const struct tern_model *model)
 {
-#if TERN_LOSSES
-    return model->loss;
-#else
-    (void)model;
-    return TERN_LOSS_CROSS_ENTROPY;
-#endif
+    return TERN_LOSSES ? model->loss : TERN_LOSS_CROSS_ENTROPY;
 }
 
 // Whether a codec encodes a segment and error feedback covers it. Else it is dense, or never sent.
 static inline bool tern_segment_is_coded(const struct tern_segment *segment)
 {
-#if TERN_MANIFESTS
-    return segment->rule < TERN_RULE_DENSE;
-#else
-    (void)segment;
-    return true;
-#endif
+    return !TERN_MANIFESTS || segment->rule < TERN_RULE_DENSE;
 }
 
 // Whether its change is never sent: it is frozen or local. Everybody's is that of version 0 then, but for what
 // a client keeps to itself.
 static inline bool tern_segment_is_skipped(const struct tern_segment *segment)
 {
-#if TERN_MANIFESTS
-    return segment->rule >= TERN_RULE_SKIP;
-#else
-    (void)segment;
-    return false;
-#endif
+    return TERN_MANIFESTS && segment->rule >= TERN_RULE_SKIP;
 }
 
 static inline bool tern_segment_is_frozen(const struct tern_segment *segment)
 {
-#if TERN_MANIFESTS
-    return segment->rule == TERN_RULE_SKIP;
-#else
-    (void)segment;
-    return false;
-#endif
+    return TERN_MANIFESTS && segment->rule == TERN_RULE_SKIP;
 }
 
 // Whether a seed makes the weights of version 0. Else they came with the model, and who holds
 // nothing yet must be given them.
 static inline bool tern_model_is_seeded(const struct tern_model *model)
 {
-#if TERN_MANIFESTS
-    return !model->from_manifest;
-#else
-    (void)model;
-    return true;
-#endif
+    return !TERN_MANIFESTS || !model->from_manifest;
 }
 
 // Values that training moves, the first ones of the flat vector: all but those of frozen tensors.
@@ -144,16 +111,12 @@ static inline uint32_t tern_model_trained(const struct tern_model *model)
 static inline uint32_t tern_model_local(const struct tern_model *model, uint32_t *first)
 {
     *first = 0;
-#if TERN_MANIFESTS
-    for (uint32_t i = 0; i < model->segment_count; i++) {
+    for (uint32_t i = 0; TERN_MANIFESTS && i < model->segment_count; i++) {
         if (model->segments[i].rule == TERN_RULE_LOCAL) {
             *first = model->segments[i].offset;
             return model->segments[i].count;
         }
     }
-#else
-    (void)model;
-#endif
     return 0;
 }
 
@@ -168,12 +131,10 @@ TERN_MUST_USE enum tern_result tern_model_add(struct tern_model *model, const ch
                                               const uint32_t *dims, uint32_t dim_count,
                                               float init_bound);
 
-#if TERN_MANIFESTS
 // Appends a tensor of a manifest. Likewise, but dim_count may be 0, and there is no bound.
 TERN_MUST_USE enum tern_result tern_model_add_by_rule(struct tern_model *model, const char *name,
                                                       const uint32_t *dims, uint32_t dim_count,
                                                       enum tern_rule rule);
-#endif
 
 // Sets offsets, segments, count and hash after the last tern_model_add().
 // TERN_ERR_ARGUMENT  the model has no tensor
@@ -198,7 +159,6 @@ TERN_MUST_USE enum tern_result tern_model_from_spec(struct tern_model *model, co
 // "cnn:28x28x1-8-16-10". 0: the spec is none.
 uint32_t tern_model_spec_inputs(const char *spec);
 
-#if TERN_LOSSES
 // The loss that a spec names; cross-entropy where it names none. "tensors:..." of an imported model may
 // have one, too.
 enum tern_loss tern_model_spec_loss(const char *spec);
@@ -209,7 +169,6 @@ uint32_t tern_model_spec_columns(const char *spec);
 
 // "cross-entropy", "mse", "mae", "reconstruction".
 const char *tern_loss_name(enum tern_loss loss);
-#endif
 
 // Fills weights[0..model->count) with the initial values that `seed` names, the same bits
 // everywhere. Zeros for a model of a manifest.

@@ -73,12 +73,17 @@ static enum tern_result build_one_layer(struct tern_model *model, const uint32_t
     return count == 2 ? build_dense(model, sizes, count) : TERN_ERR_ARGUMENT;
 }
 
+// The sizes say as little as those of softmax; take_loss() requires a loss.
+static enum tern_result build_linear(struct tern_model *model, const uint32_t *sizes, size_t count)
+{
+    return TERN_LOSSES ? build_one_layer(model, sizes, count) : TERN_ERR_ARGUMENT;
+}
+
 static enum tern_result build_mlp(struct tern_model *model, const uint32_t *sizes, size_t count)
 {
     return count >= 3 ? build_dense(model, sizes, count) : TERN_ERR_ARGUMENT;
 }
 
-#if TERN_CONVOLUTIONS
 static enum tern_result add_conv(struct tern_model *model, unsigned number, uint32_t out,
                                  uint32_t in)
 {
@@ -89,7 +94,7 @@ static enum tern_result add_conv(struct tern_model *model, unsigned number, uint
 // sizes: H, W, C, F1, F2, classes.
 static enum tern_result build_cnn(struct tern_model *model, const uint32_t *sizes, size_t count)
 {
-    if (count != 6 || sizes[0] < 4 || sizes[1] < 4) {
+    if (!TERN_CONVOLUTIONS || count != 6 || sizes[0] < 4 || sizes[1] < 4) {
         return TERN_ERR_ARGUMENT;
     }
     uint64_t pixels = (uint64_t)(sizes[0] / 4) * (sizes[1] / 4);
@@ -100,7 +105,6 @@ static enum tern_result build_cnn(struct tern_model *model, const uint32_t *size
     TERN_TRY(add_conv(model, 2, sizes[4], sizes[3]));
     return add_dense(model, 1, sizes[5], (uint32_t)(pixels * sizes[4]), LAST);
 }
-#endif
 
 static const struct {
     const char *prefix;
@@ -108,16 +112,11 @@ static const struct {
     enum tern_result (*build)(struct tern_model *model, const uint32_t *sizes, size_t count);
 } families[] = {
     {"softmax:", "", build_one_layer},
-#if TERN_LOSSES
-    {"linear:", "", build_one_layer},
-#endif
+    {"linear:", "", build_linear},
     {"mlp:", "", build_mlp},
-#if TERN_CONVOLUTIONS
     {"cnn:", "xx", build_cnn},
-#endif
 };
 
-#if TERN_LOSSES
 #define LOSS_KEY ",loss="
 
 static const char *const loss_names[TERN_LOSS_COUNT] = {"cross-entropy", "mse", "mae",
@@ -174,6 +173,9 @@ static enum tern_result take_loss(struct tern_model *model, const char *spec)
 {
     const char *name = behind_sizes(spec);
     const char *family = spec;
+    if (!TERN_LOSSES) {
+        return TERN_OK; // is_end() has refused a spec with a loss
+    }
     const bool linear = tern_skip_prefix(&family, "linear:");
     if (*name == '\0') {
         return linear ? TERN_ERR_ARGUMENT : TERN_OK;
@@ -191,21 +193,8 @@ static enum tern_result take_loss(struct tern_model *model, const char *spec)
 
 static bool is_end(const char *text)
 {
-    return *text == '\0' || *text == ',';
+    return *text == '\0' || (TERN_LOSSES && *text == ',');
 }
-#else
-static enum tern_result take_loss(struct tern_model *model, const char *spec)
-{
-    (void)model;
-    (void)spec;
-    return TERN_OK;
-}
-
-static bool is_end(const char *text)
-{
-    return *text == '\0';
-}
-#endif
 
 // Reads a decimal number of at least 1 without leading zeros; returns its end, or NULL.
 static const char *read_size(const char *text, uint32_t *size)
@@ -286,11 +275,9 @@ uint32_t tern_model_spec_inputs(const char *spec)
     return inputs;
 }
 
-#if TERN_LOSSES
 uint32_t tern_model_spec_columns(const char *spec)
 {
     const enum tern_loss loss = tern_model_spec_loss(spec);
     const uint32_t inputs = tern_model_spec_inputs(spec);
     return inputs > 0 ? inputs + (loss == TERN_LOSS_MSE || loss == TERN_LOSS_MAE) : 0;
 }
-#endif

@@ -78,16 +78,28 @@ static enum tern_result check_error_facts(const tern_ErrorFacts *facts)
     return check_not_negative(facts->maximum);
 }
 
-static enum tern_result check_evaluation(const tern_Evaluation *evaluation)
-{
-    TERN_TRY(check_count(evaluation->num_examples, 1, UINT32_MAX));
-    TERN_TRY(check_finite(evaluation->loss));
 #if TERN_HELD_OUT
+static enum tern_result check_metrics(const tern_Evaluation *evaluation)
+{
     for (pb_size_t i = 0; i < evaluation->metrics_count; i++) {
         CHECK_TEXT(evaluation->metrics[i].name, 1);
         TERN_TRY(check_finite(evaluation->metrics[i].value));
     }
+    return TERN_OK;
+}
+#else
+static enum tern_result check_metrics(const tern_Evaluation *evaluation)
+{
+    (void)evaluation;
+    return TERN_OK;
+}
 #endif
+
+static enum tern_result check_evaluation(const tern_Evaluation *evaluation)
+{
+    TERN_TRY(check_count(evaluation->num_examples, 1, UINT32_MAX));
+    TERN_TRY(check_finite(evaluation->loss));
+    TERN_TRY(check_metrics(evaluation));
     return check_range(evaluation->accuracy, 0.0f, 1.0f);
 }
 
@@ -111,7 +123,9 @@ enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message)
 // The anchor is of an earlier round; what is not a plain task is one step.
 static enum tern_result check_gradient(const tern_Task *task)
 {
-#if TERN_VARIANCE_REDUCTION
+    if (!TERN_VARIANCE_REDUCTION) {
+        return TERN_OK;
+    }
     CHECK_ENUM(task->gradient, _tern_Gradient_MAX);
     if (task->gradient != tern_Gradient_GRADIENT_BATCH) {
         TERN_TRY(check_count(task->local_steps, 1, 1));
@@ -119,10 +133,6 @@ static enum tern_result check_gradient(const tern_Task *task)
     return task->gradient == tern_Gradient_GRADIENT_REDUCED
                ? check_count(task->anchor, 1, (uint64_t)task->round - 1)
                : check_count(task->anchor, 0, 0);
-#else
-    (void)task;
-    return TERN_OK;
-#endif
 }
 
 static enum tern_result check_training(const tern_Task *task)
@@ -183,6 +193,17 @@ static enum tern_result check_task(const tern_Task *task, size_t inline_len)
     return task->kind == tern_TaskKind_TASK_TRAIN ? check_training(task) : TERN_OK;
 }
 
+static enum tern_result check_scaling_ref(const tern_CheckinReply *message)
+{
+    CHECK_ENUM(message->statistics, _tern_StatisticsState_MAX);
+    if (message->has_scaling) {
+        TERN_TRY(check_download_ref(&message->scaling));
+    }
+    const bool scales =
+        message->has_scaling || message->statistics != tern_StatisticsState_STATISTICS_NONE;
+    return message->has_task && scales ? TERN_ERR_ARGUMENT : TERN_OK;
+}
+
 enum tern_result tern_check_checkin_reply(const tern_CheckinReply *message, size_t inline_len)
 {
     CHECK_HASH_OR_NONE(message->final_model_hash);
@@ -191,21 +212,12 @@ enum tern_result tern_check_checkin_reply(const tern_CheckinReply *message, size
     } else if (inline_len > 0) {
         return TERN_ERR_CORRUPT;
     }
-#if TERN_FINAL_MODEL
-    if (message->has_final_model) {
+    if (TERN_FINAL_MODEL && message->has_final_model) {
         TERN_TRY(message->finished ? check_download_ref(&message->final_model) : TERN_ERR_ARGUMENT);
     }
-#endif
-#if TERN_STATISTICS
-    CHECK_ENUM(message->statistics, _tern_StatisticsState_MAX);
-    if (message->has_scaling) {
-        TERN_TRY(check_download_ref(&message->scaling));
+    if (TERN_STATISTICS) {
+        TERN_TRY(check_scaling_ref(message));
     }
-    if (message->has_task &&
-        (message->has_scaling || message->statistics != tern_StatisticsState_STATISTICS_NONE)) {
-        return TERN_ERR_ARGUMENT;
-    }
-#endif
     return message->has_task && (message->finished || message->too_few_clients) ? TERN_ERR_ARGUMENT
                                                                                 : TERN_OK;
 }
@@ -218,9 +230,9 @@ enum tern_result tern_check_update(const tern_Update *message)
     TERN_TRY(check_finite(message->loss));
     CHECK_HASH_OR_NONE(message->model_hash);
     TERN_TRY(check_range(message->decay, 0.0f, 1.0f));
-#if TERN_HELD_OUT
-    TERN_TRY(message->has_evaluation ? check_evaluation(&message->evaluation) : TERN_OK);
-#endif
+    if (TERN_HELD_OUT && message->has_evaluation) {
+        TERN_TRY(check_evaluation(&message->evaluation));
+    }
     return message->has_error ? check_error_facts(&message->error) : TERN_OK;
 }
 
@@ -257,7 +269,6 @@ enum tern_result tern_check_download(const tern_Download *message)
     return TERN_OK;
 }
 
-#if TERN_STATISTICS
 // The second value of each column is at least `least`.
 static enum tern_result check_columns(struct tern_span columns, float least)
 {
@@ -286,7 +297,6 @@ enum tern_result tern_check_scaling(const tern_Scaling *message, struct tern_spa
     TERN_TRY(check_count(message->num_examples, 1, UINT64_MAX));
     return check_columns(columns, TERN_WIRE_DEVIATION_MIN);
 }
-#endif
 
 enum tern_result tern_check_error(const tern_Error *message)
 {

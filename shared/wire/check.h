@@ -19,12 +19,10 @@ TERN_MUST_USE enum tern_result tern_check_checkin_reply(const tern_CheckinReply 
 TERN_MUST_USE enum tern_result tern_check_update(const tern_Update *message);
 TERN_MUST_USE enum tern_result tern_check_update_reply(const tern_UpdateReply *message);
 TERN_MUST_USE enum tern_result tern_check_download(const tern_Download *message);
-#if TERN_STATISTICS
 TERN_MUST_USE enum tern_result tern_check_statistics(const tern_Statistics *message,
                                                      struct tern_span columns);
 TERN_MUST_USE enum tern_result tern_check_scaling(const tern_Scaling *message,
                                                   struct tern_span columns);
-#endif
 TERN_MUST_USE enum tern_result tern_check_error(const tern_Error *message);
 
 #endif

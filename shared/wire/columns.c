@@ -2,8 +2,6 @@
 #include "util/bytes.h"
 #include "wire/wire.h"
 
-#if TERN_STATISTICS
-
 struct tern_column_pair tern_column_get(struct tern_span columns, uint32_t column)
 {
     const uint8_t *at = columns.data + (size_t)column * TERN_WIRE_COLUMN_BYTES;
@@ -32,5 +30,3 @@ uint32_t tern_column_names_tag(const char *names, size_t len)
     tern_sha256(names, len, sha256);
     return tern_scaling_tag(sha256);
 }
-
-#endif

@@ -109,7 +109,6 @@ DEFINE_MESSAGE(error, tern_Error)
 DEFINE_CARRIER(update, tern_Update)
 DEFINE_CARRIER(download, tern_Download)
 
-#if TERN_STATISTICS
 _Static_assert(tern_Update_container_tag == tern_Statistics_columns_tag, "and for columns");
 _Static_assert(tern_Update_container_tag == tern_Scaling_columns_tag, "and for columns");
 
@@ -133,7 +132,6 @@ _Static_assert(tern_Update_container_tag == tern_Scaling_columns_tag, "and for c
 
 DEFINE_COLUMNS(statistics, tern_Statistics)
 DEFINE_COLUMNS(scaling, tern_Scaling)
-#endif
 
 // All of a message but its container.
 #define DEFINE_BEGIN(name, type)                                                                   \

@@ -67,7 +67,6 @@ TERN_MUST_USE enum tern_result tern_wire_decode_download(const uint8_t *src, siz
                                                          tern_Download *message,
                                                          struct tern_span *container);
 
-#if TERN_STATISTICS
 // Statistics and Scaling carry columns, likewise: two float32 each, of which the second is 0 or more,
 // and above 0 in a Scaling. The bytes may be anywhere but in dst.
 TERN_MUST_USE enum tern_result tern_wire_encode_statistics(const tern_Statistics *message,
@@ -97,7 +96,6 @@ struct tern_column_pair {
 };
 struct tern_column_pair tern_column_get(struct tern_span columns, uint32_t column);
 void tern_column_put(uint8_t *columns, uint32_t column, struct tern_column_pair pair);
-#endif
 
 // The answer to a check-in may carry the downloads of its task, one behind the other. downloads:
 // likewise; no bytes when there are none.
