@@ -14,7 +14,7 @@
 // Year * 12 + month - 1.
 static uint32_t month_of(uint64_t unix_seconds)
 {
-    // In 32 bits, up to the year 19,000.
+    // 32-bit arithmetic suffices up to the year 19,000.
     const struct tern_date date = tern_date_of((uint32_t)(unix_seconds >> 7) / (86400 >> 7));
     return date.year * 12 + date.month;
 }
@@ -132,15 +132,15 @@ uint64_t tern_budget_left(struct tern_client *client)
     return round < month ? round : month;
 }
 
-// The bytes to count ahead of those that are about to be sent.
+// Returns how many bytes to count as spent beyond those that are about to be sent, so that the next messages need no save.
 static uint64_t ahead_of(const struct tern_client *client)
 {
     const uint64_t ahead = client->config.budget_per_month / 64;
     return ahead < COUNT_AHEAD ? ahead : COUNT_AHEAD;
 }
 
-// The bytes for inline downloads that leave room for the next update. With a monthly budget at most the bytes counted ahead,
-// which a power cut may lose.
+// Returns the bytes for inline downloads that leave room for the next update. With a monthly budget at most ahead_of(): a power
+// cut may lose the count of these bytes.
 static uint64_t spare(struct tern_client *client, uint64_t left)
 {
     const uint64_t update = client->budget.update_mean + client->budget.update_mean / 4;

@@ -253,7 +253,7 @@ struct tern_client {
     uint32_t generation;
     uint32_t sequence;
     bool has_velocity;     // the record has this generation's velocity; else it is zero
-    bool error_reported;   // the aggregator has the facts of the current error buffer
+    bool error_reported;   // the aggregator has the norm and maximum of the current error buffer
     uint32_t failed_round; // the next check-in reports this round's failed training; 0 = none
     tern_TrainingFailure failure; // its reason
     uint32_t kept_round; // the error buffer has this round's change without an update; 0 = none
@@ -261,20 +261,20 @@ struct tern_client {
     struct tern_client_pending pending;
     const uint8_t *stored_update; // the pending update in the store; NULL: it is in the blob
     bool has_local;     // the weights and the upload record have the client's own local values
-    bool local_stashed; // work.local has them now
+    bool local_stashed; // work.local has these values, and the weights have others
 
     // The current task.
     tern_Task task;
     uint64_t task_taken_ms;
     uint32_t download_index;
     size_t download_have;     // bytes of the current download in the blob
-    size_t inline_at;         // start of a download in the blob that came with the task
+    size_t inline_at;         // offset in the blob of the next download that came with the task
     struct tern_span indices; // the task's indices, in the blob until the update is encoded
     bool download_resumed;    // an earlier request brought a part of the download
-    bool download_damaged;    // the stored part is damaged, which was not reported yet
+    bool download_damaged;    // the stored part is damaged: fetch the whole download again
     bool download_anew;      // the stored part was damaged, and the whole download is fetched again
     size_t container_at;     // offset of the container in the partial download
-    bool replica_torn;       // a download was added in part; only the replica's record is complete
+    bool replica_torn;       // the weights have a part of a download: reload the replica's record
     uint64_t unsaved_bytes;  // applied downloads that the replica's record lacks
     bool upload_cut;         // the aggregator may have more bytes of the update than upload_have
     size_t upload_have;      // bytes of the pending update that the aggregator reported
@@ -290,8 +290,8 @@ struct tern_client {
     struct tern_train_result train_result;
     bool has_evaluation;
     tern_Evaluation evaluation;
-    bool asked;        // the evaluation of the task's base was attempted
-    bool has_held_out; // held_out is valid
+    bool base_evaluated; // the evaluation of the task's base was attempted
+    bool has_held_out;   // held_out is valid
     tern_Evaluation held_out;
 
     uint32_t scaling;             // tag of the columns' scaling; 0 = none

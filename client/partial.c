@@ -1,10 +1,10 @@
-// A download that is received into the store's partial download (ports.h) instead of the blob. A
-// client that ends in the middle of it, however, goes on from there when it is started again.
+// Receives a download into the store's partial download (ports.h) instead of the blob, so that a restarted client continues
+// after the received bytes.
 #include "core.h"
 
 #include <string.h>
 
-#define PIECE ((size_t)1 << 20) // bytes of it that are looked at together
+#define PIECE ((size_t)1 << 20) // bytes that are hashed at once
 
 static const struct tern_partial *port_of(const struct tern_client *client)
 {
@@ -18,7 +18,7 @@ enum tern_result tern_partial_open(const struct tern_client *client, const tern_
     return port->open(port->ctx, ref->sha256.bytes, ref->size, have);
 }
 
-// The whole of it, where the rest was asked for, replaces what was there.
+// Starts again: the aggregator sent the whole download although only the rest was requested.
 static enum tern_result start_anew(struct tern_client *client, const tern_DownloadRef *ref)
 {
     tern_partial_drop(client);

@@ -95,7 +95,7 @@ struct meter_entry {
     struct tern_bytes bytes[TERN_DIRECTION_COUNT];
 };
 
-// Follows the entries.
+// Follows the entries in the meter's record.
 struct meter_time {
     uint64_t month_ms;
     uint64_t clock_ms;
@@ -105,7 +105,7 @@ _Static_assert(sizeof(struct identity_head) == 64 && sizeof(struct replica_head)
                    sizeof(struct upload_head) == 44 && sizeof(struct anchor_head) == 28 &&
                    sizeof(struct settled_record) == 20 && sizeof(struct meter_head) == 48 &&
                    sizeof(struct meter_entry) == 72 && sizeof(struct meter_time) == 16,
-               "what is on flash has these sizes");
+               "the sizes of heads on flash must not change");
 
 // Computes the tag of the enrolment. Records of another enrolment are not used, since the fate of their pending update is
 // unknown.
@@ -363,7 +363,7 @@ static struct upload_head upload_head(const struct tern_client *client, size_t r
     };
 }
 
-// The parts after the update.
+// The parts of the upload record after the update: error buffer, velocity and local values.
 static struct tern_store_part buffer_part(const struct tern_client *client)
 {
     const struct tern_client_workspace *work = &client->work;

@@ -59,7 +59,7 @@ enum tern_result tern_client_restore_replica(struct tern_client *client)
             client, result,
             result == TERN_ERR_CORRUPT
                 ? TERN_WHY("the replica's record is damaged; starting from the seed")
-                : TERN_WHY("the replica is of a former enrolment; starting from the seed"));
+                : TERN_WHY("the replica belongs to a former enrolment; starting from the seed"));
     } else if (result != TERN_ERR_NOT_FOUND) {
         return result;
     }
@@ -97,7 +97,7 @@ static enum tern_result restore_upload(struct tern_client *client)
             result == TERN_ERR_CORRUPT
                 ? TERN_WHY("the upload record is damaged; the error buffer is lost and starts "
                            "a new generation from zero")
-                : TERN_WHY("the error buffer is of a former enrolment and is not used"));
+                : TERN_WHY("the error buffer belongs to a former enrolment and is not used"));
     } else if (result != TERN_ERR_NOT_FOUND) {
         return result;
     }

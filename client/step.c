@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// There is all of a partial download, or nothing.
+// Whether the port for partial downloads is complete or absent.
 static bool partial_complete(const struct tern_ports *ports)
 {
     const struct tern_partial *partial = &ports->partial;

@@ -5,9 +5,8 @@
 
 #include "hosted/clock.h"
 #include "hosted/log.h"
-#include "posix/failure.h"
-#include "posix/offline.h"
 #include "posix/system.h"
+#include "posix/transport.h"
 #include "tensor/manifest.h"
 #include "util/utf8.h"
 #include "version.h"

@@ -1,7 +1,7 @@
 // Checks the data of `tern-client check`: unusable fields, labels, scales, and the model's inputs and classes.
-#include "cli/check_data.h"
 #include "cli/client_data.h"
 #include "cli/model_fit.h"
+#include "cli/verbs.h"
 #include "data/columns.h"
 #include "data/readers.h"
 #include "hosted/csv_choice.h"

@@ -1,4 +1,4 @@
-#include "cli/held_model.h"
+#include "cli/session.h"
 
 #include "codec/container.h"
 #include "wire/wire.h"

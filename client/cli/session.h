@@ -1,5 +1,5 @@
-// Opens one client with everything it needs: state directory, connection, model, data, trainer and memory. Called by
-// the verbs from the main thread.
+// Opens one client with everything it needs: state directory, connection, conditions, model, data, trainer and memory. Called
+// by the verbs from the main thread.
 #ifndef TERN_CLIENT_SESSION_H
 #define TERN_CLIENT_SESSION_H
 
@@ -85,5 +85,39 @@ TERN_MUST_USE enum tern_result tern_session_restore(struct session *session);
 TERN_MUST_USE enum tern_result tern_session_restore_reader(struct session *session);
 
 void tern_session_close(struct session *session);
+
+#define EXPIRY_MAX 256 // bytes of a sentence
+
+// Describes when the certificates of the last verified connection and the client's own expire.
+// Writes "the aggregator's certificate expires in 12 d, its CA's expires in 300 d, this client's certificate expires
+// in 80 d" and omits unknown dates. Returns whether one expires within two weeks or has expired.
+bool tern_expiry_describe(const struct tern_curl *curl, uint64_t now_s, char sentence[EXPIRY_MAX]);
+
+// --- The model that a device holds (held_model.c)
+
+// Opens the state directory for reading while a client may be running, and restores its model. *session is zeroed; the
+// caller closes it even after an error, which session->why describes.
+// TERN_ERR_NOT_FOUND  the client is not enrolled, or holds no model yet; errors of session.h
+TERN_MUST_USE enum tern_result tern_held_open(struct session *session);
+
+// Whether the weights were downloaded whole, so that they are the global model of their version; the replica's id shows
+// that. Returns false for every replica that a delta has changed, and when memory is short.
+bool tern_held_is_global(const struct session *session);
+
+// Reads the federation's scaling of the columns into *bytes, which is malloc'ed and belongs to the caller; NULL: the
+// columns stay as data.source reads them. On an error session->why describes it.
+TERN_MUST_USE enum tern_result tern_held_scaling(struct session *session, uint8_t **bytes,
+                                                 struct tern_span *columns);
+
+// "global", "replica" or "personal".
+const char *tern_held_name(const struct session *session);
+
+#define CONDITIONS_WHY_MAX 384
+
+// Fills *conditions from client.when and budget.metered; it borrows the settings' root. TERN_ERR_CONFIG: why names the setting and its error.
+TERN_MUST_USE enum tern_result
+tern_conditions_from_settings(const struct tern_client_settings *settings,
+                              struct tern_posix_conditions *conditions,
+                              char why[CONDITIONS_WHY_MAX]);
 
 #endif

@@ -1,10 +1,6 @@
 // `tern-client check`: checks everything that a client needs before it sends anything.
-#include "cli/check_data.h"
 #include "cli/client_data.h"
-#include "cli/expiry.h"
-#include "cli/held_model.h"
 #include "cli/session.h"
-#include "cli/verb_conditions.h"
 #include "cli/verbs.h"
 #include "hosted/files.h"
 #include "hosted/json_print.h"

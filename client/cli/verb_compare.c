@@ -1,8 +1,8 @@
 // `tern-client compare`: trains the federation's model on this client's rows alone, and compares both models on its
 // held-out rows.
 #include "cli/client_data.h"
-#include "cli/held_model.h"
 #include "cli/model_fit.h"
+#include "cli/session.h"
 #include "cli/verbs.h"
 #include "data/columns.h"
 #include "hosted/clock.h"

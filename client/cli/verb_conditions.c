@@ -1,5 +1,5 @@
 // `tern-client conditions`: shows whether the machine's state allows work.
-#include "cli/verb_conditions.h"
+#include "cli/session.h"
 #include "cli/verbs.h"
 #include "hosted/json_print.h"
 

@@ -3,7 +3,7 @@
 #include "cli/verbs.h"
 #include "client.h"
 #include "hosted/json_print.h"
-#include "posix/failure.h"
+#include "posix/transport.h"
 #include "tensor/manifest.h"
 #include "util/bytes.h"
 

@@ -1,7 +1,7 @@
 // `tern-client export`: writes the model that the device holds to a file.
 #include "cli/client_data.h"
 #include "cli/client_settings.h"
-#include "cli/held_model.h"
+#include "cli/session.h"
 #include "cli/verbs.h"
 #include "hosted/csv_choice.h"
 #include "hosted/csv_text.h"

@@ -1,7 +1,7 @@
 // `tern-client predict`: runs the model that the device holds on rows of data.
 #include "cli/client_data.h"
-#include "cli/held_model.h"
 #include "cli/model_fit.h"
+#include "cli/session.h"
 #include "cli/verbs.h"
 #include "data/columns.h"
 #include "hosted/json_print.h"

@@ -1,9 +1,7 @@
 // `tern-client run` and `tern-client once`: take part until the end or for one round. Logs the client's events and shows
 // its progress.
 #include "cli/client_data.h"
-#include "cli/expiry.h"
 #include "cli/external_trainer.h"
-#include "cli/held_model.h"
 #include "cli/session.h"
 #include "cli/training_failure.h"
 #include "cli/verbs.h"

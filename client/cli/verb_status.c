@@ -1,6 +1,4 @@
 // `tern-client status` and `tern-client meter`: show the state directory.
-#include "cli/expiry.h"
-#include "cli/held_model.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "hosted/json_print.h"

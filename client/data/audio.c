@@ -1,4 +1,3 @@
-#include "data/audio.h"
 #include "data/generated.h"
 #include "util/math.h"
 

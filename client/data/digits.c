@@ -1,4 +1,3 @@
-#include "data/digits.h"
 #include "data/generated.h"
 #include "data/random.h"
 #include "util/math.h"

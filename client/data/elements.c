@@ -1,4 +1,4 @@
-#include "data/elements.h"
+#include "data/readers.h"
 
 #include "util/bytes.h"
 #include "util/math.h"

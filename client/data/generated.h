@@ -1,5 +1,5 @@
-// Shared by the readers of generated data (audio, digits, sensors): the options train, test and seed, memory, and the group
-// of each example. Hosted; reentrant.
+// Generated data: sounds, digits and sensor readings, drawn by audio.c, digits.c and sensors.c, and what their readers share:
+// the options train, test and seed, memory, and the group of each example. Called by the readers and tests. Reentrant.
 #ifndef TERN_GENERATED_H
 #define TERN_GENERATED_H
 
@@ -49,5 +49,60 @@ uint32_t tern_generated_group(struct tern_prng *rng, uint64_t seed, enum tern_da
 // Begins a group's stream behind the draw of its weight.
 void tern_generated_group_begin(struct tern_prng *rng, uint64_t seed, enum tern_data_stream stream,
                                 uint32_t group);
+
+// --- Sounds
+
+// Generates sounds as log-power spectrograms of 16 frequency bands (rows, the lowest first) by 32 frames (columns).
+// Classes: 0 steady tone, 1 rising chirp, 2 falling chirp, 3 vibrato, 4 tremolo, 5 warble between two notes, 6 chord of two
+// tones, 7 clicks, 8 noise burst, 9 noise of one band. Every speaker has its own pitch, pace, timbre and mix of classes, in
+// a room with its own noise, hum and echo. Powers are exponentially distributed, as in a periodogram, so that a single cell
+// carries little information. The same seed gives the same bits on every machine. Pure; reentrant.
+
+#define TERN_AUDIO_BANDS 16
+#define TERN_AUDIO_FRAMES 32
+#define TERN_AUDIO_CLASSES 10
+
+// Draws example `index` of the training or test part into spectrogram[TERN_AUDIO_BANDS * TERN_AUDIO_FRAMES], and returns its
+// class. The result depends on the arguments alone. *speaker: the example's speaker, below `speakers`.
+uint16_t tern_audio_draw(uint64_t seed, bool test, uint32_t index, uint32_t speakers,
+                         uint8_t *spectrogram, uint32_t *speaker);
+
+// --- Digits
+
+// Generates images of the digits 0 to 9: bent and tilted strokes of varying thickness and contrast, with stray strokes and
+// noise, so that a demonstration or test needs no download. A linear model reaches less than 0.93 accuracy, a small CNN more
+// than 0.96. The same seed gives the same bits on every machine. Pure; reentrant.
+
+// Draws example `index` of the training or test part into image[size * size] (0 = background), and returns its label. The
+// result depends on the arguments alone. size: 16 to 64.
+uint16_t tern_digits_draw(uint64_t seed, bool test, uint32_t index, uint32_t size, uint8_t *image);
+
+// --- Sensor readings
+
+// Generates a table: 24 sensor readings of machines of one make, each in one of eight states. A few hidden quantities
+// determine all columns, so that columns are correlated; a column is linear in them, saturated, quantised, squared,
+// heavy-tailed or full of spikes. Readings are divided by the sensor's nominal range, which a device has without other
+// devices' data, and not standardised: the columns' deviations are about 0.1 to 4. Every device has its own offsets, gains,
+// centre of the hidden quantities and mix of states. The same seed gives the same bits on every machine. Pure; reentrant.
+
+#define TERN_SENSORS_COLUMNS 24
+#define TERN_SENSORS_CLASSES 8
+#define TERN_SENSORS_HIDDEN 6 // hidden quantities
+#define TERN_SENSORS_MODES 2  // centres of a state
+
+// The properties that all devices share. Made by tern_sensors_machine().
+struct tern_sensors_machine {
+    uint64_t seed;
+    float states[TERN_SENSORS_CLASSES][TERN_SENSORS_MODES][TERN_SENSORS_HIDDEN];
+    float loads[TERN_SENSORS_COLUMNS][TERN_SENSORS_HIDDEN]; // weights of the quantities in a column
+    float scale[TERN_SENSORS_COLUMNS];                      // deviation divided by nominal range
+};
+
+void tern_sensors_machine(uint64_t seed, struct tern_sensors_machine *machine);
+
+// Draws example `index` of the training or test part into values[TERN_SENSORS_COLUMNS], and returns its class. The result
+// depends on the arguments alone. *device: the example's device, below `devices`.
+uint16_t tern_sensors_draw(const struct tern_sensors_machine *machine, bool test, uint32_t index,
+                           uint32_t devices, float *values, uint32_t *device);
 
 #endif

@@ -1,8 +1,6 @@
 // Reads the four IDX files of a folder as a data set: PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte with the
 // prefixes train and t10k, or with other types in their names.
-#include "data/idx.h"
 #include "data/readers.h"
-#include "data/shard.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef TERN_NPY_H
 #define TERN_NPY_H
 
-#include "data/elements.h"
+#include "data/readers.h"
 #include "data/source.h"
 #include "hosted/input.h"
 #include <stdbool.h>

@@ -1,4 +1,3 @@
-#include "data/sensors.h"
 #include "data/generated.h"
 #include "util/math.h"
 #include "util/sqrt.h"

@@ -1,6 +1,5 @@
 #include "data/source.h"
 #include "data/readers.h"
-#include "data/shard.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 // tern-fleet. Hosted: reads files (plain or gzip) with zlib, and uses malloc. An opened data set does not change, so threads
 // may share it.
 //
-//   digits[:train=6000,test=2000,size=16,seed=1]   generated digits, size 16 to 64 (data/digits.h)
-//   sensors[:train=6000,test=2000,devices=50,seed=1]  a table of 24 readings (data/sensors.h)
+//   digits[:train=6000,test=2000,size=16,seed=1]   generated digits, size 16 to 64 (data/generated.h)
+//   sensors[:train=6000,test=2000,devices=50,seed=1]  a table of 24 readings (data/generated.h)
 //       [,target=N][,anomalies=FRACTION]           reading N is the target; a fraction of the test rows has faults
-//   audio[:train=6000,test=2000,speakers=50,seed=1]   spectrograms of sounds (data/audio.h)
+//   audio[:train=6000,test=2000,speakers=50,seed=1]   spectrograms of sounds (data/generated.h)
 //   idx:DIR[,mean=0.286,std=0.353]                 the four IDX files of MNIST or a similar data set, .gz or not
 //   cifar10:DIR[,mean=M,std=S]                     data_batch_*.bin and test_batch.bin
 //   csv:FILE[,label=NAME|INDEX|none][,target=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,group=NAME|INDEX][,only=VALUE]

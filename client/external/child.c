@@ -20,8 +20,9 @@
 
 #define NAP_MIN_MS 2
 #define NAP_MAX_MS 100
-#define READS_MAX 64    // of one wait: a flood of output must not hold the client
-#define FILES_MAX 65536 // closed one by one when the kernel cannot close a range
+#define READS_MAX 64 // reads of one wait, so that a flood of output cannot hold up the client
+#define FILES_MAX                                                                                  \
+    65536 // file descriptors that are closed one by one on kernels without close_range()
 #define NOT_STARTED 127
 #define ANSWER_FILE 3
 
@@ -92,14 +93,14 @@ static void close_from(int first)
     }
 }
 
-// Both ends of a child's files.
+// Both ends of the files between parent and child.
 struct pipes {
     int output[2]; // pipe
     int talk[2];   // sockets; -1: not a talking child
 };
 
-// In the child, between fork and exec: only calls that are safe there. Beside the standard files it has
-// the one for answers; `report`, behind it, is closed by exec.
+// Turns the forked child into the program, with only calls that are safe between fork and exec. The program has the standard
+// files and, if it talks, the file for answers. exec closes the next file, `report`; if exec fails, its errno goes there.
 static void become(char *const *words, char **environment, const struct pipes *pipes, int report,
                    pid_t parent)
 {
@@ -108,21 +109,21 @@ static void become(char *const *words, char **environment, const struct pipes *p
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     reset_signals();
-    // Above what is overwritten below; the copies lie in no one's way.
-    int tell = fcntl(report, F_DUPFD, 10);
+    // Copies to descriptors of 10 and above, which the dup2() calls below do not overwrite.
+    int errors = fcntl(report, F_DUPFD, 10);
     const int high_output = fcntl(pipes->output[1], F_DUPFD, 10);
     const int high_input = fcntl(input, F_DUPFD, 10);
     if (getppid() == parent && dup2(high_input, 0) == 0 && dup2(high_output, 1) == 1 &&
         dup2(high_output, 2) == 2 &&
         dup3(high_input, ANSWER_FILE, talks ? 0 : O_CLOEXEC) == ANSWER_FILE &&
-        dup3(tell, ANSWER_FILE + 1, O_CLOEXEC) == ANSWER_FILE + 1) {
-        tell = ANSWER_FILE + 1;
+        dup3(errors, ANSWER_FILE + 1, O_CLOEXEC) == ANSWER_FILE + 1) {
+        errors = ANSWER_FILE + 1;
         close_from(ANSWER_FILE + 2);
         environ = environment;
         execvp(words[0], words);
     }
     const int error = errno;
-    (void)!write(tell, &error, sizeof error);
+    (void)!write(errors, &error, sizeof error);
     _exit(NOT_STARTED);
 }
 
@@ -132,7 +133,7 @@ static void close_pair(int pair[2])
     (void)close(pair[1]);
 }
 
-// Forks; *error is what exec failed with, 0 when it worked.
+// Starts the program in a new process. Returns its id, or 0 with the errno of fork or exec in *error.
 static pid_t spawn(char *const *words, char **environment, const struct pipes *pipes, int *error)
 {
     int report[2];
@@ -192,7 +193,7 @@ static enum tern_result start(struct tern_child *child, char *const *words,
     if (child->pid != 0) {
         return TERN_ERR_STATE;
     }
-    (void)signal(SIGCHLD, SIG_DFL); // ignored, as some starters leave it, a child's end is not told
+    (void)signal(SIGCHLD, SIG_DFL); // some parents leave it ignored, which discards exit codes
     if (!open_pipes(&pipes, talks)) {
         *error = errno;
         return TERN_ERR_IO;
@@ -255,7 +256,7 @@ static void keep(struct tern_child *child, const char *text, size_t len)
     child->tail[child->tail_len] = '\0';
 }
 
-// Closes a file that is at its end. Whether there may be more to read now.
+// Handles the result of read(): closes the file at its end. Returns whether bytes were read.
 static bool read_more(int *file, ssize_t got)
 {
     if (got == 0) {
@@ -277,7 +278,7 @@ static void drain_output(struct tern_child *child)
     }
 }
 
-// Reads and discards what does not fit.
+// Reads the answer. Discards bytes beyond TERN_CHILD_ANSWER_MAX.
 static void drain_answer(struct tern_child *child)
 {
     char piece[256];
@@ -343,12 +344,11 @@ static void end_group(struct tern_child *child)
     }
 }
 
-// Whether the child has ended. It is not reaped yet, so that no other process can get its group's id.
+// Whether the child has ended. Does not reap it, so that no other process can get its group's id.
 static bool has_ended(const struct tern_child *child)
 {
     siginfo_t info = {0};
-    const int done =
-        waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT); // not reaped yet
+    const int done = waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT);
     return done != 0 || info.si_pid == child->pid;
 }
 
@@ -379,11 +379,11 @@ static void reap(struct tern_child *child, enum tern_child_end *end, int *code)
 
 static void nap(struct tern_child *child, uint32_t wait_ms)
 {
-    // poll() ignores a closed file, -1.
+    // poll() ignores -1, a closed file.
     struct pollfd files[] = {{.fd = child->output, .events = POLLIN},
                              {.fd = child->talk, .events = POLLIN}};
     uint32_t ms = wait_ms;
-    if (child->output < 0) { // without output the end must be polled
+    if (child->output < 0) { // no output will wake poll(): check for the child's end often
         ms = ms < child->nap_ms ? ms : child->nap_ms;
         child->nap_ms = child->nap_ms < NAP_MAX_MS ? child->nap_ms * 2 : NAP_MAX_MS;
     }

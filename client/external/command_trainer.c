@@ -15,7 +15,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-// Copies one word to *to with a NUL behind it, and moves both. The word never grows.
+// Copies one word with a NUL to *to, and moves *from and *to behind it. The copy is never longer than the original.
 static enum tern_result take_word(const char **from, char **to, const char **why)
 {
     char quote = '\0';
@@ -29,7 +29,7 @@ static enum tern_result take_word(const char **from, char **to, const char **why
         } else if (*at == '\\' && quote != '\'') {
             at++;
             if (*at == '\0') {
-                *why = "it ends with a backslash that has nothing behind it";
+                *why = "no character follows its last backslash";
                 return TERN_ERR_CONFIG;
             }
             *out++ = *at;
@@ -41,7 +41,7 @@ static enum tern_result take_word(const char **from, char **to, const char **why
     *from = at;
     *to = out;
     if (quote != '\0') {
-        *why = "a quote is opened and not closed";
+        *why = "a closing quote is missing";
         return TERN_ERR_CONFIG;
     }
     return TERN_OK;
@@ -165,18 +165,17 @@ static enum tern_result launch_persistent(struct tern_command_trainer *trainer)
 // Sends the task to a persistent command, and starts it again if it ended between two tasks.
 static enum tern_result send_task(struct tern_command_trainer *trainer)
 {
-    enum tern_result told = tern_child_send(&trainer->child, trainer->paths.task);
-    if (told == TERN_ERR_STATE) {
+    enum tern_result sent = tern_child_send(&trainer->child, trainer->paths.task);
+    if (sent == TERN_ERR_STATE) {
         TERN_TRY(launch_persistent(trainer));
-        told = tern_child_send(&trainer->child, trainer->paths.task);
+        sent = tern_child_send(&trainer->child, trainer->paths.task);
     }
-    return told == TERN_OK ? TERN_OK
+    return sent == TERN_OK ? TERN_OK
                            : tern_external_fail(trainer->why, TERN_ERR_TRAINER,
                                                 "the command does not read its standard input");
 }
 
-// Makes the folder with the model in it; the fields come after it. trained, others: as of
-// tern_model_file_write().
+// Creates the run's folder with the model's file. trained, others: as in tern_model_file_write().
 static enum tern_result prepare(struct tern_command_trainer *trainer, const float *trained,
                                 const float *others)
 {
@@ -208,7 +207,7 @@ static enum tern_result start(struct tern_command_trainer *trainer, enum tern_co
     return result;
 }
 
-// Copies the last line that is not empty, cut, for a message.
+// Copies the last line that is not empty, for a message; cuts it to LINE_MAX_SHOWN.
 static void last_line(const char *output, char line[LINE_MAX_SHOWN])
 {
     size_t end = strlen(output);
@@ -221,7 +220,7 @@ static void last_line(const char *output, char line[LINE_MAX_SHOWN])
     }
     snprintf(line, LINE_MAX_SHOWN, "%.*s", (int)(end - begin), output + begin);
     for (char *at = line; *at != '\0'; at++) {
-        *at = (unsigned char)*at < 0x20 || *at == 0x7f ? '?' : *at; // nothing a terminal obeys
+        *at = (unsigned char)*at < 0x20 || *at == 0x7f ? '?' : *at; // control characters
     }
 }
 
@@ -237,24 +236,24 @@ static enum tern_result explain_end(struct tern_command_trainer *trainer, enum t
         snprintf(what, sizeof what, "the command was ended by signal %d (%s)", code,
                  strsignal(code));
     } else {
-        snprintf(what, sizeof what, "the command took longer than %" PRIu64 " ms and was ended",
+        snprintf(what, sizeof what, "the command took longer than %" PRIu64 " ms and was stopped",
                  trainer->config.time_ms);
     }
     return tern_external_fail(trainer->why, TERN_ERR_TRAINER, "%s%s%s", what,
-                              line[0] != '\0' ? "; it said last: " : "", line);
+                              line[0] != '\0' ? "; its last line was: " : "", line);
 }
 
-// Explains a persistent command's line: "failed" with a reason, or an invalid answer.
+// Explains an answer other than "done": "failed" with a reason, or an invalid one.
 static enum tern_result explain_answer(struct tern_command_trainer *trainer, const char *answer)
 {
     char line[LINE_MAX_SHOWN];
     const bool failed = strncmp(answer, "failed", 6) == 0;
     last_line(failed ? answer + 6 + strspn(answer + 6, " :") : answer, line);
-    return failed
-               ? tern_external_fail(trainer->why, TERN_ERR_TRAINER, "the command failed%s%s",
-                                    line[0] != '\0' ? ": " : "", line)
-               : tern_external_fail(trainer->why, TERN_ERR_TRAINER,
-                                    "the command answered '%s'; it must be done or failed", line);
+    return failed ? tern_external_fail(trainer->why, TERN_ERR_TRAINER, "the command failed%s%s",
+                                       line[0] != '\0' ? ": " : "", line)
+                  : tern_external_fail(trainer->why, TERN_ERR_TRAINER,
+                                       "the command answered '%s'; it must answer done or failed",
+                                       line);
 }
 
 // A persistent command has ended successfully without an answer, perhaps before it received the task: starts it again, once.
@@ -265,11 +264,11 @@ static enum tern_result restart_command(struct tern_command_trainer *trainer,
         return explain_end(trainer, end, code);
     }
     trainer->restarted = true;
-    const enum tern_result told = send_task(trainer);
-    return told == TERN_OK ? TERN_AGAIN : told;
+    const enum tern_result sent = send_task(trainer);
+    return sent == TERN_OK ? TERN_AGAIN : sent;
 }
 
-// Waits a little. TERN_OK: the command has succeeded, and its files can be read.
+// Waits up to TERN_COMMAND_WAIT_MS. TERN_OK: the command has succeeded, and its files can be read.
 static enum tern_result wait_run(struct tern_command_trainer *trainer)
 {
     enum tern_child_end end = TERN_CHILD_EXITED;
@@ -287,7 +286,7 @@ static enum tern_result wait_run(struct tern_command_trainer *trainer)
     return trainer->config.persistent ? restart_command(trainer, end, code) : TERN_OK;
 }
 
-// Ends a task with its result, never TERN_AGAIN: a failed task also ends the command.
+// Ends the task. A failed task also ends a persistent command.
 static void finish(struct tern_command_trainer *trainer, enum tern_result done)
 {
     if (done == TERN_OK) {
@@ -297,8 +296,8 @@ static void finish(struct tern_command_trainer *trainer, enum tern_result done)
     }
 }
 
-// Maps the reader's errors about an answer to TERN_ERR_TRAINER.
-static enum tern_result blame(enum tern_result result)
+// Maps errors in the command's files to TERN_ERR_TRAINER.
+static enum tern_result as_trainer_error(enum tern_result result)
 {
     return result == TERN_OK || result == TERN_ERR_NO_MEMORY ? result : TERN_ERR_TRAINER;
 }
@@ -365,7 +364,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
         return done;
     }
     if (done == TERN_OK) {
-        done = blame(read_answer(trainer, &answer));
+        done = as_trainer_error(read_answer(trainer, &answer));
     }
     finish(trainer, done);
     if (done == TERN_OK) {
@@ -406,8 +405,8 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
         return done;
     }
     if (done == TERN_OK) {
-        done = blame(tern_evaluate_result_read(trainer->paths.result, &answer, trainer->metrics,
-                                               trainer->why));
+        done = as_trainer_error(tern_evaluate_result_read(trainer->paths.result, &answer,
+                                                          trainer->metrics, trainer->why));
     }
     finish(trainer, done);
     if (done == TERN_OK) {

@@ -21,7 +21,7 @@
 
 struct tern_command_line {
     char text[TERN_COMMAND_TEXT_MAX];
-    char *words[TERN_COMMAND_WORDS_MAX + 2]; // into text; room for one more and the NULL at the end
+    char *words[TERN_COMMAND_WORDS_MAX + 2]; // in text; room for one more word and the final NULL
     size_t count;
 };
 
@@ -35,8 +35,8 @@ tern_command_line_split(const char *text, struct tern_command_line *line, const 
 #define TERN_COMMAND_WAIT_MS 200
 
 struct tern_command_config {
-    const char *command;            // split by tern_command_line_split()
-    const char *folder;             // made for each run and removed; the one above it must exist
+    const char *command; // split by tern_command_line_split()
+    const char *folder;  // created for each run and removed after it; its parent must exist
     const struct tern_model *model; // borrowed until the trainer is closed
     uint64_t time_ms;               // of one run; 0 = no limit
     uint64_t grace_ms;              // between SIGTERM and SIGKILL
@@ -46,15 +46,14 @@ struct tern_command_config {
 // The current work of the command.
 enum tern_command_work { TERN_COMMAND_IDLE, TERN_COMMAND_TRAINS, TERN_COMMAND_EVALUATES };
 
-// The caller zeroes it. Callers may pause the child while the client may not work, which also stops its time limit, and read
-// its tail, `metrics` and `why`.
+// The caller zeroes it. Callers may pause the child, which also stops its time limit, and read its tail, `metrics` and `why`.
 struct tern_command_trainer {
     struct tern_command_config config;
     struct tern_command_line line;
     struct tern_child child;
     struct tern_task_paths paths;
     struct tern_task_file file;
-    float *weights; // [model->count]; behind tern_model_trained() zeros that are never touched
+    float *weights; // [model->count]; those from tern_model_trained() on are never written
     uint32_t local_steps;
     enum tern_command_work work;
     bool restarted; // a persistent command was restarted for this task

@@ -27,7 +27,7 @@ static enum tern_result load(struct tern_library_trainer *trainer, const char *p
         return tern_external_fail(why, TERN_ERR_CONFIG,
                                   "%s exports no function " SYMBOL "(): it is no trainer", path);
     }
-    memcpy(&entry, &symbol, sizeof entry); // C has no cast between the two
+    memcpy(&entry, &symbol, sizeof entry); // C has no cast from an object to a function pointer
     trainer->library = entry(TERN_TRAINER_ABI_VERSION);
     if (trainer->library == NULL) {
         return tern_external_fail(why, TERN_ERR_CONFIG,
@@ -124,7 +124,7 @@ static enum tern_result describe_layout(struct tern_library_trainer *trainer,
     return TERN_OK;
 }
 
-// A sentence from the library ends somewhere.
+// Terminates the library's sentence in case the library did not.
 static void close_sentence(char why[TERN_EXTERNAL_WHY_MAX], const char *otherwise)
 {
     why[TERN_EXTERNAL_WHY_MAX - 1] = '\0';

@@ -11,8 +11,8 @@
 
 struct tern_library_config {
     const char *path;               // of the shared object
-    const char *options;            // handed to it
-    const char *spec;               // the model's name
+    const char *options;            // passed to the library's open()
+    const char *spec;               // name of the model
     const struct tern_model *model; // borrowed until the trainer is closed
 };
 

@@ -25,7 +25,7 @@
 
 // --- The work folder
 
-#define PASSES_MAX 1000000 // each takes one level off: deeper than any file system's program nests
+#define PASSES_MAX 1000000 // each pass removes one level; no real folder is nested so deeply
 
 // --- Removing
 
@@ -37,8 +37,9 @@ struct removal {
     unsigned name;
 };
 
-// Makes a folder writable, which removing its content requires; some caches contain read-only folders.
-static bool open_up(int at, const char *name, dev_t *device)
+// Makes a folder writable, which removing its content requires; some caches contain read-only folders. Returns false when it
+// is no folder. *device: the folder's file system.
+static bool make_writable(int at, const char *name, dev_t *device)
 {
     struct stat facts;
     if (fstatat(at, name, &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(facts.st_mode)) {
@@ -70,7 +71,7 @@ static const char *next_name(DIR *folder)
     return entry != NULL ? entry->d_name : NULL;
 }
 
-// Moves a folder to the top. Skips numbers that a file or a full folder has; replaces an empty folder.
+// Moves a folder to the top under the next free number; replaces an empty folder with that number.
 static bool lift(struct removal *removal, int at, const char *name)
 {
     char number[16];
@@ -95,14 +96,14 @@ static bool empty(struct removal *removal, const char *name)
     DIR *folder = NULL;
     bool went = false;
     const char *entry;
-    if (!open_up(removal->top, name, &device) || device != removal->device ||
+    if (!make_writable(removal->top, name, &device) || device != removal->device ||
         (folder = open_folder(removal->top, name)) == NULL) {
         return false;
     }
     while ((entry = next_name(folder)) != NULL) {
         const bool gone =
             remove_entry(dirfd(folder), entry) ||
-            (open_up(dirfd(folder), entry, &device) && lift(removal, dirfd(folder), entry));
+            (make_writable(dirfd(folder), entry, &device) && lift(removal, dirfd(folder), entry));
         went = went || gone;
     }
     (void)closedir(folder);
@@ -124,8 +125,8 @@ static bool empty_top(struct removal *removal, DIR *top)
 void tern_work_folder_remove(const char *path)
 {
     struct removal removal = {.top = -1};
-    if (unlink(path) == 0 || !open_up(AT_FDCWD, path, &removal.device)) {
-        return; // a folder is not unlinked
+    if (unlink(path) == 0 || !make_writable(AT_FDCWD, path, &removal.device)) {
+        return; // it was no folder; unlink() refuses folders
     }
     DIR *top = open_folder(AT_FDCWD, path);
     if (top == NULL) {
@@ -140,8 +141,8 @@ void tern_work_folder_remove(const char *path)
 
 // --- Making
 
-// Makes the folder for all runs, and in it one for this run, so that leftovers of other runs do not interfere.
-static bool make(const char *path, char *run, char *absolute)
+// Creates the folder `path`, and in it one for this run, so that leftovers of other runs do not interfere.
+static bool make_folders(const char *path, char *run, char *absolute)
 {
     struct stat facts;
     if (mkdir(path, 0700) != 0 &&
@@ -159,12 +160,12 @@ enum tern_result tern_work_folder_make(const char *path, char absolute[TERN_WORK
     char resolved[PATH_MAX];
     tern_work_folder_remove(path);
     const int len = snprintf(run, sizeof run, "%s/run-XXXXXX", path);
-    if (len >= 0 && (size_t)len < sizeof run && !make(path, run, resolved)) {
+    if (len >= 0 && (size_t)len < sizeof run && !make_folders(path, run, resolved)) {
         const int error = errno;
         return tern_external_fail(why, error == ENOSPC ? TERN_ERR_NO_SPACE : TERN_ERR_IO,
-                                  "the trainer's folder %s cannot be made: %s%s", path,
+                                  "the trainer's folder %s cannot be created: %s%s", path,
                                   strerror(error),
-                                  access(path, F_OK) == 0 ? "; remove what is there" : "");
+                                  access(path, F_OK) == 0 ? "; remove the file of that name" : "");
     }
     if (len < 0 || (size_t)len >= sizeof run || strlen(resolved) >= TERN_WORK_PATH_MAX) {
         tern_work_folder_remove(path);
@@ -305,7 +306,7 @@ enum tern_result tern_task_file_write(struct tern_task_file *file,
         return tern_external_fail(why, TERN_ERR_NO_MEMORY, "no memory for the trainer's task");
     }
     const size_t len = strlen(text);
-    text[len] = '\n'; // in the place of its NUL: what reads lines gets the last one, too
+    text[len] = '\n'; // replaces the NUL, so that readers of lines get a complete last line
     const enum tern_result result = tern_new_file_write(paths->task, text, len + 1, why);
     cJSON_free(text);
     return result;
@@ -331,7 +332,7 @@ static enum tern_result check_examples(uint32_t num_examples, char *why)
     if (num_examples == 0 || num_examples > TERN_TRAINER_EXAMPLES_MAX) {
         return tern_external_fail(why, TERN_ERR_CORRUPT,
                                   "its num_examples is %" PRIu32
-                                  "; it must be from 1 to %d: a client without data takes no part",
+                                  "; it must be from 1 to %d: a client without data cannot train",
                                   num_examples, TERN_TRAINER_EXAMPLES_MAX);
     }
     return TERN_OK;
@@ -351,7 +352,7 @@ enum tern_result tern_train_result_check(const struct tern_train_result *result,
     TERN_TRY(check_loss(result->loss, why));
     if (result->local_steps == 0 || result->local_steps > local_steps) {
         return tern_external_fail(why, TERN_ERR_CORRUPT,
-                                  "its local_steps is %" PRIu32 "; the task asked for %" PRIu32,
+                                  "its local_steps is %" PRIu32 "; the task requires %" PRIu32,
                                   result->local_steps, local_steps);
     }
     return TERN_OK;
@@ -385,14 +386,15 @@ static enum tern_result take_whole(const cJSON *root, const char *key, uint32_t 
     double number = 0;
     TERN_TRY(take_number(root, key, &number, why));
     if (!(number >= 0 && number <= UINT32_MAX) || number != floor(number)) {
-        return tern_external_fail(why, TERN_ERR_CORRUPT, "its %s is %g, which is none that can be",
-                                  key, number);
+        return tern_external_fail(why, TERN_ERR_CORRUPT,
+                                  "its %s is %g; it must be a whole number below 2^32", key,
+                                  number);
     }
     *value = (uint32_t)number;
     return TERN_OK;
 }
 
-// Cut, and with nothing in it that a terminal obeys.
+// Copies a name, cut to the buffer. Replaces control characters, and other bytes of a name that is not UTF-8, by '?'.
 static void take_name(const char *from, char name[METRIC_NAME_MAX])
 {
     snprintf(name, METRIC_NAME_MAX, "%s", from);
@@ -423,7 +425,7 @@ static enum tern_result take_metrics(const cJSON *root, char metrics[TERN_TRAINE
         const int size =
             snprintf(text, sizeof text, "%s%s=%.9g", len > 0 ? " " : "", name, item->valuedouble);
         if (!cJSON_IsNumber(item)) {
-            return tern_external_fail(why, TERN_ERR_CORRUPT, "its metric \"%s\" is no number",
+            return tern_external_fail(why, TERN_ERR_CORRUPT, "its metric \"%s\" is not a number",
                                       name);
         }
         if (size > 0 && len + (size_t)size < TERN_TRAINER_METRICS_MAX) {
@@ -451,8 +453,8 @@ static enum tern_result parse_result(const char *path, cJSON **root, char *why)
     const bool object = cJSON_IsObject(*root);
     cJSON_Delete(*root);
     return tern_external_fail(why, TERN_ERR_CORRUPT,
-                              object ? "result.json holds more than its JSON object"
-                                     : "result.json is not a JSON object (JSON knows no NaN)");
+                              object ? "result.json has text after its JSON object"
+                                     : "result.json is not a JSON object (JSON has no NaN)");
 }
 
 static enum tern_result take_train(const cJSON *root, uint32_t local_steps,
@@ -485,7 +487,7 @@ static enum tern_result take_evaluate(const cJSON *root, struct tern_evaluate_re
     return tern_evaluate_result_check(result, why);
 }
 
-// The first of them whose names a message holds; loss and accuracy have fields of their own.
+// Adds the first TERN_METRICS_MAX metrics whose names fit to the result. Skips loss and accuracy, which have their own fields.
 static void send_metrics(const cJSON *root, struct tern_evaluate_result *result)
 {
     const cJSON *item = NULL;
@@ -535,7 +537,7 @@ enum tern_result tern_evaluate_result_read(const char *path, struct tern_evaluat
 // --- The model
 
 #define HEADER_MAX (4u << 20)
-#define CHUNK 4096 // values that are read or written at once: no model is in memory for its file
+#define CHUNK 4096 // values that are read or written at once, so that a file needs little memory
 
 enum tern_result tern_external_fail(char why[TERN_EXTERNAL_WHY_MAX], enum tern_result result,
                                     const char *format, ...)
@@ -555,7 +557,7 @@ static const char *last_part(const char *path)
 
 // --- Any file
 
-// Opens a file that a trainer wrote. *fd: the caller's.
+// Opens a file that a trainer wrote. The caller closes *fd.
 static enum tern_result open_regular(const char *path, uint64_t most, int *fd, uint64_t *size,
                                      char why[TERN_EXTERNAL_WHY_MAX])
 {
@@ -567,7 +569,7 @@ static enum tern_result open_regular(const char *path, uint64_t most, int *fd, u
     }
     if (*fd < 0) {
         return tern_external_fail(why, TERN_ERR_IO, "%s cannot be opened: %s", name,
-                                  errno == ELOOP ? "it is a symbolic link, and none is followed"
+                                  errno == ELOOP ? "it is a symbolic link; write a regular file"
                                                  : strerror(errno));
     }
     if (fstat(*fd, &facts) != 0 || !S_ISREG(facts.st_mode)) {
@@ -604,11 +606,11 @@ static FILE *create(const char *path)
     return fd >= 0 ? fdopen(fd, "w") : NULL;
 }
 
-// put: all that was to be written was.
-static enum tern_result finish(FILE *file, const char *path, bool put,
+// Closes the file. written: every write succeeded.
+static enum tern_result finish(FILE *file, const char *path, bool written,
                                char why[TERN_EXTERNAL_WHY_MAX])
 {
-    return file != NULL && fclose(file) == 0 && put
+    return file != NULL && fclose(file) == 0 && written
                ? TERN_OK
                : tern_external_fail(why, errno == ENOSPC ? TERN_ERR_NO_SPACE : TERN_ERR_IO,
                                     "%s cannot be written: %s", path, strerror(errno));
@@ -662,10 +664,10 @@ enum tern_result tern_model_file_write(const char *path, const struct tern_model
                                   tern_result_sentence(result));
     }
     FILE *file = create(path);
-    const bool put = file != NULL && fwrite(head, len, 1, file) == 1 &&
-                     put_tensors(file, model, trained, others);
+    const bool written = file != NULL && fwrite(head, len, 1, file) == 1 &&
+                         put_tensors(file, model, trained, others);
     free(head);
-    return finish(file, path, put, why);
+    return finish(file, path, written, why);
 }
 
 // --- Reading
@@ -710,7 +712,7 @@ static bool has_shape(const struct tern_safetensors_entry *entry, const struct t
            memcmp(dims, tensor->dims, dim_count * sizeof *dims) == 0;
 }
 
-// Bytes of the file from `at` on. False: it does not have them any more, or cannot be read.
+// Reads `len` bytes at `at`. Returns false when the file has become shorter or cannot be read.
 static bool read_bytes(int fd, uint8_t *bytes, size_t len, uint64_t at)
 {
     size_t done = 0;
@@ -727,13 +729,13 @@ static bool read_bytes(int fd, uint8_t *bytes, size_t len, uint64_t at)
     return true;
 }
 
-static enum tern_result gone(char *why)
+static enum tern_result fail_reading(char *why)
 {
     return tern_external_fail(why, TERN_ERR_IO,
-                              "what it wrote cannot be read to its end, or became shorter");
+                              "its file cannot be read to the end, or became shorter meanwhile");
 }
 
-// values: NULL where the tensor is frozen, of which only the client's are used.
+// Reads and checks a tensor's values. values: NULL for a frozen tensor, whose values are only checked.
 static enum tern_result read_values(int fd, const struct tern_safetensors_entry *entry,
                                     float *values, char *why)
 {
@@ -743,7 +745,7 @@ static enum tern_result read_values(int fd, const struct tern_safetensors_entry 
         const uint64_t left = entry->count - done;
         const uint32_t n = left < CHUNK ? (uint32_t)left : CHUNK;
         if (!read_bytes(fd, bytes, (size_t)n * entry->width, entry->offset + done * entry->width)) {
-            return gone(why);
+            return fail_reading(why);
         }
         tern_safetensors_convert(entry->kind, bytes, n, chunk);
         if (!all_finite(chunk, n)) {
@@ -764,7 +766,7 @@ static enum tern_result read_tensor(int fd, const struct tern_safetensors_entry 
     char shape[TERN_SAFETENSORS_SHAPE_MAX];
     if (entry == NULL) {
         return tern_external_fail(why, TERN_ERR_MODEL_MISMATCH,
-                                  "the model's tensor '%s' is not in what it wrote", tensor->name);
+                                  "its file lacks the model's tensor '%s'", tensor->name);
     }
     if (!has_shape(entry, tensor)) {
         return tern_external_fail(
@@ -798,22 +800,22 @@ static enum tern_result read_tensors(int fd, const struct tern_safetensors *file
     return TERN_OK;
 }
 
-// The file's bytes up to the data; as many as there are of a file that is shorter. malloc'ed.
+// Reads the file up to the data of its tensors, or all of a shorter file, into malloc'ed *head.
 static enum tern_result read_head(int fd, uint64_t size, uint8_t **head, size_t *len, char *why)
 {
     uint8_t length[TERN_SAFETENSORS_LENGTH_BYTES] = {0};
-    const size_t there = size < sizeof length ? (size_t)size : sizeof length;
-    if (!read_bytes(fd, length, there, 0)) {
-        return gone(why);
+    const size_t first = size < sizeof length ? (size_t)size : sizeof length;
+    if (!read_bytes(fd, length, first, 0)) {
+        return fail_reading(why);
     }
     const uint64_t header = tern_get_le64(length);
-    const uint64_t most = size - there < HEADER_MAX ? size - there : HEADER_MAX;
-    *len = there + (size_t)(header < most ? header : most);
+    const uint64_t most = size - first < HEADER_MAX ? size - first : HEADER_MAX;
+    *len = first + (size_t)(header < most ? header : most);
     *head = malloc(*len + sizeof length);
     if (*head == NULL) {
         return tern_external_fail(why, TERN_ERR_NO_MEMORY, "no memory for its header");
     }
-    return read_bytes(fd, *head, *len, 0) ? TERN_OK : gone(why);
+    return read_bytes(fd, *head, *len, 0) ? TERN_OK : fail_reading(why);
 }
 
 static enum tern_result parse(int fd, uint64_t size, const struct tern_model *model, float *trained,
@@ -827,8 +829,7 @@ static enum tern_result parse(int fd, uint64_t size, const struct tern_model *mo
     if (result == TERN_OK) {
         result = tern_safetensors_parse_head(head, len, size, &file, reason);
         if (result != TERN_OK) {
-            (void)tern_external_fail(why, result, "what it wrote is not safetensors: %.300s",
-                                     reason);
+            (void)tern_external_fail(why, result, "its file is not safetensors: %.300s", reason);
         }
     }
     free(head);

@@ -60,7 +60,8 @@ void tern_work_folder_remove(const char *path);
 
 // --- The task, as a JSON file and as environment variables with the same names and values (docs/TRAINERS.md)
 
-#define TERN_TASK_INTERFACE 1 // "interface" of the task: grows when a field changes its meaning
+#define TERN_TASK_INTERFACE                                                                        \
+    1 // field "interface" of the task; increases when a field changes its meaning
 #define TERN_TASK_FIELDS_MAX 20
 #define TERN_TASK_VALUE_MAX (TERN_WORK_PATH_MAX + 64)
 

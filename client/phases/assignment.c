@@ -114,8 +114,8 @@ static uint64_t update_bytes(const struct tern_client *client, const tern_Task *
     return likely < bound ? likely : bound;
 }
 
-// Received bytes of the first download, from a broken connection or an earlier process. Opened only with a budget, since the
-// store reserves space for the whole download.
+// Returns the bytes of the first download that are already in the store, from a broken connection or an earlier process. Opens
+// it only when there is a budget, since the store then reserves space for the whole download.
 static size_t kept_bytes(struct tern_client *client, const tern_Task *task)
 {
     size_t have = 0;
@@ -129,12 +129,12 @@ static size_t kept_bytes(struct tern_client *client, const tern_Task *task)
     return have;
 }
 
-// Reserves the task's bytes. Downloads in the task's answer cost nothing more.
+// Reserves the task's bytes in the budgets. Downloads that came with the task are already paid.
 static enum tern_result afford(struct tern_client *client, const tern_Task *task,
                                struct tern_span downloads)
 {
     const bool came =
-        !TERN_SMALL && downloads.len > 0; // a small build has them only without a budget
+        !TERN_SMALL && downloads.len > 0; // a small build accepts them only without a budget
     const uint64_t there = came ? downloads.len : kept_bytes(client, task);
     const uint32_t exchanges = came ? 0 : (uint32_t)task->downloads_count;
     const uint64_t cost =
@@ -152,7 +152,7 @@ static void begin_downloads(struct tern_client *client)
     client->download_resumed = false;
     client->download_damaged = false;
     client->download_anew = false;
-    client->asked = false;
+    client->base_evaluated = false;
     client->has_held_out = false;
     client->at_anchor_done = false;
     client->training = false;
@@ -169,8 +169,8 @@ static bool indices_fit(const struct tern_client *client, const tern_Task *task)
         !tern_codec_entry(codec.id)->follows_leader) {
         return false;
     }
-    // The indices stay at the blob's start while the container is encoded at its end. Later the
-    // pending update is at the start, what goes out behind it, and that one's container at the end.
+    // First the blob has the indices at its start and the encoded container at its end. Later it has the pending update at its
+    // start, the request body after it, and the body's container at its end.
     const size_t container = tern_container_bound(&codec, client->work.model);
     const size_t sending = 2 * (size_t)TERN_WIRE_OVERHEAD + 3 * container;
     return task->indices.size <= size && container <= size - task->indices.size && sending <= size;
@@ -185,7 +185,7 @@ static enum tern_result take_task(struct tern_client *client, const tern_Task *t
         return tern_client_retry_later(client, result, why);
     }
     TERN_TRY(afford(client, task, downloads));
-    if (downloads.len > 0) { // they may overlap the blob, after the task
+    if (downloads.len > 0) { // the answer may be in the blob, too
         memmove(client->work.blob, downloads.data, downloads.len);
     }
     client->task = *task;
@@ -307,7 +307,7 @@ static enum tern_result begin_statistics(struct tern_client *client, const tern_
         return tern_client_retry_later(
             client, TERN_ERR_CONFIG,
             TERN_WHY("the federation scales columns by statistics that clients share "
-                     "(statistics.columns), and this client's data has none that can be scaled"));
+                     "(statistics.columns), and this client's data has no columns"));
     }
     client->sends_statistics = !reply->has_scaling;
     client->scaling_ref = reply->scaling;

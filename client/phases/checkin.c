@@ -37,12 +37,13 @@ static bool budgeted(const struct tern_client *client)
     return client->config.budget_per_round != 0 || client->config.budget_per_month != 0;
 }
 
-// Omitted (0) when it equals the protocol's own limit.
+// The most downloads in one task; 0 (omitted) for the protocol's own limit.
 static uint32_t downloads_max(void)
 {
     return TERN_WIRE_DOWNLOADS_MAX < TERN_WIRE_DOWNLOADS_LIMIT ? TERN_WIRE_DOWNLOADS_MAX : 0;
 }
 
+// The coders of this build, a bit each; 0 (omitted) for all.
 static uint32_t coders(void)
 {
     return tern_codec_coders() != TERN_CODERS_ALL ? tern_codec_coders() : 0;
@@ -84,7 +85,7 @@ static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
     message.evaluation = client->evaluation;
     message.failed_round = client->failed_round;
     message.failure = client->failure;
-    if (TERN_MANIFESTS && message.replica.size == 0) { // else the replica implies it
+    if (TERN_MANIFESTS && message.replica.size == 0) { // a replica implies the model
         message.model_hash.size = TERN_SHA256_SIZE;
         memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
     }
@@ -142,7 +143,7 @@ enum tern_result tern_phase_checkin(struct tern_client *client)
         return result;
     }
     if (result != TERN_OK) {
-        return tern_client_retry_later(client, result, TERN_WHY("the check-in was not answered"));
+        return tern_client_retry_later(client, result, TERN_WHY("the check-in got no answer"));
     }
     tern_CheckinReply reply;
     struct tern_span downloads;
@@ -150,7 +151,7 @@ enum tern_result tern_phase_checkin(struct tern_client *client)
                                             &reply, &downloads);
     if (result != TERN_OK) {
         return tern_client_retry_later(client, result,
-                                       TERN_WHY("the answer to the check-in makes no sense"));
+                                       TERN_WHY("the answer to the check-in is malformed"));
     }
     client->has_evaluation = false;
     client->failed_round = 0;

@@ -45,7 +45,7 @@ static const char *why_cut(enum tern_result result)
     if (TERN_PARTIALS && result == TERN_ERR_IO) {
         return TERN_WHY("the store cannot keep the download");
     }
-    return TERN_WHY("the download was not answered");
+    return TERN_WHY("the request for a download got no answer");
 }
 
 // Handles a missing or partial answer: keeps the received bytes and requests the rest later, unless the round has ended by
@@ -78,13 +78,13 @@ static enum tern_result received(struct tern_client *client, bool fits)
 {
     if (!tern_client_continues(client)) {
         client->download_have = 0;
-        return tern_client_retry_later(client, TERN_ERR_HTTP,
-                                       TERN_WHY("the aggregator ignored a Range header"));
+        return tern_client_retry_later(
+            client, TERN_ERR_HTTP, TERN_WHY("the aggregator or a proxy ignored a Range header"));
     }
     client->download_have += client->response.body_len;
     if (!fits || client->download_have != tern_client_download(client)->size) {
         return refuse(client, TERN_ERR_CORRUPT,
-                      TERN_WHY("a download is not as long as the task says"));
+                      TERN_WHY("a download's length differs from the length in the task"));
     }
     return TERN_OK;
 }
@@ -110,17 +110,18 @@ static enum tern_result fetch(struct tern_client *client)
     }
     return answer == TERN_ERR_BUSY
                ? cut(client, answer)
-               : refuse(client, answer, TERN_WHY("a download of the task cannot be had"));
+               : refuse(client, answer, TERN_WHY("the aggregator refused a download of the task"));
 }
 
-// Fetches the missing bytes of a download that has a name.
+// Fetches the missing bytes of the current download, which did not come with the task.
 static enum tern_result complete(struct tern_client *client)
 {
     if (tern_partial_kept(client) && !client->in_flight) {
         const enum tern_result opened =
             tern_partial_open(client, tern_client_download(client), &client->download_have);
         if (opened != TERN_OK) {
-            client->response = (struct tern_response){0}; // there was no request
+            client->response =
+                (struct tern_response){0}; // the event must not show an earlier answer
             return cut(client, opened);
         }
         client->download_resumed = client->download_have > 0;
@@ -168,7 +169,7 @@ static enum tern_result find_peak(struct tern_client *client, struct tern_span c
     return TERN_OK;
 }
 
-// Adds a container whose largest value was checked.
+// Adds a container to the weights; find_peak() has checked it.
 static enum tern_result add(struct tern_client *client, struct tern_span container)
 {
     const struct tern_model *model = client->work.model;
@@ -294,7 +295,7 @@ static enum tern_result fetch_anew(struct tern_client *client)
     tern_partial_drop(client);
     client->download_damaged = false;
     client->download_anew = true;
-    client->response = (struct tern_response){0}; // there was no request
+    client->response = (struct tern_response){0}; // the event must not show an earlier answer
     return tern_client_retry_later(client, TERN_ERR_CORRUPT,
                                    TERN_WHY("the received part of a download is damaged; the "
                                             "client fetches the whole download again"));
@@ -323,7 +324,7 @@ static enum tern_result apply(struct tern_client *client, size_t *payload)
     TERN_TRY(find_download(client, &blob));
     TERN_TRY(
         tern_wire_decode_download(blob, tern_client_download(client)->size, &message, &container));
-    if (message.kind != tern_DownloadKind_DOWNLOAD_DELTA && // a delta's replica implies it
+    if (message.kind != tern_DownloadKind_DOWNLOAD_DELTA && // a delta's replica implies the model
         memcmp(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_MODEL_MISMATCH;
     }
@@ -335,7 +336,8 @@ static enum tern_result apply(struct tern_client *client, size_t *payload)
                                              : move_replica(client, &message, container);
 }
 
-// Whether the task is the final download. Its weights' hash is checked before they are saved.
+// Whether the task is the final download, the global model of a finished federation. The hash of its weights is checked before
+// they are saved.
 static bool is_final(const struct tern_client *client)
 {
     return TERN_FINAL_MODEL && client->final;
@@ -373,8 +375,8 @@ static uint64_t unsaved_max(const struct tern_client *client)
                : TERN_CLIENT_UNSAVED_MIN;
 }
 
-// Drops the download, since the store holds only one.
-static enum tern_result drop_download(struct tern_client *client, uint32_t size)
+// Saves the replica if a kill would lose too many applied bytes: the store will drop the applied download for the next one.
+static enum tern_result save_if_many(struct tern_client *client, uint32_t size)
 {
     if (!tern_partial_kept(client)) {
         return TERN_OK;
@@ -413,7 +415,7 @@ static enum tern_result take_download(struct tern_client *client)
         .bytes = size,
     };
     tern_client_emit(client, &event);
-    return drop_download(client, size);
+    return save_if_many(client, size);
 }
 
 // Whether the downloads have led to the task's base.

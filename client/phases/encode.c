@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// The client's state after the record is saved.
+// The client's state once the record is saved.
 struct outcome {
     uint32_t generation;
     uint32_t sequence;
@@ -14,10 +14,10 @@ struct outcome {
     bool has_local;              // the trained local values are in work.local
     struct tern_error_next next; // the next error buffer
     struct tern_client_pending pending;
-    struct tern_span container; // in the blob; NULL: in the record that is being made
+    struct tern_span container; // in the blob; data NULL: in the record that is being written
     struct tern_client *client;
-    enum tern_result stored;             // the store's result for that record
-    uint8_t message[TERN_WIRE_OVERHEAD]; // precedes such a container
+    enum tern_result stored;             // the store's result for the record in pieces
+    uint8_t message[TERN_WIRE_OVERHEAD]; // precedes the container in that record
     size_t message_len;
 };
 
@@ -35,7 +35,7 @@ static enum tern_result read_directive(const struct tern_client *client,
     const struct tern_entropy *entropy = &client->config.ports.entropy;
     switch (client->task.error_directive) {
     case tern_ErrorDirective_ERROR_KEEP:
-    case tern_ErrorDirective_ERROR_STEP_AHEAD: // takes nothing away
+    case tern_ErrorDirective_ERROR_STEP_AHEAD: // leaves the whole error buffer
         return TERN_OK;
     case tern_ErrorDirective_ERROR_DECAY:
         outcome->next.decay = client->task.decay;

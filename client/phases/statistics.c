@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-// Bytes of either message without its columns.
+// Upper bound in bytes of a Statistics or Scaling message without its columns.
 #define MESSAGE_ROOM 64
 
 static size_t columns_len(const struct tern_client *client)
@@ -35,12 +35,12 @@ static const char *why_not_measured(enum tern_result result)
 {
     return result == TERN_ERR_NON_FINITE
                ? TERN_WHY(
-                     "a column's mean or variance is no finite float32: is a value a mark of a "
-                     "missing one?")
-               : TERN_WHY("the statistics of the columns cannot be made");
+                     "the mean or variance of a column is too large for float32; a value such as "
+                     "1e30 may mark missing ones")
+               : TERN_WHY("the data has no example, so the columns have no statistics");
 }
 
-// Encodes the message in the blob from the columns that follow it.
+// Encodes the Statistics message at the start of the blob. The columns are measured into the blob behind it.
 static enum tern_result make(struct tern_client *client, size_t *len)
 {
     const struct tern_column_port *columns = &client->work.columns;
@@ -66,7 +66,7 @@ static enum tern_result forget_scaling(struct tern_client *client)
 static enum tern_result prepare_sending(struct tern_client *client)
 {
     size_t len = 0;
-    if (client->scaling != 0) { // the aggregator has lost its state
+    if (client->scaling != 0) { // the aggregator has lost the scaling that this client applied
         return forget_scaling(client);
     }
     const enum tern_result result = make(client, &len);
@@ -83,7 +83,8 @@ static enum tern_result prepare_sending(struct tern_client *client)
     return TERN_OK;
 }
 
-static enum tern_result told(struct tern_client *client)
+// Handles the acceptance of the statistics.
+static enum tern_result accepted(struct tern_client *client)
 {
     tern_UpdateReply reply;
     tern_Statistics message;
@@ -91,7 +92,7 @@ static enum tern_result told(struct tern_client *client)
     const enum tern_result result =
         tern_wire_decode_update_reply(client->response.body, client->response.body_len, &reply);
     if (result != TERN_OK) {
-        return give_up(client, result, TERN_WHY("the answer to the statistics makes no sense"));
+        return give_up(client, result, TERN_WHY("the answer to the statistics is malformed"));
     }
     TERN_TRY(tern_wire_decode_statistics(client->request.body, client->request.body_len, &message,
                                          &columns));
@@ -113,8 +114,9 @@ static enum tern_result prepare_fetching(struct tern_client *client)
     char path[TERN_PATH_MAX];
     const size_t size = client->scaling_ref.size;
     if (size > columns_len(client) + MESSAGE_ROOM) {
-        return give_up(client, TERN_ERR_MODEL_MISMATCH,
-                       TERN_WHY("the federation's scaling is of other columns than this client's"));
+        return give_up(
+            client, TERN_ERR_MODEL_MISMATCH,
+            TERN_WHY("the federation's scaling has more columns than this client's data"));
     }
     if (size > client->work.blob_size) {
         return give_up(client, TERN_ERR_NO_SPACE,
@@ -152,12 +154,12 @@ static enum tern_result fetched(struct tern_client *client)
     tern_sha256(scaling.data, scaling.len, sha256);
     if (memcmp(sha256, client->scaling_ref.sha256.bytes, TERN_SHA256_SIZE) != 0) {
         return give_up(client, TERN_ERR_CORRUPT,
-                       TERN_WHY("the scaling that came is not the one that was named"));
+                       TERN_WHY("the received scaling does not match its SHA-256"));
     }
     const enum tern_result result = read_scaling(client, scaling, &columns);
     if (result != TERN_OK) {
         return give_up(client, result,
-                       TERN_WHY("the federation's scaling is none of this client's columns"));
+                       TERN_WHY("the federation's scaling does not fit this client's columns"));
     }
     TERN_TRY(tern_record_save_scaling(client, scaling));
     TERN_TRY(apply(client, columns, tern_scaling_tag(sha256)));
@@ -184,10 +186,10 @@ enum tern_result tern_phase_statistics(struct tern_client *client)
     if (result != TERN_OK) {
         return give_up(client, result,
                        client->sends_statistics
-                           ? TERN_WHY("the statistics of the columns were not taken")
-                           : TERN_WHY("the federation's scaling cannot be had"));
+                           ? TERN_WHY("the aggregator did not accept the columns' statistics")
+                           : TERN_WHY("the aggregator did not send the federation's scaling"));
     }
-    return client->sends_statistics ? told(client) : fetched(client);
+    return client->sends_statistics ? accepted(client) : fetched(client);
 }
 
 // --- From the store

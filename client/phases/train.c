@@ -23,7 +23,7 @@ static void describe_metrics(const struct tern_evaluate_result *found, tern_Eval
 }
 #endif
 
-// version: 0 in an update, whose base it is.
+// version: of the evaluated model; 0 in an update, whose base implies it.
 static tern_Evaluation describe(const struct tern_evaluate_result *found, uint32_t version)
 {
     tern_Evaluation message = {
@@ -46,9 +46,9 @@ static enum tern_result evaluate_base(struct tern_client *client)
     if (result == TERN_AGAIN) {
         return result;
     }
-    client->asked = true;
+    client->base_evaluated = true;
     client->has_held_out = result == TERN_OK;
-    if (result != TERN_OK) { // no held-out data, or none that can be used: training goes on without
+    if (result != TERN_OK) { // no usable held-out data: train without the evaluation
         return TERN_OK;
     }
     client->held_out = describe(&found, 0);
@@ -108,7 +108,7 @@ static enum tern_result failed(struct tern_client *client, enum tern_result resu
                                  TERN_WHY("local training failed; nothing was changed"));
 }
 
-// Adds the task's share of the error buffer to where training starts.
+// Moves the start of training ahead by the task's fraction of the error buffer (tern_train_task.ahead).
 static void start_ahead(void *ctx, float *weights)
 {
     struct tern_client *client = ctx;
@@ -116,7 +116,7 @@ static void start_ahead(void *ctx, float *weights)
     const float share = client->task.step_ahead;
     if (tern_error_buffer_add_to(&buffer, share, weights) == TERN_OK) {
         client->carried = 1 - share;
-    } else { // from the replica as it is
+    } else { // not finite: start from the replica itself
         memcpy(weights, client->work.weights, (size_t)buffer.count * sizeof *weights);
     }
 }
@@ -138,7 +138,7 @@ static uint32_t batch_size(const tern_Task *task)
     return full ? TERN_TRAIN_ALL : task->batch_size;
 }
 
-// A task that trains twice starts with the first training.
+// When the task's training began. A task that trains twice began with the training at the anchor.
 static uint64_t started_ms(const struct tern_client *client)
 {
     return TERN_VARIANCE_REDUCTION && client->at_anchor_done ? client->train_started_ms
@@ -211,10 +211,10 @@ enum tern_result tern_phase_train(struct tern_client *client)
     const struct tern_trainer *trainer = &client->work.trainer;
     enum tern_result result = TERN_OK;
     if (client->kept_round == client->task.round) {
-        client->phase = TERN_PHASE_ENCODE; // trained before: the same change must not count twice
+        client->phase = TERN_PHASE_ENCODE; // already trained: the change must not count twice
         return TERN_OK;
     }
-    if (TERN_HELD_OUT && client->task.evaluate && !client->asked) {
+    if (TERN_HELD_OUT && client->task.evaluate && !client->base_evaluated) {
         result = evaluate_base(client);
         return result == TERN_AGAIN ? TERN_OK : result;
     }

@@ -128,9 +128,9 @@ static enum tern_result read_reply(struct tern_client *client, tern_UpdateReply 
     const enum tern_result result =
         tern_wire_decode_update_reply(response->body, response->body_len, reply);
     return result == TERN_OK
-               ? TERN_OK // else asked again, which is harmless
+               ? TERN_OK // after an error the update is sent again, which is harmless
                : tern_client_retry_later(client, result,
-                                         TERN_WHY("the answer to the update makes no sense"));
+                                         TERN_WHY("the answer to the update is malformed"));
 }
 
 // Whether the update begins with these bytes.
@@ -153,7 +153,7 @@ static enum tern_result continue_from(struct tern_client *client, const tern_Upd
     const size_t len = unfinished ? reply->received : body.len;
     const bool same =
         reply->sha256.size == TERN_SHA256_SIZE && begins_with(body, len, reply->sha256.bytes);
-    if (same && !unfinished) { // it was accepted, and the answer was lost
+    if (same && !unfinished) { // the aggregator had accepted the update; its answer was lost
         tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
         return applied(client, reply);
     }
@@ -179,7 +179,8 @@ static enum tern_result read_progress(struct tern_client *client, enum tern_resu
     }
     if (answer != TERN_OK) {
         return tern_client_retry_later(client, answer,
-                                       TERN_WHY("how much of the update arrived was not answered"));
+                                       TERN_WHY("the aggregator did not answer how many bytes of "
+                                                "the update it has"));
     }
     TERN_TRY(read_reply(client, &reply));
     return continue_from(client, &reply);
@@ -190,20 +191,21 @@ static enum tern_result take_answer(struct tern_client *client, enum tern_result
     if (sent != TERN_OK) {
         forget_progress(client, true);
         return tern_client_retry_later(client, sent,
-                                       TERN_WHY("the update was not answered; it is kept"));
+                                       TERN_WHY("the update got no answer; the client keeps it"));
     }
     tern_UpdateReply reply;
     const enum tern_result result = tern_client_answer(client);
     if (client->response.status == 416) { // the aggregator has lost its part
         forget_progress(client, false);
         return tern_client_retry_later(client, result,
-                                       TERN_WHY("the update is sent from its beginning"));
+                                       TERN_WHY("the aggregator has lost its part of the update; "
+                                                "the client sends all of it"));
     }
-    if (result == TERN_OK || decides(result)) { // counted once, however often it was sent
+    if (result == TERN_OK || decides(result)) { // an update counts once, however often it was sent
         tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
     }
     if (result == TERN_OK) {
-        forget_progress(client, true); // until the answer is understood
+        forget_progress(client, true); // the answer may be malformed
         TERN_TRY(read_reply(client, &reply));
         return applied(client, &reply);
     }
@@ -215,7 +217,8 @@ static enum tern_result take_answer(struct tern_client *client, enum tern_result
     }
     forget_progress(client, true);
     return tern_client_retry_later(client, result,
-                                   TERN_WHY("the update was not settled; it is kept"));
+                                   TERN_WHY("the aggregator could not decide on the update; the "
+                                            "client keeps it"));
 }
 
 enum tern_result tern_phase_upload(struct tern_client *client)

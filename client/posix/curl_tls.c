@@ -91,7 +91,7 @@ static void session_file_write(const char *path, const uint8_t binding[TERN_SHA2
     memcpy(file + HEAD_SIZE, session->bytes, session->len);
     tern_put_le32(file + 8, tern_crc32c(0, file + CHECKED_FROM, len - CHECKED_FROM));
     const enum tern_result result = tern_file_write(path, file, len, 0600);
-    (void)result; // see above
+    (void)result;
     explicit_bzero(file, len);
     free(file);
 }

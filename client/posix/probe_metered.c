@@ -1,8 +1,8 @@
-// Asks NetworkManager over D-Bus whether the link is paid by the byte. The bus may hang as well as
-// its service, so both what opens a connection and the question itself are bounded.
+// Queries NetworkManager over D-Bus whether the link is paid by the byte. Both the bus and NetworkManager may hang, so
+// connecting and querying have time limits.
 #define _GNU_SOURCE
 #include "hosted/clock.h"
-#include "posix/probe.h"
+#include "posix/conditions.h"
 
 #include <stdio.h>
 
@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #define SERVICE "org.freedesktop.NetworkManager"
-#define ANSWER_MS 500 // of the bus to a greeting, and of NetworkManager to the question
+#define ANSWER_MS 500 // longest wait for one reply
 
-// NMMetered of NetworkManager's D-Bus types.
+// The enum NMMetered of NetworkManager's D-Bus interface.
 enum { NM_UNKNOWN = 0, NM_YES = 1, NM_NO = 2, NM_GUESS_YES = 3, NM_GUESS_NO = 4, NM_COUNT };
 
 static const char *const answers[NM_COUNT] = {"unknown", "yes", "no", "guess-yes", "guess-no"};
@@ -41,7 +41,7 @@ static void find_address(const char *root, char *address, size_t size)
     dbus_free(escaped);
 }
 
-// Moves bytes until the answer is there, the bus has gone, or the time is over.
+// Sends and receives until the reply has arrived, the bus has disconnected, or ANSWER_MS have passed.
 static void wait_for(DBusConnection *bus, DBusPendingCall *call)
 {
     const uint64_t end = tern_monotonic_ms() + ANSWER_MS;
@@ -52,12 +52,12 @@ static void wait_for(DBusConnection *bus, DBusPendingCall *call)
     }
 }
 
-// The reply behind a call that is over; an error of the bus goes to *error.
+// Returns the reply of a call. Without a reply, or with an error as reply, returns NULL and sets *error.
 static DBusMessage *take_reply(DBusPendingCall *call, DBusError *error)
 {
     if (!dbus_pending_call_get_completed(call)) {
         dbus_pending_call_cancel(call);
-        dbus_set_error_const(error, DBUS_ERROR_NO_REPLY, "no answer in time");
+        dbus_set_error_const(error, DBUS_ERROR_NO_REPLY, "no reply within half a second");
         return NULL;
     }
     DBusMessage *reply = dbus_pending_call_steal_reply(call);
@@ -68,10 +68,9 @@ static DBusMessage *take_reply(DBusPendingCall *call, DBusError *error)
     return reply;
 }
 
-// Sends the message, which it takes over, and waits for the answer. NULL with *error set. Not by
-// dbus_connection_send_with_reply_and_block(): its time runs only when all has been sent, which a
-// bus that hangs can hold up for ever.
-static DBusMessage *ask(DBusConnection *bus, DBusMessage *message, DBusError *error)
+// Sends the message, takes ownership of it, and returns the reply, or NULL with *error set. The time limit of
+// dbus_connection_send_with_reply_and_block() starts only after the message was sent, which a hanging bus can prevent.
+static DBusMessage *query(DBusConnection *bus, DBusMessage *message, DBusError *error)
 {
     DBusPendingCall *call = NULL;
     DBusMessage *reply = NULL;
@@ -80,7 +79,7 @@ static DBusMessage *ask(DBusConnection *bus, DBusMessage *message, DBusError *er
     if (!sent) {
         dbus_set_error_const(error, DBUS_ERROR_NO_MEMORY, "no memory");
     } else if (call == NULL) {
-        dbus_set_error_const(error, DBUS_ERROR_DISCONNECTED, "the bus has gone");
+        dbus_set_error_const(error, DBUS_ERROR_DISCONNECTED, "the bus has disconnected");
     } else {
         wait_for(bus, call);
         reply = take_reply(call, error);
@@ -92,13 +91,12 @@ static DBusMessage *ask(DBusConnection *bus, DBusMessage *message, DBusError *er
     return reply;
 }
 
-// Whether connecting to a socket at this path would wait: its queue is full, as a bus that hangs
-// for long leaves it.
-static bool would_wait(const char *path)
+// Whether connecting to the socket at this path would block because its queue is full, as after a long hang of the bus.
+static bool would_block(const char *path)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof name.sun_path) {
-        return false; // nobody connects there
+        return false; // a path that is too long for any socket
     }
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
@@ -111,24 +109,24 @@ static bool would_wait(const char *path)
     return full;
 }
 
-// libdbus connects with a socket that blocks.
+// Whether every socket of the address accepts a connection at once. libdbus itself connects with a blocking socket.
 static bool can_connect(const char *address)
 {
     DBusAddressEntry **entries = NULL;
     int count = 0;
     bool can = true;
     if (!dbus_parse_address(address, &entries, &count, NULL)) {
-        return true; // opening it says what is wrong
+        return true; // libdbus reports the invalid address when it opens it
     }
     for (int i = 0; i < count; i++) {
         const char *path = dbus_address_entry_get_value(entries[i], "path");
-        can = can && (path == NULL || !would_wait(path));
+        can = can && (path == NULL || !would_block(path));
     }
     dbus_address_entries_free(entries);
     return can;
 }
 
-// dbus_bus_get() would wait 25 seconds for a bus that does not answer.
+// Connects and registers at the bus. dbus_bus_get() would wait 25 seconds for a bus that does not reply.
 static DBusConnection *open_bus(const char *address, DBusError *error)
 {
     if (!can_connect(address)) {
@@ -139,10 +137,10 @@ static DBusConnection *open_bus(const char *address, DBusError *error)
     if (bus == NULL) {
         return NULL;
     }
-    DBusMessage *welcome = ask(bus,
-                               dbus_message_new_method_call(DBUS_SERVICE_DBUS, DBUS_PATH_DBUS,
-                                                            DBUS_INTERFACE_DBUS, "Hello"),
-                               error);
+    DBusMessage *welcome = query(bus,
+                                 dbus_message_new_method_call(DBUS_SERVICE_DBUS, DBUS_PATH_DBUS,
+                                                              DBUS_INTERFACE_DBUS, "Hello"),
+                                 error);
     if (welcome == NULL) {
         dbus_connection_close(bus);
         dbus_connection_unref(bus);
@@ -162,9 +160,9 @@ void tern_probe_metered_close(struct tern_metered_probe *probe)
     }
 }
 
-// --- The question
+// --- The property Metered
 
-static DBusMessage *make_question(void)
+static DBusMessage *make_request(void)
 {
     const char *interface = SERVICE;
     const char *property = "Metered";
@@ -200,7 +198,7 @@ static void read_answer(DBusMessage *reply, struct tern_reading *metered)
         tern_reading_known(metered, value == NM_YES || value == NM_GUESS_YES,
                            "NetworkManager says %s", answers[value]);
     } else {
-        tern_reading_unknown(metered, "NetworkManager's answer makes no sense");
+        tern_reading_unknown(metered, "NetworkManager's reply is not one of its values");
     }
 }
 
@@ -209,7 +207,7 @@ static void explain(const DBusError *error, struct tern_reading *metered)
     const bool absent = dbus_error_has_name(error, DBUS_ERROR_NAME_HAS_NO_OWNER) ||
                         dbus_error_has_name(error, DBUS_ERROR_SERVICE_UNKNOWN);
     if (absent) {
-        tern_reading_unknown(metered, "NetworkManager does not run");
+        tern_reading_unknown(metered, "NetworkManager is not running");
     } else {
         tern_reading_unknown(metered, "the bus does not answer: %.90s", error->message);
     }
@@ -228,7 +226,7 @@ void tern_probe_metered(struct tern_metered_probe *probe, const char *root,
         probe->connection = open_bus(address, &error);
     }
     if (probe->connection != NULL) {
-        reply = ask(probe->connection, make_question(), &error);
+        reply = query(probe->connection, make_request(), &error);
     }
     if (reply != NULL) {
         read_answer(reply, metered);

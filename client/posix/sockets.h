@@ -22,10 +22,11 @@ struct tern_socket_reading {
 struct tern_sockets {
     struct tern_socket_reading sockets[TERN_SOCKETS_MAX];
     struct tern_meter meter;
-    bool counted;                             // the kernel counts bytes; else they are estimated
-    uint32_t header;                          // estimated header bytes of a segment
-    uint64_t handed[TERN_DIRECTION_COUNT];    // bytes to and from TLS on all sockets
-    uint64_t estimated[TERN_DIRECTION_COUNT]; // handed bytes that the meter's estimate covers
+    bool counted;                          // the kernel counts bytes; else they are estimated
+    uint32_t header;                       // estimated header bytes of a segment
+    uint64_t handed[TERN_DIRECTION_COUNT]; // bytes to and from TLS on all sockets
+    uint64_t
+        estimated[TERN_DIRECTION_COUNT]; // bytes of handed[] that the meter's estimate includes
 };
 
 // Whether this kernel counts the bytes of its sockets.

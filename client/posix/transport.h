@@ -12,6 +12,7 @@
 #ifndef TERN_POSIX_TRANSPORT_H
 #define TERN_POSIX_TRANSPORT_H
 
+#include "client.h"
 #include "ports.h"
 #include <signal.h>
 
@@ -65,6 +66,17 @@ struct tern_curl_ends tern_curl_certificates(const struct tern_curl *curl);
 
 // Why the last exchange failed, in libcurl's words; "" when it did not. Valid until the next.
 const char *tern_curl_why(const struct tern_curl *curl);
+
+#define TERN_FAILURE_MAX 384 // bytes of a sentence with the terminating NUL
+
+// Explains a failed request to people: writes the aggregator's answer to the client's last request ("it answered HTTP 429: Too many enrolments ..."), or
+// the reason for having no answer. result: the request's result. Returns text. Reentrant.
+const char *tern_failure_text(const struct tern_client *client, const struct tern_curl *curl,
+                              enum tern_result result, char text[TERN_FAILURE_MAX]);
+
+// Returns a transport without a network, for programs that read a state directory: every exchange returns
+// TERN_ERR_NETWORK, and nothing is counted. Threads may share it.
+struct tern_transport tern_offline_port(void);
 
 #ifdef __cplusplus
 }

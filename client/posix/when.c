@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "posix/when.h"
+#include "posix/conditions.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -66,8 +66,8 @@ TEST(every_answer_of_network_manager)
         {2, true, 0, "NetworkManager says no"},
         {3, true, 1, "NetworkManager says guess-yes"},
         {4, true, 0, "NetworkManager says guess-no"},
-        {5, false, 0, "NetworkManager's answer makes no sense"},
-        {4294967295u, false, 0, "NetworkManager's answer makes no sense"},
+        {5, false, 0, "NetworkManager's reply is not one of its values"},
+        {4294967295u, false, 0, "NetworkManager's reply is not one of its values"},
     };
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
         fake_manager_set(FAKE_MANAGER_ANSWERS, answers[i].metered);
@@ -83,7 +83,7 @@ TEST(answers_that_make_no_sense)
 {
     fake_manager_set(FAKE_MANAGER_SENDS_TEXT, 1);
     ask();
-    assert_string_equal(reading.said, "NetworkManager's answer makes no sense");
+    assert_string_equal(reading.said, "NetworkManager's reply is not one of its values");
     assert_false(reading.known);
     fake_manager_set(FAKE_MANAGER_SENDS_NOTHING, 1);
     ask();
@@ -105,7 +105,7 @@ TEST(manager_that_is_silent_or_gone)
     fake_manager_stop();
     ask();
     assert_false(reading.known);
-    assert_string_equal(reading.said, "NetworkManager does not run");
+    assert_string_equal(reading.said, "NetworkManager is not running");
     fake_manager_start();
     fake_manager_set(FAKE_MANAGER_ANSWERS, 1);
     ask();

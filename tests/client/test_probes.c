@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "client/harness/fake_root.h"
-#include "posix/probe.h"
+#include "posix/conditions.h"
 #include "tests/cases.h"
 
 static const char *root;

@@ -118,7 +118,7 @@ TEST(refusal_is_named)
     boot();
     run_until(TERN_EVENT_FAILURE, &event);
     assert_int_equal(event.result, TERN_ERR_MODEL_MISMATCH);
-    assert_non_null(strstr(event.why, "were not taken"));
+    assert_non_null(strstr(event.why, "did not accept"));
 }
 
 TEST(data_that_cannot_be_told_is_named)

@@ -1,7 +1,7 @@
 // How the owner's conditions are read.
 #include <string.h>
 
-#include "posix/when.h"
+#include "posix/conditions.h"
 #include "tests/cases.h"
 
 static struct tern_when read_good(const char *text)

@@ -1,4 +1,4 @@
-#include "data/digits.h"
+#include "data/generated.h"
 #include "tests/cases.h"
 #include "util/crc32c.h"
 #include <string.h>

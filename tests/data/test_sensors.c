@@ -1,4 +1,4 @@
-#include "data/sensors.h"
+#include "data/generated.h"
 #include "tests/cases.h"
 #include "util/crc32c.h"
 #include "util/math.h"

@@ -1,6 +1,6 @@
-// Draws digits (client/data/digits.h) into a folder as the four IDX files that a trainer of the
+// Draws digits (client/data/generated.h) into a folder as the four IDX files that a trainer of the
 // user's can read: digits_to_idx FOLDER SEED TRAIN TEST. Each seed is another client's data.
-#include "data/digits.h"
+#include "data/generated.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,12 +18,12 @@ struct tern_curl_tls_session {
     struct tern_curl_ends ends;
 };
 
-// --- Given by the backend
+// --- Implemented by the backend
 
 // Whether this backend works with libcurl's TLS library. version: libcurl's ssl_version, e.g. "OpenSSL/3.0.17".
 bool tern_curl_tls_backend_matches(const char *version);
 
-// true: opening fails when libcurl uses another TLS library.
+// true: tern_curl_tls_open() fails when libcurl uses another TLS library.
 extern const bool tern_curl_tls_backend_required;
 
 // Whether client.tls may be other than 1.2.
@@ -40,7 +40,7 @@ TERN_MUST_USE enum tern_result tern_curl_tls_backend_end_handshake(struct tern_c
 // Reads when the first certificate of a PEM file expires (UTC). Returns false when none can be read.
 bool tern_curl_tls_backend_read_end(const char *file, struct tm *end);
 
-// --- Given by curl_tls.c to the backend
+// --- Implemented by curl_tls.c, called by the backend
 
 // Called when a handshake begins. Returns the session to offer, borrowed until the next handshake; NULL: none.
 const struct tern_curl_tls_session *tern_curl_tls_offered(struct tern_curl_tls *tls);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-// Returns 0, or why not all could be sent; what is left stays.
+// Sends the gathered bytes. Returns 0, or mbedTLS's error; unsent bytes stay gathered.
 static int flush(struct tern_flights *flights)
 {
     while (flights->len > 0) {
@@ -33,7 +33,7 @@ static int on_send(void *ctx, const unsigned char *data, size_t len)
     return (int)len;
 }
 
-// libcurl waits for the socket to become writable when a read says WANT_WRITE.
+// Flushes before it receives. The flush's WANT_WRITE makes libcurl wait until the socket is writable.
 static int on_receive(void *ctx, unsigned char *data, size_t size)
 {
     struct tern_flights *flights = ctx;

@@ -7,7 +7,8 @@
 #include "hosted/mbedtls_versions.h"
 #include "result.h"
 
-#define TERN_FLIGHT_MAX 1024 // the longest flight, a ClientHello with a ticket, needs half of it
+#define TERN_FLIGHT_MAX                                                                            \
+    1024 // bytes; the longest flight, a ClientHello with a ticket, has about half as many
 
 struct tern_flights {
     mbedtls_ssl_send_t *send;

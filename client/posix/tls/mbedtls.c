@@ -1,5 +1,5 @@
-// libcurl with mbedTLS, the light client. libcurl hands out the config of each connection
-// once everything else is set, and CURLINFO_TLS_SSL_PTR the connection itself.
+// The TLS backend for a libcurl that uses mbedTLS, as in small static clients. libcurl passes the config of each connection to
+// on_context() after setting everything else; CURLINFO_TLS_SSL_PTR gives the connection itself.
 #define _GNU_SOURCE
 #include "posix/tls/backend.h"
 #include "posix/tls/flights.h"
@@ -13,11 +13,10 @@
 #define SAN_IP_ADDRESS (MBEDTLS_ASN1_CONTEXT_SPECIFIC | 7) // RFC 5280, section 4.2.1.6
 
 const bool tern_curl_tls_backend_required = true;
-const bool tern_curl_tls_backend_has_tls13 = false; // what it offers and keeps is chosen for 1.2
+const bool tern_curl_tls_backend_has_tls13 = false; // suites and sessions here are for TLS 1.2
 
-// ChaCha20 alone: a record costs 21 bytes with it and 29 with AES-GCM, boards without AES
-// instructions are the rule, and the aggregator chooses it first. The second suite, 2 bytes, is for
-// an aggregator behind a proxy whose certificate has an RSA key.
+// Only ChaCha20: a record's overhead is 21 bytes, with AES-GCM 29; most boards have no AES instructions; and the aggregator
+// prefers it. The second suite costs 2 bytes and serves aggregators behind a proxy whose certificate has an RSA key.
 static const int suites[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
                              MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, 0};
 
@@ -35,8 +34,8 @@ static mbedtls_ssl_context *connection_of(CURL *easy)
 
 // --- The peer's certificate
 
-// mbedTLS 2.28 compares names only, 3.6 addresses, too. An address must stand in the certificate as
-// an address.
+// Whether the certificate has the host's IP address in subjectAltName. mbedTLS 2.28 compares only names; 3.6 compares
+// addresses, too.
 static bool names_address(const mbedtls_x509_crt *certificate, const char *host)
 {
     uint8_t address[16];
@@ -63,7 +62,7 @@ static struct tm date_of(const mbedtls_x509_time *time)
                        .tm_sec = time->sec};
 }
 
-// is_peer: of the aggregator's own certificate; else of a CA's above it.
+// Explains the verification errors `flags`. is_peer: the aggregator's own certificate; else an issuer's.
 static void explain(struct tern_curl_tls *tls, uint32_t flags, bool is_peer)
 {
     static const char expired[] = "a CA of the aggregator's certificate has expired (";
@@ -98,7 +97,7 @@ static void explain(struct tern_curl_tls *tls, uint32_t flags, bool is_peer)
     }
 }
 
-// Called for each certificate of the chain, the peer's own (depth 0) last.
+// Called for each certificate of the chain; the peer's own comes last, with depth 0.
 static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, uint32_t *flags)
 {
     struct tern_curl_tls *tls = ctx;
@@ -127,10 +126,10 @@ static void offer(struct tern_curl_tls *tls, mbedtls_ssl_context *connection)
         return;
     }
     mbedtls_ssl_session_init(&session);
-    // One that cannot be read is of another build of mbedTLS: the handshake is then a full one.
+    // Errors are ignored: another build of mbedTLS wrote the session, and the handshake is then a full one.
     if (mbedtls_ssl_session_load(&session, held->bytes, held->len) == 0) {
         const int code = mbedtls_ssl_set_session(connection, &session);
-        (void)code; // as above
+        (void)code;
     }
     mbedtls_ssl_session_free(&session);
 }
@@ -157,7 +156,7 @@ static enum tern_result serialize(const mbedtls_ssl_session *from,
     return TERN_OK;
 }
 
-// The session of a handshake in which the peer was verified, as in no resumed one.
+// Keeps the session of a full handshake, which verified the peer; a resumed one does not.
 static void keep_session(struct tern_curl_tls *tls, const mbedtls_ssl_context *connection)
 {
     struct tern_curl_tls_session session = {0};
@@ -182,22 +181,22 @@ bool tern_curl_tls_backend_read_end(const char *file, struct tm *end)
 
 // --- Setting up
 
-// A smaller record (max_fragment_length) is not asked for: Debian's mbedTLS is built without
-// MBEDTLS_SSL_VARIABLE_BUFFER_LENGTH and keeps its two 16 KB buffers whatever is agreed, while the
-// extension costs 5 bytes in either hello, and each further record of a body 21.
+// Does not request smaller records (max_fragment_length): Debian's mbedTLS, built without
+// MBEDTLS_SSL_VARIABLE_BUFFER_LENGTH, keeps its two 16 KB buffers anyway, while the extension costs 5 bytes in each hello,
+// and each further record 21.
 static void set_config(mbedtls_ssl_config *config, struct tern_curl_tls *tls)
 {
     mbedtls_ssl_conf_ciphersuites(config, suites);
-    // P-256 is needed for certificates with such a key. Naming X25519 besides costs 2 bytes in
-    // every ClientHello and saves 66 in a full handshake.
+    // P-256 is necessary for certificates with a P-256 key. X25519 costs 2 bytes in every ClientHello and saves 66 bytes in
+    // a full handshake.
     tern_mbedtls_set_curves(config);
     tern_mbedtls_set_sha256(config);
-    // Both are of use with CBC suites and with renegotiation only, of which there is none.
+    // These extensions protect CBC suites and renegotiation; this client uses neither.
     mbedtls_ssl_conf_encrypt_then_mac(config, MBEDTLS_SSL_ETM_DISABLED);
     mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
     mbedtls_ssl_conf_session_tickets(config, MBEDTLS_SSL_SESSION_TICKETS_ENABLED);
-    // libcurl looks at the result of an optional verification after the handshake, and takes weaker
-    // keys and hashes than mbedTLS does. This way the handshake itself fails.
+    // Makes the handshake fail on a bad certificate. libcurl's default checks only after the handshake, and accepts weaker
+    // keys and hashes.
     mbedtls_ssl_conf_authmode(config, MBEDTLS_SSL_VERIFY_REQUIRED);
     mbedtls_ssl_conf_cert_profile(config, &mbedtls_x509_crt_profile_default);
     mbedtls_ssl_conf_verify(config, on_certificate, tls);

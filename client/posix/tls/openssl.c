@@ -1,6 +1,6 @@
-// libcurl with OpenSSL 3, Debian's. libcurl has loaded OpenSSL, and its headers are not needed to
-// build Tern for a few functions: they are looked up at run time, and what is not there is not
-// used. With any other TLS library than OpenSSL 3 libcurl keeps its own ways.
+// The TLS backend for a libcurl that uses OpenSSL 3, such as Debian's. Looks up the few necessary functions at run time in the
+// OpenSSL that libcurl has loaded, so that building Tern needs no OpenSSL headers. If one is missing, or libcurl uses another
+// TLS library, libcurl's defaults stay.
 #define _GNU_SOURCE
 #include "posix/tls/backend.h"
 
@@ -10,16 +10,16 @@
 #include <string.h>
 #include <time.h>
 
-// Few suites and curves keep the ClientHello small. All are forward secret and authenticated;
-// ChaCha20 is first because boards without AES instructions are the rule.
+// Few suites and curves keep the ClientHello small. All are forward secret and authenticated; ChaCha20 comes first, since most
+// boards have no AES instructions.
 #define SUITES                                                                                     \
     "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES128-GCM-SHA256:"                                 \
     "ECDHE-RSA-CHACHA20-POLY1305:ECDHE-RSA-AES128-GCM-SHA256"
 
 #define TLS13_SUITES "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256"
 
-// P-256 is needed for certificates with such a key. Naming X25519 besides costs 2 bytes in every
-// ClientHello and saves 66 in a full handshake.
+// P-256 is necessary for certificates with a P-256 key. X25519 costs 2 bytes in every ClientHello and saves 66 bytes in a full
+// handshake.
 #define CURVES "X25519:P-256"
 
 // Values from OpenSSL 3's headers.
@@ -28,8 +28,8 @@
 #define OP_NO_TICKET (UINT64_C(1) << 14)
 #define CB_HANDSHAKE_START 0x10
 #define CTRL_SET_SESS_CACHE_MODE 44
-#define SESS_CACHE_CLIENT_ALONE 0x301 // reports sessions and stores none
-#define APP_DATA 0                    // the index that is the application's own
+#define SESS_CACHE_CLIENT_ONLY 0x301 // calls back for new sessions and stores none itself
+#define APP_DATA 0                   // index of the application's data
 
 const bool tern_curl_tls_backend_required = false;
 const bool tern_curl_tls_backend_has_tls13 = true;
@@ -69,7 +69,7 @@ static struct {
 #define X(result, name, arguments) result(*name) arguments;
     FUNCTIONS(X)
 #undef X
-    bool all; // were found
+    bool all; // every function was found
 } openssl;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -97,8 +97,8 @@ bool tern_curl_tls_backend_matches(const char *version)
 
 // --- Sessions
 
-// libcurl makes the connection after it has handed out the context; the first that one hears of it
-// is that its handshake starts, before the ClientHello is written.
+// Offers the saved session when a handshake starts, before the ClientHello is written. libcurl creates the connection after
+// on_context(), so this callback is the first to see it.
 static void on_info(void *connection, int where, int value)
 {
     (void)value;
@@ -114,7 +114,7 @@ static void on_info(void *connection, int where, int value)
     const unsigned char *bytes = held->bytes;
     void *session = openssl.d2i_SSL_SESSION(NULL, &bytes, (long)held->len);
     if (session != NULL) {
-        openssl.SSL_set_session(connection, session); // if it cannot, the handshake is a full one
+        openssl.SSL_set_session(connection, session); // after an error the handshake is a full one
         openssl.SSL_SESSION_free(session);
     }
 }
@@ -139,7 +139,7 @@ bool tern_curl_tls_backend_read_end(const char *file, struct tm *end)
     return is_read;
 }
 
-// The peer's certificate is the first of the chain.
+// Reports when the chain's certificates expire. The first one is the peer's own.
 static void note_ends(struct tern_curl_tls *tls, const void *connection)
 {
     const void *chain = openssl.SSL_get0_verified_chain(connection);
@@ -176,9 +176,8 @@ static enum tern_result serialize(void *from, struct tern_curl_tls_session *sess
     return TERN_OK;
 }
 
-// Called when a session can be resumed: in TLS 1.2 within the handshake, in 1.3 with the first
-// bytes that are read behind it. libcurl looks at the peer's name after the handshake only, so that
-// such a session is not good yet.
+// Called when a session has become resumable: in TLS 1.2 during the handshake, in 1.3 with the first bytes after it. The
+// session cannot be used yet, since libcurl checks the peer's name only after the handshake.
 static int on_session(void *connection, void *now)
 {
     struct tern_curl_tls_session session = {0};
@@ -189,16 +188,14 @@ static int on_session(void *connection, void *now)
         note_ends(tls, connection);
         tern_curl_tls_got(tls, &session);
     }
-    return 0; // OpenSSL's session stays its own
+    return 0; // OpenSSL keeps ownership of the session
 }
 
 // --- Setting up
 
-// libcurl switches TLS 1.2 session tickets off, and OpenSSL 3 throws a session away when its
-// connection ends by a bare TCP close, as it does on bad links. Tickets are switched on, and such
-// an end is taken for an ordinary one: HTTP says how long its bodies are, so a cut is still
-// noticed. A ticket makes the ClientHello long enough for OpenSSL to pad it to 512 bytes for the
-// sake of one old load balancer; that is switched off too.
+// Enables TLS 1.2 session tickets, which libcurl disables. Accepts a TCP close without a TLS close as a normal end: OpenSSL 3
+// otherwise discards the session, and bad links end so; HTTP's lengths still reveal a truncated body. Disables the padding of
+// a ClientHello with a ticket to 512 bytes, a workaround for an old load balancer.
 static CURLcode on_context(CURL *easy, void *context, void *tls)
 {
     (void)easy;
@@ -206,12 +203,12 @@ static CURLcode on_context(CURL *easy, void *context, void *tls)
     openssl.SSL_CTX_set_options(context, OP_IGNORE_UNEXPECTED_EOF);
     openssl.SSL_CTX_set_ex_data(context, APP_DATA, tls);
     openssl.SSL_CTX_set_info_callback(context, on_info);
-    openssl.SSL_CTX_ctrl(context, CTRL_SET_SESS_CACHE_MODE, SESS_CACHE_CLIENT_ALONE, NULL);
+    openssl.SSL_CTX_ctrl(context, CTRL_SET_SESS_CACHE_MODE, SESS_CACHE_CLIENT_ONLY, NULL);
     openssl.SSL_CTX_sess_set_new_cb(context, on_session);
     return CURLE_OK;
 }
 
-// OpenSSL gathers the messages of a flight itself, and on_session() hears of its sessions.
+// Nothing to do: OpenSSL itself sends a flight's messages together, and on_session() receives its sessions.
 enum tern_result tern_curl_tls_backend_end_handshake(struct tern_curl_tls *tls, CURL *easy)
 {
     (void)tls;

@@ -1,6 +1,6 @@
 // IDX images and labels from hostile bytes: what is accepted is complete and within the limits,
 // what is refused is told and holds no memory.
-#include "data/idx.h"
+#include "data/readers.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -295,7 +295,7 @@ TEST(every_bad_answer_is_named)
         const char *arguments;
         const char *part;
     } table[] = {
-        {"raises", "exit code 1; it said last: ValueError: my own mistake"},
+        {"raises", "exit code 1; its last line was: ValueError: my own mistake"},
         {"segfault", "signal 11"},
         {"no_output", "it wrote no trained.safetensors"},
         {"no_result", "it wrote no result.json"},
@@ -305,7 +305,7 @@ TEST(every_bad_answer_is_named)
         {"fifo", "not a regular file"},
         {"link", "trained.safetensors cannot be opened: it is a symbolic link"},
         {"renamed", "'other' is not one of the model's"},
-        {"left_out", "is not in what it wrote"},
+        {"left_out", "its file lacks the model's tensor"},
         {"reshaped", "'fc1.weight' has the shape [5,3]; the model's is [3,5]"},
         {"doubled", "is F64"},
         {"not_a_number", "NaN or infinity"},
@@ -313,7 +313,7 @@ TEST(every_bad_answer_is_named)
         {"result ''", "not a JSON object"},
         {"result '[]'", "not a JSON object"},
         {"result '{\"num_examples\": 7, \"loss\": 0.5'", "not a JSON object"},
-        {"result '{\"num_examples\": 7, \"loss\": NaN}'", "JSON knows no NaN"},
+        {"result '{\"num_examples\": 7, \"loss\": NaN}'", "JSON has no NaN"},
         {"result '{\"num_examples\": 7, \"loss\": 0.5} {}'", "more than its JSON object"},
         {"result '{\"num_examples\": 7, \"loss\": 0.5}}'", "more than its JSON object"},
         {"result '{\"num_examples\": 7, \"loss\": 1, \"metrics\": {\"\\u001b[1m\": []}}'",
@@ -351,7 +351,7 @@ TEST(a_command_that_is_not_there_is_named)
 
 TEST(a_flood_is_bounded_and_its_end_kept)
 {
-    expect_failure("flood", "exit code 3; it said last: the last line");
+    expect_failure("flood", "exit code 3; its last line was: the last line");
     assert_true(strlen(tern_child_tail(&trainer.child)) <= TERN_CHILD_TAIL_MAX);
 }
 
@@ -373,7 +373,7 @@ TEST(one_that_hangs_is_ended)
     assert_int_equal(step(), TERN_AGAIN); // no call waits for the end
     assert_int_equal(finish(), TERN_ERR_TRAINER);
     snprintf(longer, sizeof longer,
-             "longer than %" PRIu64 " ms and was ended; it said last: I hang", time_ms);
+             "longer than %" PRIu64 " ms and was stopped; its last line was: I hang", time_ms);
     expect_why(longer);
     expect_cleared();
     open_fake("stubborn", time_ms);
@@ -646,7 +646,7 @@ TEST(a_persistent_command_is_started_again_after_a_failure)
 {
     persistent = true;
     expect_restart("good,refuses", 0, "the command failed: no data today");
-    expect_restart("good,babbles", 0, "answered 'well done'; it must be done or failed");
+    expect_restart("good,babbles", 0, "answered 'well done'; it must answer done or failed");
     expect_restart("good,endless_answer", 0, "the command answered 'xxxx");
     expect_restart("good,raises", 0, "ValueError: my own mistake");
     expect_restart("good,segfault", 0, "signal 11");

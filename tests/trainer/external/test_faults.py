@@ -69,7 +69,7 @@ class Client:
 def every_failure_is_said_and_changes_nothing(client):
     before = client.held()
     for trainer, says in (
-            ("raises", "it said last: ValueError: my own mistake"), ("segfault", "signal 11"),
+            ("raises", "its last line was: ValueError: my own mistake"), ("segfault", "signal 11"),
             ("not_a_number", "NaN or infinity"), ("no_result", "it wrote no result.json"),
             ("renamed", "is not one of the model's")):
         said = client.once(trainer, code=1)
