@@ -48,7 +48,7 @@ static void describe_feature(const struct tern_csv_profile *profile,
     const char *suspect = tern_csv_suspect_text(column->suspect);
     const bool filled = choice->missing == TERN_CSV_MISSING_MEAN && column->missing.count > 0;
     if (why != NULL) {
-        snprintf(row->becomes, sizeof row->becomes, "a feature of no use: %s", why);
+        snprintf(row->becomes, sizeof row->becomes, "a useless feature: %s", why);
     } else if (column->bad.count > 0) {
         snprintf(row->becomes, sizeof row->becomes, "refused: '%s' in line %" PRIu64,
                  column->bad.text, column->bad.line);
@@ -386,7 +386,7 @@ static bool report_flat_columns(struct check *check)
                           "%" PRIu32 " of %" PRIu32 " columns are almost constant once scaled "
                           "(standard deviation; training expects about 1): %s%s. The statistics "
                           "belong to other values, or to a table with a value far beyond all "
-                          "others: mend it and run `tern-aggregator init --data` again",
+                          "others: correct it and run `tern-aggregator init --data` again",
                           count, train->feature_count + target, flat, count > NAMED ? ", ..." : "");
     }
     return count > 0;

@@ -1,5 +1,5 @@
-// The settings of tern-client: one struct made from client_settings.def, and its table for
-// hosted/settings.h. Read-only after loading.
+// The settings of tern-client: a struct with the rows of client_settings.def, and their table for hosted/settings.h. Used by
+// the verbs. Read-only after loading.
 #ifndef TERN_CLIENT_SETTINGS_H
 #define TERN_CLIENT_SETTINGS_H
 
@@ -14,7 +14,7 @@ struct tern_client_settings {
 #include "hosted/setting_rows_end.def"
 };
 
-// What the program was told; its defaults until then.
+// The settings of this process: the defaults until the program has read its configuration.
 extern struct tern_client_settings tern_client_settings;
 
 extern const struct tern_settings tern_client_settings_table;

@@ -48,7 +48,8 @@ static enum tern_result open_kind(struct external_trainer *external,
                                                .model = model};
     return config.path[0] != '\0'
                ? tern_library_trainer_open(&external->library, &config, why)
-               : tern_external_fail(why, TERN_ERR_CONFIG, "it names no shared object");
+               : tern_external_fail(why, TERN_ERR_CONFIG,
+                                    "client.trainer_library is not set: name a shared object");
 }
 
 enum tern_result tern_external_open(struct external_trainer *external,

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define OTHER_DATA                                                                                 \
-    "change data.source, or make the federation anew for this data (tern-aggregator init --data; " \
+    "change data.source, or create the federation again for this data (tern-aggregator init "      \
+    "--data; "                                                                                     \
     "--drop leaves out columns)"
 #define SHAPE_MAX 40
 

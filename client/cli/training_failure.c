@@ -28,8 +28,7 @@ static void describe_builtin(const struct tern_builtin_trainer *trainer, enum te
         snprintf(why, TRAINING_WHY_MAX,
                  "after the last of %" PRIu32 " local steps a weight is not finite", steps);
     } else if (result == TERN_ERR_NOT_FOUND) {
-        snprintf(why, TRAINING_WHY_MAX,
-                 "none of the %" PRIu32 " rows that are not held out can be trained on%s",
+        snprintf(why, TRAINING_WHY_MAX, "none of the %" PRIu32 " training rows can be used%s",
                  trainer->train.count,
                  trainer->train.count > 0 ? ": the label of none is the first class, which is the "
                                             "normal one"

@@ -331,7 +331,7 @@ static void check_data(const struct tern_cli *cli, struct session *session,
     } else if (external.kind != EXTERNAL_NONE && federation->shared != CHECK_SCALING_UNKNOWN &&
                federation->shared != CHECK_SCALING_NONE) {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "data",
-                          "take client.trainer out of the settings, so that the built-in trainer "
+                          "remove client.trainer from the settings, so that the built-in trainer "
                           "trains; or ask the operator about statistics.columns",
                           "clients of this federation share statistics of their columns, which "
                           "client.trainer = %s does not have: this client will get no tasks",

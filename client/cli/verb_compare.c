@@ -196,8 +196,9 @@ static int print_text(const struct comparison *job)
     print_figures(&job->alone);
     printf("Federation: ");
     print_figures(&job->federation);
-    printf("\nBoth on the same %" PRIu32 " held-out rows of this client: few rows say little about "
-           "a small difference.\n"
+    printf("\nBoth models were evaluated on the same %" PRIu32
+           " held-out rows of this client; with few rows a small "
+           "difference means little.\n"
            "Alone: %" PRIu32 " of %d passes over %" PRIu32 " rows in %.0f s, from fresh weights, "
            "%g falling to 0; nothing was sent or kept.\n"
            "Federation: the %s%s of version %" PRIu32 ".\n",

@@ -187,7 +187,7 @@ static int provision(struct tern_cli *cli, struct session *session)
 static int fetch_model(struct tern_cli *cli, struct session *session)
 {
     if (tern_session_build_model(session) != TERN_OK) {
-        fprintf(stderr, "tern-client: enrolled, but %s; it is tried again when the client runs\n",
+        fprintf(stderr, "tern-client: enrolled, but %s; the client tries again when it runs\n",
                 session->why);
     }
     return print_enrolled(cli, tern_client_identity(&session->client));
@@ -197,10 +197,11 @@ static int enroll(struct tern_cli *cli, struct session *session)
 {
     char code[CODE_MAX];
     if (tern_session_identify(session) == TERN_OK && !tern_cli_flag(cli, "force")) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "%s is enrolled already as client %llu; --force replaces that",
-                             session->settings->client_state_dir,
-                             (unsigned long long)tern_client_identity(&session->client)->client_id);
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "%s is enrolled already as client %llu; --force replaces this identity",
+            session->settings->client_state_dir,
+            (unsigned long long)tern_client_identity(&session->client)->client_id);
     }
     if (tern_cli_flag(cli, "provisioned")) {
         return provision(cli, session);

@@ -86,7 +86,7 @@ static void progress_text(const struct progress *progress, uint32_t wait_ms, uin
     }
 }
 
-// A step of the client ended with `result`; what it tells of a task is in the event.
+// Updates the progress line after a step of the client, which returned `result`.
 static void progress_step(struct progress *progress, const struct tern_client *client,
                           enum tern_result result)
 {
@@ -100,7 +100,7 @@ static void progress_step(struct progress *progress, const struct tern_client *c
     const uint64_t now_ms = tern_monotonic_ms();
     progress->steps += result == TERN_OK && stepped;
     if (phase == progress->phase && now_ms < progress->shown_ms + INTERVAL_MS) {
-        return; // steps may be much shorter, and a serial line is slow
+        return; // steps can be much shorter than INTERVAL_MS, and a serial line is slow
     }
     progress->shown_ms = now_ms;
     progress->phase = phase;
@@ -109,7 +109,6 @@ static void progress_step(struct progress *progress, const struct tern_client *c
     tern_log_progress(text);
 }
 
-// A step of the client ended with `result`; what it tells of a task is in the event.
 static void progress_end(struct progress *progress)
 {
     if (progress->shown) {
@@ -638,8 +637,8 @@ int tern_verb_run(struct tern_cli *cli)
     progress_start(&progress);
     if (cli->json) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "run prints no result, so --json has no meaning here: its log is on "
-                             "stderr, and tern-client status --json shows where it is");
+                             "run prints no result, so --json does not apply: its log is on "
+                             "stderr, and tern-client status --json shows its state");
     }
     return work(cli, &narrator);
 }

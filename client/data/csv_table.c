@@ -296,7 +296,8 @@ static enum tern_result read_group(struct reading *reading, const struct tern_ta
     const enum tern_result result = tern_name_set_find(config->groups, text, true, group);
     return result == TERN_OK
                ? TERN_OK
-               : tern_input_refuse(csv->input, result, "line %llu: group '%.40s' is one too many",
+               : tern_input_refuse(csv->input, result,
+                                   "line %llu: group '%.40s' exceeds the limit of groups",
                                    (unsigned long long)csv->line, text);
 }
 

@@ -37,7 +37,7 @@ static enum tern_result read_type(struct tern_input *input, uint8_t number,
         }
     }
     return tern_input_refuse(input, TERN_ERR_CORRUPT,
-                             "holds IDX values of type 0x%02x; read are " TYPES_READ, number);
+                             "holds IDX values of type 0x%02x; supported are " TYPES_READ, number);
 }
 
 // Reads the header: two zero bytes, the type, the number of dimensions, the dimensions.
@@ -476,11 +476,10 @@ static enum tern_result read_test(const struct source *source, struct tern_data 
                                 test->width, test->channels);
     }
     if ((train->bytes == NULL) != (test->bytes == NULL)) {
-        return tern_spec_refuse(
-            source->spec, TERN_ERR_CORRUPT,
-            "training images are %s, test images %s: both are needed as one kind",
-            train->bytes != NULL ? "unsigned bytes" : "numbers",
-            test->bytes != NULL ? "unsigned bytes" : "numbers");
+        return tern_spec_refuse(source->spec, TERN_ERR_CORRUPT,
+                                "training images are %s, test images %s: both must be of one kind",
+                                train->bytes != NULL ? "unsigned bytes" : "numbers",
+                                test->bytes != NULL ? "unsigned bytes" : "numbers");
     }
     return TERN_OK;
 }

@@ -31,7 +31,7 @@ static enum tern_result read_text(struct tern_input *input, char text[HEADER_MAX
     }
     if (start[6] < 1 || start[6] > 3) {
         return tern_input_refuse(input, TERN_ERR_UNKNOWN,
-                                 "is of NPY version %u; 1, 2 and 3 are read", start[6]);
+                                 "is NPY version %u; 1, 2 and 3 are supported", start[6]);
     }
     uint32_t len = tern_get_le16(start + 8);
     if (start[6] > 1) {
@@ -222,7 +222,7 @@ static enum tern_result read_at(const struct archive *archive, uint64_t offset, 
                                 size_t len)
 {
     if (len > archive->size || offset > archive->size - len) {
-        return damaged(archive, "something lies beyond the end of the file");
+        return damaged(archive, "an offset is beyond the end of the file");
     }
     if (fseeko(archive->file, (off_t)offset, SEEK_SET) != 0 ||
         fread(dst, 1, len, archive->file) != len) {
@@ -478,7 +478,7 @@ static enum tern_result begin(struct tern_zip_member *member, const struct archi
                                  entry->method);
     }
     if (entry->method == STORED && entry->packed != entry->size) {
-        return damaged(archive, "a stored member has two sizes");
+        return damaged(archive, "the two sizes of a stored member differ");
     }
     TERN_TRY(seek_member(archive, entry));
     member->file = archive->file;
@@ -733,8 +733,8 @@ static enum tern_result take_groups(struct arrays *arrays, const struct array *a
         const enum tern_result result =
             tern_name_set_find(arrays->groups, name, true, &rows->groups[i]);
         if (result != TERN_OK) {
-            return tern_input_refuse(&array->input, result, "row %u: group %s is one too many", i,
-                                     name);
+            return tern_input_refuse(&array->input, result,
+                                     "row %u: group %s exceeds the limit of groups", i, name);
         }
     }
     return TERN_OK;
@@ -935,8 +935,8 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct arrays 
     options->targets = target != NULL;
     if (options->targets && y != NULL) {
         return tern_spec_refuse(spec, TERN_ERR_CONFIG,
-                                "target names an array of numbers to be told, y one of classes: it "
-                                "takes one of them");
+                                "target (an array of numbers) and y (an array of classes) exclude "
+                                "each other");
     }
     options->y = options->targets ? target : y != NULL ? y : "y";
     options->group = group != NULL ? group : "group";

@@ -340,7 +340,7 @@ enum tern_result tern_partition_make(const struct tern_partition_config *config,
 {
     memset(partition, 0, sizeof *partition);
     TERN_TRY(check(config, data, why));
-    snprintf(why, TERN_PARTITION_WHY_MAX, "there is not enough memory to share the examples out");
+    snprintf(why, TERN_PARTITION_WHY_MAX, "no memory to partition the examples");
     partition->client_count = config->clients;
     partition->indices = malloc(data->count * sizeof *partition->indices);
     partition->starts = calloc((size_t)config->clients + 1, sizeof *partition->starts);

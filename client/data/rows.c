@@ -20,7 +20,7 @@ enum tern_result tern_split_read(struct tern_data_spec *spec, const char *test_f
     options->only = tern_spec_option(spec, "only");
     if (test_file != NULL && tern_spec_option(spec, "test") != NULL) {
         return tern_spec_refuse(spec, TERN_ERR_CONFIG,
-                                "takes test, a share of the rows, or a test file, not both");
+                                "takes test (a fraction of the rows) or a test file, not both");
     }
     TERN_TRY(tern_spec_fraction(spec, "test", 0.0f, 0.9f, &options->test));
     TERN_TRY(tern_spec_number(spec, "seed", 0, UINT64_MAX, &options->seed));
@@ -28,10 +28,10 @@ enum tern_result tern_split_read(struct tern_data_spec *spec, const char *test_f
     const char *scale = tern_spec_option(spec, "scale");
     options->standard = scale != NULL && strcmp(scale, "standard") == 0;
     if (options->standard && spec->part->whole) {
-        return tern_spec_refuse(spec, TERN_ERR_CONFIG,
-                                "scale=standard would go by the rows of this file: only with the "
-                                "statistics that the model was trained with, scale=FILE, does it "
-                                "know new data");
+        return tern_spec_refuse(
+            spec, TERN_ERR_CONFIG,
+            "scale=standard uses the statistics of this file's rows, but new data "
+            "needs those of the training data: scale=FILE");
     }
     options->scaling =
         scale != NULL && !options->standard && strcmp(scale, "none") != 0 ? scale : NULL;
@@ -66,7 +66,8 @@ enum tern_result tern_split_rows(const struct tern_data_spec *spec,
 #define FIELDS 3
 #define FILE_MAX (1ull << 28)
 #define LEAVE_OUT                                                                                  \
-    " (to leave out a column run `tern-aggregator init --data` with --drop again: the model has "  \
+    " (to drop a column, run `tern-aggregator init --data` with --drop again, since the model "    \
+    "has "                                                                                         \
     "it, too)"
 
 struct scaling {
@@ -92,7 +93,7 @@ static enum tern_result take_target(struct scaling *scaling, double mean, double
     if (due[strspn(due, "-0123456789")] != '\0' && strcmp(due, name) != 0) {
         return tern_input_refuse(
             csv->input, TERN_ERR_CORRUPT,
-            "line %llu: column '%.40s', where that of the target '%.40s' is due",
+            "line %llu: column '%.40s', but the target '%.40s' must be in this line",
             (unsigned long long)csv->line, name, due);
     }
     scaling->target = NULL;

@@ -142,7 +142,7 @@ static enum tern_result open_library(struct tern_library_trainer *trainer,
     why[0] = '\0';
     if (trainer->library->open(&trainer->model, config->options, &trainer->state, why,
                                TERN_EXTERNAL_WHY_MAX) != TERN_TRAINER_DONE) {
-        close_sentence(why, "its open() failed and did not say why");
+        close_sentence(why, "its open() failed without a reason");
         return TERN_ERR_TRAINER;
     }
     trainer->opened = true;
@@ -175,7 +175,7 @@ static enum tern_result failed(struct tern_library_trainer *trainer, int answer,
                                   "the library's %s returned %d, which has no meaning", what,
                                   answer);
     }
-    close_sentence(trainer->why, "the library failed and did not say why");
+    close_sentence(trainer->why, "the library failed without a reason");
     return TERN_ERR_TRAINER;
 }
 

@@ -465,7 +465,8 @@ static void read_metered(struct tern_posix_conditions *conditions)
     }
     const bool yes = conditions->metered == TERN_METERED_YES;
     snprintf(reading->from, sizeof reading->from, "budget.metered");
-    tern_reading_known(reading, yes, "the owner has set that it is%s metered", yes ? "" : " not");
+    tern_reading_known(reading, yes, "the owner's setting: the link is%s metered",
+                       yes ? "" : " not");
 }
 
 static void read_power(struct tern_posix_conditions *conditions)

@@ -209,7 +209,7 @@ static enum tern_result choose_versions(const struct tern_curl_tls_config *confi
         return TERN_ERR_CONFIG;
     }
     if (wanted != NULL && strcmp(wanted, "1.2") != 0 && !tern_curl_tls_backend_has_tls13) {
-        snprintf(why, WHY_SIZE, "%s.tls is %.20s, but this program speaks TLS 1.2 alone",
+        snprintf(why, WHY_SIZE, "%s.tls is %.20s, but this program has only TLS 1.2",
                  config->section, wanted);
         return TERN_ERR_CONFIG;
     }

@@ -385,13 +385,14 @@ static void advise_about_certificate(struct tern_curl *curl)
     }
     const char *section = tern_curl_tls_section(curl->tls);
     if (tern_curl_tls_shows(curl->tls)) {
-        snprintf(curl->error + len, sizeof curl->error - len,
-                 "; it may not trust this client's certificate (%s.certificate), or that has "
-                 "expired",
-                 section);
+        snprintf(
+            curl->error + len, sizeof curl->error - len,
+            "; it may not trust this client's certificate (%s.certificate), or the certificate "
+            "has expired",
+            section);
     } else {
         snprintf(curl->error + len, sizeof curl->error - len,
-                 "; it may ask for a certificate of this client: %s.certificate and %s.key",
+                 "; it may require a certificate of this client: %s.certificate and %s.key",
                  section, section);
     }
 }
@@ -402,10 +403,10 @@ static void explain_timeout(struct tern_curl *curl, const struct tern_request *r
     if (curl->stalled) {
         snprintf(curl->error, sizeof curl->error, "timed out: nothing moved for %u ms while %s",
                  (unsigned)request->timeout_ms,
-                 curl->connecting ? "TLS was being set up" : "its answer was awaited");
+                 curl->connecting ? "TLS was being set up" : "the client waited for its answer");
     } else if (curl->connecting) {
         snprintf(curl->error, sizeof curl->error,
-                 "timed out: no connection, TCP and then TLS, came about in %u ms",
+                 "timed out: no connection with TCP and TLS within %u ms",
                  (unsigned)curl->connect_timeout_ms);
     } else if (curl->response->status != 0 || curl->body_begun) {
         snprintf(curl->error, sizeof curl->error,

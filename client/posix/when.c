@@ -88,7 +88,7 @@ static enum tern_result set(struct tern_when *when, enum tern_condition conditio
                             char why[TERN_WHEN_WHY_MAX])
 {
     if (when->asked[condition]) {
-        return wrong(why, "%s stands there twice%s", table[condition].name,
+        return wrong(why, "%s is named twice%s", table[condition].name,
                      condition == TERN_CONDITION_LOAD ? "; idle is short for load<0.3" : "");
     }
     when->asked[condition] = true;
@@ -126,7 +126,7 @@ static enum tern_result read_item(const char *item, struct tern_when *when,
     char name[ITEM_MAX];
     const char *rest = item + strcspn(item, "<>=");
     if (item[0] == '\0') {
-        return wrong(why, "a condition is missing beside a comma; known: " KNOWN);
+        return wrong(why, "a condition is missing before or after a comma; known: " KNOWN);
     }
     (void)trim(item, rest, name); // no longer than the item
     if (strcmp(name, "idle") == 0) {

@@ -164,7 +164,7 @@ def who_does_not_answer_is_said(workspace, aggregator):
     aggregator.process.send_signal(signal.SIGCONT)
     mute = Mute(workspace)
     fresh.run("enroll", "--set", f"client.server=https://127.0.0.1:{mute.port}", code, code=1,
-              says="timed out: nothing moved for 1000 ms while its answer was awaited")
+              says="timed out: nothing moved for 1000 ms while the client waited for its answer")
     # Its database is held by another program.
     patient = ["--set", "client.timeout=100s"]
     with contextlib.closing(sqlite3.connect(aggregator.state / "tern.db", isolation_level=None, timeout=60)) as holder:

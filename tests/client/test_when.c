@@ -86,8 +86,8 @@ CASE(errors_say_what_is_wrong)
     says("Charging", "\"Charging\" is no condition; known: " KNOWN);
     says("charging unmetered", "\"charging unmetered\" is no condition; known: " KNOWN);
     says("<70", "\"<70\" is no condition; known: " KNOWN);
-    says("charging,", "a condition is missing beside a comma; known: " KNOWN);
-    says(",charging", "a condition is missing beside a comma; known: " KNOWN);
+    says("charging,", "a condition is missing before or after a comma; known: " KNOWN);
+    says(",charging", "a condition is missing before or after a comma; known: " KNOWN);
     says("charging<3", "\"charging<3\": charging takes no limit");
     says("idle<3", "\"idle<3\": idle takes no limit, load<N does");
     says("temperature", "\"temperature\": temperature needs < and a number, e.g. temperature<70");
@@ -103,8 +103,8 @@ CASE(errors_say_what_is_wrong)
     says("load<0", "\"load<0\": the limit of load must be from 0.01 to 1000");
     says("temperature<999999999999999999999",
          "\"temperature<999999999999999999999\": the limit of temperature must be from -50 to 150");
-    says("charging, charging", "charging stands there twice");
-    says("idle, load<2", "load stands there twice; idle is short for load<0.3");
+    says("charging, charging", "charging is named twice");
+    says("idle, load<2", "load is named twice; idle is short for load<0.3");
 }
 
 CASE(what_is_too_long_is_cut_in_the_error)

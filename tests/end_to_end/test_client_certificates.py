@@ -34,7 +34,7 @@ def strangers_are_refused(aggregator, ours, theirs):
     stranger = Device(aggregator, "stranger")
     code = aggregator.join_code()
     for certificate, reason, advice in (
-            (None, "it sent no certificate", "it may ask for a certificate of this client: client.certificate"),
+            (None, "it sent no certificate", "it may require a certificate of this client: client.certificate"),
             (theirs.issue("foreign", "/CN=valve 1"), "no CA in tls.client_ca has signed its certificate",
              "may not trust this client's certificate"),
             (ours.issue("old", "/CN=valve 1", days=-1), "its certificate, or one of its CA's, has expired",
