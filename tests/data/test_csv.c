@@ -431,7 +431,7 @@ IN_FOLDER(a_file_of_other_columns_is_refused)
          "--data` with --drop again"},
         {"column,mean,deviation\nx,1,1\nrpm,2950,10\nflow,5,1\n",
          "column 'x', where the table has 'rpm': every client needs the same columns in the same "
-         "order (to leave out a column run `tern-aggregator init --data` with --drop again"},
+         "order (to drop a column, run `tern-aggregator init --data` with --drop again"},
         {"column,mean,deviation\nrpm,2950,0\nflow,5,1\n", "line 2 is not a column's name"},
         {"column,mean,deviation\nrpm,2950,10\nflow,nan,1\n", "line 3 is not a column's name"},
         {"rpm,2950,10\nflow,5,1\n", "does not begin with the line column,mean,deviation"},
@@ -511,7 +511,7 @@ IN_FOLDER(targets_are_scaled_by_the_file)
     const char other[] = "column,mean,deviation\nrpm,2,1\nlevel,100,50\n";
     write_file("scaling.csv", other, strlen(other));
     expect_refused("csv:@/table.csv,target=flow,scale=@/scaling.csv", TERN_ERR_CORRUPT,
-                   "line 3: column 'level', where that of the target 'flow' is due");
+                   "line 3: column 'level', but the target 'flow' must be in this line");
     write_file("scaling.csv", other, strlen("column,mean,deviation\nrpm,2,1\n"));
     expect_refused("csv:@/table.csv,target=flow,scale=@/scaling.csv", TERN_ERR_CORRUPT,
                    "no line for the target 'flow'");

@@ -93,7 +93,7 @@ static void refuse_images(size_t at, uint8_t byte, enum tern_result expected, co
 WITH_FILES(damaged_headers_are_refused)
 {
     refuse_images(0, 1, TERN_ERR_CORRUPT, "no IDX file");
-    refuse_images(2, 0x0A, TERN_ERR_CORRUPT, "type 0x0a; read are unsigned byte (0x08), byte");
+    refuse_images(2, 0x0A, TERN_ERR_CORRUPT, "type 0x0a; supported are unsigned byte (0x08), byte");
     refuse_images(2, 0x0F, TERN_ERR_CORRUPT, "type 0x0f");
     refuse_images(2, 0x0B, TERN_ERR_CORRUPT, "too short for the 5 examples");
     refuse_images(3, 0, TERN_ERR_CORRUPT, "0 IDX dimensions");

@@ -326,7 +326,7 @@ IN_FOLDER(an_array_holds_targets)
     assert_int_equal(open_spec("npy:@,target=flow,test=0"), TERN_OK);
     const uint32_t first = data.train.values[0] == x_values[0] ? 0 : 1;
     assert_true(data.train.targets[first] == 2.5f && data.train.targets[1 - first] == -8);
-    expect_refused("npy:@,target=flow,y=flow", TERN_ERR_CONFIG, "one of them");
+    expect_refused("npy:@,target=flow,y=flow", TERN_ERR_CONFIG, "exclude each other");
     const double large[1] = {1e300};
     y = npy_of("<f8", "(1,)", "False");
     put(&y, large, sizeof large);

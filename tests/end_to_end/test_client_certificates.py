@@ -38,7 +38,7 @@ def strangers_are_refused(aggregator, ours, theirs):
             (theirs.issue("foreign", "/CN=valve 1"), "no CA in tls.client_ca has signed its certificate",
              "may not trust this client's certificate"),
             (ours.issue("old", "/CN=valve 1", days=-1), "its certificate, or one of its CA's, has expired",
-             "or that has expired"),
+             "or the certificate has expired"),
             (ours.issue("server", "/CN=valve 1", usage="serverAuth"), "does not allow the use by a client",
              "may not trust this client's certificate"),
             (ours.issue("long", "/CN=" + "n" * 64), "does not have exactly one common name of 1 to 63 bytes", "")):
@@ -111,7 +111,7 @@ def what_is_asked_for_changes(aggregator, ours, theirs, device, certificate):
     bare.run("enroll", aggregator.join_code())
     bare.run("once", code=4)
     said = bare.run("once", certificate=ours.issue("late", "/CN=what it calls itself", days=-1), code=1)
-    check("or that has expired" in said, said)
+    check("or the certificate has expired" in said, said)
     reload(aggregator, client_certificate="required")
     check("client.certificate and client.key" in bare.run("once", code=1), "a ticket stands in for a certificate")
 
