@@ -427,7 +427,7 @@ IN_FOLDER(a_file_of_other_columns_is_refused)
          "line 2: column 'flow', where the table"},
         {"column,mean,deviation\nrpm,2950,10\n", "'flow' is missing"},
         {"column,mean,deviation\nrpm,2950,10\nflow,5,1\nx,1,1\n",
-         "'x' is one more than the 2 of the table (to leave out a column run `tern-aggregator init "
+         "'x' is one more than the 2 of the table (to drop a column, run `tern-aggregator init "
          "--data` with --drop again"},
         {"column,mean,deviation\nx,1,1\nrpm,2950,10\nflow,5,1\n",
          "column 'x', where the table has 'rpm': every client needs the same columns in the same "
