@@ -6,35 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 #include <unistd.h>
-
-// --- Readings
-
-void tern_reading_known(struct tern_reading *reading, double value, const char *format, ...)
-{
-    va_list arguments;
-    reading->known = true;
-    reading->value = value;
-    va_start(arguments, format);
-    vsnprintf(reading->said, sizeof reading->said, format, arguments);
-    va_end(arguments);
-}
-
-void tern_reading_unknown(struct tern_reading *reading, const char *format, ...)
-{
-    va_list arguments;
-    reading->known = false;
-    reading->value = 0;
-    va_start(arguments, format);
-    vsnprintf(reading->said, sizeof reading->said, format, arguments);
-    va_end(arguments);
-}
 
 // --- Files of the kernel
 
