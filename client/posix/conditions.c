@@ -442,7 +442,7 @@ static void read_metered(struct tern_posix_conditions *conditions)
     }
     const bool yes = conditions->metered == TERN_METERED_YES;
     snprintf(reading->from, sizeof reading->from, "budget.metered");
-    tern_reading_known(reading, yes, "the owner's setting: the link is%s metered",
+    tern_reading_known(reading, yes, "the settings declare the link as%s metered",
                        yes ? "" : " not");
 }
 

@@ -127,7 +127,7 @@ TEST(every_condition_can_forbid)
     assert_true(may_work());
     conditions.metered = TERN_METERED_YES;
     assert_false(may_work());
-    assert_string_equal(why, "unmetered is not met: the owner has set that it is metered");
+    assert_string_equal(why, "unmetered is not met: the settings declare the link as metered");
     conditions.metered = TERN_METERED_NO;
     put_battery("Discharging\n", "60\n");
     assert_false(may_work());
