@@ -3,7 +3,7 @@
 #define TERN_CLIENT_CORE_H
 
 #include "client.h"
-#include "codec/container_source.h"
+#include "codec/container.h"
 #include "meter/price.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__

@@ -1,6 +1,6 @@
 #include "lgc/group.h"
 
-#include "codec/kernels/select.h"
+#include "codec/kernels/kernels.h"
 #include "error_feedback/error_buffer.h"
 #include "util/math.h"
 #include "util/prng.h"

@@ -1,6 +1,6 @@
 #include "lgc/plan.h"
 
-#include "codec/kernels/select.h"
+#include "codec/kernels/kernels.h"
 #include <string.h>
 
 enum { WORD_BITS = 64 };

@@ -15,7 +15,7 @@ size_t tern_codec_bound(const struct tern_codec *codec, size_t count)
     return row != NULL ? row->bound(codec, count) : 0;
 }
 
-// No encoder may ask for more (tests/shared/test_codec.c tries all).
+// tests/shared/test_codec.c compares this with the bounds of all codecs.
 size_t tern_codec_bound_any(size_t count)
 {
     return 4 * count + count / 4 + 64;
@@ -132,11 +132,11 @@ static void count_signs(void *ctx, float scale, const struct tern_indices *indic
 }
 
 #if !TERN_SMALL
-// Of the values: with fewer that are not zero, it takes less to go by their indices than by all values.
+// If less than one value in so many is not 0, reading by indices is faster than decoding all values.
 #define SPARSE_SHARE 4
 
-static bool goes_by_signs(const struct tern_mode *mode, const uint8_t *body, size_t len,
-                          size_t count, const struct tern_payload_reader *reader)
+static bool reads_by_indices(const struct tern_mode *mode, const uint8_t *body, size_t len,
+                             size_t count, const struct tern_payload_reader *reader)
 {
     struct tern_codec_info found = {.ternary = true};
     if (mode->signs == NULL || reader->signs == NULL) {
@@ -147,12 +147,12 @@ static bool goes_by_signs(const struct tern_mode *mode, const uint8_t *body, siz
 }
 #endif
 
-// What was checked.
-static enum tern_result give(const struct tern_mode *mode, const uint8_t *body, size_t len,
-                             size_t count, const struct tern_payload_reader *reader)
+// Passes a checked payload to the reader.
+static enum tern_result pass_checked(const struct tern_mode *mode, const uint8_t *body, size_t len,
+                                     size_t count, const struct tern_payload_reader *reader)
 {
 #if !TERN_SMALL
-    if (goes_by_signs(mode, body, len, count, reader)) {
+    if (reads_by_indices(mode, body, len, count, reader)) {
         mode->signs(body, len, count, reader->signs, reader->ctx);
         return TERN_OK;
     }
@@ -216,7 +216,7 @@ enum tern_result tern_payload_read(const uint8_t *src, size_t src_len, size_t co
         if (info != NULL) {
             mode->describe(body, len, count, &found);
         }
-        TERN_TRY(give(mode, body, len, count, reader));
+        TERN_TRY(pass_checked(mode, body, len, count, reader));
     }
     if (info != NULL) {
         *info = found;
@@ -236,7 +236,7 @@ struct addition {
     float *acc;
 };
 
-// weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
+// weight * (scale * q) has the same bits as (weight * scale) * q, because q = -1 or 1 only changes the sign.
 static void add_signs(void *ctx, float scale, const struct tern_indices *indices)
 {
     const struct addition *addition = ctx;

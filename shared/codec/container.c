@@ -1,8 +1,6 @@
 #include "codec/container.h"
-#include "codec/container_source.h"
 
 #include "codec/modes.h"
-#include "codec/payloads.h"
 #include "util/bytes.h"
 #include <string.h>
 
@@ -14,8 +12,7 @@ static size_t varint_length(size_t value)
     return tern_put_varint(scratch, value);
 }
 
-// Dense and skipped segments go as float32, whatever the codec: a snapshot holds their weights, and
-// the change of a skipped one is zero.
+// Encodes dense and skipped segments as float32: a snapshot has their weights, and the change of a skipped one is 0.
 static const struct tern_codec *codec_of(const struct tern_codec *codec,
                                          const struct tern_segment *segment)
 {
@@ -47,8 +44,8 @@ size_t tern_container_bound_any(const struct tern_model *model)
     return bound;
 }
 
-// Writes one segment at job->dst: the payload first, behind room for the longest length it may
-// have, then moved up to its length.
+// Writes the length and payload of one segment at job->dst. The length is known last, so the payload is first written after
+// room for the longest possible length.
 static size_t emit_segment(struct tern_encode_job *job)
 {
     uint8_t *dst = job->dst;
@@ -64,8 +61,8 @@ static size_t emit_segment(struct tern_encode_job *job)
     return length_bytes + payload;
 }
 
-// The part of a context that belongs to one segment. indices: what is left of those of the whole.
-// TERN_ERR_CORRUPT  the indices have no payload for the segment
+// Sets *context to the part of `whole` for one segment. Takes the segment's payload from `indices`.
+// TERN_ERR_CORRUPT  `indices` has no further payload
 static enum tern_result segment_context(const struct tern_encode_context *whole,
                                         const struct tern_model *model, uint32_t index,
                                         struct tern_bytes_left *indices,
@@ -100,7 +97,7 @@ static struct tern_encode_job segment_job(const struct tern_codec *codec,
     };
 }
 
-// Finds the peaks of all segments, and whether all can be encoded.
+// Sets the peaks of all segments, and checks whether all can be encoded.
 static enum tern_result check_segments(const struct tern_codec *codec,
                                        const struct tern_encode_context *whole,
                                        const struct tern_model *model, float *values,
@@ -116,14 +113,14 @@ static enum tern_result check_segments(const struct tern_codec *codec,
     return whole->indices == NULL || indices.len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// Whether a payload of the codec is a mode byte and its values, one after the other.
+// Whether a payload of the codec is a mode byte and then one value after another, so that it can be cut anywhere.
 static bool goes_by_value(const struct tern_codec *codec)
 {
     return codec->id == TERN_CODEC_FLOAT32 || codec->id == TERN_CODEC_FLOAT16 ||
            codec->id == TERN_CODEC_BFLOAT16;
 }
 
-// Values that are encoded at once into a sink.
+// Returns the number of values that go into a sink at once.
 static uint32_t piece_values(const struct tern_codec *codec, uint32_t count)
 {
     return goes_by_value(codec) && count > TERN_CONTAINER_PIECE ? TERN_CONTAINER_PIECE : count;
@@ -142,8 +139,8 @@ size_t tern_container_piece_bound(const struct tern_codec *codec, const struct t
     return most;
 }
 
-// A payload that goes by value, in pieces: its length, the mode byte with the first values, and the
-// others. Where all values decode to zero, the first piece says so of all.
+// Writes a large payload into a sink in pieces: its length, the mode byte with the first values, then the other values. If
+// the first piece has mode zero, all values decode to 0.
 static enum tern_result emit_values(const struct tern_encode_job *segment,
                                     const struct tern_container_sink *sink, size_t *len)
 {
@@ -178,7 +175,7 @@ static enum tern_result emit_into(struct tern_encode_job *job,
     return sink->take(sink->ctx, sink->piece, *len);
 }
 
-// Into dst, one segment behind the other, or into the sink, which a build without partials has not.
+// Encodes all segments into the sink, or into dst if sink is NULL.
 static enum tern_result emit_segments(const struct tern_codec *codec,
                                       const struct tern_encode_context *whole,
                                       const struct tern_model *model, float *values, uint8_t *dst,
@@ -263,8 +260,8 @@ static enum tern_result check_all(const struct tern_model *model, const uint8_t 
     return rest.len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// Whether a segment stands for the container in what names one: the largest that is coded, or when
-// none is, the largest.
+// Whether `segment` replaces `largest` as the segment whose mode and scale describe the container: coded segments come before
+// others, then larger ones before smaller.
 static bool is_larger(const struct tern_segment *segment, const struct tern_segment *largest)
 {
     if (largest == NULL || tern_segment_is_coded(segment) != tern_segment_is_coded(largest)) {
@@ -273,7 +270,7 @@ static bool is_larger(const struct tern_segment *segment, const struct tern_segm
     return segment->count > largest->count;
 }
 
-// *largest: the one that stands for all so far.
+// Adds a segment's facts to the sum. *largest: the segment so far whose mode and scale the sum has.
 static void add_segment(struct tern_codec_info *sum, const struct tern_codec_info *part,
                         const struct tern_segment *segment, const struct tern_segment **largest)
 {
@@ -292,7 +289,7 @@ static void add_segment(struct tern_codec_info *sum, const struct tern_codec_inf
     }
 }
 
-// One segment on its way to a visitor.
+// The segment that a visitor receives.
 struct visit {
     const struct tern_container_visitor *visitor;
     uint32_t segment;
@@ -304,7 +301,7 @@ static void visit_signs(void *ctx, float scale, const struct tern_indices *indic
     visit->visitor->signs(visit->visitor->ctx, visit->segment, scale, indices);
 }
 
-// As they are in the payload: nothing of the segment's size is needed.
+// Passes the values of a float32 payload to the visitor in chunks, without memory for the whole segment.
 static enum tern_result visit_floats(const struct visit *visit, const struct tern_mode *mode,
                                      const uint8_t *body, size_t count)
 {
@@ -380,7 +377,7 @@ enum tern_result tern_container_inspect(const struct tern_model *model, const ui
     return tern_container_each(model, src, src_len, &nobody, info);
 }
 
-// Adds the segments of which `wanted` is true.
+// Adds the segments for which wanted() is true.
 static enum tern_result accumulate(const struct tern_model *model, const uint8_t *src,
                                    size_t src_len, float weight, float *acc,
                                    bool (*wanted)(const struct tern_segment *segment))

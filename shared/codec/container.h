@@ -1,49 +1,44 @@
-// A container holds the payloads of all segments of a model, in layout order, each behind its
-// length (varint). It is the body of an update and of a download. Whatever the codec, segments that
-// are dense or skipped (tensor/model.h) are encoded as float32, which leaves +0 to feed back; who
-// encodes a change sets it to zero where it is skipped (tern_model_freeze()). Pure; the caller owns
-// all memory.
+// A container has one payload for each segment of a model, in layout order, each after its length (varint). It is the body of
+// an update and of a download. Dense and skipped segments (tensor/model.h) are always encoded as float32, without residual
+// error; callers set changes of skipped segments to 0 first (tern_model_freeze()). Pure; the caller owns all memory.
 #ifndef TERN_CONTAINER_H
 #define TERN_CONTAINER_H
 
 #include "codec/codec.h"
-#include "codec/signs.h"
 #include "tensor/model.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-// The most bytes of a container of `model` under `codec`.
+// Returns the size limit of a container, in bytes.
 size_t tern_container_bound(const struct tern_codec *codec, const struct tern_model *model);
 
-// The most bytes of a container of `model` under any codec.
+// Returns the size limit of a container under any codec, in bytes.
 size_t tern_container_bound_any(const struct tern_model *model);
 
-// Encodes all segments of values[0..model->count), in place as tern_codec_encode(): on success
-// values hold the new error buffer. All segments are checked before any is changed, so on error
-// values are unchanged. context: of the whole model (velocity: model->count values); NULL is all
-// zero. Errors of tern_codec_encode().
+// Encodes values[0..model->count). On success the values hold the residual error, as after tern_codec_encode(). On error they
+// are unchanged: all segments are checked before any is encoded. context: for the whole model (velocity: model->count
+// values); NULL is all zero. Errors of tern_codec_encode().
 TERN_MUST_USE enum tern_result tern_container_encode(const struct tern_codec *codec,
                                                      const struct tern_encode_context *context,
                                                      const struct tern_model *model, float *values,
                                                      uint8_t *dst, size_t dst_size,
                                                      size_t *written);
 
-// Takes a container that is not to be in memory as a whole, piece by piece: payloads that hold a value
-// after the other (float32, float16, bfloat16) in pieces of so many values as container_source.h
-// takes them, others as a whole.
+// Receives a container in pieces, so that it need not fit into memory. A payload of float32, float16 or bfloat16 comes in
+// pieces of TERN_CONTAINER_PIECE values, other payloads come whole.
 struct tern_container_sink {
     void *ctx;
-    uint8_t *piece;    // where a piece is encoded
-    size_t piece_size; // tern_container_piece_bound() at least
+    uint8_t *piece;    // buffer for one encoded piece
+    size_t piece_size; // at least tern_container_piece_bound()
     TERN_MUST_USE enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len);
 };
 
-// The most bytes that a piece of a container of `model` takes under `codec`.
+// Returns the size limit of a piece, in bytes.
 size_t tern_container_piece_bound(const struct tern_codec *codec, const struct tern_model *model);
 
-// As tern_container_encode(). Errors of take(), too, after which values are of no use.
+// Like tern_container_encode(), into a sink. After an error of take() the values are unspecified.
 TERN_MUST_USE enum tern_result tern_container_encode_into(const struct tern_codec *codec,
                                                           const struct tern_encode_context *context,
                                                           const struct tern_model *model,
@@ -51,60 +46,88 @@ TERN_MUST_USE enum tern_result tern_container_encode_into(const struct tern_code
                                                           const struct tern_container_sink *sink,
                                                           size_t *written);
 
-// Checks a whole untrusted container and adds up what it says: nonzero, runs, sum_square, maximum
-// over all segments (id, mode and scale are those of the largest coded segment), and
-// skipped_nonzero, which no update may have.
-// Errors of tern_codec_decode(), and TERN_ERR_CORRUPT when lengths do not fit or bytes are left
-// over.
+// Checks an untrusted container and describes it: *info has the totals of all segments; mode, ternary and scale are those of
+// the largest coded segment.
+// Errors of tern_codec_decode(), and TERN_ERR_CORRUPT if lengths do not fit or bytes are left over.
 TERN_MUST_USE enum tern_result tern_container_inspect(const struct tern_model *model,
                                                       const uint8_t *src, size_t src_len,
                                                       struct tern_codec_info *info);
 
-// acc[i] += weight * decoded[i]. The container is checked whole first: on error acc is unchanged.
+// Adds weight * decoded[i] to each acc[i]. Checks the whole container first: on error acc is unchanged.
 TERN_MUST_USE enum tern_result tern_container_accumulate(const struct tern_model *model,
                                                          const uint8_t *src, size_t src_len,
                                                          float weight, float *acc);
 
-// As above, but each payload is read once: on error acc is unspecified. For who gives acc up then.
+// Like tern_container_accumulate(), but checks and adds each payload in one pass: on error acc is unspecified.
 TERN_MUST_USE enum tern_result tern_container_add(const struct tern_model *model,
                                                   const uint8_t *src, size_t src_len, float weight,
                                                   float *acc);
 
-// Who wants the values of a container one after the other, without memory for all of them.
+// Receives the values of a container segment by segment, without memory for the whole model.
 struct tern_container_visitor {
     void *ctx;
-    // Whether the payload of a segment is to be read at all. NULL: all are.
+    // Whether to read the payload of a segment. NULL: reads all.
     bool (*wants)(void *ctx, uint32_t segment);
-    // Values of a ternary segment that are not zero: indices are within the segment. Of coders that find values by
-    // their gaps, and of planar ones where few values are not zero.
+    // Takes values of a ternary segment that are not 0, by their indices in the segment. Called for coders that store gaps, and
+    // for planar coders if few values are not 0. NULL: not wanted.
     void (*signs)(void *ctx, uint32_t segment, float scale, const struct tern_indices *indices);
-    // Values of a segment from `first` on, within it; zeros among them may be left out. NULL: those
-    // that signs() is not given are only checked.
+    // Takes values first..first + count of a segment. Values that are not passed at all are 0. NULL: such payloads are only
+    // checked.
     TERN_MUST_USE enum tern_result (*values)(void *ctx, uint32_t segment, uint32_t first,
                                              const float *values, uint32_t count);
-    // Room for so many values, where values() is and a segment is decoded whole. NULL: there is none.
+    // Returns memory for `count` values, to decode a whole segment for values(); NULL: no memory.
     float *(*scratch)(void *ctx, uint32_t count);
 };
 
-// Visits the values of an untrusted container, each payload read once: some may have been handed
-// over before an error is found. info: what tern_container_inspect() tells of all segments that are
-// wanted, or NULL.
-// TERN_ERR_NO_MEMORY  no scratch; errors of tern_container_inspect() and of values()
+// Passes the values of an untrusted container to a visitor, which may receive values before an error is found. info: as from
+// tern_container_inspect(), over the wanted segments; or NULL.
+// TERN_ERR_NO_MEMORY  scratch() returned NULL; errors of tern_container_inspect() and of values()
 TERN_MUST_USE enum tern_result tern_container_each(const struct tern_model *model,
                                                    const uint8_t *src, size_t src_len,
                                                    const struct tern_container_visitor *visitor,
                                                    struct tern_codec_info *info);
 
-// acc[i] += decoded[i] in the segments that error feedback covers. The container is checked whole
-// first: on error acc is unchanged.
+// Adds decoded[i] to acc[i] in the segments that have error feedback. Checks the whole container first: on error acc is
+// unchanged.
 TERN_MUST_USE enum tern_result tern_container_give_back(const struct tern_model *model,
                                                         const uint8_t *src, size_t src_len,
                                                         float *acc);
 
-// dst[i] = decoded[i]. The container is checked whole first: on error dst is unchanged.
+// Decodes a container into dst[0..model->count). Checks all of it first: on error dst is unchanged.
 TERN_MUST_USE enum tern_result tern_container_decode(const struct tern_model *model,
                                                      const uint8_t *src, size_t src_len,
                                                      float *dst);
+
+// --- A container that is read in pieces
+
+#define TERN_CONTAINER_PIECE 262144u
+
+// A container that need not fit into memory. Payloads of float32, float16 and bfloat16, as those of snapshots, are read in
+// pieces of TERN_CONTAINER_PIECE values, other payloads whole.
+struct tern_container_source {
+    void *ctx;
+    size_t len; // of the container
+
+    // Sets *data to `len` bytes of the container from `offset`, valid until the next call. The functions below pass its
+    // errors on.
+    TERN_MUST_USE enum tern_result (*view)(void *ctx, size_t offset, size_t len,
+                                           const uint8_t **data);
+};
+
+// Checks an untrusted container. *peak: its largest decoded magnitude. Errors of tern_container_inspect().
+TERN_MUST_USE enum tern_result
+tern_container_source_check(const struct tern_model *model,
+                            const struct tern_container_source *source, float *peak);
+
+// Adds decoded[i] to each acc[i] (add), or decodes into dst (decode). The container was checked before. On error, for example
+// if it has changed since, acc or dst is unspecified.
+TERN_MUST_USE enum tern_result tern_container_source_add(const struct tern_model *model,
+                                                         const struct tern_container_source *source,
+                                                         float *acc);
+
+TERN_MUST_USE enum tern_result
+tern_container_source_decode(const struct tern_model *model,
+                             const struct tern_container_source *source, float *dst);
 
 #ifdef __cplusplus
 }

@@ -1,17 +1,16 @@
-#include "codec/container_source.h"
+#include "codec/container.h"
 
 #include "codec/modes.h"
-#include "codec/payloads.h"
 
-// What is done with each piece. values: where its first one goes, NULL when none do.
+// Handles the pieces of payloads. piece() gets the piece's first value in `values`, or NULL.
 struct work {
     enum tern_result (*piece)(const struct tern_mode *mode, const uint8_t *body, size_t len,
                               float *values, size_t count, float *peak);
-    float *values; // of the model
+    float *values; // [model->count], or NULL
     float peak;
 };
 
-// Where a payload lies in the container.
+// The bytes of a payload in the container.
 struct place {
     size_t at;
     size_t len;
@@ -37,7 +36,7 @@ static enum tern_result next_payload(const struct tern_container_source *source,
     return TERN_OK;
 }
 
-// Bytes of a value where a payload holds one after the other, else 0.
+// Returns the bytes per value of a payload that can be cut between values; 0 for other modes.
 static size_t bytes_of_value(enum tern_mode_byte mode)
 {
     switch ((int)mode) {

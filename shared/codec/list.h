@@ -1,11 +1,10 @@
-// The one list of codecs, and the mode bytes of their payloads. A new codec is a row here, a file
-// in quantizers/ that holds all the rest (modes.h, plan.h), and a section of docs/FORMAT.md: spec
-// strings, tasks, abilities, command lines, --help, and what a plan reckons with follow.
+// The list of all codecs, and the mode bytes of their payloads. A new codec needs a row here, a file in quantizers/ that
+// defines its struct tern_codec_row (modes.h) and struct tern_codec_plan (plan.h), and a section in docs/FORMAT.md.
 #ifndef TERN_CODEC_LIST_H
 #define TERN_CODEC_LIST_H
 
-// X(name, NAME of TERN_CODEC_NAME, id), in the order in which they are shown. Ids are bits of
-// CheckinRequest.codecs and are never given to another codec.
+// X(name, NAME in TERN_CODEC_NAME, id), in the order of lists for people. An id is a bit of CheckinRequest.codecs: never reuse
+// it.
 #define TERN_ALL_CODECS(X)                                                                         \
     X(float32, FLOAT32, 0)                                                                         \
     X(float16, FLOAT16, 1)                                                                         \

@@ -1,24 +1,23 @@
-// What codec.c and container.c know of each algorithm: how it encodes, and how the payloads of each
-// mode byte are checked and read. table.c finds them. docs/FORMAT.md lists the mode bytes.
-// Internal to shared/codec.
+// The interface between codec.c, container.c and the codecs: how each codec encodes, and how a payload of each mode byte is
+// checked and decoded. registry.c finds them; docs/FORMAT.md lists the mode bytes. Internal to shared/codec.
 #ifndef TERN_MODES_H
 #define TERN_MODES_H
 
 #include "codec/codec.h"
-#include "codec/signs.h"
+#include "util/bytes.h"
 
 // One segment to encode.
 struct tern_encode_job {
     const struct tern_codec *codec;
     const struct tern_encode_context *context; // never NULL
     float peak;                                // largest magnitude of values, > 0
-    float *values;                             // in: t; out: what is fed back
-    size_t count;                              // >= 1
-    uint8_t *dst;                              // bound() bytes
+    float *values; // before: the values to send; after: the residual error
+    size_t count;  // >= 1
+    uint8_t *dst;  // bound() bytes
 };
 
-// How the body of a payload, what follows the mode byte, is read. check() comes first; the others
-// take only what it accepted.
+// Reads payloads of one mode byte. The body is the payload without its mode byte. check() is called first; other functions
+// except each() and add() rely on it.
 struct tern_mode {
     enum tern_mode_byte byte;
     bool ternary;
@@ -30,51 +29,48 @@ struct tern_mode {
     void (*decode)(const uint8_t *body, size_t len, float *dst, size_t count);
     void (*accumulate)(const uint8_t *body, size_t len, float weight, float *acc, size_t count);
 
-    // Fills scale, nonzero, runs, sum_square and maximum of an info that is all zero.
+    // Sets scale, nonzero, runs, sum_square and maximum of *info, which is all zero before.
     void (*describe)(const uint8_t *body, size_t len, size_t count, struct tern_codec_info *info);
 
-    // Of ternary modes that take long to read: check(), and hands over all values that are not
-    // zero on the way, some of them also before an error is found. NULL: read what was checked.
+    // Ternary modes that are slow to read: does check() and passes all values that are not 0 to take() in one pass, some of
+    // them before it finds an error. NULL: use check() and another function.
     TERN_MUST_USE enum tern_result (*each)(const uint8_t *body, size_t len, size_t count,
                                            tern_take_signs *take, void *ctx);
 
 #if !TERN_SMALL
-    // Of other ternary modes: hands over all values that are not zero. Takes less time than decoding, and no
-    // memory, where these are few. NULL: decode.
+    // Other ternary modes: passes all values that are not 0 to take(). Needs no memory, and is faster than decode() if there
+    // are few. NULL: use decode().
     void (*signs)(const uint8_t *body, size_t len, size_t count, tern_take_signs *take, void *ctx);
 
-    // check(), accumulate() and describe() in one pass, for modes that are not ternary and take long to read. acc,
-    // info: NULL where they are not wanted, and unspecified on error. NULL: read what was checked.
+    // Modes that are not ternary and slow to read: check(), accumulate() and describe() in one pass. acc and info may be
+    // NULL; on error they are unspecified. NULL: use check() and another function.
     TERN_MUST_USE enum tern_result (*add)(const uint8_t *body, size_t len, size_t count,
                                           float weight, float *acc, struct tern_codec_info *info);
 #endif
 };
 
-#define TERN_CODEC_MODES 2 // of one codec, at most
+#define TERN_CODEC_MODES 2 // most modes of one codec
 
-// A codec: what others see of it, how it encodes, and the modes that only its payloads have. It
-// encodes in two steps, so that a container can check all segments before it changes one.
+// A codec. It checks and encodes in two steps, so that a container can check all segments before it changes any.
 struct tern_codec_row {
     struct tern_codec_entry entry;
 
-    // The most bytes that encode() writes, and uses while it works.
+    // Returns the bytes of dst that encode() needs, including its working space.
     size_t (*bound)(const struct tern_codec *codec, size_t count);
 
-    // Whether values of at most this magnitude can be encoded. peak is finite. NULL: always.
+    // Checks whether values up to the magnitude `peak`, which is finite, can be encoded. NULL: all can.
     // TERN_ERR_NON_FINITE  the scale overflows
     TERN_MUST_USE enum tern_result (*check)(const struct tern_codec *codec, float peak);
 
-    // Whether the job's context and values can be encoded, beyond what check() sees. NULL: always.
+    // Checks the job's context. NULL: any context is right.
     // TERN_ERR_CORRUPT  the context's indices are damaged
     TERN_MUST_USE enum tern_result (*check_context)(const struct tern_encode_job *job);
 
-    // Writes the payload and returns its length; 0 when all values decode to zero (values are then
-    // unchanged, and the payload is mode zero).
-    // Under TERN_FEEDBACK_NONE, tern_codec_emit() sets the values to +0 afterwards, so that
-    // encode() may use them to work in.
+    // Writes the payload and returns its length. Returns 0, with unchanged values, if all values would decode to 0; then
+    // tern_codec_emit() writes a payload of mode zero. Under TERN_FEEDBACK_NONE encode() may overwrite the values.
     size_t (*encode)(const struct tern_encode_job *job);
 
-    // NULL at the end. Those of ternary codecs are their coders'.
+    // Modes of this codec's payloads, NULL at the end. Ternary codecs have none: their coders define the modes.
     const struct tern_mode *modes[TERN_CODEC_MODES + 1];
 };
 
@@ -82,11 +78,17 @@ struct tern_codec_row {
     extern const struct tern_codec_row tern_##codec##_codec;
 TERN_CODECS(TERN_DECLARE_CODEC)
 
-// The row of a codec that is built in, or NULL.
+// Returns the row of a built-in codec, or NULL.
 const struct tern_codec_row *tern_codec_row(enum tern_codec_id id);
 
-// The mode of that byte, or NULL.
+// Returns the mode with that mode byte, or NULL.
 const struct tern_mode *tern_mode_of(uint8_t byte);
+
+// Returns the bytes of a bitmap with one bit for each of `count` values.
+static inline size_t tern_bitmap_bytes(size_t count)
+{
+    return count / 8 + (count % 8 != 0);
+}
 
 // Adds one decoded value to nonzero, sum_square and maximum.
 static inline void tern_describe_value(struct tern_codec_info *info, float value)
@@ -97,39 +99,38 @@ static inline void tern_describe_value(struct tern_codec_info *info, float value
     info->maximum = magnitude > info->maximum ? magnitude : info->maximum;
 }
 
-// --- The steps of codec.h, apart (codec.c)
+// --- The steps of encoding and decoding (codec.c)
 
-// Whether the context holds what the codec needs. TERN_ERR_UNKNOWN, TERN_ERR_ARGUMENT
+// Checks whether the context has the buffers that the codec needs. TERN_ERR_UNKNOWN, TERN_ERR_ARGUMENT
 TERN_MUST_USE enum tern_result tern_codec_needs(const struct tern_codec *codec,
                                                 const struct tern_encode_context *context);
 
 // A context of zeros, for NULL.
 extern const struct tern_encode_context tern_no_context;
 
-// Finds the largest magnitude of a job's values, and whether the codec can encode them.
+// Sets *peak to the largest magnitude of a job's values, and checks whether the codec can encode them.
 // TERN_ERR_NON_FINITE
 TERN_MUST_USE enum tern_result tern_codec_check(const struct tern_encode_job *job, float *peak);
 
 // Encodes values that tern_codec_check() accepted; returns the payload's length.
 size_t tern_codec_emit(const struct tern_encode_job *job);
 
-// Finds the mode of a payload and checks its body. Errors of tern_codec_decode().
+// Sets *mode to the mode of an untrusted payload, and checks its body. Errors of tern_codec_decode().
 TERN_MUST_USE enum tern_result tern_payload_check(const uint8_t *src, size_t src_len, size_t count,
                                                   const struct tern_mode **mode);
 
-// How a payload is read by who wants its values. The mode decides which of the two is called.
+// Receives the values of a payload. The mode determines which of the two functions is called.
 struct tern_payload_reader {
     void *ctx;
-    tern_take_signs *signs; // the values that are not zero
-    // The payload may be decoded by tern_mode_decode() or tern_mode_accumulate(), whose info is the one given. NULL:
-    // no more is wanted.
+    tern_take_signs *signs; // takes batches of ternary values that are not 0; NULL: not wanted
+    // Decodes the payload by tern_mode_decode() or tern_mode_accumulate(), which get `info`. NULL: not wanted.
     TERN_MUST_USE enum tern_result (*whole)(void *ctx, const struct tern_mode *mode,
                                             const uint8_t *body, size_t len, size_t count,
                                             struct tern_codec_info *info);
 };
 
-// For whole(): accumulate() and decode(), and checks and describes on the way what is not checked yet.
-// Errors of check(); acc or dst is unspecified then.
+// accumulate() and decode() for whole(). They also check and describe a payload that is not checked yet. Errors of check();
+// acc or dst is unspecified then.
 TERN_MUST_USE enum tern_result tern_mode_accumulate(const struct tern_mode *mode,
                                                     const uint8_t *body, size_t len, float weight,
                                                     float *acc, size_t count,
@@ -138,14 +139,50 @@ TERN_MUST_USE enum tern_result tern_mode_decode(const struct tern_mode *mode, co
                                                 size_t len, float *dst, size_t count,
                                                 struct tern_codec_info *info);
 
-// Checks and reads a payload once. info: filled as by tern_codec_inspect(), or NULL.
-// Errors of tern_codec_decode() and of whole(); some values may have been handed over by then.
+// Checks and reads a payload in one pass where its mode allows. info: as from tern_codec_inspect(), or NULL.
+// Errors of tern_codec_decode() and of whole(); the reader may have received values before an error.
 TERN_MUST_USE enum tern_result tern_payload_read(const uint8_t *src, size_t src_len, size_t count,
                                                  const struct tern_payload_reader *reader,
                                                  struct tern_codec_info *info);
 
-// tern_codec_accumulate(), but on error acc is unspecified.
+// Like tern_codec_accumulate(), but faster: on error acc is unspecified.
 TERN_MUST_USE enum tern_result tern_payload_add(const uint8_t *src, size_t src_len, float weight,
                                                 float *acc, size_t count);
+
+// --- The payloads of a container
+
+// A payload, or the rest of a container that is still to be read.
+struct tern_bytes_left {
+    const uint8_t *data;
+    size_t len;
+};
+
+// Reads the length of the payload at `data`. seen: bytes that may be read; left: bytes of the container from here. Returns
+// the bytes that the length takes, or 0 if the payload would pass the end.
+static inline size_t tern_payload_length(const uint8_t *data, size_t seen, size_t left, size_t *len)
+{
+    uint64_t length = 0;
+    const size_t bytes = tern_get_varint(data, seen, &length);
+    // The untrusted length is compared with the rest before it is used.
+    if (bytes == 0 || length > left - bytes) {
+        return 0;
+    }
+    *len = (size_t)length;
+    return bytes;
+}
+
+// Takes the next payload from `rest`. Returns false if its length does not fit.
+static inline bool tern_take_payload(struct tern_bytes_left *rest, struct tern_bytes_left *payload)
+{
+    size_t len = 0;
+    const size_t length_bytes = tern_payload_length(rest->data, rest->len, rest->len, &len);
+    if (length_bytes == 0) {
+        return false;
+    }
+    *payload = (struct tern_bytes_left){rest->data + length_bytes, len};
+    rest->data = payload->data + payload->len;
+    rest->len -= length_bytes + payload->len;
+    return true;
+}
 
 #endif

@@ -1,4 +1,4 @@
-// The codecs and coders that are built in (build.h), their spec strings, and the modes of their payloads.
+// Finds the built-in codecs and coders (build.h), their spec strings, and the modes of their payloads.
 #include "codec/coders/ternary.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
     _Static_assert(TERN_CODEC_##symbol == (id), "TERN_CODECS gives a codec the id of another");
 TERN_CODECS(SAME_ID)
 
-// --- Mode zero: the mode byte alone, every value is +0
+// --- Mode zero: a payload without a body, all of whose values are +0
 
 static enum tern_result zero_check(const uint8_t *body, size_t len, size_t count)
 {

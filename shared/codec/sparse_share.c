@@ -1,9 +1,8 @@
 #include "codec/sparse_share.h"
 
 #include "codec/coders/index_sets.h"
-#include "codec/kernels/select.h"
+#include "codec/kernels/kernels.h"
 #include "codec/modes.h"
-#include "codec/payloads.h"
 #include <string.h>
 
 enum { VALUE_BYTES = 4 };
@@ -16,8 +15,8 @@ struct output {
     size_t used;
 };
 
-// Appends a payload of a mode and two parts. The second part may lie where the payload goes: it is
-// read before anything after it is written, and never moves up.
+// Appends a payload: the mode byte and two parts. The second part may overlap the payload's place, because it is moved first
+// and only towards higher addresses.
 static enum tern_result put_payload(struct output *out, uint8_t mode, struct tern_bytes_left first,
                                     struct tern_bytes_left second)
 {
@@ -40,7 +39,7 @@ static enum tern_result put_payload(struct output *out, uint8_t mode, struct ter
 
 static const struct tern_bytes_left nothing = {(const uint8_t *)"", 0};
 
-// Appends a payload as it is.
+// Appends an unchanged payload.
 static enum tern_result copy_payload(struct output *out, struct tern_bytes_left payload)
 {
     if (payload.len == 0) {
@@ -50,16 +49,11 @@ static enum tern_result copy_payload(struct output *out, struct tern_bytes_left 
                        (struct tern_bytes_left){payload.data + 1, payload.len - 1});
 }
 
-static size_t bitmap_bytes(size_t count)
-{
-    return count / 8 + (count % 8 != 0);
-}
-
-// The values of a checked sparse payload: what is left behind its indices.
+// Returns the values of a checked sparse payload, which follow its indices.
 static struct tern_bytes_left values_of(struct tern_bytes_left payload, size_t count)
 {
     struct tern_index_set set;
-    size_t head = 1 + bitmap_bytes(count);
+    size_t head = 1 + tern_bitmap_bytes(count);
     if (payload.data[0] == TERN_MODE_SPARSE_GAPS &&
         tern_index_set_open(payload.data + 1, payload.len - 1, VALUE_BYTES, count, &set)) {
         head = (size_t)(set.values - payload.data);
@@ -72,7 +66,7 @@ static bool is_sparse(struct tern_bytes_left payload)
     return payload.data[0] == TERN_MODE_SPARSE_GAPS || payload.data[0] == TERN_MODE_SPARSE_BITMAP;
 }
 
-// Takes the next payload and checks it as an update's.
+// Takes the next payload and checks it.
 static enum tern_result take_checked(struct tern_bytes_left *rest, size_t count,
                                      struct tern_bytes_left *payload)
 {
@@ -126,7 +120,7 @@ static enum tern_result put_indices(struct output *out, struct tern_bytes_left p
     if (listed > most) {
         return TERN_ERR_ARGUMENT;
     }
-    // Written behind room for the longest length, then moved into its place.
+    // Leaves room for the longest possible length before the set; put_payload() moves the set into its place.
     size_t room = TERN_VARINT_MAX + 1;
     if (out->size - out->used < room + tern_index_set_bound(count)) {
         return TERN_ERR_NO_SPACE;

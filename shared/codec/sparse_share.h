@@ -1,9 +1,8 @@
-// How the clients of a round of scalecom send values without their indices (docs/FORMAT.md,
-// "sparse-indices, sparse-shared"): the aggregator makes the indices out of the leader's
-// container, a client strips its own of them, and the aggregator joins the two again. Pure; the
-// caller owns all memory; reentrant. ScaleCom, section 3.
+// Lets the clients of a scalecom round send values without their indices (docs/FORMAT.md, "sparse-indices, sparse-shared";
+// ScaleCom, section 3): the aggregator extracts the indices from the leader's container, each client strips its container of
+// them, and the aggregator joins both again. Pure; the caller owns all memory; reentrant.
 //
-// All take untrusted containers. `dst` has dst_size bytes, and *written is set on success only.
+// All functions accept untrusted containers. `dst` has dst_size bytes; *written is set on success only.
 // TERN_ERR_CORRUPT   lengths do not fit, or bytes are left over
 // TERN_ERR_NO_SPACE  dst is too small
 #ifndef TERN_SPARSE_SHARE_H
@@ -12,8 +11,8 @@
 #include "codec/codec.h"
 #include "tensor/model.h"
 
-// The indices that a leader's container lists; tern_container_bound_any() bytes are enough for them.
-// TERN_ERR_UNKNOWN   a payload lists none: it is neither sparse nor zero
+// Extracts the indices from the leader's container; tern_container_bound_any() bytes suffice.
+// TERN_ERR_UNKNOWN   a payload is neither sparse nor zero
 // TERN_ERR_ARGUMENT  a payload lists more values than the codec sends
 // and the errors of tern_container_inspect()
 TERN_MUST_USE enum tern_result tern_sparse_indices(const struct tern_model *model,
@@ -21,17 +20,16 @@ TERN_MUST_USE enum tern_result tern_sparse_indices(const struct tern_model *mode
                                                    const uint8_t *src, size_t len, uint8_t *dst,
                                                    size_t dst_size, size_t *written);
 
-// A container without the indices of its values. dst may be src, and needs no more bytes than it.
-// Errors of tern_container_inspect().
+// Strips a container of its indices. dst may be src; src's size suffices. Errors of tern_container_inspect().
 TERN_MUST_USE enum tern_result tern_sparse_strip(const struct tern_model *model, const uint8_t *src,
                                                  size_t len, uint8_t *dst, size_t dst_size,
                                                  size_t *written);
 
-// The most bytes of a stripped container of `len` bytes that was joined with its indices.
+// Returns the size limit of a stripped container of `len` bytes after it is joined with its indices.
 size_t tern_sparse_join_bound(const struct tern_model *model, size_t indices_len, size_t len);
 
-// Puts the indices back. Payloads that were not stripped stay as they are, unchecked.
-// TERN_ERR_CORRUPT  also: a stripped payload has not as many values as its segment has indices
+// Joins a stripped container with its indices. Copies payloads that were not stripped, without checking them.
+// TERN_ERR_CORRUPT  also: the numbers of values and indices of a payload differ
 TERN_MUST_USE enum tern_result tern_sparse_join(const struct tern_model *model,
                                                 const uint8_t *indices, size_t indices_len,
                                                 const uint8_t *src, size_t len, uint8_t *dst,

@@ -3,7 +3,6 @@
 #include "harness.h"
 
 #include "codec/modes.h"
-#include "codec/payloads.h"
 #include "util/prng.h"
 #include <stdatomic.h>
 #include <stdlib.h>

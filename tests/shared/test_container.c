@@ -1,7 +1,6 @@
 #include "check.h"
 
 #include "codec/container.h"
-#include "codec/container_source.h"
 #include "tests/cases.h"
 #include "util/bytes.h"
 #include <math.h>

@@ -2,8 +2,7 @@
 #include "check.h"
 #include "round_trip.h"
 
-#include "codec/kernels/mean.h"
-#include "codec/kernels/select.h"
+#include "codec/kernels/kernels.h"
 #include "tests/cases.h"
 #include "util/bytes.h"
 #include <float.h>

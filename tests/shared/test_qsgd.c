@@ -2,8 +2,8 @@
 #include "check.h"
 #include "round_trip.h"
 
-#include "codec/coders/elias.h"
-#include "codec/kernels/levels.h"
+#include "codec/coders/bits.h"
+#include "codec/kernels/kernels.h"
 #include "codec/plan.h"
 #include "tests/cases.h"
 #include <float.h>

@@ -4,8 +4,8 @@
 #ifndef TERN_INDICES_H
 #define TERN_INDICES_H
 
+#include "codec/codec.h"
 #include "codec/kernels/kernels.h"
-#include "codec/signs.h"
 
 // Finds the next indices of a coder's reader: fewer than TERN_INDICES_MAX only where no more follow.
 typedef void tern_indices_find(void *reader, struct tern_indices *indices);

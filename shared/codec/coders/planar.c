@@ -12,7 +12,7 @@
 // digits are in the last TERN_TERNARY_PARTS - 1 bytes only.
 static bool padding_is_zero(uint8_t packed, size_t at, size_t count)
 {
-    size_t stride = tern_ternary_stride(count);
+    size_t stride = tern_packed_stride(count);
     for (size_t part = TERN_TERNARY_PARTS; part-- > 0; packed /= 3) {
         if (part * stride + at >= count && packed % 3 != 1) {
             return false;
@@ -25,7 +25,7 @@ static bool padding_is_zero(uint8_t packed, size_t at, size_t count)
 // coded bytes that expand to stride bytes in all.
 static bool all_padding_is_zero(const uint8_t *coded, size_t len, size_t count)
 {
-    size_t at = tern_ternary_stride(count);
+    size_t at = tern_packed_stride(count);
     size_t first = at > TERN_TERNARY_PARTS ? at - TERN_TERNARY_PARTS : 0;
     while (len > 0 && at > first) {
         uint8_t byte = coded[--len];
@@ -44,7 +44,7 @@ static enum tern_result check_digits(const uint8_t *body, size_t len, size_t cou
     TERN_TRY(tern_ternary_check_scale(body, len));
     const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
     size_t coded_len = len - TERN_TERNARY_SCALE_BYTES;
-    size_t stride = tern_ternary_stride(count);
+    size_t stride = tern_packed_stride(count);
     // No coded byte stands for less than one, so the sum below cannot be large for its input.
     if (coded_len > stride) {
         return TERN_ERR_CORRUPT;
@@ -114,7 +114,7 @@ static void walk_packed(const uint8_t *packed, size_t len, float scale,
 struct tern_ternary_target tern_planar_target(float *values, size_t count)
 {
     return (struct tern_ternary_target){
-        .at = values, .end = values + count, .stride = tern_ternary_stride(count)};
+        .at = values, .end = values + count, .stride = tern_packed_stride(count)};
 }
 
 // Values that would not stay in the caches are written past them, each once.
@@ -212,7 +212,7 @@ static void signs_of_runs(const uint8_t *body, size_t len, size_t count, tern_ta
     struct tern_indices indices = {.count = 0};
     for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
         uint8_t digits[256];
-        size_t at = part * tern_ternary_stride(count);
+        size_t at = part * tern_packed_stride(count);
         list_digits(part, digits);
         for (size_t i = TERN_TERNARY_SCALE_BYTES; i < len; i++) {
             const uint8_t digit = digits[body[i]];
@@ -292,7 +292,7 @@ static uint64_t bytes_of_bits(const uint64_t *plane, size_t at, size_t bits)
 // Eight bytes of digits at once, by Horner's rule over the parts; no byte carries into the next.
 static void pack_planes(const struct tern_planes *planes, uint8_t *packed)
 {
-    size_t stride = tern_ternary_stride(planes->count);
+    size_t stride = tern_packed_stride(planes->count);
     for (size_t byte = 0; byte < stride; byte += WORD) {
         size_t here = stride - byte < WORD ? stride - byte : WORD;
         uint64_t digits = 0;
@@ -315,7 +315,7 @@ static void pack_planes(const struct tern_planes *planes, uint8_t *packed)
 static size_t encode_packed(const struct tern_planes *planes, uint8_t *dst)
 {
     pack_planes(planes, dst);
-    return tern_ternary_stride(planes->count);
+    return tern_packed_stride(planes->count);
 }
 
 static size_t encode_zero_run(const struct tern_planes *planes, uint8_t *dst)
@@ -338,14 +338,14 @@ static size_t leave_packed(uint8_t *packed, size_t stride, const struct tern_par
 
 const struct tern_ternary_coder tern_packed_coder = {
     .mode = TERN_MODE_TERNARY_PACKED,
-    .bound = tern_ternary_stride,
+    .bound = tern_packed_stride,
     .encode = encode_packed,
     .encode_planar = leave_packed,
 };
 
 const struct tern_ternary_coder tern_zero_run_coder = {
     .mode = TERN_MODE_TERNARY_ZERO_RUN,
-    .bound = tern_ternary_stride,
+    .bound = tern_packed_stride,
     .encode = encode_zero_run,
     .encode_planar = run_encode_planar,
 };

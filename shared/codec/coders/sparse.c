@@ -3,23 +3,12 @@
 #include "codec/coders/bits.h"
 #include "codec/coders/index_sets.h"
 #include "codec/kernels/kernels.h"
-#include "codec/kernels/select.h"
 #include "util/bytes.h"
 #include <string.h>
 
 enum { WORD_BITS = 64, WORD_BYTES = 8, VALUE_BYTES = 4 };
 
 const char *const tern_index_coder_names[] = {"auto", "bitmap", "gaps", NULL};
-
-static size_t bitmap_bytes(size_t count)
-{
-    return count / 8 + (count % 8 != 0);
-}
-
-static size_t word_count(size_t count)
-{
-    return count / WORD_BITS + (count % WORD_BITS != 0);
-}
 
 // Takes the lowest bit out of a word and returns its index.
 static inline unsigned take_lowest(uint64_t *word)
@@ -34,14 +23,15 @@ static inline unsigned take_lowest(uint64_t *word)
 size_t tern_sparse_bound(size_t k, size_t count)
 {
     // An index set's bound is above a bitmap's. One word more, to align the words.
-    return 1 + tern_index_set_bound(count) + VALUE_BYTES * k + WORD_BYTES * (word_count(count) + 1);
+    return 1 + tern_index_set_bound(count) + VALUE_BYTES * k +
+           WORD_BYTES * (tern_plane_words(count) + 1);
 }
 
 uint64_t *tern_sparse_words(const struct tern_encode_job *job, size_t bound)
 {
     uint8_t *end = job->dst + bound;
     uintptr_t misaligned = (uintptr_t)end % WORD_BYTES;
-    return (uint64_t *)(void *)(end - misaligned) - word_count(job->count);
+    return (uint64_t *)(void *)(end - misaligned) - tern_plane_words(job->count);
 }
 
 struct tern_sparse_list tern_sparse_largest(const struct tern_encode_job *job, size_t k,
@@ -59,7 +49,7 @@ static uint8_t *put_gaps(const struct tern_encode_job *job, const struct tern_sp
                          uint8_t *dst)
 {
     struct tern_index_writer writer = tern_index_set_begin(dst, job->count, list->listed);
-    for (size_t i = 0; i < word_count(job->count); i++) {
+    for (size_t i = 0; i < tern_plane_words(job->count); i++) {
         for (uint64_t word = list->words[i]; word != 0;) {
             tern_index_set_add(&writer, i * WORD_BITS + take_lowest(&word));
         }
@@ -70,7 +60,7 @@ static uint8_t *put_gaps(const struct tern_encode_job *job, const struct tern_sp
 static uint8_t *put_bitmap(const struct tern_encode_job *job, const struct tern_sparse_list *list,
                            uint8_t *dst)
 {
-    size_t bytes = bitmap_bytes(job->count);
+    size_t bytes = tern_bitmap_bytes(job->count);
     for (size_t i = 0; i < bytes; i++) {
         dst[i] = (uint8_t)(list->words[i / WORD_BYTES] >> i % WORD_BYTES * 8);
     }
@@ -85,7 +75,7 @@ static uint8_t *put_indices(const struct tern_encode_job *job, const struct tern
     uint32_t coder = job->codec->coder;
     if (coder != TERN_INDEX_BITMAP) {
         uint8_t *end = put_gaps(job, list, body);
-        if (coder == TERN_INDEX_GAPS || (size_t)(end - body) < bitmap_bytes(job->count)) {
+        if (coder == TERN_INDEX_GAPS || (size_t)(end - body) < tern_bitmap_bytes(job->count)) {
             job->dst[0] = TERN_MODE_SPARSE_GAPS;
             return end;
         }
@@ -97,7 +87,7 @@ static uint8_t *put_indices(const struct tern_encode_job *job, const struct tern
 size_t tern_sparse_encode(const struct tern_encode_job *job, const struct tern_sparse_list *list)
 {
     uint8_t *at = put_indices(job, list);
-    for (size_t i = 0; i < word_count(job->count); i++) {
+    for (size_t i = 0; i < tern_plane_words(job->count); i++) {
         for (uint64_t word = list->words[i]; word != 0; at += VALUE_BYTES) {
             float *value = job->values + i * WORD_BITS + take_lowest(&word);
             tern_put_f32(at, *value);
@@ -160,7 +150,7 @@ static inline uint64_t bitmap_word(const uint8_t *bitmap, size_t bytes, size_t a
 
 static enum tern_result bitmap_check(const uint8_t *body, size_t len, size_t count)
 {
-    size_t bytes = bitmap_bytes(count);
+    size_t bytes = tern_bitmap_bytes(count);
     if (len < bytes || (count % 8 != 0 && body[bytes - 1] >> count % 8 != 0)) {
         return TERN_ERR_CORRUPT;
     }
@@ -176,7 +166,7 @@ static enum tern_result bitmap_check(const uint8_t *body, size_t len, size_t cou
 
 static inline void bitmap_apply(const uint8_t *body, size_t count, struct target target)
 {
-    size_t bytes = bitmap_bytes(count);
+    size_t bytes = tern_bitmap_bytes(count);
     const uint8_t *src = body + bytes;
     for (size_t at = 0; at < bytes; at += WORD_BYTES) {
         for (uint64_t word = bitmap_word(body, bytes, at); word != 0; src += VALUE_BYTES) {
@@ -202,7 +192,7 @@ static void bitmap_accumulate(const uint8_t *body, size_t len, float weight, flo
 static void bitmap_describe(const uint8_t *body, size_t len, size_t count,
                             struct tern_codec_info *info)
 {
-    size_t bytes = bitmap_bytes(count);
+    size_t bytes = tern_bitmap_bytes(count);
     describe_values(body + bytes, (len - bytes) / VALUE_BYTES, info);
 }
 

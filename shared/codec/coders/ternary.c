@@ -2,6 +2,7 @@
 #include "codec/coders/ternary.h"
 
 #include "build.h"
+#include "codec/coders/bits.h"
 #include "codec/coders/parallel.h"
 #include "codec/kernels/offload.h"
 #include "util/bytes.h"
@@ -135,19 +136,12 @@ static const struct tern_ternary_coder *encode_smallest(const struct tern_planes
     return best;
 }
 
-static uint64_t bits_set(uint64_t word)
-{
-    const uint64_t pairs = word - (word >> 1 & 0x5555555555555555u);
-    const uint64_t nibbles = (pairs & 0x3333333333333333u) + (pairs >> 2 & 0x3333333333333333u);
-    return ((nibbles + (nibbles >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56;
-}
-
 // The range coder takes time for each value that is not 0, and gains least where most of them are.
 static const struct tern_ternary_coder *balanced_coder(const struct tern_planes *planes)
 {
     uint64_t sent = 0;
     for (size_t i = 0; i < tern_plane_words(planes->count); i++) {
-        sent += bits_set(planes->nonzero[i]);
+        sent += tern_bits_count(planes->nonzero[i]);
     }
     return coder_named(5 * sent > 2 * (uint64_t)planes->count ? TERN_CODER_ZERO_RUN
                                                               : TERN_CODER_RANGE);
@@ -209,5 +203,32 @@ size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_thresh
     uint8_t *packed = job->dst + head;
     tern_parallel_pack(parallel, tern_all_columns(job->values, job->count), threshold.scale,
                        threshold.bits, packed);
-    return head + coder->encode_planar(packed, tern_ternary_stride(job->count), parallel);
+    return head + coder->encode_planar(packed, tern_packed_stride(job->count), parallel);
+}
+
+// --- Bodies
+
+enum tern_result tern_ternary_check_scale(const uint8_t *body, size_t len)
+{
+    if (len < TERN_TERNARY_SCALE_BYTES) {
+        return TERN_ERR_CORRUPT;
+    }
+    uint32_t bits = tern_get_le32(body);
+    // Unsigned, a sign bit is above infinity.
+    if (bits >= TERN_INFINITY_BITS) {
+        return TERN_ERR_NON_FINITE;
+    }
+    return bits > 0 ? TERN_OK : TERN_ERR_CORRUPT; // all zero is mode zero
+}
+
+void tern_ternary_describe(const uint8_t *body, size_t nonzero, size_t runs,
+                           struct tern_codec_info *info)
+{
+    info->scale = tern_get_f32(body);
+    info->maximum = nonzero > 0 ? info->scale : 0;
+    if (TERN_FOR_PEOPLE) {
+        info->nonzero = nonzero;
+        info->runs = runs;
+        info->sum_square = (double)nonzero * ((double)info->scale * (double)info->scale);
+    }
 }

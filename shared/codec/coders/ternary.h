@@ -14,13 +14,6 @@
 #define TERN_TERNARY_SCALE_BYTES 4 // float32, little-endian, before the symbols
 #define TERN_TERNARY_HEAD (1 + TERN_TERNARY_SCALE_BYTES)
 
-// Bytes of base-3^5 of `count` values, and in planar form the distance between the values of one
-// byte.
-static inline size_t tern_ternary_stride(size_t count)
-{
-    return count / TERN_TERNARY_PARTS + (count % TERN_TERNARY_PARTS != 0);
-}
-
 // --- Quantizers
 
 // What a quantizer decides: q is the sign of a value whose magnitude, as bits, is

@@ -13,8 +13,6 @@ enum { FLOATS = 8, BYTES = 32, WORD_BITS = 64 };
 #define KERNEL TARGET static
 #define NAME(name) name
 #include "codec/kernels/dense_loops.h"
-#include "codec/kernels/mean_loops.h"
-#include "codec/kernels/steps_loops.h"
 
 INLINE __m256i load_bytes(const void *bytes)
 {
@@ -28,7 +26,7 @@ INLINE void store_bytes(void *bytes, __m256i vector)
 
 // --- Packing
 
-// What a value is compared with, and what is taken from it.
+// The threshold with both signs, and the scale.
 struct split {
     __m256 above, below, scale;
 };
@@ -43,7 +41,7 @@ INLINE struct split split_of(float scale, uint32_t threshold)
     };
 }
 
-// 8 values; stores what is left of them, where they are rarely selected only if any is. Returns q.
+// Quantizes 8 values, stores their residual errors and returns q. If `rare`, skips the store if all q are 0.
 INLINE __m256i split_vector(float *at, const struct split *by, _Bool rare)
 {
     __m256 values = _mm256_loadu_ps(at);
@@ -54,13 +52,13 @@ INLINE __m256i split_vector(float *at, const struct split *by, _Bool rare)
         return q;
     }
     values = _mm256_sub_ps(values, _mm256_and_ps(above, by->scale));
-    // Subtracts +0 where not selected, which leaves -0 as it is; adding it would not.
+    // Subtracts +0 where q is 0, because adding +0 would turn -0 into +0.
     __m256 minus = _mm256_xor_ps(by->scale, _mm256_set1_ps(-0.0f));
     _mm256_storeu_ps(at, _mm256_sub_ps(values, _mm256_and_ps(below, minus)));
     return q;
 }
 
-// 32 values to 32 bytes of q, in order.
+// Quantizes 32 values to 32 bytes of q, in order.
 INLINE __m256i split_values(float *at, const struct split *by, _Bool rare)
 {
     __m256i q[4];
@@ -68,13 +66,13 @@ INLINE __m256i split_values(float *at, const struct split *by, _Bool rare)
     for (size_t i = 0; i < 4; i++) {
         q[i] = split_vector(at + i * FLOATS, by, rare);
     }
-    // Packing works within halves of 16 bytes; the permutation undoes what that mixed.
+    // The pack instructions work within halves of 16 bytes; the permutation restores the order.
     __m256i words =
         _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
     return _mm256_permutevar8x32_epi32(words, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-// 32 bytes, by Horner over the five parts. Returns how many are not zero.
+// Packs 32 bytes, by Horner's rule over the five parts. Returns the number of bytes that are not zero.
 INLINE size_t pack_bytes(float *at, size_t stride, const struct split *by, uint8_t *packed,
                          _Bool rare)
 {
@@ -91,10 +89,11 @@ INLINE size_t pack_bytes(float *at, size_t stride, const struct split *by, uint8
     return BYTES - (size_t)_mm_popcnt_u32((unsigned)_mm256_movemask_epi8(zero));
 }
 
-enum { RARE = 3 }; // bytes of BYTES: if fewer are not zero, few of the next will be
+enum {
+    RARE = 3
+}; // if fewer than so many of BYTES bytes are not zero, expect few in the next vector, too
 
-// Where few bytes are not zero, most lines of the values need no store, and the branch that finds
-// them is foreseen. The last vector of bytes tells.
+// If few bytes are not zero, most cache lines of values need no store, and the branch that skips the store is predictable.
 INLINE size_t pack_columns(float *at, size_t count, size_t stride, const struct split *by,
                            uint8_t *packed)
 {
@@ -133,11 +132,11 @@ INLINE __m256i fractions_of(__m256i bytes)
     return _mm256_add_epi8(bytes, _mm256_packus_epi16(low, high));
 }
 
-// Each is 0 to 2.
+// Stores digits from 0 to 2.
 INLINE void store_digits(__m256i bytes, uint8_t *at)
 {
     __m256i fractions = fractions_of(bytes);
-    // Comparisons are signed: both sides are moved by 128.
+    // AVX2 compares signed bytes, so both sides are shifted by 128.
     const __m256i half = _mm256_set1_epi8((char)128);
     const __m256i first = _mm256_set1_epi8(85 - 128);
     const __m256i second = _mm256_set1_epi8(170 - 128);
@@ -151,7 +150,7 @@ INLINE void store_digits(__m256i bytes, uint8_t *at)
     }
 }
 
-// scale * q by digit.
+// Returns scale * q for each digit; `zero` for q = 0.
 INLINE __m256 products_of(float scale, float zero)
 {
     return _mm256_setr_ps(-scale, zero, scale, zero, -scale, zero, scale, zero);
@@ -163,7 +162,7 @@ INLINE __m256 values_of(const uint8_t *digits, __m256 by_digit)
     return _mm256_permutevar8x32_ps(by_digit, index);
 }
 
-// The first `len` of 8 floats.
+// Returns a mask of the first `len` of 8 floats.
 INLINE __m256i some(size_t len)
 {
     const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -196,7 +195,7 @@ INLINE void add_some(float *at, size_t len, __m256 values)
     _mm256_maskstore_ps(at, real, _mm256_add_ps(_mm256_maskload_ps(at, real), values));
 }
 
-// Floats before the next aligned vector, at most len.
+// Returns the number of floats before the next aligned vector, at most len.
 static size_t to_aligned(const float *at, size_t len)
 {
     return tern_smaller(len, (0 - (uintptr_t)at / sizeof(float)) % FLOATS);
@@ -216,7 +215,7 @@ KERNEL void set_part(const uint8_t *digits, size_t len, float scale, float *at, 
     set_some(at + i, len - i, values_of(digits + i, by_digit));
 }
 
-// Adds -0 where q is 0, which leaves every value as it is: +0 would turn -0 into +0.
+// Adds -0 where q is 0, because adding +0 would turn -0 into +0.
 KERNEL void add_part(const uint8_t *digits, size_t len, float scale, float *at, _Bool stream)
 {
     (void)stream;
@@ -246,12 +245,12 @@ INLINE void split_word(float *at, const struct split *by, uint64_t *nonzero, uin
 {
     __m256i low = split_values(at, by, 0);
     __m256i high = split_values(at + BYTES, by, 0);
-    // The top bit of a byte is set where q is below 0, and the lowest where it is not 0.
+    // A byte of q has its top bit set if q is -1, and its lowest bit if q is not 0.
     *negative = top_bits(low, high);
     *nonzero = top_bits(_mm256_slli_epi16(low, 7), _mm256_slli_epi16(high, 7));
 }
 
-// All ones for each of the 8 lowest bits that is set.
+// Returns lanes of all ones for the bits that are set among the lowest 8.
 INLINE __m256i lanes_of(uint64_t bits)
 {
     const __m256i places = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
@@ -259,7 +258,7 @@ INLINE __m256i lanes_of(uint64_t bits)
     return _mm256_cmpeq_epi32(spread, places);
 }
 
-// scale with the sign of q. Where q is 0, the sign means nothing.
+// Returns the scale with the sign of q, for lanes where q is not 0.
 INLINE __m256 signed_scale(uint64_t negative, __m256 scale)
 {
     __m256i sign = _mm256_slli_epi32(lanes_of(negative), 31);
@@ -273,7 +272,7 @@ INLINE void set_lanes(uint64_t nonzero, uint64_t negative, float scale, float *a
     _mm256_maskstore_ps(at, some(len), products);
 }
 
-// One word of the planes. Bits past the end are 0, so values there are not touched.
+// Adds one word of the planes. Bits after the last value are 0, so no value past the end is read or written.
 INLINE void add_word(uint64_t nonzero, uint64_t negative, float scale, float *values)
 {
     const __m256 by = _mm256_set1_ps(scale);
@@ -312,7 +311,7 @@ INLINE __m256i magnitudes_at(const float *values)
     return _mm256_and_si256(load_bytes(values), _mm256_set1_epi32(INT32_MAX));
 }
 
-// A bit for each of 8 lanes that are all ones.
+// Returns a bit for each of 8 lanes that is all ones.
 INLINE unsigned lane_bits(__m256i lanes)
 {
     return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(lanes));
@@ -389,7 +388,7 @@ INLINE uint64_t zeros_of(const uint8_t *bytes)
 
 #include "codec/kernels/zero_run_loops.h"
 
-// What is beyond the largest byte that is not a run code counts.
+// A run code exceeds the largest other byte (242) by one less than its length.
 TARGET static struct tern_run_facts run_facts(const uint8_t *coded, size_t len)
 {
     const __m256i one = _mm256_set1_epi8((char)(TERN_TERNARY_LIMIT - 1));
@@ -417,11 +416,6 @@ const struct tern_kernels tern_kernels_avx2 = {
     TERN_TERNARY_FIELDS,
     .planes_set = planes_set,
     .planes_add = planes_add,
-    .sum_above = sum_above,
-    .step_sums = step_sums,
-    .step_split = step_split,
-    .steps_add = steps_add,
-    .steps_facts = steps_facts,
     .compare = compare,
     .finish = finish,
     .run_encode = run_encode,
@@ -430,5 +424,5 @@ const struct tern_kernels tern_kernels_avx2 = {
 };
 
 #else
-typedef int tern_avx2_is_empty; // ISO C wants a declaration
+typedef int tern_avx2_is_empty; // ISO C forbids an empty file
 #endif

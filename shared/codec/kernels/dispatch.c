@@ -1,4 +1,4 @@
-// Which kernels run. A hosted program on x86-64 asks the processor once; a board's compiler knows.
+// Chooses the version of the kernels: hosted programs on x86-64 ask the processor once, other builds choose at compile time.
 #include "codec/kernels/paths.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #endif
 
-// Here, so that a board that has nothing else calls it directly.
+// Defined here, so that the compiler of a board, which has one version, inlines the calls.
 #define VALUE(scalar, type, name, parameters, arguments) .name = tern_portable_##name,
 #define NOTHING(scalar, name, parameters, arguments) .name = tern_portable_##name,
 const struct tern_kernels tern_kernels_portable = {
@@ -26,7 +26,7 @@ const struct tern_kernels tern_kernels_scalar = {
 #undef VALUE
 #undef NOTHING
 
-// --- What there is
+// --- The built-in versions
 
 static _Bool always(void)
 {
@@ -34,7 +34,7 @@ static _Bool always(void)
 }
 
 #if TERN_KERNELS_X86
-// Supported means that the operating system saves the wide registers, too.
+// __builtin_cpu_supports() is true only if the operating system saves the wide registers, too.
 static _Bool has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
@@ -46,14 +46,14 @@ static const struct path {
     const struct tern_kernels *kernels;
     _Bool (*runs)(void);
 } paths[] = {
-    {&tern_kernels_portable, always}, // from here on the best is last
+    {&tern_kernels_portable, always}, // faster versions follow
 #if TERN_KERNELS_X86
     {&tern_kernels_avx2, has_avx2},
 #endif
 #if TERN_KERNELS_NEON
     {&tern_kernels_neon, always},
 #endif
-    {&tern_kernels_scalar, always}, // not where the compiler finds vectors
+    {&tern_kernels_scalar, always}, // for processors without vectors only
 };
 
 enum { PATHS = sizeof paths / sizeof paths[0], LAST_WITH_VECTORS = PATHS - 2 };
@@ -66,7 +66,7 @@ const char *tern_kernels_at(size_t index)
 static const struct path *best_path(void)
 {
 #if TERN_KERNELS_X86
-    __builtin_cpu_init(); // constructors of the program may run before that of libgcc
+    __builtin_cpu_init(); // constructors of the program may run before libgcc's
 #endif
     size_t best = TERN_KERNELS_SCALAR ? PATHS - 1 : LAST_WITH_VECTORS;
     while (!paths[best].runs()) {
@@ -86,7 +86,7 @@ static const struct path *path_named(const char *name)
     return NULL;
 }
 
-// --- What runs
+// --- The active version
 
 #if TERN_KERNELS_X86 || TERN_KERNELS_NEON
 static _Atomic(const struct tern_kernels *) chosen;
@@ -96,7 +96,7 @@ static void choose(const struct tern_kernels *kernels)
     atomic_store_explicit(&chosen, kernels, memory_order_relaxed);
 }
 
-// Asked once: under a hypervisor the question costs as much as coding a small tensor.
+// Asks the processor once: under a hypervisor CPUID takes as long as coding a small tensor.
 static const struct tern_kernels *active(void)
 {
     const struct tern_kernels *kernels = atomic_load_explicit(&chosen, memory_order_relaxed);
@@ -109,7 +109,7 @@ static const struct tern_kernels *active(void)
 #else
 static void choose(const struct tern_kernels *kernels)
 {
-    (void)kernels; // there is one
+    (void)kernels; // this build has only one version
 }
 
 static const struct tern_kernels *active(void)

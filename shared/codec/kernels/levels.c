@@ -1,7 +1,5 @@
-#include "codec/kernels/levels.h"
-
 #include "codec/kernels/kernels.h"
-#include "codec/kernels/lanes.h"
+
 #include <stdbool.h>
 
 double tern_kernel_sum_square(const float *values, size_t count)
@@ -21,13 +19,13 @@ double tern_kernel_sum_square(const float *values, size_t count)
     return tern_sum_of_lanes(lanes);
 }
 
-// [0, 1), on a grid of 2^-24.
+// Returns a random number in [0, 1), a multiple of 2^-24.
 static inline float uniform(uint32_t draw)
 {
     return (float)(int32_t)(draw >> 8) * 0x1p-24f;
 }
 
-// Of what is not negative; the vectoriser takes no comparison of floats.
+// Compares numbers that are not negative, whose bits compare as integers; gcc vectorises only integer comparisons.
 static inline bool is_less(float a, float b)
 {
     return (int32_t)tern_float_bits(a) < (int32_t)tern_float_bits(b);
@@ -36,7 +34,7 @@ static inline bool is_less(float a, float b)
 float tern_kernel_levels(float *restrict values, size_t count, float scale, float levels,
                          const uint32_t *restrict draws)
 {
-    int32_t highest = 0; // as bits: what is not negative compares as integers
+    int32_t highest = 0; // bits of a float
     for (size_t i = 0; i < count; i++) {
         uint32_t bits = tern_float_bits(values[i]);
         float place = tern_bits_float(bits & ~TERN_SIGN_BIT) / scale * levels;

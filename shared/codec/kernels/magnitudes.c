@@ -1,18 +1,13 @@
-// Loops over magnitudes, which are floats without their sign and compare as whole numbers: for
-// select.c, which looks for the largest, and mean.c, which adds up those above a threshold.
+// Kernels that compare magnitudes (floats without their sign) as integers, for select.c.
 #include "codec/kernels/paths.h"
 
-#define KERNEL
-#define NAME(name) tern_portable_##name
-#include "codec/kernels/mean_loops.h"
-
 enum {
-    BLOCK = 32, // values that are looked at together
+    BLOCK = 32, // values that are compared together
     WORD = 64,
 };
 
-// Magnitudes of a block above the bracket; *inside says whether any is in it. Signed compares,
-// which SSE2 has.
+// Returns the number of magnitudes above the bracket. *inside: nonzero if any is in the bracket. Compares signed, because SSE2
+// has no other comparison.
 static uint32_t look_at_block(const float values[BLOCK], struct tern_bracket bracket,
                               uint32_t *inside)
 {

@@ -1,7 +1,5 @@
-#include "codec/kernels/narrow.h"
-
 #include "codec/kernels/kernels.h"
-#include "codec/kernels/lanes.h"
+
 #include "util/words.h"
 #include <stdbool.h>
 
@@ -12,7 +10,7 @@ static inline float wide(uint16_t high)
     return tern_bits_float((uint32_t)high << 16);
 }
 
-// A carry moves into the exponent, as it should; subnormals are no special case.
+// A carry correctly increases the exponent; subnormals need no special case.
 static inline uint16_t rounded(uint32_t bits)
 {
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -54,11 +52,10 @@ uint16_t tern_kernel_bfloat16_peak(const uint8_t *src, size_t count)
 
 // --- int8
 
-// Adding this to a magnitude below 2^22 leaves no bits for a fraction: the sum is rounded to a
-// whole number, ties to even, which is then in its low bits.
+// Adding this to a magnitude below 2^22 rounds it to a whole number, ties to even, which is in the low bits of the sum.
 #define NO_FRACTION 0x1.8p23f
 
-// As an integer: the vectoriser takes no comparison of floats.
+// Limits integers, because gcc does not vectorise comparisons of floats.
 static inline int32_t clamped(int32_t q)
 {
     q = q > 127 ? 127 : q;
@@ -75,7 +72,7 @@ void tern_kernel_int8_put(float *restrict values, size_t count, float scale, uin
     }
 }
 
-// Two's complement.
+// Decodes two's complement.
 static inline int32_t q_of(uint8_t byte)
 {
     return (int32_t)(byte ^ 0x80u) - 0x80;
@@ -114,21 +111,20 @@ int tern_kernel_int8_lowest(const uint8_t *src, size_t count)
 
 // --- onebit
 
-// Whether value < 0, of its bits: -0 is not.
+// Whether the value with these bits is below 0; -0 is not.
 static inline bool is_negative(uint32_t bits)
 {
     return bits > TERN_SIGN_BIT;
 }
 
-// The magnitude, or 0 where the sign bit is not `side`.
+// Returns the magnitude, or 0 if the sign bit is not `side`.
 static inline float magnitude_on_side(float value, uint32_t side)
 {
     uint32_t bits = tern_float_bits(value) ^ side;
     return tern_bits_float((int32_t)bits < 0 ? 0 : bits);
 }
 
-// Sums of one side, of magnitudes. `side` is 0, or TERN_SIGN_BIT for the negative one. A -0 counts
-// as nothing either way.
+// Returns the sum of the magnitudes with one sign. side: 0 for positive values, TERN_SIGN_BIT for negative ones.
 static double sum_of_side(const float *values, size_t count, uint32_t side)
 {
     double lanes[TERN_SUM_LANES] = {0};
@@ -175,7 +171,7 @@ static inline float onebit_value(struct tern_two_means means, unsigned bit)
     return tern_bits_float((a & ~negative) | (b & negative));
 }
 
-// Up to eight values.
+// Encodes up to eight values as one byte.
 static inline uint8_t put_bits(float *values, size_t count, struct tern_two_means means)
 {
     unsigned byte = 0;

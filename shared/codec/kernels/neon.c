@@ -1,4 +1,4 @@
-// Kernels for the vectors of AArch64. What is not here the compiler vectorises well from plain C.
+// Kernels for NEON on AArch64. The compiler vectorises the other kernels well from plain C.
 #include "codec/kernels/paths.h"
 
 #if TERN_KERNELS_NEON
@@ -15,7 +15,7 @@ enum { FLOATS = 4, BYTES = 16 };
 
 // --- Packing
 
-// What a value is compared with, and what is taken from it.
+// The threshold and the scale, both with both signs.
 struct split {
     float32x4_t above, below, plus, minus;
 };
@@ -36,7 +36,7 @@ INLINE float32x4_t where(uint32x4_t mask, float32x4_t value)
     return vreinterpretq_f32_u32(vandq_u32(mask, vreinterpretq_u32_f32(value)));
 }
 
-// 4 values; returns q. Subtracts +0 where not selected, which leaves -0 as it is.
+// Quantizes 4 values and returns q. Subtracts +0 where q is 0, because adding +0 would turn -0 into +0.
 INLINE int32x4_t split_vector(float *at, const struct split *by)
 {
     float32x4_t values = vld1q_f32(at);
@@ -47,7 +47,7 @@ INLINE int32x4_t split_vector(float *at, const struct split *by)
     return vreinterpretq_s32_u32(vsubq_u32(below, above));
 }
 
-// 16 values to 16 bytes of q.
+// Quantizes 16 values to 16 bytes of q.
 INLINE int8x16_t split_values(float *at, const struct split *by)
 {
     int16x4_t q[4];
@@ -58,7 +58,7 @@ INLINE int8x16_t split_values(float *at, const struct split *by)
     return vcombine_s8(vmovn_s16(vcombine_s16(q[0], q[1])), vmovn_s16(vcombine_s16(q[2], q[3])));
 }
 
-// 16 bytes, by Horner over the five parts.
+// Packs 16 bytes, by Horner's rule over the five parts.
 INLINE void pack_bytes(float *at, size_t stride, const struct split *by, uint8_t *packed)
 {
     uint8x16_t bytes = vdupq_n_u8(0);
@@ -98,7 +98,7 @@ INLINE uint8x16_t load_some_bytes(const uint8_t *bytes, size_t len)
 INLINE uint8x8_t carry_of(uint8x8_t bytes)
 {
     uint16x8_t dividend = vmlal_u8(vdupq_n_u16(TERN_TERNARY_LIMIT - 1), bytes, vdup_n_u8(13));
-    // Doubled and of the product the upper half: times 270 / 65536.
+    // The instruction doubles the product and takes its upper half: a multiplication by 270 / 65536.
     int16x8_t quotient = vqdmulhq_n_s16(vreinterpretq_s16_u16(dividend), 135);
     return vmovn_u16(vreinterpretq_u16_s16(quotient));
 }
@@ -109,13 +109,13 @@ INLINE uint8x16_t fractions_of(uint8x16_t bytes)
     return vaddq_u8(bytes, carry);
 }
 
-// As q.
+// Stores digits as q, -1 to 1.
 INLINE void store_digits(uint8x16_t bytes, uint8_t *at)
 {
     uint8x16_t fractions = fractions_of(bytes);
 #pragma GCC unroll 5
     for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        // A comparison that holds is -1.
+        // A true comparison gives -1.
         uint8x16_t minus_digit =
             vaddq_u8(vcgtq_u8(fractions, vdupq_n_u8(85)), vcgtq_u8(fractions, vdupq_n_u8(170)));
         vst1q_u8(at + part * TERN_TERNARY_BLOCK_ROOM, vsubq_u8(vdupq_n_u8(UINT8_MAX), minus_digit));
@@ -123,7 +123,7 @@ INLINE void store_digits(uint8x16_t bytes, uint8_t *at)
     }
 }
 
-// 8 of q as two vectors.
+// Widens 8 bytes of q to two vectors.
 INLINE int32x4x2_t widen(const int8_t *q)
 {
     int16x8_t wide = vmovl_s8(vld1_s8(q));
@@ -145,7 +145,7 @@ static void set_part(const uint8_t *digits, size_t len, float scale, float *at, 
     }
 }
 
-// scale * q, and -0 where q is 0: adding it leaves every value as it is, adding +0 does not.
+// Returns scale * q, or -0 where q is 0, because adding +0 would turn -0 into +0.
 INLINE float32x4_t product_to_add(int32x4_t q, uint32x4_t scale_bits)
 {
     uint32x4_t magnitude = vandq_u32(vtstq_s32(q, q), scale_bits);
@@ -172,7 +172,7 @@ static void add_part(const uint8_t *digits, size_t len, float scale, float *at, 
 
 // --- Bit planes
 
-// Bit i for byte i of 64, each 0 or 0xff.
+// Returns bit i for byte i of 64 bytes, each 0 or 0xff.
 INLINE uint64_t mask_of(const uint8x16_t bytes[4])
 {
     const uint8_t places[BYTES] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
@@ -221,13 +221,8 @@ const struct tern_kernels tern_kernels_neon = {
     .run_facts = tern_portable_run_facts,
     .compare = tern_portable_compare,
     .collect = tern_portable_collect,
-    .sum_above = tern_portable_sum_above,
-    .step_sums = tern_portable_step_sums,
-    .step_split = tern_portable_step_split,
-    .steps_add = tern_portable_steps_add,
-    .steps_facts = tern_portable_steps_facts,
 };
 
 #else
-typedef int tern_neon_is_empty; // ISO C wants a declaration
+typedef int tern_neon_is_empty; // ISO C forbids an empty file
 #endif

@@ -1,10 +1,6 @@
-// Codecs in hardware: what a board that has such blocks (docs/HARDWARE.md) does in place of the loops
-// in C. Called by the codecs of shared/codec alone, on any thread. Where a build has no blocks, which
-// is the rule, nothing of this is compiled.
-//
-// A board builds with -DTERN_OFFLOAD=1 (build.h) and defines the one table tern_offload. A member that
-// is NULL, or says no, leaves the work to the loops; so blocks may be fewer than codecs, busy, or not
-// worth it for a small segment. Either way the bytes are those of docs/FORMAT.md.
+// The interface to codecs in hardware (docs/HARDWARE.md). A board with such blocks builds with -DTERN_OFFLOAD=1 (build.h) and
+// defines the table tern_offload; the codecs of shared/codec call it on any thread. If a member is NULL, or declines a segment
+// because the block is busy or the segment small, the loops in C do the work. The bytes are the same.
 #ifndef TERN_OFFLOAD_H
 #define TERN_OFFLOAD_H
 
@@ -17,29 +13,30 @@
 
 // One segment to encode. All values are finite, at least one is not 0.
 struct tern_offload_job {
-    enum tern_mode_byte mode; // of the payload that is asked for
-    const float *values;      // not changed
+    enum tern_mode_byte mode; // of the wanted payload
+    const float *values;      // read only
     size_t count;             // >= 1
-    uint8_t *dst;             // room for the longest payload of the mode
+    uint8_t *dst;             // as large as the longest payload of the mode
 
-    float scale;        // ternary modes: m > 0
-    uint32_t threshold; // ternary modes: magnitudes above it, as bits, have q != 0; one at least
-    uint32_t bound;     // TERN_MODE_INCEPTIONN_...: c
+    float scale; // ternary modes: m > 0
+    uint32_t
+        threshold; // ternary modes: magnitudes whose bits are above it have q != 0; at least one is
+    uint32_t bound; // TERN_MODE_INCEPTIONN_...: the exponent c of the error bound 2^-c
 };
 
 struct tern_offload {
-    // Writes a whole payload, mode byte and all, and returns its length; TERN_MODE_ZERO alone if all
-    // values decode to zero. 0: left to the loops; dst is then unspecified.
+    // Writes a payload with its mode byte and returns its length; only the byte TERN_MODE_ZERO if all values decode to 0.
+    // Returns 0 to decline; dst is then unspecified.
     size_t (*encode)(const struct tern_offload_job *job);
 
-    // Decodes a body that was checked, what follows the mode byte, into dst[0..count), count >= 1.
-    // false: left to the loops; dst is then unspecified.
+    // Decodes a checked body (the payload without its mode byte) into dst[0..count), count >= 1. Returns false to decline; dst
+    // is then unspecified.
     bool (*decode)(enum tern_mode_byte mode, const uint8_t *body, size_t len, float *dst,
                    size_t count);
 };
 
 #if TERN_OFFLOAD
-extern const struct tern_offload tern_offload; // of the board
+extern const struct tern_offload tern_offload; // defined by the board
 
 static inline size_t tern_offload_encode(const struct tern_offload_job *job)
 {

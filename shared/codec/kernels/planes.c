@@ -2,12 +2,7 @@
 
 enum { WORD_BITS = 64 };
 
-static inline size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-// One word of each plane from up to 64 values.
+// Quantizes up to 64 values into one word of each plane.
 static void split_word(float *values, size_t len, float scale, uint32_t threshold,
                        uint64_t *nonzero_word, uint64_t *negative_word)
 {
@@ -30,7 +25,7 @@ void tern_portable_planes_split(float *values, float scale, uint32_t threshold,
                                 struct tern_planes planes)
 {
     for (size_t at = 0, word = 0; at < planes.count; at += WORD_BITS, word++) {
-        split_word(values + at, smaller(WORD_BITS, planes.count - at), scale, threshold,
+        split_word(values + at, tern_smaller(WORD_BITS, planes.count - at), scale, threshold,
                    &planes.nonzero[word], &planes.negative[word]);
     }
 }

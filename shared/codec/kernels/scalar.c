@@ -1,6 +1,5 @@
-// The kernels for processors that take one value at a time, most of them without an FPU:
-// magnitudes are compared and summed as whole numbers, and floats are only added where that changes
-// them. Short rather than unrolled, and without blocks on the stack.
+// Kernels for microcontrollers, most of them without an FPU: they compare and add up magnitudes as integers, and add floats only
+// if that changes them. The code is short, and has no blocks on the stack.
 #include "codec/kernels/paths.h"
 #include "util/words.h"
 
@@ -38,7 +37,7 @@ void tern_scalar_float32_add(const uint8_t *src, float weight, float *acc, size_
 
 // --- Ternary
 
-// Takes scale * q out of a value; returns q + 1. Where q is 0 the value is what it was.
+// Quantizes one value: subtracts scale * q from it and returns q + 1.
 static inline uint32_t split(float *value, uint32_t scale_bits, uint32_t threshold)
 {
     uint32_t bits = tern_float_bits(*value);
@@ -66,7 +65,7 @@ void tern_scalar_ternary_pack(struct tern_columns columns, float scale, uint32_t
     }
 }
 
-// The last digit of a byte is that of the last part.
+// The lowest digit of a byte belongs to the last part.
 void tern_scalar_ternary_set(const uint8_t *packed, size_t len, float scale,
                              struct tern_ternary_target target)
 {
@@ -118,19 +117,19 @@ void tern_scalar_planes_split(float *values, float scale, uint32_t threshold,
 
 enum { FRACTION_BITS = 23 };
 
-// The exponent of a power of two.
+// Returns the exponent of a power of two.
 static inline int exponent_of(float power)
 {
     return (int)(tern_float_bits(power) >> FRACTION_BITS) - TERN_FLOAT_BIAS;
 }
 
-// By how much the fraction of a value is shifted up to become units, beside the value's own exponent.
+// Returns the shift that converts a value's fraction to units, without the value's own exponent.
 static inline int shift_of(struct tern_units units)
 {
     return exponent_of(units.first) + exponent_of(units.second) - TERN_FLOAT_BIAS - FRACTION_BITS;
 }
 
-// Whole units of a magnitude: its fraction, hidden bit and all, shifted by its exponent and that of the units.
+// Returns the whole units of a magnitude: its significand, shifted by its exponent and `shift`.
 static inline uint32_t whole_units(uint32_t bits, int shift)
 {
     uint32_t normal = bits >> FRACTION_BITS > 0;

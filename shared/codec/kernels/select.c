@@ -1,4 +1,4 @@
-#include "codec/kernels/select.h"
+#include "codec/kernels/kernels.h"
 
 #include "codec/kernels/paths.h"
 #include "util/sqrt.h"
@@ -12,13 +12,13 @@ size_t tern_select_count(float density, size_t count)
     return (size_t)((count * millionths + MILLION - 1) / MILLION);
 }
 
-// A digit of a magnitude, which has 31 bits.
+// A digit of a magnitude; a magnitude has 31 bits.
 struct digit {
     unsigned shift;
     unsigned width;
 };
 
-// Counts the digits of the magnitudes whose higher bits are `prefix`.
+// Counts how often each value of a digit occurs in the magnitudes whose higher bits are `prefix`.
 static void count_digits(const float *values, size_t count, uint32_t prefix, struct digit digit,
                          size_t histogram[DIGITS])
 {
@@ -32,12 +32,12 @@ static void count_digits(const float *values, size_t count, uint32_t prefix, str
     }
 }
 
-// A radix search from the exponent down: each pass fixes another digit of the k-th magnitude.
+// A radix search: each pass finds one more digit of the k-th magnitude, from the exponent down.
 struct tern_selection tern_kernel_select(const float *values, size_t count, size_t k)
 {
     static const struct digit digits[] = {{23, 8}, {15, 8}, {7, 8}, {0, 7}};
     size_t histogram[DIGITS];
-    size_t wanted = k; // of the magnitudes with this prefix
+    size_t wanted = k; // rank among the magnitudes with this prefix
     uint32_t prefix = 0;
     for (unsigned pass = 0; pass < sizeof digits / sizeof digits[0]; pass++) {
         count_digits(values, count, prefix, digits[pass], histogram);
@@ -48,7 +48,7 @@ struct tern_selection tern_kernel_select(const float *values, size_t count, size
         prefix = prefix << digits[pass].width | digit;
     }
     if (prefix == 0) {
-        // The k-th is a zero, which is never sent.
+        // The k-th magnitude is 0; zeros are never selected.
         return (struct tern_selection){.bits = 0, .ties = 0, .selected = k - wanted};
     }
     return (struct tern_selection){.bits = prefix, .ties = wanted, .selected = k};
@@ -57,20 +57,20 @@ struct tern_selection tern_kernel_select(const float *values, size_t count, size
 // --- Many values
 
 enum {
-    FEW = 1 << 14,       // values that are not worth a sample
-    SAMPLE_LEAST = 4096, // values of a sample,
-    SAMPLE_SHARE = 64,   // or one in so many
-    DEVIATIONS = 3,      // of the sample's rank that the k-th is expected within
+    FEW = 1 << 14,       // sampling does not pay below this number of values
+    SAMPLE_LEAST = 4096, // minimum size of a sample
+    SAMPLE_SHARE = 64,   // a sample has one value in so many
+    DEVIATIONS = 3,      // the bounds are so many standard deviations from the expected rank
 };
 
-// Bits of the magnitude of a rank among the sampled, from 1 for the largest.
+// Returns the bits of a sample's magnitude by rank; rank 1 is the largest.
 static uint32_t sampled_bits(const float *sample, size_t len, size_t rank)
 {
     return tern_kernel_select(sample, len, rank).bits;
 }
 
-// Where value i of a sample stands, of each `step` values one: spread by Knuth's multiplicative hash, since rows of
-// a matrix are often as long as a multiple of the step, and a sample of few columns tells nothing of the others.
+// Returns the index of value i of a sample, one in each `step` values. Knuth's multiplicative hash spreads them, because the
+// rows of a matrix are often a multiple of the step, and a regular sample would see only a few columns.
 static size_t sampled_at(size_t i, size_t step)
 {
     const uint32_t spread = (uint32_t)i * UINT32_C(2654435761);
@@ -97,7 +97,7 @@ static struct tern_bracket bracket_of(const float *values, size_t count, size_t 
     return bracket;
 }
 
-// The floats that fit into some bytes, aligned.
+// Returns the aligned floats in a byte buffer. *room: their number.
 static float *floats_in(void *bytes, size_t len, size_t *room)
 {
     size_t skip = (0 - (uintptr_t)bytes) % sizeof(float);
@@ -129,7 +129,7 @@ struct tern_selection tern_kernel_select_in(const float *values, size_t count, s
 
 enum { WORD = 64 };
 
-// The bits of a word that are the first `wanted` ones of `candidates`.
+// Returns the lowest `*wanted` bits of `candidates`, and reduces *wanted by their number.
 static uint64_t first_bits(uint64_t candidates, size_t *wanted)
 {
     uint64_t taken = 0;
@@ -141,7 +141,7 @@ static uint64_t first_bits(uint64_t candidates, size_t *wanted)
     return taken;
 }
 
-// Whole words; *ties moves by those that were taken.
+// Marks the selected values of `count` words. Reduces *ties by the ties that were selected.
 static void mark_words(const float *values, size_t count, uint32_t bits, size_t *ties,
                        uint64_t *words)
 {

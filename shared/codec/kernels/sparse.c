@@ -1,12 +1,11 @@
-// Run-coded bytes that are mostly runs: what few values they hold are found first and asked for
-// ahead, so that memory answers many at a time.
+// Kernels for run-coded bytes that are mostly runs: they find a batch of values that are not 0 first and prefetch them, so that
+// memory latencies overlap.
 #include "codec/kernels/kernels.h"
 
 #include <string.h>
 
-// The digits of a byte that are not the middle one, which stands for 0: bit `part` for each, and
-// bit 8 + part for each that is below it. Codes of runs hold none. Each macro adds a digit in
-// front, so the first part has the lowest bit.
+// For each byte: bit `part` is set if the digit of that part is not 1 (q is not 0), and bit 8 + part if it is 0 (q is -1). Run
+// codes have no bits. Each macro prepends a digit, so the first part has the lowest bit.
 #define DIGITS_1(n) (n) + 0x1010, (n), (n) + 0x0010
 #define DIGITS_2(n) DIGITS_1((n) + 0x0808), DIGITS_1(n), DIGITS_1((n) + 0x0008)
 #define DIGITS_3(n) DIGITS_2((n) + 0x0404), DIGITS_2(n), DIGITS_2((n) + 0x0004)
@@ -17,18 +16,18 @@ static const uint16_t digits_of[256] = {DIGITS_5(0)};
 
 enum { NEGATIVE_SHIFT = 8, LITERALS = TERN_SMALL ? 64 : 256 };
 
-// Bytes that are not zero, by where they are from the block's start.
+// Bytes with values that are not 0, and their offsets from the block's start.
 struct literals {
     size_t count;
     uint32_t at[LITERALS];
     uint8_t byte[LITERALS];
 };
 
-// Takes coded bytes until the input ends or there is no more room; returns how many. *at moves by
-// what they stand for. Without branches: literals come at random.
+// Reads coded bytes until the input or the buffer ends; returns their number. Advances *at by the bytes that they stand for.
+// Has no branch on bytes, which would be unpredictable.
 static size_t find_literals(const uint8_t *coded, size_t len, size_t *at, struct literals *found)
 {
-    // A block's bytes times 14 are far from 2^32.
+    // LITERALS times 14 is far below 2^32.
     uint32_t offset = 0;
     size_t used = len < LITERALS ? len : LITERALS;
     size_t count = 0;
@@ -46,7 +45,7 @@ static size_t find_literals(const uint8_t *coded, size_t len, size_t *at, struct
 static void prefetch(const struct literals *found, const float *at, size_t stride)
 {
     for (size_t i = 0; i < found->count; i++) {
-        // NOLINTNEXTLINE(clang-analyzer-core.uninitialized.*): there are `count` of them
+        // NOLINTNEXTLINE(clang-analyzer-core.uninitialized.*): the first `count` are set
         for (unsigned left = digits_of[found->byte[i]] & 0xff; left != 0; left &= left - 1) {
             __builtin_prefetch(at + found->at[i] + (size_t)__builtin_ctz(left) * stride, 1);
         }
@@ -57,12 +56,12 @@ static void add_literals(const struct literals *found, float scale, float *at, s
 {
     const uint32_t scale_bits = tern_float_bits(scale);
     for (size_t i = 0; i < found->count; i++) {
-        // NOLINTNEXTLINE(clang-analyzer-core.uninitialized.*): as above
+        // NOLINTNEXTLINE(clang-analyzer-core.uninitialized.*): the first `count` are set
         unsigned digits = digits_of[found->byte[i]];
         for (unsigned left = digits & 0xff; left != 0; left &= left - 1) {
             unsigned part = (unsigned)__builtin_ctz(left);
             uint32_t negative = digits >> (NEGATIVE_SHIFT + part) & 1;
-            // Digits past the end are zero, so they are never touched.
+            // Padding digits have q = 0, so no value past the end is written.
             at[found->at[i] + part * stride] += tern_bits_float(scale_bits ^ negative << 31);
         }
     }
@@ -91,6 +90,6 @@ void tern_kernel_ternary_set_runs(const uint8_t *coded, size_t len, float scale,
         memset(target.at + part * target.stride, 0,
                (expanded < left ? expanded : left) * sizeof(float));
     }
-    // 0 + (scale * q) is scale * q.
+    // Adding to 0 gives scale * q.
     tern_kernel_ternary_add_runs(coded, len, scale, target);
 }

@@ -2,12 +2,8 @@
 
 #include "codec/kernels/paths.h"
 
-#define KERNEL
-#define NAME(name) tern_portable_##name
-#include "codec/kernels/steps_loops.h"
-
-// Returns the index of value i in a sample of one value out of each `stride`. The offset within the
-// stride follows the golden ratio: a fixed one would see only some columns of a matrix.
+// Returns the index of value i of a sample, one in each `stride` values. The golden ratio spreads the offsets within the stride;
+// a fixed offset would see only some columns of a matrix.
 static size_t sample_index(size_t i, size_t stride)
 {
     uint64_t part = (uint32_t)i * (uint32_t)2654435769u;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-// One Horner step for one of the five parts: packed = 3 * packed + digit, where digit = q + 1.
+// Quantizes the values of one of the five parts and appends their digits: packed = 3 * packed + digit, where digit = q + 1.
 static void pack_part(float *restrict values, size_t len, float scale, uint32_t threshold,
                       uint8_t *restrict packed)
 {
@@ -14,7 +14,7 @@ static void pack_part(float *restrict values, size_t len, float scale, uint32_t 
         uint32_t selected = magnitude > (int32_t)threshold ? ~0u : 0u;
         uint32_t digit = 1 + (selected & (1 - (sign >> 30)));
         packed[i] = (uint8_t)(3 * packed[i] + digit);
-        // scale * q without a product: the scale's bits with the sign, or +0.
+        // scale * q: the scale's bits with the sign, or +0.
         values[i] -= tern_bits_float((scale_bits | sign) & selected);
     }
 }
@@ -26,7 +26,7 @@ static void pack_padding(uint8_t *packed, size_t len)
     }
 }
 
-// Five digits each of at most TERN_TERNARY_BLOCK bytes.
+// Packs at most TERN_TERNARY_BLOCK bytes.
 static void pack_block(struct tern_columns columns, float scale, uint32_t threshold,
                        uint8_t *packed)
 {
@@ -53,15 +53,15 @@ void tern_portable_ternary_pack(struct tern_columns columns, float scale, uint32
     }
 }
 
-// A byte v as the fraction ceil(256 v / 243) / 256, whose first five base-3 digits are those of v:
-// each multiplication by 3 moves the next digit out on top. The quotient is exact for v < 243.
+// Returns f = ceil(256 v / 243): the first five base-3 digits of f / 256 are the digits of the byte v, so that each
+// multiplication by 3 shifts the next digit out at the top. The quotient is exact for v < 243.
 static inline uint8_t fraction_of(uint8_t v)
 {
     uint16_t dividend = (uint16_t)(13 * v + TERN_TERNARY_LIMIT - 1);
     return (uint8_t)(v + (((uint32_t)dividend * 270) >> 16));
 }
 
-// The next digit, 0 to 2: floor(3 f / 256).
+// Returns the next digit, 0 to 2: floor(3 f / 256).
 static inline uint8_t top_digit(uint8_t fraction)
 {
     return (uint8_t)((fraction > 85) + (fraction > 170));
@@ -82,7 +82,7 @@ static void set_part(uint8_t *restrict fractions, size_t len, float scale, float
     }
 }
 
-// Adds -0 where q is 0, which leaves every value as it is: +0 would turn -0 into +0.
+// Adds -0 where q is 0, because adding +0 would turn -0 into +0.
 static void add_part(uint8_t *restrict fractions, size_t len, float scale, float *restrict values)
 {
     const uint32_t scale_bits = tern_float_bits(scale);
@@ -121,8 +121,7 @@ void tern_portable_ternary_add(const uint8_t *packed, size_t len, float scale,
     }
 }
 
-// How many of the five digits of a byte are not the middle one, which stands for 0; the codes of
-// runs hold none. Each macro adds a digit in front.
+// For each byte, the number of digits that are not 1 (q is not 0); 0 for run codes. Each macro prepends a digit.
 #define DIGITS_1(n) (n) + 1, (n), (n) + 1
 #define DIGITS_2(n) DIGITS_1((n) + 1), DIGITS_1(n), DIGITS_1((n) + 1)
 #define DIGITS_3(n) DIGITS_2((n) + 1), DIGITS_2(n), DIGITS_2((n) + 1)

@@ -1,16 +1,15 @@
-// The drivers of the ternary kernels, which are the same for all vectors: values that fill no
-// vector, blocks and their five parts. Included once for each instruction set, with KERNEL
-// as in dense_loops.h, and after these, which know the vectors:
-//   INLINE            what comes before a function that must become part of its caller
-//   BYTES             of a vector
-//   struct split      what selects values, of split_of(scale, threshold)
-//   pack_columns      packs whole vectors of columns; returns how many columns that were
-//   split_word        splits 64 values into a word of each plane
-//   load_bytes        BYTES bytes
-//   load_some_bytes   fewer, the rest 0
-//   store_digits      the five digits of each byte, TERN_TERNARY_BLOCK_ROOM apart
-//   set_part          sets values from digits; streams if asked to
-//   add_part          adds to values what digits stand for, where that is not 0
+// The ternary kernels without the vector operations: blocks, their five parts, and values that fill no vector. Included once
+// for each instruction set, which defines KERNEL (dense_loops.h) and
+//   INLINE            storage class of functions that must be inlined
+//   BYTES             bytes of a vector
+//   struct split      scale and threshold as vectors, from split_of(scale, threshold)
+//   pack_columns      packs whole vectors of columns; returns the number of columns
+//   split_word        quantizes 64 values into a word of each plane
+//   load_bytes        loads BYTES bytes
+//   load_some_bytes   loads fewer bytes, and zeros
+//   store_digits      stores the five digits of each byte, TERN_TERNARY_BLOCK_ROOM apart
+//   set_part          sets values from digits, past the caches if `stream`
+//   add_part          adds scale * q to values, from digits
 #ifndef TERN_TERNARY_LOOPS_H
 #define TERN_TERNARY_LOOPS_H
 
@@ -33,7 +32,7 @@ struct digits {
     _Alignas(64) uint8_t of[TERN_TERNARY_PARTS][TERN_TERNARY_BLOCK_ROOM];
 };
 
-// Also of bytes that do not exist, up to the next multiple of BYTES.
+// Finds all digits of a block. Rounds len up to a multiple of BYTES, with zero bytes.
 KERNEL void find_digits(const uint8_t *packed, size_t len, struct digits *digits)
 {
     size_t i = 0;
@@ -69,7 +68,7 @@ KERNEL void ternary_set(const uint8_t *packed, size_t len, float scale,
 KERNEL void ternary_add(const uint8_t *packed, size_t len, float scale,
                         struct tern_ternary_target target)
 {
-    target.stream = 0; // what is added to was read
+    target.stream = 0; // adding reads the values, so they are in the caches
     each_part(packed, len, scale, target, add_part);
 }
 
@@ -88,7 +87,7 @@ KERNEL void planes_split(float *values, float scale, uint32_t threshold, struct 
     tern_portable_planes_split(values + whole * 64, scale, threshold, rest);
 }
 
-// Of struct tern_kernels. Counting and expanding gain nothing from vectors by hand.
+// Fields of struct tern_kernels. Hand-written vectors do not speed up counting and expanding.
 #define TERN_TERNARY_FIELDS                                                                        \
     .ternary_pack = ternary_pack, .ternary_set = ternary_set, .ternary_add = ternary_add,          \
     .planes_split = planes_split, .ternary_nonzero = tern_portable_ternary_nonzero,                \

@@ -18,28 +18,29 @@ static inline void store_word(uint8_t *dst, uint64_t word)
     __builtin_memcpy(dst, &word, sizeof word);
 }
 
-// A zero byte borrows from its own top bit, which no non-zero byte does without a zero byte below.
+// Subtracting 1 from a zero byte sets its top bit. Other bytes get a set top bit only if a lower byte is 0, or lose it by the
+// mask ~word.
 static inline int has_zero_byte(uint64_t word)
 {
     return ((word - EACH_BYTE(0x01)) & ~word & EACH_BYTE(0x80)) != 0;
 }
 
-// Bytes of 243 and above have the top bit set and at least 0x73 below it.
+// Bytes from 243 have the top bit set, and at least 0x73 in the other seven bits.
 static inline int has_run_byte(uint64_t word)
 {
     uint64_t carry = (word & EACH_BYTE(0x7f)) + EACH_BYTE(0x80 - 0x73);
     return (word & carry & EACH_BYTE(0x80)) != 0;
 }
 
-// Where the encoder is: bytes written, and the length of the run that the last of them stands for
-// (0 when it is not a run, 1 when it is a lone 121).
+// The state of the encoder. run: length of the run that the last written byte stands for; 0 if the byte is no run, 1 if it is a
+// single zero byte (121).
 struct run_writer {
     uint8_t *out;
     size_t written;
     size_t run;
 };
 
-// Without branches: in the data that needs this path, zeros come and go at random.
+// Has no branches, because zeros come at random in data that takes this path.
 static inline void write_byte(struct run_writer *w, uint8_t byte)
 {
     size_t zero = 0 - (size_t)(byte == TERN_TERNARY_ZERO);
@@ -49,7 +50,7 @@ static inline void write_byte(struct run_writer *w, uint8_t byte)
     w->out[w->written - 1] = w->run <= 1 ? byte : (uint8_t)(RUN_CODE + w->run);
 }
 
-// Adds `len` zeros to the run that is open, if any.
+// Adds `len` zeros to the open run, if there is one.
 static void write_zeros(struct run_writer *w, size_t len)
 {
     size_t total = len + w->run;
@@ -64,7 +65,7 @@ static void write_zeros(struct run_writer *w, size_t len)
     w->out[w->written++] = w->run > 1 ? (uint8_t)(RUN_CODE + w->run) : TERN_TERNARY_ZERO;
 }
 
-// Bytes of whole words of zeros from bytes[0] on.
+// Returns the number of leading bytes that are whole words of zeros.
 static size_t zero_words(const uint8_t *bytes, size_t len)
 {
     size_t zeros = 0;
@@ -74,7 +75,7 @@ static size_t zero_words(const uint8_t *bytes, size_t len)
     return zeros;
 }
 
-// In place: what is written never passes what was read, since no code is longer than its run.
+// Works in place: writing never overtakes reading, because no code is longer than its run.
 size_t tern_portable_run_encode(uint8_t *bytes, size_t len)
 {
     struct run_writer w = {.out = bytes};
@@ -105,7 +106,7 @@ size_t tern_portable_run_encode(uint8_t *bytes, size_t len)
     return w.written;
 }
 
-// Short enough for sums of 16 bits: 14 * 4096 is below 2^16.
+// Adds the facts of at most 4096 bytes: 14 * 4096 fits the 16-bit sums.
 static void add_facts(const uint8_t *coded, size_t len, struct tern_run_facts *facts)
 {
     uint16_t extra = 0;
@@ -131,8 +132,8 @@ struct tern_run_facts tern_portable_run_facts(const uint8_t *coded, size_t len)
     return facts;
 }
 
-// Writes what one byte stands for and returns its length. Always stores the longest run, without a
-// branch: the next byte overwrites what was too much, and the block has room for the last.
+// Expands one byte and returns the length. Always stores the longest run, without a branch: the next byte overwrites the excess,
+// and the block has room for the last one.
 static inline size_t expand_byte(uint8_t byte, uint8_t *out)
 {
     store_word(out, EACH_BYTE(TERN_TERNARY_ZERO));

@@ -1,8 +1,7 @@
-// Run coding 64 bytes at a time, from a mask of the bytes that are zero. Included by the kernels of
-// each instruction set, which define
-//   KERNEL    what comes before a function: static, and the target attribute
-//   zeros_of  uint64_t zeros_of(const uint8_t bytes[64]): bit i for byte i that is
-//             TERN_TERNARY_ZERO
+// Run-codes 64 bytes at a time, by a mask of the zero bytes (TERN_TERNARY_ZERO). Included once for each instruction set, which
+// defines
+//   KERNEL    storage class and target attribute of functions
+//   zeros_of  uint64_t zeros_of(const uint8_t bytes[64]): bit i is set if byte i is TERN_TERNARY_ZERO
 #ifndef TERN_ZERO_RUN_LOOPS_H
 #define TERN_ZERO_RUN_LOOPS_H
 
@@ -12,21 +11,22 @@
 
 enum { MASK_BITS = 64 };
 
-// The bytes that one code stands for are a chunk: a byte that is not zero, or up to 14 zeros.
+// A chunk is the bytes of one code: a byte that is not zero, or up to 14 zeros.
 struct chunks {
-    uint64_t first; // bytes that begin a chunk
-    uint64_t last;  // bytes that end one
-    size_t used;    // bytes before the last chunk, if that may go on, else all
+    uint64_t first; // bit i: byte i is the first of a chunk
+    uint64_t last;  // bit i: byte i is the last of a chunk
+    size_t used;    // number of bytes in complete chunks
 };
 
-// Chunks of `len` bytes, 1 <= len <= 64, of which the first begins a chunk. Bits of `zeros` from
-// `len` on are 0. Greedy: a run is cut every 14 bytes from its start.
+// Finds the chunks of `len` bytes, 1 <= len <= 64. The first byte starts a chunk, and a run is cut every 14 bytes. Bits of
+// `zeros` from `len` on are 0.
 static inline struct chunks find_chunks(uint64_t zeros, size_t len)
 {
     uint64_t pairs = zeros & zeros << 1;
     uint64_t fours = pairs & pairs << 2;
     uint64_t eights = fours & fours << 4;
-    uint64_t inside = eights & eights << (TERN_RUN_MAX + 1 - 8); // 14 zeros come before this one
+    uint64_t inside =
+        eights & eights << (TERN_RUN_MAX + 1 - 8); // this byte and the 14 before it are zeros
     uint64_t first = ~pairs;
     for (unsigned cut = 0; cut < MASK_BITS / TERN_RUN_MAX; cut++) {
         first |= first << TERN_RUN_MAX & inside;
@@ -39,7 +39,7 @@ static inline struct chunks find_chunks(uint64_t zeros, size_t len)
     };
 }
 
-// Leaves the last chunk of 64 bytes to the next ones when it is of zeros and not full.
+// Removes the last chunk of 64 bytes if it is a run of zeros that the next bytes may continue.
 static inline struct chunks leave_open_chunk(struct chunks chunks, uint64_t zeros)
 {
     size_t start = (size_t)(MASK_BITS - 1 - __builtin_clzll(chunks.first));
@@ -48,7 +48,7 @@ static inline struct chunks leave_open_chunk(struct chunks chunks, uint64_t zero
     return open ? (struct chunks){chunks.first & before, chunks.last & before, start} : chunks;
 }
 
-// Bytes of whole blocks of 64 zeros from bytes[0] on.
+// Returns the number of leading bytes that are whole blocks of 64 zeros.
 KERNEL size_t zero_blocks(const uint8_t *bytes, size_t len)
 {
     size_t zeros = 0;
@@ -58,8 +58,8 @@ KERNEL size_t zero_blocks(const uint8_t *bytes, size_t len)
     return zeros;
 }
 
-// Writes the codes of the chunks; returns how many. In place: no code comes to lie behind the first
-// byte of its chunk.
+// Writes the codes of the chunks and returns their number. Works in place, because no code is written beyond the first byte of
+// its chunk.
 KERNEL size_t write_chunks(struct chunks chunks, const uint8_t *bytes, uint8_t *out)
 {
     size_t written = 0;
@@ -72,7 +72,7 @@ KERNEL size_t write_chunks(struct chunks chunks, const uint8_t *bytes, uint8_t *
     return written;
 }
 
-// Writes the codes of whole blocks of zeros, and leaves what is less than a full run.
+// Writes the codes of the full runs in *zeros bytes, and reduces *zeros to a multiple of a full run.
 static size_t write_full_runs(uint8_t *out, size_t *zeros)
 {
     size_t runs = *zeros / TERN_RUN_MAX;

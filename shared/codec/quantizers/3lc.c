@@ -2,7 +2,6 @@
 // largest magnitude. The paper has no clip: under it, one outlier silences a tensor.
 #include "codec/coders/ternary.h"
 #include "codec/kernels/kernels.h"
-#include "codec/kernels/mean.h"
 #include "codec/quantizers/row.h"
 
 // m = M * s

@@ -1,6 +1,5 @@
 // bfloat16: the high half of a float32, rounded to nearest even, with error feedback.
 #include "codec/kernels/kernels.h"
-#include "codec/kernels/narrow.h"
 #include "codec/quantizers/row.h"
 #include "util/bytes.h"
 

@@ -3,8 +3,7 @@
 // share bounds the bytes; where it is met (fit=no), one outlier does not silence a tensor as it does
 // under 3LC.
 #include "codec/coders/ternary.h"
-#include "codec/kernels/mean.h"
-#include "codec/kernels/select.h"
+#include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
 
 // How many of the values are sent, ties apart.

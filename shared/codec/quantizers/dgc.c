@@ -3,7 +3,7 @@
 // choice, momentum factor masking (section 3.3: u and v are cleared where v was sent), and the
 // warm-up of the density (section 3.3).
 #include "codec/coders/sparse.h"
-#include "codec/kernels/select.h"
+#include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
 
 // Densities of the four stages of the warm-up.

@@ -1,7 +1,6 @@
 // int8: whole multiples of the largest magnitude / 127, with error feedback. The "8-bit int"
 // baseline of 3LC (Lim, Andersen, Kaminsky, MLSys 2019, section 5.1).
 #include "codec/kernels/kernels.h"
-#include "codec/kernels/narrow.h"
 #include "codec/quantizers/row.h"
 #include "util/bytes.h"
 

@@ -2,16 +2,10 @@
 // Fu, Droppo, Li, Yu, Interspeech 2014, section 3), which 3LC compares as "MQE 1-bit int". One
 // pair of means a segment, where the paper has one a column of a weight matrix.
 #include "codec/kernels/kernels.h"
-#include "codec/kernels/narrow.h"
 #include "codec/quantizers/row.h"
 #include "util/bytes.h"
 
 enum { MEANS_BYTES = 8, HEAD = 1 + MEANS_BYTES };
-
-static size_t bit_bytes(size_t count)
-{
-    return count / 8 + (count % 8 != 0);
-}
 
 static struct tern_two_means means_of(const uint8_t *body)
 {
@@ -22,7 +16,7 @@ static struct tern_two_means means_of(const uint8_t *body)
 static size_t onebit_bound(const struct tern_codec *codec, size_t count)
 {
     (void)codec;
-    return HEAD + bit_bytes(count);
+    return HEAD + tern_bitmap_bytes(count);
 }
 
 static size_t onebit_encode(const struct tern_encode_job *job)
@@ -41,7 +35,7 @@ static size_t onebit_encode(const struct tern_encode_job *job)
 
 static enum tern_result onebit_check(const uint8_t *body, size_t len, size_t count)
 {
-    if (len < MEANS_BYTES || len - MEANS_BYTES != bit_bytes(count)) {
+    if (len < MEANS_BYTES || len - MEANS_BYTES != tern_bitmap_bytes(count)) {
         return TERN_ERR_CORRUPT;
     }
     // Unsigned, a sign bit is above infinity.

@@ -2,13 +2,12 @@
 // (section 4; the L2 norm of section 3.1 or the largest magnitude), each magnitude is rounded at
 // random to one of s levels so that its expectation is exact (section 3.1), and nothing is fed
 // back.
-#include "codec/quantizers/qsgd.h"
+#include "codec/coders/bits.h"
 #include "codec/kernels/kernels.h"
-#include "codec/kernels/levels.h"
-#include "codec/quantizers/random.h"
 #include "codec/quantizers/row.h"
 #include "util/bytes.h"
 #include "util/sqrt.h"
+#include <string.h>
 
 enum { SCALE_BYTES = 4, DRAWS_AT_ONCE = 256 };
 
@@ -17,6 +16,18 @@ enum { HEAD_MOST = 1 + 2 * TERN_VARINT_MAX };
 
 // Norms of 2^28 values of the largest magnitude are finite below FLT_MAX / this.
 #define NORM_MOST 0x1p14f
+
+enum { LEVELS_MOST = 32767, BUCKET_LEAST = 32 };
+
+// The parts of a body.
+struct layout {
+    uint32_t levels;       // s
+    size_t bucket;         // d, at most count
+    size_t buckets;        // ceil(count / d)
+    const uint8_t *scales; // float32 each
+    const uint8_t *rest;   // the levels
+    size_t rest_len;
+};
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -28,12 +39,350 @@ static size_t buckets_of(size_t count, size_t bucket)
     return count / bucket + (count % bucket != 0);
 }
 
+// --- Reading
+
+static bool read_layout(const uint8_t *body, size_t len, size_t count, struct layout *layout)
+{
+    uint64_t levels = 0;
+    size_t levels_bytes = tern_get_varint(body, len, &levels);
+    if (levels_bytes == 0 || levels < 1 || levels > LEVELS_MOST || count == 0) {
+        return false;
+    }
+    uint64_t bucket = 0;
+    size_t bucket_bytes = tern_get_varint(body + levels_bytes, len - levels_bytes, &bucket);
+    bool in_range = bucket == 0 || (bucket >= BUCKET_LEAST && bucket < count);
+    if (bucket_bytes == 0 || !in_range) {
+        return false;
+    }
+    layout->levels = (uint32_t)levels;
+    layout->bucket = bucket > 0 ? (size_t)bucket : count;
+    layout->buckets = buckets_of(count, layout->bucket);
+    size_t head = levels_bytes + bucket_bytes;
+    // At most count scales, one each 32 values, so that the product does not overflow.
+    if (layout->buckets * SCALE_BYTES > len - head) {
+        return false;
+    }
+    layout->scales = body + head;
+    layout->rest = layout->scales + layout->buckets * SCALE_BYTES;
+    layout->rest_len = len - head - layout->buckets * SCALE_BYTES;
+    return true;
+}
+
+static float bucket_scale(const struct layout *layout, size_t bucket)
+{
+    return tern_get_f32(layout->scales + SCALE_BYTES * bucket);
+}
+
+static enum tern_result check_scales(const struct layout *layout)
+{
+    for (size_t i = 0; i < layout->buckets; i++) {
+        // Unsigned, a sign bit is above infinity.
+        if (tern_get_le32(layout->scales + SCALE_BYTES * i) >= TERN_INFINITY_BITS) {
+            return TERN_ERR_NON_FINITE;
+        }
+    }
+    return TERN_OK;
+}
+
+// --- The mode dense: the same number of bits for each level, those of the largest one, and a sign above them
+
+static unsigned width_of(uint32_t levels)
+{
+    return tern_bits_log2(levels) + 2;
+}
+
+// count * width may not fit a size_t.
+static size_t bytes_of(size_t count, unsigned width)
+{
+    return count / 8 * width + (count % 8 * width + 7) / 8;
+}
+
+static size_t dense_bound(size_t count, uint32_t levels)
+{
+    return bytes_of(count, width_of(levels)) + TERN_BITS_SLACK;
+}
+
+static uint8_t *put_dense(const float *values, size_t count, uint32_t levels, uint8_t *dst)
+{
+    unsigned width = width_of(levels);
+    struct tern_bit_writer writer = {.at = dst};
+    for (size_t i = 0; i < count; i++) {
+        // Without a branch on the sign, which could not be predicted.
+        int32_t level = (int32_t)values[i];
+        uint32_t negative = (uint32_t)level >> 31;
+        uint32_t magnitude = ((uint32_t)level ^ (0u - negative)) + negative;
+        tern_bits_put(&writer, magnitude | negative << (width - 1), width);
+    }
+    return tern_bits_finish(&writer);
+}
+
+static enum tern_result dense_check(const uint8_t *body, size_t len, size_t count)
+{
+    struct layout layout;
+    if (!read_layout(body, len, count, &layout) ||
+        layout.rest_len != bytes_of(count, width_of(layout.levels))) {
+        return TERN_ERR_CORRUPT;
+    }
+    TERN_TRY(check_scales(&layout));
+    unsigned width = width_of(layout.levels);
+    struct tern_bit_reader reader = {.src = layout.rest, .len = layout.rest_len};
+    bool valid = true;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t field = tern_bits_get(&reader, width);
+        // Zero has one form.
+        valid &= tern_bits_low(field, width - 1) <= layout.levels && field != 1u << (width - 1);
+    }
+    return valid && tern_bits_end(&reader) ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+// Reads the levels of up to PIECE values of one bucket at a time.
+enum { PIECE = 256 };
+
+struct dense_walk {
+    struct layout layout;
+    struct tern_bit_reader reader;
+    unsigned width;
+    size_t count;
+    size_t at;   // the first value of the piece
+    size_t len;  // of the piece; 0 behind the last one
+    float scale; // of its bucket
+    float levels[PIECE];
+};
+
+static void next_piece(struct dense_walk *walk)
+{
+    walk->at += walk->len;
+    size_t index = walk->at % walk->layout.bucket;
+    size_t len = walk->layout.bucket - index;
+    len = len < PIECE ? len : PIECE;
+    walk->len = len < walk->count - walk->at ? len : walk->count - walk->at;
+    if (walk->len > 0) {
+        walk->scale = bucket_scale(&walk->layout, walk->at / walk->layout.bucket);
+    }
+    unsigned level_bits = walk->width - 1;
+    for (size_t i = 0; i < walk->len; i++) {
+        uint32_t field = (uint32_t)tern_bits_get(&walk->reader, walk->width);
+        uint32_t negative = field >> level_bits;
+        uint32_t magnitude = field & ((1u << level_bits) - 1);
+        walk->levels[i] = (float)(int32_t)((magnitude ^ (0u - negative)) + negative);
+    }
+}
+
+// At the first piece of a body that was checked.
+static void begin_dense(struct dense_walk *walk, const uint8_t *body, size_t len, size_t count)
+{
+    read_layout(body, len, count, &walk->layout);
+    walk->reader = (struct tern_bit_reader){.src = walk->layout.rest, .len = walk->layout.rest_len};
+    walk->width = width_of(walk->layout.levels);
+    walk->count = count;
+    walk->at = 0;
+    walk->len = 0;
+    next_piece(walk);
+}
+
+static void dense_decode(const uint8_t *body, size_t len, float *dst, size_t count)
+{
+    struct dense_walk walk;
+    for (begin_dense(&walk, body, len, count); walk.len > 0; next_piece(&walk)) {
+        tern_kernel_levels_set(walk.levels, walk.len, walk.scale, (float)walk.layout.levels,
+                               dst + walk.at);
+    }
+}
+
+static void dense_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
+                             size_t count)
+{
+    struct dense_walk walk;
+    for (begin_dense(&walk, body, len, count); walk.len > 0; next_piece(&walk)) {
+        tern_kernel_levels_add(walk.levels, walk.len, walk.scale, (float)walk.layout.levels, weight,
+                               acc + walk.at);
+    }
+}
+
+static void dense_describe(const uint8_t *body, size_t len, size_t count,
+                           struct tern_codec_info *info)
+{
+    struct dense_walk walk;
+    begin_dense(&walk, body, len, count);
+    info->scale = walk.scale;
+    for (; walk.len > 0; next_piece(&walk)) {
+        for (size_t i = 0; i < walk.len; i++) {
+            tern_describe_value(
+                info, tern_level_value(walk.scale, walk.levels[i], (float)walk.layout.levels));
+        }
+    }
+}
+
+static const struct tern_mode dense_mode = {
+    .byte = TERN_MODE_QSGD_DENSE,
+    .name = "qsgd-dense",
+    .check = dense_check,
+    .decode = dense_decode,
+    .accumulate = dense_accumulate,
+    .describe = dense_describe,
+};
+
+// --- The mode elias: levels that are not 0 as Elias omega codes, each as the distance from the last one, a sign and the level
+// (section 3.2 of the paper, "Code_s")
+
+// A level that is not 0 costs the most bits for each value when it follows upon another: 1 for the
+// distance, a sign, the level. Skipping g values adds at most 2 g bits to a distance.
+static size_t elias_bound(size_t count, uint32_t levels)
+{
+    size_t bits = 2 + tern_elias_length(levels);
+    return TERN_VARINT_MAX + count / 8 * bits + (count % 8 * bits + 7) / 8 + TERN_BITS_SLACK;
+}
+
+static size_t nonzero_of(const float *values, size_t count)
+{
+    size_t nonzero = 0;
+    for (size_t i = 0; i < count; i++) {
+        nonzero += values[i] != 0;
+    }
+    return nonzero;
+}
+
+static uint8_t *put_elias(const float *values, size_t count, uint8_t *dst)
+{
+    struct tern_bit_writer writer = {.at = dst + tern_put_varint(dst, nonzero_of(values, count))};
+    size_t after = 0; // the last value that is not 0
+    for (size_t i = 0; i < count; i++) {
+        if (values[i] != 0) {
+            bool negative = values[i] < 0;
+            tern_elias_put(&writer, (uint32_t)(i - after) + 1);
+            tern_bits_put(&writer, negative, 1);
+            tern_elias_put(&writer, (uint32_t)(negative ? -values[i] : values[i]));
+            after = i + 1;
+        }
+    }
+    return tern_bits_finish(&writer);
+}
+
+enum { LEAST_BITS = 3 }; // of a value that is not 0: a distance, a sign, a level
+
+// Reads the values that are not 0 one after the other.
+struct elias_walk {
+    struct layout layout;
+    struct tern_bit_reader reader;
+    size_t left;  // of them
+    size_t index; // after the last one
+    float scale;  // of the values below scale_end
+    size_t scale_end;
+};
+
+struct symbol {
+    size_t index;
+    uint32_t level; // 0 if it is none that can be read
+    bool negative;
+};
+
+// False when a body has no valid head.
+static bool begin_elias(struct elias_walk *walk, const uint8_t *body, size_t len, size_t count)
+{
+    if (!read_layout(body, len, count, &walk->layout)) {
+        return false;
+    }
+    uint64_t nonzero = 0;
+    size_t bytes = tern_get_varint(walk->layout.rest, walk->layout.rest_len, &nonzero);
+    walk->reader = (struct tern_bit_reader){.src = walk->layout.rest + bytes,
+                                            .len = walk->layout.rest_len - bytes};
+    walk->left = (size_t)nonzero;
+    walk->index = 0;
+    walk->scale_end = 0;
+    return bytes > 0 && nonzero > 0 && nonzero <= count;
+}
+
+static struct symbol next_symbol(struct elias_walk *walk)
+{
+    uint32_t distance = tern_elias_get(&walk->reader);
+    struct symbol symbol = {.index = walk->index + distance - 1};
+    symbol.negative = tern_bits_get(&walk->reader, 1) != 0;
+    symbol.level = distance > 0 ? tern_elias_get(&walk->reader) : 0;
+    walk->index = symbol.index + 1;
+    walk->left--;
+    return symbol;
+}
+
+static float value_of(struct elias_walk *walk, struct symbol symbol)
+{
+    if (symbol.index >= walk->scale_end) {
+        size_t bucket = symbol.index / walk->layout.bucket;
+        walk->scale = bucket_scale(&walk->layout, bucket);
+        walk->scale_end = (bucket + 1) * walk->layout.bucket;
+    }
+    float value =
+        tern_level_value(walk->scale, (float)(int32_t)symbol.level, (float)walk->layout.levels);
+    return tern_bits_float(tern_float_bits(value) | (uint32_t)symbol.negative << 31);
+}
+
+static enum tern_result elias_check(const uint8_t *body, size_t len, size_t count)
+{
+    struct elias_walk walk;
+    if (!begin_elias(&walk, body, len, count)) {
+        return TERN_ERR_CORRUPT;
+    }
+    TERN_TRY(check_scales(&walk.layout));
+    // Behind the end are zeros, which would be read as any number of values.
+    if (walk.left > 8 * (uint64_t)walk.reader.len / LEAST_BITS) {
+        return TERN_ERR_CORRUPT;
+    }
+    while (walk.left > 0) {
+        struct symbol symbol = next_symbol(&walk);
+        if (symbol.level == 0 || symbol.level > walk.layout.levels || symbol.index >= count) {
+            return TERN_ERR_CORRUPT;
+        }
+    }
+    return tern_bits_end(&walk.reader) ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+static void elias_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
+                             size_t count)
+{
+    struct elias_walk walk;
+    begin_elias(&walk, body, len, count);
+    while (walk.left > 0) {
+        struct symbol symbol = next_symbol(&walk);
+        acc[symbol.index] += weight * value_of(&walk, symbol);
+    }
+}
+
+static void elias_decode(const uint8_t *body, size_t len, float *dst, size_t count)
+{
+    struct elias_walk walk;
+    begin_elias(&walk, body, len, count);
+    memset(dst, 0, count * sizeof *dst);
+    while (walk.left > 0) {
+        struct symbol symbol = next_symbol(&walk);
+        dst[symbol.index] = value_of(&walk, symbol);
+    }
+}
+
+static void elias_describe(const uint8_t *body, size_t len, size_t count,
+                           struct tern_codec_info *info)
+{
+    struct elias_walk walk;
+    begin_elias(&walk, body, len, count);
+    info->scale = bucket_scale(&walk.layout, 0);
+    while (walk.left > 0) {
+        tern_describe_value(info, value_of(&walk, next_symbol(&walk)));
+    }
+}
+
+static const struct tern_mode elias_mode = {
+    .byte = TERN_MODE_QSGD_ELIAS,
+    .name = "qsgd-elias",
+    .check = elias_check,
+    .decode = elias_decode,
+    .accumulate = elias_accumulate,
+    .describe = elias_describe,
+};
+
 // --- Encoding
 
 static size_t qsgd_bound(const struct tern_codec *codec, size_t count)
 {
-    size_t rest = codec->coder == TERN_QSGD_ELIAS ? tern_qsgd_elias_bound(count, codec->levels)
-                                                  : tern_qsgd_dense_bound(count, codec->levels);
+    size_t rest = codec->coder == TERN_QSGD_ELIAS ? elias_bound(count, codec->levels)
+                                                  : dense_bound(count, codec->levels);
     return HEAD_MOST + SCALE_BYTES * buckets_of(count, codec->bucket) + rest;
 }
 
@@ -96,55 +445,9 @@ static size_t qsgd_encode(const struct tern_encode_job *job)
         return 0;
     }
     at += SCALE_BYTES * buckets_of(job->count, codec->bucket);
-    at = elias ? tern_qsgd_elias_put(job->values, job->count, at)
-               : tern_qsgd_dense_put(job->values, job->count, codec->levels, at);
+    at = elias ? put_elias(job->values, job->count, at)
+               : put_dense(job->values, job->count, codec->levels, at);
     return (size_t)(at - job->dst);
-}
-
-// --- Reading
-
-bool tern_qsgd_layout(const uint8_t *body, size_t len, size_t count,
-                      struct tern_qsgd_layout *layout)
-{
-    uint64_t levels = 0;
-    size_t levels_bytes = tern_get_varint(body, len, &levels);
-    if (levels_bytes == 0 || levels < 1 || levels > TERN_QSGD_LEVELS_MOST || count == 0) {
-        return false;
-    }
-    uint64_t bucket = 0;
-    size_t bucket_bytes = tern_get_varint(body + levels_bytes, len - levels_bytes, &bucket);
-    bool in_range = bucket == 0 || (bucket >= TERN_QSGD_BUCKET_LEAST && bucket < count);
-    if (bucket_bytes == 0 || !in_range) {
-        return false;
-    }
-    layout->levels = (uint32_t)levels;
-    layout->bucket = bucket > 0 ? (size_t)bucket : count;
-    layout->buckets = buckets_of(count, layout->bucket);
-    size_t head = levels_bytes + bucket_bytes;
-    // At most count scales, one each 32 values, so that the product does not overflow.
-    if (layout->buckets * SCALE_BYTES > len - head) {
-        return false;
-    }
-    layout->scales = body + head;
-    layout->rest = layout->scales + layout->buckets * SCALE_BYTES;
-    layout->rest_len = len - head - layout->buckets * SCALE_BYTES;
-    return true;
-}
-
-float tern_qsgd_scale(const struct tern_qsgd_layout *layout, size_t bucket)
-{
-    return tern_get_f32(layout->scales + SCALE_BYTES * bucket);
-}
-
-enum tern_result tern_qsgd_check_scales(const struct tern_qsgd_layout *layout)
-{
-    for (size_t i = 0; i < layout->buckets; i++) {
-        // Unsigned, a sign bit is above infinity.
-        if (tern_get_le32(layout->scales + SCALE_BYTES * i) >= TERN_INFINITY_BITS) {
-            return TERN_ERR_NON_FINITE;
-        }
-    }
-    return TERN_OK;
 }
 
 // --- The codec
@@ -203,7 +506,7 @@ const struct tern_codec_row tern_qsgd_codec = {
     .bound = qsgd_bound,
     .check = qsgd_check_peak,
     .encode = qsgd_encode,
-    .modes = {&tern_qsgd_dense_mode, &tern_qsgd_elias_mode},
+    .modes = {&dense_mode, &elias_mode},
 };
 
 // A bucket's squared error, in expectation, is below its squared norm for any values when d < 4 s^2

@@ -6,6 +6,7 @@
 
 #include "codec/modes.h"
 #include "codec/plan.h"
+#include "util/prng.h"
 
 #define TERN_FIELD(name) offsetof(struct tern_codec, name)
 #define TERN_LAST_PARAMETER                                                                        \
@@ -19,6 +20,22 @@
 #else
 #define TERN_HELP(text) ""
 #endif
+
+// --- Random numbers of the codecs that round at random
+
+// Draws of a segment: four of each of 2^32 blocks.
+#define TERN_DRAWS_PER_SEGMENT ((uint64_t)1 << 34)
+
+// The stream, at the draw of value `index` of the context's segment. Take draws one by one with
+// tern_prng_u32(), or many with tern_prng_fill(): each is that of the next value.
+static inline struct tern_prng tern_codec_stream(const struct tern_encode_context *context,
+                                                 size_t index)
+{
+    struct tern_prng rng;
+    tern_prng_init(&rng, context->seed, TERN_PRNG_CODEC, context->round, context->client);
+    tern_prng_seek(&rng, context->segment * TERN_DRAWS_PER_SEGMENT + index);
+    return rng;
+}
 
 // --- What the plans of several say (row.c)
 

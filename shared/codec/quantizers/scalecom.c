@@ -4,7 +4,7 @@
 // sparse as one. The low-pass filter of the memory (section 3, equation 5) is error_buffer.h's.
 #include "codec/coders/index_sets.h"
 #include "codec/coders/sparse.h"
-#include "codec/kernels/select.h"
+#include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
 #include <string.h>
 
@@ -49,7 +49,7 @@ static struct tern_sparse_list list_indices(const struct tern_encode_job *job)
     if (!open_indices(job, &set)) {
         return list;
     }
-    memset(list.words, 0, sizeof *list.words * (job->count / 64 + (job->count % 64 != 0)));
+    memset(list.words, 0, sizeof *list.words * tern_plane_words(job->count));
     struct tern_index_reader reader = {.set = &set};
     bool any = false;
     for (size_t i = 0; i < set.members; i++) {

@@ -3,7 +3,7 @@
 // an exact choice in place of a sampled threshold. With p=0.001 it is Sparse GD (Aji and Heafield,
 // EMNLP 2017, section 3).
 #include "codec/coders/sparse.h"
-#include "codec/kernels/select.h"
+#include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
 
 static size_t sparse_bound(const struct tern_codec *codec, size_t count)

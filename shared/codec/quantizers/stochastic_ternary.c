@@ -2,7 +2,6 @@
 // clipping, as 3LC compares itself with (section 5): the sign of a value with probability |x| / M,
 // else 0, so that the expected value is x and nothing is fed back.
 #include "codec/coders/ternary.h"
-#include "codec/quantizers/random.h"
 #include "codec/quantizers/row.h"
 
 enum { DRAWS = 256 }; // at once
