@@ -4,7 +4,7 @@
 
 #include "client.h"
 #include "codec/container.h"
-#include "meter/price.h"
+#include "meter/meter.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "records hold float32 values in the processor's byte order, which must be little-endian"

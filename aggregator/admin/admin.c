@@ -2,9 +2,9 @@
 
 #include "admin/above.h"
 #include "admin/internal.h"
-#include "hosted/clock.h"
 #include "hosted/files.h"
 #include "hosted/log.h"
+#include "hosted/system.h"
 #include "util/bytes.h"
 #include <ctype.h>
 #include <errno.h>

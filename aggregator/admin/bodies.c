@@ -2,7 +2,7 @@
 // would be rounded, is refused by its name: whoever wrote it meant something else than what would be done.
 #include "admin/internal.h"
 
-#include "util/utf8.h"
+#include "util/text.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,7 @@
 // Who asks: a program with the token in each request, or a person whose browser has a session.
 #include "admin/internal.h"
 
-#include "hosted/clock.h"
-#include "hosted/random.h"
+#include "hosted/system.h"
 #include "util/bytes.h"
 #include <stdio.h>
 #include <string.h>

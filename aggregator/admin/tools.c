@@ -3,7 +3,7 @@
 #include "admin/tools.h"
 
 #include "admin/internal.h"
-#include "hosted/clock.h"
+#include "hosted/system.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

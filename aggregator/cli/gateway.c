@@ -4,7 +4,7 @@
 #include "cli/starting_model.h"
 #include "cli/verbs.h"
 #include "hosted/files.h"
-#include "hosted/random.h"
+#include "hosted/system.h"
 #include "tensor/manifest.h"
 #include "wire/wire.h"
 

@@ -1,8 +1,8 @@
 #include "cli/process.h"
 
-#include "hosted/clock.h"
+#include "hosted/host.h"
 #include "hosted/log.h"
-#include "hosted/notify.h"
+#include "hosted/system.h"
 
 #include <inttypes.h>
 #include <stdio.h>

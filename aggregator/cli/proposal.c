@@ -4,9 +4,8 @@
 #include "cli/proposal_settings.h"
 #include "cli/proposal_task.h"
 #include "cli/state.h"
-#include "hosted/csv_choice.h"
-#include "hosted/csv_doubt.h"
 #include "hosted/csv_judge.h"
+#include "hosted/data_spec.h"
 #include "hosted/files.h"
 #include "tensor/model.h"
 

@@ -1,9 +1,9 @@
 #include "cli/proposal_settings.h"
 
 #include "cli/state.h"
+#include "hosted/csv_judge.h"
 #include "hosted/files.h"
-#include "hosted/paragraph.h"
-#include "hosted/usual_training.h"
+#include "hosted/terminal.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 #include "cli/proposal_task.h"
-#include "hosted/csv_task.h"
+#include "hosted/csv_judge.h"
 #include "hosted/csv_text.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include "hosted/growing.h"
 #include "rounds/spread.h"
 #include "tensor/model.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include "views/held_out.h"
 
 #include <inttypes.h>

@@ -2,8 +2,8 @@
 #include "cli/self_check.h"
 
 #include "cli/state.h"
-#include "hosted/clock.h"
 #include "hosted/log.h"
+#include "hosted/system.h"
 #include "store/store.h"
 #include <inttypes.h>
 #include <limits.h>

@@ -4,7 +4,7 @@
 #include "cli/state.h"
 #include "codec/plan.h"
 #include "hosted/log.h"
-#include "meter/price.h"
+#include "meter/meter.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -24,7 +24,7 @@ struct tern_spending {
 bool tern_spending_is_unbounded(const struct tern_aggregator_settings *s);
 
 // An estimate, by the bits that a value takes (codec/plan.h) and what exchanges were measured to cost
-// (meter/price.h). config: what tern_cli_fill_service() and tern_cli_fill_for_model() made of the settings.
+// (meter/meter.h). config: what tern_cli_fill_service() and tern_cli_fill_for_model() made of the settings.
 struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
                                       const struct tern_federation_config *config,
                                       const struct tern_model *model);

@@ -1,10 +1,10 @@
 #include "cli/standby.h"
 
-#include "hosted/clock.h"
+#include "hosted/host.h"
 #include "hosted/log.h"
-#include "hosted/notify.h"
+#include "hosted/system.h"
 #include "store/nodes.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -5,7 +5,7 @@
 #include "hosted/files.h"
 #include "hosted/safetensors.h"
 #include "util/bytes.h"
-#include "util/prefix.h"
+#include "util/text.h"
 
 #include <errno.h>
 #include <fnmatch.h>

@@ -1,12 +1,11 @@
 #include "cli/state.h"
 
-#include "hosted/clock.h"
 #include "hosted/files.h"
-#include "hosted/random.h"
+#include "hosted/system.h"
 #include "rounds/error_watch.h"
 #include "rounds/tags.h"
 #include "util/bytes.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -6,8 +6,7 @@
 #include "admin/rows.h"
 #include "cli/settings.h"
 #include "hosted/cli.h"
-#include "hosted/json_print.h"
-#include "hosted/text_table.h"
+#include "hosted/terminal.h"
 #include "store/store.h"
 #include "views/texts.h"
 #include <cjson/cJSON.h>

@@ -3,7 +3,7 @@
 #include "cli/listing.h"
 #include "cli/verbs.h"
 #include "federation/federation.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 #include <inttypes.h>
 #include <string.h>

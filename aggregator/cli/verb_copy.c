@@ -5,7 +5,7 @@
 #include "cli/verbs.h"
 #include "cli/verification.h"
 
-#include "hosted/clock.h"
+#include "hosted/system.h"
 #include "store/store.h"
 #include "util/bytes.h"
 #include <inttypes.h>

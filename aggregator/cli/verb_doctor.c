@@ -11,7 +11,7 @@
 #include "cli/tls_files.h"
 #include "cli/verbs.h"
 #include "cli/waiting.h"
-#include "hosted/findings.h"
+#include "hosted/cli.h"
 #include "http/certificate.h"
 #include "http/http.h"
 #include "http/tickets.h"

@@ -2,10 +2,9 @@
 #include "cli/state.h"
 #include "cli/verbs.h"
 
-#include "hosted/random.h"
+#include "hosted/system.h"
 #include "util/bytes.h"
-#include "util/utf8.h"
-#include "wire/psk.h"
+#include "util/text.h"
 #include "wire/wire.h"
 #include <inttypes.h>
 #include <stdlib.h>

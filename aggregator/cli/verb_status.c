@@ -9,7 +9,7 @@
 #include "cli/verbs.h"
 #include "cli/waiting.h"
 #include "hosted/cli.h"
-#include "hosted/interrupts.h"
+#include "hosted/host.h"
 #include "hosted/terminal.h"
 #include "http/certificate.h"
 #include "tensor/manifest.h"

@@ -63,7 +63,7 @@ struct tern_download_sink tern_new_blob_sink(struct tern_new_blob *made)
 enum tern_result tern_new_blob_end(struct tern_new_blob *made, struct tern_blob **blob)
 {
     if (made->blob == NULL) {
-        *blob = tern_blob_of_file(&made->spool);
+        *blob = tern_blob_from_spool(&made->spool);
         return *blob != NULL ? TERN_OK : without_file();
     }
     made->blob->len = made->len;

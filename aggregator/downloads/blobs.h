@@ -4,7 +4,7 @@
 #define TERN_BLOBS_H
 
 #include "downloads/whole.h"
-#include "hosted/blob.h"
+#include "hosted/spool.h"
 #include "merge/delta.h"
 #include "util/sha256.h"
 #include <stdbool.h>

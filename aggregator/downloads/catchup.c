@@ -113,7 +113,7 @@ static enum tern_result view(void *ctx, size_t at, size_t len, const uint8_t **d
     if (len > blob->len || at > blob->len - len) {
         return TERN_ERR_ARGUMENT;
     }
-    tern_blob_rest(blob, 0, at);
+    tern_blob_drop_pages(blob, 0, at);
     *data = blob->data + at;
     return TERN_OK;
 }
@@ -155,7 +155,7 @@ static enum tern_result store_download(struct tern_catchup *catchup,
     } else {
         TERN_TRY(found);
     }
-    tern_blob_rest(blob, 0, blob->len);
+    tern_blob_drop_pages(blob, 0, blob->len);
     keep_for_others(catchup, row, blob, &facts);
     return TERN_OK;
 }
@@ -636,7 +636,7 @@ static enum tern_result apply(const struct search *search, const struct draft *d
         draft->row.snapshot
             ? tern_container_decode(model, container.data, container.len, own->weights)
             : tern_container_accumulate(model, container.data, container.len, 1.0F, own->weights);
-    tern_blob_rest(draft->blob, 0, draft->blob->len);
+    tern_blob_drop_pages(draft->blob, 0, draft->blob->len);
     return result;
 }
 

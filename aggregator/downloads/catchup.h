@@ -9,7 +9,7 @@
 
 #include "downloads/abilities.h"
 #include "downloads/plan.h"
-#include "hosted/blob.h"
+#include "hosted/spool.h"
 #include "merge/delta.h"
 #include "merge/merge.h"
 #include "store/store.h"

@@ -1,6 +1,6 @@
 #include "downloads/plan.h"
 
-#include "meter/price.h"
+#include "meter/meter.h"
 #include <string.h>
 
 // --- The trunk's plan

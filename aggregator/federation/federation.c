@@ -7,7 +7,7 @@
 #include "federation/statistics.h"
 #include "federation/strategy.h"
 #include "federation/update.h"
-#include "hosted/random.h"
+#include "hosted/system.h"
 #include "util/bytes.h"
 #include <stddef.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "federation/federation.h"
 
-#include "hosted/random.h"
+#include "hosted/system.h"
 #include "util/bytes.h"
 #include <string.h>
 

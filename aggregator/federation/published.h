@@ -4,7 +4,7 @@
 #ifndef TERN_FEDERATION_PUBLISHED_H
 #define TERN_FEDERATION_PUBLISHED_H
 
-#include "hosted/blob.h"
+#include "hosted/spool.h"
 #include "rounds/machine.h"
 #include <pthread.h>
 

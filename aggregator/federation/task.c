@@ -5,7 +5,7 @@
 #include "federation/statistics.h"
 #include "federation/update.h"
 #include "merge/merge.h"
-#include "meter/price.h"
+#include "meter/meter.h"
 #include "rounds/machine.h"
 #include <stdio.h>
 #include <string.h>

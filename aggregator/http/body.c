@@ -1,5 +1,5 @@
 #include "http/body.h"
-#include "hosted/clock.h"
+#include "hosted/system.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 #include <dirent.h>
@@ -184,7 +184,7 @@ void tern_body_init(struct tern_body *body, struct tern_body_room *room)
 static void detach_body(struct tern_body *body)
 {
     free_bytes(body);
-    tern_spool_leave(&body->spool);
+    tern_spool_close_and_keep(&body->spool);
     if (body->room != NULL) {
         atomic_fetch_sub(&body->room->disk_taken, body->disk);
         leave_share(body);
@@ -203,7 +203,7 @@ void tern_body_free(struct tern_body *body)
 // empty body. Counts the body even if the room is full. False: the file cannot be opened; the body is unchanged.
 static bool open_body(struct tern_body *body, const char *path, size_t len)
 {
-    if (!tern_spool_open_again(&body->spool, path, len)) {
+    if (!tern_spool_reopen(&body->spool, path, len)) {
         return false;
     }
     atomic_fetch_add(&body->room->disk_taken, len);
@@ -310,7 +310,7 @@ const uint8_t *tern_body_view(struct tern_body *body)
 
 void tern_body_evict(const struct tern_body *body)
 {
-    tern_spool_rest(&body->spool, 0, body->len);
+    tern_spool_drop_pages(&body->spool, 0, body->len);
 }
 
 // --- Files of uploads

@@ -1,6 +1,6 @@
 #include "http/certificate.h"
 #include "hosted/files.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include <arpa/inet.h>
 #include <mbedtls/oid.h>
 #include <mbedtls/platform_util.h>

@@ -2,7 +2,7 @@
 // steps until the connection must wait for the socket or the handler.
 #include "http/connection.h"
 #include "hosted/log.h"
-#include "hosted/random.h"
+#include "hosted/system.h"
 #include "util/bytes.h"
 #include <arpa/inet.h>
 #include <errno.h>

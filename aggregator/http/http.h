@@ -7,7 +7,7 @@
 #ifndef TERN_HTTP_H
 #define TERN_HTTP_H
 
-#include "hosted/blob.h"
+#include "hosted/spool.h"
 #include "meter/meter.h"
 #include "result.h"
 #include <stdbool.h>

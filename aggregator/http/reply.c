@@ -388,7 +388,7 @@ void tern_reply_sent(struct tern_reply_out *out, size_t len)
     const size_t now = tern_reply_body_sent(out) / EVICT_BYTES;
     if (now > before) {
         const size_t from = out->blob->len - out->body_len + before * EVICT_BYTES;
-        tern_blob_rest(out->blob, from, (now - before) * EVICT_BYTES);
+        tern_blob_drop_pages(out->blob, from, (now - before) * EVICT_BYTES);
     }
 }
 

@@ -1,7 +1,7 @@
 #include "http/tickets.h"
 #include "hosted/files.h"
 #include "hosted/mbedtls_versions.h"
-#include "hosted/random.h"
+#include "hosted/system.h"
 #include "http/certificate.h"
 #include "util/bytes.h"
 #include "util/sha256.h"

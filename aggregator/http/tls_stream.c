@@ -1,6 +1,6 @@
 #include "http/tls_stream.h"
-#include "hosted/clock.h"
 #include "hosted/mbedtls_versions.h"
+#include "hosted/system.h"
 #include "http/certificate.h"
 #include "http/tickets.h"
 #include "util/bytes.h"

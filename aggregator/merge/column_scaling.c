@@ -1,6 +1,6 @@
 #include "merge/column_scaling.h"
 
-#include "util/sqrt.h"
+#include "util/math.h"
 #include <float.h>
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 #include "merge/merge.h"
 
-#include "hosted/float_text.h"
 #include "hosted/growing.h"
 #include "hosted/log.h"
-#include "hosted/memory.h"
+#include "hosted/spool.h"
+#include "hosted/terminal.h"
 #include "merge/stored_mean.h"
 #include "tensor/manifest.h"
 #include "wire/wire.h"
@@ -79,7 +79,7 @@ void tern_vector_free(struct tern_vectors *vectors, float *values)
 void tern_vector_rest(const struct tern_vectors *vectors, float *values)
 {
     if (is_in_file(vectors, values)) {
-        tern_file_memory_rest(values, size_of(vectors));
+        tern_file_memory_drop_pages(values, size_of(vectors));
     }
 }
 

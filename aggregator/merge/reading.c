@@ -1,6 +1,6 @@
 #include "merge/reading.h"
 
-#include "hosted/memory.h"
+#include "hosted/spool.h"
 #include <stdlib.h>
 #include <string.h>
 

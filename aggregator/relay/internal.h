@@ -3,7 +3,7 @@
 #define TERN_RELAY_INTERNAL_H
 
 #include "client.h"
-#include "hosted/device_name.h"
+#include "hosted/host.h"
 #include "posix/file_store.h"
 #include "posix/partial_file.h"
 #include "posix/transport.h"

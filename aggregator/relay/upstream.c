@@ -3,12 +3,12 @@
 #define _GNU_SOURCE
 #include "relay/internal.h"
 
-#include "hosted/clock.h"
 #include "hosted/log.h"
+#include "hosted/system.h"
 #include "posix/system.h"
 #include "posix/transport.h"
 #include "tensor/manifest.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include "version.h"
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "rounds/steps.h"
 
 #include "codec/plan.h"
-#include "meter/price.h"
+#include "meter/meter.h"
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// As shared/meter/price.h has them: a record of TLS 1.2, the headers of IP and TCP with time stamps, a segment
+// As shared/meter/meter.h has them: a record of TLS 1.2, the headers of IP and TCP with time stamps, a segment
 // of a link of 1,500 bytes; every other segment is acknowledged by itself.
 #define RECORD_BYTES 16384u
 #define RECORD_COST 29u

@@ -1,6 +1,6 @@
 #include "service/gate.h"
 
-#include "hosted/random.h"
+#include "hosted/system.h"
 #include "store/store.h"
 #include "util/bytes.h"
 #include <pthread.h>

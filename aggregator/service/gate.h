@@ -8,7 +8,7 @@
 #include "result.h"
 #include "store/store.h"
 #include "util/sha256.h"
-#include "wire/psk.h"
+#include "wire/wire.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>

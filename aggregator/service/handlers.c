@@ -2,7 +2,7 @@
 // are answered once the rounds have moved on, or held until there is something to do.
 #include "service/internal.h"
 
-#include "meter/price.h"
+#include "meter/meter.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -14,7 +14,7 @@
 #ifndef TERN_EXACT_H
 #define TERN_EXACT_H
 
-#include "util/float_bits.h"
+#include "util/math.h"
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -1,8 +1,7 @@
 #include "views/view.h"
 
-#include "hosted/float_text.h"
-#include "hosted/text_table.h"
-#include "util/utf8.h"
+#include "hosted/terminal.h"
+#include "util/text.h"
 #include "views/texts.h"
 #include <ctype.h>
 #include <inttypes.h>

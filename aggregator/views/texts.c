@@ -1,8 +1,8 @@
 #include "views/texts.h"
 
-#include "hosted/float_text.h"
+#include "hosted/terminal.h"
 #include "util/bytes.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

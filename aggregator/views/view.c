@@ -3,7 +3,7 @@
 #include "hosted/growing.h"
 #include "rounds/tags.h"
 #include "util/bytes.h"
-#include "util/near_name.h"
+#include "util/text.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -4,13 +4,11 @@
 #include "cli/verbs.h"
 #include "data/columns.h"
 #include "data/readers.h"
-#include "hosted/csv_choice.h"
-#include "hosted/csv_doubt.h"
-#include "hosted/csv_header.h"
 #include "hosted/csv_judge.h"
-#include "hosted/csv_task.h"
+#include "hosted/csv_profile.h"
 #include "hosted/csv_text.h"
-#include "hosted/text_table.h"
+#include "hosted/data_spec.h"
+#include "hosted/terminal.h"
 #include "tensor/model.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 #include "cli/client_data.h"
-#include "hosted/csv_choice.h"
 #include "hosted/csv_profile.h"
+#include "hosted/data_spec.h"
 #include "hosted/log.h"
 
 #include <inttypes.h>

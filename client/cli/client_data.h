@@ -5,7 +5,7 @@
 
 #include "cli/client_settings.h"
 #include "data/source.h"
-#include "hosted/csv_names.h"
+#include "hosted/csv_columns.h"
 
 // The error for a client with scale= in a federation with statistics.columns = clients.
 #define CLIENT_SCALED_TWICE                                                                        \

@@ -8,7 +8,7 @@
 #include "cli/training_failure.h"
 #include "client.h"
 #include "data/source.h"
-#include "hosted/device_name.h"
+#include "hosted/host.h"
 #include "posix/conditions.h"
 #include "posix/file_store.h"
 #include "posix/partial_file.h"

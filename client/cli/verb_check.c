@@ -2,9 +2,9 @@
 #include "cli/client_data.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "hosted/cli.h"
 #include "hosted/files.h"
-#include "hosted/json_print.h"
-#include "meter/price.h"
+#include "meter/meter.h"
 #include "util/date.h"
 
 #include <errno.h>

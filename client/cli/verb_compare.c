@@ -5,10 +5,10 @@
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "data/columns.h"
-#include "hosted/clock.h"
-#include "hosted/interrupts.h"
-#include "hosted/json_print.h"
-#include "hosted/usual_training.h"
+#include "hosted/cli.h"
+#include "hosted/csv_judge.h"
+#include "hosted/host.h"
+#include "hosted/system.h"
 
 #include <inttypes.h>
 #include <math.h>

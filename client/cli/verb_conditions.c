@@ -1,7 +1,7 @@
 // `tern-client conditions`: shows whether the machine's state allows work.
 #include "cli/session.h"
 #include "cli/verbs.h"
-#include "hosted/json_print.h"
+#include "hosted/cli.h"
 
 #include <inttypes.h>
 #include <stdio.h>

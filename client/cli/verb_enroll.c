@@ -2,7 +2,7 @@
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "client.h"
-#include "hosted/json_print.h"
+#include "hosted/cli.h"
 #include "posix/transport.h"
 #include "tensor/manifest.h"
 #include "util/bytes.h"

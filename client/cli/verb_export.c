@@ -3,10 +3,10 @@
 #include "cli/client_settings.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
-#include "hosted/csv_choice.h"
+#include "hosted/cli.h"
 #include "hosted/csv_text.h"
+#include "hosted/data_spec.h"
 #include "hosted/export_file.h"
-#include "hosted/json_print.h"
 #include "hosted/log.h"
 #include "tensor/model.h"
 

@@ -4,8 +4,8 @@
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "data/columns.h"
-#include "hosted/json_print.h"
-#include "hosted/text_table.h"
+#include "hosted/cli.h"
+#include "hosted/terminal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

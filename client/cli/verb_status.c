@@ -1,7 +1,7 @@
 // `tern-client status` and `tern-client meter`: show the state directory.
 #include "cli/session.h"
 #include "cli/verbs.h"
-#include "hosted/json_print.h"
+#include "hosted/cli.h"
 #include "posix/transport.h"
 #include "util/bytes.h"
 

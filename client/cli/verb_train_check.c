@@ -2,12 +2,12 @@
 #define _GNU_SOURCE // mkdtemp
 #include "cli/external_trainer.h"
 #include "cli/verbs.h"
-#include "hosted/clock.h"
+#include "hosted/cli.h"
 #include "hosted/files.h"
-#include "hosted/interrupts.h"
-#include "hosted/json_print.h"
+#include "hosted/host.h"
 #include "hosted/safetensors.h"
-#include "util/prefix.h"
+#include "hosted/system.h"
+#include "util/text.h"
 
 #include <errno.h>
 #include <inttypes.h>

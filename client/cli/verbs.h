@@ -5,7 +5,6 @@
 #include "cli/client_settings.h"
 #include "hosted/cli.h"
 #include "hosted/csv_profile.h"
-#include "hosted/findings.h"
 #include "tensor/model.h"
 #include "wire/wire.h"
 

@@ -1,6 +1,6 @@
 #include "data/columns.h"
 
-#include "util/sqrt.h"
+#include "util/math.h"
 #include "wire/wire.h"
 #include <float.h>
 #include <inttypes.h>

@@ -2,9 +2,9 @@
 #include "data/csv_table.h"
 #include "data/readers.h"
 #include "data/rows.h"
-#include "hosted/csv_choice.h"
 #include "hosted/csv_judge.h"
 #include "hosted/csv_text.h"
+#include "hosted/data_spec.h"
 #include "wire/wire.h"
 
 #include <math.h>

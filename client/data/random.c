@@ -1,6 +1,5 @@
 #include "data/random.h"
 #include "util/math.h"
-#include "util/sqrt.h"
 
 static float root(float x)
 {

@@ -2,7 +2,7 @@
 #include "data/random.h"
 #include "hosted/csv.h"
 #include "hosted/csv_text.h"
-#include "util/sqrt.h"
+#include "util/math.h"
 
 #include <math.h>
 #include <stdbool.h>

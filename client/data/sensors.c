@@ -1,6 +1,5 @@
 #include "data/generated.h"
 #include "util/math.h"
-#include "util/sqrt.h"
 
 #include <stdlib.h>
 #include <string.h>

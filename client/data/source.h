@@ -25,7 +25,7 @@
 #define TERN_SOURCE_H
 
 #include "data/partition.h"
-#include "hosted/csv_names.h"
+#include "hosted/csv_columns.h"
 #include "hosted/data_spec.h"
 #include "hosted/input.h"
 #include "hosted/name_set.h"

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "external/child.h"
-#include "hosted/clock.h"
+#include "hosted/system.h"
 
 #include <dirent.h>
 #include <errno.h>

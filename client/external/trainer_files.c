@@ -1,11 +1,11 @@
 #define _GNU_SOURCE // mkdtemp, asprintf
 #include "external/trainer_files.h"
 #include "hosted/files.h"
-#include "hosted/float_text.h"
 #include "hosted/safetensors.h"
+#include "hosted/terminal.h"
 #include "util/bytes.h"
 #include "util/prng.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 #include <cjson/cJSON.h>
 #include <ctype.h>

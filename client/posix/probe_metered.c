@@ -1,7 +1,7 @@
 // Queries NetworkManager over D-Bus whether the link is paid by the byte. Both the bus and NetworkManager may hang, so
 // connecting and querying have time limits.
 #define _GNU_SOURCE
-#include "hosted/clock.h"
+#include "hosted/system.h"
 #include "posix/conditions.h"
 
 #include <stdio.h>

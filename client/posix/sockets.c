@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "posix/sockets.h"
 
-#include "meter/price.h"
+#include "meter/meter.h"
 
 #include <linux/sockios.h>
 #include <linux/tcp.h>

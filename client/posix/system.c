@@ -1,8 +1,7 @@
 #define _GNU_SOURCE
 #include "posix/system.h"
 
-#include "hosted/clock.h"
-#include "hosted/random.h"
+#include "hosted/system.h"
 
 #define FIRST_BELIEVABLE_DATE 1577836800u // 2020-01-01: boards without a battery boot in 1970
 

@@ -1,10 +1,10 @@
 #define _GNU_SOURCE
 #include "posix/transport.h"
 #include "defaults.h"
-#include "hosted/clock.h"
+#include "hosted/system.h"
 #include "posix/curl_tls.h"
 #include "posix/sockets.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include "wire/wire.h"
 
 #include <curl/curl.h>

@@ -6,7 +6,7 @@
 
 #ifdef TERN_TLS_PSK
 #include "util/bytes.h"
-#include "wire/psk.h"
+#include "wire/wire.h"
 #endif
 
 // What mbedTLS keeps at the start of the arena from the beginning on.

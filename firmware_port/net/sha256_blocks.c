@@ -1,5 +1,5 @@
 // Tern hashes with the code that TLS brings anyway.
-#include "util/sha256_blocks.h"
+#include "util/sha256.h"
 
 #include <mbedtls/sha256.h>
 #include <string.h>

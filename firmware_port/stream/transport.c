@@ -1,5 +1,5 @@
 #include "stream/transport.h"
-#include "meter/price.h"
+#include "meter/meter.h"
 
 #include <string.h>
 

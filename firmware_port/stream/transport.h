@@ -1,6 +1,6 @@
 // The transport port over a stream (stream.h): HTTP/1.1 on one kept connection. It blocks as the
 // stream does, so the client has a thread of its own. A stream does not tell what its packets take:
-// http is counted, tls and wire are what meter/price.h reckons with, so that budgets hold all the same.
+// http is counted, tls and wire are what meter/meter.h reckons with, so that budgets hold all the same.
 // One thread; the caller owns the memory.
 #ifndef TERN_STREAM_TRANSPORT_H
 #define TERN_STREAM_TRANSPORT_H

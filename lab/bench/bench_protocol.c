@@ -4,7 +4,7 @@
 // learning.
 #include "client.h"
 #include "fleet/memory_store.h"
-#include "meter/price.h"
+#include "meter/meter.h"
 #include "posix/conditions.h"
 #include "posix/system.h"
 #include "posix/transport.h"

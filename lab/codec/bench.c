@@ -1,7 +1,7 @@
 #include "bench.h"
 
 #include "cli/float_file.h"
-#include "cli/threads.h"
+#include "cli/measure.h"
 #include "codec/kernels/kernels.h"
 #include <stdio.h>
 #include <string.h>

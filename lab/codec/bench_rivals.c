@@ -1,6 +1,7 @@
 #include "bench.h"
 
 #include "generate.h"
+#include "hosted/system.h"
 #include "rivals.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #include "fleet/data_names.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

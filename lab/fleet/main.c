@@ -2,7 +2,7 @@
 #include "fleet/fleet.h"
 #include "fleet/global_model.h"
 #include "hosted/cli.h"
-#include "hosted/interrupts.h"
+#include "hosted/host.h"
 #include "posix/transport.h"
 
 #include <ini.h>

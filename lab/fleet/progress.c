@@ -1,5 +1,5 @@
 #include "fleet/progress.h"
-#include "hosted/clock.h"
+#include "hosted/system.h"
 #include "util/bytes.h"
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,6 @@
 #include "util/arena.h"
 #include "util/math.h"
 #include "util/prng.h"
-#include "util/sqrt.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 
 #include "exchange/exchange.h"
 #include "hosted/files.h"
-#include "hosted/float_text.h"
+#include "hosted/terminal.h"
 #include "node/agree.h"
 #include "util/bytes.h"
 #include <errno.h>

@@ -1,10 +1,10 @@
 // The verb run: takes part in a ring until the last round.
 #include "cli/ring.h"
 #include "exchange/exchange.h"
-#include "hosted/interrupts.h"
-#include "hosted/json_print.h"
+#include "hosted/cli.h"
+#include "hosted/host.h"
 #include "hosted/log.h"
-#include "hosted/text_table.h"
+#include "hosted/terminal.h"
 #include "mesh/mesh.h"
 #include "node/node.h"
 #include "util/bytes.h"

@@ -1,7 +1,7 @@
 // The verbs status and export, which read a peer's saved state.
 #include "cli/ring.h"
+#include "hosted/cli.h"
 #include "hosted/export_file.h"
-#include "hosted/json_print.h"
 #include "util/bytes.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 
 #include "mesh/mesh.h"
 
-#include "hosted/clock.h"
 #include "hosted/log.h"
+#include "hosted/system.h"
 #include <errno.h>
 #include <linux/tcp.h>
 #include <netdb.h>

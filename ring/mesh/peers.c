@@ -1,7 +1,7 @@
 #include "mesh/peers.h"
 
 #include "hosted/files.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 
 #include "hosted/files.h"
 #include "hosted/mbedtls_versions.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include <errno.h>
 #include <mbedtls/ctr_drbg.h>
 #include <mbedtls/entropy.h>

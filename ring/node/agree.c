@@ -1,9 +1,9 @@
 #include "node/agree.h"
 
-#include "hosted/clock.h"
 #include "hosted/log.h"
+#include "hosted/system.h"
 #include "util/bytes.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #include "node/node.h"
 
 #include "exchange/exchange.h"
-#include "hosted/clock.h"
 #include "hosted/log.h"
+#include "hosted/system.h"
 #include "node/agree.h"
 #include "util/bytes.h"
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 #include "verbs.h"
 
 #include "codec/plan.h"
-#include "hosted/paragraph.h"
+#include "hosted/terminal.h"
 #include "specs.h"
 #include <cjson/cJSON.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
 #include "measure.h"
 #include "specs.h"
 #include "tensor_set.h"
-#include "threads.h"
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 #include "verbs.h"
 
+#include "float_file.h"
 #include "payload_file.h"
-#include "roles.h"
 
 int tern_verb_decode(struct tern_cli *cli)
 {

@@ -1,7 +1,7 @@
 // The files of tern-codec, as docs/FORMAT.md section 5 has them: little-endian float32, and
 // payloads. "-" is the standard input or output. On error each function says why on stderr.
-#ifndef TERN_FLOAT_FILE_H
-#define TERN_FLOAT_FILE_H
+#ifndef TERN_CLI_FLOAT_FILE_H
+#define TERN_CLI_FLOAT_FILE_H
 
 #include "hosted/cli.h"
 #include <stdint.h>
@@ -38,5 +38,22 @@ void tern_output_take_back(const char *path);
 // Writes values to a file, as tern_output_write().
 TERN_MUST_USE enum tern_result tern_float_file_write(const struct tern_cli *cli, const char *path,
                                                      const float *values, size_t count);
+
+// --- roles
+
+// Files that a command line names for different things must not be the same one where one of them
+// is written: the other would be lost.
+
+struct role {
+    const char *name; // as the help has it: "OUT", "--like"
+    const char *path; // "-" is the standard input or output; NULL: not given
+    bool written;
+};
+
+// Compares the files themselves (device and inode), so that links are seen through; of files that
+// are not there yet, their names and folders. Devices and pipes may be given twice. On error names
+// both on stderr. TERN_ERR_CONFIG
+TERN_MUST_USE enum tern_result tern_roles_check(const struct tern_cli *cli,
+                                                const struct role *roles, size_t count);
 
 #endif

@@ -1,5 +1,6 @@
 #include "measure.h"
 
+#include "hosted/system.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,13 +9,6 @@
 enum { ROUND = 1000000 };
 
 static const double NEVER = 1e9;
-
-double tern_monotonic_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 double tern_float_rate(size_t count, double taken)
 {
@@ -117,4 +111,28 @@ enum tern_result tern_measure_codec(const struct tern_codec *codec,
     }
     add_errors(input, bench->work, count, measurement);
     return tern_codec_inspect(bench->payload, measurement->bytes, count, &measurement->info);
+}
+
+// --- Threads
+
+enum tern_result tern_threads_make(const struct tern_cli *cli, struct threads *threads)
+{
+    uint64_t count = 0;
+    *threads = (struct threads){.count = 1};
+    TERN_TRY(tern_cli_number(cli, "threads", 1, 0, TERN_WORKERS_MAX, &count));
+    threads->count = count > 0 ? (unsigned)count : tern_workers_available();
+    if (threads->count == 1) {
+        return TERN_OK;
+    }
+    enum tern_result result = tern_worker_pool_create(threads->count, &threads->pool);
+    TERN_TRY(tern_cli_refuse(cli, result, "cannot make %u threads: %s", threads->count,
+                             tern_result_sentence(result)));
+    threads->parallel = tern_worker_pool_parallel(threads->pool);
+    return TERN_OK;
+}
+
+void tern_threads_free(struct threads *threads)
+{
+    tern_worker_pool_free(threads->pool);
+    *threads = (struct threads){.count = 0};
 }

@@ -1,12 +1,13 @@
-// Times codecs on values: the best of several runs counts, since whatever disturbs a run only makes
-// it slower. For hosted programs; one thread.
-#ifndef TERN_MEASURE_H
-#define TERN_MEASURE_H
+// Times codecs. The best of several runs counts, since disturbances only make a run slower. Also makes the threads of
+// --threads. One thread calls.
+#ifndef TERN_CLI_MEASURE_H
+#define TERN_CLI_MEASURE_H
 
 #include "codec/codec.h"
+#include "hosted/cli.h"
+#include "hosted/parallel.h"
 
-// Room to encode and decode `count` values, all pages touched, so that no run pays for its first
-// use.
+// Buffers to encode and decode `count` values; all pages are touched beforehand, so that no run includes page faults.
 struct workbench {
     size_t count;
     float *work;
@@ -15,15 +16,14 @@ struct workbench {
     size_t payload_size;
 };
 
-// How often a codec is run: at least `least` times, then until `most` runs or `seconds` have
-// passed.
+// The number of runs: at least `least`, then until `most` runs or `seconds` are reached.
 struct effort {
     unsigned least;
     unsigned most;
     double seconds;
 };
 
-// Of the fastest run of each step, in seconds.
+// Seconds of the fastest run of each step.
 struct times {
     double copy; // memcpy of the values, in the same runs
     double encode;
@@ -39,13 +39,11 @@ struct measurement {
     double energy; // sum of squared values
 };
 
-double tern_monotonic_seconds(void);
-
 bool tern_workbench_make(struct workbench *bench, size_t count);
 void tern_workbench_free(struct workbench *bench);
 
-// Encodes input[0..count) again and again; count is at most the workbench's. The last payload is
-// left in the workbench, and its values in work. parallel: NULL is one thread.
+// Encodes and decodes input[0..count) repeatedly; count is at most the workbench's. The workbench then has the last
+// payload and its decoded values (work). parallel: NULL for one thread.
 // Errors of tern_codec_encode(); TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result
 tern_measure_codec(const struct tern_codec *codec, const struct tern_parallel *parallel,
@@ -54,5 +52,18 @@ tern_measure_codec(const struct tern_codec *codec, const struct tern_parallel *p
 
 // GB/s of `count` float32 values in `taken` seconds.
 double tern_float_rate(size_t count, double taken);
+
+// The threads of --threads; the encoded bytes do not depend on them.
+struct threads {
+    unsigned count;
+    struct tern_worker_pool *pool;        // NULL for one thread
+    const struct tern_parallel *parallel; // NULL for one thread
+};
+
+// Reads --threads N (default 1; 0: all processors) and makes the threads. Prints errors to stderr.
+TERN_MUST_USE enum tern_result tern_threads_make(const struct tern_cli *cli,
+                                                 struct threads *threads);
+
+void tern_threads_free(struct threads *threads);
 
 #endif

@@ -3,7 +3,7 @@
 #include "float_file.h"
 #include "hosted/safetensors.h"
 #include "util/bytes.h"
-#include "util/prefix.h"
+#include "util/text.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

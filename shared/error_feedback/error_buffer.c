@@ -2,7 +2,7 @@
 
 #include "codec/kernels/kernels.h"
 #include "util/bytes.h"
-#include "util/sqrt.h"
+#include "util/math.h"
 #include <float.h>
 #include <stdbool.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 
 #include "codec/kernels/kernels.h"
 #include "util/bytes.h"
-#include "util/prefix.h"
+#include "util/text.h"
 #include <stdbool.h>
 #include <string.h>
 

@@ -1,12 +1,13 @@
 #include "hosted/cli.h"
 
-#include "hosted/setting_value.h"
-#include "util/near_name.h"
+#include "hosted/settings.h"
+#include "util/text.h"
 #include "version.h"
-
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -495,4 +496,59 @@ enum tern_exit tern_cli_exit_code(enum tern_result result)
     default:
         return TERN_EXIT_FAILED;
     }
+}
+
+// --- Findings
+
+#define SENTENCE_MAX (2 * PATH_MAX)
+
+static void add(cJSON *list, const char *health, const char *area, const char *sentence,
+                const char *advice)
+{
+    cJSON *finding = cJSON_CreateObject();
+    cJSON_AddStringToObject(finding, "health", health);
+    cJSON_AddStringToObject(finding, "area", area);
+    cJSON_AddStringToObject(finding, "finding", sentence);
+    if (advice != NULL) {
+        cJSON_AddStringToObject(finding, "advice", advice);
+    } else {
+        cJSON_AddNullToObject(finding, "advice");
+    }
+    cJSON_AddItemToArray(list, finding);
+}
+
+void tern_findings_say(struct tern_findings *findings, enum tern_health health, const char *area,
+                       const char *advice, const char *format, ...)
+{
+    static const char *const names[TERN_HEALTH_COUNT] = {"good", "warning", "problem"};
+    static const char *const marks[TERN_HEALTH_COUNT] = {"good", "WARNING", "PROBLEM"};
+    char sentence[SENTENCE_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    tern_utf8_show(sentence, strlen(sentence));
+    findings->count[health]++;
+    if (findings->list != NULL) {
+        add(findings->list, names[health], area, sentence, advice);
+        return;
+    }
+    printf("%-8s %-12s %s\n", marks[health], area, sentence);
+    if (advice != NULL) {
+        printf("%-21s What to do: %s\n", "", advice);
+    }
+}
+
+// --- JSON
+
+int tern_json_print(const struct tern_cli *cli, cJSON *value)
+{
+    char *text = cJSON_PrintUnformatted(value);
+    cJSON_Delete(value);
+    if (text == NULL) {
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "memory could not be had");
+    }
+    puts(text);
+    cJSON_free(text);
+    return TERN_EXIT_OK;
 }

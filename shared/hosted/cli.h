@@ -1,21 +1,23 @@
-// The command line that all of Tern's programs share: verbs, options, settings, help and exit
-// codes. A program hands its verb table to tern_cli_main(), which parses, loads the settings and
-// runs one verb. For hosted programs; one call per process, from main().
+// The command line that all of Tern's programs share: verbs, options, settings, help, exit codes, and what verbs print.
+// A program passes its verb table to tern_cli_main(), which parses the arguments, loads the settings and runs one verb.
+// One call per process, from main().
 //
-// Every program has these options, before or behind the verb:
+// Every program has these options, before or after the verb:
 //   --config FILE    read settings from an INI file
-//   --set S.K=V      override one setting; may be given often; stronger than the file
+//   --set S.K=V      override one setting of the file; may be repeated
 //   --settings       print every setting with its documentation, as an INI file
 //   --json           print results as JSON (verbs that print any)
 //   --help, -h       help of the program or of the verb
 //   --version        print the version
-#ifndef TERN_CLI_H
-#define TERN_CLI_H
+#ifndef TERN_HOSTED_CLI_H
+#define TERN_HOSTED_CLI_H
 
 #include "hosted/settings.h"
 #include "result.h"
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 // Exit codes of every program.
@@ -23,13 +25,12 @@ enum tern_exit {
     TERN_EXIT_OK = 0,
     TERN_EXIT_FAILED = 1,      // the reason is on stderr
     TERN_EXIT_USAGE = 2,       // usage or configuration error
-    TERN_EXIT_REFUSED = 3,     // by the peer: credentials, or a rejected request
-    TERN_EXIT_NOTHING = 4,     // nothing to do, or it would exceed a budget
-    TERN_EXIT_INTERRUPTED = 5, // by a signal
+    TERN_EXIT_REFUSED = 3,     // the peer rejected the credentials or the request
+    TERN_EXIT_NOTHING = 4,     // nothing to do, or a budget forbids it
+    TERN_EXIT_INTERRUPTED = 5, // a signal ended it
 };
 
-// The most options of one verb, and the most bytes of the documented forms.
-#define TERN_CLI_OPTIONS_MAX 24
+#define TERN_CLI_OPTIONS_MAX 24 // of one verb
 
 // An option of a verb, "--name ARGUMENT" or "--name".
 struct tern_cli_option {
@@ -98,7 +99,7 @@ TERN_MUST_USE enum tern_result tern_cli_number(const struct tern_cli *cli, const
                                                uint64_t fallback, uint64_t least, uint64_t most,
                                                uint64_t *value);
 
-// The exit code that tells a script what kind of failure `result` is.
+// Returns the exit code for a result.
 enum tern_exit tern_cli_exit_code(enum tern_result result);
 
 // Writes "program: message" to stderr, or the message to cli->message, and returns the exit code of
@@ -106,11 +107,11 @@ enum tern_exit tern_cli_exit_code(enum tern_result result);
 int tern_cli_fail(const struct tern_cli *cli, enum tern_result result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Likewise, but writes nothing when the result is TERN_OK.
+// Like tern_cli_fail(); writes nothing when the result is TERN_OK.
 int tern_cli_check(const struct tern_cli *cli, enum tern_result result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Likewise, and returns the result itself: for what verbs are made of.
+// Like tern_cli_check(), and returns `result` itself, for the steps of a verb.
 TERN_MUST_USE enum tern_result tern_cli_refuse(const struct tern_cli *cli, enum tern_result result,
                                                const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -123,5 +124,32 @@ TERN_MUST_USE enum tern_result tern_cli_refuse(const struct tern_cli *cli, enum 
             return tern_try_code_;                                                                 \
         }                                                                                          \
     } while (0)
+
+// --- Findings
+
+// Lines of a verb that checks something (`doctor`, `check --data`): what it found, whether that is good, and what to do
+// where it is not. Printed as text at once, or collected as JSON. One thread.
+
+enum tern_health {
+    TERN_HEALTH_GOOD,
+    TERN_HEALTH_WARNING, // works, with a risk or a limit
+    TERN_HEALTH_PROBLEM, // does not work
+    TERN_HEALTH_COUNT,
+};
+
+struct tern_findings {
+    cJSON *list; // objects with health, area, finding and advice; NULL: print each finding as text
+    uint32_t count[TERN_HEALTH_COUNT];
+};
+
+// Adds a finding. area: one word. advice: what to do, or NULL. Control characters of names and files become '?'.
+void tern_findings_say(struct tern_findings *findings, enum tern_health health, const char *area,
+                       const char *advice, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+// --- JSON
+
+// Prints the value on one line of standard output, frees it, and returns the exit code.
+int tern_json_print(const struct tern_cli *cli, cJSON *value);
 
 #endif

@@ -1,6 +1,6 @@
 #include "hosted/csv.h"
 
-#include "util/utf8.h"
+#include "util/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 #include "hosted/csv_judge.h"
-#include "hosted/csv_doubt.h"
-#include "hosted/csv_header.h"
+
+#include "hosted/csv_profile.h"
 #include "hosted/csv_text.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -486,7 +486,7 @@ static void report_variants(const struct tern_csv_judging *judging, const char *
     }
 }
 
-// Classes of a sample that may be a slip. Those that may be no classes are asked about (csv_task.h).
+// Classes of a sample that may be a slip. Those that may be no classes are asked about (tern_csv_list_classes()).
 static void report_alone(const struct tern_csv_judging *judging, const char *column)
 {
     const struct tern_csv_profile *profile = judging->profile;
@@ -557,4 +557,356 @@ void tern_csv_judge(const struct tern_csv_judging *judging)
     report_groups(judging);
     report_outliers(judging);
     report_columns(judging);
+}
+
+// --- Labels that may be no classes
+
+#define TINY 20    // rows of a sample of which a single row says nothing
+#define SHARE 10   // one row of so many at most has a number that is no class
+#define FAR 2      // times as large as all others
+#define LISTED 160 // bytes of the classes in a sentence
+
+// Counts the other labels by kind.
+struct others {
+    uint32_t texts;
+    uint32_t numbers;
+    uint32_t alone; // labels of one row, this one included
+    double size;    // of the largest number
+    bool plus;      // one is "+", which stands beside "-"
+};
+
+static struct others look_at_others(const struct tern_csv_profile *profile, uint32_t label)
+{
+    struct others others = {0};
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        const char *name = profile->labels.names[i];
+        double number;
+        others.alone += profile->label[i].count == 1;
+        if (i == label) {
+            continue;
+        }
+        if (tern_csv_double(name, &number)) {
+            others.numbers++;
+            others.size = fmax(others.size, fabs(number));
+        } else {
+            others.texts++;
+            others.plus = others.plus || strcmp(name, "+") == 0;
+        }
+    }
+    return others;
+}
+
+// A number that stands for no label: rare among texts, or as loggers write it, far from all others.
+static bool is_mark(const struct tern_csv_profile *profile, uint32_t label,
+                    const struct others *others, double number)
+{
+    if (others->numbers == 0) {
+        return others->texts > 0 &&
+               (tern_csv_is_mark(number) || SHARE * profile->label[label].count <= profile->rows);
+    }
+    return tern_csv_is_mark(number) && fabs(number) > FAR * others->size;
+}
+
+// Whether a text is one that a row of units has in the label's column.
+static bool is_no_unit(const char *text)
+{
+    return strcmp(text, "[-]") == 0 || strcmp(text, "(-)") == 0;
+}
+
+enum tern_csv_doubt tern_csv_doubt_label(const struct tern_csv_profile *profile, uint32_t label)
+{
+    const struct tern_csv_label *found = &profile->label[label];
+    const char *name = profile->labels.names[label];
+    const struct others others = look_at_others(profile, label);
+    const bool outer = found->line == profile->first_row || found->line == profile->last_row;
+    double number;
+    const bool is_number = tern_csv_double(name, &number);
+    if (is_number ? is_mark(profile, label, &others, number)
+                  : tern_csv_is_doubtful(name) && !(others.plus && strcmp(name, "-") == 0)) {
+        const bool other = is_number ? !tern_csv_is_mark(number) : is_no_unit(name);
+        return other && outer && found->count == 1 && profile->rows >= TINY ? TERN_CSV_NO_ROW
+                                                                            : TERN_CSV_NO_LABEL;
+    }
+    if (tern_csv_is_total(name)) {
+        return TERN_CSV_NO_ROW;
+    }
+    if (found->count > 1 || profile->rows < TINY || 2 * others.alone > profile->labels.count) {
+        return TERN_CSV_CERTAIN;
+    }
+    const bool far = !is_number || fabs(number) > FAR * others.size;
+    return outer && far ? TERN_CSV_NO_ROW : TERN_CSV_ALONE;
+}
+
+// The labels that are classes for certain, as a list.
+static void list_certain(const struct tern_csv_profile *profile, const char *listed,
+                         char list[LISTED])
+{
+    size_t used = 0;
+    list[0] = '\0';
+    for (uint32_t i = 0; i < profile->labels.count && used < LISTED; i++) {
+        const char *name = profile->labels.names[i];
+        if (tern_csv_lists(listed, name) || tern_csv_doubt_label(profile, i) < TERN_CSV_NO_LABEL) {
+            used += (size_t)snprintf(list + used, LISTED - used, "%s%s", used > 0 ? "|" : "", name);
+        }
+    }
+    if (used >= LISTED || used == 0) {
+        snprintf(list, LISTED, "A|B|C");
+    }
+}
+
+static bool ask(const struct tern_csv_profile *profile, const char *data, const char *listed,
+                uint32_t label, char *why, size_t size)
+{
+    const char *column = profile->column[profile->columns.label].name;
+    const struct tern_csv_label *found = &profile->label[label];
+    const char *name = profile->labels.names[label];
+    char list[LISTED];
+    list_certain(profile, listed, list);
+    if (tern_csv_doubt_label(profile, label) == TERN_CSV_NO_LABEL) {
+        snprintf(why, size,
+                 "%s: line %" PRIu64 ", column '%.60s': the label '%.40s' (%" PRIu64
+                 " row%s) can be a class or a missing label: list the classes, with it or without: "
+                 "init --classes '%s' (data.source: classes=)",
+                 data, found->line, column, name, found->count, tern_plural(found->count), list);
+    } else {
+        snprintf(why, size,
+                 "%s: line %" PRIu64 ", column '%.60s': the label '%.40s' (%" PRIu64 " of %" PRIu64
+                 " rows) can be a class, or the line no row (units, a total): "
+                 "remove the line, or list it: init --classes '%s|%.40s' (data.source: classes=)",
+                 data, found->line, column, name, found->count, profile->rows, list, name);
+    }
+    return false;
+}
+
+bool tern_csv_ask_labels(const struct tern_csv_profile *profile, const char *data,
+                         const char *listed, char *why, size_t size)
+{
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        if (!tern_csv_lists(listed, profile->labels.names[i]) &&
+            tern_csv_doubt_label(profile, i) >= TERN_CSV_NO_LABEL) {
+            return ask(profile, data, listed, i, why, size);
+        }
+    }
+    return true;
+}
+
+// Whether each of the column's texts comes again, three times on average, as classes do.
+static bool is_candidate(const struct tern_csv_profile *profile, uint32_t column)
+{
+    const struct tern_csv_column *found = &profile->column[column];
+    const bool texts = found->bad.count > 0 && !tern_csv_is_numeric(found);
+    const bool flags = column == 0 && tern_csv_has_flags(found);
+    return (texts || flags) && found->texts > 1 && found->texts <= TERN_CSV_TEXTS_MAX &&
+           3ull * found->texts <= profile->rows;
+}
+
+// Whether the column is named as what is to be learnt.
+static bool has_label_name(const struct tern_csv_profile *profile, uint32_t column)
+{
+    static const char *const names[] = {"class",    "classes", "label", "labels",
+                                        "category", "target",  "klasse"};
+    for (size_t i = 0; profile->columns.header && i < sizeof names / sizeof names[0]; i++) {
+        if (tern_csv_is_same(profile->column[column].name, names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool tern_csv_hint_label(const struct tern_csv_profile *profile, char *hint, size_t size)
+{
+    const uint32_t label = profile->columns.label;
+    if (label == TERN_CSV_NO_COLUMN || has_label_name(profile, label)) {
+        return false;
+    }
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        if (c != label && profile->column[c].feature && has_label_name(profile, c)) {
+            const char *name = profile->column[c].name;
+            snprintf(
+                hint, size,
+                "the last column, '%.40s', is taken as what is to be learnt; if it is '%.40s', "
+                "use --label %.40s (data.source: label=)",
+                profile->column[label].name, name, name);
+            return true;
+        }
+    }
+    if (!tern_csv_is_numeric(&profile->column[label])) {
+        return false;
+    }
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        if (c != label && is_candidate(profile, c)) {
+            const char *name = profile->column[c].name;
+            snprintf(hint, size,
+                     "the last column, '%.40s', is taken as what is to be learnt; if it is '%.40s' "
+                     "(%" PRIu32 " texts), use --label %.40s (data.source: label=)",
+                     profile->column[label].name, name, profile->column[c].texts, name);
+            return true;
+        }
+    }
+    return false;
+}
+
+// --- Classes or a number
+
+#define CLASSES_MAX 256 // more are no classes
+
+static bool refuse(char why[TERN_CSV_TASK_WHY_MAX], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool refuse(char why[TERN_CSV_TASK_WHY_MAX], const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, TERN_CSV_TASK_WHY_MAX, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+static const struct tern_csv_column *label_of(const struct tern_csv_profile *profile)
+{
+    return &profile->column[profile->columns.label];
+}
+
+// Accepts numbers, and texts meant as numbers ("<0.5", "1,5"), with fractions or many different values. A
+// number with a fraction is never a class, even where a small sample has few values.
+bool tern_csv_is_target(const struct tern_csv_profile *profile)
+{
+    const struct tern_csv_column *label = label_of(profile);
+    const uint64_t numbers = label->numbers + label->huge.count + label->like.count;
+    const uint64_t texts = label->bad.count - label->like.count + label->doubtful.count;
+    const bool many = profile->many_labels || profile->labels.count > TERN_CSV_VALUES_MAX;
+    const bool fractions = label->numbers > 0 && !label->order.whole;
+    return numbers > texts && (many || fractions);
+}
+
+// --- Classes
+
+// Whether the labels are the numbers below their count, which need no list.
+static bool are_numbers(const struct tern_csv_profile *profile)
+{
+    uint32_t class;
+    bool numbers = true;
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        numbers =
+            numbers && tern_name_is_class(profile->labels.names[i], profile->labels.count, &class);
+    }
+    return numbers;
+}
+
+// Refuses texts that mostly occur once: notes, ids, times.
+static bool refuse_unique(const struct tern_csv_task *task, char why[TERN_CSV_TASK_WHY_MAX])
+{
+    const struct tern_csv_column *label = label_of(task->profile);
+    const uint32_t count = task->profile->labels.count;
+    const uint64_t rows = task->profile->rows - label->missing.count;
+    return task->unique || count <= TERN_CSV_VALUES_MAX || 2ull * count <= rows
+               ? true
+               : refuse(why,
+                        "column '%s' of %s has %" PRIu32 " different values in %" PRIu64
+                        " rows, which are hardly classes: name the column of the class with "
+                        "--label, or add --task classification",
+                        label->name, task->data, count, rows);
+}
+
+// Numbers with a text among them ("<0.5", "err"), which would be a class.
+static bool refuse_mixed(const struct tern_csv_task *task, char why[TERN_CSV_TASK_WHY_MAX])
+{
+    const struct tern_csv_column *label = label_of(task->profile);
+    return task->mixed || label->bad.count == 0 ||
+                   label->numbers <= label->bad.count + label->doubtful.count
+               ? true
+               : refuse(why,
+                        "%s: line %" PRIu64 ", column '%s': '%s' is a text among numbers (%" PRIu64
+                        " of %" PRIu64 " rows): mend or leave out such lines, or make each "
+                        "value a class with --task classification",
+                        task->data, label->bad.line, label->name, label->bad.text, label->bad.count,
+                        task->profile->rows);
+}
+
+// Names the label that no list of classes can hold; where each can be listed, all of them are too long together.
+static bool refuse_unlisted(const struct tern_csv_task *task, char why[TERN_CSV_TASK_WHY_MAX])
+{
+    const struct tern_csv_profile *profile = task->profile;
+    const char *column = label_of(profile)->name;
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        const char *name = profile->labels.names[i];
+        if (!tern_csv_is_listable(name)) {
+            char shown[40];
+            snprintf(shown, sizeof shown, "%s", name);
+            tern_utf8_show(shown, strlen(shown));
+            return refuse(why,
+                          "%s: line %" PRIu64 ", column '%s': the label '%s' cannot stand in a "
+                          "list of classes, being '*', longer than %d bytes, or with '|', quotes "
+                          "or a line end in it: write another name, or class numbers from 0",
+                          task->data, profile->label[i].line, column, shown, TERN_CSV_NAME_MAX - 1);
+        }
+    }
+    return refuse(why,
+                  "the %" PRIu32 " labels in column '%s' of %s are too long together for a list of "
+                  "classes, of %d bytes at most: write shorter names, or class numbers from 0",
+                  profile->labels.count, column, task->data, TERN_CSV_CLASSES_MAX - 1);
+}
+
+bool tern_csv_list_classes(const struct tern_csv_task *task, char classes[TERN_CSV_CLASSES_MAX],
+                           char why[TERN_CSV_TASK_WHY_MAX])
+{
+    const struct tern_csv_profile *profile = task->profile;
+    const char *label = label_of(profile)->name;
+    const uint32_t listed = tern_csv_count_listed(task->listed);
+    const uint32_t count = task->listed != NULL ? listed : profile->labels.count;
+    classes[0] = '\0';
+    if (profile->many_labels || count < task->least || count > CLASSES_MAX) {
+        return refuse(
+            why,
+            "column '%s' of %s has %" PRIu32
+            "%s different value%s%s, and classes are 2 to %d: name the column of the "
+            "class with --label, or that of a number with --task regression%s",
+            label, task->data, count, profile->many_labels ? " and more" : "", tern_plural(count),
+            count > 0          ? ""
+            : label[0] == '\0' ? " and no name (do lines end with a comma?)"
+                               : ", since it is empty",
+            CLASSES_MAX, count == 1 ? ", or learn what is normal with --task anomaly" : "");
+    }
+    if (task->listed != NULL) { // judged as those of data.source are
+        return snprintf(classes, TERN_CSV_CLASSES_MAX, "%s", task->listed) < TERN_CSV_CLASSES_MAX
+                   ? true
+                   : refuse(why, "the list of classes is too long for a setting: write the file "
+                                 "with class numbers from 0");
+    }
+    if (!refuse_mixed(task, why) || !refuse_unique(task, why) ||
+        !tern_csv_ask_labels(profile, task->data, NULL, why, TERN_CSV_TASK_WHY_MAX)) {
+        return false;
+    }
+    return are_numbers(profile) || tern_csv_profile_classes(profile, classes, TERN_CSV_CLASSES_MAX)
+               ? true
+               : refuse_unlisted(task, why);
+}
+
+// --- A number
+
+bool tern_csv_check_target(const struct tern_csv_task *task, char why[TERN_CSV_TASK_WHY_MAX])
+{
+    const struct tern_csv_column *label = label_of(task->profile);
+    const bool differ = label->deviation > 0;
+    if (differ && tern_csv_is_flat(label)) {
+        return refuse(why,
+                      "column '%s' of %s has numbers that differ by less than 32-bit numbers can: "
+                      "subtract a constant, or change the unit",
+                      label->name, task->data);
+    }
+    if (label->huge.count > label->numbers) {
+        return refuse(why,
+                      "%s: line %" PRIu64 ", column '%s': '%s' is 1e15 or more, which marks a "
+                      "missing value (%" PRIu64 " of %" PRIu64 " rows): change the unit",
+                      task->data, label->huge.line, label->name, label->huge.text,
+                      label->huge.count, task->profile->rows);
+    }
+    return label->numbers > label->bad.count + label->huge.count && differ
+               ? true
+               : refuse(why,
+                        "column '%s' of %s has no numbers that differ%s%s%s: name the column of "
+                        "the number to predict with --label",
+                        label->name, task->data, label->bad.count > 0 ? ", but texts such as " : "",
+                        label->bad.count > 0 ? label->bad.text : "",
+                        label->like.count > 0 ? " (write 1234.5 alone)" : "");
 }

@@ -1,5 +1,5 @@
 #include "hosted/csv_order.h"
-#include "util/sqrt.h"
+#include "util/math.h"
 #include <math.h>
 #include <stddef.h>
 #include <string.h>

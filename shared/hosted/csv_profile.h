@@ -3,8 +3,8 @@
 // profiles it first, so that init, check, run, predict and experiments read it alike; csv_judge.h makes
 // sentences of it. It goes on over whatever is wrong, so that all of it can be named at once. Hosted;
 // reentrant.
-#ifndef TERN_CSV_PROFILE_H
-#define TERN_CSV_PROFILE_H
+#ifndef TERN_HOSTED_CSV_PROFILE_H
+#define TERN_HOSTED_CSV_PROFILE_H
 
 #include "hosted/csv_columns.h"
 #include "hosted/csv_order.h"
@@ -124,5 +124,20 @@ bool tern_csv_is_listable(const char *name);
 // Writes the labels as the list of classes that a data spec has, "blocked|good|worn", sorted. false
 // when they do not fit into size bytes, or one holds what such a list cannot.
 bool tern_csv_profile_classes(const struct tern_csv_profile *profile, char *text, size_t size);
+
+// --- csv_header
+
+// Whether the first line of a table names its columns or is a row, where the choice leaves it open. For
+// csv_profile.c. Hosted; reentrant.
+
+// first: the fields of the first line, one for each column; the profile is of all other lines.
+// TERN_ERR_CONFIG  it can be read in both ways
+TERN_MUST_USE enum tern_result tern_csv_header_decide(const struct tern_input *input,
+                                                      struct tern_csv_profile *profile,
+                                                      const struct tern_csv_choice *choice,
+                                                      const char *const *first);
+
+// Whether more than half of a column's fields, but for missing ones, are numbers.
+bool tern_csv_is_numeric(const struct tern_csv_column *column);
 
 #endif

@@ -1,8 +1,9 @@
 // The text that names a data set, "KIND:PATH,key=value,...": data.source of the settings. The readers of
 // client/data open it; `tern-aggregator init --data` writes one, and reads it back. Hosted; reentrant.
-#ifndef TERN_DATA_SPEC_H
-#define TERN_DATA_SPEC_H
+#ifndef TERN_HOSTED_DATA_SPEC_H
+#define TERN_HOSTED_DATA_SPEC_H
 
+#include "hosted/csv_columns.h"
 #include "hosted/input.h"
 #include <stdbool.h>
 
@@ -48,5 +49,16 @@ TERN_MUST_USE enum tern_result tern_spec_refuse(const struct tern_data_spec *spe
 // Whether text, whose first "=" is behind `len` bytes, begins with a place: a path may have one, as in
 // /data/site=3/table.csv. One that begins as an option does, key=, must be in quotes.
 bool tern_spec_begins_with_place(const char *text, size_t len);
+
+// --- csv_choice
+
+// What a data spec of the kind csv chooses of its table. Hosted; reentrant.
+
+// Reads the options label, target, drop, classes, group, header, missing, and whether scale names a file. The texts
+// of *choice are the spec's.
+// TERN_ERR_CONFIG  an option that tables do not have, options that exclude each other, or a word that is none of an
+// option's
+TERN_MUST_USE enum tern_result tern_csv_choose(struct tern_data_spec *spec,
+                                               struct tern_csv_choice *choice);
 
 #endif

@@ -3,8 +3,8 @@
 #include "hosted/csv_columns.h"
 #include "hosted/files.h"
 #include "util/bytes.h"
-#include "util/prefix.h"
 #include "util/sha256.h"
+#include "util/text.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "hosted/log.h"
 
 #include "hosted/terminal.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 #include <errno.h>
 #include <pthread.h>

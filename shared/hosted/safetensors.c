@@ -2,7 +2,7 @@
 
 #include "codec/codec.h"
 #include "util/bytes.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,14 +58,14 @@ bool tern_spool_open_named(struct tern_spool *spool, const char *folder, const c
     return spool->fd >= 0;
 }
 
-bool tern_spool_open_again(struct tern_spool *spool, const char *path, size_t len)
+bool tern_spool_reopen(struct tern_spool *spool, const char *path, size_t len)
 {
     struct stat status;
     *spool = (struct tern_spool)TERN_SPOOL_CLOSED;
     spool->fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     spool->path = spool->fd >= 0 ? strdup(path) : NULL;
     if (spool->path == NULL || fstat(spool->fd, &status) != 0 || (uint64_t)status.st_size < len) {
-        tern_spool_leave(spool);
+        tern_spool_close_and_keep(spool);
         return false;
     }
     spool->len = len;
@@ -113,7 +115,7 @@ const uint8_t *tern_spool_view(struct tern_spool *spool)
     return spool->mapped;
 }
 
-void tern_spool_rest(const struct tern_spool *spool, size_t from, size_t len)
+void tern_spool_drop_pages(const struct tern_spool *spool, size_t from, size_t len)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t first = from / page * page;
@@ -123,7 +125,7 @@ void tern_spool_rest(const struct tern_spool *spool, size_t from, size_t len)
     }
 }
 
-void tern_spool_leave(struct tern_spool *spool)
+void tern_spool_close_and_keep(struct tern_spool *spool)
 {
     if (spool->mapped != NULL) {
         munmap(spool->mapped, spool->len);
@@ -140,5 +142,125 @@ void tern_spool_close(struct tern_spool *spool)
     if (spool->path != NULL) {
         unlink(spool->path);
     }
-    tern_spool_leave(spool);
+    tern_spool_close_and_keep(spool);
+}
+
+// --- Blobs
+
+// Reference-counted bytes: one stored download serves any number of replies at once without copies.
+
+static struct tern_blob *make(size_t len, size_t in_memory)
+{
+    struct tern_blob *blob = malloc(sizeof *blob + in_memory);
+    if (blob != NULL) {
+        atomic_init(&blob->references, 1);
+        blob->len = len;
+        blob->data = blob->memory;
+        blob->spool = (struct tern_spool)TERN_SPOOL_CLOSED;
+    }
+    return blob;
+}
+
+struct tern_blob *tern_blob_new(size_t len)
+{
+    return len > SIZE_MAX - sizeof(struct tern_blob) ? NULL : make(len, len);
+}
+
+struct tern_blob *tern_blob_from_spool(struct tern_spool *spool)
+{
+    const bool readable = tern_spool_view(spool) != NULL;
+    struct tern_blob *blob = readable ? make(spool->len, 0) : NULL;
+    if (blob == NULL) {
+        tern_spool_close(spool);
+        return NULL;
+    }
+    blob->data = spool->mapped;
+    blob->spool = *spool;
+    *spool = (struct tern_spool)TERN_SPOOL_CLOSED;
+    return blob;
+}
+
+void tern_blob_drop_pages(const struct tern_blob *blob, size_t from, size_t len)
+{
+    tern_spool_drop_pages(&blob->spool, from, len);
+}
+
+struct tern_blob *tern_blob_share(struct tern_blob *blob)
+{
+    atomic_fetch_add_explicit(&blob->references, 1, memory_order_relaxed);
+    return blob;
+}
+
+void tern_blob_release(struct tern_blob *blob)
+{
+    if (blob == NULL) {
+        return;
+    }
+    // The last holder must see every write of the others before it frees.
+    if (atomic_fetch_sub_explicit(&blob->references, 1, memory_order_acq_rel) == 1) {
+        tern_spool_close(&blob->spool);
+        free(blob);
+    }
+}
+
+// --- Large pages
+
+// Large pages for large blocks: what is touched here and there, as the sums of updates are, takes one fault of the
+// memory's for 2 MiB in place of 512, and finds its pages sooner. Any thread.
+
+// Two large pages of most machines: a smaller block need not have a whole one.
+#define LARGE ((size_t)4 << 20)
+
+void tern_large_pages(void *memory, size_t size)
+{
+#ifdef MADV_HUGEPAGE
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t skipped = (0 - (uintptr_t)memory) % page; // to the first whole page
+    if (memory != NULL && size >= LARGE) {
+        (void)madvise((char *)memory + skipped, (size - skipped) / page * page, MADV_HUGEPAGE);
+    }
+#else
+    (void)memory;
+    (void)size;
+#endif
+}
+
+// --- Memory in a file
+
+// Memory whose pages are those of a file without a name, which is gone when it is given back, however
+// the program ends: the kernel writes them out and takes them back when it needs memory. For blocks that
+// are larger than what may be held in memory. Each block is its caller's.
+
+// To write into a page that finds no room on the disk later would be a signal.
+static void *map(const struct tern_spool *file, size_t size)
+{
+    errno = posix_fallocate(file->fd, 0, (off_t)size);
+    if (errno != 0) {
+        return NULL;
+    }
+    void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+    return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+void *tern_file_memory_new(const char *folder, size_t size)
+{
+    struct tern_spool file;
+    if (!tern_spool_open(&file, folder)) {
+        return NULL;
+    }
+    void *mapped = map(&file, size);
+    const int error = errno;
+    tern_spool_close(&file); // the mapping keeps the file
+    errno = error;
+    return mapped;
+}
+
+void tern_file_memory_drop_pages(void *memory, size_t size)
+{
+    (void)madvise(memory, size, MADV_DONTNEED); // else its pages only stay
+}
+
+void tern_file_memory_free(void *memory, size_t size)
+{
+    munmap(memory, size);
 }

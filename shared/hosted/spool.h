@@ -1,8 +1,6 @@
-// Bytes that are too many to be held in memory: a file without a name, which is gone with its last
-// user, however the program ends, or one with a name, which a program that is killed leaves behind,
-// to be found by the next. What was written is read through a mapping, whose pages the kernel may
-// take back at any time. Who calls: the listener for long bodies, and whoever makes a blob of many
-// bytes. One thread at a time; a view may be read by any number of them.
+// Bytes that are too many for memory, kept in files: spools, which are written in order and then read through a
+// mapping; blobs, which many readers share; and writable blocks of memory behind a file. The kernel may drop the pages
+// of all three and read them back.
 #ifndef TERN_HOSTED_SPOOL_H
 #define TERN_HOSTED_SPOOL_H
 
@@ -10,11 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// --- Spools
+
+// A file without a name, which ends with the program, or one with a name, which the next start of a killed program
+// reopens. The listener writes long bodies into spools. One thread at a time; any number of threads may read the view.
 struct tern_spool {
-    int fd; // -1 = not open
+    int fd; // -1: not open
     size_t len;
-    uint8_t *mapped; // NULL = not yet
-    char *path;      // NULL = without a name
+    uint8_t *mapped; // NULL: not mapped yet
+    char *path;      // NULL: without a name
 };
 
 #define TERN_SPOOL_CLOSED                                                                          \
@@ -22,25 +24,60 @@ struct tern_spool {
         .fd = -1                                                                                   \
     }
 
-// Makes the file in `folder`. False: it cannot be made; errno says why.
+// Makes a file without a name in `folder`. false: it cannot be made; errno has the reason.
 bool tern_spool_open(struct tern_spool *spool, const char *folder);
-// Likewise with a name, which is `name` and what sets it apart from other files of that name:
-// TERN_SPOOL_SUFFIX bytes, a '-' first and no other in them.
+// Makes a file whose name is `name` and a unique suffix of TERN_SPOOL_SUFFIX bytes, which starts with its only '-'.
 bool tern_spool_open_named(struct tern_spool *spool, const char *folder, const char *name);
 #define TERN_SPOOL_SUFFIX 7u
-// Goes on with the file of such a name, of which the first `len` bytes count. False: there are fewer,
-// or it cannot be opened.
-bool tern_spool_open_again(struct tern_spool *spool, const char *path, size_t len);
-// False: the disk is full or fails; errno says why. Not after tern_spool_view().
+// Opens a named file again, to append behind its first `len` bytes. false: it is shorter, or cannot be opened.
+bool tern_spool_reopen(struct tern_spool *spool, const char *path, size_t len);
+// false: the disk is full or fails; errno has the reason. Not after tern_spool_view().
 bool tern_spool_append(struct tern_spool *spool, const void *data, size_t len);
-// Reads `len` of the bytes that were appended, from `at` on. False: the disk fails.
+// Reads `len` appended bytes from offset `at`. false: the disk fails.
 bool tern_spool_read(const struct tern_spool *spool, size_t at, void *dst, size_t len);
-// All that was appended, len > 0 bytes, valid until tern_spool_close(). NULL: it cannot be mapped.
+// Maps everything that was appended, len > 0 bytes; valid until the spool is closed. NULL: it cannot be mapped.
 const uint8_t *tern_spool_view(struct tern_spool *spool);
-// The pages of len bytes of the view from `from` on need not be in memory for now; whoever reads
-// them brings them back.
-void tern_spool_rest(const struct tern_spool *spool, size_t from, size_t len);
-void tern_spool_close(struct tern_spool *spool); // and deletes it; closed: nothing happens
-void tern_spool_leave(struct tern_spool *spool); // closes it; a file with a name stays
+// Drops the pages of len bytes of the view at `from` from memory; the next read brings them back.
+void tern_spool_drop_pages(const struct tern_spool *spool, size_t from, size_t len);
+// Closes and deletes the file; does nothing where the spool is closed.
+void tern_spool_close(struct tern_spool *spool);
+// Closes the spool; a named file stays on disk.
+void tern_spool_close_and_keep(struct tern_spool *spool);
+
+// --- Blobs
+
+// Reference-counted bytes in memory or in a spool: one stored download serves any number of replies without copies.
+// Any thread.
+struct tern_blob {
+    _Atomic uint32_t references;
+    size_t len;
+    uint8_t *data; // read-only where a spool holds it
+    struct tern_spool spool;
+    uint8_t memory[];
+};
+
+// Returns a blob with one reference and room for len bytes, or NULL.
+struct tern_blob *tern_blob_new(size_t len);
+// Moves the spool into a blob with one reference. NULL: no memory; the spool is closed then, too.
+struct tern_blob *tern_blob_from_spool(struct tern_spool *spool);
+// Drops the pages of bytes [from, from + len) from memory where a spool holds them.
+void tern_blob_drop_pages(const struct tern_blob *blob, size_t from, size_t len);
+struct tern_blob *tern_blob_share(struct tern_blob *blob);
+void tern_blob_release(struct tern_blob *blob); // NULL is allowed
+
+// --- Large blocks of memory
+
+// Each block belongs to its caller; any thread.
+
+// Asks the kernel for large pages behind an unused block; NULL is allowed. A page fault then brings 2 MiB in place of
+// 4 KiB, and scattered access, such as to the sums of updates, is faster. No effect on small blocks. free() frees it.
+void tern_large_pages(void *memory, size_t size);
+
+// Returns `size` zero bytes behind a file without a name in `folder`, whose disk space is allocated. NULL: no space or
+// no file; errno has the reason.
+void *tern_file_memory_new(const char *folder, size_t size);
+// Drops the block's pages from memory; the contents stay in the file.
+void tern_file_memory_drop_pages(void *memory, size_t size);
+void tern_file_memory_free(void *memory, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 #include "tensor/manifest.h"
 
 #include "util/bytes.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include <string.h>
 
 static const uint8_t magic[4] = {'T', 'M', 'F', '1'};

@@ -2,8 +2,8 @@
 #include "tensor/model.h"
 
 #include "util/bytes.h"
-#include "util/prefix.h"
-#include "util/sqrt.h"
+#include "util/math.h"
+#include "util/text.h"
 #include <stdbool.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "util/crc32c.h"
+
 #include "build.h"
-#include "util/crc32c_instruction.h"
 
 // Polynomial 0x82F63B78 (reflected).
 #if TERN_SMALL

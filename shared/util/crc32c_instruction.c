@@ -1,6 +1,6 @@
 // CRC-32C by SSE4.2, and by the CRC32 extension of ARMv8: about twenty times the table. All that an
 // aggregator or a client keeps has such a checksum.
-#include "util/crc32c_instruction.h"
+#include "util/crc32c.h"
 
 #ifdef TERN_CRC32C_INSTRUCTION
 #include <string.h>
@@ -79,7 +79,7 @@ TARGET static uint32_t add_all(uint32_t crc, const uint8_t *data, size_t len)
     return crc;
 }
 
-_Bool tern_crc32c_instruction(uint32_t *crc, const uint8_t *data, size_t len)
+bool tern_crc32c_instruction(uint32_t *crc, const uint8_t *data, size_t len)
 {
     if (!is_present()) {
         return 0;

@@ -1,10 +1,51 @@
-// exp, log, sin and cos in plain float32 arithmetic, because those of a libm differ between
-// platforms in the last bit and a model's weights must not. Each is a range reduction and a short
-// polynomial, within about two units in the last place of the true value over its range. Pure.
-#ifndef TERN_MATH_H
-#define TERN_MATH_H
+// Arithmetic with the same bits on every platform: exp, log, sin, cos and square root in plain float arithmetic, because
+// those of a libm differ between platforms in the last bit and a model's weights must not. Except for the square root,
+// each is a range reduction and a short polynomial, within about two units in the last place of the true value over its
+// range. Pure; reentrant.
+#ifndef TERN_UTIL_MATH_H
+#define TERN_UTIL_MATH_H
 
-#include "util/float_bits.h"
+#include <stdint.h>
+
+// --- A float32 or float64 and its bits
+
+static inline uint32_t tern_float_bits(float value)
+{
+    union {
+        float value;
+        uint32_t bits;
+    } word = {.value = value};
+    return word.bits;
+}
+
+static inline float tern_bits_float(uint32_t bits)
+{
+    union {
+        uint32_t bits;
+        float value;
+    } word = {.bits = bits};
+    return word.value;
+}
+
+static inline uint64_t tern_double_bits(double value)
+{
+    union {
+        double value;
+        uint64_t bits;
+    } word = {.value = value};
+    return word.bits;
+}
+
+static inline double tern_bits_double(uint64_t bits)
+{
+    union {
+        uint64_t bits;
+        double value;
+    } word = {.bits = bits};
+    return word.value;
+}
+
+// --- Functions
 
 // Whether value is neither NaN nor infinite.
 static inline int tern_is_finite(float value)
@@ -89,5 +130,9 @@ static inline float tern_cos_turns(float turns)
     float t = turns - (float)tern_round_to_int(turns);
     return tern_sin_turns(t + 0.25f);
 }
+
+// The square root of x, correctly rounded (to nearest, ties to even). 0 for x <= 0 and for NaN; x
+// itself for infinity.
+double tern_sqrt(double x);
 
 #endif

@@ -1,6 +1,5 @@
 #include "util/sha256.h"
 
-#include "util/sha256_blocks.h"
 #include <string.h>
 
 // Fractional parts of the square roots of the first 8 primes (section 5.3.3).

@@ -1,6 +1,6 @@
 // SHA-256 by the SHA extensions of x86: about five times the portable code, and an aggregator
 // hashes every byte that it receives.
-#include "util/sha256_blocks.h"
+#include "util/sha256.h"
 
 #ifdef TERN_SHA256_X86
 #include <cpuid.h>
@@ -89,7 +89,7 @@ static _Bool is_present(void)
     return present == PRESENT;
 }
 
-_Bool tern_sha256_x86(uint32_t h[8], const uint8_t *data, size_t blocks)
+bool tern_sha256_x86(uint32_t h[8], const uint8_t *data, size_t blocks)
 {
     if (!is_present()) {
         return 0;

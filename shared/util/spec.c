@@ -1,8 +1,7 @@
 #include "util/spec.h"
 
 #include "build.h"
-#include "util/near_name.h"
-#include "util/prefix.h"
+#include "util/text.h"
 #include <string.h>
 
 // Numbers have six decimals at most, so that one is a whole number over 10^6 and its one division

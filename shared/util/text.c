@@ -1,129 +1,161 @@
-// Text forms of bytes: hex and base64url; and of numbers.
-#include "util/bytes.h"
-#include <stdbool.h>
+#include "util/text.h"
 
-static const char base64url_alphabet[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+#include <stdint.h>
+#include <string.h>
 
-void tern_hex_encode(const uint8_t *src, size_t len, char *dst)
+// Length of the sequence that `lead` starts and the smallest code point it may hold; 0 for a byte
+// that starts none.
+static size_t sequence_length(uint8_t lead, uint32_t *smallest)
 {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < len; i++) {
-        *dst++ = digits[src[i] >> 4];
-        *dst++ = digits[src[i] & 15];
+    if (lead < 0x80) {
+        *smallest = 0;
+        return 1;
     }
-    *dst = '\0';
+    if (lead >= 0xC2 && lead <= 0xDF) {
+        *smallest = 0x80;
+        return 2;
+    }
+    if (lead >= 0xE0 && lead <= 0xEF) {
+        *smallest = 0x800;
+        return 3;
+    }
+    if (lead >= 0xF0 && lead <= 0xF4) {
+        *smallest = 0x10000;
+        return 4;
+    }
+    return 0;
 }
 
-static int hex_value(char c)
+static bool is_printable(uint32_t code)
 {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    if (c >= 'A' && c <= 'F') {
-        return c - 'A' + 10;
-    }
-    return -1;
+    return code >= 0x20 && !(code >= 0x7F && code <= 0x9F) && !(code >= 0xD800 && code <= 0xDFFF) &&
+           code <= 0x10FFFF;
 }
 
-enum tern_result tern_hex_decode(const char *src, uint8_t *dst, size_t len)
+size_t tern_utf8_read(const char *text, size_t len, uint32_t *code)
 {
-    for (size_t i = 0; i < len; i++) {
-        int high = hex_value(src[2 * i]);
-        // Looks at the second digit only when the first is not the end of the text.
-        int low = high < 0 ? -1 : hex_value(src[2 * i + 1]);
-        if (low < 0) {
-            return TERN_ERR_CORRUPT;
+    uint32_t smallest;
+    uint8_t lead = (uint8_t)text[0];
+    size_t count = sequence_length(lead, &smallest);
+    if (count == 0 || count > len) {
+        return 0;
+    }
+    *code = count == 1 ? lead : lead & (0x7Fu >> count);
+    for (size_t i = 1; i < count; i++) {
+        uint8_t next = (uint8_t)text[i];
+        if ((next & 0xC0u) != 0x80u) {
+            return 0;
         }
-        dst[i] = (uint8_t)(high * 16 + low);
+        *code = *code << 6 | (next & 0x3Fu);
     }
-    return src[2 * len] == '\0' ? TERN_OK : TERN_ERR_CORRUPT;
+    return *code < smallest ? 0 : count;
 }
 
-void tern_base64url_encode(const uint8_t *src, size_t len, char *dst)
+bool tern_utf8_is_hidden(uint32_t code)
 {
-    uint32_t bits = 0;
-    unsigned held = 0;
-    for (size_t i = 0; i < len; i++) {
-        bits = bits << 8 | src[i];
-        held += 8;
-        while (held >= 6) {
-            held -= 6;
-            *dst++ = base64url_alphabet[bits >> held & 63];
-        }
-    }
-    if (held > 0) {
-        *dst++ = base64url_alphabet[bits << (6 - held) & 63];
-    }
-    *dst = '\0';
-}
-
-static int base64url_value(char c)
-{
-    if (c >= 'A' && c <= 'Z') {
-        return c - 'A';
-    }
-    if (c >= 'a' && c <= 'z') {
-        return c - 'a' + 26;
-    }
-    if (c >= '0' && c <= '9') {
-        return c - '0' + 52;
-    }
-    if (c == '-') {
-        return 62;
-    }
-    return c == '_' ? 63 : -1;
-}
-
-enum tern_result tern_base64url_decode(const char *src, size_t src_len, uint8_t *dst, size_t len)
-{
-    if (src_len != TERN_BASE64URL_LENGTH(len)) {
-        return TERN_ERR_CORRUPT;
-    }
-    uint32_t bits = 0;
-    unsigned held = 0;
-    for (size_t i = 0; i < src_len; i++) {
-        int value = base64url_value(src[i]);
-        if (value < 0) {
-            return TERN_ERR_CORRUPT;
-        }
-        bits = bits << 6 | (uint32_t)value;
-        held += 6;
-        if (held >= 8) {
-            held -= 8;
-            *dst++ = (uint8_t)(bits >> held);
+    static const struct {
+        uint32_t first;
+        uint32_t last;
+    } hidden[] = {
+        {0x00AD, 0x00AD},   {0x034F, 0x034F}, {0x061C, 0x061C},   {0x115F, 0x1160},
+        {0x17B4, 0x17B5},   {0x180B, 0x180F}, {0x200B, 0x200F},   {0x2028, 0x202E},
+        {0x2060, 0x206F},   {0x3164, 0x3164}, {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},
+        {0xFFA0, 0xFFA0},   {0xFFF0, 0xFFFB}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
+        {0xE0000, 0xE0FFF},
+    };
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+        if (code >= hidden[i].first && code <= hidden[i].last) {
+            return true;
         }
     }
-    // The bits that fill the last character are zero in the one canonical text.
-    return (bits & ((1u << held) - 1)) == 0 ? TERN_OK : TERN_ERR_CORRUPT;
+    return false;
 }
 
-char *tern_put_decimal(char *dst, size_t number)
+void tern_utf8_show(char *text, size_t len)
 {
-    char digits[TERN_DECIMAL_MAX];
-    size_t count = 0;
-    do {
-        digits[count++] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    while (count > 0) {
-        *dst++ = digits[--count];
+    while (len > 0) {
+        uint32_t code;
+        const size_t read = tern_utf8_read(text, len, &code);
+        const size_t count = read == 0 ? 1 : read;
+        for (size_t i = 0;
+             i < count && (read == 0 || !is_printable(code) || tern_utf8_is_hidden(code)); i++) {
+            text[i] = '?';
+        }
+        text += count;
+        len -= count;
     }
-    *dst = '\0';
-    return dst;
 }
 
-const char *tern_get_decimal(const char *text, uint64_t *number)
+size_t tern_utf8_malformed(const char *text, size_t len)
 {
-    const uint64_t most = UINT64_MAX / 10;
-    *number = 0;
-    for (; *text >= '0' && *text <= '9'; text++) {
-        const uint64_t digit = (uint64_t)(*text - '0');
-        const bool fits = *number < most || (*number == most && digit <= UINT64_MAX % 10);
-        *number = fits ? *number * 10 + digit : UINT64_MAX;
+    size_t at = 0;
+    while (at < len) {
+        uint32_t code;
+        const size_t count = tern_utf8_read(text + at, len - at, &code);
+        if (count == 0 || (code >= 0xD800 && code <= 0xDFFF) || code > 0x10FFFF) {
+            return at;
+        }
+        at += count;
     }
-    return text;
+    return len;
+}
+
+bool tern_utf8_is_text(const char *text, size_t len)
+{
+    while (len > 0) {
+        uint32_t code;
+        size_t count = tern_utf8_read(text, len, &code);
+        if (count == 0 || !is_printable(code)) {
+            return false;
+        }
+        text += count;
+        len -= count;
+    }
+    return true;
+}
+
+// --- Near names
+
+#define NAME_MAX_BYTES 64
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+size_t tern_edit_distance(const char *a, const char *b)
+{
+    size_t row[NAME_MAX_BYTES];
+    size_t width = strlen(b);
+    if (width >= NAME_MAX_BYTES) {
+        return SIZE_MAX;
+    }
+    for (size_t j = 0; j <= width; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 0; a[i] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < width; j++) {
+            size_t replaced = diagonal + (a[i] != b[j]);
+            diagonal = row[j + 1];
+            row[j + 1] = smaller(replaced, smaller(row[j], row[j + 1]) + 1);
+        }
+    }
+    return row[width];
+}
+
+size_t tern_near_limit(const char *written)
+{
+    const size_t len = strlen(written);
+    return (len < 4 ? 1 : len < 12 ? 2 : len / 4) + 1;
+}
+
+void tern_near_offer(struct tern_near_name *search, const char *name)
+{
+    const size_t distance = tern_edit_distance(search->written, name);
+    if (distance < search->limit) {
+        search->limit = distance;
+        search->best = name;
+    }
 }

@@ -1,7 +1,7 @@
 #include "wire/check.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include "wire/wire.h"
 #include <float.h>
 #include <string.h>

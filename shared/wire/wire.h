@@ -14,8 +14,8 @@
 // Every encoder returns TERN_ERR_NO_SPACE when dst is too small, and the same range errors, so that
 // neither end can send what the other must refuse. Task.codec is checked to be text; whether the
 // codec is known is the caller's question (tern_codec_parse()).
-#ifndef TERN_WIRE_H
-#define TERN_WIRE_H
+#ifndef TERN_WIRE_WIRE_H
+#define TERN_WIRE_WIRE_H
 
 #include "build.h"
 #include "result.h"
@@ -176,6 +176,14 @@ TERN_MUST_USE enum tern_result tern_path_parse_download(const char *path,
                                                         uint8_t sha256[TERN_SHA256_SIZE]);
 TERN_MUST_USE enum tern_result tern_path_parse_update(const char *path, uint32_t *round,
                                                       uint32_t *sequence);
+
+// --- Pre-shared keys
+
+#define TERN_PSK_SIZE TERN_SHA256_SIZE
+
+// Derives the pre-shared key of a client without certificates (PROTOCOL.md, "Clients with a pre-shared key"), on the
+// device and in the aggregator: SHA-256("tern psk v1" || token). token: the bearer token as NUL-terminated text.
+void tern_psk_from_token(const char *token, uint8_t psk[TERN_PSK_SIZE]);
 
 #ifdef __cplusplus
 }

@@ -38,10 +38,9 @@ PURE_SHARED = ["shared/codec/", "shared/tensor/", "shared/error_feedback/", "sha
                "shared/meter/", "shared/util/", "shared/build.h", "shared/result.h",
                "shared/version.h"]
 # Bytes of data files, and the CSV tables that init looks at, too.
-TABLES = ["shared/hosted/input.h", "shared/hosted/csv.h", "shared/hosted/csv_columns.h", "shared/hosted/csv_names.h",
-          "shared/hosted/csv_text.h", "shared/hosted/csv_choice.h", "shared/hosted/csv_profile.h",
-          "shared/hosted/csv_judge.h", "shared/hosted/data_spec.h",
-          "shared/hosted/name_set.h"]
+TABLES = ["shared/hosted/input.h", "shared/hosted/csv.h", "shared/hosted/csv_columns.h",
+          "shared/hosted/csv_text.h", "shared/hosted/csv_profile.h", "shared/hosted/csv_judge.h",
+          "shared/hosted/data_spec.h", "shared/hosted/name_set.h"]
 CLIENT_CORE = ["client/phases/", "client/client.h", "client/ports.h", "client/core.h",
                "client/defaults.h"]
 # Pure files among others: encoders, plans and the book of replicas.
@@ -62,7 +61,7 @@ RULES = {
     # Ask the processor what it can do, and remember the answer.
     "shared/codec/kernels/dispatch.c": (["shared/codec/kernels/"], FREESTANDING + ["stdatomic.h"]),
     "shared/util/sha256_x86.c": (["shared/util/", "shared/build.h"], FREESTANDING + SIMD + ["cpuid.h", "stdatomic.h"]),
-    "shared/util/crc32c_instruction.c": (["shared/util/crc32c_instruction.h"], FREESTANDING + [
+    "shared/util/crc32c_instruction.c": (["shared/util/crc32c.h"], FREESTANDING + [
         "immintrin.h", "cpuid.h", "stdatomic.h", "arm_acle.h", "sys/auxv.h"]),
     "shared/hosted/": (PURE_SHARED, OS),
     "shared/cli/": (["shared/"], OS),

@@ -1,7 +1,7 @@
 // The cheapest way, held against every way that the planner is to look at (plan.h says which), in
 // many small worlds drawn at random; and that ways which cannot win are not tried.
 #include "downloads/plan.h"
-#include "meter/price.h"
+#include "meter/meter.h"
 
 #include "tests/sanitized.h"
 

@@ -1,4 +1,4 @@
-"""The model of what bytes cost (shared/meter/price.h) against the meter: a client and an aggregator
+"""The model of what bytes cost (shared/meter/meter.h) against the meter: a client and an aggregator
 in a network namespace, on a link of 1,500 bytes MTU."""
 import ctypes
 import json

@@ -20,7 +20,7 @@ class Probe:
     def __init__(self, folder, board):
         self.name, self.board, self.elf = board, BOARDS[board], folder / f"{board}.elf"
         sources = [BOARD / f"{part}.c" for part in ("startup", "board", "settings", "semihosting")]
-        sources.append(ROOT / "shared/util/text.c")  # reads the settings' numbers
+        sources.append(ROOT / "shared/util/bytes.c")  # reads the settings' numbers
         run("arm-none-eabi-gcc", *CORES[board], "-mthumb", "-Os", "-std=gnu11", "-fno-short-enums",
             "-ffunction-sections", "-fdata-sections", "-fno-optimize-sibling-calls",
             '-DTERN_BUILD_CONFIG="tern_build.h"', '-DTERN_BOARD_NAME="probe"',

@@ -1,4 +1,3 @@
-#include "hosted/csv_doubt.h"
 #include "hosted/csv_judge.h"
 #include "hosted/csv_text.h"
 #include "tests/cases.h"

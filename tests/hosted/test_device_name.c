@@ -1,6 +1,6 @@
 // Names of devices that have none: stable, and different for clones.
-#include "hosted/device_name.h"
 #include "hosted/files.h"
+#include "hosted/host.h"
 #include "tests/cases.h"
 
 #include <limits.h>

@@ -1,6 +1,6 @@
 // Whole files: bounded reads, atomic replacement, folders.
 #include "hosted/files.h"
-#include "hosted/random.h"
+#include "hosted/system.h"
 #include "tests/cases.h"
 #include <dirent.h>
 #include <errno.h>

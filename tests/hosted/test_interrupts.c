@@ -1,5 +1,5 @@
 // Which signals end a program's work, and that one started by nohup stays.
-#include "hosted/interrupts.h"
+#include "hosted/host.h"
 #include "tests/cases.h"
 
 static void expect(int number, int interrupted)

@@ -1,5 +1,5 @@
 // Tables for people: columns as wide as their cells, cut to a terminal's width where that is allowed.
-#include "hosted/text_table.h"
+#include "hosted/terminal.h"
 #include "tests/cases.h"
 #include <stdlib.h>
 #include <string.h>

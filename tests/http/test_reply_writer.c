@@ -121,7 +121,7 @@ CASE(test_a_file_is_sent_as_it_is)
     assert_true(tern_spool_open(&spool, "/tmp"));
     assert_true(tern_spool_append(&spool, bytes, 17));
     assert_true(tern_spool_append(&spool, bytes + 17, LEN - 17));
-    struct tern_blob *blob = tern_blob_of_file(&spool);
+    struct tern_blob *blob = tern_blob_from_spool(&spool);
     assert_non_null(blob);
     for (int i = 0; i < 2; i++) {
         struct tern_http_reply reply = {

@@ -468,7 +468,7 @@ static void make_file(uint64_t owner, uint64_t total, uint64_t size, time_t time
     assert_true(tern_spool_open_named(&spool, folder, name));
     assert_int_equal(ftruncate(spool.fd, (off_t)size), 0);
     assert_int_equal(futimens(spool.fd, times), 0);
-    tern_spool_leave(&spool);
+    tern_spool_close_and_keep(&spool);
 }
 
 CASE(test_what_is_found_is_bounded)

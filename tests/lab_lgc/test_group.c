@@ -1,7 +1,7 @@
 // Whole rounds: phases, conservation, who decodes what, what is counted.
 #include "lab_lgc/small_group.h"
 #include "tests/cases.h"
-#include "util/float_bits.h"
+#include "util/math.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

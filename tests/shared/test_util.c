@@ -2,8 +2,8 @@
 
 #include "tests/cases.h"
 #include "util/bytes.h"
+#include "util/math.h"
 #include "util/sha256.h"
-#include "util/sqrt.h"
 #include <math.h>
 #include <string.h>
 

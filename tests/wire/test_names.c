@@ -1,9 +1,9 @@
 // Paths and replica ids: made and read the same way on both ends.
 #include "tests/cases.h"
 #include "util/bytes.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include "wire/examples.h"
-#include "wire/psk.h"
+#include "wire/wire.h"
 #include <stdlib.h>
 #include <string.h>
 

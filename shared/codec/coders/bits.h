@@ -5,7 +5,7 @@
 #ifndef TERN_BITS_H
 #define TERN_BITS_H
 
-#include "util/words.h"
+#include "util/bytes.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

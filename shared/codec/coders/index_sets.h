@@ -5,7 +5,7 @@
 #define TERN_INDEX_SETS_H
 
 #include "result.h"
-#include "util/words.h"
+#include "util/bytes.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

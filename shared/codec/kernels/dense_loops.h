@@ -5,7 +5,7 @@
 #define TERN_DENSE_LOOPS_H
 
 #include "codec/kernels/paths.h"
-#include "util/words.h"
+#include "util/bytes.h"
 
 // Magnitudes compare as signed integers, too, which SSE2 supports.
 static inline int32_t larger(int32_t a, int32_t b)

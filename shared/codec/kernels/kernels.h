@@ -6,7 +6,7 @@
 
 #include "build.h"
 #include "result.h"
-#include "util/float_bits.h"
+#include "util/math.h"
 
 #include <float.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 #include "codec/kernels/kernels.h"
 
-#include "util/words.h"
+#include "util/bytes.h"
 #include <stdbool.h>
 
 // --- bfloat16

@@ -1,7 +1,7 @@
 // Kernels for microcontrollers, most of them without an FPU: they compare and add up magnitudes as integers, and add floats only
 // if that changes them. The code is short, and has no blocks on the stack.
 #include "codec/kernels/paths.h"
-#include "util/words.h"
+#include "util/bytes.h"
 
 static inline uint32_t larger(uint32_t a, uint32_t b)
 {

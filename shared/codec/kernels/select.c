@@ -1,7 +1,7 @@
 #include "codec/kernels/kernels.h"
 
 #include "codec/kernels/paths.h"
-#include "util/sqrt.h"
+#include "util/math.h"
 #include <string.h>
 
 enum { MILLION = 1000000, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };

@@ -16,7 +16,6 @@
 #include "codec/kernels/offload.h"
 #include "codec/quantizers/row.h"
 #include "util/bytes.h"
-#include "util/words.h"
 
 enum { GROUP = 8, TAG_BYTES = 2, ROOM = 4 };
 enum tag { TAG_NONE, TAG_8, TAG_16, TAG_32 };

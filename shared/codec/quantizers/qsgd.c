@@ -6,7 +6,7 @@
 #include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
 #include "util/bytes.h"
-#include "util/sqrt.h"
+#include "util/math.h"
 #include <string.h>
 
 enum { SCALE_BYTES = 4, DRAWS_AT_ONCE = 256 };

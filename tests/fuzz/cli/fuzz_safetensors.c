@@ -2,7 +2,7 @@
 // and have the sizes that they claim, and a refused one is explained. Written again, the tensors
 // are the same.
 #include "hosted/safetensors.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // Hostile manifests: one that is accepted is the only form of its model, whose segments fill it and
 // whose tensors lie in those of their rules.
 #include "tensor/manifest.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include <stdlib.h>
 #include <string.h>
 

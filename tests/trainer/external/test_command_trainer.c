@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "external/command_trainer.h"
-#include "hosted/clock.h"
+#include "hosted/system.h"
 #define TERN_CASES_OWN_MAIN
 #include "tests/cases.h"
 

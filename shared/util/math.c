@@ -1,4 +1,4 @@
-#include "util/sqrt.h"
+#include "util/math.h"
 
 #include <stdint.h>
 

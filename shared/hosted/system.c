@@ -1,4 +1,5 @@
-#include "hosted/random.h"
+#include "hosted/system.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <sys/random.h>

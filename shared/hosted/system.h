@@ -1,10 +1,13 @@
-// Time that passes evenly, from a start that means nothing. Any thread.
-#ifndef TERN_HOSTED_CLOCK_H
-#define TERN_HOSTED_CLOCK_H
+// Clocks and random bytes of the operating system. Any thread.
+#ifndef TERN_HOSTED_SYSTEM_H
+#define TERN_HOSTED_SYSTEM_H
 
+#include "result.h"
+#include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
+// Milliseconds since an arbitrary start; never set back.
 static inline uint64_t tern_monotonic_ms(void)
 {
     struct timespec now;
@@ -12,7 +15,7 @@ static inline uint64_t tern_monotonic_ms(void)
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
-// Of the calendar, which somebody may set; since 1970.
+// Milliseconds since 1970 of the wall clock, which people and time servers may set.
 static inline uint64_t tern_unix_ms(void)
 {
     struct timespec now;
@@ -20,11 +23,15 @@ static inline uint64_t tern_unix_ms(void)
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
+// Seconds of the clock of tern_monotonic_ms().
 static inline double tern_monotonic_seconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
+
+// Fills dst with random bytes for secrets. May wait at boot until the system has entropy. TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_random_fill(void *dst, size_t len);
 
 #endif
