@@ -12,6 +12,7 @@
 #define SET_ALIKE "set ring.peers, model, seed, codec and learning_rate alike on all peers"
 #define POLL_MS 100u
 #define HANDSHAKE_WAIT_MS 1000u // longest wait for a peer whose connection is in its handshake
+#define EXCLUDED_MOST 8u        // epochs before excluded peers have another chance
 #define SHOWN_MAX 96            // bytes of a value in a message
 
 // --- Settings as text
@@ -94,7 +95,7 @@ struct run {
     struct tern_ring_agreement *agreement;
     const struct tern_ring_hello *mine;
     char *why;
-    uint64_t excluded; // peers that another member did not hear; they may join the next round
+    uint64_t excluded;        // peers that another member did not hear
     uint64_t hellos_received; // peers whose hello of this epoch arrived
     uint64_t view;            // this peer's view
     uint64_t views_received;  // peers whose view arrived
@@ -403,6 +404,17 @@ static enum step collect_hellos(struct run *run)
 
 // --- View
 
+// Handles a hello of this epoch that arrives after this peer has collected hellos. On a connection that did not carry this
+// peer's hello, the sender waits for a hello that never comes, and others may wait for the sender: all begin again with it.
+static enum step handle_late_hello(struct run *run, uint32_t peer)
+{
+    if (run->hello_serials[peer] == tern_ring_mesh_serial(run->agreement->mesh, peer)) {
+        return CONTINUE;
+    }
+    run->agreement->epoch++;
+    return RESTART;
+}
+
 static enum step collect_view(struct run *run, uint32_t peer)
 {
     const uint8_t *body = NULL;
@@ -415,7 +427,7 @@ static enum step collect_view(struct run *run, uint32_t peer)
         run->agreement->epoch = head->epoch;
         return RESTART;
     }
-    const bool has_viewed = (run->views_received & bit(peer)) != 0;
+    const bool has_viewed = (run->view & run->views_received & bit(peer)) != 0;
     if (head == NULL || (has_viewed && head->type != TERN_RING_PULSE)) {
         return CONTINUE; // a frame after the view belongs to the exchange or to the next hellos
     }
@@ -424,7 +436,7 @@ static enum step collect_view(struct run *run, uint32_t peer)
         run->views_received |= bit(peer);
     }
     if (head->type == TERN_RING_HELLO && head->epoch == epoch && (run->view & bit(peer)) == 0) {
-        return CONTINUE; // this peer comes too late for this epoch
+        return handle_late_hello(run, peer);
     }
     tern_ring_mesh_discard(run->agreement->mesh, peer);
     return CONTINUE;
@@ -567,7 +579,9 @@ enum tern_result tern_ring_agree(struct tern_ring_agreement *agreement,
 {
     struct run run = {.agreement = agreement, .mine = mine, .why = why};
     run.wait_start_ms = tern_monotonic_ms();
-    for (;;) {
+    for (uint32_t epochs = 1;; epochs++) {
+        // Peers that exclude different peers never have equal views.
+        run.excluded = epochs % EXCLUDED_MOST == 0 ? 0 : run.excluded;
         enum step step = collect_hellos(&run);
         if (step == DONE && !is_enough(&run, run.hellos_received & ~run.excluded)) {
             if (restart(&run)) {
