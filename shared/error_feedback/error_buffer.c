@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-// Values worked on at once: whole blocks, and little stack.
+// Number of values in a chunk: whole blocks of the storage, small enough for the stack.
 #define CHUNK (TERN_SMALL ? TERN_ERROR_BLOCK : 256)
 
-// Steps of a loop that the compiler writes out, where a sum in order has to wait anyway.
+// Unrolled steps of loops that add in order.
 enum { UNROLLED = TERN_SMALL ? 1 : 4 };
 
 static uint32_t chunk_count(uint32_t done, uint32_t count)
@@ -23,7 +23,7 @@ static bool is_share(float value)
     return value >= 0 && value <= 1;
 }
 
-// decay * e for a chunk. Factors 1 and 0 are exact: 1 keeps every bit, 0 gives +0.
+// Reads decay * e for a chunk. A decay of 1 keeps every bit, 0 gives +0.
 static void get_decayed(const struct tern_error_buffer *buffer, uint32_t first, float decay,
                         float *values, uint32_t count)
 {
@@ -39,7 +39,7 @@ static void get_decayed(const struct tern_error_buffer *buffer, uint32_t first, 
 
 // --- Before encoding
 
-// Bits of the largest magnitude of factor * a + b; NaN and infinity are above all others.
+// Returns the bits of the largest magnitude of factor * a + b; NaN and infinity are above all others.
 static uint32_t peak_of_sums(const float *a, float factor, const float *b, uint32_t count)
 {
     uint32_t peak = 0;
@@ -89,7 +89,7 @@ void tern_error_buffer_load(const struct tern_error_buffer *buffer, float *work)
 
 // --- After encoding
 
-// What a chunk of the buffer becomes before it is rounded: `mixed`, or the work itself.
+// Returns a chunk of the next buffer before it is rounded: in `mixed`, or a part of next->work.
 static const float *next_chunk(const struct tern_error_buffer *buffer,
                                const struct tern_error_next *next, uint32_t first, uint32_t count,
                                float mixed[CHUNK])
@@ -120,7 +120,7 @@ void tern_error_buffer_store(struct tern_error_buffer *buffer, const struct tern
 
 struct sums {
     double square;
-    uint32_t peak; // bits
+    uint32_t peak; // bits of the largest magnitude
 };
 
 static void add_facts(struct sums *sums, const float *values, uint32_t count)
@@ -155,11 +155,11 @@ struct tern_error_facts tern_error_buffer_preview(const struct tern_error_buffer
 {
     struct sums sums = {0};
     float values[CHUNK];
-    float stored[CHUNK]; // no storage takes more bytes than float32
+    float stored[CHUNK]; // large enough, because no storage takes more bytes than float32
     for (uint32_t done = 0; done < buffer->count; done += CHUNK) {
         const uint32_t n = chunk_count(done, buffer->count);
         const float *chunk = next_chunk(buffer, next, done, n, values);
-        if (TERN_ERROR_STORAGE_OF(buffer->storage) != TERN_ERROR_FLOAT32) { // which rounds nothing
+        if (TERN_ERROR_STORAGE_OF(buffer->storage) != TERN_ERROR_FLOAT32) { // the storage rounds
             tern_error_storage_put(buffer->storage, chunk, 0, stored, n);
             tern_error_storage_get(buffer->storage, stored, 0, values, n);
             chunk = values;
@@ -181,8 +181,8 @@ struct tern_error_facts tern_error_buffer_facts(const struct tern_error_buffer *
     return facts_of(&sums);
 }
 
-// Norms are float32 and their product is exact in float64. Each sum waits for its last addition, so
-// that two at once take the time of one.
+// The product of two float32 norms is exact in float64. Two sums in one loop take the time of one, because each waits for its last
+// addition.
 float tern_error_buffer_limit(const struct tern_error_buffer *buffer, float limit,
                               const float *change)
 {
@@ -226,8 +226,8 @@ static float limited(float value)
     return least > FLT_MAX ? FLT_MAX : least;
 }
 
-// Adds decoded[0..count) to the values from `first` on, which lie in one block. The values around
-// them are rounded with them; a block that nothing is added to is not rounded again.
+// Adds decoded[0..count) to the values from `first` on, which lie in one block. The whole block is rounded again, unless all
+// decoded values are 0.
 static void add_to_block(struct tern_error_buffer *buffer, uint32_t first, const float *decoded,
                          uint32_t count)
 {
@@ -245,7 +245,7 @@ static void add_to_block(struct tern_error_buffer *buffer, uint32_t first, const
     tern_error_storage_put(buffer->storage, values, at, buffer->bytes, n);
 }
 
-// The same for any number of values; a segment may begin and end inside of a block.
+// Adds any number of values; a segment may start and end inside a block.
 static void add_range(struct tern_error_buffer *buffer, uint32_t first, const float *decoded,
                       uint32_t count)
 {
@@ -284,7 +284,7 @@ enum tern_result tern_error_buffer_give_back(struct tern_error_buffer *buffer,
     if (TERN_ERROR_STORAGE_OF(buffer->storage) == TERN_ERROR_FLOAT32) {
         return tern_container_give_back(model, container, len, buffer->bytes);
     }
-    TERN_TRY(tern_container_inspect(model, container, len, &info)); // all of it before any change
+    TERN_TRY(tern_container_inspect(model, container, len, &info)); // checks all before any change
     return give_back_segments(buffer, model, container, len, work);
 }
 

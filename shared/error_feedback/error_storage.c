@@ -53,9 +53,9 @@ size_t tern_error_storage_bytes(enum tern_error_storage storage, uint32_t count)
     return 0;
 }
 
-// --- bfloat16: the upper half of a float32, rounded to even
+// --- bfloat16: the upper half of a float32, rounded to the nearest, ties to even
 
-// The largest finite bfloat16 takes what would round to infinity: a buffer must stay finite.
+// Rounds to the largest finite bfloat16 instead of infinity, because a buffer must stay finite.
 static uint16_t to_bfloat16(float value)
 {
     const uint32_t bits = tern_float_bits(value);
@@ -93,8 +93,7 @@ static bool bfloat16_valid(const uint8_t *bytes, uint32_t count)
 
 // --- int8: a block is a scale and signed bytes
 
-// A block's scale is its largest magnitude / 127, or the float32 below that where 127 scales would
-// be infinite.
+// Returns a block's scale: its largest magnitude / 127, or the next smaller float32 if 127 times the scale were infinite.
 static float scale_of(float peak)
 {
     const float scale = peak / (float)INT8_MOST;
@@ -102,7 +101,7 @@ static float scale_of(float peak)
     return overflows ? tern_bits_float(tern_float_bits(scale) - 1) : scale;
 }
 
-// Adding 1.5 * 2^23 leaves no bits behind the point, so it rounds, ties to even.
+// Adding 1.5 * 2^23 rounds to a whole number, ties to even.
 static int8_t to_int8(float ratio)
 {
     const float magic = 12582912.0f;
@@ -135,7 +134,7 @@ static void block_get(const uint8_t *restrict block, float *restrict values, uin
 static bool block_valid(const uint8_t *block, uint32_t count)
 {
     const float largest = (float)INT8_MOST * tern_get_f32(block);
-    unsigned outside = tern_float_bits(largest) >= TERN_INFINITY_BITS; // or with a sign
+    unsigned outside = tern_float_bits(largest) >= TERN_INFINITY_BITS; // also true if negative
     for (uint32_t i = 0; i < count; i++) {
         outside |= block[4 + i] == 0x80;
     }

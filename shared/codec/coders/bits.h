@@ -1,7 +1,6 @@
-// Bits of a byte string, first bit in the lowest place of the first byte, a field's lowest bit
-// first; or from the last byte back, so that two strings share a buffer without a length between
-// them. Who calls: the entropy coders of this folder. Reading past the end gives zeros and is
-// noticed at the end. Pure; reentrant.
+// Reads and writes bit strings for the entropy coders: the first bit is the lowest bit of the first byte, and a field starts
+// with its lowest bit. The _back functions start at the last byte, so that two strings share a buffer without a length. Reading
+// past the end gives zeros; tern_bits_end() detects it. Pure; reentrant.
 #ifndef TERN_BITS_H
 #define TERN_BITS_H
 
@@ -10,11 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TERN_BITS_MAX 56  // bits that one call reads or writes at most
-#define TERN_BITS_SLACK 8 // bytes past the last one that the writer may touch
+#define TERN_BITS_MAX 56  // most bits of one call
+#define TERN_BITS_SLACK 8 // the writer may overwrite so many bytes after the last one
 
-// How many bits are 1, by sums of neighbours: the compiler's own would need its run-time library
-// where the processor has no such instruction.
+// Returns the number of bits that are 1. __builtin_popcountll() would need a library function on processors without the
+// instruction.
 static inline unsigned tern_bits_count(uint64_t value)
 {
     value -= value >> 1 & 0x5555555555555555u;
@@ -23,7 +22,7 @@ static inline unsigned tern_bits_count(uint64_t value)
     return (unsigned)(value * 0x0101010101010101u >> 56);
 }
 
-// Words with the most significant byte first.
+// Load and store a word with the most significant byte first.
 static inline uint64_t tern_bits_load_big(const uint8_t *src)
 {
     return __builtin_bswap64(tern_load_le64(src));
@@ -39,7 +38,7 @@ static inline uint64_t tern_bits_low(uint64_t value, unsigned bits)
     return value & ((1ull << bits) - 1);
 }
 
-// Index of the highest bit that is set; value > 0.
+// Returns the index of the highest bit that is set; value > 0.
 static inline unsigned tern_bits_log2(uint64_t value)
 {
     return 63u ^ (unsigned)__builtin_clzll(value);
@@ -49,11 +48,11 @@ static inline unsigned tern_bits_log2(uint64_t value)
 
 struct tern_bit_writer {
     uint8_t *at;
-    uint64_t held; // bits not yet final at `at`, lowest first
-    unsigned count;
+    uint64_t held;  // bits of the unfinished byte at `at`, lowest first
+    unsigned count; // number of held bits
 };
 
-// bits <= TERN_BITS_MAX; value < 2^bits.
+// Writes a field. bits <= TERN_BITS_MAX; value < 2^bits.
 static inline void tern_bits_put(struct tern_bit_writer *writer, uint64_t value, unsigned bits)
 {
     writer->held |= value << writer->count;
@@ -61,12 +60,12 @@ static inline void tern_bits_put(struct tern_bit_writer *writer, uint64_t value,
     tern_store_le64(writer->at, writer->held);
     unsigned whole = writer->count / 8;
     writer->at += whole;
-    // Never by 64: whole is at most 7, as at most 7 bits were held before.
+    // The shift is below 64: at most 7 bits were held before, so `whole` is at most 7.
     writer->held >>= 8 * whole;
     writer->count %= 8;
 }
 
-// Pads the last byte with zeros; returns the end.
+// Pads the last byte with zeros and returns the end of the string.
 static inline uint8_t *tern_bits_finish(const struct tern_bit_writer *writer)
 {
     return writer->at + (writer->count > 0);
@@ -80,7 +79,7 @@ struct tern_bit_reader {
     uint64_t at; // in bits
 };
 
-// The next bits, at least TERN_BITS_MAX of them.
+// Returns the next bits, at least TERN_BITS_MAX.
 static inline uint64_t tern_bits_peek(const struct tern_bit_reader *reader)
 {
     uint64_t byte = reader->at / 8;
@@ -101,7 +100,7 @@ static inline uint64_t tern_bits_get(struct tern_bit_reader *reader, unsigned bi
     return value;
 }
 
-// Whether all was read, but for less than a byte of zeros, and nothing past the end.
+// Whether the string was read exactly to its end, apart from less than a byte of zero padding.
 static inline bool tern_bits_end(const struct tern_bit_reader *reader)
 {
     return reader->at / 8 + (reader->at % 8 != 0) == reader->len && tern_bits_peek(reader) == 0;
@@ -109,7 +108,7 @@ static inline bool tern_bits_end(const struct tern_bit_reader *reader)
 
 // --- Backwards
 
-// Writes below `at`.
+// Writes a field downwards from `at`.
 static inline void tern_bits_put_back(struct tern_bit_writer *writer, uint64_t value, unsigned bits)
 {
     writer->held |= value << writer->count;
@@ -121,7 +120,7 @@ static inline void tern_bits_put_back(struct tern_bit_writer *writer, uint64_t v
     writer->count %= 8;
 }
 
-// Returns the lowest byte that holds bits.
+// Returns the lowest byte with bits.
 static inline uint8_t *tern_bits_finish_back(const struct tern_bit_writer *writer)
 {
     return writer->at - (writer->count > 0);
@@ -147,7 +146,7 @@ static inline uint64_t tern_bits_get_back(struct tern_bit_reader *reader, unsign
     return value;
 }
 
-// Whether the bits that were read fill the bytes from `end` on, but for less than a byte of zeros.
+// Whether the bits that were read fill the bytes from `end` on, apart from less than a byte of zero padding.
 static inline bool tern_bits_end_back(const struct tern_bit_reader *reader, size_t end)
 {
     unsigned unused = (unsigned)(0 - reader->at % 8) % 8;
@@ -157,9 +156,9 @@ static inline bool tern_bits_end_back(const struct tern_bit_reader *reader, size
 
 // --- Elias omega codes
 
-// Elias omega codes (Elias 1975) of whole numbers from 1; small numbers take few bits.
-// The code is "0" behind groups, each of which is a number in binary, highest bit first: the last
-// one is the number itself, and each tells the length of the next one, less 1.
+// Elias omega codes (Elias 1975) of whole numbers from 1; small numbers take few bits. A code is a list of groups and a "0".
+// Each group is a binary number, highest bit first: the last one is the coded number, and each other one is the length of the
+// next group less 1.
 #define TERN_ELIAS_BITS 29
 #define TERN_ELIAS_MOST ((1u << TERN_ELIAS_BITS) - 1) // the largest number that is written or read
 
@@ -179,7 +178,7 @@ static inline unsigned tern_elias_length(uint32_t number)
     return length;
 }
 
-// The lowest `bits` bits in reverse: bit strings take the lowest first, groups the highest.
+// Returns the lowest `bits` bits in reverse order, because bit strings start with the lowest bit and groups with the highest.
 static inline uint32_t tern_bits_reversed(uint32_t value, unsigned bits)
 {
     value = (value >> 1 & 0x55555555) | (value & 0x55555555) << 1;
@@ -190,7 +189,7 @@ static inline uint32_t tern_bits_reversed(uint32_t value, unsigned bits)
 
 static inline void tern_elias_put(struct tern_bit_writer *writer, uint32_t number)
 {
-    // From the end on: each group goes below what is there. The longest code has 40 bits.
+    // Builds the code from its end: each group goes below the later ones. The longest code has 40 bits.
     uint64_t code = 0;
     unsigned length = 1;
     while (number > 1) {
@@ -202,12 +201,13 @@ static inline void tern_elias_put(struct tern_bit_writer *writer, uint32_t numbe
     tern_bits_put(writer, code, length);
 }
 
+// Returns the next number, or 0 if it is above TERN_ELIAS_MOST.
 static inline uint32_t tern_elias_get(struct tern_bit_reader *reader)
 {
     uint64_t bits = tern_bits_peek(reader);
     unsigned used = 0;
     uint32_t number = 1;
-    // All of a valid code is in what peek() gives. Behind the end are zeros, which end a code.
+    // tern_bits_peek() returns all bits of a valid code. Zeros after the end terminate a code.
     while ((bits >> used & 1) != 0) {
         unsigned group = number + 1;
         if (group > TERN_ELIAS_BITS) {

@@ -1,31 +1,30 @@
-// Golomb-Rice codes of the distances between values that are not zero (Golomb, "Run-length
-// encodings", IEEE Trans. Inf. Theory 12, 1966; Rice and Plaunt, 1971), each with a sign bit. The
-// parameter follows the mean distance, so nothing about the tensor is sent beforehand. Shifts and
-// masks only, for devices that have little else. docs/FORMAT.md, section 3.4.
+// The ternary coder gaps: Golomb-Rice codes of the gaps between values that are not 0, each with a sign bit (Golomb, "Run-length
+// encodings", IEEE Trans. Inf. Theory 12, 1966; Rice and Plaunt, 1971). The parameter adapts to the mean gap. Uses shifts and
+// masks only, for small devices. docs/FORMAT.md, section 3.4.
 #include "codec/coders/bits.h"
 #include "codec/coders/indices.h"
 #include "codec/coders/ternary.h"
 #include "util/bytes.h"
 
-// --- The mean gap, and the parameter that suits it
+// --- The mean gap and the parameter
 
 enum {
-    MEAN_BITS = 4, // of the mean's fraction
+    MEAN_BITS = 4, // fraction bits of the mean
     FIRST_MEAN = 8 << MEAN_BITS,
-    SLOWEST = 8, // gaps from here on weigh 1/16
+    SLOWEST = 8, // the eighth and later gaps have the weight 1/16
     LARGEST_PARAMETER = 24,
-    ESCAPE = 16, // quotients from here on are written otherwise
+    ESCAPE = 16, // gaps with this quotient or a larger one have a longer form
     LENGTH_BITS = 6,
 };
 
 struct mean {
-    uint64_t value; // of past gaps, fixed point
-    unsigned seen;  // gaps, SLOWEST at most
+    uint64_t value; // mean of the past gaps, fixed point
+    unsigned seen;  // number of past gaps, at most SLOWEST
 };
 
 static const struct mean first_mean = {.value = FIRST_MEAN};
 
-// The first gaps weigh 1/2, 1/4, 1/4, 1/8..., so that a small tensor has learned its density early.
+// The first gaps have the weights 1/2, 1/4, 1/4, 1/8, ..., so that the mean adapts within a small tensor.
 static inline void learn(struct mean *mean, uint64_t gap)
 {
     mean->seen += mean->seen < SLOWEST;
@@ -34,8 +33,7 @@ static inline void learn(struct mean *mean, uint64_t gap)
     mean->value += gap << MEAN_BITS >> shift;
 }
 
-// The best parameter for geometric gaps (Kiely, JPL IPN 42-159, 2004) is the floor of
-// log2(0.9624 * (mean + 0.5)).
+// Returns the best parameter for geometric gaps (Kiely, JPL IPN 42-159, 2004): floor(log2(0.9624 * (mean + 0.5))).
 static inline unsigned parameter_of(const struct mean *mean)
 {
     uint64_t scaled = mean->value + (1 << MEAN_BITS) / 2;
@@ -54,7 +52,7 @@ static void put_long_gap(struct tern_bit_writer *bits, uint64_t gap)
     tern_bits_put(bits, tern_bits_low(gap >> 32, upper), upper);
 }
 
-// A gap and, in the lowest `sign_bits` of sign, the sign of what ends it.
+// Writes a gap and `sign_bits` bits of sign.
 static inline void put_gap(struct tern_bit_writer *bits, struct mean *mean, uint64_t gap,
                            uint64_t sign, unsigned sign_bits)
 {
@@ -75,7 +73,7 @@ static size_t encode_gaps(const struct tern_planes *planes, uint8_t *dst)
 {
     struct tern_bit_writer bits = {.at = dst};
     struct mean mean = first_mean;
-    size_t next = 0; // first value that no code covers yet
+    size_t next = 0; // first value that is not encoded yet
     for (size_t word = 0; word < tern_plane_words(planes->count); word++) {
         uint64_t negative = planes->negative[word];
         for (uint64_t left = planes->nonzero[word]; left != 0; left &= left - 1) {
@@ -91,9 +89,9 @@ static size_t encode_gaps(const struct tern_planes *planes, uint8_t *dst)
     return (size_t)(tern_bits_finish(&bits) - dst);
 }
 
-// 2 bits a value and a little: a value that is not zero takes 2 bits beside the parameter and the
-// quotient. Quotients sum up to the zeros at most, and parameters are below the mean gap, whose sum
-// is that of the zeros but for what FIRST_MEAN lends. A long gap takes less than 2 bits a zero.
+// At most 2 bits per value and a constant. A value that is not 0 takes 2 bits, the quotient and as many bits as the parameter.
+// The sum of the quotients is at most the number of zeros, and so is that of the parameters, apart from a constant due to
+// FIRST_MEAN. A long gap takes less than 2 bits per zero.
 static size_t bound_gaps(size_t count)
 {
     return count / 4 + 24 + TERN_BITS_SLACK;
@@ -110,8 +108,8 @@ const struct tern_ternary_coder tern_gaps_coder = {
 struct reader {
     struct tern_bit_reader bits;
     struct mean mean;
-    size_t next;  // first value that no code covered yet
-    size_t count; // of values
+    size_t next;  // first value that is not decoded yet
+    size_t count; // number of values
 };
 
 static struct reader open_reader(const uint8_t *body, size_t len, size_t count)
@@ -122,7 +120,7 @@ static struct reader open_reader(const uint8_t *body, size_t len, size_t count)
         .count = count};
 }
 
-// Gaps that are too short for this form are read as one that is too long for any tensor.
+// Reads a gap in the long form. A gap that is too short for this form is returned as UINT64_MAX, which is an error.
 static uint64_t get_long_gap(struct tern_bit_reader *bits, unsigned parameter)
 {
     bits->at += ESCAPE;
@@ -155,11 +153,10 @@ static inline uint64_t get_gap(struct reader *reader, uint64_t left, uint64_t *s
     return gap;
 }
 
-// Finds the next indices; none when there are no more. Sets `next` past `count` where the bytes are
-// corrupt.
+// Decodes the next batch; an empty one at the end. Sets `next` to SIZE_MAX if the bytes are corrupt.
 static void find_indices(void *shared, struct tern_indices *indices)
 {
-    struct reader reader = *(struct reader *)shared; // in registers
+    struct reader reader = *(struct reader *)shared; // a local copy stays in registers
     size_t found = 0;
     while (found < TERN_INDICES_MAX && reader.next < reader.count) {
         uint64_t left = reader.count - reader.next;
@@ -201,7 +198,7 @@ static void decode_gaps(const uint8_t *body, size_t len, float *dst, size_t coun
     tern_indices_decode(find_indices, &reader, tern_get_le32(body), dst, count);
 }
 
-// weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
+// weight * (scale * q) has the same bits as (weight * scale) * q, because q = -1 or 1 only changes the sign.
 static void accumulate_gaps(const uint8_t *body, size_t len, float weight, float *acc, size_t count)
 {
     struct reader reader = open_reader(body, len, count);

@@ -7,19 +7,19 @@ enum { PARAMETER_MAX = 31 };
 
 // --- Writing
 
-// With parameter 0 a set takes at most `count` bits, and the writer's parameter is never worse.
+// With parameter 0 the gaps take at most `count` bits, and the writer never chooses a worse parameter.
 size_t tern_index_set_bound(size_t count)
 {
     return TERN_VARINT_MAX + 1 + count / 8 + 1;
 }
 
-// The most bits that the gaps of such a set can take.
+// Returns the most bits that the gaps of such a set can take.
 static uint64_t most_bits(size_t count, size_t members, unsigned parameter)
 {
     return (uint64_t)members * (parameter + 1) + ((count - members) >> parameter);
 }
 
-// The least parameter with the least of the most bits. They fall, then rise with it.
+// Returns the smallest parameter with the least most_bits(), which first fall and then rise with the parameter.
 static unsigned parameter_for(size_t count, size_t members)
 {
     unsigned parameter = 0;
@@ -38,7 +38,7 @@ struct tern_index_writer tern_index_set_begin(uint8_t *dst, size_t count, size_t
     return writer;
 }
 
-// At most 32 bits at once.
+// Writes a field of at most 32 bits.
 static void put_bits(struct tern_index_writer *writer, uint64_t value, unsigned bits)
 {
     writer->held |= value << writer->bits;
@@ -76,7 +76,7 @@ bool tern_index_set_open(const uint8_t *src, size_t len, size_t value_bytes, siz
 {
     uint64_t members = 0;
     size_t head = tern_get_varint(src, len, &members);
-    // The parameter's byte must be there too.
+    // The byte of the parameter must follow.
     if (head == 0 || head == len || members == 0 || members > count || src[head] > PARAMETER_MAX) {
         return false;
     }
@@ -103,7 +103,7 @@ enum tern_result tern_index_set_check(const struct tern_index_set *set)
             return TERN_ERR_CORRUPT;
         }
     }
-    // Bits past the end read as 0, so that only their number tells that they were not there.
+    // Bits past the end read as 0, so the number of bits must be compared.
     if (reader.bit / 8 + (reader.bit % 8 != 0) != set->gaps_len) {
         return TERN_ERR_CORRUPT;
     }

@@ -1,6 +1,5 @@
-// Sets of indices as bytes, for payloads that list some of a segment's values: how many there are,
-// then the gaps between them under a Golomb-Rice code (docs/FORMAT.md, "Index sets"). Internal to
-// shared/codec.
+// Encodes sets of indices for sparse payloads: the number of indices, then the gaps between them in a Golomb-Rice code
+// (docs/FORMAT.md, "Index sets"). Internal to shared/codec.
 #ifndef TERN_INDEX_SETS_H
 #define TERN_INDEX_SETS_H
 
@@ -12,18 +11,18 @@
 
 // --- Writing
 
-// The most bytes of a set of indices below count.
+// Returns the size limit of a set of indices below count, in bytes.
 size_t tern_index_set_bound(size_t count);
 
 struct tern_index_writer {
     uint8_t *dst;
-    uint64_t held; // the low `bits` bits are not yet written
+    uint64_t held; // `bits` bits that are not yet written
     unsigned bits;
     unsigned parameter; // of the Rice code
-    size_t next;        // the least index that may follow
+    size_t next;        // lowest index that may follow
 };
 
-// Begins a set of `members` indices below count, at dst.
+// Starts a set of `members` indices below count, at dst.
 struct tern_index_writer tern_index_set_begin(uint8_t *dst, size_t count, size_t members);
 
 // Adds an index above those before it.
@@ -34,35 +33,35 @@ uint8_t *tern_index_set_end(struct tern_index_writer *writer);
 
 // --- Reading
 
-// A set whose head was read.
+// A set after its header was read.
 struct tern_index_set {
     size_t members;     // 1 to count
-    size_t count;       // indices are below
+    size_t count;       // all indices are below
     unsigned parameter; // of the Rice code
     const uint8_t *gaps;
     size_t gaps_len;
-    const uint8_t *values; // what follows: value_bytes for each member
+    const uint8_t *values; // the bytes after the set: value_bytes for each member
 };
 
-// Reads the head of a set that is followed by value_bytes for each of its members and nothing
-// else. False when that cannot be.
+// Reads the header of a set that is followed by value_bytes for each member and nothing else. Returns false if the lengths do
+// not fit.
 TERN_MUST_USE bool tern_index_set_open(const uint8_t *src, size_t len, size_t value_bytes,
                                        size_t count, struct tern_index_set *set);
 
-// Reads all of an opened set: indices below count, all gap bytes used, zero padding.
+// Checks all gaps of an opened set: indices are below count, all bytes are used, and the padding is zero.
 // TERN_ERR_CORRUPT
 TERN_MUST_USE enum tern_result tern_index_set_check(const struct tern_index_set *set);
 
-// Walks a set.
+// Reads the indices of a set in order.
 struct tern_index_reader {
     const struct tern_index_set *set;
-    size_t bit;  // of the gaps
-    size_t next; // the least index that may follow
+    size_t bit;  // position in the gaps
+    size_t next; // lowest index that may follow
 };
 
 #define TERN_NO_INDEX SIZE_MAX
 
-// 57 bits or more from a bit on; past the end they are 0.
+// Returns at least 57 bits from a position on; bits past the end are 0.
 static inline uint64_t tern_index_window(const struct tern_index_set *set, size_t bit)
 {
     size_t byte = bit / 8;
@@ -76,7 +75,7 @@ static inline uint64_t tern_index_window(const struct tern_index_set *set, size_
     return window >> bit % 8;
 }
 
-// The next index, or TERN_NO_INDEX where it would not be below count.
+// Returns the next index, or TERN_NO_INDEX if it is not below count.
 static inline size_t tern_index_next(struct tern_index_reader *reader)
 {
     enum { WINDOW = 57 };
@@ -93,11 +92,11 @@ static inline size_t tern_index_next(struct tern_index_reader *reader)
     unsigned zeros = (unsigned)__builtin_ctzll(window);
     quotient += zeros;
     reader->bit += zeros + 1;
-    // Also keeps the shift below from losing bits.
+    // Without this check the shift below could lose bits.
     if (quotient > (set->count - reader->next) >> set->parameter) {
         return TERN_NO_INDEX;
     }
-    // 57 bits hold both parts unless the zeros are many.
+    // The window contains the low part, too, unless there are many zeros.
     uint64_t rest = zeros + 1 + set->parameter <= WINDOW ? window >> zeros >> 1
                                                          : tern_index_window(set, reader->bit);
     size_t gap = (quotient << set->parameter) + (size_t)(rest & ((1ull << set->parameter) - 1));

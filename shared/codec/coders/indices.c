@@ -14,7 +14,7 @@ static void clear(float *dst, size_t from, size_t end)
     }
 }
 
-// Sets the values from `from` to the last index, zero but for the indices. Returns where it ended.
+// Sets the values from `from` to the last index of a batch. Returns the index after the last.
 static size_t set(const struct tern_indices *indices, uint32_t scale_bits, float *dst, size_t from)
 {
     if (indices->count == 0) {
@@ -28,7 +28,7 @@ static size_t set(const struct tern_indices *indices, uint32_t scale_bits, float
     return end;
 }
 
-// Indices far apart are no pattern that hardware would foresee.
+// Prefetches, because the processor cannot predict irregular indices.
 void tern_indices_add(const struct tern_indices *indices, uint32_t scale_bits, float *acc)
 {
     for (size_t i = 0; i < indices->count; i++) {

@@ -4,11 +4,11 @@
 
 #if !TERN_SMALL
 
-// More threads than these find no more work; what is kept of each is on the stack.
+// More threads would find no more work. The state of each partition is on the stack.
 enum { PARTITIONS_MAX = 64, ALIGNMENT = 64 };
 
-// Something of `len` elements, of which each job takes a partition that begins at a multiple of
-// ALIGNMENT, so that no two write to one line of the caches, or one word of a plane.
+// Cuts `len` elements into partitions. Each starts at a multiple of ALIGNMENT, so that no two jobs write to the same cache line
+// or word of a plane.
 struct partitions {
     size_t len;
     size_t step;
@@ -139,7 +139,7 @@ void tern_parallel_split(const struct tern_parallel *parallel, float *values, fl
 struct run_work {
     struct partitions partitions;
     uint8_t *bytes;
-    size_t coded[PARTITIONS_MAX]; // bytes that a partition came to
+    size_t coded[PARTITIONS_MAX]; // bytes of each coded partition
 };
 
 static void encode_runs(void *arg, unsigned index)
@@ -154,10 +154,10 @@ static inline _Bool is_zeros(uint8_t coded)
     return coded == TERN_TERNARY_ZERO || coded >= TERN_TERNARY_LIMIT;
 }
 
-// A run at one end of a partition.
+// A run of zeros at one end of a partition.
 struct edge {
-    size_t codes;
-    size_t zeros; // bytes that they stand for
+    size_t codes; // coded bytes
+    size_t zeros; // zero bytes that the codes stand for
 };
 
 static struct edge first_run(const uint8_t *coded, size_t len)
@@ -178,7 +178,7 @@ static struct edge last_run(const uint8_t *coded, size_t len)
     return edge;
 }
 
-// As many full codes as fit, then the rest.
+// Writes a run: full codes, then the rest. Returns the end.
 static uint8_t *write_run(uint8_t *out, size_t zeros)
 {
     size_t full = zeros / TERN_RUN_MAX;
@@ -191,12 +191,12 @@ static uint8_t *write_run(uint8_t *out, size_t zeros)
     return out;
 }
 
-// Moves the coded partitions together. A run that goes over a border is written anew, in no more
-// codes than it had, so nothing is overwritten before it is read.
+// Joins the coded partitions. A run across a border is encoded again; this never takes more codes than before, so nothing is
+// overwritten before it is read.
 static size_t coalesce(const struct run_work *work)
 {
     uint8_t *out = work->bytes;
-    size_t open = 0; // zeros that are not written yet
+    size_t open = 0; // zero bytes that are not written yet
     for (unsigned i = 0; i < work->partitions.count; i++) {
         const uint8_t *coded = work->bytes + partition_at(&work->partitions, i).first;
         size_t len = work->coded[i];

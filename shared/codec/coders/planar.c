@@ -1,4 +1,4 @@
-// Planar base-3^5 bytes (3LC section 3.2), as they are or with zero runs coded (section 3.3).
+// The ternary coders packed (planar base-3^5 bytes, 3LC section 3.2) and zero-run (the same with coded runs, section 3.3).
 #include "codec/coders/parallel.h"
 #include "codec/coders/ternary.h"
 #include "codec/kernels/offload.h"
@@ -8,8 +8,7 @@
 
 // --- Checks
 
-// Whether the digits of planar byte `at` that lie at `count` or later are 1, which is q = 0. Such
-// digits are in the last TERN_TERNARY_PARTS - 1 bytes only.
+// Whether the padding digits of planar byte `at`, whose index is `count` or more, are 1, that is q = 0.
 static bool padding_is_zero(uint8_t packed, size_t at, size_t count)
 {
     size_t stride = tern_packed_stride(count);
@@ -21,8 +20,8 @@ static bool padding_is_zero(uint8_t packed, size_t at, size_t count)
     return true;
 }
 
-// Digits past `count` are fewer than five, so they are in the last four bytes. Steps back over
-// coded bytes that expand to stride bytes in all.
+// Checks all padding digits. There are fewer than five, in the last four bytes, so the function steps back from the end. The
+// coded bytes expand to stride bytes.
 static bool all_padding_is_zero(const uint8_t *coded, size_t len, size_t count)
 {
     size_t at = tern_packed_stride(count);
@@ -37,15 +36,14 @@ static bool all_padding_is_zero(const uint8_t *coded, size_t len, size_t count)
     return true;
 }
 
-// The expansion must have exactly the length that `count` asks for, which bounds everything that
-// decoding writes.
+// Checks that the bytes expand to exactly the length for `count` values, which bounds all writes of decoding.
 static enum tern_result check_digits(const uint8_t *body, size_t len, size_t count, bool runs)
 {
     TERN_TRY(tern_ternary_check_scale(body, len));
     const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
     size_t coded_len = len - TERN_TERNARY_SCALE_BYTES;
     size_t stride = tern_packed_stride(count);
-    // No coded byte stands for less than one, so the sum below cannot be large for its input.
+    // A coded byte expands to at least one byte.
     if (coded_len > stride) {
         return TERN_ERR_CORRUPT;
     }
@@ -71,11 +69,10 @@ static enum tern_result check_packed(const uint8_t *body, size_t len, size_t cou
 typedef void ternary_kernel(const uint8_t *packed, size_t len, float scale,
                             struct tern_ternary_target target);
 
-// Below one coded byte for this many values' bytes, walking the codes beats walking the values.
+// If one coded byte stands for more than so many packed bytes, reading the codes is faster than expanding them.
 enum { SPARSE = 8 };
 
-// Gives all bytes to the kernels: run-coded ones to `sparse` where they are mostly runs, and
-// expanded to `dense`, a block at a time, elsewhere.
+// Passes all bytes to the kernels, block by block: to `sparse` as run codes if they are mostly runs, else expanded to `dense`.
 static void walk_runs(const uint8_t *coded, size_t len, float scale,
                       struct tern_ternary_target target, ternary_kernel *dense,
                       ternary_kernel *sparse)
@@ -117,7 +114,7 @@ struct tern_ternary_target tern_planar_target(float *values, size_t count)
         .at = values, .end = values + count, .stride = tern_packed_stride(count)};
 }
 
-// Values that would not stay in the caches are written past them, each once.
+// Returns the destination for values that are only written; past the caches if they would not stay there.
 static struct tern_ternary_target fresh_target(float *values, size_t count)
 {
     struct tern_ternary_target target = tern_planar_target(values, count);
@@ -173,7 +170,7 @@ void tern_planar_add_runs(const uint8_t *coded, size_t len, float scale,
     walk_runs(coded, len, scale, target, tern_kernel_ternary_add, tern_kernel_ternary_add_runs);
 }
 
-// weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
+// weight * (scale * q) has the same bits as (weight * scale) * q, because q = -1 or 1 only changes the sign.
 static void accumulate_runs(const uint8_t *body, size_t len, float weight, float *acc, size_t count)
 {
     tern_planar_add_runs(body + TERN_TERNARY_SCALE_BYTES, len - TERN_TERNARY_SCALE_BYTES,
@@ -191,7 +188,7 @@ static void accumulate_packed(const uint8_t *body, size_t len, float weight, flo
 #if !TERN_SMALL
 // --- Signs
 
-// A byte's digit of one part; 1, which is q = 0, for run codes.
+// Lists each byte's digit of one part; run codes have 1, that is q = 0.
 static void list_digits(size_t part, uint8_t digits[256])
 {
     for (unsigned byte = 0; byte < 256; byte++) {
@@ -203,8 +200,8 @@ static void list_digits(size_t part, uint8_t digits[256])
     }
 }
 
-// Part after part, since the values of one byte are far apart. Without a branch on what a digit is; a batch
-// always has room for one more.
+// Passes the values that are not 0 to take(). Reads all bytes for each part, because the values of one byte are far apart. Has no
+// branch on digits: it always stores an entry, and a batch always has room for one more.
 static void signs_of_runs(const uint8_t *body, size_t len, size_t count, tern_take_signs *take,
                           void *ctx)
 {
@@ -231,7 +228,7 @@ static void signs_of_runs(const uint8_t *body, size_t len, size_t count, tern_ta
 }
 #endif
 
-// Describes a body of planar bytes, with run codes or without.
+// Describes a body with or without run codes.
 static void describe(const uint8_t *body, size_t len, size_t count, struct tern_codec_info *info)
 {
     (void)count;
@@ -277,7 +274,7 @@ const struct tern_mode tern_ternary_packed_mode = {
 
 enum { WORD = sizeof(uint64_t) };
 
-// The `bits` bits (at most 8) of a plane from value `at` on, each in a byte of its own, 0 or 1.
+// Returns up to 8 bits of a plane from value `at` on, each in its own byte, 0 or 1.
 static uint64_t bytes_of_bits(const uint64_t *plane, size_t at, size_t bits)
 {
     uint64_t byte = plane[at / 64] >> at % 64;
@@ -289,7 +286,7 @@ static uint64_t bytes_of_bits(const uint64_t *plane, size_t at, size_t bits)
     return (apart + EACH_BYTE(0x7f)) >> 7 & EACH_BYTE(1);
 }
 
-// Eight bytes of digits at once, by Horner's rule over the parts; no byte carries into the next.
+// Packs eight bytes at once, by Horner's rule over the parts; no byte overflows into the next.
 static void pack_planes(const struct tern_planes *planes, uint8_t *packed)
 {
     size_t stride = tern_packed_stride(planes->count);

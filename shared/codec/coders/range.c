@@ -1,7 +1,6 @@
-// Adaptive binary range coding of the distances between values that are not zero, and of their
-// signs. Contexts follow the local density, as a mean of the last gaps; their probabilities begin
-// at those of independent values of that density, so that little need be learned.
-// docs/FORMAT.md, section 3.4.
+// The ternary coder range: an adaptive binary range coder of the gaps between values that are not 0, and of their signs. The
+// context is the local density, as the mean of the last gaps. Probabilities start at those of independent values with this
+// density, so that they adapt fast. docs/FORMAT.md, section 3.4.
 #include "codec/coders/indices.h"
 #include "codec/coders/range_bits.h"
 #include "codec/coders/ternary.h"
@@ -12,31 +11,30 @@
 // --- The model
 
 enum {
-    MEAN_BITS = 4, // of the mean gap's fraction
+    MEAN_BITS = 4, // fraction bits of the mean gap
     FIRST_MEAN = 8 << MEAN_BITS,
-    SLOWEST = 4,   // gaps from here on weigh 1/8
-    LONGEST = 4,   // means that a gap counts as at most
-    CLASSES = 25,  // of the mean gap, one an octave
+    SLOWEST = 4,   // the fourth and later gaps have the weight 1/8
+    LONGEST = 4,   // a gap counts as at most so many means
+    CLASSES = 25,  // classes of the mean gap, one per octave
     QUOTIENTS = 8, // leaves of a class's tree
     ESCAPE = QUOTIENTS - 1,
-    FIRST_SHIFTED = 3, // class whose gaps have a bit beside the quotient
-    ADJACENT = 2,      // added to the context of a sign right after another
+    FIRST_SHIFTED = 3, // first class whose gaps have low bits besides the quotient
+    ADJACENT = 2,      // added to the context of a sign if the gap before it is 0
     SIGN_CONTEXTS = 4,
 };
 
-// Of values that are not zero, and their mean in fixed point. A small device has no tensor of 2^24
-// values, whose distances would ask for more than 32 bits.
+// A gap, or a mean gap in fixed point. Small devices have no tensors of 2^24 values, for which 32 bits would not suffice.
 #if TERN_SMALL
 typedef uint32_t distance;
 #else
 typedef uint64_t distance;
 #endif
 
-// What was seen last. Apart from the contexts, so that it stays in registers.
+// The adaptive state apart from the contexts; it stays in registers.
 struct past {
-    distance mean; // of past gaps, fixed point
-    unsigned seen; // gaps, SLOWEST at most
-    unsigned sign;
+    distance mean; // mean of the past gaps, fixed point
+    unsigned seen; // number of past gaps, at most SLOWEST
+    unsigned sign; // the last sign
 };
 
 static const struct past no_past = {.mean = FIRST_MEAN};
@@ -46,8 +44,8 @@ struct contexts {
     struct tern_chance signs[SIGN_CONTEXTS];
 };
 
-// Geometric gaps of each class's middle mean, 2^(class - 0.5) - 0.5. All classes from the last row
-// on have the same quotients.
+// The first probabilities of each class's tree: those of geometric gaps with the class's middle mean, 2^(class - 0.5) - 0.5. The
+// last row serves all later classes.
 enum { NOMINAL_ROWS = 5 };
 static const uint16_t nominal[NOMINAL_ROWS][QUOTIENTS] = {
     {0, 63488, 63488, 63488, 55938, 55938, 55938, 54292},
@@ -77,7 +75,7 @@ static inline unsigned class_of(distance mean)
     return class < CLASSES ? class : CLASSES - 1;
 }
 
-// Bits of a gap beside its quotient.
+// Returns the number of low bits of a gap, which follow the quotient.
 static inline unsigned shift_of(unsigned class)
 {
     return class < FIRST_SHIFTED ? 0 : class - (FIRST_SHIFTED - 1);
@@ -88,8 +86,7 @@ static inline unsigned next_class(unsigned class)
     return class < CLASSES - 1 ? class + 1 : class;
 }
 
-// A gap far above the mean counts less than its length, or it would spoil the class of the many
-// short ones that often follow.
+// A gap far above the mean counts as LONGEST means, because many short gaps often follow it.
 static inline void learn(struct past *past, distance gap, unsigned sign)
 {
     distance most = LONGEST * (past->mean + (1 << MEAN_BITS));
@@ -115,7 +112,7 @@ static inline void put_quotient(struct tern_range_writer *writer, struct tern_ch
 
 struct writer {
     struct tern_range_writer range;
-    struct tern_bit_writer bits; // from the end of the buffer back
+    struct tern_bit_writer bits; // writes backwards from the end of the buffer
     struct past past;
     struct contexts *contexts;
 };
@@ -141,7 +138,7 @@ static inline void put_sign(struct writer *writer, distance gap, unsigned sign)
     learn(&writer->past, gap, sign);
 }
 
-// Moves the bits that were written back from the end next to what was written from dst on.
+// Moves the bits from the end of the buffer directly after the bytes of the range coder. Returns the total length.
 static size_t join(struct writer *writer, uint8_t *dst, const uint8_t *end)
 {
     uint8_t *middle = tern_range_finish(&writer->range);
@@ -150,10 +147,9 @@ static size_t join(struct writer *writer, uint8_t *dst, const uint8_t *end)
     return (size_t)(middle - dst) + (size_t)(end - bits);
 }
 
-// A value that is not zero takes four decisions of at most 7 bits, that is 28 bits, and the bits
-// beside the quotient, which are fewer than the mean gap / 3: what they sum up to is covered by the
-// 28 bits of each zero, but for those that FIRST_MEAN lends. Escapes take 21 bits for 7 zeros or
-// more. Both ends of the buffer are stored to in words.
+// A value that is not 0 takes four decisions of at most 7 bits, and low bits, which are fewer than a third of the mean gap: the
+// 28 bits for each zero cover their sum, apart from a constant due to FIRST_MEAN. An escape takes 21 bits for at least 7 zeros.
+// Both writers store whole words.
 static size_t bound_range(size_t count)
 {
     return count / 2 * 7 + count % 2 * 4 + 16 + 2 * TERN_BITS_SLACK;
@@ -168,7 +164,7 @@ static size_t encode_range(const struct tern_planes *planes, uint8_t *dst)
                             .bits = {.at = end},
                             .past = no_past,
                             .contexts = &contexts};
-    size_t next = 0; // first value that is not coded yet
+    size_t next = 0; // first value that is not encoded yet
     for (size_t word = 0; word < tern_plane_words(planes->count); word++) {
         uint64_t negative = planes->negative[word];
         for (uint64_t left = planes->nonzero[word]; left != 0; left &= left - 1) {
@@ -195,11 +191,11 @@ const struct tern_ternary_coder tern_range_coder = {
 
 struct reader {
     struct tern_range_reader range;
-    struct tern_bit_reader bits; // from the end back
+    struct tern_bit_reader bits; // reads backwards from the end
     struct past past;
     struct contexts *contexts;
-    size_t next;  // first value that is not read yet
-    size_t count; // of values
+    size_t next;  // first value that is not decoded yet
+    size_t count; // number of values
 };
 
 static struct reader open_reader(const uint8_t *body, size_t len, size_t count,
@@ -215,13 +211,13 @@ static struct reader open_reader(const uint8_t *body, size_t len, size_t count,
                            .count = count};
 }
 
-// One of two, without a branch.
+// Selects one of two numbers without a branch.
 static inline uint32_t pick(uint64_t ones, uint32_t if_zero, uint32_t if_one)
 {
     return if_zero ^ ((if_zero ^ if_one) & (uint32_t)ones);
 }
 
-// All that may be needed is loaded beforehand: what a decision waits for is the one before.
+// Loads all possible probabilities first, because each decision waits for the one before.
 static inline unsigned get_quotient(struct tern_range_reader *range, struct tern_chance *tree)
 {
     tern_range_refill(range);
@@ -238,7 +234,7 @@ static inline unsigned get_quotient(struct tern_range_reader *range, struct tern
     return 2 * third + (unsigned)(low & 1) - QUOTIENTS;
 }
 
-// Stops above `most`.
+// Decodes a gap; stops early if it is above `most`.
 static inline distance get_gap(struct reader *reader, distance most)
 {
     unsigned class = class_of(reader->past.mean);
@@ -254,7 +250,7 @@ static inline distance get_gap(struct reader *reader, distance most)
     return gap + (distance)tern_bits_get_back(&reader->bits, shift);
 }
 
-// All bits set for -1.
+// Decodes a sign; returns all bits set for -1.
 static inline uint64_t get_sign(struct reader *reader, distance gap)
 {
     struct tern_chance *signs = &reader->contexts->signs[reader->past.sign];
@@ -266,11 +262,10 @@ static inline uint64_t get_sign(struct reader *reader, distance gap)
     return ones;
 }
 
-// Finds the next indices; none when there are no more. Sets `next` past `count` where the bytes are
-// corrupt.
+// Decodes the next batch; an empty one at the end. Sets `next` to SIZE_MAX if the bytes are corrupt.
 static void find_indices(void *shared, struct tern_indices *indices)
 {
-    struct reader reader = *(struct reader *)shared; // in registers
+    struct reader reader = *(struct reader *)shared; // a local copy stays in registers
     size_t found = 0;
     while (found < TERN_INDICES_MAX && reader.next < reader.count) {
         distance left = (distance)(reader.count - reader.next);
@@ -288,8 +283,7 @@ static void find_indices(void *shared, struct tern_indices *indices)
     *(struct reader *)shared = reader;
 }
 
-// Every decision narrows the interval, so that its bytes run out: stopping there keeps the time in
-// proportion to them, where zeros past the end could stand for all of `count` values.
+// Stops past the end of the bytes, so that the time is proportional to them: zeros past the end could decode to `count` values.
 static bool can_go_on(const struct reader *reader)
 {
     return reader->next < reader->count && !tern_range_past_end(&reader->range);
@@ -322,7 +316,7 @@ static enum tern_result check_range(const uint8_t *body, size_t len, size_t coun
     return each_range(body, len, count, tern_indices_skip, NULL);
 }
 
-// weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
+// weight * (scale * q) has the same bits as (weight * scale) * q, because q = -1 or 1 only changes the sign.
 static void accumulate_range(const uint8_t *body, size_t len, float weight, float *acc,
                              size_t count)
 {
@@ -334,7 +328,7 @@ static void accumulate_range(const uint8_t *body, size_t len, float weight, floa
 
 static void decode_range(const uint8_t *body, size_t len, float *dst, size_t count)
 {
-    if (TERN_SMALL) { // +0 + x is x: slower, but no second loop
+    if (TERN_SMALL) { // adding to +0 is slower than setting, but saves the code of a second loop
         memset(dst, 0, count * sizeof *dst);
         accumulate_range(body, len, 1, dst, count);
         return;

@@ -1,7 +1,6 @@
-// An adaptive binary range coder (Martin, "Range encoding", 1979) whose interval has 64 bits, so
-// that it is renormalised once for several decisions; carries run back into the bytes that are
-// written. Of all byte strings that stand for the same decisions one is valid. Who calls: range.c.
-// Pure; reentrant.
+// An adaptive binary range coder (Martin, "Range encoding", 1979) for range.c and uniform.c. Its interval has 64 bits, so that
+// several decisions need only one renormalisation; a carry propagates into the bytes already written. Exactly one byte string is
+// valid for a list of decisions. Pure; reentrant.
 #ifndef TERN_RANGE_BITS_H
 #define TERN_RANGE_BITS_H
 
@@ -15,35 +14,36 @@
 #define TERN_RANGE_LAST_WEIGHT 112
 #define TERN_RANGE_WEIGHT_BITS 4 // of the weight's fraction
 
-// Of a decision under one context.
+// The probability of a decision in one context.
 struct tern_chance {
-    uint16_t zero;   // probability of 0, in 1 / TERN_RANGE_ONE
-    uint16_t weight; // of what was seen: a new decision moves zero by 1 / 2^weight of the way
+    uint16_t zero; // probability of 0, in 1 / TERN_RANGE_ONE
+    uint16_t
+        weight; // weight of the past, in 1 / 16: a decision moves `zero` by 1 / 2^weight towards 0 or 1
 };
 
-// ones: all bits set for a 1, none for a 0.
+// Adapts a probability to a decision. ones: all bits set for a 1, none for a 0.
 static inline void tern_chance_learn(struct tern_chance *chance, uint64_t ones)
 {
     const uint32_t swing = TERN_RANGE_ONE - 2 * TERN_RANGE_LEAST;
     int32_t target = (int32_t)(TERN_RANGE_ONE - TERN_RANGE_LEAST - (swing & (uint32_t)ones));
     int32_t zero = chance->zero;
-    // Rounds down, also below zero.
+    // The shift rounds down, also negative numbers.
     zero += (target - zero) >> (chance->weight >> TERN_RANGE_WEIGHT_BITS);
     chance->zero = (uint16_t)zero;
     chance->weight = (uint16_t)(chance->weight + (chance->weight < TERN_RANGE_LAST_WEIGHT));
 }
 
-// Bytes that a renormalised interval is short of: a range of at least 2^56 is left.
+// Returns the shift that renormalises the interval, a multiple of 8: the range becomes at least 2^56.
 static inline unsigned tern_range_shift(uint64_t range)
 {
     return (unsigned)__builtin_clzll(range) & 56u;
 }
 
-// How the last interval is named: by the fewest bytes such that any that follow them stay inside.
+// The last bytes of a string: the fewest bytes that determine the interval whatever follows them.
 struct tern_range_name {
-    uint64_t value; // may be past 2^64, which wraps
-    uint64_t rest;  // what bytes that follow may add at most
-    unsigned bytes; // of value that are written; the others are zero
+    uint64_t value; // may exceed 2^64, and wraps then
+    uint64_t rest;  // most that later bytes can add
+    unsigned bytes; // number of bytes of value that are written; the others are zero
 };
 
 static inline struct tern_range_name tern_range_name(uint64_t low, uint64_t range)
@@ -60,11 +60,11 @@ static inline struct tern_range_name tern_range_name(uint64_t low, uint64_t rang
 
 // --- Writing
 
-// Decisions between two calls of tern_range_make_room() may narrow the range by 40 bits.
+// Call tern_range_make_room() before decisions narrow the range by more than 40 bits.
 struct tern_range_writer {
     uint64_t low;
     uint64_t range;
-    uint64_t carry; // not 0: low went past 2^64
+    uint64_t carry; // not 0: low exceeded 2^64
     uint8_t *at;
 };
 
@@ -100,7 +100,7 @@ static inline void tern_range_advance(struct tern_range_writer *writer, uint64_t
     writer->carry |= writer->low < by;
 }
 
-// Codes a decision whose 0 has the probability `zero`. ones: as above.
+// Codes a decision; `zero` is the probability of a 0. ones: all bits set for a 1, none for a 0.
 static inline void tern_range_narrow(struct tern_range_writer *writer, uint32_t zero, uint64_t ones)
 {
     uint64_t split = (writer->range >> 16) * zero;
@@ -116,7 +116,7 @@ static inline void tern_range_put(struct tern_range_writer *writer, struct tern_
     tern_chance_learn(chance, ones);
 }
 
-// Ends the bytes; returns their end.
+// Writes the last bytes and returns the end of the string.
 static inline uint8_t *tern_range_finish(struct tern_range_writer *writer)
 {
     struct tern_range_name name = tern_range_name(writer->low, writer->range);
@@ -129,14 +129,14 @@ static inline uint8_t *tern_range_finish(struct tern_range_writer *writer)
 // --- Reading
 
 struct tern_range_reader {
-    uint64_t code; // the bytes, from the low end of the interval
+    uint64_t code; // the value of the bytes, relative to the low end of the interval
     uint64_t range;
     const uint8_t *src;
     size_t len;
-    size_t at; // bytes taken, zeros past the end included
+    size_t at; // bytes read, including zeros past the end
 };
 
-// The eight bytes from `at` on, as a number.
+// Returns the eight bytes from `at` on as a number.
 static inline uint64_t tern_range_window(const struct tern_range_reader *reader, size_t at)
 {
     if (at + 8 <= reader->len) {
@@ -165,7 +165,7 @@ static inline void tern_range_refill(struct tern_range_reader *reader)
     reader->at += shift / 8;
 }
 
-// Takes a decision whose 0 has the probability `zero`; all bits set for a 1, none for a 0.
+// Decodes a decision; `zero` is the probability of a 0. Returns all bits set for a 1, none for a 0.
 static inline uint64_t tern_range_get(struct tern_range_reader *reader, uint32_t zero)
 {
     uint64_t split = (reader->range >> 16) * zero;
@@ -176,21 +176,20 @@ static inline uint64_t tern_range_get(struct tern_range_reader *reader, uint32_t
     return ~zeros;
 }
 
-// Whether no end can follow: the last interval is named by one byte or more of the last eight
-// taken.
+// Whether the reader has passed the end of any valid string, which includes at least one of the last eight bytes read.
 static inline bool tern_range_past_end(const struct tern_range_reader *reader)
 {
     return reader->at - 8 >= reader->len;
 }
 
-// Whether the bytes are those that tern_range_finish() writes; *end: where they end.
+// Whether the string ends as tern_range_finish() writes it. *end: its length.
 static inline bool tern_range_end(const struct tern_range_reader *reader, size_t *end)
 {
     uint64_t low = tern_range_window(reader, reader->at - 8) - reader->code;
     struct tern_range_name name = tern_range_name(low, reader->range);
     *end = reader->at - 8 + name.bytes;
-    // The first interval ends below the largest number. From inside it no other one is left, so
-    // that the difference is right; it wraps for a code below the name's value.
+    // The first interval ends below the largest number. If the code started inside, it has stayed inside, and the difference
+    // below is right; it wraps for a code below the value.
     bool inside = tern_range_window(reader, 0) < UINT64_MAX;
     return inside && reader->code - (name.value - low) <= name.rest;
 }

@@ -10,7 +10,7 @@ enum { WORD_BITS = 64, WORD_BYTES = 8, VALUE_BYTES = 4 };
 
 const char *const tern_index_coder_names[] = {"auto", "bitmap", "gaps", NULL};
 
-// Takes the lowest bit out of a word and returns its index.
+// Clears the lowest bit of a word and returns its index.
 static inline unsigned take_lowest(uint64_t *word)
 {
     unsigned index = (unsigned)__builtin_ctzll(*word);
@@ -22,7 +22,7 @@ static inline unsigned take_lowest(uint64_t *word)
 
 size_t tern_sparse_bound(size_t k, size_t count)
 {
-    // An index set's bound is above a bitmap's. One word more, to align the words.
+    // The bound of an index set exceeds that of a bitmap. One more word is for alignment.
     return 1 + tern_index_set_bound(count) + VALUE_BYTES * k +
            WORD_BYTES * (tern_plane_words(count) + 1);
 }
@@ -67,8 +67,7 @@ static uint8_t *put_bitmap(const struct tern_encode_job *job, const struct tern_
     return dst + bytes;
 }
 
-// Writes mode and indices in the shorter of the forms that the coder allows, a bitmap where they
-// are equal.
+// Writes mode byte and indices in the shorter form that the coder allows; a bitmap if both are equal.
 static uint8_t *put_indices(const struct tern_encode_job *job, const struct tern_sparse_list *list)
 {
     uint8_t *body = job->dst + 1;
@@ -97,9 +96,9 @@ size_t tern_sparse_encode(const struct tern_encode_job *job, const struct tern_s
     return (size_t)(at - job->dst);
 }
 
-// --- What a payload does to the values it lists
+// --- Decoding
 
-// Where listed values go: they are set, or added with a weight.
+// The destination of the listed values, which are set, or added with a weight.
 struct target {
     float *values;
     float weight;
@@ -116,7 +115,7 @@ static inline void put_value(struct target target, size_t index, const uint8_t *
     }
 }
 
-// Finite, and not all zero, which is mode zero.
+// The values must be finite, and not all zero: that would be mode zero.
 static enum tern_result check_values(const uint8_t *values, size_t listed)
 {
     uint32_t peak = tern_kernel_peak_bytes(values, listed);
@@ -135,7 +134,7 @@ static void describe_values(const uint8_t *values, size_t listed, struct tern_co
 
 // --- Mode sparse-bitmap
 
-// Eight bytes of a bitmap from byte `at` on, of which those past the end are 0.
+// Returns eight bytes of a bitmap from byte `at` on; bytes past the end are 0.
 static inline uint64_t bitmap_word(const uint8_t *bitmap, size_t bytes, size_t at)
 {
     if (bytes - at >= WORD_BYTES) {

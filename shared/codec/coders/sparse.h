@@ -1,5 +1,5 @@
-// Payloads that list some of a segment's values as they are (docs/FORMAT.md, "sparse"): what the
-// sparse quantizers have in common. Internal to shared/codec.
+// Payloads with some of a segment's values as float32 (docs/FORMAT.md, "sparse"), for all sparse codecs. Internal to
+// shared/codec.
 #ifndef TERN_SPARSE_H
 #define TERN_SPARSE_H
 
@@ -9,41 +9,40 @@
 extern const struct tern_mode tern_sparse_bitmap_mode;
 extern const struct tern_mode tern_sparse_gaps_mode;
 
-// The keys of spec strings that all have: the share, in millionths, and the coder of the indices.
+// The parameters that all sparse codecs have. default_share: in millionths.
 #define TERN_SHARE_PARAMETER(default_share)                                                        \
     {                                                                                              \
-        .key = "p", .meaning = TERN_HELP("share of the values that is sent"),                      \
+        .key = "p", .meaning = TERN_HELP("fraction of the values to send"),                        \
         .range = TERN_HELP("0.000001 to 1"), .kind = TERN_SPEC_NUMBER,                             \
         .offset = TERN_FIELD(density), .least = 1, .most = TERN_SPEC_MILLION,                      \
         .preset = (default_share)                                                                  \
     }
 #define TERN_INDEX_CODER_PARAMETER                                                                 \
     {                                                                                              \
-        .key = "coder", .meaning = TERN_HELP("how the indices of the values become bytes"),        \
+        .key = "coder", .meaning = TERN_HELP("encoding of the indices"),                           \
         .range = TERN_HELP("auto (the smaller), bitmap or gaps"), .kind = TERN_SPEC_CHOICE,        \
         .offset = TERN_FIELD(coder), .most = TERN_INDEX_GAPS, .preset = TERN_INDEX_AUTO,           \
         .choices = tern_index_coder_names                                                          \
     }
 extern const char *const tern_index_coder_names[]; // NULL at the end
 
-// The most bytes of a payload that lists k of count values, and of the room to make it.
+// Returns the bytes that encoding k of count values needs, including working space.
 size_t tern_sparse_bound(size_t k, size_t count);
 
-// The values of a segment that are sent: bit i % 64 of words[i / 64] is 1 for value i.
+// The values to send: bit i % 64 of words[i / 64] is set if value i is sent.
 struct tern_sparse_list {
     uint64_t *words;
-    size_t listed; // 1 to the k of the bound
+    size_t listed; // number of values, 1 to the k of tern_sparse_bound()
 };
 
-// Room for a list, at the end of a job's dst of `bound` bytes.
+// Returns the words of a list, at the end of a job's dst of `bound` bytes.
 uint64_t *tern_sparse_words(const struct tern_encode_job *job, size_t bound);
 
-// Lists the k values of largest magnitude, or all that are not 0 where those are fewer.
+// Lists the k values of largest magnitude, or all that are not 0 if there are fewer.
 struct tern_sparse_list tern_sparse_largest(const struct tern_encode_job *job, size_t k,
                                             size_t bound);
 
-// Writes the payload with the coder of the job's codec, and leaves +0 in the values that it lists.
-// Returns its length.
+// Writes the payload and sets the listed values to +0. Returns its length.
 size_t tern_sparse_encode(const struct tern_encode_job *job, const struct tern_sparse_list *list);
 
 #endif

@@ -1,4 +1,4 @@
-// Where ternary quantizers and coders meet.
+// Combines ternary quantizers and coders.
 #include "codec/coders/ternary.h"
 
 #include "build.h"
@@ -8,7 +8,7 @@
 #include "util/bytes.h"
 #include <stdbool.h>
 
-// A small build has the names of its own coders only.
+// A small build contains only the names of its own coders.
 #define NAME_OF(symbol, name)                                                                      \
     [TERN_CODER_##symbol] =                                                                        \
         TERN_FOR_PEOPLE || (TERN_CODERS_LEFT_OUT & 1u << TERN_CODER_##symbol) == 0 ? (name) : ""
@@ -33,7 +33,7 @@ static bool tries_all(const struct tern_codec *codec)
     return codec->coder == TERN_CODER_AUTO;
 }
 
-// Whether the coder is chosen anew for each tensor.
+// Whether each tensor gets the coder that suits it.
 static bool is_chosen(const struct tern_codec *codec)
 {
     return tries_all(codec) || (TERN_BALANCES && codec->coder == TERN_CODER_BALANCED);
@@ -42,7 +42,7 @@ static bool is_chosen(const struct tern_codec *codec)
 #define MODE_OF(coder, symbol) [TERN_CODER_##symbol] = TERN_MODE_TERNARY_##symbol,
 static const uint8_t modes[] = {TERN_CODERS(MODE_OF)};
 
-// coder: one that is built in. Parsing refuses spec strings that name another one.
+// Returns a built-in coder. Parsing refuses spec strings with other coders.
 static const struct tern_ternary_coder *coder_named(uint32_t coder)
 {
     size_t i = CODERS - 1;
@@ -52,7 +52,7 @@ static const struct tern_ternary_coder *coder_named(uint32_t coder)
     return coders[i];
 }
 
-// codec: one that names its coder, so that none is chosen for each tensor.
+// Returns the coder of a codec for which is_chosen() is false.
 static const struct tern_ternary_coder *coder_of(const struct tern_codec *codec)
 {
     return coder_named(codec->coder);
@@ -71,7 +71,7 @@ static size_t coded_bound(const struct tern_codec *codec, size_t count)
     return most;
 }
 
-// Bytes at the end of dst that planes take, with room to align them.
+// Returns the bytes of the planes at the end of dst, including alignment.
 static size_t planes_room(size_t count)
 {
     return 2 * sizeof(uint64_t) * tern_plane_words(count) + sizeof(uint64_t);
@@ -93,7 +93,7 @@ size_t tern_ternary_bound(const struct tern_codec *codec, size_t count)
                                : bound_with_planes(codec, count);
 }
 
-// Planes at the end of dst.
+// Returns the planes, which lie at the end of dst.
 static struct tern_planes planes_of(const struct tern_encode_job *job)
 {
     size_t words = tern_plane_words(job->count);
@@ -111,8 +111,8 @@ static size_t write_head(const struct tern_encode_job *job, enum tern_mode_byte 
     return TERN_TERNARY_HEAD;
 }
 
-// The coder whose bytes are fewest, the first of equals; its bytes are left in dst. Planar packed
-// bytes are never fewer than their zero runs, which come first, so they are not tried.
+// Returns the coder with the fewest bytes, the first of equals, and leaves its bytes in dst. Skips packed bytes, which are never
+// fewer than zero runs.
 static const struct tern_ternary_coder *encode_smallest(const struct tern_planes *planes,
                                                         uint8_t *dst, size_t *len)
 {
@@ -136,7 +136,7 @@ static const struct tern_ternary_coder *encode_smallest(const struct tern_planes
     return best;
 }
 
-// The range coder takes time for each value that is not 0, and gains least where most of them are.
+// The range coder's time is proportional to the values that are not 0, and it saves least if there are many.
 static const struct tern_ternary_coder *balanced_coder(const struct tern_planes *planes)
 {
     uint64_t sent = 0;
@@ -162,8 +162,8 @@ static size_t encode_planes(const struct tern_encode_job *job, float scale,
     return write_head(job, coder->mode, scale) + len;
 }
 
-// By a block that the board may have for planar coders; 0: it has none. A block has the symbols only, so
-// what is left of the values is found from the payload.
+// Encodes on the board's hardware; returns 0 if it declines. The hardware does not change the values, so their residual errors
+// are computed from the payload.
 static size_t encode_offloaded(const struct tern_encode_job *job, enum tern_mode_byte mode,
                                struct tern_threshold threshold)
 {
@@ -184,7 +184,7 @@ static size_t encode_offloaded(const struct tern_encode_job *job, enum tern_mode
 
 size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_threshold threshold)
 {
-    // One value takes less as it is than as scale and symbol.
+    // A single value takes fewer bytes as float32 than as scale and symbol.
     if (tries_all(job->codec) && job->count == 1) {
         return tern_float32_codec.encode(job);
     }
@@ -214,11 +214,11 @@ enum tern_result tern_ternary_check_scale(const uint8_t *body, size_t len)
         return TERN_ERR_CORRUPT;
     }
     uint32_t bits = tern_get_le32(body);
-    // Unsigned, a sign bit is above infinity.
+    // A negative scale fails, too: as unsigned numbers its bits are above infinity.
     if (bits >= TERN_INFINITY_BITS) {
         return TERN_ERR_NON_FINITE;
     }
-    return bits > 0 ? TERN_OK : TERN_ERR_CORRUPT; // all zero is mode zero
+    return bits > 0 ? TERN_OK : TERN_ERR_CORRUPT; // a scale of 0 would be mode zero
 }
 
 void tern_ternary_describe(const uint8_t *body, size_t nonzero, size_t runs,

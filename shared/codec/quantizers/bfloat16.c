@@ -1,14 +1,14 @@
-// bfloat16: the high half of a float32, rounded to nearest even, with error feedback.
+// The codec bfloat16: the high half of a float32, rounded to the nearest, ties to even.
 #include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
 #include "util/bytes.h"
 
-// Up to here, ties to even included, every bfloat16 is zero.
+// Magnitudes up to this one round to 0.
 #define HALF_OF_SMALLEST 0x1p-134f
 
 enum {
     BFLOAT16_INFINITY = 0x7f80,
-    OVERFLOW_BITS = 0x7f7f8000 // of the float32 from which on a value rounds to infinity
+    OVERFLOW_BITS = 0x7f7f8000 // bits of the smallest float32 that rounds to infinity
 };
 
 static size_t bfloat16_bound(const struct tern_codec *codec, size_t count)
@@ -82,9 +82,9 @@ const struct tern_codec_row tern_bfloat16_codec = {
               .name = "bfloat16",
               .summary = TERN_HELP("the high half of a float32"),
               .source = TERN_HELP("bfloat16 of Google Brain"),
-              .good_for = TERN_HELP("half the bytes, whatever the size of the values"),
-              .not_for = TERN_HELP("values that differ by less than 1 in 256, and where int8 is "
-                                   "accurate enough at fewer bytes"),
+              .good_for = TERN_HELP("half the bytes, for values of any size"),
+              .not_for = TERN_HELP("values that differ by less than 1 in 256; int8 takes fewer "
+                                   "bytes if it is accurate enough"),
               .feedback = TERN_FEEDBACK_ERROR,
               .parameters = parameters},
     .bound = bfloat16_bound,

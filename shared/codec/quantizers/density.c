@@ -1,12 +1,11 @@
-// Sparse ternary compression (Sattler, Wiedemann, Müller, Samek, IEEE TNNLS 2019, algorithm 1): the
-// values of largest magnitude, a given share of all, become plus or minus their mean magnitude. The
-// share bounds the bytes; where it is met (fit=no), one outlier does not silence a tensor as it does
-// under 3LC.
+// The codec density: sparse ternary compression (Sattler, Wiedemann, Müller, Samek, IEEE TNNLS 2019, algorithm 1). A given
+// fraction of the values, those of largest magnitude, become plus or minus their mean magnitude. The fraction bounds the bytes;
+// unlike in 3LC, one outlier does not make all other values 0 (unless fit=yes).
 #include "codec/coders/ternary.h"
 #include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
 
-// How many of the values are sent, ties apart.
+// Returns the number of values to send, without ties.
 static size_t count_of(const struct tern_codec *codec, size_t count)
 {
     size_t share = tern_select_count(codec->density, count);
@@ -14,8 +13,8 @@ static size_t count_of(const struct tern_codec *codec, size_t count)
     return share > least ? share : least;
 }
 
-// The largest magnitude, as bits, that is not taken: just below the k-th, so that its ties are, and
-// zeros never. Until there are bytes to write, dst is scratch.
+// Returns the bits of the largest magnitude that is not sent: just below the k-th, so that ties are sent and zeros never. Uses
+// dst as working memory.
 static uint32_t threshold_of(const struct tern_encode_job *job)
 {
     size_t k = count_of(job->codec, job->count);
@@ -42,7 +41,7 @@ static const char *const no_or_yes[] = {"no", "yes", NULL};
 
 static const struct tern_spec_parameter parameters[] = {
     {.key = "p",
-     .meaning = TERN_HELP("share of the values that is sent, those of largest magnitude"),
+     .meaning = TERN_HELP("fraction of the values to send, those of largest magnitude"),
      .range = TERN_HELP("0.000001 to 1"),
      .kind = TERN_SPEC_NUMBER,
      .offset = TERN_FIELD(density),
@@ -51,14 +50,14 @@ static const struct tern_spec_parameter parameters[] = {
      .preset = TERN_SPEC_MILLION / 20},
     {.key = "least",
      .meaning =
-         TERN_HELP("values that p comes to at least, of a tensor or tensors fused that have so "
-                   "many"),
+         TERN_HELP("minimum number of values to send from a tensor, or from tensors that are "
+                   "encoded as one"),
      .range = TERN_HELP("0 to 1000000"),
      .kind = TERN_SPEC_WHOLE,
      .offset = TERN_FIELD(least),
      .most = TERN_SPEC_MILLION},
     {.key = "fit",
-     .meaning = TERN_HELP("whether fewer than p and least say are sent where that leaves a "
+     .meaning = TERN_HELP("whether to send fewer values than p and least require if that leaves a "
                           "smaller error"),
      .range = TERN_HELP("no or yes"),
      .kind = TERN_SPEC_CHOICE,
@@ -73,14 +72,14 @@ const struct tern_codec_row tern_density_codec = {
     .entry = {.id = TERN_CODEC_DENSITY,
               .name = "density",
               .summary =
-                  TERN_HELP("ternary: a share of the values, scaled by their mean magnitude"),
+                  TERN_HELP("ternary: a fraction of the values, scaled by their mean magnitude"),
               .source = TERN_HELP(
                   "Sattler et al.: Robust and Communication-Efficient Federated Learning, 2019, "
                   "algorithm 1"),
               .good_for =
                   TERN_HELP("downloads, and uploads whose bytes must not depend on the values"),
-              .not_for = TERN_HELP("clients that are asked a few times only: what they do not send "
-                                   "waits in the error buffer (raise p)"),
+              .not_for = TERN_HELP("clients that are selected a few times only: what they do not "
+                                   "send waits in the error buffer (raise p)"),
               .feedback = TERN_FEEDBACK_ERROR,
               .ternary = true,
               .parameters = parameters},
@@ -91,7 +90,7 @@ const struct tern_codec_row tern_density_codec = {
 static double bits(const struct tern_codec *codec)
 {
     const double fitted =
-        0.4; // the share that a fit takes of downloads of docs/BENCHMARKS.md's suite
+        0.4; // fraction that fit=yes sends of downloads, in the suite of docs/BENCHMARKS.md
     const double share = (double)codec->density;
     return tern_plan_ternary_bits(codec->fit == 1 && share > fitted ? fitted : share);
 }

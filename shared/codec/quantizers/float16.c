@@ -1,8 +1,8 @@
-// float16: IEEE 754 binary16, rounded to nearest even, with error feedback.
+// The codec float16: IEEE 754 binary16 ("half"), rounded to the nearest, ties to even.
 #include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
 
-// Up to here, ties to even included, every half is zero.
+// Magnitudes up to this one round to 0.
 #define HALF_OF_SMALLEST 0x1p-25f
 
 enum { HALF_INFINITY = 0x7c00 };
@@ -79,10 +79,10 @@ const struct tern_codec_row tern_float16_codec = {
               .name = "float16",
               .summary = TERN_HELP("half precision"),
               .source = TERN_HELP("IEEE 754 binary16"),
-              .good_for = TERN_HELP("models whose values must keep their own precision, at half "
-                                    "the bytes; updates below 65504"),
-              .not_for = TERN_HELP("values of unlike size (use bfloat16), or where int8 or 3lc are "
-                                   "accurate enough at fewer bytes"),
+              .good_for = TERN_HELP("half the bytes with a relative precision of 1 in 2048; values "
+                                    "up to 65504"),
+              .not_for = TERN_HELP("values of very different sizes (use bfloat16); int8 and 3lc "
+                                   "take fewer bytes if they are accurate enough"),
               .feedback = TERN_FEEDBACK_ERROR,
               .parameters = parameters},
     .bound = float16_bound,

@@ -1,4 +1,4 @@
-// float32: the values as they are.
+// The codec float32: unchanged values.
 #include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
 #include "util/bytes.h"
@@ -20,7 +20,7 @@ static size_t float32_encode(const struct tern_encode_job *job)
 
 static enum tern_result float32_check(const uint8_t *body, size_t len, size_t count)
 {
-    // Divides, since 4 * count may not fit a size_t.
+    // Divides, because 4 * count may not fit a size_t.
     if (len % 4 != 0 || len / 4 != count) {
         return TERN_ERR_CORRUPT;
     }
@@ -43,8 +43,8 @@ static void float32_accumulate(const uint8_t *body, size_t len, float weight, fl
 #define SUMS 8
 #define CHUNK (32 * SUMS)
 
-// Squares are added up in several sums, of which none waits for the one before it, and these in their
-// order: the same bits everywhere.
+// Adds up the squares in several independent sums, which the processor computes in parallel, and then these in a fixed order, so
+// that all platforms get the same bits.
 static void describe_values(const uint8_t *body, size_t count, struct tern_codec_info *info)
 {
     double sums[SUMS] = {0.0};
@@ -93,12 +93,13 @@ static const struct tern_spec_parameter parameters[] = {TERN_LAST_PARAMETER};
 const struct tern_codec_row tern_float32_codec = {
     .entry = {.id = TERN_CODEC_FLOAT32,
               .name = "float32",
-              .summary = TERN_HELP("the values as they are"),
+              .summary = TERN_HELP("unchanged values"),
               .source = TERN_HELP("IEEE 754 binary32"),
-              .good_for = TERN_HELP("measuring what a lossy codec costs, links that cost nothing, "
-                                    "models of a few hundred values"),
-              .not_for = TERN_HELP("links that are paid by the byte: int8 loses nothing that was "
-                                   "measured at a quarter of the bytes"),
+              .good_for =
+                  TERN_HELP("measuring the loss of other codecs, free links, models of a few "
+                            "hundred values"),
+              .not_for = TERN_HELP("metered links: int8 takes a quarter of the bytes without a "
+                                   "measurable loss"),
               .feedback = TERN_FEEDBACK_ERROR,
               .parameters = parameters},
     .bound = float32_bound,

@@ -1,17 +1,15 @@
-// INCEPTIONN's lossy floats (Li, Park, Alian, Yuan, Qu, Pan, Wang, Schwing, Esmaeilzadeh, Kim,
-// MICRO 2018, section V): each value takes 0, 8, 16 or 32 bits, as a tag of two bits says, and what
-// is dropped is gone. The hardware of the paper handles eight values at a time, hence eight tags
-// first.
+// The codec inceptionn: INCEPTIONN's lossy floats (Li, Park, Alian, Yuan, Qu, Pan, Wang, Schwing, Esmaeilzadeh, Kim, MICRO 2018,
+// section V). A two-bit tag gives each value 0, 8, 16 or 32 bits; there is no error feedback. Eight tags come first, because the
+// paper's hardware handles eight values at a time.
 //
-// `literal` is the paper's algorithm: magnitudes of 1 and more are kept, those below the bound
-// dropped, and in between the significand, shifted by the exponent to a fixed point, is cut to 15
-// bits in the upper half of the exponents and 7 in the lower one. Cut to 7 bits, a value may lose
-// almost 2^-7 whatever the bound is. Three things are not clear from the paper and chosen here: the
-// fixed point's place of 1, which is 0 for all that is shifted, is not written; of an odd number of
-// exponents the lower half has one more; and a value that has nothing left keeps its 8 bits.
+// `literal` is the paper's algorithm. It keeps magnitudes from 1 and drops those below the bound. Between these it shifts the
+// significand by the exponent to a fixed point and cuts it to 15 bits in the upper half of the exponents, to 7 in the lower half.
+// With 7 bits the error can be almost 2^-7, whatever the bound. Where the paper is not clear, this implementation decides: the
+// integer bit of the fixed point, always 0, is not written; of an odd number of exponents the lower half has one more; and a
+// value whose bits are all cut keeps its 8 bits.
 //
-// `bounded` keeps the tags and their sizes but chooses them so that the error is never above the
-// bound: values are rounded to multiples of twice the bound.
+// `bounded` has the same tags and sizes but chooses the tags so that the error is never above the bound: it rounds values to
+// multiples of twice the bound.
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/offload.h"
 #include "codec/quantizers/row.h"
@@ -24,7 +22,7 @@ static const uint8_t tag_sizes[] = {[TAG_NONE] = 0, [TAG_8] = 1, [TAG_16] = 2, [
 
 enum { EXPONENT_OF_ONE = 127, FRACTION_BITS = 23 };
 
-// 2^exponent, of a normal float32.
+// Returns 2^exponent, a normal float32.
 static inline float power_of_two(int exponent)
 {
     return tern_bits_float((uint32_t)(EXPONENT_OF_ONE + exponent) << FRACTION_BITS);
@@ -34,29 +32,28 @@ static inline float power_of_two(int exponent)
 
 struct code {
     enum tag tag;
-    uint32_t magnitude; // k of the tags 8 and 16
+    uint32_t magnitude; // the field k of tags 8 and 16
 };
 
-// The tag says how many of the three limits are reached, without a branch that could be
-// mispredicted.
+// The tag is the number of limits that the exponent reaches. Counting them avoids unpredictable branches.
 static inline struct code literal_code(uint32_t bits, uint32_t bound)
 {
     uint32_t exponent = bits >> FRACTION_BITS & 0xff;
     int tag = (exponent >= EXPONENT_OF_ONE - bound) + (exponent >= EXPONENT_OF_ONE - bound / 2) +
               (exponent >= EXPONENT_OF_ONE);
     uint32_t significand = (bits & ((1u << FRACTION_BITS) - 1)) | 1u << FRACTION_BITS;
-    // Below 2^23 where the tag is 8 or 16; elsewhere it does not matter.
+    // Below 2^23 for tags 8 and 16; unused for other tags.
     uint32_t shifted = significand >> ((EXPONENT_OF_ONE - exponent) & 31);
     return (struct code){(enum tag)tag, shifted >> (tag == TAG_8 ? 16 : 8)};
 }
 
-// Adding this leaves no bits for a fraction: the sum is rounded to even, and in its low bits.
+// Adding this rounds to a whole number, ties to even, which is in the low bits of the sum.
 #define NO_FRACTION 0x1p23f
-#define KEPT_FROM 32767.5f // multiples; 16 bits do not hold what is rounded up from here
+#define KEPT_FROM 32767.5f // so many multiples round to 32768, which 16 bits cannot hold
 
 static inline struct code bounded_code(uint32_t bits, uint32_t bound)
 {
-    // Exact but for overflow, and then the value is kept.
+    // Exact unless it overflows; then the value is kept as float32.
     float place = tern_bits_float(bits & ~TERN_SIGN_BIT) * power_of_two((int)bound - 1);
     float rounded = (place < KEPT_FROM ? place : KEPT_FROM) + NO_FRACTION;
     uint32_t multiple = tern_float_bits(rounded) - tern_float_bits(NO_FRACTION);
@@ -66,7 +63,7 @@ static inline struct code bounded_code(uint32_t bits, uint32_t bound)
 
 static const uint32_t sign_places[] = {[TAG_NONE] = 0, [TAG_8] = 7, [TAG_16] = 15, [TAG_32] = 0};
 
-// Writes up to eight values; returns the end. Sets *any when one of them is not 0.
+// Writes up to eight values and returns the end. Sets *any if one of them decodes to a value other than 0.
 static inline uint8_t *put_group(const float *values, size_t count, uint32_t bound,
                                  struct code (*code_of)(uint32_t bits, uint32_t bound),
                                  uint8_t *dst, bool *any)
@@ -77,7 +74,7 @@ static inline uint8_t *put_group(const float *values, size_t count, uint32_t bou
         uint32_t bits = tern_float_bits(values[i]);
         struct code code = code_of(bits, bound);
         uint32_t field = code.magnitude | bits >> 31 << sign_places[code.tag];
-        // Into the room behind the last one, if it has fewer bytes.
+        // Always stores four bytes; the next value overwrites the excess, and dst has room after the last one.
         tern_store_le32(at, code.tag == TAG_32 ? bits : field);
         tags |= (uint32_t)code.tag << 2 * i;
         at += tag_sizes[code.tag];
@@ -87,7 +84,7 @@ static inline uint8_t *put_group(const float *values, size_t count, uint32_t bou
     return at;
 }
 
-// Writes the mode, and the bound where the decoder needs it.
+// Writes the mode byte, and the bound if the decoder needs it.
 static uint8_t *put_head(const struct tern_codec *codec, uint8_t *dst)
 {
     if (codec->variant == TERN_INCEPTIONN_LITERAL) {
@@ -131,7 +128,7 @@ static size_t inceptionn_encode(const struct tern_encode_job *job)
 
 // --- Decoding
 
-// What the lowest bit of a field is worth.
+// The value of the lowest bit of a field.
 struct steps {
     float of_8;
     float of_16;
@@ -147,12 +144,12 @@ static struct steps bounded_steps(const uint8_t *body)
     return (struct steps){.of_8 = step, .of_16 = step};
 }
 
-// Reads values one after the other.
+// Reads values in order.
 struct walk {
     const uint8_t *at;
     const uint8_t *end;
-    unsigned tags;  // of the rest of the group
-    float steps[4]; // by tag
+    unsigned tags;  // of the remaining values of the group
+    float steps[4]; // [tag] value of the lowest bit
 };
 
 static struct walk walk_of(const uint8_t *at, const uint8_t *end, struct steps steps)
@@ -161,12 +158,12 @@ static struct walk walk_of(const uint8_t *at, const uint8_t *end, struct steps s
         .at = at, .end = end, .steps = {[TAG_8] = steps.of_8, [TAG_16] = steps.of_16}};
 }
 
-// Parts of a field by its tag: of no tag nothing, of the tags 8 and 16 a sign and k.
+// Masks for the parts of a field, by tag: magnitude and sign of tags 8 and 16, the whole float32 of tag 32.
 static const uint32_t magnitudes[] = {[TAG_8] = 0x7f, [TAG_16] = 0x7fff, [TAG_32] = 0};
 static const uint32_t signs[] = {[TAG_8] = 0x80, [TAG_16] = 0x8000, [TAG_32] = 0};
 static const uint32_t wholes[] = {[TAG_8] = 0, [TAG_16] = 0, [TAG_32] = 0xffffffff};
 
-// The next four bytes; zeros behind the end.
+// Returns the next four bytes; bytes past the end are 0.
 static inline uint32_t peek(const struct walk *walk)
 {
     if (walk->end - walk->at >= 4) {
@@ -179,8 +176,8 @@ static inline uint32_t peek(const struct walk *walk)
     return word;
 }
 
-// The value `index`, which is the next one; whether it has a field. *value: 0 where it has none.
-// Without branches on tags, which could not be predicted.
+// Reads the next value, whose index is `index`. Returns whether it has a field; without one *value is 0. Has no branch on tags,
+// which would be unpredictable.
 static inline bool next_value(struct walk *walk, size_t index, float *value)
 {
     if (index % GROUP == 0) {
@@ -336,7 +333,7 @@ static const struct tern_mode bounded_mode = {
 static const char *const variant_names[] = {"bounded", "literal", NULL};
 static const struct tern_spec_parameter parameters[] = {
     {.key = "bound",
-     .meaning = TERN_HELP("values are off by at most 2^-bound"),
+     .meaning = TERN_HELP("the error of each value is at most 2^-bound"),
      .range = TERN_HELP("4 to 20"),
      .kind = TERN_SPEC_WHOLE,
      .offset = TERN_FIELD(exponent),
@@ -344,7 +341,7 @@ static const struct tern_spec_parameter parameters[] = {
      .most = 20,
      .preset = 10},
     {.key = "variant",
-     .meaning = TERN_HELP("whether the bound always holds, or as the paper has it"),
+     .meaning = TERN_HELP("bounded: the bound always holds; literal: the paper's algorithm"),
      .range = TERN_HELP("bounded or literal"),
      .kind = TERN_SPEC_CHOICE,
      .offset = TERN_FIELD(variant),
@@ -358,13 +355,12 @@ const struct tern_codec_row tern_inceptionn_codec = {
     .entry =
         {.id = TERN_CODEC_INCEPTIONN,
          .name = "inceptionn",
-         .summary = TERN_HELP("0, 8, 16 or 32 bits for each value, by an error bound"),
+         .summary = TERN_HELP("0, 8, 16 or 32 bits per value, by an error bound"),
          .source = TERN_HELP(
              "Li et al.: A Network-Centric Hardware/Algorithm Co-Design, MICRO 2018, section V"),
-         .good_for = TERN_HELP(
-             "hardware that compresses as it sends, errors below a bound for each value, rings"),
-         .not_for = TERN_HELP("values far below the bound, which all become 0 and are lost: there "
-                              "is no error buffer"),
+         .good_for = TERN_HELP("compression in hardware, an error bound for each value, rings"),
+         .not_for = TERN_HELP("values far below the bound, which become 0 and are lost, because "
+                              "there is no error buffer"),
          .feedback = TERN_FEEDBACK_NONE,
          .parameters = parameters},
     .bound = inceptionn_bound,

@@ -1,5 +1,5 @@
-// int8: whole multiples of the largest magnitude / 127, with error feedback. The "8-bit int"
-// baseline of 3LC (Lim, Andersen, Kaminsky, MLSys 2019, section 5.1).
+// The codec int8: whole multiples of the largest magnitude / 127. The "8-bit int" baseline of 3LC (Lim, Andersen, Kaminsky,
+// MLSys 2019, section 5.1).
 #include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
 #include "util/bytes.h"
@@ -17,7 +17,7 @@ static size_t int8_bound(const struct tern_codec *codec, size_t count)
     return HEAD + count;
 }
 
-// A scale that was rounded up may decode the largest float32 to infinity.
+// 127 times a scale that was rounded up may exceed float32.
 static enum tern_result int8_check_peak(const struct tern_codec *codec, float peak)
 {
     (void)codec;
@@ -42,7 +42,7 @@ static enum tern_result int8_check(const uint8_t *body, size_t len, size_t count
         return TERN_ERR_CORRUPT;
     }
     uint32_t bits = tern_get_le32(body);
-    // Unsigned, a sign bit is above infinity.
+    // A negative scale fails, too: as unsigned numbers its bits are above infinity.
     if (bits >= TERN_INFINITY_BITS || overflows(tern_bits_float(bits))) {
         return TERN_ERR_NON_FINITE;
     }
@@ -92,11 +92,10 @@ const struct tern_codec_row tern_int8_codec = {
          .summary = TERN_HELP("multiples of the largest magnitude / 127"),
          .source =
              TERN_HELP("\"8-bit int\" of Lim, Andersen, Kaminsky: 3LC, MLSys 2019, section 5.1"),
-         .good_for = TERN_HELP("a quarter of the bytes with no loss that was measured; devices "
-                               "with little processor time"),
+         .good_for = TERN_HELP("a quarter of the bytes without a measurable loss; slow devices"),
          .not_for = TERN_HELP(
-             "tensors in which one value is far larger than all others, which round to 0 and wait "
-             "in the error buffer; a client that is asked once, whose buffer is never sent"),
+             "tensors with one value far larger than all others, which round to 0 and wait in the "
+             "error buffer; clients that are selected once, whose buffer is never sent"),
          .feedback = TERN_FEEDBACK_ERROR,
          .parameters = parameters},
     .bound = int8_bound,

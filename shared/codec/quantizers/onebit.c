@@ -1,6 +1,6 @@
-// onebit: the sign of each value and the mean of each side, with error feedback. 1-bit SGD (Seide,
-// Fu, Droppo, Li, Yu, Interspeech 2014, section 3), which 3LC compares as "MQE 1-bit int". One
-// pair of means a segment, where the paper has one a column of a weight matrix.
+// The codec onebit: the sign of each value, and the means of the positive and the negative values. 1-bit SGD (Seide, Fu, Droppo,
+// Li, Yu, Interspeech 2014, section 3), "MQE 1-bit int" in the 3LC paper. One pair of means per segment; the paper has one per
+// column of a weight matrix.
 #include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
 #include "util/bytes.h"
@@ -22,7 +22,7 @@ static size_t onebit_bound(const struct tern_codec *codec, size_t count)
 static size_t onebit_encode(const struct tern_encode_job *job)
 {
     struct tern_two_means means = tern_kernel_onebit_means(job->values, job->count);
-    // Both only where a few smallest subnormals have a mean below half of one.
+    // Both are 0 only for subnormals so small that their means round to 0.
     if (means.positive == 0 && means.negative == 0) {
         return 0;
     }
@@ -38,7 +38,7 @@ static enum tern_result onebit_check(const uint8_t *body, size_t len, size_t cou
     if (len < MEANS_BYTES || len - MEANS_BYTES != tern_bitmap_bytes(count)) {
         return TERN_ERR_CORRUPT;
     }
-    // Unsigned, a sign bit is above infinity.
+    // A negative mean fails, too: as unsigned numbers its bits are above infinity.
     if (tern_get_le32(body) >= TERN_INFINITY_BITS ||
         tern_get_le32(body + 4) >= TERN_INFINITY_BITS) {
         return TERN_ERR_NON_FINITE;
@@ -60,7 +60,7 @@ static void onebit_accumulate(const uint8_t *body, size_t len, float weight, flo
     tern_kernel_onebit_add(body + MEANS_BYTES, means_of(body), weight, acc, count);
 }
 
-// Adds `count` values of one magnitude.
+// Adds the facts of `count` values of one magnitude.
 static void describe_side(struct tern_codec_info *info, float mean, size_t count)
 {
     if (mean > 0 && count > 0) {
@@ -101,12 +101,11 @@ static const struct tern_spec_parameter parameters[] = {TERN_LAST_PARAMETER};
 const struct tern_codec_row tern_onebit_codec = {
     .entry = {.id = TERN_CODEC_ONEBIT,
               .name = "onebit",
-              .summary = TERN_HELP("signs, and the mean of each side"),
+              .summary = TERN_HELP("signs, and the means of the positive and the negative values"),
               .source =
                   TERN_HELP("Seide, Fu, Droppo, Li, Yu: 1-bit SGD, Interspeech 2014, section 3"),
-              .good_for =
-                  TERN_HELP("one bit a value and little processor time, whatever the values are"),
-              .not_for = TERN_HELP("most links: 3lc has fewer bytes and more accuracy"),
+              .good_for = TERN_HELP("one bit per value and little processor time, for any values"),
+              .not_for = TERN_HELP("most links: 3lc takes fewer bytes and is more accurate"),
               .feedback = TERN_FEEDBACK_ERROR,
               .parameters = parameters},
     .bound = onebit_bound,

@@ -1,7 +1,6 @@
-// QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017): buckets of values share a scale
-// (section 4; the L2 norm of section 3.1 or the largest magnitude), each magnitude is rounded at
-// random to one of s levels so that its expectation is exact (section 3.1), and nothing is fed
-// back.
+// The codec qsgd: QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017). The values of a bucket share a scale, their L2
+// norm (section 3.1) or largest magnitude (section 4). Each magnitude is rounded at random to one of s levels, so that its
+// expectation is exact (section 3.1); there is no error feedback.
 #include "codec/coders/bits.h"
 #include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
@@ -11,10 +10,10 @@
 
 enum { SCALE_BYTES = 4, DRAWS_AT_ONCE = 256 };
 
-// The mode byte, and the two numbers of the head.
+// The mode byte and the two numbers of the header.
 enum { HEAD_MOST = 1 + 2 * TERN_VARINT_MAX };
 
-// Norms of 2^28 values of the largest magnitude are finite below FLT_MAX / this.
+// The norm of 2^28 values is at most this times the largest magnitude.
 #define NORM_MOST 0x1p14f
 
 enum { LEVELS_MOST = 32767, BUCKET_LEAST = 32 };
@@ -58,7 +57,7 @@ static bool read_layout(const uint8_t *body, size_t len, size_t count, struct la
     layout->bucket = bucket > 0 ? (size_t)bucket : count;
     layout->buckets = buckets_of(count, layout->bucket);
     size_t head = levels_bytes + bucket_bytes;
-    // At most count scales, one each 32 values, so that the product does not overflow.
+    // A bucket has at least 32 values, so the product does not overflow.
     if (layout->buckets * SCALE_BYTES > len - head) {
         return false;
     }
@@ -76,7 +75,7 @@ static float bucket_scale(const struct layout *layout, size_t bucket)
 static enum tern_result check_scales(const struct layout *layout)
 {
     for (size_t i = 0; i < layout->buckets; i++) {
-        // Unsigned, a sign bit is above infinity.
+        // A negative scale fails, too: as unsigned numbers its bits are above infinity.
         if (tern_get_le32(layout->scales + SCALE_BYTES * i) >= TERN_INFINITY_BITS) {
             return TERN_ERR_NON_FINITE;
         }
@@ -84,14 +83,14 @@ static enum tern_result check_scales(const struct layout *layout)
     return TERN_OK;
 }
 
-// --- The mode dense: the same number of bits for each level, those of the largest one, and a sign above them
+// --- The mode dense: each level as a sign and as many bits as the largest level has
 
 static unsigned width_of(uint32_t levels)
 {
     return tern_bits_log2(levels) + 2;
 }
 
-// count * width may not fit a size_t.
+// Avoids count * width, which may not fit a size_t.
 static size_t bytes_of(size_t count, unsigned width)
 {
     return count / 8 * width + (count % 8 * width + 7) / 8;
@@ -107,7 +106,7 @@ static uint8_t *put_dense(const float *values, size_t count, uint32_t levels, ui
     unsigned width = width_of(levels);
     struct tern_bit_writer writer = {.at = dst};
     for (size_t i = 0; i < count; i++) {
-        // Without a branch on the sign, which could not be predicted.
+        // Computes the magnitude without a branch on the sign, which would be unpredictable.
         int32_t level = (int32_t)values[i];
         uint32_t negative = (uint32_t)level >> 31;
         uint32_t magnitude = ((uint32_t)level ^ (0u - negative)) + negative;
@@ -129,7 +128,7 @@ static enum tern_result dense_check(const uint8_t *body, size_t len, size_t coun
     bool valid = true;
     for (size_t i = 0; i < count; i++) {
         uint64_t field = tern_bits_get(&reader, width);
-        // Zero has one form.
+        // A negative 0 is invalid.
         valid &= tern_bits_low(field, width - 1) <= layout.levels && field != 1u << (width - 1);
     }
     return valid && tern_bits_end(&reader) ? TERN_OK : TERN_ERR_CORRUPT;
@@ -143,9 +142,9 @@ struct dense_walk {
     struct tern_bit_reader reader;
     unsigned width;
     size_t count;
-    size_t at;   // the first value of the piece
-    size_t len;  // of the piece; 0 behind the last one
-    float scale; // of its bucket
+    size_t at;   // first value of the piece
+    size_t len;  // values of the piece; 0 after the last piece
+    float scale; // scale of the piece's bucket
     float levels[PIECE];
 };
 
@@ -168,7 +167,7 @@ static void next_piece(struct dense_walk *walk)
     }
 }
 
-// At the first piece of a body that was checked.
+// Reads the first piece of a checked body.
 static void begin_dense(struct dense_walk *walk, const uint8_t *body, size_t len, size_t count)
 {
     read_layout(body, len, count, &walk->layout);
@@ -222,11 +221,11 @@ static const struct tern_mode dense_mode = {
     .describe = dense_describe,
 };
 
-// --- The mode elias: levels that are not 0 as Elias omega codes, each as the distance from the last one, a sign and the level
-// (section 3.2 of the paper, "Code_s")
+// --- The mode elias: for each level that is not 0 the Elias omega codes of the distance from the last one and of the level, and
+// a sign (section 3.2 of the paper, "Code_s")
 
-// A level that is not 0 costs the most bits for each value when it follows upon another: 1 for the
-// distance, a sign, the level. Skipping g values adds at most 2 g bits to a distance.
+// Levels that are not 0 take the most bits per value if they are adjacent: 1 for the distance, 1 for the sign, and the level's
+// code. Skipping g values adds at most 2 g bits to a distance.
 static size_t elias_bound(size_t count, uint32_t levels)
 {
     size_t bits = 2 + tern_elias_length(levels);
@@ -245,7 +244,7 @@ static size_t nonzero_of(const float *values, size_t count)
 static uint8_t *put_elias(const float *values, size_t count, uint8_t *dst)
 {
     struct tern_bit_writer writer = {.at = dst + tern_put_varint(dst, nonzero_of(values, count))};
-    size_t after = 0; // the last value that is not 0
+    size_t after = 0; // index after the last value that is not 0
     for (size_t i = 0; i < count; i++) {
         if (values[i] != 0) {
             bool negative = values[i] < 0;
@@ -258,25 +257,25 @@ static uint8_t *put_elias(const float *values, size_t count, uint8_t *dst)
     return tern_bits_finish(&writer);
 }
 
-enum { LEAST_BITS = 3 }; // of a value that is not 0: a distance, a sign, a level
+enum { LEAST_BITS = 3 }; // smallest code of a value that is not 0: distance, sign and level
 
-// Reads the values that are not 0 one after the other.
+// Reads the values that are not 0 in order.
 struct elias_walk {
     struct layout layout;
     struct tern_bit_reader reader;
-    size_t left;  // of them
-    size_t index; // after the last one
-    float scale;  // of the values below scale_end
+    size_t left;  // number of values still to read
+    size_t index; // index after the last value
+    float scale;  // scale of the values below scale_end
     size_t scale_end;
 };
 
 struct symbol {
     size_t index;
-    uint32_t level; // 0 if it is none that can be read
+    uint32_t level; // 0: the bits are invalid
     bool negative;
 };
 
-// False when a body has no valid head.
+// Returns false if the body has no valid header.
 static bool begin_elias(struct elias_walk *walk, const uint8_t *body, size_t len, size_t count)
 {
     if (!read_layout(body, len, count, &walk->layout)) {
@@ -322,7 +321,7 @@ static enum tern_result elias_check(const uint8_t *body, size_t len, size_t coun
         return TERN_ERR_CORRUPT;
     }
     TERN_TRY(check_scales(&walk.layout));
-    // Behind the end are zeros, which would be read as any number of values.
+    // Zeros past the end would decode to any number of values.
     if (walk.left > 8 * (uint64_t)walk.reader.len / LEAST_BITS) {
         return TERN_ERR_CORRUPT;
     }
@@ -393,14 +392,14 @@ static enum tern_result qsgd_check_peak(const struct tern_codec *codec, float pe
     return overflows ? TERN_ERR_NON_FINITE : TERN_OK;
 }
 
-// Never below the largest magnitude: sums and root are rounded, but in order.
+// Returns the scale of a bucket; never below its largest magnitude, because rounding preserves order.
 static float scale_of(const float *values, size_t count, uint32_t norm)
 {
     return norm == TERN_QSGD_L2 ? (float)tern_sqrt(tern_kernel_sum_square(values, count))
                                 : tern_bits_float(tern_kernel_peak(values, count));
 }
 
-// Replaces the values of one bucket, which begins at value `start`, by levels; returns the highest.
+// Replaces the values start..start + len, one bucket, by levels. Returns the highest level.
 static float quantize(const struct tern_encode_job *job, size_t start, size_t len, float scale)
 {
     uint32_t draws[DRAWS_AT_ONCE];
@@ -426,7 +425,7 @@ static bool quantize_all(const struct tern_encode_job *job, uint8_t *scales)
         float scale = scale_of(job->values + start, len, job->codec->norm);
         tern_put_f32(scales, scale);
         if (scale > 0) {
-            // A level above 0 stands for more than half of its value, so never for 0.
+            // A level above 0 never decodes to 0.
             any |= quantize(job, start, len, scale) > 0;
         }
     }
@@ -456,7 +455,7 @@ static const char *const norm_names[] = {"max", "l2", NULL};
 static const char *const coder_names[] = {"dense", "elias", NULL};
 static const struct tern_spec_parameter parameters[] = {
     {.key = "levels",
-     .meaning = TERN_HELP("magnitudes besides 0"),
+     .meaning = TERN_HELP("number of magnitudes above 0"),
      .range = TERN_HELP("1 to 32767"),
      .kind = TERN_SPEC_WHOLE,
      .offset = TERN_FIELD(levels),
@@ -464,7 +463,7 @@ static const struct tern_spec_parameter parameters[] = {
      .most = 32767,
      .preset = 7},
     {.key = "bucket",
-     .meaning = TERN_HELP("values that share a scale; the most is all of a tensor"),
+     .meaning = TERN_HELP("values that share a scale; the largest number means the whole tensor"),
      .range = TERN_HELP("32 to 268435456"),
      .kind = TERN_SPEC_WHOLE,
      .offset = TERN_FIELD(bucket),
@@ -472,7 +471,7 @@ static const struct tern_spec_parameter parameters[] = {
      .most = 1u << 28,
      .preset = 512},
     {.key = "norm",
-     .meaning = TERN_HELP("what the scale of a bucket is: the largest magnitude or the L2 norm"),
+     .meaning = TERN_HELP("scale of a bucket: the largest magnitude or the L2 norm"),
      .range = TERN_HELP("max or l2"),
      .kind = TERN_SPEC_CHOICE,
      .offset = TERN_FIELD(norm),
@@ -480,7 +479,8 @@ static const struct tern_spec_parameter parameters[] = {
      .preset = TERN_QSGD_MAX,
      .choices = norm_names},
     {.key = "coder",
-     .meaning = TERN_HELP("how the levels become bytes: as many bits for each, or Elias codes"),
+     .meaning =
+         TERN_HELP("encoding of the levels: the same number of bits for each, or Elias codes"),
      .range = TERN_HELP("dense or elias"),
      .kind = TERN_SPEC_CHOICE,
      .offset = TERN_FIELD(coder),
@@ -493,13 +493,13 @@ static const struct tern_spec_parameter parameters[] = {
 const struct tern_codec_row tern_qsgd_codec = {
     .entry = {.id = TERN_CODEC_QSGD,
               .name = "qsgd",
-              .summary = TERN_HELP("few levels for each bucket of values, rounded at random"),
+              .summary = TERN_HELP("a few levels per bucket of values, rounded at random"),
               .source = TERN_HELP(
                   "Alistarh, Grubic, Li, Tomioka, Vojnovic: QSGD, NeurIPS 2017, sections 3 and 4"),
-              .good_for = TERN_HELP("clients that cannot keep an error buffer; convergence that a "
-                                    "theorem bounds (norm=l2, coder=elias)"),
-              .not_for = TERN_HELP("links that are paid by the byte: with error buffers 3lc takes "
-                                   "a third to a sixth of its bytes"),
+              .good_for = TERN_HELP("clients that cannot keep an error buffer; proven convergence "
+                                    "(norm=l2, coder=elias)"),
+              .not_for = TERN_HELP("metered links: 3lc with an error buffer takes a third to a "
+                                   "sixth of the bytes"),
               .feedback = TERN_FEEDBACK_NONE,
               .random = true,
               .parameters = parameters},
@@ -509,9 +509,9 @@ const struct tern_codec_row tern_qsgd_codec = {
     .modes = {&dense_mode, &elias_mode},
 };
 
-// A bucket's squared error, in expectation, is below its squared norm for any values when d < 4 s^2
-// with the L2 norm; with the largest magnitude when d - 1 < 8 s^2, and up to twice that for all but
-// values that huddle at half a level. tests/shared/test_qsgd.c feeds both back.
+// Downloads converge if a bucket's expected squared error is below its squared norm. For any values this holds if d < 4 s^2 with
+// the L2 norm, and if d - 1 < 8 s^2 with the largest magnitude; up to twice that it holds except for values close to half a
+// level. tests/shared/test_qsgd.c tests both.
 static bool downloads(const struct tern_codec *codec)
 {
     uint64_t square = (uint64_t)codec->levels * codec->levels;

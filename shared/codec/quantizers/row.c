@@ -7,8 +7,8 @@ double tern_plan_sparse_bits(const struct tern_codec *codec)
     return 40.0 * (double)codec->density;
 }
 
-// Entropy in bits of a value that is 0 but for a share p, where its sign is one bit more:
-// h(p) + p, tabulated so that no libm function decides what a client does.
+// Returns the entropy of a ternary value in bits: h(p) + p, where p is the fraction that is not 0 and each of these takes a sign
+// bit. A table, because libm's last bit differs between platforms, and clients must act alike.
 double tern_plan_ternary_bits(double density)
 {
     static const struct point {

@@ -1,6 +1,5 @@
-// What the files of codecs are written with: each says what the codec is called, how it encodes and
-// which modes its payloads have (tern_NAME_codec), and what a plan reckons with (tern_NAME_plan).
-// Internal to shared/codec.
+// For the files of codecs: each defines the codec (tern_NAME_codec) and its estimates for plans (tern_NAME_plan). Internal to
+// shared/codec.
 #ifndef TERN_QUANTIZERS_ROW_H
 #define TERN_QUANTIZERS_ROW_H
 
@@ -14,7 +13,7 @@
         .key = NULL                                                                                \
     }
 
-// What only people read.
+// Texts for people; a small build leaves them out.
 #if TERN_FOR_PEOPLE
 #define TERN_HELP(text) text
 #else
@@ -23,11 +22,11 @@
 
 // --- Random numbers of the codecs that round at random
 
-// Draws of a segment: four of each of 2^32 blocks.
+// Random numbers of a segment: 2^32 blocks of four (docs/FORMAT.md, section 7).
 #define TERN_DRAWS_PER_SEGMENT ((uint64_t)1 << 34)
 
-// The stream, at the draw of value `index` of the context's segment. Take draws one by one with
-// tern_prng_u32(), or many with tern_prng_fill(): each is that of the next value.
+// Returns the random stream at value `index` of the context's segment. Each further number of the stream belongs to the next
+// value, so values may be encoded in any order.
 static inline struct tern_prng tern_codec_stream(const struct tern_encode_context *context,
                                                  size_t index)
 {
@@ -37,11 +36,13 @@ static inline struct tern_prng tern_codec_stream(const struct tern_encode_contex
     return rng;
 }
 
-// --- What the plans of several say (row.c)
+// --- Members of struct tern_codec_plan that several codecs use (row.c)
 
-double tern_plan_sparse_bits(const struct tern_codec *codec); // a float32 and its index each
+double
+tern_plan_sparse_bits(const struct tern_codec *codec); // a float32 and an index for each sent value
 double tern_plan_ternary_bits(double density);
-bool tern_plan_density(struct tern_codec *codec, double p, bool density); // of its own values
+bool tern_plan_density(struct tern_codec *codec, double p,
+                       bool density); // changes the codec's density
 bool tern_plan_become_density(struct tern_codec *codec, double p, bool density);
 bool tern_plan_no_density(struct tern_codec *codec, double p, bool density);
 bool tern_plan_always(const struct tern_codec *codec);

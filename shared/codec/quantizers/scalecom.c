@@ -1,7 +1,7 @@
-// ScaleCom (Chen, Ni, Lu, Cui, Chen, Sun, Wang, Venkataramani, Srinivasan, Zhang, Gopalakrishnan,
-// NeurIPS 2020, section 3): cyclic local top-k. The leader of a round chooses the indices of its own
-// largest error-compensated values, and all send theirs there, so that the sum of all updates is as
-// sparse as one. The low-pass filter of the memory (section 3, equation 5) is error_buffer.h's.
+// The codec scalecom: ScaleCom (Chen, Ni, Lu, Cui, Chen, Sun, Wang, Venkataramani, Srinivasan, Zhang, Gopalakrishnan, NeurIPS
+// 2020, section 3), cyclic local top-k. The leader of a round chooses the indices of its own largest values, and all clients send
+// their values at these indices, so that the sum of all updates is as sparse as one. error_buffer.h has the low-pass filter of
+// the error buffer (section 3, equation 5).
 #include "codec/coders/index_sets.h"
 #include "codec/coders/sparse.h"
 #include "codec/kernels/kernels.h"
@@ -18,7 +18,7 @@ static size_t scalecom_bound(const struct tern_codec *codec, size_t count)
     return tern_sparse_bound(largest_count(codec, count), count);
 }
 
-// Opens the leader's indices of this segment. False: it lists none.
+// Opens the leader's indices of this segment. Returns false if there are none.
 static bool open_indices(const struct tern_encode_job *job, struct tern_index_set *set)
 {
     const struct tern_encode_context *context = job->context;
@@ -40,7 +40,7 @@ static enum tern_result scalecom_check(const struct tern_encode_job *job)
     return tern_index_set_check(&set);
 }
 
-// Lists the leader's indices. `listed` is 0 where all values there are 0.
+// Lists the values at the leader's indices. `listed` is 0 if all these values are 0.
 static struct tern_sparse_list list_indices(const struct tern_encode_job *job)
 {
     struct tern_sparse_list list = {
@@ -76,7 +76,7 @@ static size_t scalecom_encode(const struct tern_encode_job *job)
 static const struct tern_spec_parameter parameters[] = {
     TERN_SHARE_PARAMETER(10000),
     {.key = "beta",
-     .meaning = TERN_HELP("of the low-pass filter of the error buffer; 1 does not filter"),
+     .meaning = TERN_HELP("coefficient of the error buffer's low-pass filter; 1 = no filter"),
      .range = TERN_HELP("0.000001 to 1"),
      .kind = TERN_SPEC_NUMBER,
      .offset = TERN_FIELD(filter),
@@ -88,18 +88,17 @@ static const struct tern_spec_parameter parameters[] = {
 };
 
 const struct tern_codec_row tern_scalecom_codec = {
-    .entry =
-        {.id = TERN_CODEC_SCALECOM,
-         .name = "scalecom",
-         .summary = TERN_HELP("the values at the indices that the round's leader chose"),
-         .source = TERN_HELP("Chen et al.: ScaleCom, NeurIPS 2020, section 3"),
-         .good_for = TERN_HELP(
-             "groups of like clients that are all in every round, for thousands of rounds"),
-         .not_for = TERN_HELP(
-             "unlike clients, or cohorts that change: one choice of values serves a few of them"),
-         .feedback = TERN_FEEDBACK_FILTERED,
-         .parameters = parameters,
-         .follows_leader = true},
+    .entry = {.id = TERN_CODEC_SCALECOM,
+              .name = "scalecom",
+              .summary = TERN_HELP("the values at the indices that the round's leader chose"),
+              .source = TERN_HELP("Chen et al.: ScaleCom, NeurIPS 2020, section 3"),
+              .good_for = TERN_HELP(
+                  "groups of clients with similar data that all take part in thousands of rounds"),
+              .not_for = TERN_HELP("clients with different data, or changing cohorts: the leader's "
+                                   "values suit only a few"),
+              .feedback = TERN_FEEDBACK_FILTERED,
+              .parameters = parameters,
+              .follows_leader = true},
     .bound = scalecom_bound,
     .check_context = scalecom_check,
     .encode = scalecom_encode,

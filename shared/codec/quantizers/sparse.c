@@ -1,7 +1,6 @@
-// The values of largest magnitude, as they are; what is not sent stays in the error buffer. The
-// sparsification that 3LC is compared with (Lim, Andersen, Kaminsky, MLSys 2019, section 5.1), with
-// an exact choice in place of a sampled threshold. With p=0.001 it is Sparse GD (Aji and Heafield,
-// EMNLP 2017, section 3).
+// The codec sparse: the values of largest magnitude as float32; the others stay in the error buffer. The sparsification baseline
+// of 3LC (Lim, Andersen, Kaminsky, MLSys 2019, section 5.1), with an exact selection instead of a sampled threshold. With p=0.001
+// it is Sparse GD (Aji and Heafield, EMNLP 2017, section 3).
 #include "codec/coders/sparse.h"
 #include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
@@ -28,12 +27,12 @@ const struct tern_codec_row tern_sparse_codec = {
     .entry = {.id = TERN_CODEC_SPARSE,
               .name = "sparse",
               .summary =
-                  TERN_HELP("the values of largest magnitude as they are; p=0.001 is Sparse GD"),
+                  TERN_HELP("the values of largest magnitude as float32; p=0.001 is Sparse GD"),
               .source =
                   TERN_HELP("Aji, Heafield: Sparse GD, EMNLP 2017, section 3; 3LC, section 5.1"),
               .good_for = TERN_HELP("keeping the largest values exactly"),
               .not_for = TERN_HELP(
-                  "most links: density sends six times fewer bytes for the same share of values"),
+                  "most links: density takes a sixth of the bytes for the same number of values"),
               .feedback = TERN_FEEDBACK_ERROR,
               .parameters = parameters},
     .bound = sparse_bound,

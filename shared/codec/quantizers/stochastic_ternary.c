@@ -1,13 +1,13 @@
-// Stochastic ternary quantization, TernGrad (Wen et al., NeurIPS 2017, section 3.1) without
-// clipping, as 3LC compares itself with (section 5): the sign of a value with probability |x| / M,
-// else 0, so that the expected value is x and nothing is fed back.
+// The codec stochastic-ternary: TernGrad (Wen et al., NeurIPS 2017, section 3.1) without clipping, a baseline of 3LC (section 5).
+// A value x becomes its sign with probability |x| / M, where M is the largest magnitude, else 0. The expected value is x, so
+// there is no error feedback.
 #include "codec/coders/ternary.h"
 #include "codec/quantizers/row.h"
 
-enum { DRAWS = 256 }; // at once
+enum { DRAWS = 256 }; // random numbers at once
 
-// Clears the values that are not taken. Value i is where u * M < |x|, u being draw i. Returns the
-// bits of the taken, or'ed. Signed conversions, which SSE2 has.
+// Keeps value i if u * M < |x|, where u is the random number draws[i] in [0, 1), else clears it. Returns the bitwise or of the
+// kept values. SSE2 has only signed conversions.
 static uint32_t clear_block(float *values, const uint32_t *draws, size_t count, float peak)
 {
     uint32_t any = 0;
@@ -21,7 +21,7 @@ static uint32_t clear_block(float *values, const uint32_t *draws, size_t count, 
     return any;
 }
 
-// All that is left after drawing is sent, by its sign.
+// Sends the signs of the values that clear_block() keeps.
 static size_t encode_stochastic(const struct tern_encode_job *job)
 {
     struct tern_prng rng = tern_codec_stream(job->context, 0);
@@ -48,12 +48,12 @@ static const struct tern_spec_parameter parameters[] = {
 const struct tern_codec_row tern_stochastic_ternary_codec = {
     .entry = {.id = TERN_CODEC_STOCHASTIC_TERNARY,
               .name = "stochastic-ternary",
-              .summary = TERN_HELP("ternary: each sign with the probability that keeps the mean"),
+              .summary = TERN_HELP("ternary: signs at random, so that the expected value is exact"),
               .source = TERN_HELP("Wen et al.: TernGrad, NeurIPS 2017, section 3.1"),
               .good_for =
-                  TERN_HELP("clients that come once or seldom, and cannot keep an error buffer"),
+                  TERN_HELP("clients that rarely take part, or cannot keep an error buffer"),
               .not_for =
-                  TERN_HELP("cohorts of a few clients: its noise shrinks only by the mean of many"),
+                  TERN_HELP("small cohorts: only the mean of many updates reduces its noise"),
               .feedback = TERN_FEEDBACK_NONE,
               .random = true,
               .ternary = true,
