@@ -119,7 +119,7 @@ struct tern_client_config {
     // A duration of 0 means the default of defaults.h, except in wait_ms.
     uint32_t wait_ms; // longest time that a check-in waits for a task; 0 = none
     uint32_t
-        timeout_ms; // of one request without progress; a waiting check-in gets wait_ms and at least 30,000 more
+        timeout_ms; // cancels a request after this time without progress; a check-in gets wait_ms and at least 30,000 more
     uint32_t retry_min_ms; // first wait after a failure; each further failure doubles it
     uint32_t retry_max_ms; // longest wait after a failure
     // A longer update resumes after a broken attempt, which needs a request for the number of received bytes;
@@ -150,7 +150,7 @@ struct tern_client_config {
 // The resources for training, available once the identity names the model. The caller owns all memory and keeps it until
 // the last step.
 struct tern_client_workspace {
-    const struct tern_model *model; // its hash must be the identity's
+    const struct tern_model *model; // must have the hash of the identity
     struct tern_trainer trainer;
     struct tern_column_port columns; // the trainer's data; may stay empty
     float *weights; // model->count values: the replica, including the client's own local values
@@ -205,7 +205,7 @@ enum tern_client_phase {
     TERN_PHASE_EVALUATE,
     TERN_PHASE_STATISTICS, // sending the columns' statistics, or fetching the scaling
     TERN_PHASE_FINISHED,   // the federation has completed its rounds
-    TERN_PHASE_STOPPED     // after an error that tern_client_step() returned
+    TERN_PHASE_STOPPED     // tern_client_step() has returned an error
 };
 
 // Static string: "checkin", "download", ...
@@ -255,7 +255,7 @@ struct tern_client {
     bool has_velocity;     // the record has this generation's velocity; else it is zero
     bool error_reported;   // the aggregator has the norm and maximum of the current error buffer
     uint32_t failed_round; // the next check-in reports this round's failed training; 0 = none
-    tern_TrainingFailure failure; // its reason
+    tern_TrainingFailure failure; // reason of that failure
     uint32_t kept_round; // the error buffer has this round's change without an update; 0 = none
     float kept_decay;    // fraction of the error buffer that this round's directive left
     struct tern_client_pending pending;
@@ -267,18 +267,18 @@ struct tern_client {
     tern_Task task;
     uint64_t task_taken_ms;
     uint32_t download_index;
-    size_t download_have;     // bytes of the current download in the blob
+    size_t download_received; // bytes of the current download in the blob
     size_t inline_at;         // offset in the blob of the next download that came with the task
     struct tern_span indices; // the task's indices, in the blob until the update is encoded
     bool download_resumed;    // an earlier request brought a part of the download
     bool download_damaged;    // the stored part is damaged: fetch the whole download again
-    bool download_anew;      // the stored part was damaged, and the whole download is fetched again
-    size_t container_at;     // offset of the container in the partial download
-    bool replica_torn;       // the weights have a part of a download: reload the replica's record
-    uint64_t unsaved_bytes;  // applied downloads that the replica's record lacks
-    bool upload_cut;         // the aggregator may have more bytes of the update than upload_have
-    size_t upload_have;      // bytes of the pending update that the aggregator reported
-    uint32_t anchor_round;   // the anchor is this round's base; 0 = no anchor
+    bool download_anew;     // the stored part was damaged, and the whole download is fetched again
+    size_t container_at;    // offset of the container in the partial download
+    bool replica_torn;      // the weights have a part of a download: reload the replica's record
+    uint64_t unsaved_bytes; // applied downloads that the replica's record lacks
+    bool upload_cut;        // the aggregator may have more bytes of the update than upload_received
+    size_t upload_received; // bytes of the pending update that the aggregator reported
+    uint32_t anchor_round;  // the anchor is this round's base; 0 = no anchor
     uint32_t anchor_version; // version of the anchor
     bool anchor_has_step;    // the record has the difference of the next version to the anchor
     bool at_anchor_done;     // the current task was trained at the anchor
@@ -301,9 +301,10 @@ struct tern_client {
     tern_DownloadRef scaling_ref; // the scaling to fetch
     bool final;                   // the current task is the final download
     bool final_refused;           // the final download did not match its name
-    uint8_t final_hash[TERN_SHA256_SIZE]; // of the global model's weights
+    uint8_t final_hash[TERN_SHA256_SIZE]; // SHA-256 of the global model's weights
     bool meter_loaded;                    // the meter continues from the store's record
-    size_t manifest_have; // bytes of the manifest in the caller's memory after a broken connection
+    size_t
+        manifest_received; // bytes of the manifest in the caller's memory after a broken connection
 
     // The request in flight.
     bool in_flight;

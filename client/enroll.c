@@ -52,7 +52,7 @@ static enum tern_result take(struct tern_client *client,
         return saved;
     }
     tern_partial_drop(client);
-    client->manifest_have = 0;
+    client->manifest_received = 0;
     client->identified = true;
     client->phase = TERN_PHASE_NEW;
     const struct tern_client_event event = {

@@ -47,15 +47,15 @@ static enum tern_result prepare(struct tern_client *client, uint8_t *dst, size_t
 {
     char path[TERN_PATH_MAX];
     const size_t most = expected(client, size);
-    if (client->manifest_have >= most) {
-        client->manifest_have = 0; // all bytes arrived, but not the end of the answer
+    if (client->manifest_received >= most) {
+        client->manifest_received = 0; // all bytes arrived, but not the end of the answer
     }
-    TERN_TRY(pay(client, most - client->manifest_have));
+    TERN_TRY(pay(client, most - client->manifest_received));
     tern_path_download(client->identity.model_hash, path);
     tern_client_request(client, TERN_PURPOSE_DOWNLOAD, "GET", path);
-    client->request.range_from = client->manifest_have;
-    client->response.body = dst + client->manifest_have;
-    client->response.body_size = least(most + ERROR_ROOM, size) - client->manifest_have;
+    client->request.range_from = client->manifest_received;
+    client->response.body = dst + client->manifest_received;
+    client->response.body_size = least(most + ERROR_ROOM, size) - client->manifest_received;
     return TERN_OK;
 }
 
@@ -65,11 +65,11 @@ static enum tern_result cut(struct tern_client *client, enum tern_result result)
 {
     const bool continues = tern_client_continues(client);
     if (result == TERN_ERR_TOO_LARGE) {
-        client->manifest_have = 0;
+        client->manifest_received = 0;
         return continues ? result : TERN_ERR_HTTP;
     }
     if (result == TERN_ERR_NETWORK && continues) {
-        client->manifest_have += client->response.body_len;
+        client->manifest_received += client->response.body_len;
     }
     return result;
 }
@@ -84,8 +84,8 @@ static enum tern_result answer_of(const struct tern_client *client)
 static enum tern_result received(struct tern_client *client, const uint8_t *dst, size_t *len)
 {
     uint8_t digest[TERN_SHA256_SIZE];
-    *len = client->manifest_have + client->response.body_len;
-    client->manifest_have = 0;
+    *len = client->manifest_received + client->response.body_len;
+    client->manifest_received = 0;
     if (!tern_client_continues(client)) {
         return TERN_ERR_HTTP; // the whole manifest instead of the requested rest
     }
@@ -98,7 +98,7 @@ static enum tern_result received(struct tern_client *client, const uint8_t *dst,
 enum tern_result tern_client_manifest(struct tern_client *client, uint8_t *dst, size_t size,
                                       size_t *len)
 {
-    if (!client->in_flight && client->manifest_have == 0) {
+    if (!client->in_flight && client->manifest_received == 0) {
         const enum tern_result stored = tern_client_stored_manifest(client, dst, size, len);
         if (stored != TERN_ERR_NOT_FOUND) {
             return stored;
@@ -111,7 +111,7 @@ enum tern_result tern_client_manifest(struct tern_client *client, uint8_t *dst, 
     if (sent == TERN_AGAIN) {
         return sent;
     }
-    TERN_TRY(tern_client_save_meter(client)); // no round saves it
+    TERN_TRY(tern_client_save_meter(client)); // there is no round yet that would save it
     if (sent != TERN_OK) {
         return cut(client, sent);
     }

@@ -23,7 +23,7 @@ static enum tern_result start_anew(struct tern_client *client, const tern_Downlo
 {
     tern_partial_drop(client);
     client->request.range_from = 0;
-    return tern_partial_open(client, ref, &client->download_have);
+    return tern_partial_open(client, ref, &client->download_received);
 }
 
 static enum tern_result take(void *ctx, const uint8_t *data, size_t len)
@@ -34,11 +34,11 @@ static enum tern_result take(void *ctx, const uint8_t *data, size_t len)
     if (!tern_client_continues(client)) {
         TERN_TRY(start_anew(client, ref));
     }
-    if (len > ref->size - client->download_have) {
+    if (len > ref->size - client->download_received) {
         return TERN_ERR_TOO_LARGE;
     }
     TERN_TRY(port->append(port->ctx, data, len));
-    client->download_have += len;
+    client->download_received += len;
     client->failures = 0;
     return TERN_OK;
 }
@@ -47,7 +47,7 @@ void tern_partial_receive(struct tern_client *client)
 {
     client->response.take = take;
     client->response.take_ctx = client;
-    client->response.take_size = tern_client_download(client)->size - client->download_have;
+    client->response.take_size = tern_client_download(client)->size - client->download_received;
 }
 
 enum tern_result tern_partial_check(const struct tern_client *client, const tern_DownloadRef *ref)

@@ -33,7 +33,7 @@ struct tern_request {
 
 struct tern_response {
     int status;             // HTTP status; 0 when none arrived
-    uint32_t retry_after_s; // of the Retry-After header, 0 when absent
+    uint32_t retry_after_s; // from the Retry-After header; 0 when absent
     uint8_t *body;          // caller's buffer of body_size bytes
     size_t body_size;
     size_t body_len; // received bytes; on TERN_ERR_NETWORK those before the connection broke
@@ -186,7 +186,7 @@ static inline void tern_train_start(const struct tern_train_task *task, const fl
 }
 
 struct tern_train_result {
-    uint32_t num_examples; // in the local data set: the FedAvg weight
+    uint32_t num_examples; // examples of the local data set: the FedAvg weight
     uint32_t local_steps;  // completed
     float loss;            // mean over the steps
     bool

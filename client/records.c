@@ -65,7 +65,7 @@ struct upload_head {
     uint32_t generation;
     uint32_t sequence;
     uint32_t round;
-    uint32_t len; // of the pending update
+    uint32_t len; // bytes of the pending update; 0: none
     uint32_t count;
     uint32_t storage;
     uint32_t holds; // HOLDS_*

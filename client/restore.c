@@ -172,7 +172,7 @@ enum tern_result tern_client_restore(struct tern_client *client,
     }
     TERN_TRY(tern_client_restore_meter(client));
     client->upload_cut = client->pending.len > 0;
-    client->upload_have = 0;
+    client->upload_received = 0;
     client->phase = first_phase(client);
     return TERN_OK;
 }

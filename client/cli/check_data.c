@@ -147,7 +147,7 @@ static void show_table(const struct tern_csv_profile *profile, const struct tern
 
 // --- The check
 
-#define NAMED 5 // columns or classes that a line names; it counts the others
+#define NAMED 5 // most columns or classes that one line names
 
 #define TOO_LARGE 100.0 // root mean square above which training does not learn from a column
 #define FEW 10 // a column with at most this many different values can be constant on one client
@@ -162,7 +162,7 @@ struct check {
     struct tern_csv_profile profile; // rows == 0: the data is no CSV file
     struct tern_data data;
     bool unlabelled; // no column has a label
-    bool open;       // no option names the file's labels: they are found as `init` finds them
+    bool open;       // the options name no labels: the check finds them as `init` does
     bool as_init;    // the settings include the labels that were found in an open file
     char classes[TERN_CSV_CLASSES_MAX]; // classes of an open file, as `init` lists them
 };
@@ -556,7 +556,7 @@ static bool report_proposal(struct check *check, const struct tern_csv_choice *c
                         : !tern_csv_list_classes(&task, check->classes, why)) {
         tern_findings_say(check->findings, TERN_HEALTH_PROBLEM,
                           choice->numeric ? "target" : "classes", NULL, "%s", why);
-        check->profile.columns.label = TERN_CSV_NO_COLUMN; // it needs no further check
+        check->profile.columns.label = TERN_CSV_NO_COLUMN; // later checks skip the label
         return false;
     }
     if (features == 0) {

@@ -555,7 +555,7 @@ static void add(const struct clause *clause, uint64_t now_s, char sentence[EXPIR
 
 bool tern_expiry_describe(const struct tern_curl *curl, uint64_t now_s, char sentence[EXPIRY_MAX])
 {
-    const struct tern_curl_ends ends = tern_curl_certificates(curl);
+    const struct tern_curl_expiries ends = tern_curl_certificates(curl);
     const struct clause clauses[] = {
         {"the aggregator's certificate", ends.server_s},
         {"its CA's", ends.server_s != 0 ? ends.ca_s : 0},

@@ -44,8 +44,8 @@ static void add_condition(cJSON *list, const struct tern_posix_conditions *condi
     if (finding->reading.known && tern_condition_sign(condition) != '\0') {
         cJSON_AddNumberToObject(object, "value", finding->reading.value);
     }
-    cJSON_AddStringToObject(object, "read", finding->reading.said);
-    cJSON_AddStringToObject(object, "from", finding->reading.from);
+    cJSON_AddStringToObject(object, "read", finding->reading.text);
+    cJSON_AddStringToObject(object, "from", finding->reading.source);
     cJSON_AddBoolToObject(object, "asked", asked);
     if (asked && tern_condition_sign(condition) != '\0') {
         cJSON_AddNumberToObject(object, "limit", conditions->when.limit[condition]);
@@ -88,8 +88,8 @@ static void print_condition(const struct tern_posix_conditions *conditions,
         tern_when_format(&conditions->when, condition, name, sizeof name);
     }
     printf("%-16s %-10s %s%s\n", name, asked ? holds : "not asked",
-           finding->reading.known ? "" : "unknown: ", finding->reading.said);
-    printf("%-16s %-10s %s\n", "", "", finding->reading.from);
+           finding->reading.known ? "" : "unknown: ", finding->reading.text);
+    printf("%-16s %-10s %s\n", "", "", finding->reading.source);
 }
 
 static void show_text(const struct tern_posix_conditions *conditions, bool allowed, const char *why)

@@ -135,7 +135,7 @@ static enum tern_result predict_numbers(struct prediction_job *job,
 // An autoencoder's threshold comes from this client's training examples, where it has any.
 static void open_own(struct prediction_job *job)
 {
-    char why[CLIENT_DATA_WHY_MAX]; // on an error the rows to predict give the threshold
+    char why[CLIENT_DATA_WHY_MAX]; // unused: after an error the rows to predict give the threshold
     if (job->session->model.loss == TERN_LOSS_RECONSTRUCTION) {
         (void)!tern_client_data_open(job->session->settings, false, &job->own, why);
     }

@@ -27,7 +27,7 @@
 struct progress {
     bool shown; // stderr is a terminal
     enum tern_client_phase phase;
-    uint32_t round;       // of the last task
+    uint32_t round;       // round of the last task
     uint32_t local_steps; // steps of the last task
     uint32_t steps;       // completed steps
     uint64_t shown_ms;    // time of the last output

@@ -14,7 +14,7 @@
 
 static void add_expiry(cJSON *root, const struct tern_curl *curl)
 {
-    const struct tern_curl_ends ends = tern_curl_certificates(curl);
+    const struct tern_curl_expiries ends = tern_curl_certificates(curl);
     const struct {
         const char *name;
         uint64_t end_s;

@@ -26,7 +26,7 @@ int tern_verb_train_check(struct tern_cli *cli);
 
 // The facts about the federation that the data must suit.
 struct check_federation {
-    const char *spec; // its built-in model, which the data must fit; NULL: unknown
+    const char *spec; // the federation's built-in model; NULL: unknown
     enum {
         CHECK_SCALING_UNKNOWN, // the client is not enrolled
         CHECK_SCALING_NONE,    // clients share no statistics of columns

@@ -37,7 +37,7 @@ enum tern_result tern_read_audio(struct tern_data_spec *spec, const struct tern_
 #define BANDS TERN_AUDIO_BANDS
 #define FRAMES TERN_AUDIO_FRAMES
 #define LOOKS 3        // averaged periodograms
-#define MIX_ALPHA 1.0f // of the Dirichlet distribution of a speaker's classes
+#define MIX_ALPHA 1.0f // Dirichlet parameter of a speaker's mix of classes
 
 enum sound {
     STEADY,
@@ -55,10 +55,10 @@ enum sound {
 // A speaker and its room.
 struct speaker {
     float mix[TERN_AUDIO_CLASSES];
-    float pitch;    // of a tone's middle, in bands
+    float pitch;    // band of a tone's middle
     float pace;     // factor on every rate
     float overtone; // power of the octave above a tone, as a fraction of the tone's
-    float tilt;     // of the microphone: change of log power per band
+    float tilt;     // the microphone's change of log power per band
     float echo;     // fraction of a frame's power in the next frame
     float hum;      // band
     float hum_power;
@@ -72,13 +72,13 @@ struct sound_drawing {
     float power;
     float begin; // frames
     float end;
-    float pitch;  // at the middle, in bands
-    float sweep;  // of a chirp or drift: bands from begin to end
-    float swing;  // of vibrato and warble: bands; of tremolo: fraction of the power
+    float pitch;  // band at the middle of the sound
+    float sweep;  // bands from begin to end of a chirp or drift
+    float swing;  // depth: bands for vibrato and warble, fraction of the power for tremolo
     float rate;   // turns per frame
     float phase;  // turns
     float second; // bands from the first tone to the second
-    float width;  // of a line or of noise, in bands
+    float width;  // bands of a line or of noise
 };
 
 static void make_speaker(uint64_t seed, uint32_t number, struct speaker *speaker)

@@ -14,7 +14,7 @@
 #define CLASSES 10
 #define BATCHES 5
 
-// A part while its files are read; its arrays have room for more.
+// A part of the data set while its files are read. Its arrays may be longer than count.
 struct growing {
     uint8_t *bytes;
     uint16_t *labels;
@@ -115,7 +115,7 @@ static enum tern_result read_train(const struct tern_data_spec *spec,
     for (int batch = 1; batch <= BATCHES; batch++) {
         snprintf(path, sizeof path, "%s/data_batch_%d.bin", spec->path, batch);
         if (batch > 1 && access(path, F_OK) != 0) {
-            break; // some folders have only the first batches
+            break; // a folder may have only the first batches
         }
         TERN_TRY(read_file(path, limits, part, spec->why));
     }

@@ -15,7 +15,7 @@
 // --- Reading a table
 
 #define FIRST_ROOM 256
-#define NAMED 5 // columns that one note names; it counts the others
+#define NAMED 5 // most columns that one note names
 #define NAMED_BYTES 240
 
 struct reading {
@@ -73,7 +73,7 @@ static enum tern_result keep_names(struct reading *reading)
     return TERN_OK;
 }
 
-// Without memory the note is left out; the rows need the memory.
+// Adds a note. Without memory it adds none, since the rows are more important.
 static void add_note(struct tern_table *table, const char *sentence)
 {
     const size_t used = table->notes != NULL ? strlen(table->notes) : 0;
@@ -144,7 +144,7 @@ static enum tern_result profile_table(struct reading *reading, struct tern_input
     return tern_input_rewind(input);
 }
 
-// Takes the columns from the profile.
+// Uses the columns that the profile has chosen.
 static enum tern_result take_columns(struct reading *reading)
 {
     const struct tern_csv_columns *columns = reading->columns;
@@ -212,7 +212,7 @@ static bool resize(struct tern_rows *rows, size_t room, bool groups, bool target
     return true;
 }
 
-// Makes room for `room` entries of table->labelled.
+// Resizes table->labelled to `room` entries.
 static bool resize_labelled(struct reading *reading, size_t room)
 {
     if (!reading->choice->features_only) {
@@ -306,7 +306,7 @@ static void read_target(struct reading *reading, float *target)
 {
     *target = 0;
     if (!reading->table->unlabelled) {
-        // New data may lack the target.
+        // New data may have no target column.
         (void)tern_csv_number(tern_csv_field(&reading->csv, reading->columns->label), target);
     }
 }
@@ -564,7 +564,7 @@ static enum tern_result make_parts(const struct tern_data_spec *spec,
                                    struct tern_data *data)
 {
     TERN_TRY(read_table(spec, spec->path, &options->table, limits, &tables->train));
-    // Before test_file adds groups.
+    // test_file may add groups that no training row has, so this comes first.
     TERN_TRY(keep_only(spec, options, tables));
     TERN_TRY(read_test(spec, limits, options, tables));
     TERN_TRY(tern_split_rows(spec, &options->split, &tables->train.rows, &tables->test.rows));
@@ -583,8 +583,8 @@ static enum tern_result make_parts(const struct tern_data_spec *spec,
     data->scaled = tern_split_scales(&options->split);
     data->column_names = tern_column_names_tag(tables->train.names, tables->train.names_len);
     const uint32_t features = tables->train.rows.features;
-    tern_rows_give(&tables->train.rows, 1, features, 1, &data->train);
-    tern_rows_give(&tables->test.rows, 1, features, 1, &data->test);
+    tern_rows_move_to_dataset(&tables->train.rows, 1, features, 1, &data->train);
+    tern_rows_move_to_dataset(&tables->test.rows, 1, features, 1, &data->test);
     data->classes = tables->train.classes;
     tables->train.classes = (struct tern_name_set){0};
     data->train.group_count = tables->groups->count;

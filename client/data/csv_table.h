@@ -10,13 +10,13 @@
 #include "hosted/name_set.h"
 
 struct tern_table_config {
-    struct tern_csv_choice choice; // of columns and of how to read values
+    struct tern_csv_choice choice; // which columns to use, and how to read values
     struct tern_name_set *groups;  // numbers the group's texts, over several tables
 };
 
 struct tern_table {
-    struct tern_rows rows; // of values
-    char *names;           // of the features, each with a NUL, malloc'ed; NULL: no header line
+    struct tern_rows rows; // with values, not bytes
+    char *names; // names of the features, each with a NUL, malloc'ed; NULL: no header line
     size_t names_len;
     uint8_t
         *labelled;    // [rows.count] whether a row has its label or target, malloc'ed; NULL: all do

@@ -134,7 +134,7 @@ enum tern_result tern_read_digits(struct tern_data_spec *spec,
 
 struct segment {
     float x, y;   // start
-    float dx, dy; // to the end
+    float dx, dy; // vector from start to end
     float length; // squared
     float ink;    // 0 to 1
     float thin;   // squared distance up to which the ink is full

@@ -219,7 +219,7 @@ enum tern_result tern_idx_read_labels(struct tern_input *input,
 // The destination of images: either bytes or values.
 struct images {
     const struct tern_elements *type;
-    uint32_t features; // of an image
+    uint32_t features; // values of an image
     uint8_t *bytes;
     float *values;
 };

@@ -201,7 +201,7 @@ struct entry {
     uint32_t checksum;
     uint64_t packed;
     uint64_t size;
-    uint64_t offset; // of the local header
+    uint64_t offset; // offset of the local header in the file
 };
 
 struct archive {
@@ -209,7 +209,7 @@ struct archive {
     uint64_t size;
     uint64_t directory; // offset
     uint64_t directory_size;
-    const struct tern_input *input; // for sentences
+    const struct tern_input *input; // names the file in messages
 };
 
 static enum tern_result damaged(const struct archive *archive, const char *what)
@@ -552,7 +552,7 @@ struct arrays {
 struct array {
     char path[PATH_SIZE];
     struct tern_input input;
-    struct tern_zip_member *member; // of an archive
+    struct tern_zip_member *member; // NULL: a file of a folder
     struct tern_npy npy;
 };
 
@@ -602,7 +602,7 @@ static enum tern_result open_array(const struct arrays *arrays, const char *name
     return result;
 }
 
-// Like open_array(), but a missing array is an error with a sentence in why.
+// Like open_array(), but reports a missing array as an error.
 static enum tern_result open_needed(const struct arrays *arrays, const char *name,
                                     const char *suffix, struct array *array)
 {
@@ -911,8 +911,8 @@ static enum tern_result make_data(struct arrays *arrays, struct tern_data *data)
     struct tern_rows test = {0};
     const enum tern_result result = read_parts(arrays, &shape, &train, &test);
     if (result == TERN_OK) {
-        tern_rows_give(&train, shape.height, shape.width, shape.channels, &data->train);
-        tern_rows_give(&test, shape.height, shape.width, shape.channels, &data->test);
+        tern_rows_move_to_dataset(&train, shape.height, shape.width, shape.channels, &data->train);
+        tern_rows_move_to_dataset(&test, shape.height, shape.width, shape.channels, &data->test);
         data->unlabelled = arrays->unlabelled;
         data->scaled = tern_split_scales(&arrays->options.split);
         data->train.group_count = arrays->groups->count;

@@ -42,7 +42,7 @@ struct tern_zip_member {
     FILE *file;
     uint64_t packed_left; // bytes in the file
     uint64_t left;        // bytes when unpacked
-    uint32_t checksum;    // of the bytes read so far
+    uint32_t checksum;    // CRC-32 of the bytes that were read
     uint32_t expected;
     bool deflated;
     z_stream stream;

@@ -112,7 +112,8 @@ static void draw_shares(struct pools *pools, const float *prior, struct tern_prn
     }
 }
 
-// Draws a class that still has examples, by share; if all of these have share 0, returns the one with most examples.
+// Draws a class that still has examples, with probabilities by share. If all of these have share 0, returns the one with most
+// examples.
 static uint32_t draw_class(const struct pools *pools, struct tern_prng *rng)
 {
     float sum = 0.0f;

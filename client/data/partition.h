@@ -27,7 +27,7 @@ struct tern_partition {
 struct tern_partition_config {
     enum tern_partition_kind kind;
     uint32_t clients;      // >= 1
-    uint32_t min_examples; // of each client, >= 1
+    uint32_t min_examples; // least examples of a client, >= 1
     float alpha; // dirichlet: 0.001 to 1000000; the smaller, the fewer classes a client has
     uint64_t seed;
 };

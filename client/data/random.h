@@ -8,7 +8,7 @@
 enum tern_data_stream {
     TERN_DATA_DIGITS_TRAIN = 0,
     TERN_DATA_DIGITS_TEST = 1,
-    TERN_DATA_SPLIT = 2, // into training and test rows
+    TERN_DATA_SPLIT = 2, // split into training and test rows
     TERN_DATA_SENSORS_MACHINE = 3,
     TERN_DATA_SENSORS_DEVICE = 4,
     TERN_DATA_SENSORS_TRAIN = 5,

@@ -72,7 +72,7 @@ enum tern_result tern_split_rows(const struct tern_data_spec *spec,
 
 struct scaling {
     struct tern_csv csv;
-    const char *name; // of the next feature; NULL: features have no names
+    const char *name; // name of the next feature; NULL: features have no names
     struct tern_rows *train;
     struct tern_rows *test;
     uint32_t feature;   // the next one
@@ -84,7 +84,7 @@ static bool read_number(const struct tern_csv *csv, uint32_t field, double *valu
     return tern_csv_double(tern_csv_field(csv, field), value);
 }
 
-// Takes the last line. A target that is chosen by its index may have any name.
+// Applies the last line, the target's. A target that is chosen by its index may have any name.
 static enum tern_result take_target(struct scaling *scaling, double mean, double deviation)
 {
     const struct tern_csv *csv = &scaling->csv;
@@ -395,8 +395,8 @@ void tern_rows_standardise(struct tern_rows *train, struct tern_rows *test)
     }
 }
 
-void tern_rows_give(struct tern_rows *rows, uint32_t height, uint32_t width, uint32_t channels,
-                    struct tern_dataset *data)
+void tern_rows_move_to_dataset(struct tern_rows *rows, uint32_t height, uint32_t width,
+                               uint32_t channels, struct tern_dataset *data)
 {
     data->count = rows->count;
     data->feature_count = rows->features;

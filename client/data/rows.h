@@ -17,8 +17,8 @@ struct tern_rows {
     uint32_t count;
     uint32_t features;
     uint32_t classes;
-    double target_mean;      // of the unscaled targets; 0 while they are unscaled
-    double target_deviation; // of the unscaled targets; 0 or 1 while they are unscaled
+    double target_mean;      // mean before scaling; 0: not scaled
+    double target_deviation; // deviation before scaling; 0 or 1: not scaled
 };
 
 void tern_rows_free(struct tern_rows *rows);
@@ -51,15 +51,15 @@ void tern_rows_means(const struct tern_rows *rows, double *means);
 void tern_rows_standardise(struct tern_rows *train, struct tern_rows *test);
 
 // Moves the rows into *data as examples with height x width x channels = features. Keeps data's scale and offset.
-void tern_rows_give(struct tern_rows *rows, uint32_t height, uint32_t width, uint32_t channels,
-                    struct tern_dataset *data);
+void tern_rows_move_to_dataset(struct tern_rows *rows, uint32_t height, uint32_t width,
+                               uint32_t channels, struct tern_dataset *data);
 
 // --- The options only, test, seed and scale
 
 struct tern_split_options {
     const char *only;    // keep only this group's training rows; NULL: all
     float test;          // fraction of the rows for the test part; unused when the data has one
-    uint64_t seed;       // of the shuffle, which selects the test part
+    uint64_t seed;       // seed of the shuffle that selects the test part
     bool standard;       // standardise the features by the training rows
     const char *scaling; // file with the scaling; NULL: none
 };

@@ -113,7 +113,7 @@ enum tern_result tern_read_sensors(struct tern_data_spec *spec,
 #define STATE_SPREAD 1.7f // deviation of the states' centres
 #define WITHIN_STATE 0.5f // deviation around a centre
 #define OF_DEVICE 0.25f   // deviation of a device's centre, offset and logarithm of gain
-#define MIX_ALPHA 1.0f    // of the Dirichlet distribution of a device's states
+#define MIX_ALPHA 1.0f    // Dirichlet parameter of a device's mix of states
 
 // One device's own properties.
 struct device {

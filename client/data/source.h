@@ -49,7 +49,7 @@ struct tern_data {
     bool unlabelled;          // part->whole: all labels were missing, and are 0
     uint8_t *labelled; // part->whole: whether each row of train has its label or target; NULL: all
                        // do, or none does
-    bool scaled;       // by the option scale
+    bool scaled;       // the option scale has scaled the columns
     char *notes;       // warnings for the user, one sentence a line, malloc'ed; NULL: none
     uint32_t column_names; // tag of the features' names (tern_column_names_tag()); 0: no names
     struct tern_name_set groups;  // group names of both parts, by number; empty for generated data
@@ -79,9 +79,10 @@ void tern_data_spec_move(const char *source, const char *place, char spec[TERN_D
 
 // The part of a data set that a client keeps.
 struct tern_data_part {
-    const struct tern_partition_config *partition; // of the training examples; NULL: keep them all
-    uint32_t client;                               // keep this client's shard, < partition->clients
-    bool test;                                     // keep the test examples
+    const struct tern_partition_config
+        *partition;  // splits the training examples; NULL: keep them all
+    uint32_t client; // keep this client's shard, < partition->clients
+    bool test;       // keep the test examples
     // New data to predict: rows keep their order, none is moved to a test part, and labels may be missing. Sources with a
     // test part of their own still have it.
     bool whole;

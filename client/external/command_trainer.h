@@ -38,7 +38,7 @@ struct tern_command_config {
     const char *command; // split by tern_command_line_split()
     const char *folder;  // created for each run and removed after it; its parent must exist
     const struct tern_model *model; // borrowed until the trainer is closed
-    uint64_t time_ms;               // of one run; 0 = no limit
+    uint64_t time_ms;               // longest time of one task; 0 = no limit
     uint64_t grace_ms;              // between SIGTERM and SIGKILL
     bool persistent;
 };
@@ -58,7 +58,7 @@ struct tern_command_trainer {
     enum tern_command_work work;
     bool restarted; // a persistent command was restarted for this task
     char folder[TERN_WORK_PATH_MAX];
-    char metrics[TERN_TRAINER_METRICS_MAX]; // of the last answer, "name=1.5 other=2"
+    char metrics[TERN_TRAINER_METRICS_MAX]; // metrics of the last answer, "name=1.5 other=2"
     char why[TERN_EXTERNAL_WHY_MAX];        // after an error: a sentence
 };
 

@@ -10,7 +10,7 @@
 #include "trainer/tern_trainer_abi.h"
 
 struct tern_library_config {
-    const char *path;               // of the shared object
+    const char *path;               // the shared object
     const char *options;            // passed to the library's open()
     const char *spec;               // name of the model
     const struct tern_model *model; // borrowed until the trainer is closed

@@ -66,7 +66,7 @@ void tern_work_folder_remove(const char *path);
 #define TERN_TASK_VALUE_MAX (TERN_WORK_PATH_MAX + 64)
 
 struct tern_task_field {
-    const char *name; // in JSON; in the environment in capitals after TERN_
+    const char *name; // key in JSON; the environment variable is TERN_ and the key in capitals
     bool is_text;
     char value[TERN_TASK_VALUE_MAX];
 };

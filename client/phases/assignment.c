@@ -147,7 +147,7 @@ static void begin_downloads(struct tern_client *client)
 {
     client->task_taken_ms = tern_client_now_ms(client);
     client->download_index = 0;
-    client->download_have = 0;
+    client->download_received = 0;
     client->inline_at = 0;
     client->download_resumed = false;
     client->download_damaged = false;
@@ -311,7 +311,7 @@ static enum tern_result begin_statistics(struct tern_client *client, const tern_
     }
     client->sends_statistics = !reply->has_scaling;
     client->scaling_ref = reply->scaling;
-    client->download_have = 0;
+    client->download_received = 0;
     client->phase = TERN_PHASE_STATISTICS;
     return TERN_OK;
 }

@@ -15,15 +15,15 @@ static void expect(struct tern_client *client)
         tern_partial_receive(client);
         return;
     }
-    client->response.body = client->work.blob + client->download_have;
-    client->response.body_size = client->work.blob_size - client->download_have;
+    client->response.body = client->work.blob + client->download_received;
+    client->response.body_size = client->work.blob_size - client->download_received;
 }
 
 static enum tern_result prepare(struct tern_client *client)
 {
     char path[TERN_PATH_MAX];
     const uint64_t cost =
-        tern_budget_cost(tern_client_download(client)->size - client->download_have, 1);
+        tern_budget_cost(tern_client_download(client)->size - client->download_received, 1);
     const enum tern_result result = tern_budget_reserve_or_wait(client, cost);
     if (result == TERN_AGAIN) {
         client->phase = TERN_PHASE_CHECKIN;
@@ -31,7 +31,7 @@ static enum tern_result prepare(struct tern_client *client)
     TERN_TRY(result);
     tern_path_download(tern_client_download(client)->sha256.bytes, path);
     tern_client_request(client, TERN_PURPOSE_DOWNLOAD, "GET", path);
-    client->request.range_from = client->download_have;
+    client->request.range_from = client->download_received;
     client->inline_at = 0;
     expect(client);
     return TERN_OK;
@@ -54,8 +54,9 @@ static enum tern_result cut(struct tern_client *client, enum tern_result result)
 {
     if (result == TERN_ERR_NETWORK && tern_client_continues(client) &&
         client->response.body_len > 0 &&
-        client->download_have + client->response.body_len <= tern_client_download(client)->size) {
-        client->download_have += client->response.body_len;
+        client->download_received + client->response.body_len <=
+            tern_client_download(client)->size) {
+        client->download_received += client->response.body_len;
         client->failures = 0;
     }
     const uint64_t age = tern_client_now_ms(client) - client->task_taken_ms;
@@ -77,12 +78,12 @@ static enum tern_result refuse(struct tern_client *client, enum tern_result resu
 static enum tern_result received(struct tern_client *client, bool fits)
 {
     if (!tern_client_continues(client)) {
-        client->download_have = 0;
+        client->download_received = 0;
         return tern_client_retry_later(
             client, TERN_ERR_HTTP, TERN_WHY("the aggregator or a proxy ignored a Range header"));
     }
-    client->download_have += client->response.body_len;
-    if (!fits || client->download_have != tern_client_download(client)->size) {
+    client->download_received += client->response.body_len;
+    if (!fits || client->download_received != tern_client_download(client)->size) {
         return refuse(client, TERN_ERR_CORRUPT,
                       TERN_WHY("a download's length differs from the length in the task"));
     }
@@ -118,15 +119,15 @@ static enum tern_result complete(struct tern_client *client)
 {
     if (tern_partial_kept(client) && !client->in_flight) {
         const enum tern_result opened =
-            tern_partial_open(client, tern_client_download(client), &client->download_have);
+            tern_partial_open(client, tern_client_download(client), &client->download_received);
         if (opened != TERN_OK) {
             client->response =
                 (struct tern_response){0}; // the event must not show an earlier answer
             return cut(client, opened);
         }
-        client->download_resumed = client->download_have > 0;
+        client->download_resumed = client->download_received > 0;
     }
-    return client->download_have < tern_client_download(client)->size ? fetch(client) : TERN_OK;
+    return client->download_received < tern_client_download(client)->size ? fetch(client) : TERN_OK;
 }
 
 // Whether the largest magnitudes of both sides add up to a finite float32, so that every sum does. This refuses only values
@@ -407,7 +408,7 @@ static enum tern_result take_download(struct tern_client *client)
                               TERN_DOWN, payload);
     client->inline_at += is_inline ? size : 0;
     client->download_index++;
-    client->download_have = 0;
+    client->download_received = 0;
     const struct tern_client_event event = {
         .kind = TERN_EVENT_DOWNLOADED,
         .round = client->task.round,

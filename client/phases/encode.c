@@ -137,7 +137,7 @@ static enum tern_result encode_into_record(struct tern_client *client,
     const size_t bound = tern_container_piece_bound(codec, work->model);
     const struct tern_container_sink sink = {
         .ctx = outcome,
-        .piece = work->blob + work->blob_size - bound, // after the task's indices
+        .piece = work->blob + work->blob_size - bound, // the indices at the blob's start stay
         .piece_size = bound,
         .take = store_piece,
     };

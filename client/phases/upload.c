@@ -22,7 +22,7 @@ static enum tern_result prepare(struct tern_client *client)
         tern_client_request(client, TERN_PURPOSE_UPLOAD, "GET", path);
         return TERN_OK;
     }
-    const size_t have = TERN_PARTIALS ? client->upload_have : 0;
+    const size_t have = TERN_PARTIALS ? client->upload_received : 0;
     TERN_TRY(tern_budget_reserve_or_wait(client, tern_budget_cost(body.len - have, 1)));
     tern_client_request(client, TERN_PURPOSE_UPLOAD, "PUT", path);
     client->request.body = body.data + have;
@@ -36,7 +36,7 @@ static void forget_progress(struct tern_client *client, bool cut)
 {
     if (TERN_PARTIALS) {
         client->upload_cut = cut;
-        client->upload_have = cut ? client->upload_have : 0;
+        client->upload_received = cut ? client->upload_received : 0;
     }
 }
 
@@ -157,10 +157,10 @@ static enum tern_result continue_from(struct tern_client *client, const tern_Upd
         tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
         return applied(client, reply);
     }
-    const size_t had = client->upload_have;
+    const size_t had = client->upload_received;
     forget_progress(client, false);
-    client->upload_have = same && len < body.len ? len : 0;
-    client->failures = client->upload_have > had ? 0 : client->failures;
+    client->upload_received = same && len < body.len ? len : 0;
+    client->failures = client->upload_received > had ? 0 : client->failures;
     return TERN_OK;
 }
 

@@ -86,7 +86,7 @@ enum tern_result tern_client_drop_task(struct tern_client *client, enum tern_res
 {
     client->phase = TERN_PHASE_CHECKIN;
     client->training = false;
-    client->download_have = 0;
+    client->download_received = 0;
     return tern_client_retry_later(client, result, why);
 }
 

@@ -108,7 +108,7 @@ void tern_probe_load(const char *root, double own, struct tern_reading *reading)
 {
     char cpus[256];
     double load = 0;
-    snprintf(reading->from, sizeof reading->from, "%.80s/proc/loadavg", root);
+    snprintf(reading->source, sizeof reading->source, "%.80s/proc/loadavg", root);
     if (!read_average(root, &load)) {
         tern_reading_unknown(reading, "the load cannot be read");
         return;
@@ -145,7 +145,7 @@ struct supplies {
     char charging[NAME_MAX_SHOWN + 1];
     char full[NAME_MAX_SHOWN + 1];
     char emptiest[NAME_MAX_SHOWN + 1];
-    long charge; // of the emptiest battery
+    long charge; // percent of the emptiest battery
 };
 
 static bool read_attribute(const char *root, const char *supply, const char *attribute, char *word,
@@ -274,8 +274,8 @@ static void judge_battery(const struct supplies *all, struct tern_reading *batte
 void tern_probe_power(const char *root, struct tern_reading *charging, struct tern_reading *battery)
 {
     struct supplies all = {0};
-    snprintf(charging->from, sizeof charging->from, "%.80s/" POWER_FOLDER, root);
-    snprintf(battery->from, sizeof battery->from, "%s", charging->from);
+    snprintf(charging->source, sizeof charging->source, "%.80s/" POWER_FOLDER, root);
+    snprintf(battery->source, sizeof battery->source, "%s", charging->source);
     if (!read_supplies(root, &all)) {
         tern_reading_unknown(charging, "the folder cannot be read");
         tern_reading_unknown(battery, "the folder cannot be read");
@@ -339,7 +339,7 @@ static void read_zones(const char *root, struct zones *all)
 void tern_probe_temperature(const char *root, struct tern_reading *temperature)
 {
     struct zones all = {0};
-    snprintf(temperature->from, sizeof temperature->from, "%.80s/" THERMAL_FOLDER, root);
+    snprintf(temperature->source, sizeof temperature->source, "%.80s/" THERMAL_FOLDER, root);
     read_zones(root, &all);
     if (all.believed > 0) {
         const double degrees = (double)all.hottest / 1000;
@@ -410,7 +410,7 @@ static void update_own_load(struct tern_posix_conditions *conditions)
     const uint64_t now = now_ms(conditions);
     const double seconds = (double)(now - conditions->own_ms) / 1000;
     if (!conditions->own_known) {
-        conditions->own_load = 1 - exp(-cpu / LOAD_SECONDS); // it has worked since its start
+        conditions->own_load = 1 - exp(-cpu / LOAD_SECONDS); // assumes uninterrupted work until now
     } else if (seconds > 0) {
         const double keep = exp(-seconds / LOAD_SECONDS);
         const double used = (cpu - conditions->own_cpu_seconds) / seconds;
@@ -441,7 +441,7 @@ static void read_metered(struct tern_posix_conditions *conditions)
         return;
     }
     const bool yes = conditions->metered == TERN_METERED_YES;
-    snprintf(reading->from, sizeof reading->from, "budget.metered");
+    snprintf(reading->source, sizeof reading->source, "budget.metered");
     tern_reading_known(reading, yes, "the settings declare the link as%s metered",
                        yes ? "" : " not");
 }
@@ -501,12 +501,12 @@ static void explain(const struct tern_when *when, enum tern_condition condition,
     const struct tern_reading *reading = &finding->reading;
     tern_when_format(when, condition, asked, sizeof asked);
     if (!reading->known) {
-        snprintf(finding->why, sizeof finding->why, "%s is unknown: %s", asked, reading->said);
+        snprintf(finding->why, sizeof finding->why, "%s is unknown: %s", asked, reading->text);
     } else if (at_limit) {
         snprintf(finding->why, sizeof finding->why, "%s was lost and is met again at %g: %s", asked,
-                 limit_again(condition, when->limit[condition]), reading->said);
+                 limit_again(condition, when->limit[condition]), reading->text);
     } else {
-        snprintf(finding->why, sizeof finding->why, "%s is not met: %s", asked, reading->said);
+        snprintf(finding->why, sizeof finding->why, "%s is not met: %s", asked, reading->text);
     }
 }
 

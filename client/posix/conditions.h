@@ -55,9 +55,10 @@ void tern_when_format(const struct tern_when *when, enum tern_condition conditio
 
 struct tern_reading {
     bool known;
-    double value;                 // in the probe's unit; 0 while unknown
-    char said[TERN_READING_TEXT]; // the value, or why there is none: a clause for people
-    char from[TERN_READING_TEXT]; // the file, folder or service
+    double value; // in the unit of the probe; 0 while unknown
+    char text
+        [TERN_READING_TEXT]; // describes the value, or why it is unknown: a clause without a full stop
+    char source[TERN_READING_TEXT]; // the file, folder or service that was read
 };
 
 // Fills a reading with a value or with the reason for having none, formatted like printf().

@@ -116,10 +116,10 @@ struct tern_curl_tls {
     struct tern_curl_tls_session session;
     struct tern_curl_tls_session got; // the peer's name may not be verified yet
     bool unsaved;                     // the session is newer than the file
-    bool refused;                     // no longer offered in this exchange
-    bool offered;                     // in the last handshake of this exchange
+    bool refused; // the handshake with the session failed: offer none in this exchange
+    bool offered; // the last handshake of this exchange offered the session
     bool verified;
-    struct tern_curl_ends ends; // of the last handshake, if that was a full one
+    struct tern_curl_expiries ends; // expiry dates from the last full handshake
     void *backend;
     char why[256];
 };
@@ -385,14 +385,15 @@ void tern_curl_tls_begin(struct tern_curl_tls *tls)
 const struct tern_curl_tls_session *tern_curl_tls_offered(struct tern_curl_tls *tls)
 {
     tls->verified = false;
-    tls->ends = (struct tern_curl_ends){0};
+    tls->ends = (struct tern_curl_expiries){0};
     forget(&tls->got);
     tls->offered =
         !tls->refused && tls->session.bytes != NULL && unix_seconds() < tls->session.expires_s;
     return tls->offered ? &tls->session : NULL;
 }
 
-void tern_curl_tls_got(struct tern_curl_tls *tls, const struct tern_curl_tls_session *session)
+void tern_curl_tls_take_session(struct tern_curl_tls *tls,
+                                const struct tern_curl_tls_session *session)
 {
     forget(&tls->got);
     tls->got = *session;
@@ -446,20 +447,20 @@ static uint64_t unix_time(const struct tm *date)
     return seconds > 0 ? (uint64_t)seconds : 0;
 }
 
-void tern_curl_tls_note_end(struct tern_curl_tls *tls, bool is_peer, const struct tm *end)
+void tern_curl_tls_note_expiry(struct tern_curl_tls *tls, bool is_peer, const struct tm *end)
 {
     uint64_t *first = is_peer ? &tls->ends.server_s : &tls->ends.ca_s;
     const uint64_t end_s = unix_time(end);
     *first = *first == 0 || end_s < *first ? end_s : *first;
 }
 
-struct tern_curl_ends tern_curl_tls_ends(const struct tern_curl_tls *tls)
+struct tern_curl_expiries tern_curl_tls_expiries(const struct tern_curl_tls *tls)
 {
-    struct tern_curl_ends ends = tls->ends.server_s != 0 ? tls->ends : tls->session.ends;
+    struct tern_curl_expiries ends = tls->ends.server_s != 0 ? tls->ends : tls->session.ends;
     struct tm end;
     const bool is_read = tls->certificate != NULL &&
                          tern_curl_tls_backend_matches(library_version()) &&
-                         tern_curl_tls_backend_read_end(tls->certificate, &end);
+                         tern_curl_tls_backend_read_expiry(tls->certificate, &end);
     ends.client_s = is_read ? unix_time(&end) : 0;
     return ends;
 }
@@ -490,7 +491,7 @@ bool tern_curl_tls_try_without_session(struct tern_curl_tls *tls)
     return tls->refused;
 }
 
-bool tern_curl_tls_shows(const struct tern_curl_tls *tls)
+bool tern_curl_tls_has_certificate(const struct tern_curl_tls *tls)
 {
     return tls->certificate != NULL;
 }

@@ -16,13 +16,14 @@
 struct tern_curl_tls;
 
 struct tern_curl_tls_config {
-    const char *section;      // settings section for messages
-    const char *server;       // "https://host:port"
-    const char *ca_file;      // PEM; NULL or "" = the system's certificates
-    const char *certificate;  // PEM, the client's own; NULL or "" = none
-    const char *key;          // PEM, the certificate's key
-    const char *versions;     // "1.2", "1.3" or "auto", both; NULL = 1.2
-    const char *session_file; // as secret as the client's token; NULL or "" = kept in memory only
+    const char *section;     // settings section for messages
+    const char *server;      // "https://host:port"
+    const char *ca_file;     // PEM; NULL or "" = the system's certificates
+    const char *certificate; // PEM, the client's own; NULL or "" = none
+    const char *key;         // PEM, the certificate's key
+    const char *versions;    // "1.2", "1.3" or "auto", both; NULL = 1.2
+    const char
+        *session_file; // file for the session, as secret as the token; NULL or "" = memory only
 };
 
 // why: describes the error and the correct setting.
@@ -54,7 +55,7 @@ bool tern_curl_tls_resumed(const struct tern_curl_tls *tls);
 
 // When the certificates of the last full handshake expire (also of an earlier process whose session is kept), and the
 // client's certificate in its file.
-struct tern_curl_ends tern_curl_tls_ends(const struct tern_curl_tls *tls);
+struct tern_curl_expiries tern_curl_tls_expiries(const struct tern_curl_tls *tls);
 
 // Called after a successful exchange: saves the session if it is new. Ignores a file that cannot be written: the next
 // process then needs a full handshake.
@@ -65,7 +66,7 @@ void tern_curl_tls_exchanged(struct tern_curl_tls *tls);
 bool tern_curl_tls_try_without_session(struct tern_curl_tls *tls);
 
 // Whether the client has a certificate to show.
-bool tern_curl_tls_shows(const struct tern_curl_tls *tls);
+bool tern_curl_tls_has_certificate(const struct tern_curl_tls *tls);
 
 // Describes the error of the peer's certificate in this exchange; "" when libcurl describes it.
 const char *tern_curl_tls_why(const struct tern_curl_tls *tls);

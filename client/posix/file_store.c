@@ -28,7 +28,7 @@ struct draft {
     int file; // -1: none
     uint32_t crc;
     size_t front;
-    uint64_t len; // of the body, including the front
+    uint64_t len; // bytes of the body, including the front
 };
 
 struct tern_file_store {

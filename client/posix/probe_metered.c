@@ -221,7 +221,7 @@ void tern_probe_metered(struct tern_metered_probe *probe, const char *root,
     DBusMessage *reply = NULL;
     dbus_error_init(&error);
     find_address(root, address, sizeof address);
-    snprintf(metered->from, sizeof metered->from, "NetworkManager on %.100s", address);
+    snprintf(metered->source, sizeof metered->source, "NetworkManager on %.100s", address);
     if (probe->connection == NULL) {
         probe->connection = open_bus(address, &error);
     }
@@ -245,7 +245,7 @@ void tern_probe_metered(struct tern_metered_probe *probe, const char *root,
 {
     (void)probe;
     (void)root;
-    snprintf(metered->from, sizeof metered->from, "NetworkManager");
+    snprintf(metered->source, sizeof metered->source, "NetworkManager");
     tern_reading_unknown(metered, "this tern-client was built without D-Bus");
 }
 

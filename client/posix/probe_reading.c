@@ -10,7 +10,7 @@ void tern_reading_known(struct tern_reading *reading, double value, const char *
     reading->known = true;
     reading->value = value;
     va_start(arguments, format);
-    vsnprintf(reading->said, sizeof reading->said, format, arguments);
+    vsnprintf(reading->text, sizeof reading->text, format, arguments);
     va_end(arguments);
 }
 
@@ -20,6 +20,6 @@ void tern_reading_unknown(struct tern_reading *reading, const char *format, ...)
     reading->known = false;
     reading->value = 0;
     va_start(arguments, format);
-    vsnprintf(reading->said, sizeof reading->said, format, arguments);
+    vsnprintf(reading->text, sizeof reading->text, format, arguments);
     va_end(arguments);
 }

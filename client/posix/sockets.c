@@ -44,7 +44,7 @@ void tern_sockets_init(struct tern_sockets *sockets)
 {
     memset(sockets, 0, sizeof *sockets);
     sockets->counted = tern_sockets_are_counted();
-    sockets->header = 20 + 20 + TIMESTAMP_BYTES; // until the first connection
+    sockets->header = 20 + 20 + TIMESTAMP_BYTES; // used before the first connection
     for (int i = 0; i < TERN_SOCKETS_MAX; i++) {
         sockets->sockets[i].fd = -1;
     }
@@ -190,8 +190,8 @@ void tern_sockets_opened(struct tern_sockets *sockets, bool resumed)
     }
 }
 
-void tern_sockets_hand(struct tern_sockets *sockets, enum tern_purpose purpose,
-                       enum tern_direction direction, size_t len)
+void tern_sockets_count_traffic(struct tern_sockets *sockets, enum tern_purpose purpose,
+                                enum tern_direction direction, size_t len)
 {
     bytes_of(sockets, purpose, direction)->http += len;
     sockets->handed[direction] += len;

@@ -41,8 +41,8 @@ void tern_sockets_add(struct tern_sockets *sockets, int fd);
 void tern_sockets_opened(struct tern_sockets *sockets, bool resumed);
 
 // Counts bytes of HTTP that were handed to TLS or received from it.
-void tern_sockets_hand(struct tern_sockets *sockets, enum tern_purpose purpose,
-                       enum tern_direction direction, size_t len);
+void tern_sockets_count_traffic(struct tern_sockets *sockets, enum tern_purpose purpose,
+                                enum tern_direction direction, size_t len);
 
 // Meters the bytes on all sockets since the last reading.
 void tern_sockets_read(struct tern_sockets *sockets, enum tern_purpose purpose);

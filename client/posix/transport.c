@@ -33,7 +33,7 @@ struct tern_curl {
     const volatile sig_atomic_t *abort;
     char error[CURL_ERROR_SIZE];
     struct tern_sockets sockets;
-    enum tern_purpose purpose; // of the current or last exchange
+    enum tern_purpose purpose; // purpose of the current or last exchange
     bool connecting;           // no request was sent on the newest socket yet
     bool body_is_long;         // the aggregator may keep a partial body of this exchange
     bool body_begun;           // a part of such a body was sent
@@ -149,10 +149,10 @@ static int on_traffic(CURL *easy, curl_infotype type, char *data, size_t len, vo
     (void)easy;
     (void)data;
     if (type == CURLINFO_HEADER_OUT || type == CURLINFO_DATA_OUT) {
-        tern_sockets_hand(&curl->sockets, curl->purpose, TERN_UP, len);
+        tern_sockets_count_traffic(&curl->sockets, curl->purpose, TERN_UP, len);
         curl->body_begun = curl->body_begun || (type == CURLINFO_DATA_OUT && curl->body_is_long);
     } else if (type == CURLINFO_HEADER_IN || type == CURLINFO_DATA_IN) {
-        tern_sockets_hand(&curl->sockets, curl->purpose, TERN_DOWN, len);
+        tern_sockets_count_traffic(&curl->sockets, curl->purpose, TERN_DOWN, len);
     }
     return 0;
 }
@@ -384,7 +384,7 @@ static void advise_about_certificate(struct tern_curl *curl)
         return; // a certificate would not help
     }
     const char *section = tern_curl_tls_section(curl->tls);
-    if (tern_curl_tls_shows(curl->tls)) {
+    if (tern_curl_tls_has_certificate(curl->tls)) {
         snprintf(
             curl->error + len, sizeof curl->error - len,
             "; it may not trust this client's certificate (%s.certificate), or the certificate "
@@ -566,9 +566,9 @@ struct tern_transport tern_curl_port(struct tern_curl *curl)
         .ctx = curl, .exchange = exchange, .close = close_connection, .collect = collect};
 }
 
-struct tern_curl_ends tern_curl_certificates(const struct tern_curl *curl)
+struct tern_curl_expiries tern_curl_certificates(const struct tern_curl *curl)
 {
-    return tern_curl_tls_ends(curl->tls);
+    return tern_curl_tls_expiries(curl->tls);
 }
 
 const char *tern_curl_why(const struct tern_curl *curl)

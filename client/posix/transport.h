@@ -31,8 +31,9 @@ struct tern_curl_config {
     const char *tls; // versions: "1.2", "1.3" or "auto", both; NULL = 1.2
     const char
         *session_file; // keeps the TLS session when the process ends; NULL or "" = it does not
-    uint32_t connect_timeout_ms;        // 0 = 20,000
-    const volatile sig_atomic_t *abort; // not 0: give up within a second; NULL = never
+    uint32_t connect_timeout_ms; // 0 = 20,000
+    const volatile sig_atomic_t
+        *abort; // the exchange ends within a second after *abort becomes nonzero; NULL = never
 };
 
 // Once per process, before the first tern_curl_open() and before threads. TERN_ERR_NO_MEMORY
@@ -54,15 +55,15 @@ void tern_curl_close(struct tern_curl *curl);
 struct tern_transport tern_curl_port(struct tern_curl *curl);
 
 // When certificates expire, in Unix seconds; 0 = unknown.
-struct tern_curl_ends {
+struct tern_curl_expiries {
     uint64_t server_s; // the aggregator's own
-    uint64_t ca_s;     // its issuers' first to expire
+    uint64_t ca_s;     // the first of its issuers to expire
     uint64_t client_s; // the client's own, read again by each call; 0 also when it has none
 };
 
 // The certificates of the last verification of the aggregator (also by an earlier process whose TLS session is kept), and
 // the client's.
-struct tern_curl_ends tern_curl_certificates(const struct tern_curl *curl);
+struct tern_curl_expiries tern_curl_certificates(const struct tern_curl *curl);
 
 // Why the last exchange failed, in libcurl's words; "" when it did not. Valid until the next.
 const char *tern_curl_why(const struct tern_curl *curl);

@@ -128,7 +128,7 @@ static enum tern_result read_item(const char *item, struct tern_when *when,
     if (item[0] == '\0') {
         return wrong(why, "a condition is missing before or after a comma; known: " KNOWN);
     }
-    (void)trim(item, rest, name); // no longer than the item
+    (void)trim(item, rest, name); // name is as large as the item, so it fits
     if (strcmp(name, "idle") == 0) {
         return rest[0] == '\0' ? set(when, TERN_CONDITION_LOAD, TERN_WHEN_IDLE_LOAD, why)
                                : wrong(why, "\"%s\": idle takes no limit, load<N does", item);

@@ -85,7 +85,7 @@ static void read_patch(const struct tern_layer *layer, const float *image, size_
 {
     size_t channels = layer->inputs;
     for (size_t row = 0; row < 3; row++, patch += 3 * channels) {
-        size_t from_y = y + row; // one more than the row in the image
+        size_t from_y = y + row; // 1 + the row in the image, so that it cannot be negative
         if (from_y < 1 || from_y > layer->height) {
             memset(patch, 0, 3 * channels * sizeof(float));
             continue;

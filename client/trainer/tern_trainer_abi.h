@@ -31,11 +31,11 @@ enum {
 };
 
 struct tern_trainer_tensor {
-    uint32_t size; // of this struct; also the distance from one tensor to the next
+    uint32_t size; // bytes of this struct: the distance from one tensor to the next
     uint32_t dim_count;
     const char *name;     // "fc1.weight"
     const uint32_t *dims; // [dim_count]: [out][in], [out][kh][kw][in], ...
-    uint64_t offset;      // of its first value in the flat vector
+    uint64_t offset;      // index of its first value in the flat vector
     uint64_t count;       // values: the product of dims
 };
 
@@ -64,9 +64,10 @@ struct tern_trainer_task {
 
 struct tern_trainer_train_result {
     uint32_t size;
-    uint32_t num_examples; // in the local data set, 1 to 1,000,000,000: the client's weight
-    uint32_t local_steps;  // completed, 1 to the task's
-    float loss;            // mean over the steps
+    uint32_t
+        num_examples;     // examples of the local data set, 1 to 1,000,000,000: the client's weight
+    uint32_t local_steps; // completed, 1 to the task's
+    float loss;           // mean over the steps
 };
 
 struct tern_trainer_evaluate_result {
@@ -79,7 +80,7 @@ struct tern_trainer_evaluate_result {
 struct tern_trainer_library {
     uint32_t size;        // sizeof(struct tern_trainer_library)
     uint32_t abi_version; // TERN_TRAINER_ABI_VERSION
-    const char *name;     // for logs
+    const char *name;     // name of the trainer for logs
 
     // Opens the trainer for the model. options: the setting client.trainer_options. *state: passed to the other functions.
     // why: on FAILED, a sentence of at most why_size bytes with the NUL, here and below.

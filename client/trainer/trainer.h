@@ -64,7 +64,7 @@ struct tern_builtin_trainer {
     float anomaly_quantile;
     struct tern_example_error *errors; // [max(train.count, test.count)], scratch of an evaluation
     uint32_t next;                     // index into order[]
-    uint32_t steps_done;               // of the task
+    uint32_t steps_done;               // completed local steps of the task
     double loss;                       // sum over the steps
     struct tern_train_task task;
     struct tern_prng rng;

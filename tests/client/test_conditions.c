@@ -275,7 +275,7 @@ TEST(look_reads_also_what_is_not_asked)
     assert_true(tern_posix_conditions_read(&conditions, &why));
     assert_true(conditions.findings[TERN_CONDITION_LOAD].reading.known);
     assert_true(conditions.findings[TERN_CONDITION_TEMPERATURE].reading.value == 40);
-    assert_string_equal(conditions.findings[TERN_CONDITION_BATTERY].reading.said,
+    assert_string_equal(conditions.findings[TERN_CONDITION_BATTERY].reading.text,
                         "the folder cannot be read");
     ask_for("battery>40");
     assert_false(tern_posix_conditions_read(&conditions, &why));

@@ -72,10 +72,10 @@ TEST(every_answer_of_network_manager)
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
         fake_manager_set(FAKE_MANAGER_ANSWERS, answers[i].metered);
         ask();
-        assert_string_equal(reading.said, answers[i].said);
+        assert_string_equal(reading.text, answers[i].said);
         assert_int_equal(reading.known, answers[i].known);
         assert_true(reading.value == answers[i].value);
-        assert_non_null(strstr(reading.from, "NetworkManager on unix:path="));
+        assert_non_null(strstr(reading.source, "NetworkManager on unix:path="));
     }
 }
 
@@ -83,7 +83,7 @@ TEST(answers_that_make_no_sense)
 {
     fake_manager_set(FAKE_MANAGER_SENDS_TEXT, 1);
     ask();
-    assert_string_equal(reading.said, "NetworkManager's reply is not one of its values");
+    assert_string_equal(reading.text, "NetworkManager's reply is not one of its values");
     assert_false(reading.known);
     fake_manager_set(FAKE_MANAGER_SENDS_NOTHING, 1);
     ask();
@@ -91,7 +91,7 @@ TEST(answers_that_make_no_sense)
     fake_manager_set(FAKE_MANAGER_REFUSES, 1);
     ask();
     assert_false(reading.known);
-    assert_string_equal(reading.said, "the bus does not answer: no");
+    assert_string_equal(reading.text, "the bus does not answer: no");
     fake_manager_set(FAKE_MANAGER_ANSWERS, 1);
     ask();
     assert_true(reading.known);
@@ -105,7 +105,7 @@ TEST(manager_that_is_silent_or_gone)
     fake_manager_stop();
     ask();
     assert_false(reading.known);
-    assert_string_equal(reading.said, "NetworkManager is not running");
+    assert_string_equal(reading.text, "NetworkManager is not running");
     fake_manager_start();
     fake_manager_set(FAKE_MANAGER_ANSWERS, 1);
     ask();
@@ -150,7 +150,7 @@ TEST(full_queue_is_given_up)
     setenv("DBUS_SYSTEM_BUS_ADDRESS", address, 1);
     ask();
     assert_false(reading.known);
-    assert_string_equal(reading.said, "the bus does not answer: it takes no more connections");
+    assert_string_equal(reading.text, "the bus does not answer: it takes no more connections");
     setenv("DBUS_SYSTEM_BUS_ADDRESS", kept, 1);
     while (count > 0) {
         close(waiting[--count]);
@@ -172,7 +172,7 @@ TEST(no_bus_is_unknown)
     unsetenv("DBUS_SYSTEM_BUS_ADDRESS");
     tern_probe_metered(&probe, "/nonexistent root", &reading);
     assert_false(reading.known);
-    assert_non_null(strstr(reading.from, "/nonexistent%20root/run/dbus/system_bus_socket"));
+    assert_non_null(strstr(reading.source, "/nonexistent%20root/run/dbus/system_bus_socket"));
     setenv("DBUS_SYSTEM_BUS_ADDRESS", kept, 1);
 }
 

@@ -50,7 +50,7 @@ static struct tern_reading charging(void)
 static void charging_is(bool yes, const char *said)
 {
     const struct tern_reading reading = charging();
-    assert_string_equal(reading.said, said);
+    assert_string_equal(reading.text, said);
     assert_true(reading.known);
     assert_true(reading.value == (yes ? 1 : 0));
 }
@@ -58,7 +58,7 @@ static void charging_is(bool yes, const char *said)
 static void charging_is_unknown(const char *said)
 {
     const struct tern_reading reading = charging();
-    assert_string_equal(reading.said, said);
+    assert_string_equal(reading.text, said);
     assert_false(reading.known);
     assert_true(reading.value == 0);
 }
@@ -122,7 +122,7 @@ TEST(no_battery)
     put_supply("AC", "Mains\n", "online", "1\n");
     charging_is(true, "AC is online");
     assert_false(battery.known);
-    assert_string_equal(battery.said, "no battery is listed");
+    assert_string_equal(battery.text, "no battery is listed");
     put_supply("AC", "Mains\n", "online", "0\n");
     charging_is_unknown("no supply is online, and no battery is listed");
 }
@@ -134,8 +134,8 @@ TEST(nothing_listed_is_unknown)
     fake_root_put("sys/class/power_supply/x", "");
     fake_root_drop("sys/class/power_supply/x");
     charging_is_unknown("no power supply is listed");
-    assert_string_equal(battery.said, "no battery is listed");
-    assert_non_null(strstr(battery.from, "/sys/class/power_supply"));
+    assert_string_equal(battery.text, "no battery is listed");
+    assert_non_null(strstr(battery.source, "/sys/class/power_supply"));
 }
 
 TEST(mouse_and_empty_slot_do_not_count)
@@ -170,14 +170,14 @@ TEST(emptiest_battery_counts)
     put_supply("BAT1", "Battery\n", "capacity", "35\n");
     (void)charging();
     assert_true(battery.known && battery.value == 35);
-    assert_string_equal(battery.said, "BAT1 holds 35 %");
+    assert_string_equal(battery.text, "BAT1 holds 35 %");
     put_supply("BAT1", "Battery\n", "capacity", "101\n");
     (void)charging();
     assert_true(battery.known && battery.value == 80);
     put_supply("BAT0", "Battery\n", "capacity", "-1\n");
     (void)charging();
     assert_false(battery.known);
-    assert_string_equal(battery.said, "no battery reports its charge");
+    assert_string_equal(battery.text, "no battery reports its charge");
 }
 
 // --- Load
@@ -195,13 +195,13 @@ TEST(load_is_per_processor)
     fake_root_put("proc/loadavg", "3.00 2.00 1.00 2/95 24882\n");
     fake_root_put("sys/devices/system/cpu/online", "0-3\n");
     assert_true(load(0).known && load(0).value == 0.75);
-    assert_string_equal(load(1).said, "2.00 of others on 4 processors: 0.50 per core");
+    assert_string_equal(load(1).text, "2.00 of others on 4 processors: 0.50 per core");
     assert_true(load(1).value == 0.5);
     assert_true(load(8).known && load(8).value == 0);
     fake_root_put("sys/devices/system/cpu/online", "0,2-3,7-8\n");
     assert_true(load(0).value == 0.6);
     fake_root_put("sys/devices/system/cpu/online", "0\n");
-    assert_string_equal(load(0).said, "3.00 of others on 1 processor: 3.00 per core");
+    assert_string_equal(load(0).text, "3.00 of others on 1 processor: 3.00 per core");
 }
 
 TEST(load_that_makes_no_sense_is_unknown)
@@ -211,7 +211,7 @@ TEST(load_that_makes_no_sense_is_unknown)
     static const char *const cpus[] = {"",    "\n",     "all",      "3-1", "0-",
                                        "0,,", "-4--2x", "0-999999", "0;1", "99999999999999999999"};
     assert_false(load(0).known);
-    assert_string_equal(load(0).said, "the load cannot be read");
+    assert_string_equal(load(0).text, "the load cannot be read");
     fake_root_put("sys/devices/system/cpu/online", "0-1\n");
     for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
         fake_root_put("proc/loadavg", loads[i]);
@@ -225,7 +225,7 @@ TEST(load_that_makes_no_sense_is_unknown)
     }
     fake_root_drop("sys");
     assert_false(load(0).known);
-    assert_non_null(strstr(load(0).said, "cpu/online"));
+    assert_non_null(strstr(load(0).text, "cpu/online"));
 }
 
 // --- Temperature
@@ -245,7 +245,7 @@ TEST(hottest_zone_counts)
     fake_root_put("sys/class/thermal/thermal_zone10/temp", "-12000\n");
     fake_root_put("sys/class/thermal/cooling_device0/temp", "99000\n");
     assert_true(temperature().known && temperature().value == 82.5);
-    assert_string_equal(temperature().said,
+    assert_string_equal(temperature().text,
                         "82.5 degrees Celsius in thermal_zone1, the hottest of 3");
     fake_root_drop("sys/class/thermal/thermal_zone1");
     assert_true(temperature().value == 41);
@@ -257,11 +257,11 @@ TEST(zones_that_cannot_be_read_are_left_out)
 {
     static const char *const garbage[] = {"",          "hot\n",  "-274000\n",
                                           "4000000\n", "0x20\n", "99999999999999999999\n"};
-    assert_string_equal(temperature().said, "no thermal zone is listed");
+    assert_string_equal(temperature().text, "no thermal zone is listed");
     for (size_t i = 0; i < sizeof garbage / sizeof garbage[0]; i++) {
         fake_root_put("sys/class/thermal/thermal_zone0/temp", garbage[i]);
         assert_false(temperature().known);
-        assert_string_equal(temperature().said, "no thermal zone reports a temperature");
+        assert_string_equal(temperature().text, "no thermal zone reports a temperature");
     }
     fake_root_put("sys/class/thermal/thermal_zone1/type", "no temp file\n");
     fake_root_put("sys/class/thermal/thermal_zone2/temp/folder", "1\n");

@@ -15,7 +15,7 @@ struct tern_curl_tls_session {
     uint8_t *bytes; // malloc'ed; NULL: none
     size_t len;
     uint64_t expires_s; // Unix time when ticket or peer's certificate expires, whichever is first
-    struct tern_curl_ends ends;
+    struct tern_curl_expiries ends;
 };
 
 // --- Implemented by the backend
@@ -38,7 +38,7 @@ TERN_MUST_USE enum tern_result tern_curl_tls_backend_end_handshake(struct tern_c
                                                                    CURL *easy);
 
 // Reads when the first certificate of a PEM file expires (UTC). Returns false when none can be read.
-bool tern_curl_tls_backend_read_end(const char *file, struct tm *end);
+bool tern_curl_tls_backend_read_expiry(const char *file, struct tm *end);
 
 // --- Implemented by curl_tls.c, called by the backend
 
@@ -47,14 +47,15 @@ const struct tern_curl_tls_session *tern_curl_tls_offered(struct tern_curl_tls *
 
 // Reports a session of the current connection after a full handshake, and takes over its bytes. It is kept once peer and
 // name are verified.
-void tern_curl_tls_got(struct tern_curl_tls *tls, const struct tern_curl_tls_session *session);
+void tern_curl_tls_take_session(struct tern_curl_tls *tls,
+                                const struct tern_curl_tls_session *session);
 
 // Reports that this full handshake verified the peer's chain and name.
 void tern_curl_tls_verified(struct tern_curl_tls *tls);
 bool tern_curl_tls_is_verified(const struct tern_curl_tls *tls);
 
 // Reports when a certificate of the peer's verified chain expires (UTC). is_peer: the peer's own; else an issuer's.
-void tern_curl_tls_note_end(struct tern_curl_tls *tls, bool is_peer, const struct tm *end);
+void tern_curl_tls_note_expiry(struct tern_curl_tls *tls, bool is_peer, const struct tm *end);
 
 // When a new session expires. ticket_s: the ticket's lifetime in seconds; 0: unknown. certificate_end: UTC.
 uint64_t tern_curl_tls_expiry(uint32_t ticket_s, const struct tm *certificate_end);

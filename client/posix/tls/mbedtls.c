@@ -109,7 +109,7 @@ static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, u
         explain(tls, *flags, depth == 0);
         return 0;
     }
-    tern_curl_tls_note_end(tls, depth == 0, &end);
+    tern_curl_tls_note_expiry(tls, depth == 0, &end);
     if (depth == 0) {
         tern_curl_tls_verified(tls);
     }
@@ -163,11 +163,11 @@ static void keep_session(struct tern_curl_tls *tls, const mbedtls_ssl_context *c
     const mbedtls_ssl_session *now = connection->session;
     if (now != NULL && tern_curl_tls_is_verified(tls) && now->ticket_len > 0 &&
         now->peer_cert != NULL && serialize(now, &session) == TERN_OK) {
-        tern_curl_tls_got(tls, &session);
+        tern_curl_tls_take_session(tls, &session);
     }
 }
 
-bool tern_curl_tls_backend_read_end(const char *file, struct tm *end)
+bool tern_curl_tls_backend_read_expiry(const char *file, struct tm *end)
 {
     mbedtls_x509_crt chain;
     mbedtls_x509_crt_init(&chain);

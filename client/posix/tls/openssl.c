@@ -125,7 +125,7 @@ static bool read_end(const void *certificate, struct tm *date)
            openssl.ASN1_TIME_to_tm(openssl.X509_get0_notAfter(certificate), date) == 1;
 }
 
-bool tern_curl_tls_backend_read_end(const char *file, struct tm *end)
+bool tern_curl_tls_backend_read_expiry(const char *file, struct tm *end)
 {
     pthread_once(&once, look_all_up);
     void *in = openssl.all ? openssl.BIO_new_file(file, "r") : NULL;
@@ -147,7 +147,7 @@ static void note_ends(struct tern_curl_tls *tls, const void *connection)
     for (int i = 0; i < count; i++) {
         struct tm end;
         if (read_end(openssl.OPENSSL_sk_value(chain, i), &end)) {
-            tern_curl_tls_note_end(tls, i == 0, &end);
+            tern_curl_tls_note_expiry(tls, i == 0, &end);
         }
     }
 }
@@ -186,7 +186,7 @@ static int on_session(void *connection, void *now)
     if (openssl.SSL_session_reused(connection) == 0 && openssl.SSL_SESSION_has_ticket(now) != 0 &&
         serialize(now, &session) == TERN_OK) {
         note_ends(tls, connection);
-        tern_curl_tls_got(tls, &session);
+        tern_curl_tls_take_session(tls, &session);
     }
     return 0; // OpenSSL keeps ownership of the session
 }
