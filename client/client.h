@@ -212,14 +212,15 @@ enum tern_client_phase {
 const char *tern_client_phase_name(enum tern_client_phase phase);
 
 struct tern_client_budget {
-    uint32_t month;         // year * 12 + month - 1, never decreases; 0 while the date is unknown
-    uint64_t month_spent;   // bytes on the wire in that month
-    uint64_t month_counted; // saved as spent before the bytes are sent: >= month_spent
-    uint64_t round_mean;    // mean bytes on the wire of a round; 0 before the first
-    uint64_t update_mean;   // mean bytes of an encoded update; 0 before the first
-    uint64_t rounds;        // answered updates since enrolment
-    uint64_t month_ms;      // time that has certainly passed since the month's account began
-    uint64_t clock_ms;      // the monotonic clock when month_ms was last updated
+    uint32_t month;       // year * 12 + month - 1, never decreases; 0 while the date is unknown
+    uint64_t month_spent; // bytes on the wire in that month
+    uint64_t
+        month_counted; // month_spent in the store, which counts bytes before they are sent: >= month_spent
+    uint64_t round_mean;  // mean bytes on the wire of a round; 0 before the first
+    uint64_t update_mean; // mean bytes of an encoded update; 0 before the first
+    uint64_t rounds;      // updates since enrolment that the aggregator has answered
+    uint64_t month_ms;    // time that has certainly passed since the month's account began
+    uint64_t clock_ms;    // the monotonic clock when month_ms was last updated
 };
 
 // The longest request except updates.
@@ -283,7 +284,8 @@ struct tern_client {
     bool anchor_has_step;    // the record has the difference of the next version to the anchor
     bool at_anchor_done;     // the current task was trained at the anchor
     bool training;
-    float carried; // fraction of the error buffer in the sum; a step ahead starts with the rest
+    float
+        carried; // fraction of the error buffer to add to the change; training started ahead by the rest
     uint64_t train_started_ms;
     uint32_t train_ms;
     float *trained; // the trainer's memory: the sum t, later the residual error
@@ -299,10 +301,10 @@ struct tern_client {
     bool names_differ;            // the aggregator's last answer: most clients have other names
     bool sends_statistics;        // the phase sends statistics; else it fetches the scaling
     tern_DownloadRef scaling_ref; // the scaling to fetch
-    bool final;                   // the current task is the final download
-    bool final_refused;           // the final download did not match its name
+    bool final;         // the task is the download of the global model of a finished federation
+    bool final_refused; // the received global model did not match final_hash
     uint8_t final_hash[TERN_SHA256_SIZE]; // SHA-256 of the global model's weights
-    bool meter_loaded;                    // the meter continues from the store's record
+    bool meter_loaded;                    // the store's record of the meter was loaded
     size_t
         manifest_received; // bytes of the manifest in the caller's memory after a broken connection
 
@@ -320,7 +322,7 @@ struct tern_client {
     uint64_t paused_since_ms;
 
     // When to continue.
-    uint64_t due_ms; // monotonic
+    uint64_t due_ms; // monotonic time of the next step
     uint32_t failures;
     struct tern_prng jitter;
 
@@ -329,8 +331,8 @@ struct tern_client {
     struct tern_bytes meter_other[TERN_DIRECTION_COUNT]; // purposes that only other builds have
     struct tern_meter meter_round;
     bool round_done;         // the next exchange opens the next round's account
-    bool month_closed;       // a request did not fit into the month's budget
-    uint64_t month_ms_saved; // budget.month_ms in the store
+    bool month_closed;       // the month's budget has refused a request
+    uint64_t month_ms_saved; // value of budget.month_ms in the store
     struct tern_client_budget budget;
 };
 

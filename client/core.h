@@ -95,8 +95,8 @@ static inline const tern_DownloadRef *tern_client_download(const struct tern_cli
                                              : &client->task.downloads[client->download_index];
 }
 
-// The replica is saved when more applied bytes of downloads than this number, and than this fraction of the replica's
-// record, would be lost by a kill.
+// The replica is saved when a kill would lose more applied bytes of downloads than UNSAVED_MIN, and more than 1 / UNSAVED_SHARE
+// of the replica's record.
 #define TERN_CLIENT_UNSAVED_MIN 65536u
 #define TERN_CLIENT_UNSAVED_SHARE 16u
 

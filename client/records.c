@@ -414,7 +414,7 @@ struct upload {
     size_t local_at;
 };
 
-// A build that writes no records in pieces leaves no unused bytes.
+// Returns the unused bytes before the update. Only builds that write records in pieces leave any.
 static uint32_t room_of(const struct upload_head *head)
 {
     return TERN_PARTIALS ? head->room : 0;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE_MAX (1ull << 32) // bytes; the limit of the table readers
+#define TABLE_MAX (1ull << 32) // bytes of the largest table
 
 static enum tern_result explain(char why[CLIENT_DATA_WHY_MAX], enum tern_result result,
                                 const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -90,18 +90,18 @@ static const struct tern_cli_verb verbs[] = {
      "  tern-client status --config client.ini --json\n",
      NULL, 0, 0, tern_verb_status},
     {"meter", "show how many bytes crossed the link", "",
-     "Bytes by purpose, direction and layer since the client enrolled, and what is left of the\n"
-     "budgets. payload: compressed tensors; http: with request lines and headers; tls: the TCP\n"
-     "stream; wire: with retransmissions and IP/TCP headers.\n"
+     "Prints bytes by purpose, direction and layer since the enrolment, and the rest of the "
+     "budgets.\n"
+     "payload: compressed tensors; http: with request lines and headers; tls: the TCP stream;\n"
+     "wire: with retransmissions and IP/TCP headers.\n"
      "\n"
      "  tern-client meter --config client.ini --json\n",
      NULL, 0, 0, tern_verb_meter},
     {"export", "write the model that this device holds to a file", "FILE",
-     "Raw little-endian float32 (.f32) or safetensors, as tern-aggregator export writes the "
-     "global\n"
-     "model. It names the kind: a replica, which compressed downloads keep near the global model, "
-     "or\n"
-     "the global model itself, which a finished federation sends as downloads.final_model says.\n"
+     "Writes raw little-endian float32 (.f32) or safetensors, like tern-aggregator export. Prints "
+     "the\n"
+     "kind of the model: a replica, which compressed downloads keep near the global model, or the\n"
+     "global model itself, which a finished federation sends according to downloads.final_model.\n"
      "FILE - is the standard output. Needs no aggregator, and works while the client runs.\n"
      "\n"
      "  tern-client export model.safetensors --config client.ini\n",

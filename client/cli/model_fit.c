@@ -45,7 +45,7 @@ static const char *shape_text(const struct shape *shape, char text[SHAPE_MAX])
 // Writes the NumPy call that reorders the data's axes as the model needs; false where no order fits.
 static bool turn_axes(const struct shape *have, const struct shape *want, char text[64])
 {
-    // Most such arrays have their channels first.
+    // Tried first, since most arrays in another order have their channels first.
     static const uint8_t orders[][3] = {{1, 2, 0}, {1, 0, 2}, {2, 1, 0}, {0, 2, 1}, {2, 0, 1}};
     for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
         const uint8_t *order = orders[i];

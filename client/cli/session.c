@@ -389,7 +389,7 @@ static enum tern_result read_storage(struct session *session,
 static enum tern_result restore(struct session *session,
                                 const struct tern_client_workspace *workspace)
 {
-    session->why[0] = '\0'; // left by an earlier attempt
+    session->why[0] = '\0'; // an earlier attempt may have set it
     const enum tern_result result = tern_client_restore(&session->client, workspace);
     return result == TERN_OK || session->why[0] != '\0' // set by refuse_scaled()
                ? result

@@ -7,7 +7,7 @@
 #include "ports.h"
 #include "trainer/trainer.h"
 
-#define TRAINING_WHY_MAX (EXTERNAL_WHY_MAX + 256) // with a hint
+#define TRAINING_WHY_MAX (EXTERNAL_WHY_MAX + 256) // bytes of a reason with advice
 
 struct training_failure {
     uint32_t round;

@@ -72,7 +72,7 @@ static void check_state(struct session *session, const struct tern_client_identi
         return;
     }
     enum tern_result result = tern_session_open_reader(session, &tern_client_settings);
-    if (result != TERN_OK) { // the store is of no use without a client
+    if (result != TERN_OK) { // without a client nothing in the store can be checked
         tern_file_store_close(session->store);
         session->store = NULL;
     }

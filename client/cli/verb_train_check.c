@@ -137,7 +137,7 @@ struct trial {
     struct tern_trainer trainer;
     struct tern_model model;
     struct tern_train_task task;
-    float *weights; // initial
+    float *weights; // initial weights
     char scratch[PATH_MAX];
     char folder[PATH_MAX];
     enum tern_result trained;

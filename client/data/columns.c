@@ -188,7 +188,7 @@ static void fill_column(const struct tern_dataset *part, uint32_t column)
     }
 }
 
-// Also composes the scaling with one that the reader applied.
+// Composes the scaling with the one that the reader has applied, and stores the result.
 static void scale_targets(struct tern_dataset *part, struct tern_column_pair pair)
 {
     scale_column(part->targets, 1, part->count, pair);

@@ -447,7 +447,7 @@ struct csv_options {
     const char *test_file;
 };
 
-// The tables of one spec. Without a test file the test table has no rows.
+// The training and test tables of one spec. Without a test file the test table is empty.
 struct tables {
     struct tern_table train;
     struct tern_table test;

@@ -46,7 +46,7 @@ tern_generated_take(const struct tern_data_spec *spec, const struct tern_data_li
 uint32_t tern_generated_group(struct tern_prng *rng, uint64_t seed, enum tern_data_stream stream,
                               uint32_t groups, uint32_t index);
 
-// Begins a group's stream behind the draw of its weight.
+// Sets *rng to the group's stream, after the draw of its weight.
 void tern_generated_group_begin(struct tern_prng *rng, uint64_t seed, enum tern_data_stream stream,
                                 uint32_t group);
 

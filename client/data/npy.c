@@ -191,7 +191,7 @@ static enum tern_result npy_read_bytes(struct tern_input *input, const struct te
 #define DIRECTORY_MAX (1u << 24)
 #define IN_ZIP64 UINT32_MAX
 #define ENCRYPTED 1u // flag
-#define STORED 0u    // methods
+#define STORED 0u    // compression methods
 #define DEFLATED 8u
 
 // One entry of the directory.
@@ -207,7 +207,7 @@ struct entry {
 struct archive {
     FILE *file;
     uint64_t size;
-    uint64_t directory; // offset
+    uint64_t directory; // offset of the directory in the file
     uint64_t directory_size;
     const struct tern_input *input; // names the file in messages
 };

@@ -40,8 +40,8 @@ TERN_MUST_USE enum tern_result tern_npy_read_floats(struct tern_input *input,
 // Fields are private.
 struct tern_zip_member {
     FILE *file;
-    uint64_t packed_left; // bytes in the file
-    uint64_t left;        // bytes when unpacked
+    uint64_t packed_left; // unread bytes in the file
+    uint64_t left;        // unread bytes after unpacking
     uint32_t checksum;    // CRC-32 of the bytes that were read
     uint32_t expected;
     bool deflated;

@@ -39,7 +39,7 @@ static void deal_iid(struct tern_partition *partition, struct tern_prng *rng, ui
 // The examples sorted by class and shuffled within each, for dirichlet and shards.
 struct pools {
     uint32_t class_count;
-    uint32_t *order; // [count] example numbers
+    uint32_t *order; // [count] numbers of examples
     uint32_t *next;  // [class_count] the class's next example to deal
     uint32_t *end;   // [class_count]
     float *share;    // [class_count]

@@ -20,7 +20,7 @@ enum tern_partition_kind {
 
 struct tern_partition {
     uint32_t client_count;
-    uint32_t *indices; // every example once, client by client
+    uint32_t *indices; // the numbers of all examples, sorted by client
     uint32_t *starts;  // [client_count + 1]; client c has indices[starts[c]..starts[c + 1])
 };
 

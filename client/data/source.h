@@ -45,7 +45,7 @@ struct tern_data_limits {
 // Both parts of a data set. test.count may be 0 (csv with test=0).
 struct tern_data {
     struct tern_dataset train;
-    struct tern_dataset test; // owns its malloc'ed arrays, like train
+    struct tern_dataset test; // train and test own their malloc'ed arrays
     bool unlabelled;          // part->whole: all labels were missing, and are 0
     uint8_t *labelled; // part->whole: whether each row of train has its label or target; NULL: all
                        // do, or none does

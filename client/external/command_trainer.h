@@ -68,10 +68,9 @@ TERN_MUST_USE enum tern_result tern_command_trainer_open(struct tern_command_tra
                                                          const struct tern_command_config *config,
                                                          char why[TERN_EXTERNAL_WHY_MAX]);
 
-// The port. begin, step and evaluate, beyond what ports.h lists:
-//   TERN_ERR_TRAINER  the command could not be started, was ended because its time was over, ended
-//                     with another code than 0 or by a signal, or what it wrote is not what it must
-//                     write: `why` says so
+// Returns the port. Errors of begin, step and evaluate besides those of ports.h:
+//   TERN_ERR_TRAINER  with `why`: the command could not be started, exceeded its time limit, ended by a signal or with an exit
+//                     code other than 0, or wrote an invalid file
 //   TERN_ERR_IO, TERN_ERR_NO_SPACE, TERN_ERR_NO_MEMORY  the task could not be written
 struct tern_trainer tern_command_trainer_port(struct tern_command_trainer *trainer);
 

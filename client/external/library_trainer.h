@@ -39,7 +39,7 @@ TERN_MUST_USE enum tern_result tern_library_trainer_open(struct tern_library_tra
                                                          const struct tern_library_config *config,
                                                          char why[TERN_EXTERNAL_WHY_MAX]);
 
-// The port. begin, step and evaluate, beyond what ports.h lists:
+// Returns the port. Errors of begin, step and evaluate besides those of ports.h:
 //   TERN_ERR_TRAINER    the library failed or returned an invalid result: `why`
 //   TERN_ERR_NOT_FOUND  it has no examples
 struct tern_trainer tern_library_trainer_port(struct tern_library_trainer *trainer);

@@ -49,7 +49,7 @@ static uint32_t coders(void)
     return tern_codec_coders() != TERN_CODERS_ALL ? tern_codec_coders() : 0;
 }
 
-// Without a seed for version 0 a client starts without a replica.
+// Whether the client has a replica: before its first download only if a seed defines version 0.
 static bool holds_replica(const struct tern_client *client)
 {
     static const uint8_t none[TERN_SHA256_SIZE];

@@ -151,7 +151,7 @@ static enum tern_result start_of(const struct tern_client *client, const tern_Do
                                                                        : TERN_ERR_WRONG_REPLICA;
 }
 
-// Whether the store, not the blob, has the downloads that were fetched separately.
+// Whether the current download is in the store instead of the blob.
 static bool in_store(const struct tern_client *client)
 {
     return tern_partial_kept(client) && !tern_client_is_inline(tern_client_download(client));

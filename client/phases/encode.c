@@ -301,7 +301,7 @@ static enum tern_result keep_change(struct tern_client *client, struct outcome *
     return TERN_OK;
 }
 
-// Drops a record that was begun in pieces.
+// Drops the unfinished record, if the store writes records in pieces.
 static void drop_record(struct tern_client *client)
 {
     if (tern_record_takes_pieces(client)) {

@@ -83,7 +83,7 @@ static enum tern_result prepare_sending(struct tern_client *client)
     return TERN_OK;
 }
 
-// Handles the acceptance of the statistics.
+// Handles the answer that the aggregator has accepted the statistics.
 static enum tern_result accepted(struct tern_client *client)
 {
     tern_UpdateReply reply;

@@ -103,8 +103,7 @@ void tern_probe_metered_close(struct tern_metered_probe *probe);
 // A reading stays valid this long.
 #define TERN_CONDITIONS_FRESH_MS 1000
 
-// The bus is queried again after this when it did not answer, or when only check-ins report the answer: a query may take
-// a second.
+// Time between two queries of the bus when it did not reply, or when only check-ins need the reply: a query may take a second.
 #define TERN_CONDITIONS_BUS_AGAIN_MS 30000
 
 // The owner's setting for the link, which overrides NetworkManager.

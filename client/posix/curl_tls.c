@@ -255,7 +255,7 @@ static const char *library_version(void)
     return version->ssl_version != NULL ? version->ssl_version : "none";
 }
 
-// The host as certificates name it, without the brackets that libcurl's parser leaves around an IPv6 address.
+// Returns the host as certificates name it: without the brackets around an IPv6 address.
 static char *host_of(const char *server)
 {
     char *host = NULL;

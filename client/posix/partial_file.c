@@ -25,7 +25,7 @@
 // A resumed file is read in pieces of this size.
 #define READ_SIZE ((size_t)1 << 14)
 
-// The kernel writes back after this many bytes, so that a power cut loses little.
+// After this many appended bytes the kernel must start writing them to disk, so that a power cut loses little.
 #define WRITE_BACK ((size_t)1 << 20)
 
 struct tern_partial_file {

@@ -23,8 +23,8 @@ struct tern_layer {
     uint32_t bias;     // offset of [outputs]
     uint32_t inputs;   // units, or channels
     uint32_t outputs;  // units, or channels
-    uint32_t height;   // conv: of its input
-    uint32_t width;    // conv: of its input
+    uint32_t height;   // conv: height of the input
+    uint32_t width;    // conv: width of the input
     uint32_t in_size;  // values per example
     uint32_t out_size; // values per example, after pooling
     float *out;        // [chunk][out_size], after relu except in the last layer
