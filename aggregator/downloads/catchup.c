@@ -1,6 +1,8 @@
 #include "downloads/catchup.h"
 
+#include "codec/plan.h"
 #include "downloads/blobs.h"
+#include "downloads/fit.h"
 #include "downloads/replicas.h"
 #include "wire/wire.h"
 #include <math.h>
@@ -45,7 +47,7 @@ struct draft {
 };
 
 #define OWN_PATHS 64
-#define OWN_DRAFTS 128 // in one search; three of them are reserved for snapshots
+#define OWN_DRAFTS (TERN_PLAN_STARTS * (TERN_PLAN_PASSES_MAX + 1)) // in one search
 
 // Limits the searches for one client in one version. Every request waits while a search encodes. An honest client needs one
 // search, and one more for each download after which it loses power.
@@ -558,7 +560,16 @@ static enum tern_result trunk_path(struct tern_catchup *catchup, const struct te
 
 // Float32 arithmetic rounds: after lossless downloads a replica still differs from the global model by up to this fraction.
 #define ROUNDING 1e-6
-#define SNAPSHOTS (TERN_PLAN_STARTS - TERN_PLAN_INT8)
+
+// Values of each segment that a ternary pass sends at least: those of small tensors matter more than their number.
+#define LEAST_VALUES 64
+
+// The largest share of values, in millionths, that a ternary pass sends where the client decodes uniform, which then takes
+// fewer bytes.
+#define TERNARY_MOST 250000u
+
+// A pass is not made where it is estimated to take this many times the bytes of the chain; estimates are some percent off.
+#define CHAIN_MARGIN 1.2
 
 struct search {
     struct tern_catchup *catchup;
@@ -568,22 +579,31 @@ struct search {
     struct tern_plan_client position; // of that replica on the trunk
     bool newest;                      // a replica of an older version is never near enough
     double bound;
+    uint64_t chain_bytes; // of the trunk's chain; 0 = no chain
 };
 
-static double own_residual(const float *a, const float *b, uint32_t count)
+// Returns the Euclidean norm of a - b, or of a where b is NULL. Four sums, because each addition to one waits for the last.
+static double distance(const float *a, const float *b, uint32_t count)
 {
-    double sum = 0.0;
-    for (uint32_t i = 0; i < count; i++) {
-        double difference = (double)a[i] - (double)b[i];
-        sum += difference * difference;
+    double sums[4] = {0.0};
+    uint32_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        for (uint32_t lane = 0; lane < 4; lane++) {
+            const double difference = (double)a[i + lane] - (b != NULL ? (double)b[i + lane] : 0.0);
+            sums[lane] += difference * difference;
+        }
     }
-    return sqrt(sum);
+    for (; i < count; i++) {
+        const double difference = (double)a[i] - (b != NULL ? (double)b[i] : 0.0);
+        sums[0] += difference * difference;
+    }
+    return sqrt(sums[0] + sums[1] + (sums[2] + sums[3]));
 }
 
 static double residual_now(const struct search *search)
 {
     const struct tern_merge *merge = search->catchup->merge;
-    return own_residual(merge->global, search->own->weights, merge->model.count);
+    return distance(merge->global, search->own->weights, merge->model.count);
 }
 
 // Allocates the search's weights and blob. Encoding shares the merge's scratch memory.
@@ -610,14 +630,14 @@ static void end_search(struct tern_own_replicas *own)
     own->draft_count = 0;
 }
 
-// Returns this search's draft from this replica with this codec, or NULL.
+// Returns this search's download from a replica, or its snapshot with this codec, or NULL. codec: NULL for any.
 static struct draft *find_draft(struct tern_own_replicas *own, const uint8_t from[TERN_SHA256_SIZE],
                                 const char *codec)
 {
     for (uint32_t i = 0; i < own->draft_count; i++) {
         struct draft *draft = &own->drafts[i];
         if (memcmp(draft->row.from_replica, from, TERN_SHA256_SIZE) == 0 &&
-            strcmp(draft->row.codec, codec) == 0) {
+            (codec == NULL || strcmp(draft->row.codec, codec) == 0)) {
             return draft;
         }
     }
@@ -640,27 +660,20 @@ static enum tern_result apply(const struct search *search, const struct draft *d
     return result;
 }
 
-// Adds a draft. Takes over the blob, also on error. Without room the result is NON_FINITE, "no such pass": the search then
-// tries no further passes. Snapshots always have room.
-static enum tern_result new_draft(struct tern_own_replicas *own, const struct tern_db_download *row,
-                                  struct tern_blob *blob, struct draft **draft)
+// Adds a draft, and takes over the blob.
+static struct draft *new_draft(struct tern_own_replicas *own, const struct tern_db_download *row,
+                               struct tern_blob *blob)
 {
-    const uint32_t room = OWN_DRAFTS - (row->snapshot ? 0 : SNAPSHOTS);
-    if (own->draft_count >= room) {
-        tern_blob_release(blob);
-        return TERN_ERR_NON_FINITE;
-    }
-    *draft = &own->drafts[own->draft_count++];
-    **draft = (struct draft){.row = *row, .blob = blob};
-    return TERN_OK;
+    struct draft *draft = &own->drafts[own->draft_count++];
+    *draft = (struct draft){.row = *row, .blob = blob};
+    return draft;
 }
 
 // Adds a draft of a complete blob, and applies it to the search's weights.
 static enum tern_result take_draft(const struct search *search, const struct tern_db_download *row,
                                    struct tern_blob *blob)
 {
-    struct draft *draft;
-    TERN_TRY(new_draft(search->own, row, blob, &draft));
+    struct draft *draft = new_draft(search->own, row, blob);
     TERN_TRY(apply(search, draft));
     draft->residual = residual_now(search);
     return TERN_OK;
@@ -700,7 +713,6 @@ static enum tern_result keep_draft(const struct search *search, const struct ter
                                    .size = (uint32_t)made->len,
                                    .payload = (uint32_t)made->payload};
     struct tern_blob *blob = NULL;
-    struct draft *draft;
     memcpy(row.sha256, made->sha256, TERN_SHA256_SIZE);
     memcpy(row.to_replica, made->replica, TERN_SHA256_SIZE);
     tern_codec_format(codec, row.codec);
@@ -708,9 +720,8 @@ static enum tern_result keep_draft(const struct search *search, const struct ter
         memcpy(row.from_replica, own->at, TERN_SHA256_SIZE);
     }
     TERN_TRY(copy_blob(search->catchup, own->made.blob, made->len, &blob));
-    TERN_TRY(new_draft(own, &row, blob, &draft));
     memcpy(own->at, made->replica, TERN_SHA256_SIZE);
-    draft->residual = residual_now(search);
+    new_draft(own, &row, blob)->residual = residual_now(search);
     return TERN_OK;
 }
 
@@ -763,30 +774,80 @@ static enum tern_result begin(void *ctx, enum tern_plan_start start, double *res
     return TERN_OK;
 }
 
-// Sets the codec of a pass: the newest delta's codec, made finer, or the refine codec. Returns false if no such pass exists:
-// the codec cannot be made that fine.
-static bool codec_of(const struct tern_catchup *catchup, enum tern_plan_pass pass,
-                     struct tern_codec *codec)
+// The aim is this part of the bound, because a codec leaves what it is asked for within some percent. A pass leaves at most
+// this part of the difference, however near the replica is: differences that stay would add up over versions.
+#define AIM 0.995
+#define MOST_LEFT 0.95
+
+// Sets *codec to density with a coder that the client decodes, and returns whether there is one.
+static bool density_for(const struct tern_catchup *catchup, const struct tern_abilities *able,
+                        struct tern_codec *codec)
 {
-    static const float times[TERN_PLAN_PASSES] = {
-        [TERN_PLAN_DOWN_2] = 2.0F, [TERN_PLAN_DOWN_4] = 4.0F, [TERN_PLAN_DOWN_8] = 8.0F};
-    *codec = pass == TERN_PLAN_REFINE ? catchup->config.refine : *trunk_codec(catchup);
-    if (times[pass] > 0.0F && codec->id == TERN_CODEC_UNIFORM) {
-        codec->error /= times[pass];
-        return codec->error >= TERN_UNIFORM_ERROR_LEAST / 1e6F;
+    const struct tern_codec *config = &catchup->config.codec;
+    *codec = (struct tern_codec){.id = TERN_CODEC_DENSITY,
+                                 .least = LEAST_VALUES,
+                                 .coder = tern_codec_is_ternary(config) ? config->coder
+                                                                        : TERN_CODER_RANGE};
+    if (!tern_abilities_decode(able, codec)) {
+        codec->coder = TERN_CODER_ZERO_RUN;
     }
-    if (times[pass] > 0.0F) {
-        codec->density *= times[pass];
-        return codec->id == TERN_CODEC_DENSITY && codec->density <= 1.0F;
-    }
-    return true;
+    return tern_abilities_decode(able, codec);
 }
 
-static bool own_pass_reads(const struct tern_catchup *catchup, const struct tern_abilities *able,
-                           enum tern_plan_pass pass)
+// Sets *codec to uniform with the error that leaves this share of the squared norm. Its error is of the least-squares scale;
+// the scale that it sends keeps the sum of the magnitudes, and leaves e / (1 - e) where that leaves e (quantizers/uniform.c).
+// Returns false if the codec cannot leave so little, or the client cannot decode it.
+static bool uniform_for(const struct tern_abilities *able, double share, struct tern_codec *codec)
 {
-    struct tern_codec codec;
-    return codec_of(catchup, pass, &codec) && tern_abilities_decode(able, &codec);
+    const double millionths = share / (1.0 + share) * 1e6;
+    *codec =
+        (struct tern_codec){.id = TERN_CODEC_UNIFORM, .error = (float)(floor(millionths) / 1e6)};
+    return millionths >= TERN_UNIFORM_ERROR_LEAST && tern_abilities_decode(able, codec);
+}
+
+static struct tern_codec with_share(struct tern_codec ternary, uint32_t millionths)
+{
+    ternary.density = (float)millionths / 1e6F;
+    return ternary;
+}
+
+// Sets *codec to the cheapest codec whose pass leaves the bound of a difference with this norm: density with as small a share
+// of the values as will do, or uniform. Without one it sets the finest that the client decodes, and further passes follow.
+// NON_FINITE: the client decodes none.
+static enum tern_result codec_for(const struct search *search, const float *difference, double norm,
+                                  struct tern_codec *codec)
+{
+    const struct tern_catchup *catchup = search->catchup;
+    const struct tern_abilities *able = &search->holder->able;
+    const double bound =
+        AIM * (search->bound < MOST_LEFT * norm ? search->bound : MOST_LEFT * norm);
+    const double left = bound * bound;
+    struct tern_codec ternary;
+    struct tern_codec uniform;
+    struct tern_fit fit = {0};
+    if (density_for(catchup, able, &ternary)) {
+        TERN_TRY(tern_fit_share(&catchup->merge->model, difference, left, LEAST_VALUES, &fit));
+    }
+    const bool fine = uniform_for(able, left / (norm * norm), &uniform);
+    *codec = *trunk_codec(catchup);
+    const bool reads_trunk = tern_abilities_decode(able, codec);
+    if (fit.share > 0 && (fit.share <= TERNARY_MOST || !fine)) {
+        *codec = with_share(ternary, fit.share);
+    } else if (fine) {
+        *codec = uniform;
+    } else if (fit.best > 0 && (tern_codec_is_ternary(codec) || !reads_trunk)) {
+        *codec = with_share(ternary, fit.best);
+    } else if (!reads_trunk) {
+        return TERN_ERR_NON_FINITE;
+    }
+    return TERN_OK;
+}
+
+// Whether a pass is likely to take more bytes than the trunk's chain.
+static bool costs_too_much(const struct search *search, const struct tern_codec *codec)
+{
+    const double bytes = tern_codec_bits(codec) * search->catchup->merge->model.coded / 8.0;
+    return search->chain_bytes > 0 && bytes > CHAIN_MARGIN * (double)search->chain_bytes;
 }
 
 static enum tern_result make_pass(const struct search *search, const struct tern_codec *codec,
@@ -808,62 +869,73 @@ static enum tern_result make_pass(const struct search *search, const struct tern
     return keep_draft(search, codec, &made, false);
 }
 
-static enum tern_result pass(void *ctx, enum tern_plan_pass which, uint32_t *bytes,
-                             double *residual)
+static enum tern_result pass(void *ctx, uint32_t *bytes, double *residual)
 {
-    struct search *search = ctx;
+    const struct search *search = ctx;
+    const struct tern_merge *merge = search->catchup->merge;
     struct tern_own_replicas *own = search->own;
     struct tern_codec codec;
     char spec[TERN_CODEC_SPEC_MAX];
-    if (!codec_of(search->catchup, which, &codec)) {
+    for (uint32_t i = 0; i < merge->model.count; i++) {
+        own->made.scratch[i] = merge->global[i] - own->weights[i];
+    }
+    TERN_TRY(codec_for(search, own->made.scratch, *residual, &codec));
+    // Version 0 has no delta. A search for it occurs only for models without a seed.
+    if (merge->version == 0 || costs_too_much(search, &codec)) {
         return TERN_ERR_NON_FINITE;
     }
     tern_codec_format(&codec, spec);
-    const struct draft *draft = find_draft(own, own->at, spec);
-    if (draft != NULL) {
-        TERN_TRY(apply(search, draft));
-    } else {
-        TERN_TRY(make_pass(search, &codec, spec));
-        draft = &own->drafts[own->draft_count - 1];
-    }
+    TERN_TRY(make_pass(search, &codec, spec));
+    const struct draft *draft = &own->drafts[own->draft_count - 1];
     *bytes = draft->row.size;
     *residual = draft->residual;
     return TERN_OK;
 }
 
-// Applies a draft of the chosen path, and stores it and the replica that it makes.
+// Stores a draft of the chosen path, and the replica that it makes, whose weights the search has.
 static enum tern_result commit_draft(const struct search *search, const struct draft *draft,
                                      uint64_t now, struct tern_path *path)
 {
     struct tern_own_replicas *own = search->own;
-    TERN_TRY(apply(search, draft));
     path_add(path, draft->row.sha256, draft->row.size);
     TERN_TRY(store_download(search->catchup, &draft->row, draft->blob));
     return tern_replica_add(&own->book, &draft->row, draft->blob->data, own->weights,
                             (float)draft->residual, false, now);
 }
 
-// Commits the drafts of the chosen passes, in order.
-static enum tern_result commit_passes(struct search *search, const struct tern_plan_choice *plan,
-                                      uint64_t now, struct tern_path *path)
+// Goes back to the start of the chosen passes, and commits their drafts in order.
+static enum tern_result commit_from_start(struct search *search,
+                                          const struct tern_plan_choice *plan, uint64_t now,
+                                          struct tern_path *path)
 {
     struct tern_own_replicas *own = search->own;
-    char spec[TERN_CODEC_SPEC_MAX];
     double residual = 0.0;
     TERN_TRY(begin(search, plan->start, &residual));
     if (plan->start >= TERN_PLAN_INT8) {
+        char spec[TERN_CODEC_SPEC_MAX];
         tern_codec_format(&own->snapshots[plan->start], spec);
         const struct draft *draft = find_draft(own, no_replica, spec);
         TERN_TRY(draft == NULL ? TERN_ERR_STATE : commit_draft(search, draft, now, path));
     }
     for (uint32_t i = 0; i < plan->passes; i++) {
-        enum tern_plan_pass which = i == 0 ? plan->first : TERN_PLAN_REFINE;
-        struct tern_codec codec;
-        const bool there = codec_of(search->catchup, which, &codec);
-        tern_codec_format(&codec, spec);
-        const struct draft *draft = there ? find_draft(own, own->at, spec) : NULL;
-        TERN_TRY(draft == NULL ? TERN_ERR_STATE : commit_draft(search, draft, now, path));
+        const struct draft *draft = find_draft(own, own->at, NULL);
+        TERN_TRY(draft == NULL ? TERN_ERR_STATE : apply(search, draft));
+        TERN_TRY(commit_draft(search, draft, now, path));
     }
+    return TERN_OK;
+}
+
+// Commits the drafts of the chosen passes. A single pass that was made last has left the search's weights as they must be.
+static enum tern_result commit_passes(struct search *search, const struct tern_plan_choice *plan,
+                                      uint64_t now, struct tern_path *path)
+{
+    struct tern_own_replicas *own = search->own;
+    const struct draft *last = own->draft_count > 0 ? &own->drafts[own->draft_count - 1] : NULL;
+    const bool made_last = plan->passes == 1 && plan->start < TERN_PLAN_INT8 && last != NULL &&
+                           memcmp(last->row.to_replica, own->at, TERN_SHA256_SIZE) == 0 &&
+                           own->draft_count == 1;
+    TERN_TRY(made_last ? commit_draft(search, last, now, path)
+                       : commit_from_start(search, plan, now, path));
     memcpy(path->base, own->at, TERN_SHA256_SIZE);
     tern_replica_remember(&own->book, own->at, own->weights);
     return TERN_OK;
@@ -890,22 +962,12 @@ static enum tern_result commit_path(struct search *search, const struct tern_pla
     return tern_replica_evict(&own->book, search->catchup->merge->version);
 }
 
-// Returns the Euclidean norm, summed in double from first to last.
-static double norm_of(const float *a, uint32_t count)
-{
-    double sum = 0.0;
-    for (uint32_t i = 0; i < count; i++) {
-        sum += (double)a[i] * (double)a[i];
-    }
-    return sqrt(sum);
-}
-
 static double at_least_rounding(const struct search *search, double residual)
 {
     const struct tern_merge *merge = search->catchup->merge;
     struct tern_own_replicas *own = search->own;
     if (own->global_norm < 0.0) {
-        own->global_norm = norm_of(merge->global, merge->model.count);
+        own->global_norm = distance(merge->global, NULL, merge->model.count);
     }
     const double rounding = ROUNDING * own->global_norm;
     return residual > rounding ? residual : rounding;
@@ -967,7 +1029,6 @@ static void ask(const struct search *search, struct tern_plan_question *question
     question->bound = search->bound;
     question->keep = keep_of(search);
     question->downloads_max = able->downloads_max;
-    question->passes_max = catchup->config.passes;
     question->starts[TERN_PLAN_HELD] = true;
     question->starts[TERN_PLAN_SEED] =
         able->from_seed && tern_model_is_seeded(&catchup->merge->model) &&
@@ -977,11 +1038,6 @@ static void ask(const struct search *search, struct tern_plan_question *question
         question->starts[i] = tern_abilities_decode(able, codec);
         question->start_bytes[i] =
             (uint32_t)tern_download_blob_bound(codec, &catchup->merge->model);
-    }
-    for (int i = 0; i < TERN_PLAN_PASSES; i++) {
-        // Version 0 has no delta. A search for it occurs only for models without a seed.
-        question->passes[i] =
-            catchup->merge->version > 0 && own_pass_reads(catchup, able, (enum tern_plan_pass)i);
     }
 }
 
@@ -998,6 +1054,7 @@ static enum tern_result own_search(struct tern_catchup *catchup, const struct te
     TERN_TRY(trunk_position(catchup, holder, &search.position));
     TERN_TRY(set_bound(&search));
     ask(&search, &question);
+    search.chain_bytes = question.chain_bytes;
     enum tern_result result = begin_search(catchup);
     if (result == TERN_OK) {
         result = tern_plan_cheapest(&question, &ports, &plan);
@@ -1121,7 +1178,7 @@ static enum tern_result put_root(struct tern_catchup *catchup, uint64_t now)
     struct tern_db_replica row = {
         .form = TERN_REPLICA_WHOLE, .trunk = true, .version = merge->version, .used_ms = now};
     memcpy(row.id, merge->replica_id, TERN_SHA256_SIZE);
-    row.residual = (float)own_residual(merge->global, merge->replica, merge->model.count);
+    row.residual = (float)distance(merge->global, merge->replica, merge->model.count);
     TERN_TRY(tern_db_replica_put(catchup->db, &row));
     TERN_TRY(tern_db_replica_weights_put(catchup->db, row.id, merge->replica, merge->model.count));
     own->book.bytes += merge->model.count * sizeof(float);
@@ -1160,7 +1217,7 @@ static void reset_for_version(struct tern_catchup *catchup)
     memset(own->paths, 0, sizeof own->paths);
     own->exact.exists = false;
     own->paths_version = merge->version;
-    own->trunk_residual = own_residual(merge->global, merge->replica, merge->model.count);
+    own->trunk_residual = distance(merge->global, merge->replica, merge->model.count);
     own->global_norm = -1.0;
 }
 
@@ -1322,8 +1379,10 @@ static enum tern_result own_is_stranded(struct tern_catchup *catchup,
             return TERN_OK;
         }
     }
-    bool reads = own_pass_reads(catchup, &holder->able, TERN_PLAN_DOWN) ||
-                 own_pass_reads(catchup, &holder->able, TERN_PLAN_REFINE);
+    struct tern_codec codec;
+    bool reads = density_for(catchup, &holder->able, &codec) ||
+                 uniform_for(&holder->able, 1.0, &codec) ||
+                 tern_abilities_decode(&holder->able, trunk_codec(catchup));
     bool from_seed = holder->able.from_seed && tern_model_is_seeded(&catchup->merge->model);
     TERN_TRY(held_by(own, holder, &held));
     *stranded = !reads || (held == unknown_replica && !from_seed);

@@ -25,8 +25,6 @@ struct tern_catchup_config {
     enum tern_downloads_plan plan;
     struct tern_codec codec;  // of a version's delta
     double residual;          // a path's largest residual, as a multiple of the trunk's
-    struct tern_codec refine; // of further passes
-    uint32_t passes;          // most refining passes in one task
     uint32_t keep_versions;   // versions whose deltas stay in the store
     uint64_t replica_bytes;   // limit of downloads and replicas in the store; 0 = none
     uint64_t replica_cache;   // bytes of replicas cached in memory

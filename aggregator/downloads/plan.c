@@ -50,7 +50,7 @@ struct search {
     const struct tern_plan_question *question;
     const struct tern_plan_ports *ports;
     struct tern_plan_choice *choice;
-    double held_residual; // of the client's replica; negative: unavailable
+    bool holds; // the client's replica is available
 };
 
 static uint32_t downloads_max(const struct search *search)
@@ -106,8 +106,8 @@ static void offer_chain(struct search *search)
 
 // --- Passes
 
-static void offer(struct search *search, enum tern_plan_start start, enum tern_plan_pass first,
-                  uint32_t passes, uint64_t cost, double residual)
+static void offer(struct search *search, enum tern_plan_start start, uint32_t passes, uint64_t cost,
+                  double residual)
 {
     struct tern_plan_choice *choice = search->choice;
     if (!wins(search, cost, residual)) {
@@ -118,63 +118,39 @@ static void offer(struct search *search, enum tern_plan_start start, enum tern_p
     choice->residual = residual;
     choice->within = residual <= search->question->bound;
     choice->start = start;
-    choice->first = first;
     choice->passes = passes;
     choice->count = passes + (search->question->start_bytes[start] > 0);
 }
 
-static bool may_pass(const struct search *search, enum tern_plan_start start,
-                     enum tern_plan_pass codec, uint32_t passes, uint32_t refined, uint64_t deltas)
+static bool may_pass(const struct search *search, enum tern_plan_start start, uint32_t passes,
+                     uint64_t deltas)
 {
-    const struct tern_plan_question *question = search->question;
-    const uint32_t snapshot = question->start_bytes[start];
-    return question->passes[codec] && passes + (snapshot > 0) < downloads_max(search) &&
-           (codec != TERN_PLAN_REFINE || refined < question->passes_max) &&
+    const uint32_t snapshot = search->question->start_bytes[start];
+    return passes < TERN_PLAN_PASSES_MAX && passes + (snapshot > 0) < downloads_max(search) &&
            may_win(search, cost_of(snapshot, deltas, passes + 1));
 }
 
-// Tries passes from a start until the residual is within the bound, or the cost too high. *enough: one pass was enough.
+// Makes passes from a start until the residual is within the bound, or the cost too high.
 static enum tern_result try_passes(struct search *search, enum tern_plan_start start,
-                                   enum tern_plan_pass first, bool *enough)
+                                   double residual)
 {
     const struct tern_plan_ports *ports = search->ports;
     const uint32_t snapshot = search->question->start_bytes[start];
     uint64_t deltas = 0;
-    enum tern_plan_pass codec = first;
-    uint32_t refined = 0;
-    double residual = 0.0;
-    *enough = false;
-    if (!may_pass(search, start, first, 0, 0, deltas)) {
-        return TERN_OK;
-    }
-    TERN_TRY(ports->begin(ports->ctx, start, &residual));
-    for (uint32_t n = 0; may_pass(search, start, codec, n, refined, deltas); n++) {
+    for (uint32_t n = 0; may_pass(search, start, n, deltas); n++) {
         uint32_t bytes = 0;
-        const enum tern_result result = ports->pass(ports->ctx, codec, &bytes, &residual);
+        const enum tern_result result = ports->pass(ports->ctx, &bytes, &residual);
         if (result == TERN_ERR_NON_FINITE) {
             break;
         }
         TERN_TRY(result);
         deltas += bytes;
-        refined += codec == TERN_PLAN_REFINE;
-        codec = TERN_PLAN_REFINE;
-        offer(search, start, first, n + 1, cost_of(snapshot, deltas, n + 1), residual);
+        offer(search, start, n + 1, cost_of(snapshot, deltas, n + 1), residual);
         if (residual <= search->question->bound) {
-            *enough = n == 0;
             break;
         }
     }
     return TERN_OK;
-}
-
-// Tries codec_down, then wider codecs until one pass is enough, then the refine codec alone.
-static enum tern_result try_all_passes(struct search *search, enum tern_plan_start start)
-{
-    bool enough = false;
-    for (int first = TERN_PLAN_DOWN; first < TERN_PLAN_REFINE && !enough; first++) {
-        TERN_TRY(try_passes(search, start, (enum tern_plan_pass)first, &enough));
-    }
-    return try_passes(search, start, TERN_PLAN_REFINE, &enough);
 }
 
 static enum tern_result try_start(struct search *search, enum tern_plan_start start)
@@ -182,7 +158,8 @@ static enum tern_result try_start(struct search *search, enum tern_plan_start st
     const struct tern_plan_ports *ports = search->ports;
     const uint64_t cost = cost_of(search->question->start_bytes[start], 0, 0);
     double residual = 0.0;
-    if (!search->question->starts[start] || !may_win(search, cost)) {
+    if (!search->question->starts[start] || !may_win(search, cost) ||
+        (start == TERN_PLAN_SEED && search->holds)) {
         return TERN_OK;
     }
     const enum tern_result found = ports->begin(ports->ctx, start, &residual);
@@ -190,29 +167,22 @@ static enum tern_result try_start(struct search *search, enum tern_plan_start st
         return TERN_OK;
     }
     TERN_TRY(found);
-    if (start == TERN_PLAN_HELD) {
-        search->held_residual = residual;
-    }
-    if (start == TERN_PLAN_SEED && search->held_residual >= 0.0 &&
-        search->held_residual <= residual) {
-        return TERN_OK;
-    }
+    search->holds = search->holds || start == TERN_PLAN_HELD;
     // Choices without a pass: a snapshot, or no download if the client's replica is near enough. A client goes back to the
     // seed only for a download that begins there.
     bool near = start == TERN_PLAN_HELD ? residual <= search->question->keep
                                         : residual <= search->question->bound;
     if (start >= TERN_PLAN_INT8 || (start == TERN_PLAN_HELD && near)) {
-        offer(search, start, TERN_PLAN_DOWN, 0, cost, residual);
+        offer(search, start, 0, cost, residual);
     }
-    return start == TERN_PLAN_SEED || !near ? try_all_passes(search, start) : TERN_OK;
+    return start == TERN_PLAN_SEED || !near ? try_passes(search, start, residual) : TERN_OK;
 }
 
 enum tern_result tern_plan_cheapest(const struct tern_plan_question *question,
                                     const struct tern_plan_ports *ports,
                                     struct tern_plan_choice *choice)
 {
-    struct search search = {
-        .question = question, .ports = ports, .choice = choice, .held_residual = -1.0};
+    struct search search = {.question = question, .ports = ports, .choice = choice};
     memset(choice, 0, sizeof *choice);
     offer_chain(&search);
     for (int start = 0; start < TERN_PLAN_STARTS; start++) {

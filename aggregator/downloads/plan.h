@@ -40,6 +40,9 @@ enum tern_plan tern_plan_choose(const struct tern_plan_client *client, uint32_t 
 
 // --- The cheapest downloads, including ones made for the client
 
+// Most passes in one task. One is enough where the client decodes a codec that is fine enough.
+#define TERN_PLAN_PASSES_MAX 8
+
 // The replica at which passes begin. Each pass is a delta towards the newest version.
 enum tern_plan_start {
     TERN_PLAN_HELD,    // the client's replica
@@ -50,24 +53,11 @@ enum tern_plan_start {
     TERN_PLAN_STARTS
 };
 
-// Codecs of passes. DOWN_2, 4, 8 send 2, 4, 8 times as many values as codec_down: for a client that missed many versions one
-// such download takes fewer bytes than several small ones.
-enum tern_plan_pass {
-    TERN_PLAN_DOWN,
-    TERN_PLAN_DOWN_2,
-    TERN_PLAN_DOWN_4,
-    TERN_PLAN_DOWN_8,
-    TERN_PLAN_REFINE,
-    TERN_PLAN_PASSES
-};
-
 struct tern_plan_question {
     uint32_t chain;                // deltas of the trunk from the client's replica; 0 = no chain
     uint64_t chain_bytes;          // their total size
     bool starts[TERN_PLAN_STARTS]; // the client can begin there
     uint32_t start_bytes[TERN_PLAN_STARTS]; // size of the snapshot's blob; 0 for HELD and SEED
-    bool passes[TERN_PLAN_PASSES];          // the codec exists, and the client can decode it
-    uint32_t passes_max;                    // refining passes in one task
     uint32_t downloads_max;                 // in one task; 0 = TERN_PLAN_MAX
     double keep;  // largest residual at which the client keeps its replica
     double bound; // largest residual after downloads
@@ -77,16 +67,16 @@ struct tern_plan_ports {
     void *ctx;
     // Sets the weights to a start, and makes the snapshot if necessary. NOT_FOUND: unavailable.
     enum tern_result (*begin)(void *ctx, enum tern_plan_start start, double *residual);
-    // Encodes one more pass, from the weights after the last one. *bytes: the blob's size. *residual: what remains.
-    // NON_FINITE: no such pass exists.
-    enum tern_result (*pass)(void *ctx, enum tern_plan_pass codec, uint32_t *bytes,
-                             double *residual);
+    // Encodes one more pass, from the weights after the last one, that leaves the bound or as little as a codec of the
+    // client's can. *bytes: the blob's size. *residual: in: before it; out: what remains.
+    // NON_FINITE: there is no such pass, or it would take more bytes than the chain.
+    enum tern_result (*pass)(void *ctx, uint32_t *bytes, double *residual);
 };
 
 enum tern_plan_kind {
     TERN_CHOICE_NONE,
     TERN_CHOICE_CHAIN,  // the trunk's chain of deltas
-    TERN_CHOICE_PASSES, // from `start`: the first pass with codec `first`, all others refine
+    TERN_CHOICE_PASSES, // from `start`
 };
 
 struct tern_plan_choice {
@@ -99,16 +89,15 @@ struct tern_plan_choice {
 
     // PASSES only:
     enum tern_plan_start start;
-    enum tern_plan_pass first;
     uint32_t passes;
 };
 
-// Finds the cheapest choice whose residual is within the bound:
+// Finds the cheapest of these choices whose residual is within the bound:
 // - no download, if the client's replica is near enough,
 // - the chain,
-// - from each start: no pass, or passes, the first with any codec, at most passes_max further ones with the refine codec.
-//   Once one pass suffices, wider codecs are not tried. The seed is a start only if it is nearer to the global model than
-//   the client's replica, or if that replica is unavailable.
+// - passes from the client's replica,
+// - passes from the seed, if the client's replica is unavailable,
+// - each snapshot, with passes where it is not near enough.
 // If nothing is within the bound, it chooses the passes that leave the least residual; without any, TERN_CHOICE_NONE.
 // It does not try what cannot be cheaper than the best choice so far. Errors: the ports', except those named there.
 TERN_MUST_USE enum tern_result tern_plan_cheapest(const struct tern_plan_question *question,

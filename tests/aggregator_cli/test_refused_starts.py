@@ -72,8 +72,6 @@ def a_codec_that_is_unknown_or_for_updates_alone():
     advice = error.split("e.g. ")[1].split()[0]
     assert "certificate" in refuse("codec.codec=stochastic-ternary", advice)
     assert "cheapest | trunk" in refuse("downloads.plan=best")
-    assert "downloads.refine = dgc" in refuse("downloads.refine=dgc")
-    assert "downloads.refine = 3lc:s=2: 3lc: s is 1" in refuse("downloads.refine=3lc:s=2")
     assert "certificate" in refuse("codec.codec=scalecom", "codec.codec_down=density:p=0.05")
 
 

@@ -147,7 +147,7 @@ ALTERNATIVES = [
 NEIGHBOURS = {
     "aggregator/admin/": 20,
     "aggregator/cli/": 108,
-    "aggregator/downloads/": 11,
+    "aggregator/downloads/": 12,
     "aggregator/federation/": 67,
     "aggregator/http/": 103,
     "aggregator/merge/": 17,

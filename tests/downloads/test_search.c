@@ -1,5 +1,5 @@
-// The cheapest way, held against every way that the planner is to look at (plan.h says which), in
-// many small worlds drawn at random; and that ways which cannot win are not tried.
+// Compares the planner's choice with the best of all choices that plan.h lists, in many small worlds drawn at random.
+// Choices that cannot win must not be tried.
 #include "downloads/plan.h"
 #include "meter/meter.h"
 
@@ -9,19 +9,16 @@
 #include "util/prng.h"
 #include <string.h>
 
-#define PASSES_MAX 5
-
-// A world: the trunk's chain, in the question, and what passes from each start would come to.
+// A question, and what passes from each start would take and leave.
 struct world {
     struct tern_plan_question question;
     bool there[TERN_PLAN_STARTS];
     double start_residual[TERN_PLAN_STARTS];
-    // By start, codec of the first pass and number of the pass from 0; 0 bytes: there is none.
-    uint32_t bytes[TERN_PLAN_STARTS][TERN_PLAN_PASSES][PASSES_MAX];
-    double residual[TERN_PLAN_STARTS][TERN_PLAN_PASSES][PASSES_MAX];
+    // By start and number of the pass from 0; 0 bytes: there is none.
+    uint32_t bytes[TERN_PLAN_STARTS][TERN_PLAN_PASSES_MAX];
+    double residual[TERN_PLAN_STARTS][TERN_PLAN_PASSES_MAX];
 
     enum tern_plan_start start; // of the passes under way
-    enum tern_plan_pass first;
     uint32_t passes;
     uint32_t made; // passes asked for
 };
@@ -49,21 +46,18 @@ static enum tern_result begin(void *ctx, enum tern_plan_start start, double *res
     return world->there[start] ? TERN_OK : TERN_ERR_NOT_FOUND;
 }
 
-static enum tern_result pass(void *ctx, enum tern_plan_pass codec, uint32_t *bytes,
-                             double *residual)
+static enum tern_result pass(void *ctx, uint32_t *bytes, double *residual)
 {
     struct world *world = ctx;
-    world->first = world->passes == 0 ? codec : world->first;
-    assert_true(world->passes == 0 || codec == TERN_PLAN_REFINE);
-    assert_true(world->passes < PASSES_MAX);
-    *bytes = world->bytes[world->start][world->first][world->passes];
-    *residual = world->residual[world->start][world->first][world->passes];
+    assert_true(world->passes < TERN_PLAN_PASSES_MAX);
+    *bytes = world->bytes[world->start][world->passes];
+    *residual = world->residual[world->start][world->passes];
     world->passes++;
     world->made++;
     return *bytes == 0 ? TERN_ERR_NON_FINITE : TERN_OK;
 }
 
-// --- Every way that is looked at
+// --- Every choice
 
 struct best {
     bool any;
@@ -103,39 +97,24 @@ static void the_chain(const struct world *world, struct best *best)
     }
 }
 
-// False: the first pass alone is enough.
-static bool all_passes(const struct world *world, enum tern_plan_start start,
-                       enum tern_plan_pass first, struct best *best)
+static void all_passes(const struct world *world, enum tern_plan_start start, struct best *best)
 {
     const struct tern_plan_question *question = &world->question;
-    const uint32_t *bytes = world->bytes[start][first];
-    const double *residual = world->residual[start][first];
+    const uint32_t *bytes = world->bytes[start];
+    const double *residual = world->residual[start];
     const uint32_t snapshot = question->start_bytes[start];
     const uint32_t before = snapshot > 0;
     uint64_t deltas = 0;
-    uint32_t refined = 0;
-    for (uint32_t n = 0; n < PASSES_MAX; n++) {
-        enum tern_plan_pass codec = n == 0 ? first : TERN_PLAN_REFINE;
-        refined += codec == TERN_PLAN_REFINE;
-        if (!question->passes[codec] || refined > question->passes_max ||
-            n + 1 + before > question->downloads_max || bytes[n] == 0) {
-            return true;
+    for (uint32_t n = 0; n < TERN_PLAN_PASSES_MAX; n++) {
+        if (n + 1 + before > question->downloads_max || bytes[n] == 0) {
+            return;
         }
         deltas += bytes[n];
         consider(best, residual[n] <= question->bound, price(snapshot, deltas, n + 1), residual[n]);
-        if (n == 0 && residual[n] <= question->bound) {
-            return false;
+        if (residual[n] <= question->bound) {
+            return;
         }
     }
-    return true;
-}
-
-// Only then passes begin there: a rule of the planner's, for their encoding takes time, and not one
-// that follows from costs.
-static bool seed_is_nearer(const struct world *world)
-{
-    return !world->there[TERN_PLAN_HELD] ||
-           world->start_residual[TERN_PLAN_HELD] > world->start_residual[TERN_PLAN_SEED];
 }
 
 static void all_starts(const struct world *world, struct best *best)
@@ -147,19 +126,15 @@ static void all_starts(const struct world *world, struct best *best)
         bool near =
             world->start_residual[i] <= (i == TERN_PLAN_HELD ? question->keep : question->bound);
         if (!question->starts[i] || !world->there[i] ||
-            (start == TERN_PLAN_SEED && !seed_is_nearer(world))) {
+            (start == TERN_PLAN_SEED && world->there[TERN_PLAN_HELD])) {
             continue;
         }
         if (start >= TERN_PLAN_INT8 || (start == TERN_PLAN_HELD && near)) {
             consider(best, near, cost, world->start_residual[i]);
         }
-        // Where one is enough, wider ones are not looked at: a rule as well.
-        if (all_passes(world, start, TERN_PLAN_DOWN, best) &&
-            all_passes(world, start, TERN_PLAN_DOWN_2, best) &&
-            all_passes(world, start, TERN_PLAN_DOWN_4, best)) {
-            (void)all_passes(world, start, TERN_PLAN_DOWN_8, best);
+        if (!near || start == TERN_PLAN_SEED) {
+            all_passes(world, start, best);
         }
-        (void)all_passes(world, start, TERN_PLAN_REFINE, best);
     }
 }
 
@@ -175,13 +150,11 @@ static struct best best_of_all(const struct world *world)
 
 static void draw_passes(struct world *world, int start, uint32_t scale)
 {
-    for (int first = 0; first < TERN_PLAN_PASSES; first++) {
-        double residual = world->start_residual[start];
-        for (uint32_t n = 0; n < PASSES_MAX; n++) {
-            residual *= 0.3 + 0.01 * (double)below(90); // now and then a pass makes it worse
-            world->bytes[start][first][n] = chance(3) ? 0 : scale * (1 + below(4000));
-            world->residual[start][first][n] = residual;
-        }
+    double residual = world->start_residual[start];
+    for (uint32_t n = 0; n < TERN_PLAN_PASSES_MAX; n++) {
+        residual *= 0.3 + 0.01 * (double)below(90); // now and then a pass makes it worse
+        world->bytes[start][n] = chance(3) ? 0 : scale * (1 + below(4000));
+        world->residual[start][n] = residual;
     }
 }
 
@@ -193,10 +166,6 @@ static void draw_world(struct world *world)
     question->bound = 0.01 * (double)below(100);
     question->keep = question->bound * 0.01 * (double)below(101);
     question->downloads_max = 1 + below(5);
-    question->passes_max = below(PASSES_MAX);
-    for (int i = 0; i < TERN_PLAN_PASSES; i++) {
-        question->passes[i] = chance(85);
-    }
     question->chain = below(7); // none, or now and then more than the client takes
     question->chain_bytes = question->chain > 0 ? scale * (1 + below(12000)) : 0;
     for (int i = 0; i < TERN_PLAN_STARTS; i++) {
@@ -208,7 +177,7 @@ static void draw_world(struct world *world)
     }
 }
 
-// What a way costs, added up from what it says of itself.
+// Adds up what a choice costs from its parts.
 static uint64_t cost_of(const struct world *world, const struct tern_plan_choice *choice)
 {
     const struct tern_plan_question *question = &world->question;
@@ -218,7 +187,7 @@ static uint64_t cost_of(const struct world *world, const struct tern_plan_choice
         return price(0, question->chain_bytes, choice->count);
     }
     for (uint32_t n = 0; n < choice->passes; n++) {
-        deltas += world->bytes[choice->start][choice->first][n];
+        deltas += world->bytes[choice->start][n];
     }
     assert_int_equal(choice->count, choice->passes + (question->start_bytes[choice->start] > 0));
     return price(question->start_bytes[choice->start], deltas, choice->passes);
@@ -228,7 +197,7 @@ CASE(test_the_cheapest_of_all_ways)
 {
     uint32_t kinds[3] = {0, 0, 0};
     uint32_t without = 0;
-    uint32_t named = 0; // ways of deltas that are too many bytes to come inline
+    uint32_t named = 0; // choices of deltas that are too many bytes to come inline
     const uint32_t trials = FEWER_TRIALS ? 20000 : 200000;
     tern_prng_init(&rng, 11, TERN_PRNG_TEST, 0, 0);
     for (uint32_t trial = 0; trial < trials; trial++) {
@@ -252,13 +221,13 @@ CASE(test_the_cheapest_of_all_ways)
         named +=
             choice.cost > TERN_PRICE_INLINE_MAX && world.question.start_bytes[choice.start] == 0;
     }
-    // All sorts of ends came about.
+    // Every kind of choice was drawn.
     assert_true(kinds[TERN_CHOICE_NONE] > trials / 2000 && kinds[TERN_CHOICE_CHAIN] > trials / 200);
     assert_true(kinds[TERN_CHOICE_PASSES] > trials / 200 && without > trials / 2000);
     assert_true(named > trials / 2000);
 }
 
-// A free way ends the search; a cheap one keeps snapshots from being made.
+// A client that is near enough costs no encoding. A cheap pass keeps snapshots from being made.
 CASE(test_what_cannot_win_is_not_tried)
 {
     struct world world;
@@ -266,8 +235,6 @@ CASE(test_what_cannot_win_is_not_tried)
     const struct tern_plan_ports ports = {&world, begin, pass};
     memset(&world, 0, sizeof world);
     world.question.bound = world.question.keep = 1.0;
-    world.question.passes_max = 4;
-    world.question.passes[TERN_PLAN_DOWN] = world.question.passes[TERN_PLAN_REFINE] = true;
     world.question.starts[TERN_PLAN_HELD] = world.question.starts[TERN_PLAN_FLOAT32] = true;
     world.question.start_bytes[TERN_PLAN_FLOAT32] = 100000;
     world.there[TERN_PLAN_HELD] = world.there[TERN_PLAN_FLOAT32] = true;
@@ -277,12 +244,10 @@ CASE(test_what_cannot_win_is_not_tried)
     assert_int_equal(world.made, 0);
 
     world.start_residual[TERN_PLAN_HELD] = 2.0;
-    world.bytes[TERN_PLAN_HELD][TERN_PLAN_DOWN][0] = 5000;
-    world.residual[TERN_PLAN_HELD][TERN_PLAN_DOWN][0] = 0.9;
-    world.bytes[TERN_PLAN_HELD][TERN_PLAN_REFINE][0] = 5001;
-    world.residual[TERN_PLAN_HELD][TERN_PLAN_REFINE][0] = 1.9;
+    world.bytes[TERN_PLAN_HELD][0] = 5000;
+    world.residual[TERN_PLAN_HELD][0] = 0.9;
     assert_int_equal(tern_plan_cheapest(&world.question, &ports, &choice), TERN_OK);
     assert_int_equal(choice.cost, 5000 + TERN_PRICE_INLINE);
-    assert_int_equal(world.made, 2); // one by each codec, and no second one
+    assert_int_equal(world.made, 1);
     assert_int_equal(world.start, TERN_PLAN_HELD);
 }

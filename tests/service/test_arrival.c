@@ -38,12 +38,9 @@ static void start(void)
     config->min_clients = CLIENTS;
     config->downloads.plan = TERN_DOWNLOADS_CHEAPEST;
     config->downloads.residual = 1.0;
-    config->downloads.passes = 8;
     config->downloads.replica_cache = 1 << 20;
     assert_int_equal(tern_codec_parse("3lc:s=1", &config->codec_up, NULL), TERN_OK);
     assert_int_equal(tern_codec_parse("3lc:s=1", &config->downloads.codec, NULL), TERN_OK);
-    assert_int_equal(tern_codec_parse("3lc:s=1,coder=range", &config->downloads.refine, NULL),
-                     TERN_OK);
     harness_start(&harness);
     assert_int_equal(tern_db_open(harness.path, 0, &reader, why), TERN_OK);
     for (uint32_t i = 0; i < CLIENTS; i++) {

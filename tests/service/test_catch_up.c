@@ -34,10 +34,6 @@ static int setup(void **state)
                      TERN_OK);
     harness.config.federation.downloads.plan = TERN_DOWNLOADS_CHEAPEST;
     harness.config.federation.downloads.residual = 1.5;
-    harness.config.federation.downloads.passes = 8;
-    assert_int_equal(
-        tern_codec_parse("3lc:s=1,coder=range", &harness.config.federation.downloads.refine, NULL),
-        TERN_OK);
     harness.config.federation.downloads.replica_cache = 1 << 20;
     harness_start(&harness);
     busy = enroll(&harness, false);
@@ -251,7 +247,7 @@ TEST(test_a_way_ends_within_the_bound_where_there_is_one)
     const uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
     harness.config.federation.downloads.residual = 0.2;
     harness_restart(&harness);
-    run_uneven_rounds(3);
+    run_uneven_rounds(12);
     tern_CheckinReply several = ask(one, (tern_CheckinRequest){.codecs = ternary}, seed_id);
     assert_true(several.task.downloads_count > 1);
     assert_true(distance(&several.task) <= 0.2);
@@ -285,7 +281,7 @@ TEST(test_what_leads_on_from_a_replica_of_ones_own_is_private)
     const uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
     harness.config.federation.downloads.residual = 0.2;
     harness_restart(&harness);
-    run_uneven_rounds(3);
+    run_uneven_rounds(12);
     tern_CheckinReply several = ask(one, (tern_CheckinRequest){.codecs = ternary}, seed_id);
     assert_true(several.task.downloads_count > 1);
     for (unsigned times = 0; times < 2; times++) {
@@ -300,41 +296,39 @@ TEST(test_what_leads_on_from_a_replica_of_ones_own_is_private)
     assert_true(is_public(&snapshot.task.downloads[0]));
 }
 
-// A client that missed all rounds is led by so many downloads, of which the first has this codec. So is the next
-// client, after a restart.
-static void expect_downloads(pb_size_t count, const char *codec)
+// A client that missed all rounds is led by one download whose codec begins so, and ends just within the bound. So is the
+// next client, after a restart.
+static void expect_one_download(double bound, const char *codec)
 {
     struct tern_db *db = harness_look(&harness);
     struct tern_db_download row;
+    harness.config.federation.downloads.residual = bound;
+    harness_restart(&harness);
     tern_CheckinReply reply = ask_plainly(one, seed_id);
-    assert_int_equal(reply.task.downloads_count, count);
-    assert_true(distance(&reply.task) <= 1.5);
+    assert_int_equal(reply.task.downloads_count, 1);
+    assert_true(distance(&reply.task) <= bound);
+    assert_true(distance(&reply.task) > 0.9 * bound);
     assert_int_equal(tern_db_download_get(db, reply.task.downloads[0].sha256.bytes, &row, NULL, 0),
                      TERN_OK);
     tern_db_close(db);
-    assert_string_equal(row.codec, codec);
+    assert_int_equal(strncmp(row.codec, codec, strlen(codec)), 0);
     harness_restart(&harness);
     tern_CheckinReply again = ask_plainly(two, seed_id);
     expect_same_task(&reply, &again);
 }
 
-// One download of more values costs less than several of few. It is shared as any other.
-TEST(test_who_missed_much_gets_a_wider_download)
+// As many values as the bound needs, and no more.
+TEST(test_who_missed_rounds_gets_a_download_of_as_many_values_as_the_bound_needs)
 {
     run_uneven_rounds(6);
-    expect_downloads(1, "density:p=0.4,coder=range");
+    expect_one_download(2.0, "density:p=0.");
 }
 
-// In early rounds the first pass follows the codec of the newest delta, and not that of the settings.
-TEST(test_who_missed_early_rounds_gets_a_finer_download)
+// What three levels cannot leave in one download, `uniform` does.
+TEST(test_a_bound_too_near_for_three_levels_takes_more_of_them)
 {
-    struct tern_early_codecs *early = &harness.config.federation.early;
-    early->rounds = 100;
-    early->up = harness.config.federation.codec_up;
-    assert_int_equal(tern_codec_parse("uniform:error=0.1", &early->down, NULL), TERN_OK);
-    harness_restart(&harness);
     run_uneven_rounds(6);
-    expect_downloads(3, "uniform:error=0.05");
+    expect_one_download(0.3, "uniform:error=0.");
 }
 
 // A power cut after the downloads: what is held by then is the base.

@@ -202,7 +202,6 @@ static void configure(void)
                      TERN_OK);
     config->downloads.plan = TERN_DOWNLOADS_CHEAPEST;
     config->downloads.residual = 1.5;
-    config->downloads.passes = 8;
     config->downloads.replica_bytes = 20000;
     config->limits.history = 1;
 }

@@ -1,0 +1,23 @@
+// Computes which share of a difference's values a ternary download must send, so that what it leaves is within a bound.
+// Called by catchup.c for each download that is made for one client. Pure; reentrant.
+#ifndef TERN_DOWNLOADS_FIT_H
+#define TERN_DOWNLOADS_FIT_H
+
+#include "result.h"
+#include "tensor/model.h"
+
+// Shares of the values, in millionths.
+struct tern_fit {
+    uint32_t share; // the smallest that leaves what is asked for; 0: none does
+    uint32_t best;  // the one that leaves least
+};
+
+// Computes, within some percent, with which p the codec density:p leaves at most the squared norm `left` of
+// difference[model->count] in the segments that codecs encode. Sent values become plus or minus their mean magnitude, so
+// beyond some share a larger one leaves more. least: of values in each segment, as of the codec.
+// TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_fit_share(const struct tern_model *model,
+                                              const float *difference, double left, uint32_t least,
+                                              struct tern_fit *fit);
+
+#endif
