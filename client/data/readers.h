@@ -34,30 +34,17 @@ void tern_dataset_release(struct tern_dataset *data);
 
 // Each function reads one kind of data into *data; on error source.c frees it. tern_read_idx() reads only spec->part; from
 // the other results source.c keeps that part.
-TERN_MUST_USE enum tern_result tern_read_digits(struct tern_data_spec *spec,
-                                                const struct tern_data_limits *limits,
-                                                struct tern_data *data);
-TERN_MUST_USE enum tern_result tern_read_sensors(struct tern_data_spec *spec,
-                                                 const struct tern_data_limits *limits,
-                                                 struct tern_data *data);
-TERN_MUST_USE enum tern_result tern_read_audio(struct tern_data_spec *spec,
-                                               const struct tern_data_limits *limits,
-                                               struct tern_data *data);
-TERN_MUST_USE enum tern_result tern_read_idx(struct tern_data_spec *spec,
-                                             const struct tern_data_limits *limits,
-                                             struct tern_data *data);
-TERN_MUST_USE enum tern_result tern_read_cifar10(struct tern_data_spec *spec,
-                                                 const struct tern_data_limits *limits,
-                                                 struct tern_data *data);
-TERN_MUST_USE enum tern_result tern_read_csv(struct tern_data_spec *spec,
-                                             const struct tern_data_limits *limits,
-                                             struct tern_data *data);
-TERN_MUST_USE enum tern_result tern_read_npy(struct tern_data_spec *spec,
-                                             const struct tern_data_limits *limits,
-                                             struct tern_data *data);
-TERN_MUST_USE enum tern_result tern_read_npz(struct tern_data_spec *spec,
-                                             const struct tern_data_limits *limits,
-                                             struct tern_data *data);
+typedef enum tern_result tern_reader_fn(struct tern_data_spec *spec,
+                                        const struct tern_data_limits *limits,
+                                        struct tern_data *data);
+tern_reader_fn tern_read_digits;
+tern_reader_fn tern_read_sensors;
+tern_reader_fn tern_read_audio;
+tern_reader_fn tern_read_idx;
+tern_reader_fn tern_read_cifar10;
+tern_reader_fn tern_read_csv;
+tern_reader_fn tern_read_npy;
+tern_reader_fn tern_read_npz;
 
 // --- Elements of arrays
 

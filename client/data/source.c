@@ -31,8 +31,7 @@ static const struct {
     const char *name;
     bool file;  // a file or folder follows the colon
     bool parts; // the reader reads only spec->part
-    enum tern_result (*open)(struct tern_data_spec *spec, const struct tern_data_limits *limits,
-                             struct tern_data *data);
+    tern_reader_fn *open;
 } kinds[] = {
     {"digits", false, false, tern_read_digits},  {"sensors", false, false, tern_read_sensors},
     {"audio", false, false, tern_read_audio},    {"idx", true, true, tern_read_idx},

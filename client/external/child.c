@@ -185,9 +185,9 @@ static void close_pipes(struct pipes *pipes)
     }
 }
 
-static enum tern_result start(struct tern_child *child, char *const *words,
-                              char *const *environment, const struct tern_child_limits *limits,
-                              bool talks, int *error)
+enum tern_result tern_child_start(struct tern_child *child, char *const *words,
+                                  char *const *environment, const struct tern_child_limits *limits,
+                                  bool talks, int *error)
 {
     struct pipes pipes;
     if (child->pid != 0) {
@@ -219,20 +219,6 @@ static enum tern_result start(struct tern_child *child, char *const *words,
                                  .last_ms = tern_monotonic_ms(),
                                  .nap_ms = NAP_MIN_MS};
     return TERN_OK;
-}
-
-enum tern_result tern_child_start(struct tern_child *child, char *const *words,
-                                  char *const *environment, const struct tern_child_limits *limits,
-                                  int *error)
-{
-    return start(child, words, environment, limits, false, error);
-}
-
-enum tern_result tern_child_start_talking(struct tern_child *child, char *const *words,
-                                          char *const *environment,
-                                          const struct tern_child_limits *limits, int *error)
-{
-    return start(child, words, environment, limits, true, error);
 }
 
 // --- Its output

@@ -52,17 +52,13 @@ struct tern_child {
 };
 
 // Starts the program words[0], which is searched in PATH, with the words (NULL-terminated) as its arguments. environment:
-// "NAME=value" texts (NULL-terminated) that are added to this process's environment.
+// "NAME=value" texts (NULL-terminated) that are added to this process's environment. talks: as a talking child.
 // TERN_ERR_STATE  the child is already running
 // TERN_ERR_IO     the program could not be started; *error: the errno
 TERN_MUST_USE enum tern_result tern_child_start(struct tern_child *child, char *const *words,
                                                 char *const *environment,
-                                                const struct tern_child_limits *limits, int *error);
-
-// Starts a talking child in the same way.
-TERN_MUST_USE enum tern_result
-tern_child_start_talking(struct tern_child *child, char *const *words, char *const *environment,
-                         const struct tern_child_limits *limits, int *error);
+                                                const struct tern_child_limits *limits, bool talks,
+                                                int *error);
 
 // Sends a line, without its newline, to a talking child; restarts its time limit, and drops its earlier answer.
 // TERN_ERR_STATE  there is no child, or it has ended

@@ -123,43 +123,24 @@ static void end_task(struct tern_command_trainer *trainer)
     trainer->work = TERN_COMMAND_IDLE;
 }
 
-static enum tern_result fail_start(struct tern_command_trainer *trainer, int error)
-{
-    return tern_external_fail(trainer->why, TERN_ERR_TRAINER, "%s cannot be run: %s",
-                              trainer->line.words[0], strerror(error));
-}
-
-static struct tern_child_limits limits_of(const struct tern_command_trainer *trainer)
-{
-    return (struct tern_child_limits){.time_ms = trainer->config.time_ms,
-                                      .grace_ms = trainer->config.grace_ms};
-}
-
+// Starts the command: for one task, whose path is its last argument, or as a persistent command.
 static enum tern_result launch(struct tern_command_trainer *trainer)
 {
+    char persistent[] = "TERN_PERSISTENT=1";
+    char *const persists[] = {persistent, NULL};
     struct tern_command_line *line = &trainer->line;
-    const struct tern_child_limits limits = limits_of(trainer);
+    const bool talks = trainer->config.persistent;
+    const struct tern_child_limits limits = {.time_ms = trainer->config.time_ms,
+                                             .grace_ms = trainer->config.grace_ms};
     int error = 0;
-    line->words[line->count] = trainer->paths.task;
+    line->words[line->count] = talks ? NULL : trainer->paths.task;
     line->words[line->count + 1] = NULL;
-    return tern_child_start(&trainer->child, line->words, trainer->file.environment, &limits,
+    return tern_child_start(&trainer->child, line->words,
+                            talks ? persists : trainer->file.environment, &limits, talks,
                             &error) == TERN_OK
                ? TERN_OK
-               : fail_start(trainer, error);
-}
-
-static enum tern_result launch_persistent(struct tern_command_trainer *trainer)
-{
-    char persistent[] = "TERN_PERSISTENT=1";
-    char *const environment[] = {persistent, NULL};
-    struct tern_command_line *line = &trainer->line;
-    const struct tern_child_limits limits = limits_of(trainer);
-    int error = 0;
-    line->words[line->count] = NULL;
-    return tern_child_start_talking(&trainer->child, line->words, environment, &limits, &error) ==
-                   TERN_OK
-               ? TERN_OK
-               : fail_start(trainer, error);
+               : tern_external_fail(trainer->why, TERN_ERR_TRAINER, "%s cannot be run: %s",
+                                    line->words[0], strerror(error));
 }
 
 // Sends the task to a persistent command, and starts it again if it ended between two tasks.
@@ -167,7 +148,7 @@ static enum tern_result send_task(struct tern_command_trainer *trainer)
 {
     enum tern_result sent = tern_child_send(&trainer->child, trainer->paths.task);
     if (sent == TERN_ERR_STATE) {
-        TERN_TRY(launch_persistent(trainer));
+        TERN_TRY(launch(trainer));
         sent = tern_child_send(&trainer->child, trainer->paths.task);
     }
     return sent == TERN_OK ? TERN_OK
