@@ -1,7 +1,7 @@
-// What operators change by the API: join codes, revocations, the end of a round.
+// The admin API's changes: makes and cancels join codes, revokes clients, closes a round.
 #include "admin/internal.h"
+#include "admin/rows.h"
 
-#include "admin/changes.h"
 #include <string.h>
 
 // --- Join codes
@@ -36,7 +36,7 @@ enum tern_result tern_admin_cancel_code(struct tern_service *service, struct ter
         result = tern_db_code_cancel(db, code.hash);
     }
     if (result == TERN_ERR_NOT_FOUND) {
-        tern_admin_reply_error(reply, 404, result, "There is no join code of this id.");
+        tern_admin_reply_error(reply, 404, result, "No join code has this id.");
         return TERN_OK;
     }
     TERN_TRY(result);
@@ -57,8 +57,8 @@ enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db 
     const uint64_t follower = tern_federation_follower(tern_service_federation(service));
     if (follower != 0 && job->number == follower) {
         tern_admin_reply_error(reply, 409, TERN_ERR_STATE,
-                               "This client stands for the aggregator above. To end this gateway, "
-                               "revoke it there.");
+                               "This client stands for the upstream aggregator. To end this "
+                               "gateway, revoke it there.");
         return TERN_OK;
     }
     enum tern_result result = tern_db_client_get(db, job->number, &client);
@@ -66,7 +66,7 @@ enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db 
         result = tern_db_client_revoke(db, job->number);
     }
     if (result == TERN_ERR_NOT_FOUND) {
-        tern_admin_reply_error(reply, 404, result, "There is no client of this id.");
+        tern_admin_reply_error(reply, 404, result, "No client has this id.");
         return TERN_OK;
     }
     TERN_TRY(result);
@@ -76,7 +76,7 @@ enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db 
 
 // --- Rounds
 
-// Who asks names the round that is meant: by the time it comes, another may be open.
+// Closes the round in the path, if it is still open: when the request arrives, the next round may be open.
 enum tern_result tern_admin_close_round(struct tern_service *service, struct tern_db *db,
                                         uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
@@ -84,7 +84,7 @@ enum tern_result tern_admin_close_round(struct tern_service *service, struct ter
     struct tern_status status;
     TERN_TRY(tern_status_load(db, now_ms, &status));
     if (job->number == 0 || job->number > status.round.round) {
-        tern_admin_reply_error(reply, 404, TERN_ERR_NOT_FOUND, "There is no round of this number.");
+        tern_admin_reply_error(reply, 404, TERN_ERR_NOT_FOUND, "No round has this number.");
         return TERN_OK;
     }
     if (!tern_status_is_open(&status) || status.round.round != job->number) {

@@ -1,7 +1,7 @@
 #include "admin/admin.h"
 
-#include "admin/above.h"
 #include "admin/internal.h"
+#include "admin/waiting.h"
 #include "hosted/files.h"
 #include "hosted/log.h"
 #include "hosted/system.h"
@@ -16,10 +16,10 @@
 #define TOKEN_MIN 16
 #define TOKEN_MAX 200
 
-// Browsers send more than a device: every cookie of this host, and what they are.
+// Browsers send longer headers than devices, such as every cookie of this host.
 #define HEADER_BYTES 16384
 
-// Of one list: clients' updates wait while the service thread makes it.
+// Most rows of one reply, since clients' updates wait while the service thread reads them.
 #define LIST_LIMIT 1000
 
 // --- Answers that need no job
@@ -49,22 +49,22 @@ static void reply_ready(struct tern_admin *admin, const struct tern_http_request
 {
     (void)request;
     char why[256];
-    char silent[TERN_ABOVE_MAX];
-    char text[TERN_ABOVE_MAX + 16];
+    char silent[TERN_UPSTREAM_MAX];
+    char text[TERN_UPSTREAM_MAX + 16];
     struct tern_service_facts facts;
-    if (!tern_service_stores(admin->config.service, why)) {
+    if (!tern_service_can_store(admin->config.service, why)) {
         snprintf(text, sizeof text, "%s\n", why);
         set_text(reply, 503, "text/plain", text);
         return;
     }
-    // A gateway without the aggregator above takes what devices send all the same.
+    // A gateway stores devices' updates even if the upstream aggregator does not answer.
     tern_service_facts(admin->config.service, &facts);
-    if (facts.above.silent_ms == 0) {
+    if (facts.upstream.silent_ms == 0) {
         set_text(reply, 200, "text/plain", "ok\n");
         return;
     }
     snprintf(text, sizeof text, "ok, but %s\n",
-             tern_above_sentence(&facts.above, tern_unix_ms(), silent));
+             tern_upstream_sentence(&facts.upstream, tern_unix_ms(), silent));
     set_text(reply, 200, "text/plain", text);
 }
 
@@ -145,18 +145,19 @@ static void answer_model(struct tern_admin *admin, struct tern_http_exchange *ex
 // --- Routes
 
 struct route {
-    const char *path; // "{}" in it stands for a number or an id
+    const char *path; // "{}": a number or an id
     const char *method;
-    bool open; // to anybody
+    bool open; // needs no credentials
+    // The request's handler, one of `job`, `reply` (at once) and `answer` (later).
     tern_service_job job;
-    const struct tern_view *view; // that the job lists; NULL: it lists none
-    bool arrays;
+    const struct tern_view *view; // of a list; NULL = none
+    bool arrays;                  // the list as an array for each column
     void (*reply)(struct tern_admin *admin, const struct tern_http_request *request,
-                  struct tern_http_reply *reply); // or, later:
+                  struct tern_http_reply *reply);
     void (*answer)(struct tern_admin *admin, struct tern_http_exchange *exchange);
 };
 
-// A list as an object for each row, and as an array for each column.
+// The routes of a list: as an object for each row, and as an array for each column.
 #define LIST(name, of)                                                                             \
     {"/api/v1/" name, "GET", false, .job = tern_admin_list, .view = &(of)},                        \
     {                                                                                              \
@@ -197,7 +198,7 @@ static const struct route page_route = {"/", "GET", true, .reply = tern_admin_pa
 
 #define ARGUMENT_MAX 16
 
-// Whether the path is of this form; what stands for "{}" goes into `argument`.
+// Whether the path has this form. argument: the part of the path at "{}".
 static bool fits(const char *path, const char *form, char argument[ARGUMENT_MAX])
 {
     const char *gap = strstr(form, "{}");
@@ -218,7 +219,7 @@ static bool fits(const char *path, const char *form, char argument[ARGUMENT_MAX]
     return true;
 }
 
-// NULL: there is none. *known: the path is, by whatever method.
+// NULL: no route has this path and method. *known: a route has this path.
 static const struct route *route_of(const struct tern_http_request *request, bool *known,
                                     char argument[ARGUMENT_MAX])
 {
@@ -237,9 +238,8 @@ static const struct route *route_of(const struct tern_http_request *request, boo
     return NULL;
 }
 
-// A page of a stranger that a browser of this machine shows could give its own name this machine's
-// address (DNS rebinding). Only names of this machine are answered, whatever port a tunnel has given
-// them. Behind a path there is no such name.
+// Whether Host names this machine, with any port, since a tunnel may change it. Otherwise a foreign page could reach this
+// listener through a browser here, by a name that resolves to this machine (DNS rebinding). A unix socket has no name.
 static bool is_own_host(const struct tern_admin *admin, const char *host)
 {
     const char *end = host[0] == '[' ? strchr(host, ']') : strchr(host, ':');
@@ -282,14 +282,14 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
 
 // --- Requests
 
-// Where the value of a parameter that is called `name` begins; NULL: it is called something else.
+// Returns the value of the parameter if it has this name; NULL = it has another name.
 static const char *value_of(const char *parameter, const char *name)
 {
     const size_t len = strlen(name);
     return strncmp(parameter, name, len) == 0 && parameter[len] == '=' ? parameter + len + 1 : NULL;
 }
 
-// Reads a number up to the end of the parameter; false: it is none, or out of range.
+// Reads a number up to the end of the parameter. False: it is no number, or out of range.
 static bool take_number(const char *text, uint64_t least, uint64_t most, uint64_t *value)
 {
     const char *end = tern_get_decimal(text, value);
@@ -303,7 +303,7 @@ static int hex_digit(char c)
     return c == '\0' || at == NULL ? -1 : (int)(at - digits);
 }
 
-// Decodes a parameter's value (%41, +); false: it has no room, or is malformed.
+// Decodes a parameter's value (%41, +). False: it is too long or malformed.
 static bool take_text(const char *text, char *value, size_t size, const char **wanted)
 {
     size_t len = 0;
@@ -355,7 +355,7 @@ static bool take_parameter(const char *parameter, struct admin_job *job)
     return false;
 }
 
-// Reads the options of a list, each optional, in any order. A list whose rows have no key comes whole.
+// Reads the options of a list, each optional, in any order. Without a limit, a list whose rows have no key is complete.
 static bool parse_list(const char *query, struct admin_job *job)
 {
     job->query.limit = job->view->key != NULL ? LIST_LIMIT : 0;
@@ -369,8 +369,7 @@ static bool parse_list(const char *query, struct admin_job *job)
     return true;
 }
 
-// Parses the number in a path like /api/v1/clients/{}/revoke (decimal, no leading zeros), or the id of a code. Yields
-// 0 and "" where the path has neither.
+// Parses the argument of a path as a number (decimal, no leading zeros; otherwise 0) and as the id of a join code.
 static void take_argument(const char *argument, struct admin_job *job)
 {
     const char *end = tern_get_decimal(argument, &job->number);
@@ -382,7 +381,7 @@ static void take_argument(const char *argument, struct admin_job *job)
     }
 }
 
-// False: `why` says what is wrong with a request of a job.
+// Parses the arguments of a job. False: `why` has the fault.
 static bool parse(const struct route *route, const struct tern_http_request *request,
                   const char *argument, struct admin_job *job, char why[TERN_ADMIN_WHY_MAX])
 {
@@ -394,9 +393,9 @@ static bool parse(const struct route *route, const struct tern_http_request *req
     job->arrays = route->arrays;
     if (job->view != NULL && !parse_list(request->query, job)) {
         snprintf(why, TERN_ADMIN_WHY_MAX,
-                 "A list takes ?limit=1..1000, &after= the last id or round that is known, "
-                 "&last=1..1000, "
-                 "&columns=A,B, &where=COLUMN=VALUE and &sort=COLUMN or -COLUMN.");
+                 "A list has the options ?limit=1..1000, &after= the last id or round of the "
+                 "previous page, &last=1..1000, &columns=A,B, &where=COLUMN=VALUE and "
+                 "&sort=COLUMN or -COLUMN.");
         return false;
     }
     return true;
@@ -409,7 +408,7 @@ static void submit(struct tern_admin *admin, const struct route *route, const ch
     struct tern_http_reply reply;
     struct admin_job *job = calloc(1, sizeof *job);
     if (job == NULL) {
-        tern_admin_reply_error(&reply, 503, TERN_ERR_NO_MEMORY, "There is no memory; ask again.");
+        tern_admin_reply_error(&reply, 503, TERN_ERR_NO_MEMORY, "Out of memory; try again later.");
         tern_http_reply(exchange, &reply);
         return;
     }
@@ -443,7 +442,7 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
     tern_http_reply(exchange, &reply);
 }
 
-// The admin side's bytes never cross the metered link.
+// Ignores the bytes, which never cross the metered link.
 static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct tern_bytes *up,
                        const struct tern_bytes *down)
 {
@@ -453,7 +452,7 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
     (void)down;
 }
 
-// The API speaks JSON whatever it says, all else text.
+// Writes refusals of the API as JSON, all others as text.
 static void on_refusal(void *ctx, const char *path, enum tern_result result, const char *sentence,
                        struct tern_http_reply *reply)
 {
@@ -472,12 +471,12 @@ static void on_refusal(void *ctx, const char *path, enum tern_result result, con
 static void on_answered(void *ctx, const struct tern_http_answered *answered)
 {
     const struct tern_admin *admin = ctx;
-    tern_service_answered_admin(admin->config.service, answered);
+    tern_service_log_admin_request(admin->config.service, answered);
 }
 
 // --- Life
 
-// No header carries a token with other characters.
+// Whether the token has only characters that a header can carry.
 static bool is_token(const uint8_t *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -544,7 +543,7 @@ static enum tern_result start(struct tern_admin *admin, char why[256])
     TERN_TRY(read_token(admin, why));
     TERN_TRY(tern_tools_start(&admin->tools, admin->config.tool_options));
     if (tern_admin_name_cookie(admin) != TERN_OK) {
-        snprintf(why, 256, "the system has no random bytes: %s", strerror(errno));
+        snprintf(why, 256, "cannot read random bytes: %s", strerror(errno));
         return TERN_ERR_IO;
     }
     return tern_http_start(&config, &handler, &admin->server, why);

@@ -1,8 +1,7 @@
-// The admin listener: /metrics, /healthz, /readyz, /api/v1/... and the dashboard, on loopback or a unix
-// socket. Programs bring its bearer token with each request; people log in by it, and have a session
-// (admin/sessions.h). Everything that reads or writes the store runs as a job of the service, so that it
-// sees whole transactions; the rest is answered also while the store fails. Who calls: cli/serve.c,
-// tests. docs/OPERATIONS.md lists the paths.
+// The admin listener: /metrics, /healthz, /readyz, /api/v1/... and the dashboard, on loopback or a unix socket. Programs
+// send its bearer token with each request; people log in with the token and have a session (admin/sessions.h). Requests
+// that use the store run as jobs of the service, inside its transactions; all others are answered even if the store fails.
+// Called by cli/serve.c and tests. docs/OPERATIONS.md lists the paths.
 #ifndef TERN_ADMIN_H
 #define TERN_ADMIN_H
 
@@ -15,23 +14,23 @@ struct tern_admin;
 struct tern_admin_config {
     const char *address; // loopback, or "unix:/path"
     uint16_t port;
-    const char *token_file;                 // holds the bearer token, one line
+    const char *token_file;                 // has the bearer token, one line
     struct tern_service *service;           // outlives the admin listener
     const struct tern_http_server *clients; // the public listener, for its counters
     uint64_t (*monotonic_ms)(void);         // of sessions; NULL = the machine's
-    // Options by which every verb of this program finds the federation. NULL-terminated; outlives the
-    // listener. NULL: the listener runs no verb.
+    // Options by which every verb of this program finds the federation. NULL-terminated; must outlive the listener. NULL:
+    // the listener runs no verbs.
     const char *const *tool_options;
 };
 
-// Plain text is for this machine only: whether it is loopback or a unix socket.
+// Whether the address is loopback or a unix socket; the listener has no TLS and must not leave this machine.
 bool tern_admin_may_listen_on(const char *address);
 
 // TERN_ERR_CONFIG   the token file cannot be read or is malformed; the address is not loopback
 // TERN_ERR_NETWORK  the address cannot be bound
 TERN_MUST_USE enum tern_result tern_admin_start(const struct tern_admin_config *config,
                                                 struct tern_admin **admin, char why[256]);
-// Replaces the settings in force by an array, which this call takes over. From any one thread.
+// Sets the settings in force, for the API; takes over the array. One call at a time.
 void tern_admin_set_settings(struct tern_admin *admin, cJSON *settings);
 uint16_t tern_admin_port(const struct tern_admin *admin);
 void tern_admin_stop(struct tern_admin *admin, uint32_t grace_ms);

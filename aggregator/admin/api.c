@@ -1,7 +1,6 @@
-// The JSON side of the admin listener.
+// The admin API's replies in JSON: status, what the federation waits for, lists, and one client.
 #include "admin/internal.h"
 
-#include "admin/above.h"
 #include "admin/rows.h"
 #include "admin/waiting.h"
 #include <cjson/cJSON.h>
@@ -36,10 +35,10 @@ static cJSON *json_of_error(enum tern_result result, const char *message)
     return json;
 }
 
-// Without a body where there is no memory for that either.
+// Replies 503; without a body if memory is short.
 static void reply_busy(struct tern_http_reply *reply)
 {
-    cJSON *json = json_of_error(TERN_ERR_BUSY, "The service cannot answer this now; ask again.");
+    cJSON *json = json_of_error(TERN_ERR_BUSY, "The service cannot answer now; try again later.");
     if (!put_text(reply, 503, json)) {
         *reply = (struct tern_http_reply){.status = 503};
     }
@@ -76,7 +75,7 @@ void tern_admin_reply_error(struct tern_http_reply *reply, int status, enum tern
 
 // --- Status
 
-// What only the running service knows.
+// Adds the values that only the running service has.
 static void add_running(cJSON *json, const struct tern_service_facts *facts, uint64_t now_ms)
 {
     const struct tern_round_machine *machine = &facts->federation.machine;
@@ -105,7 +104,7 @@ enum tern_result tern_admin_status(struct tern_service *service, struct tern_db 
         return TERN_OK;
     }
     tern_service_facts(service, &facts);
-    if (facts.above.is_known) {
+    if (facts.upstream.is_known) {
         tern_status_leave_out_follower(&status);
     }
     cJSON *json = cJSON_CreateObject();
@@ -160,7 +159,7 @@ static void add_missing(void *ctx, const struct tern_db_client *client, bool has
     tern_waiting_add(ctx, client, has_task, tries);
 }
 
-// By memory: a dashboard asks every few seconds, and updates wait while this runs.
+// Uses the service's memory and not the store: a dashboard asks every few seconds, and updates wait meanwhile.
 static enum tern_result load_waiting(struct tern_service *service, struct tern_db *db,
                                      uint64_t now_ms, struct tern_waiting *waiting)
 {
@@ -183,8 +182,8 @@ static enum tern_result load_waiting(struct tern_service *service, struct tern_d
                                              .now_ms = now_ms};
     struct tern_service_facts running;
     tern_service_facts(service, &running);
-    tern_waiting_say(waiting, &known);
-    tern_above_put_before(&running.above, now_ms, waiting);
+    tern_waiting_describe(waiting, &known);
+    tern_waiting_add_upstream(&running.upstream, now_ms, waiting);
     return TERN_OK;
 }
 
@@ -226,11 +225,11 @@ enum tern_result tern_admin_list(struct tern_service *service, struct tern_db *d
 
 static enum tern_result reply_missing(struct tern_http_reply *reply)
 {
-    tern_admin_reply_error(reply, 404, TERN_ERR_NOT_FOUND, "There is no client of this id.");
+    tern_admin_reply_error(reply, 404, TERN_ERR_NOT_FOUND, "No client has this id.");
     return TERN_OK;
 }
 
-// The client's row in a view; *object is NULL where it has none.
+// Reads the client's row in a view. *object: NULL = it has none.
 static enum tern_result row_of(const struct tern_view *view, struct tern_db *db,
                                const struct admin_job *job, cJSON **object)
 {

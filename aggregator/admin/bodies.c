@@ -1,5 +1,5 @@
-// What comes in the bodies of the admin API's requests. A key that is not known or stands twice, or a number that
-// would be rounded, is refused by its name: whoever wrote it meant something else than what would be done.
+// Parses the bodies of the admin API's requests. Refuses unknown and repeated keys, and numbers that would be rounded,
+// because their author expects something else than the service would do.
 #include "admin/internal.h"
 
 #include "util/text.h"
@@ -13,9 +13,9 @@
 #define CODE_EXPIRES_S_DEFAULT 86400
 #define CODE_EXPIRES_S_MAX 31536000
 
-#define QUOTED_MAX 40 // bytes of a key that is not known
+#define QUOTED_MAX 40 // bytes of an unknown key in a message
 
-// A text with U+0000, in JSON an escape, would be taken for one that ends before it.
+// Whether JSON has the escape of U+0000, at which a C string would end.
 static bool has_nul(const char *text, size_t len)
 {
     static const char nul[] = "\\u0000";
@@ -87,7 +87,7 @@ static bool take_tags(const cJSON *item, struct admin_job *job, char why[TERN_AD
     const char *text = cJSON_GetStringValue(item);
     char wrong[TERN_TAG_WHY_MAX];
     if (text == NULL) {
-        return refuse(why, "\"tags\" must be a text as \"site=a,line=3\".");
+        return refuse(why, "\"tags\" must be a text such as \"site=a,line=3\".");
     }
     return tern_tags_parse(text, job->tags, wrong) == TERN_OK ||
            refuse(why, "\"tags\": %s.", wrong);
@@ -119,8 +119,8 @@ static bool take_key(const cJSON *item, struct admin_job *job, char why[TERN_ADM
     char key[QUOTED_MAX + 1];
     snprintf(key, sizeof key, "%s", item->string);
     tern_utf8_show(key, strlen(key));
-    return refuse(
-        why, "There is no key \"%s\": uses, expires_s, label, tags and evaluator are known.", key);
+    return refuse(why, "The key \"%s\" is unknown. Use uses, expires_s, label, tags or evaluator.",
+                  key);
 }
 
 bool tern_admin_read_code(const struct tern_http_request *request, struct admin_job *job,
@@ -141,7 +141,7 @@ bool tern_admin_read_code(const struct tern_http_request *request, struct admin_
     cJSON_ArrayForEach(item, json)
     {
         if (cJSON_GetObjectItemCaseSensitive(json, item->string) != item) {
-            good = refuse(why, "\"%s\" stands twice.", item->string);
+            good = refuse(why, "The key \"%s\" is given twice.", item->string);
         }
         good = good && take_key(item, job, why);
     }

@@ -1,4 +1,4 @@
-// Who asks: a program with the token in each request, or a person whose browser has a session.
+// Authenticates requests of programs, by the token, and of browsers, by a session; logs people in and out.
 #include "admin/internal.h"
 
 #include "hosted/system.h"
@@ -14,9 +14,9 @@ static uint64_t now_of(const struct tern_admin *admin)
     return admin->config.monotonic_ms != NULL ? admin->config.monotonic_ms() : tern_monotonic_ms();
 }
 
-// --- What a request brings
+// --- Credentials of a request
 
-// Hashes first, so that the comparison takes the same time for every length and content.
+// Compares hashes, so that the comparison takes the same time for every length and content.
 static bool is_token(const struct tern_admin *admin, const char *token)
 {
     uint8_t sha256[TERN_SHA256_SIZE];
@@ -30,7 +30,7 @@ static bool has_token(const struct tern_admin *admin, const char *authorization)
     return token != NULL && is_token(admin, token);
 }
 
-// The session's cookie among those that the browser has for this host; "" when it is not there.
+// Finds the session's cookie among all cookies of this host; "" = absent.
 static void find_cookie(const struct tern_admin *admin, const char *cookies,
                         char value[TERN_SESSION_SECRET])
 {
@@ -49,14 +49,15 @@ static void find_cookie(const struct tern_admin *admin, const char *cookies,
     }
 }
 
-// The key of "Session KEY"; "" for another scheme.
+// Returns the key of "Session KEY"; "" for another scheme.
 static const char *find_key(const char *authorization)
 {
     const size_t len = strlen(SCHEME);
     return strncasecmp(authorization, SCHEME, len) == 0 ? authorization + len : "";
 }
 
-// Whether the page that asks came from here: browsers name its origin with whatever may change something.
+// Whether the request comes from a page of this listener. Browsers send Origin with every request that can change
+// something.
 static bool is_own_origin(const struct tern_http_request *request)
 {
     const char *host = strstr(request->origin, "://");
@@ -82,8 +83,8 @@ int tern_admin_admit(struct tern_admin *admin, const struct tern_http_request *r
 
 // --- Login and logout
 
-// Browsers send a cookie to all ports of a host: another aggregator behind the same name must not take the
-// place of this one's.
+// Chooses a random name for the cookie: browsers send cookies to all ports of a host, so that two aggregators behind one
+// name would overwrite each other's.
 enum tern_result tern_admin_name_cookie(struct tern_admin *admin)
 {
     uint8_t bytes[4];
@@ -94,7 +95,7 @@ enum tern_result tern_admin_name_cookie(struct tern_admin *admin)
     return TERN_OK;
 }
 
-// Secure where the browser came by TLS, which a proxy before a unix socket may speak.
+// Sets Secure if the browser uses TLS, which a proxy in front of the listener may provide.
 static void set_cookie(const struct tern_admin *admin, const struct tern_http_request *request,
                        const char *value, unsigned seconds, struct tern_http_reply *reply)
 {
@@ -120,7 +121,7 @@ static void begin(struct tern_admin *admin, const struct tern_http_request *requ
 {
     struct tern_session_secrets secrets;
     if (tern_sessions_begin(&admin->sessions, now_of(admin), &secrets) != TERN_OK) {
-        tern_admin_reply_error(reply, 503, TERN_ERR_IO, "The system has no random bytes.");
+        tern_admin_reply_error(reply, 503, TERN_ERR_IO, "The system provides no random bytes.");
         return;
     }
     cJSON *json = cJSON_CreateObject();

@@ -73,16 +73,16 @@ static void rounds(FILE *text, const struct tern_service_facts *facts)
     single(text, "round_open", "gauge", "1 while a round is open.", facts->federation.machine.open);
     single(text, "round_merging", "gauge", "1 while the open round's updates are merged.",
            facts->federation.merging);
-    single(text, "round_target", "gauge", "Updates wanted in the open round.",
+    single(text, "round_target", "gauge", "Updates that the open round should collect.",
            facts->federation.machine.target);
-    single(text, "round_reported", "gauge", "Updates in hand for the open round.",
+    single(text, "round_reported", "gauge", "Updates that the open round has collected.",
            facts->federation.machine.reported);
     single(text, "round_members", "gauge", "Clients invited to the open round.",
            facts->federation.machine.member_count);
     single(text, "refused_draws", "gauge",
-           "Draws of members in a row of which every update was refused for its values.",
+           "Consecutive draws of members whose updates were all refused for their values.",
            facts->federation.refused_draws);
-    single(text, "finished", "gauge", "1 once the wanted rounds are done.",
+    single(text, "finished", "gauge", "1 after round.rounds rounds, or an early stop.",
            tern_round_finished(&facts->federation.machine));
     head(text, "round_mean_loss", "gauge", "Mean training loss of the last committed round.");
     if (facts->federation.machine.committed > 0) {
@@ -92,29 +92,26 @@ static void rounds(FILE *text, const struct tern_service_facts *facts)
 
 static void waits(FILE *text, const struct tern_federation_facts *facts)
 {
-    head(text, "waiting", "gauge", "1 for what the federation waits for, as the API's waiting.");
+    head(text, "waiting", "gauge", "1 for the reason why the federation waits, as in the API.");
     for (unsigned i = 0; i < TERN_WAIT_COUNT; i++) {
         fprintf(text, "tern_waiting{reason=\"%s\"} %d\n", tern_wait_name((enum tern_wait)i),
                 facts->wait == (enum tern_wait)i);
     }
     single(text, "waiting_needs_help", "gauge",
-           "1 while the federation waits for what does not come by itself.", facts->needs_help);
+           "1 while the federation waits for an operator's action.", facts->needs_help);
 }
 
-// Of a gateway.
-static void above(FILE *text, const struct tern_service_above *link)
+static void upstream(FILE *text, const struct tern_service_upstream *link)
 {
-    head(text, "above_answers", "gauge",
-         "Of a gateway: 0 while the aggregator above does not answer it.");
+    head(text, "upstream_answers", "gauge",
+         "Gateways: 0 while the upstream aggregator does not answer.");
     if (link->is_known) {
-        fprintf(text, "tern_above_answers %d\n", link->silent_ms == 0);
+        fprintf(text, "tern_upstream_answers %d\n", link->silent_ms == 0);
     }
-    head(
-        text, "above_answered_seconds", "gauge",
-        "Of a gateway: when the aggregator above last answered, in Unix seconds; 0 = not since the "
-        "start.");
+    head(text, "upstream_answered_seconds", "gauge",
+         "Gateways: Unix time of the upstream aggregator's last answer; 0 = none since the start.");
     if (link->is_known) {
-        fprintf(text, "tern_above_answered_seconds %" PRIu64 "\n", link->answered_ms / 1000);
+        fprintf(text, "tern_upstream_answered_seconds %" PRIu64 "\n", link->answered_ms / 1000);
     }
 }
 
@@ -133,7 +130,7 @@ static void evaluated(FILE *text, const struct tern_accuracy *of)
         fprintf(text, "tern_evaluated_version %" PRIu32 "\n", of->version);
     }
     head(text, "evaluated", "gauge",
-         "What evaluators found of that version, means weighted by their examples.");
+         "Figures that evaluators reported for that version, weighted by examples.");
     if (is_known && !of->no_accuracy) {
         evaluated_row(text, of, "accuracy", of->accuracy);
     }
@@ -143,7 +140,7 @@ static void evaluated(FILE *text, const struct tern_accuracy *of)
     for (uint32_t i = 0; is_known && i < of->metric_count; i++) {
         const char *name = of->metrics[i].name;
         if (strcmp(name, "accuracy") != 0 &&
-            strcmp(name, "loss") != 0) { // of an evaluator's own making
+            strcmp(name, "loss") != 0) { // an evaluator's own figure
             evaluated_row(text, of, name, of->metrics[i].value);
         }
     }
@@ -157,16 +154,15 @@ static void clients(FILE *text, const struct tern_service_facts *facts)
     single(text, "clients_evaluators", "gauge", "Clients that evaluate and never train.",
            facts->federation.evaluators);
     single(text, "clients_unreliable", "gauge",
-           "Clients that take tasks and do not report: rounds do not count on them until they do.",
+           "Clients that fetch tasks and do not report; rounds invite others in addition.",
            facts->federation.unreliable);
     const struct tern_trainers *trainers = &facts->federation.trainers;
-    single(text, "clients_never_came", "gauge", "Clients that train, enrolled and never came.",
+    single(text, "clients_never_came", "gauge", "Training clients that have never checked in.",
            trainers->never_came);
     single(text, "clients_recent", "gauge",
            "Clients that train and were seen within round.eligible_within.", trainers->recent);
     single(text, "clients_spent", "gauge",
-           "Of those, clients whose byte budget has too little for another round.",
-           trainers->spent);
+           "Recent clients whose byte budget is too small for another round.", trainers->spent);
     single(text, "checkins_held", "gauge", "Check-ins being held until there is a task.",
            facts->held);
 }
@@ -182,22 +178,21 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
     fprintf(text, "tern_updates_total{status=\"rejected\"} %" PRIu64 "\n",
             facts->federation.counts.updates_rejected);
     single(text, "updates_scaled_down_total", "counter",
-           "Updates that counted for less because their norms or claims were far above the others.",
+           "Updates whose weight was lowered because of an extreme norm or example count.",
            facts->federation.counts.updates_scaled_down);
     single(text, "tasks_missed_total", "counter",
-           "Tasks that a client took and did not report in time.",
+           "Tasks that a client fetched without reporting in time.",
            facts->federation.counts.tasks_missed);
     single(text, "tasks_failed_total", "counter",
            "Tasks whose training a client reported as failed.",
            facts->federation.counts.tasks_failed);
     single(text, "enrolled_total", "counter", "Enrolments.", facts->enrolled);
     single(text, "checkins_total", "counter", "Check-ins.", facts->federation.counts.checkins);
-    single(text, "downloads_total", "counter", "Downloads sent, or left to a cache.",
+    single(text, "downloads_total", "counter", "Downloads sent to clients, also by a cache.",
            facts->downloads);
-    single(text, "downloads_authorized_total", "counter",
-           "Downloads of clients that a cache was told to send.", facts->authorized);
-    single(text, "cache_fills_total", "counter", "Downloads that caches fetched.",
-           facts->cache_fills);
+    single(text, "downloads_authorized_total", "counter", "Downloads that a cache sent to clients.",
+           facts->authorized);
+    single(text, "cache_fills_total", "counter", "Downloads sent to caches.", facts->cache_fills);
     head(text, "cache_wire_bytes_total", "counter",
          "Bytes on the wire between caches and the aggregator, for downloads.");
     fprintf(text, "tern_cache_wire_bytes_total{direction=\"up\"} %" PRIu64 "\n",
@@ -210,30 +205,29 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
            facts->rate_limited);
     single(text, "replica_bytes", "gauge", "Bytes of downloads and replicas in the database.",
            facts->federation.replica_bytes);
-    single(text, "ways_total", "counter",
-           "Searches for the cheapest way to a replica of a client's own.",
+    single(text, "plan_searches_total", "counter",
+           "Searches for the cheapest plan of downloads for one client.",
            facts->federation.replica_searches);
     single(text, "queue_length", "gauge", "Requests waiting for the database.", facts->queued);
-    single(text, "follows", "gauge",
-           "1 while another aggregator leads, which then has the figures of rounds and clients.",
-           facts->follows);
-    single(text, "relayed", "gauge", "Requests that wait for the answer of the one that leads.",
-           facts->relayed);
-    single(text, "store_writable", "gauge", "0 while nothing can be stored, as /readyz says.",
+    single(text, "is_leader", "gauge",
+           "0 while another aggregator is the leader, which then has the values of rounds and "
+           "clients.",
+           !facts->follows);
+    single(text, "relayed", "gauge", "Requests that wait for the leader's answer.", facts->relayed);
+    single(text, "store_writable", "gauge", "0 while nothing can be stored, as in /readyz.",
            facts->stores);
     single(text, "database_checked_seconds", "gauge",
-           "When a check last found nothing wrong with the database, in Unix seconds; 0 = never.",
+           "Unix time of the last check that found the database intact; 0 = never.",
            facts->checked_ms / 1000);
     single(text, "database_bytes", "gauge", "Bytes of the database, without its log.",
            facts->database_bytes);
-    if_known(text, "disk_free_bytes", "Bytes that are free where the database is.",
+    if_known(text, "disk_free_bytes", "Free bytes on the database's file system.",
              facts->disk_free_bytes);
-    if_known(
-        text, "disk_room_bytes",
-        "Bytes that the database has or may take: its file, log and reserve, and what is free.",
-        facts->disk_room_bytes);
+    if_known(text, "disk_room_bytes",
+             "Bytes of the database's file, log and reserve, and of free space.",
+             facts->disk_room_bytes);
     if_known(text, "disk_needed_bytes",
-             "Estimate of the bytes that this federation needs by its settings.",
+             "Estimate of the disk space that this federation needs by its settings.",
              facts->disk_needed_bytes);
     single(text, "batches_failed_total", "counter", "Transactions that could not be committed.",
            facts->batches_failed);
@@ -267,21 +261,20 @@ static void http(FILE *text, const struct tern_http_counters *counters)
     single(text, "http_connections_refused_total", "counter", "Connections over a limit.",
            counters->connections_refused);
     single(text, "http_connections_displaced_total", "counter",
-           "Connections closed for new ones: of strangers, or a client's oldest.",
+           "Connections closed for new ones: without credentials, or a client's oldest.",
            counters->connections_displaced);
-    head(text, "http_handshakes_total", "counter", "TLS handshakes by their end.");
+    head(text, "http_handshakes_total", "counter", "TLS handshakes by kind.");
     fprintf(text, "tern_http_handshakes_total{kind=\"full\"} %" PRIu64 "\n",
             counters->handshakes_full);
     fprintf(text, "tern_http_handshakes_total{kind=\"resumed\"} %" PRIu64 "\n",
             counters->handshakes_resumed);
     fprintf(text, "tern_http_handshakes_total{kind=\"failed\"} %" PRIu64 "\n",
             counters->handshakes_failed);
-    single(
-        text, "http_client_certificates_refused_total", "counter",
-        "TLS handshakes that failed for the client's certificate, which was missing or not good.",
-        counters->client_certificates_refused);
+    single(text, "http_client_certificates_refused_total", "counter",
+           "TLS handshakes that failed because of a bad or missing client certificate.",
+           counters->client_certificates_refused);
     single(text, "http_handshakes_held_back_total", "counter",
-           "TLS handshakes that waited until others of their address were done.",
+           "TLS handshakes that were deferred because of others of their address.",
            counters->handshakes_held_back);
     single(text, "http_requests_total", "counter", "Requests.", counters->requests);
     single(text, "http_requests_refused_total", "counter",
@@ -291,19 +284,15 @@ static void http(FILE *text, const struct tern_http_counters *counters)
     single(text, "http_body_disk_bytes", "gauge", "Disk space that the bodies of requests take.",
            counters->body_disk);
     single(text, "http_bodies_unfinished", "gauge",
-           "Updates that are kept in part after their connection broke.",
+           "Incomplete updates that are kept after their connection broke.",
            counters->bodies_unfinished);
     single(text, "http_bodies_continued_total", "counter",
-           "Updates that went on where a connection had broken.", counters->bodies_continued);
-    single(
-        text, "certificate_expires_seconds", "gauge",
-        "When the certificate that clients are shown expires, or the first of its chain, in Unix "
-        "seconds.",
-        counters->certificate_ends_s);
+           "Updates that were continued after a broken connection.", counters->bodies_continued);
+    single(text, "certificate_expires_seconds", "gauge",
+           "Unix time when the server's certificate, or the first of its chain, expires.",
+           counters->certificate_ends_s);
     single(text, "client_ca_expires_seconds", "gauge",
-           "When the first of the CAs of clients' certificates expires, in Unix seconds; 0 where "
-           "clients are "
-           "asked for none.",
+           "Unix time when the first CA of client certificates expires; 0 = no client CA.",
            counters->client_ca_ends_s);
     single(text, "http_timeouts_total", "counter", "Connections closed for being too slow.",
            counters->timeouts);
@@ -320,7 +309,7 @@ struct tern_blob *tern_admin_metrics(const struct tern_service_facts *facts,
     }
     rounds(text, facts);
     waits(text, &facts->federation);
-    above(text, &facts->above);
+    upstream(text, &facts->upstream);
     evaluated(text, &facts->federation.evaluated);
     clients(text, facts);
     answers(text, facts);

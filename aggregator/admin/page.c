@@ -1,10 +1,10 @@
-// Serves the dashboard. It holds no state, and loads nothing from elsewhere: browsers are told so.
+// Serves the dashboard, whose pages load nothing from other hosts; the headers forbid it.
 #include "admin/page.h"
 
 #include "admin/internal.h"
 #include <string.h>
 
-// Of "/", which is asked for anew each time: it names the others, whose paths change with what they hold.
+// Headers of "/", which browsers must fetch each time: it has the paths of the other files, which change with them.
 #define HEADERS                                                                                    \
     "Cache-Control: no-cache\r\n"                                                                  \
     "Content-Security-Policy: default-src 'none';script-src 'self';style-src 'self';"              \

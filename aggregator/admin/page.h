@@ -1,5 +1,4 @@
-// The dashboard's files, of admin/page/, which cmake/embed_page.py puts into the program: there are none
-// at run time. Constant.
+// The dashboard's files of admin/page/, which cmake/embed_page.py compiles into the program. Constant.
 #ifndef TERN_ADMIN_PAGE_H
 #define TERN_ADMIN_PAGE_H
 
@@ -7,8 +6,8 @@
 #include <stdint.h>
 
 struct tern_page_file {
-    const char *path; // of the URL: "/" alone, or "/page/HASH/NAME", whose hash is of all files
-    const char *type; // of its content
+    const char *path; // in URLs: "/", or "/page/HASH/NAME" with a hash over all files
+    const char *type; // Content-Type
     const uint8_t *data;
     size_t len;
 };

@@ -1,5 +1,5 @@
-// A federation's status and the results of actions as JSON, for the command line (--json) and the admin API. Lists are
-// views (views/view.h). Objects are the caller's. Reentrant.
+// A federation's status and the results of operators' actions as JSON, and changes to the store that need no running
+// service. For the command line and the admin API. The caller owns returned objects. Reentrant.
 #ifndef TERN_ADMIN_ROWS_H
 #define TERN_ADMIN_ROWS_H
 
@@ -7,28 +7,38 @@
 #include "views/texts.h"
 #include <cjson/cJSON.h>
 
-// A federation as its store has it now.
+// The state of a federation in the store.
 struct tern_status {
     struct tern_db_counts counts;
-    struct tern_db_version version; // newest; version UINT32_MAX when none is stored yet
-    struct tern_db_round round;     // newest; round 0 when there is none
+    struct tern_db_version version; // newest; version UINT32_MAX if none is stored yet
+    struct tern_db_round round;     // newest; round 0 if there is none
     uint32_t reported;              // updates of that round so far
 };
 
-// A join code that was just made, with its text, which is not kept.
+// Describes a new join code. text: the code itself, which is not stored.
 cJSON *tern_json_code(const struct tern_db_code *row, const char *text);
-// What came of revoking it; `client` is the row from before.
+// Describes a revocation; client: the row before it.
 cJSON *tern_json_revoked(const struct tern_db_client *client);
 
 TERN_MUST_USE enum tern_result tern_status_load(struct tern_db *db, uint64_t now_ms,
                                                 struct tern_status *status);
-// Of a gateway: leaves out the client that stands for the aggregator above, which nobody has enrolled.
+// Leaves out the client of a gateway that stands for the upstream aggregator, since it is no device.
 void tern_status_leave_out_follower(struct tern_status *status);
-bool tern_status_is_open(const struct tern_status *status); // its round
-// Adds all of it: the version where there is one, "open_round" where the round is open.
+// Whether the newest round is open.
+bool tern_status_is_open(const struct tern_status *status);
+// Adds all members: the version if there is one, "open_round" if a round is open.
 void tern_json_status(cJSON *object, const struct tern_status *status);
 
-// Adds all numbers.
+// Adds all totals.
 void tern_json_replica_totals(cJSON *object, const struct tern_db_replica_totals *totals);
+
+// Reads the join code with this id. TERN_ERR_NOT_FOUND
+TERN_MUST_USE enum tern_result tern_code_find(struct tern_db *db, const char *id,
+                                              struct tern_db_code *code);
+
+// Ends the open round's deadline, so that one update is enough to close it. status: the status before the change.
+// TERN_ERR_NOT_FOUND  no round is open
+TERN_MUST_USE enum tern_result tern_round_end_time(struct tern_db *db, uint64_t now_ms,
+                                                   struct tern_status *status);
 
 #endif

@@ -48,7 +48,7 @@ enum tern_result tern_sessions_begin(struct tern_sessions *sessions, uint64_t no
     return TERN_OK;
 }
 
-// Hashes are compared, so that neither length nor content shows in the time; and all of them.
+// Compares the hashes of all sessions, so that the time reveals neither length nor content of the secrets.
 static struct tern_session *find(struct tern_sessions *sessions, const char *cookie,
                                  const char *key)
 {

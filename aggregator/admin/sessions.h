@@ -11,12 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TERN_SESSIONS 16 // at once; a further one takes the place of the least recently used
-#define TERN_SESSION_MS 43200000u     // that one lasts
-#define TERN_SESSION_IDLE_MS 3600000u // and without a request
-#define TERN_SESSION_SECRET 33        // bytes of a cookie's or a key's text, with the NUL
+#define TERN_SESSIONS 16              // at once; one more replaces the least recently used
+#define TERN_SESSION_MS 43200000u     // longest duration of a session
+#define TERN_SESSION_IDLE_MS 3600000u // longest time without a request
+#define TERN_SESSION_SECRET 33        // bytes of a cookie's or key's text, with the NUL
 
-// Logins that may fail in TERN_LOGIN_MS; those beyond are refused without a look.
+// Failed logins in TERN_LOGIN_MS; further attempts are refused unchecked.
 #define TERN_LOGIN_FAILURES 10
 #define TERN_LOGIN_MS 60000u
 
@@ -31,7 +31,7 @@ struct tern_session {
 // All zero: no session.
 struct tern_sessions {
     struct tern_session session[TERN_SESSIONS];
-    uint32_t failures; // since
+    uint32_t failures; // failed logins since failures_ms
     uint64_t failures_ms;
 };
 
@@ -40,16 +40,15 @@ struct tern_session_secrets {
     char key[TERN_SESSION_SECRET];
 };
 
-// TERN_ERR_IO  the system has no random bytes
+// TERN_ERR_IO  the system provides no random bytes
 TERN_MUST_USE enum tern_result tern_sessions_begin(struct tern_sessions *sessions, uint64_t now_ms,
                                                    struct tern_session_secrets *secrets);
 
-// Whether both are of one session that has not expired, which is used now. Takes the same time whatever
-// is wrong with them.
+// Whether cookie and key belong to one session that has not expired; records its use. Takes the same time for every fault.
 bool tern_sessions_use(struct tern_sessions *sessions, const char *cookie, const char *key,
                        uint64_t now_ms);
 
-// Ends the session of both; nothing where there is none.
+// Ends the session of cookie and key, if there is one.
 void tern_sessions_end(struct tern_sessions *sessions, const char *cookie, const char *key);
 
 // Seconds until a login may be tried; 0 = now.

@@ -19,7 +19,7 @@ struct tern_tools {
 
 TERN_MUST_USE enum tern_result tern_tools_start(struct tern_tools *tools,
                                                 const char *const *options);
-// Replies to the exchange: at once where another tool is running, else when the tool ends.
+// Runs the tool and replies to the exchange when it ends; at once with an error if another tool is running.
 void tern_tools_run(struct tern_tools *tools, enum tern_tool tool,
                     struct tern_http_exchange *exchange);
 // Kills the running child, and prevents new ones. From any thread.

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((format(printf, 2, 3))) static void say(struct tern_waiting *waiting,
-                                                      const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void explain(struct tern_waiting *waiting,
+                                                          const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -31,9 +31,9 @@ void tern_waiting_put_before(struct tern_waiting *waiting, const char *reason)
     snprintf(waiting->sentence, sizeof waiting->sentence, "%.300s; %.200s", reason, rest);
 }
 
-// --- Those who are waited for
+// --- Clients that are waited for
 
-// Keeps the few that were seen longest ago, the longest first.
+// Keeps TERN_WAITING_MEMBERS clients, the longest unseen first.
 void tern_waiting_add(struct tern_waiting *waiting, const struct tern_db_client *client,
                       bool has_task, uint32_t tries)
 {
@@ -59,26 +59,26 @@ static void report_members(struct tern_waiting *waiting, const struct tern_waiti
 {
     char left[TERN_TEXT];
     if (waiting->missing == 0) {
-        say(waiting,
+        explain(
+            waiting,
             "round %" PRIu32
-            " has the updates of all its members, and ends at its deadline or when others come",
+            " has the updates of all its members; it ends at its deadline, or with further members",
             known->facts->round);
     } else {
-        say(waiting, "round %" PRIu32 " waits for %" PRIu32 " of its members", known->facts->round,
-            waiting->missing);
+        explain(waiting, "round %" PRIu32 " waits for %" PRIu32 " of its members",
+                known->facts->round, waiting->missing);
     }
     if (known->facts->deadline_ms > known->now_ms) {
-        tern_waiting_advise(
-            waiting,
-            "its deadline is in %s, and round.quorum = %" PRIu32
-            " updates are enough by then; `tern-aggregator close-round` ends it now",
-            tern_text_duration(known->facts->deadline_ms - known->now_ms, left),
-            known->facts->quorum);
+        tern_waiting_advise(waiting,
+                            "its deadline is in %s; round.quorum = %" PRIu32
+                            " updates are enough then; `tern-aggregator close-round` ends it now",
+                            tern_text_duration(known->facts->deadline_ms - known->now_ms, left),
+                            known->facts->quorum);
     } else {
         tern_waiting_advise(
             waiting,
-            "its deadline is over: with fewer updates than round.quorum = %" PRIu32
-            " others are invited, as they come; `tern-aggregator close-round` ends it now",
+            "its deadline has passed with fewer updates than round.quorum = %" PRIu32
+            ": clients that check in are added; `tern-aggregator close-round` ends it now",
             known->facts->quorum);
     }
 }
@@ -86,32 +86,33 @@ static void report_members(struct tern_waiting *waiting, const struct tern_waiti
 static void report_ended(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     const struct tern_losses *losses = &known->facts->losses;
-    say(waiting,
-        "ended, since it has %s: the loss of the last round was %.4g, of the first %.4g, the "
-        "lowest %.4g, of version %" PRIu32,
-        tern_ending_name(losses->ending), (double)known->facts->last_loss, (double)losses->first,
-        (double)losses->lowest, losses->lowest_version);
+    explain(waiting,
+            "ended, since it has %s: the loss of the last round was %.4g, of the first %.4g, the "
+            "lowest %.4g, of version %" PRIu32,
+            tern_ending_name(losses->ending), (double)known->facts->last_loss,
+            (double)losses->first, (double)losses->lowest, losses->lowest_version);
     tern_waiting_advise(waiting, "%s", tern_ending_advice(losses->ending));
 }
 
 static void report_finished(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     if (known->rules->follower != 0) {
-        say(waiting, "finished: the federation of the aggregator above is done");
+        explain(waiting, "finished: the federation of the upstream aggregator is done");
         tern_waiting_advise(waiting, "`tern-aggregator export` there writes the model");
         return;
     }
-    say(waiting, "finished: round.rounds = %" PRIu32 " are done", known->rules->rounds);
+    explain(waiting, "finished: round.rounds = %" PRIu32 " are done", known->rules->rounds);
     tern_waiting_advise(
-        waiting, "`tern-aggregator export` writes the model; with a higher round.rounds it goes "
-                 "on once the service gets SIGHUP");
+        waiting, "`tern-aggregator export` writes the model; to continue, raise round.rounds and "
+                 "send SIGHUP to the service");
 }
 
 static void report_above(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     (void)known;
-    say(waiting, "waiting for a task from the aggregator above: its rounds open those here");
-    tern_waiting_advise(waiting, "`tern-aggregator status` there tells what it waits for");
+    explain(waiting,
+            "waiting for a task from the upstream aggregator, which opens the rounds here");
+    tern_waiting_advise(waiting, "`tern-aggregator status` there shows what it waits for");
 }
 
 static void report_clients(struct tern_waiting *waiting, const struct tern_waiting_known *known)
@@ -120,8 +121,9 @@ static void report_clients(struct tern_waiting *waiting, const struct tern_waiti
     const struct tern_trainers *trainers = &known->facts->trainers;
     const uint32_t wanted = known->rules->min_clients;
     const uint32_t more = wanted - trainers->enrolled;
-    say(waiting, "waiting for %" PRIu32 " more client%s that train%s: round.min_clients = %" PRIu32,
-        more, more == 1 ? "" : "s", more == 1 ? "s" : "", wanted);
+    explain(waiting,
+            "waiting for %" PRIu32 " more client%s that train%s: round.min_clients = %" PRIu32,
+            more, more == 1 ? "" : "s", more == 1 ? "s" : "", wanted);
     if (trainers->other_tags > 0) {
         tern_waiting_advise(waiting,
                             "%" PRIu32 " client%s not the tags of round.selection = tags:%s%s%s: "
@@ -131,8 +133,9 @@ static void report_clients(struct tern_waiting *waiting, const struct tern_waiti
                             tags->spread);
     } else if (trainers->never_came > 0) {
         tern_waiting_advise(waiting,
-                            "%" PRIu32 " enrolled and never came: start `tern-client run` on them "
-                            "(`tern-aggregator clients` lists them), or lower round.min_clients",
+                            "%" PRIu32 " enrolled and never checked in: start `tern-client run` on "
+                            "them (`tern-aggregator clients` lists them), or lower "
+                            "round.min_clients",
                             trainers->never_came);
     } else if (known->code_uses_left == 0) {
         tern_waiting_advise(waiting,
@@ -143,7 +146,7 @@ static void report_clients(struct tern_waiting *waiting, const struct tern_waiti
     } else {
         tern_waiting_advise(
             waiting,
-            "join codes are good for %" PRIu64
+            "join codes allow %" PRIu64
             " more: `tern-client enroll CODE` on a device, then `tern-client run`; or lower "
             "round.min_clients",
             known->code_uses_left);
@@ -153,27 +156,27 @@ static void report_clients(struct tern_waiting *waiting, const struct tern_waiti
 static void report_seen(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     char text[TERN_TEXT];
-    say(waiting, "waiting for a client: none was seen within round.eligible_within = %s",
-        tern_text_duration(known->rules->eligible_within_ms, text));
+    explain(waiting, "waiting for a client: none was seen within round.eligible_within = %s",
+            tern_text_duration(known->rules->eligible_within_ms, text));
     tern_waiting_advise(
-        waiting, "`tern-aggregator clients` tells when each was seen: does it run, may it work "
-                 "(`tern-client status`, `conditions`), does it reach this machine "
-                 "(`tern-client check`)?");
+        waiting, "`tern-aggregator clients` lists when each was seen; on a device check whether it "
+                 "runs and may work (`tern-client status`) and reaches this machine "
+                 "(`tern-client check`)");
 }
 
-static void report_too_few_told(struct tern_waiting *waiting,
-                                const struct tern_waiting_known *known)
+static void report_too_few_statistics(struct tern_waiting *waiting,
+                                      const struct tern_waiting_known *known)
 {
     const uint32_t wanted = tern_wait_statistics(known->rules);
     const uint32_t more = wanted - known->facts->trainers.with_statistics;
-    say(waiting,
-        "waiting for the statistics of %" PRIu32 " more client%s, by which columns are scaled: "
-        "statistics.min_clients = %" PRIu32 ", and %" PRIu32 " of those that have come told none",
-        more, more == 1 ? "" : "s", wanted, known->facts->trainers.missing_statistics);
+    explain(waiting,
+            "waiting for the statistics of %" PRIu32 " more client%s, which scale the columns: "
+            "statistics.min_clients = %" PRIu32 ", and %" PRIu32 " that checked in sent none",
+            more, more == 1 ? "" : "s", wanted, known->facts->trainers.missing_statistics);
     tern_waiting_advise(waiting,
-                        "each tells them when it checks in; the log of one that does not says why "
-                        "(event=client-without-scaling here); a lower statistics.min_clients does "
-                        "without");
+                        "clients send them at a check-in; the log of a client that does not has "
+                        "the reason (event=client-without-scaling here); or lower "
+                        "statistics.min_clients");
 }
 
 static void report_statistics(struct tern_waiting *waiting, const struct tern_waiting_known *known)
@@ -181,58 +184,58 @@ static void report_statistics(struct tern_waiting *waiting, const struct tern_wa
     const struct tern_trainers *trainers = &known->facts->trainers;
     char left[TERN_TEXT];
     if (trainers->with_statistics < tern_wait_statistics(known->rules)) {
-        report_too_few_told(waiting, known);
+        report_too_few_statistics(waiting, known);
         return;
     }
-    say(waiting,
-        "waiting for the statistics of %" PRIu32 " client%s come and told none, for %s at the most",
-        trainers->missing_statistics,
-        trainers->missing_statistics == 1 ? " that has" : "s that have",
-        tern_text_duration(tern_wait_statistics_left_ms(known->rules, known->facts, known->now_ms),
-                           left));
+    explain(waiting,
+            "waiting for the statistics of %" PRIu32 " client%s checked in without, for at most %s",
+            trainers->missing_statistics,
+            trainers->missing_statistics == 1 ? " that has" : "s that have",
+            tern_text_duration(
+                tern_wait_statistics_left_ms(known->rules, known->facts, known->now_ms), left));
     tern_waiting_advise(waiting,
-                        "statistics.wait since the first came; the %" PRIu32 " that are there are "
-                        "enough by then (statistics.min_clients). The log of a client that tells "
-                        "none says why (event=client-without-scaling here)",
+                        "statistics.wait after the first; the %" PRIu32 " that have arrived are "
+                        "enough then (statistics.min_clients). The log of a client that sends none "
+                        "has the reason (event=client-without-scaling here)",
                         trainers->with_statistics);
 }
 
 static void report_bytes(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     const struct tern_trainers *trainers = &known->facts->trainers;
-    say(waiting,
-        "waiting for byte budgets: %" PRIu32 " of %" PRIu32
-        " clients have none left for a round, and %" PRIu32 " have to take part",
-        trainers->spent, trainers->recent, tern_wait_updates(known->rules, known->facts));
+    explain(waiting,
+            "waiting for byte budgets: %" PRIu32 " of %" PRIu32
+            " clients have none left for a round, and %" PRIu32 " must take part",
+            trainers->spent, trainers->recent, tern_wait_updates(known->rules, known->facts));
     tern_waiting_advise(
-        waiting, "they are renewed with the month, or raised on the devices ([budget]); a lower "
-                 "round.quorum lets fewer do; `tern-aggregator schedule` shows each");
+        waiting, "budgets are renewed each month, or raised on the devices ([budget]); a lower "
+                 "round.quorum needs fewer clients; `tern-aggregator schedule` shows each");
 }
 
 static void report_interval(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     const uint64_t opens_ms = known->facts->opened_ms + known->rules->interval_ms;
     char text[TERN_TEXT];
-    say(waiting, "the next round opens in %s: round.min_interval%s",
-        tern_text_duration(opens_ms - known->now_ms, text),
-        known->rules->interval_is_auto ? " = auto, as round.rounds sets no end" : "");
+    explain(waiting, "the next round opens in %s: round.min_interval%s",
+            tern_text_duration(opens_ms - known->now_ms, text),
+            known->rules->interval_is_auto ? " = auto, because round.rounds sets no end" : "");
     tern_waiting_advise(
         waiting,
-        "a lower round.min_interval lets rounds follow faster, for more bytes a day: change it, "
-        "then send SIGHUP to the service");
+        "for faster rounds, which cost more bytes a day, lower round.min_interval and send SIGHUP "
+        "to the service");
 }
 
 static void report_checkin(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     (void)known;
-    say(waiting, "the next round opens with the next check-in");
+    explain(waiting, "the next round opens with the next check-in");
     tern_waiting_advise(
         waiting,
-        "clients look in by themselves, within round.come_back_max; `tern-client once` on one "
-        "does at once");
+        "clients check in by themselves within round.come_back_max; `tern-client once` on a "
+        "device does so at once");
 }
 
-void tern_waiting_say(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+void tern_waiting_describe(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     static report_fn *const sentences[TERN_WAIT_COUNT] = {
         [TERN_WAIT_MEMBERS] = report_members,       [TERN_WAIT_ENDED] = report_ended,
@@ -246,7 +249,56 @@ void tern_waiting_say(struct tern_waiting *waiting, const struct tern_waiting_kn
     sentences[waiting->wait](waiting, known);
 }
 
-// --- By the store
+// --- The upstream aggregator of a gateway
+
+const char *tern_upstream_sentence(const struct tern_service_upstream *upstream, uint64_t now_ms,
+                                   char text[TERN_UPSTREAM_MAX])
+{
+    char duration[TERN_TEXT];
+    const uint64_t ms = now_ms > upstream->silent_ms ? now_ms - upstream->silent_ms : 0;
+    tern_text_duration(ms, duration);
+    if (upstream->status != 0) {
+        snprintf(text, TERN_UPSTREAM_MAX,
+                 "the upstream aggregator has answered only errors for %.40s (HTTP %d: %s)",
+                 duration, upstream->status, upstream->why);
+    } else {
+        snprintf(text, TERN_UPSTREAM_MAX,
+                 "the upstream aggregator has not been reached for %.40s (%s)", duration,
+                 upstream->why);
+    }
+    return text;
+}
+
+#define MEANWHILE                                                                                  \
+    "devices' updates are kept on this disk and sent once it answers; until then no further "      \
+    "round opens here. "
+
+const char *tern_upstream_advice(const struct tern_service_upstream *upstream)
+{
+    if (upstream->error == TERN_ERR_TLS) {
+        return MEANWHILE "Check that relay.ca is the CA of its certificate, that the certificate "
+                         "has the name in relay.server, and that it is valid today";
+    }
+    return upstream->status != 0 ? MEANWHILE "Its own status and log have the cause"
+                                 : MEANWHILE
+               "Check that it runs, that relay.server is its address, "
+               "and the network; the log has event=above-unreachable "
+               "for each try";
+}
+
+void tern_waiting_add_upstream(const struct tern_service_upstream *upstream, uint64_t now_ms,
+                               struct tern_waiting *waiting)
+{
+    char text[TERN_UPSTREAM_MAX];
+    if (upstream->silent_ms == 0) {
+        return;
+    }
+    tern_waiting_put_before(waiting, tern_upstream_sentence(upstream, now_ms, text));
+    tern_waiting_advise(waiting, "%s", tern_upstream_advice(upstream));
+    waiting->needs_help = waiting->needs_help || upstream->error == TERN_ERR_TLS;
+}
+
+// --- From the store
 
 static enum tern_result load_members(struct tern_db *db, uint32_t round,
                                      struct tern_waiting *waiting)
@@ -269,34 +321,36 @@ static enum tern_result load_members(struct tern_db *db, uint32_t round,
     return tern_db_end(rows);
 }
 
-// Statistics that clients told, read beside the clients.
-struct told {
-    struct tern_db_rows *rows; // NULL: they are not awaited
+// The stored statistics, read in step with the clients, both in the order of ids.
+struct statistics {
+    struct tern_db_rows *rows; // NULL: no statistics are needed
     struct tern_db_statistics row;
-    bool more; // `row` is of the first client that was not read yet
+    bool more; // `row` belongs to a client that is not read yet
 };
 
-// Whether the client told any. Each is asked about once, in the order of ids.
-static bool has_told(struct told *told, uint64_t client, struct tern_wait_facts *facts)
+// Whether statistics of the client are stored. Call it once for each client, in the order of ids.
+static bool has_statistics(struct statistics *stored, uint64_t client,
+                           struct tern_wait_facts *facts)
 {
-    const bool is_its = told->more && told->row.client == client;
-    if (is_its) {
+    const bool has = stored->more && stored->row.client == client;
+    if (has) {
         facts->first_statistics_ms =
-            facts->first_statistics_ms == 0 || told->row.received_ms < facts->first_statistics_ms
-                ? told->row.received_ms
+            facts->first_statistics_ms == 0 || stored->row.received_ms < facts->first_statistics_ms
+                ? stored->row.received_ms
                 : facts->first_statistics_ms;
-        told->more = tern_db_next(told->rows, &told->row);
+        stored->more = tern_db_next(stored->rows, &stored->row);
     }
-    return is_its;
+    return has;
 }
 
-// `waiting` has those that told none.
+// Counts a client in facts->trainers, and adds it to `waiting` if its statistics are missing.
 static enum tern_result count_trainer(struct tern_db *db, const struct tern_waiting_known *known,
-                                      const struct tern_db_client *client, struct told *told,
-                                      struct tern_wait_facts *facts, struct tern_waiting *waiting)
+                                      const struct tern_db_client *client,
+                                      struct statistics *stored, struct tern_wait_facts *facts,
+                                      struct tern_waiting *waiting)
 {
     struct tern_db_schedule schedule = {.least_bytes = 0};
-    const bool has_its = has_told(told, client->id, facts);
+    const bool has_its = has_statistics(stored, client->id, facts);
     if (client->evaluator || client->revoked) {
         return TERN_OK;
     }
@@ -321,17 +375,17 @@ static enum tern_result count_trainers(struct tern_db *db, const struct tern_wai
                                        struct tern_wait_facts *facts, struct tern_waiting *waiting)
 {
     struct tern_db_client client;
-    struct told told = {.rows = NULL};
+    struct statistics stored = {.rows = NULL};
     struct tern_db_rows *rows = tern_db_clients(db);
     if (tern_wait_scales(known->rules, facts)) {
-        told.rows = tern_db_statistics(db);
-        told.more = tern_db_next(told.rows, &told.row);
+        stored.rows = tern_db_statistics(db);
+        stored.more = tern_db_next(stored.rows, &stored.row);
     }
     while (tern_db_next(rows, &client)) {
-        tern_db_check_row(rows, count_trainer(db, known, &client, &told, facts, waiting));
+        tern_db_check_row(rows, count_trainer(db, known, &client, &stored, facts, waiting));
     }
     const enum tern_result result = tern_db_end(rows);
-    const enum tern_result other = told.rows != NULL ? tern_db_end(told.rows) : TERN_OK;
+    const enum tern_result other = stored.rows != NULL ? tern_db_end(stored.rows) : TERN_OK;
     return result != TERN_OK ? result : other;
 }
 
@@ -345,9 +399,9 @@ static enum tern_result find_scaling(struct tern_db *db, bool *scaled)
     return tern_db_may_miss(found);
 }
 
-// Of a gateway whose last round was of devices, or that had none: the next one waits for a task from above.
-static enum tern_result find_above(struct tern_db *db, const struct tern_wait_rules *rules,
-                                   uint32_t round, bool *awaits)
+// Whether a gateway waits for a task of the upstream aggregator: its last round has no update from there.
+static enum tern_result find_upstream_task(struct tern_db *db, const struct tern_wait_rules *rules,
+                                           uint32_t round, bool *awaits)
 {
     struct tern_db_update update;
     if (rules->follower == 0) {
@@ -392,14 +446,14 @@ enum tern_result tern_waiting_load(struct tern_db *db, const struct tern_wait_ru
         TERN_TRY(load_members(db, round->round, waiting));
     } else {
         TERN_TRY(find_scaling(db, &facts.scaled));
-        TERN_TRY(find_above(db, rules, round->round, &facts.awaits_above));
+        TERN_TRY(find_upstream_task(db, rules, round->round, &facts.awaits_above));
         TERN_TRY(count_trainers(db, &known, &facts, waiting));
         TERN_TRY(add_losses(db, &rules->ending, &facts.losses));
     }
     if (!facts.open && tern_wait_of(rules, &facts, now_ms) != TERN_WAIT_STATISTICS) {
-        waiting->shown = 0; // nobody is waited for by name
+        waiting->shown = 0; // the wait is not for certain clients
         waiting->missing = 0;
     }
-    tern_waiting_say(waiting, &known);
+    tern_waiting_describe(waiting, &known);
     return TERN_OK;
 }

@@ -1,53 +1,65 @@
-// Why nothing happens in a federation, or whom its open round waits for, for people: `status`, which reads the
-// store, and the admin API, which asks the service. Reentrant.
+// Explains in sentences what a federation waits for, and which clients its open round still needs. `status` and `doctor`
+// load it from the store, the admin API from the running service. Reentrant.
 #ifndef TERN_ADMIN_WAITING_H
 #define TERN_ADMIN_WAITING_H
 
 #include "admin/rows.h"
 #include "rounds/waits.h"
+#include "service/service.h"
 
 #define TERN_WAITING_MEMBERS 50
 
 struct tern_waiting_member {
     struct tern_db_client client;
-    bool has_task;  // else it has not come for it
-    uint32_t tries; // times that it came for it, at the least
+    bool has_task;  // false: it has not fetched its task
+    uint32_t tries; // least number of times that it fetched its task
 };
 
 struct tern_waiting {
     char sentence[512];
-    char advice[384]; // what to do about it
+    char advice[384]; // what to do
     enum tern_wait wait;
-    bool needs_help; // it does not end by itself
-    // Of the open round's members without an update, or of the clients that told none of the statistics that the
-    // first round waits for, those that were seen longest ago.
+    bool needs_help; // the wait does not end by itself
+    // The longest unseen of the clients that are waited for: members of the open round without an update, or clients
+    // without statistics.
     struct tern_waiting_member members[TERN_WAITING_MEMBERS];
-    uint32_t shown;
-    uint32_t missing; // all of them
+    uint32_t shown;   // members[0..shown)
+    uint32_t missing; // number of all clients that are waited for
 };
 
-// What the sentences name beside the reason.
+// Values that the sentences contain.
 struct tern_waiting_known {
     const struct tern_wait_rules *rules;
     const struct tern_wait_facts *facts;
-    uint64_t code_uses_left; // of join codes
+    uint64_t code_uses_left; // of all join codes
     uint64_t now_ms;
 };
 
-// Adds one of those that are waited for by name, which was not revoked; `waiting` is zeros at first.
+// Adds a client that is waited for, which must not be revoked. *waiting must be all zero at first.
 void tern_waiting_add(struct tern_waiting *waiting, const struct tern_db_client *client,
                       bool has_task, uint32_t tries);
-// Says it, once all of those were added.
-void tern_waiting_say(struct tern_waiting *waiting, const struct tern_waiting_known *known);
+// Writes sentence and advice, after all clients were added.
+void tern_waiting_describe(struct tern_waiting *waiting, const struct tern_waiting_known *known);
 
 // Replaces the advice.
 void tern_waiting_advise(struct tern_waiting *waiting, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// What keeps everything else from happening goes before what was said.
+// Prepends a reason that prevents everything else to the sentence.
 void tern_waiting_put_before(struct tern_waiting *waiting, const char *reason);
 
-// All of it by the store: reads each client and each round. TERN_ERR_IO and the like: tern_db_error() says it
+#define TERN_UPSTREAM_MAX 320
+
+// Writes "the upstream aggregator has not been reached for 3 m 20 s (Connection refused)". Returns text.
+const char *tern_upstream_sentence(const struct tern_service_upstream *upstream, uint64_t now_ms,
+                                   char text[TERN_UPSTREAM_MAX]);
+// Explains what happens to devices' updates meanwhile, and what to do. Static string.
+const char *tern_upstream_advice(const struct tern_service_upstream *upstream);
+// Prepends both while the upstream aggregator does not answer.
+void tern_waiting_add_upstream(const struct tern_service_upstream *upstream, uint64_t now_ms,
+                               struct tern_waiting *waiting);
+
+// Loads all of it from the store; reads each client and each round. Errors of the store: tern_db_error() has the reason.
 TERN_MUST_USE enum tern_result tern_waiting_load(struct tern_db *db,
                                                  const struct tern_wait_rules *rules,
                                                  const struct tern_status *status, uint64_t now_ms,

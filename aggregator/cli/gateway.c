@@ -1,6 +1,6 @@
 #include "cli/gateway.h"
 
-#include "admin/above.h"
+#include "admin/waiting.h"
 #include "cli/starting_model.h"
 #include "cli/verbs.h"
 #include "hosted/files.h"
@@ -84,10 +84,10 @@ int tern_gateway_open(struct tern_cli *cli, int *lock, struct tern_relay **relay
     return tern_cli_check(cli, result, "%s", why);
 }
 
-void tern_gateway_above(const struct tern_cli *cli, struct tern_service_above *above)
+void tern_gateway_above(const struct tern_cli *cli, struct tern_service_upstream *above)
 {
     char folder[PATH_MAX];
-    *above = (struct tern_service_above){.is_known = false};
+    *above = (struct tern_service_upstream){.is_known = false};
     if (tern_gateway_is_one(cli) && tern_state_is_served(cli)) {
         folder_of(cli, folder);
         tern_relay_link_look(folder, above);
@@ -113,8 +113,8 @@ void tern_gateway_print(const struct tern_cli *cli)
         return;
     }
     const char *name = tern_state_settings(cli)->relay_server;
-    struct tern_service_above above;
-    char silent[TERN_ABOVE_MAX];
+    struct tern_service_upstream above;
+    char silent[TERN_UPSTREAM_MAX];
     char since[TERN_TEXT];
     tern_gateway_above(cli, &above);
     tern_text_bytes((double)tern_meter_total(&facts.meter, TERN_UP).wire, up);
@@ -125,13 +125,13 @@ void tern_gateway_print(const struct tern_cli *cli)
            facts.client, name[0] != '\0' ? tern_text_name(name, server) : "the aggregator above",
            facts.rounds, up, down);
     if (above.silent_ms != 0) {
-        printf("            %s, since %s\n", tern_above_sentence(&above, tern_now_ms(), silent),
+        printf("            %s, since %s\n", tern_upstream_sentence(&above, tern_now_ms(), silent),
                tern_text_time(above.silent_ms, since));
     }
 }
 
 // "answers" is null where no gateway runs; the other two where the aggregator above answers.
-static void add_above(cJSON *gateway, const struct tern_service_above *above)
+static void add_above(cJSON *gateway, const struct tern_service_upstream *above)
 {
     if (!above->is_known) {
         cJSON_AddNullToObject(gateway, "answers");
@@ -155,7 +155,7 @@ void tern_gateway_json(const struct tern_cli *cli, cJSON *object)
         return;
     }
     cJSON *gateway = cJSON_AddObjectToObject(object, "gateway");
-    struct tern_service_above above;
+    struct tern_service_upstream above;
     tern_gateway_above(cli, &above);
     tern_json_text(gateway, "server", tern_state_settings(cli)->relay_server);
     tern_json_u64(gateway, "client", facts.client);

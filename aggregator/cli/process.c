@@ -133,7 +133,7 @@ static void report_status(const struct tern_service_facts *facts, char text[256]
 
 bool tern_manager_is_alive(struct tern_manager *manager)
 {
-    const uint64_t service_turns = tern_service_turns(manager->service);
+    const uint64_t service_turns = tern_service_iterations(manager->service);
     const uint64_t server_turns = tern_http_sweeps(manager->server);
     const bool lives =
         service_turns != manager->service_turns && server_turns != manager->server_turns;

@@ -147,7 +147,7 @@ static enum tern_result take(struct tern_cli *cli, const struct tern_cli_running
     if (running->relay != NULL) {
         tern_relay_adapt(running->relay, &serving.service);
     }
-    TERN_TRY(tern_service_accepts(running->service, &serving.service, why));
+    TERN_TRY(tern_service_check_config(running->service, &serving.service, why));
     tern_cli_tls_files(cli, tern_state_settings(cli), &files);
     TERN_TRY(tern_http_reload_files(running->server, &files.names, why));
     tern_service_facts(running->service, &facts);

@@ -654,7 +654,7 @@ static int follow(struct serving *serving)
     }
     TERN_CLI_TRY(tern_state_refuse_copied(serving->cli, serving->db, "")); // while it waited
     (void)!tern_db_set_follower(serving->db, false); // only who looks would see it
-    tern_service_lead(serving->service);
+    tern_service_promote(serving->service);
     report_settings(serving);
     printf("leading\n");
     fflush(stdout);

@@ -202,7 +202,7 @@ int tern_cli_revoke(struct tern_cli *cli)
     if (tern_gateway_is_one(cli) && id == TERN_RELAY_FOLLOWER) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "client %" PRIu64
-                             " of a gateway stands for the aggregator above, which "
+                             " of a gateway stands for the upstream aggregator, which "
                              "has no devices here to shut out; to end the gateway, revoke it there "
                              "(`tern-aggregator status` says which client of it this is)",
                              id);

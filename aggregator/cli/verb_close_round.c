@@ -1,5 +1,5 @@
 // Ending the open round before its deadline.
-#include "admin/changes.h"
+#include "admin/rows.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
 

@@ -1,5 +1,5 @@
 // Join codes that were made: listing and cancelling them.
-#include "admin/changes.h"
+#include "admin/rows.h"
 #include "cli/listing.h"
 #include "cli/verbs.h"
 #include "federation/federation.h"

@@ -1,5 +1,5 @@
 // doctor: everything that an operator would look at when a service does not do what it should.
-#include "admin/above.h"
+#include "admin/waiting.h"
 #include "cli/disk_need.h"
 #include "cli/gateway.h"
 #include "cli/process.h"
@@ -578,12 +578,13 @@ static void check_ready(struct doctor *doctor, long process)
 // Of a gateway that runs.
 static void check_above(struct doctor *doctor)
 {
-    struct tern_service_above above;
-    char text[TERN_ABOVE_MAX];
+    struct tern_service_upstream above;
+    char text[TERN_UPSTREAM_MAX];
     tern_gateway_above(doctor->cli, &above);
     if (above.silent_ms != 0) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, ABOVE, tern_above_advice(&above),
-                          "%s", tern_above_sentence(&above, doctor->now_ms, text));
+        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, ABOVE,
+                          tern_upstream_advice(&above), "%s",
+                          tern_upstream_sentence(&above, doctor->now_ms, text));
     } else if (above.is_known) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, ABOVE, NULL,
                           "the aggregator above answers this gateway");

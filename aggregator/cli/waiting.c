@@ -1,6 +1,5 @@
 #include "cli/waiting.h"
 
-#include "admin/above.h"
 #include "cli/gateway.h"
 #include "cli/service_config.h"
 #include "cli/standby.h"
@@ -376,7 +375,7 @@ static void look_at_service(const struct tern_cli *cli, struct tern_db *db,
                             struct tern_waiting *waiting)
 {
     char why[256];
-    struct tern_service_above above;
+    struct tern_service_upstream above;
     if (!tern_state_is_served(cli)) {
         if (!is_led(db)) { // by another machine's, which is said elsewhere
             report_not_running(cli, waiting);
@@ -398,7 +397,7 @@ static void look_at_service(const struct tern_cli *cli, struct tern_db *db,
     case TERN_READINESS_UNKNOWN:
         if (!take_its_word(cli, waiting)) {
             tern_gateway_above(cli, &above);
-            tern_above_put_before(&above, tern_now_ms(), waiting);
+            tern_waiting_add_upstream(&above, tern_now_ms(), waiting);
         }
         break;
     }

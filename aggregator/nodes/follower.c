@@ -45,7 +45,7 @@ struct tern_follower {
     struct tern_node_sum sum;
 
     pthread_mutex_t lock;
-    struct request *pending[BUCKETS]; // requests without an answer, by relays_as
+    struct request *pending[BUCKETS]; // requests without an answer, by relay_number
     pthread_mutex_t clients_lock;
     uint64_t clients; // the last that was loaded
 };
@@ -55,7 +55,7 @@ struct tern_follower {
 static void remember(struct tern_follower *follower, struct request *request)
 {
     pthread_mutex_lock(&follower->lock);
-    struct request **bucket = &follower->pending[request->relays_as % BUCKETS];
+    struct request **bucket = &follower->pending[request->relay_number % BUCKETS];
     request->next = *bucket;
     *bucket = request;
     atomic_fetch_add(&follower->service->relayed, 1);
@@ -67,7 +67,7 @@ static struct request *recall(struct tern_follower *follower, uint64_t number)
 {
     pthread_mutex_lock(&follower->lock);
     struct request **at = &follower->pending[number % BUCKETS];
-    while (*at != NULL && (*at)->relays_as != number) {
+    while (*at != NULL && (*at)->relay_number != number) {
         at = &(*at)->next;
     }
     struct request *request = *at;
@@ -89,7 +89,7 @@ static struct request *recall_late(struct tern_follower *follower, uint64_t now_
         struct request **at = &follower->pending[i];
         while (*at != NULL) {
             struct request *request = *at;
-            if (request->held_until_ms > now_ms && request->relays_as > lost &&
+            if (request->held_until_ms > now_ms && request->relay_number > lost &&
                 !(held && request->kind == REQUEST_CHECKIN)) {
                 at = &request->next;
                 continue;
@@ -108,7 +108,7 @@ static void send_unavailable(struct request *request)
 {
     tern_answer_refusal(request, 503, TERN_ERR_BUSY,
                         "No aggregator leads, or the database cannot be reached. Try again.");
-    tern_answer_elsewhere(request, true);
+    tern_answer_reconnect(request, true);
     tern_answer_send(request);
 }
 
@@ -120,8 +120,8 @@ static enum tern_result take_clients(struct tern_follower *follower, struct tern
     struct tern_db_client row;
     struct tern_db_rows *rows = tern_db_clients_after(db, all ? 0 : follower->clients, UINT32_MAX);
     while (tern_db_next(rows, &row)) {
-        tern_db_check_row(
-            rows, tern_gate_put(service->gate, row.id, row.token_hash, row.name, row.revoked));
+        tern_db_check_row(rows, tern_gate_set_client(service->gate, row.id, row.token_hash,
+                                                     row.name, row.revoked));
         follower->clients = row.id > follower->clients ? row.id : follower->clients;
     }
     TERN_TRY(tern_db_end(rows));
@@ -143,12 +143,12 @@ static void prove_all(struct tern_follower *follower, struct request *taken)
 {
     bool is_loaded = false;
     for (struct request *request = taken; request != NULL; request = request->next) {
-        if (request->unproven && !is_loaded) {
+        if (request->unauthenticated && !is_loaded) {
             (void)!load_clients(follower, follower->out, false);
             is_loaded = true;
         }
-        if (request->unproven) {
-            tern_request_prove(follower->service, request);
+        if (request->unauthenticated) {
+            tern_request_authenticate(follower->service, request);
         }
     }
 }
@@ -168,7 +168,7 @@ static enum tern_result relay(struct tern_follower *follower, const struct reque
 {
     const struct tern_http_request *http = tern_http_exchange_request(request->exchange);
     struct tern_db_relayed row = {.node = follower->node,
-                                  .number = request->relays_as,
+                                  .number = request->relay_number,
                                   .kind = (uint32_t)request->kind,
                                   .client = request->client,
                                   .peer_is_cache = http->peer_is_cache,
@@ -217,7 +217,7 @@ static enum tern_result hand_over_metered(struct tern_follower *follower)
                               .bytes = malloc((size_t)METER_ROWS * TERN_DB_METER_PACKED)};
     enum tern_result result = metered.bytes != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
     if (result == TERN_OK) {
-        result = tern_metering_hand_over(follower->service->metering, take_metered, &metered);
+        result = tern_metering_flush_to(follower->service->metering, take_metered, &metered);
     }
     if (result == TERN_OK && metered.len > 0) {
         result = relay_metered(&metered);
@@ -230,13 +230,13 @@ static void note_result(struct tern_follower *follower, enum tern_result result)
 {
     struct tern_service *service = follower->service;
     if (result != TERN_OK) {
-        tern_service_view_failed(service, follower->out, result);
+        tern_service_snapshot_failed(service, follower->out, result);
         if (!follower->is_refused) {
             tern_log(TERN_LOG_ERROR, "relay-failed", "error=%s detail=%s", tern_result_name(result),
                      TERN_LOG_TEXT(tern_db_error(follower->out)));
         }
     } else {
-        tern_service_view_stored(service);
+        tern_service_snapshot_stored(service);
     }
     follower->is_refused = result != TERN_OK;
 }
@@ -249,7 +249,7 @@ static void expect_answer(struct tern_follower *follower, struct request *reques
     if (request->kind == REQUEST_CHECKIN && request->parsed == TERN_OK) {
         wait = request->u.checkin.wait_ms < limit ? request->u.checkin.wait_ms : limit;
     }
-    request->relays_as = ++follower->number;
+    request->relay_number = ++follower->number;
     request->held_until_ms = now_ms + wait + PATIENCE_MS;
 }
 
@@ -287,7 +287,7 @@ static void relay_all(struct tern_follower *follower, struct request **requests,
         }
     }
     if (flush) {
-        tern_metering_settle(follower->service->metering, result == TERN_OK);
+        tern_metering_end_flush(follower->service->metering, result == TERN_OK);
     }
 }
 
@@ -299,7 +299,7 @@ static bool answer_here(struct tern_follower *follower, struct request *request)
             request, 503, TERN_ERR_STATE,
             "This aggregator follows another one, which leads the federation: ask that "
             "one. `tern-aggregator status` names it.");
-    } else if (request->unproven) {
+    } else if (request->unauthenticated) {
         atomic_fetch_add(&follower->service->unauthorized, 1);
         tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
     } else if (request->kind == REQUEST_PROGRESS && request->u.progress.kept) {
@@ -363,7 +363,7 @@ static enum tern_result take_back(struct tern_follower *follower, const struct r
     TERN_TRY(tern_db_begin_apart(follower->out, true));
     enum tern_result result = TERN_OK;
     for (; late != NULL && result == TERN_OK; late = late->next) {
-        result = tern_db_relayed_drop(follower->out, follower->node, late->relays_as, &dropped);
+        result = tern_db_relayed_drop(follower->out, follower->node, late->relay_number, &dropped);
     }
     return tern_db_conclude(follower->out, result);
 }

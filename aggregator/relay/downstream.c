@@ -139,7 +139,7 @@ static enum tern_result end(struct tern_federation *federation, uint64_t now_ms,
 enum tern_result tern_relay_end_downstream(struct relay_below *below)
 {
     bool ended = false;
-    TERN_TRY(tern_service_do(below->service, end, &ended));
+    TERN_TRY(tern_service_run_work(below->service, end, &ended));
     return ended ? TERN_OK : TERN_ERR_BUSY;
 }
 
@@ -159,7 +159,7 @@ static enum tern_result bring_base(struct relay_below *below, uint32_t round)
 {
     struct order order = {.below = below, .course = course_of(below)};
     TERN_TRY(write_course(below, round));
-    const enum tern_result result = tern_service_do(below->service, follow, &order);
+    const enum tern_result result = tern_service_run_work(below->service, follow, &order);
     if (result == TERN_OK && order.refusal.result != TERN_OK &&
         order.refusal.result != TERN_ERR_BUSY) {
         tern_log(TERN_LOG_ERROR, "model-not-followed", "error=%s",
@@ -175,7 +175,7 @@ static enum tern_result open_next(struct relay_below *below, uint32_t round)
     if (below->told == round) {
         return wait_a_little(); // for devices
     }
-    const enum tern_result result = tern_service_do(below->service, let_open, &order);
+    const enum tern_result result = tern_service_run_work(below->service, let_open, &order);
     if (result == TERN_OK) {
         tern_log(TERN_LOG_INFO, "gateway-round", "round_above=%u round=%u", below->task.round,
                  round);

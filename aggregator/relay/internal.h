@@ -88,7 +88,7 @@ struct tern_relay {
     struct tern_client client;
     struct relay_records records;
     struct relay_below below;
-    struct tern_service_above above; // of the relay's thread
+    struct tern_service_upstream above; // of the relay's thread
     float *weights;
     void *error_buffer;
     float *velocity;

@@ -88,6 +88,6 @@ struct tern_relay_facts {
 TERN_MUST_USE enum tern_result tern_relay_look(const char *folder, struct tern_relay_facts *facts);
 
 // Whether the aggregator above answers, as the gateway that runs on the folder last kept it; answered_ms is 0.
-void tern_relay_link_look(const char *folder, struct tern_service_above *above);
+void tern_relay_link_look(const char *folder, struct tern_service_upstream *above);
 
 #endif

@@ -25,13 +25,13 @@ struct link_file {
     uint64_t silent_ms;
     uint32_t error;
     int32_t status;
-    char why[sizeof((struct tern_service_above *)NULL)->why];
+    char why[sizeof((struct tern_service_upstream *)NULL)->why];
 };
 
-void tern_relay_link_look(const char *folder, struct tern_service_above *above)
+void tern_relay_link_look(const char *folder, struct tern_service_upstream *above)
 {
     struct link_file file;
-    *above = (struct tern_service_above){.is_known = true};
+    *above = (struct tern_service_upstream){.is_known = true};
     if (tern_relay_file_read(folder, LINK_FILE, LINK, &file, sizeof file) == TERN_OK) {
         above->silent_ms = file.silent_ms;
         above->error = (enum tern_result)file.error;
@@ -43,7 +43,7 @@ void tern_relay_link_look(const char *folder, struct tern_service_above *above)
 // Nothing depends on it: a file that cannot be written leaves `status` without this line.
 static void keep(const struct tern_relay *relay)
 {
-    const struct tern_service_above *above = &relay->above;
+    const struct tern_service_upstream *above = &relay->above;
     struct link_file file;
     memset(&file, 0, sizeof file); // also what lies behind the NUL
     file.error = (uint32_t)above->error;
@@ -56,18 +56,18 @@ static void keep(const struct tern_relay *relay)
 void tern_relay_link_begin(struct tern_relay *relay)
 {
     tern_relay_link_look(relay->config.folder, &relay->above);
-    tern_service_set_above(relay->below.service, &relay->above);
+    tern_service_set_upstream(relay->below.service, &relay->above);
 }
 
 static void link_answered(struct tern_relay *relay)
 {
-    struct tern_service_above *above = &relay->above;
+    struct tern_service_upstream *above = &relay->above;
     const uint64_t silent_ms = above->silent_ms;
     if (relay->below.service == NULL) {
         return; // it is only joining
     }
-    *above = (struct tern_service_above){.is_known = true, .answered_ms = tern_unix_ms()};
-    tern_service_set_above(relay->below.service, above);
+    *above = (struct tern_service_upstream){.is_known = true, .answered_ms = tern_unix_ms()};
+    tern_service_set_upstream(relay->below.service, above);
     if (silent_ms != 0) {
         tern_relay_file_remove(relay->config.folder, LINK_FILE);
         tern_log(TERN_LOG_INFO, "above-answers", "server=%s after_s=%" PRIu64,
@@ -78,10 +78,10 @@ static void link_answered(struct tern_relay *relay)
 
 static uint64_t link_failed(struct tern_relay *relay, const struct tern_client_event *event)
 {
-    struct tern_service_above *above = &relay->above;
+    struct tern_service_upstream *above = &relay->above;
     const bool answered = event->result != TERN_ERR_NETWORK && event->result != TERN_ERR_TLS;
     const char *detail = tern_curl_why(relay->curl);
-    const struct tern_service_above before = *above;
+    const struct tern_service_upstream before = *above;
     const uint64_t now = tern_unix_ms();
     if (relay->below.service == NULL) {
         return 0;
@@ -98,7 +98,7 @@ static uint64_t link_failed(struct tern_relay *relay, const struct tern_client_e
         strcmp(before.why, above->why) != 0) {
         keep(relay);
     }
-    tern_service_set_above(relay->below.service, above);
+    tern_service_set_upstream(relay->below.service, above);
     return now > above->silent_ms ? (now - above->silent_ms) / 1000 : 0;
 }
 

@@ -2,11 +2,11 @@
 
 #include "hosted/log.h"
 
-// Wrong credentials: what tells one guesser from another, and a bound for all of them.
-#define FAILURES_PER_ADDRESS 10 // a minute
+// Limits of lines about wrong credentials, per minute.
+#define FAILURES_PER_ADDRESS 10
 #define FAILURES_PER_MINUTE 600
 
-#define TELL_MS 60000
+#define REPORT_MS 60000
 
 enum tern_result tern_access_log_init(struct tern_access_log *log,
                                       const struct tern_service_logging *logging)
@@ -43,7 +43,7 @@ static bool has_line(struct tern_access_log *log, const struct tern_http_answere
     return true;
 }
 
-// An address that has had its lines takes none of the others'.
+// Takes a line of the address first, so that an address at its limit uses up no lines of other addresses.
 static bool take_failure(struct tern_access_log *log, const struct tern_address *address,
                          uint64_t now_ms)
 {
@@ -59,21 +59,21 @@ static bool take_line(struct tern_access_log *log, const struct tern_http_answer
     pthread_mutex_lock(&log->lock);
     const bool may = failure ? take_failure(log, &answered->request->address, now_ms)
                              : tern_allowance_take(&log->lines, log->per_minute, now_ms) == 0;
-    log->failures_left_out += failure && !may;
-    log->lines_left_out += !failure && !may;
+    log->failures_dropped += failure && !may;
+    log->lines_dropped += !failure && !may;
     pthread_mutex_unlock(&log->lock);
     return may;
 }
 
-void tern_access_log_answered(struct tern_access_log *log, const char *listener,
-                              const struct tern_http_answered *answered, uint64_t now_ms)
+void tern_access_log_request(struct tern_access_log *log, const char *listener,
+                             const struct tern_http_answered *answered, uint64_t now_ms)
 {
     const struct tern_http_request *request = answered->request;
     if (!has_line(log, answered) || !take_line(log, answered, now_ms)) {
         return;
     }
     const bool failure = answered->status == 401;
-    // What stands before the path is the program's own or checked: filters match it by its place.
+    // All values before the path are checked or made by this program, so that filters can match them by position.
     tern_log(failure ? TERN_LOG_WARN : TERN_LOG_INFO, failure ? "authentication-failed" : "request",
              "listener=%s peer=%s request=%llu client=%llu status=%d ms=%llu received=%llu "
              "sends=%llu method=%s path=%s",
@@ -91,7 +91,7 @@ void tern_access_log_misnamed(struct tern_access_log *log, const struct tern_htt
     const bool may = take_failure(log, &request->address, now_ms);
     pthread_mutex_unlock(&log->lock);
     if (may) {
-        tern_log(TERN_LOG_WARN, "certificate-of-another",
+        tern_log(TERN_LOG_WARN, "certificate-name-mismatch",
                  "listener=clients peer=%s request=%llu client=%llu certificate=%s", request->peer,
                  (unsigned long long)request->id, (unsigned long long)client,
                  TERN_LOG_TEXT(request->certificate));
@@ -106,7 +106,7 @@ void tern_access_log_handshake(struct tern_access_log *log, const char *peer, co
     }
     pthread_mutex_lock(&log->lock);
     const bool may = tern_allowance_take(&log->lines, log->per_minute, now_ms) == 0;
-    log->lines_left_out += !may;
+    log->lines_dropped += !may;
     pthread_mutex_unlock(&log->lock);
     if (may && why[0] != '\0') {
         tern_log(TERN_LOG_WARN, "handshake-failed", "listener=clients peer=%s reason=%s", peer,
@@ -116,20 +116,20 @@ void tern_access_log_handshake(struct tern_access_log *log, const char *peer, co
     }
 }
 
-void tern_access_log_tell(struct tern_access_log *log, uint64_t now_ms)
+void tern_access_log_report_dropped(struct tern_access_log *log, uint64_t now_ms)
 {
     pthread_mutex_lock(&log->lock);
-    const uint64_t lines = log->lines_left_out;
-    const uint64_t failures = log->failures_left_out;
-    const bool due = lines + failures > 0 && now_ms - log->told_ms >= TELL_MS;
+    const uint64_t lines = log->lines_dropped;
+    const uint64_t failures = log->failures_dropped;
+    const bool due = lines + failures > 0 && now_ms - log->reported_ms >= REPORT_MS;
     if (due) {
-        log->lines_left_out = 0;
-        log->failures_left_out = 0;
-        log->told_ms = now_ms;
+        log->lines_dropped = 0;
+        log->failures_dropped = 0;
+        log->reported_ms = now_ms;
     }
     pthread_mutex_unlock(&log->lock);
     if (due) {
-        tern_log(TERN_LOG_WARN, "log-lines-left-out", "requests=%llu authentication_failures=%llu",
+        tern_log(TERN_LOG_WARN, "log-lines-dropped", "requests=%llu authentication_failures=%llu",
                  (unsigned long long)lines, (unsigned long long)failures);
     }
 }

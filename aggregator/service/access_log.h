@@ -1,5 +1,5 @@
-// Which requests get a line in the log, and how many: a flood of them fills no disk, and what was left
-// out is counted. Safe from any thread.
+// Writes log lines about requests and handshakes within limits, so that a flood does not fill the disk, and counts the
+// dropped lines. Any thread.
 #ifndef TERN_ACCESS_LOG_H
 #define TERN_ACCESS_LOG_H
 
@@ -15,32 +15,31 @@ struct tern_access_log {
     struct tern_allowance lines;
     struct tern_allowance failures;
     struct tern_address_allowances addresses; // of failures
-    uint64_t lines_left_out;                  // since they were last told
-    uint64_t failures_left_out;
-    uint64_t told_ms;
+    uint64_t lines_dropped;                   // since reported_ms
+    uint64_t failures_dropped;
+    uint64_t reported_ms;
 };
 
-// *log is all zero. TERN_ERR_IO: there are no random bytes
+// *log must be all zero. TERN_ERR_IO: no random bytes are available
 TERN_MUST_USE enum tern_result tern_access_log_init(struct tern_access_log *log,
                                                     const struct tern_service_logging *logging);
 void tern_access_log_free(struct tern_access_log *log);
 
 void tern_access_log_set(struct tern_access_log *log, const struct tern_service_logging *logging);
 
-// listener: "clients" or "admin".
-void tern_access_log_answered(struct tern_access_log *log, const char *listener,
-                              const struct tern_http_answered *answered, uint64_t now_ms);
+// Logs an answered request. listener: "clients" or "admin".
+void tern_access_log_request(struct tern_access_log *log, const char *listener,
+                             const struct tern_http_answered *answered, uint64_t now_ms);
 
-// A client's right token came with the certificate of another name.
+// Logs that a client sent its own token with a certificate of another name.
 void tern_access_log_misnamed(struct tern_access_log *log, const struct tern_http_request *request,
                               uint64_t client, uint64_t now_ms);
 
-// A peer of the clients' listener has failed in its handshake. why: what is wrong with its certificate; ""
-// where that is not the reason.
+// Logs a failed TLS handshake of the clients' listener. why: the fault of the peer's certificate; "" = another cause.
 void tern_access_log_handshake(struct tern_access_log *log, const char *peer, const char *why,
                                uint64_t now_ms);
 
-// Says how many lines were left out, at most once a minute. UINT64_MAX: whenever that was.
-void tern_access_log_tell(struct tern_access_log *log, uint64_t now_ms);
+// Logs how many lines were dropped, at most once a minute. now_ms: UINT64_MAX = at once.
+void tern_access_log_report_dropped(struct tern_access_log *log, uint64_t now_ms);
 
 #endif

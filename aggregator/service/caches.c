@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// As shared/meter/meter.h has them: a record of TLS 1.2, the headers of IP and TCP with time stamps, a segment
-// of a link of 1,500 bytes; every other segment is acknowledged by itself.
+// The model of shared/meter/meter.h: records of TLS 1.2, headers of IP and TCP with time stamps, and segments for links of
+// 1,500 bytes. Every second segment has an acknowledgement.
 #define RECORD_BYTES 16384u
 #define RECORD_COST 29u
 #define SEGMENT_BYTES 1400u
@@ -36,7 +36,7 @@ uint32_t tern_cache_request_bytes(const struct tern_http_request *http,
                               path, http->host, http->authorization, range);
 }
 
-// The head that the listener writes (http/reply.c).
+// Returns the length of the head that the listener would write (http/reply.c).
 static uint64_t head_bytes(const struct tern_download_facts *facts, uint64_t from, uint64_t left)
 {
     char range[96] = "";
@@ -56,8 +56,8 @@ static uint64_t head_bytes(const struct tern_download_facts *facts, uint64_t fro
                               status, range, left, tern_cache_control(facts->shared));
 }
 
-void tern_cache_count(const struct tern_download_facts *facts, uint64_t from,
-                      uint32_t request_bytes, struct tern_http_tag *tag)
+void tern_cache_tag(const struct tern_download_facts *facts, uint64_t from, uint32_t request_bytes,
+                    struct tern_http_tag *tag)
 {
     const uint64_t left = from < facts->size ? facts->size - from : 0;
     tag->payload_down = left < facts->payload ? left : facts->payload;
@@ -78,8 +78,8 @@ static uint64_t encrypt(struct tern_bytes *bytes)
     return segments;
 }
 
-void tern_cache_model(const struct tern_http_tag *tag, struct tern_bytes *up,
-                      struct tern_bytes *down)
+void tern_cache_estimate(const struct tern_http_tag *tag, struct tern_bytes *up,
+                         struct tern_bytes *down)
 {
     *up = (struct tern_bytes){.http = tag->cache_receives};
     *down = (struct tern_bytes){.payload = tag->payload_down, .http = tag->cache_sends};

@@ -1,6 +1,5 @@
-// Runs on the listeners' threads: routes and checks a request before its body is read, then parses, hashes and inspects
-// the body, so that the service thread does little more than the store. A follower's requests, which the leader takes from
-// the database, are parsed here, too.
+// Runs on the listeners' threads: routes and checks a request before its body is read, then parses and hashes the body, so
+// that the service thread only has to run the transaction. nodes/ calls the parsers for relayed requests.
 #include "service/internal.h"
 
 #include "service/caches.h"
@@ -27,7 +26,7 @@ static uint32_t enrollment_over_rate(struct tern_service *service,
     return tern_gate_enrollment(service->gate, &http->address, is_read ? code_hash : NULL, now_ms);
 }
 
-// The authorisation of a cache's download has counted already.
+// A cache's download does not count, since its authorisation has counted already.
 uint32_t tern_request_over_rate(struct tern_service *service, const struct tern_http_request *http,
                                 uint64_t client, enum request_kind kind)
 {
@@ -66,7 +65,7 @@ static enum tern_result parse_statistics(const struct tern_http_request *http,
 
 enum tern_result tern_request_parse_path(const char *path, struct request *request)
 {
-    switch (request->kind) {
+    switch ((int)request->kind) {
     case REQUEST_DOWNLOAD:
         return tern_path_parse_download(path, request->u.download.sha256);
     case REQUEST_AUTHORIZE:
@@ -76,15 +75,9 @@ enum tern_result tern_request_parse_path(const char *path, struct request *reque
     case REQUEST_PROGRESS:
         return tern_path_parse_update(path, &request->u.progress.round,
                                       &request->u.progress.sequence);
-    case REQUEST_ENROLL:
-    case REQUEST_CHECKIN:
-    case REQUEST_STATISTICS:
-    case REQUEST_SCALING:
-    case REQUEST_JOB:
-    case REQUEST_METER:
-        break;
+    default: // the path has no parameters
+        return TERN_OK;
     }
-    return TERN_OK;
 }
 
 enum tern_result tern_request_parse(struct tern_service *service, struct request *request)
@@ -121,7 +114,7 @@ enum tern_result tern_request_parse(struct tern_service *service, struct request
 
 // --- Credentials
 
-// Requires the token of a client with the certificate's name, so that a stolen certificate or token alone is useless.
+// A certificate must have the name of the token's client, so that a stolen certificate or token alone is useless.
 static enum tern_result authenticate_by_token(struct tern_service *service,
                                               const struct tern_http_request *request,
                                               uint64_t *client)
@@ -135,15 +128,15 @@ static enum tern_result authenticate_by_token(struct tern_service *service,
     return TERN_ERR_UNAUTHORIZED;
 }
 
-// A connection with a pre-shared key belongs to the client that the handshake proved. It needs no token; if a request has
-// one, it must be the same client's.
+// A connection with a pre-shared key belongs to the client whose key the handshake proved. It needs no token; a token that
+// is sent anyway must belong to the same client.
 static enum tern_result authenticate(struct tern_service *service,
                                      const struct tern_http_request *request, uint64_t *client)
 {
     if (request->psk_client == 0) {
         return authenticate_by_token(service, request, client);
     }
-    // A revoked client has no key.
+    // The client may have been revoked since the handshake; then it has no key.
     if (!tern_psk_keys_find(&service->psk_keys, request->psk_client, NULL)) {
         return TERN_ERR_UNAUTHORIZED;
     }
@@ -151,16 +144,17 @@ static enum tern_result authenticate(struct tern_service *service,
     if (request->authorization[0] == '\0') {
         return TERN_OK;
     }
-    uint64_t of_token = 0;
-    TERN_TRY(tern_gate_client(service->gate, request->authorization, &of_token));
-    return of_token == request->psk_client ? TERN_OK : TERN_ERR_UNAUTHORIZED;
+    uint64_t token_client = 0;
+    TERN_TRY(tern_gate_client(service->gate, request->authorization, &token_client));
+    return token_client == request->psk_client ? TERN_OK : TERN_ERR_UNAUTHORIZED;
 }
 
-void tern_request_prove(struct tern_service *service, struct request *request)
+void tern_request_authenticate(struct tern_service *service, struct request *request)
 {
     uint64_t client = 0;
-    request->unproven = authenticate(service, tern_request_http(request), &client) != TERN_OK;
-    request->client = request->unproven ? 0 : client;
+    request->unauthenticated =
+        authenticate(service, tern_request_http(request), &client) != TERN_OK;
+    request->client = request->unauthenticated ? 0 : client;
     request->tag.client = request->client;
     if (request->kind == REQUEST_UPDATE) {
         request->u.update.client = request->client;
@@ -170,6 +164,8 @@ void tern_request_prove(struct tern_service *service, struct request *request)
 struct route {
     enum request_kind kind;
     const char *method;
+    const char *path;
+    bool has_more; // the path continues with parameters
     enum tern_purpose purpose;
 };
 
@@ -177,72 +173,52 @@ struct route {
 #define READY_PATH "/readyz"
 
 static const struct route routes[] = {
-    {REQUEST_ENROLL, "POST", TERN_PURPOSE_ENROLL},
-    {REQUEST_CHECKIN, "POST", TERN_PURPOSE_CHECKIN},
-    {REQUEST_DOWNLOAD, "GET", TERN_PURPOSE_DOWNLOAD},
-    {REQUEST_AUTHORIZE, "GET", TERN_PURPOSE_DOWNLOAD},
-    {REQUEST_UPDATE, "PUT", TERN_PURPOSE_UPLOAD},
-    {REQUEST_PROGRESS, "GET", TERN_PURPOSE_UPLOAD},
-    {REQUEST_STATISTICS, "PUT", TERN_PURPOSE_UPLOAD},
-    {REQUEST_SCALING, "GET", TERN_PURPOSE_CHECKIN},
+    {REQUEST_ENROLL, "POST", TERN_PATH_ENROLL, false, TERN_PURPOSE_ENROLL},
+    {REQUEST_CHECKIN, "POST", TERN_PATH_CHECKIN, false, TERN_PURPOSE_CHECKIN},
+    {REQUEST_DOWNLOAD, "GET", TERN_PATH_DOWNLOADS, true, TERN_PURPOSE_DOWNLOAD},
+    {REQUEST_AUTHORIZE, "GET", TERN_PATH_AUTHORIZE, true, TERN_PURPOSE_DOWNLOAD},
+    {REQUEST_UPDATE, "PUT", TERN_PATH_UPDATES, true, TERN_PURPOSE_UPLOAD},
+    {REQUEST_PROGRESS, "GET", TERN_PATH_UPDATES, true, TERN_PURPOSE_UPLOAD},
+    {REQUEST_STATISTICS, "PUT", TERN_PATH_STATISTICS, false, TERN_PURPOSE_UPLOAD},
+    {REQUEST_SCALING, "GET", TERN_PATH_STATISTICS, false, TERN_PURPOSE_CHECKIN},
 };
 
-static const struct route *route_of(enum request_kind kind)
+// Returns the route of the path, the one with this method if there are two. NULL: the path does not exist.
+static const struct route *find_route(const struct tern_http_request *http)
 {
-    return &routes[kind];
+    const struct route *found = NULL;
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        const struct route *route = &routes[i];
+        const size_t len = strlen(route->path) + !route->has_more;
+        if (strncmp(http->path, route->path, len) == 0 &&
+            (found == NULL || strcmp(http->method, route->method) == 0)) {
+            found = route;
+        }
+    }
+    return found;
 }
 
-static bool begins_with(const char *text, const char *prefix)
-{
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
-// Sets the kind. A path with two methods has `reads` for GET and `writes` for the others.
-static bool set_kind(struct request *request, const char *method, enum request_kind reads,
-                     enum request_kind writes)
-{
-    request->kind = strcmp(method, "GET") == 0 ? reads : writes;
-    return true;
-}
-
-// Chooses the kind of request by path and method. False: there is no such path.
-static bool find_kind(const struct tern_http_request *http, struct request *request)
-{
-    if (strcmp(http->path, TERN_PATH_ENROLL) == 0) {
-        return set_kind(request, http->method, REQUEST_ENROLL, REQUEST_ENROLL);
-    }
-    if (strcmp(http->path, TERN_PATH_CHECKIN) == 0) {
-        return set_kind(request, http->method, REQUEST_CHECKIN, REQUEST_CHECKIN);
-    }
-    if (strcmp(http->path, TERN_PATH_STATISTICS) == 0) {
-        return set_kind(request, http->method, REQUEST_SCALING, REQUEST_STATISTICS);
-    }
-    if (begins_with(http->path, TERN_PATH_DOWNLOADS)) {
-        return set_kind(request, http->method, REQUEST_DOWNLOAD, REQUEST_DOWNLOAD);
-    }
-    if (begins_with(http->path, TERN_PATH_AUTHORIZE)) {
-        return set_kind(request, http->method, REQUEST_AUTHORIZE, REQUEST_AUTHORIZE);
-    }
-    return begins_with(http->path, TERN_PATH_UPDATES) &&
-           set_kind(request, http->method, REQUEST_PROGRESS, REQUEST_UPDATE);
-}
-
-// Routes the request: sets its kind and the members that follow from its path. Returns 0 or the status to refuse with.
+// Routes the request: sets its kind and the members that follow from its path. Returns 0 or the status of a refusal.
 static int route_request(const struct tern_http_request *http, struct request *request)
 {
-    if (!find_kind(http, request) || tern_request_parse_path(http->path, request) != TERN_OK) {
+    const struct route *route = find_route(http);
+    if (route == NULL) {
         return 404;
     }
-    if (strcmp(http->method, route_of(request->kind)->method) != 0) {
+    request->kind = route->kind;
+    if (tern_request_parse_path(http->path, request) != TERN_OK) {
+        return 404;
+    }
+    if (strcmp(http->method, route->method) != 0) {
         return 405;
     }
-    request->tag.purpose = route_of(request->kind)->purpose;
+    request->tag.purpose = route->purpose;
     request->tag.peer_is_cache = request->kind == REQUEST_AUTHORIZE ||
                                  (request->kind == REQUEST_DOWNLOAD && http->peer_is_cache);
     return request->kind == REQUEST_AUTHORIZE && !http->peer_is_cache ? 403 : 0;
 }
 
-// Paths of monitoring, which has no credentials.
+// Whether the path is one for monitoring, which needs no credentials.
 static bool is_probe(const char *path)
 {
     return strcmp(path, HEALTH_PATH) == 0 || strcmp(path, READY_PATH) == 0;
@@ -256,11 +232,13 @@ static size_t body_limit(const struct tern_service *service, const struct reques
     if (request->kind == REQUEST_STATISTICS) {
         return tern_federation_statistics_max(service->federation);
     }
-    return strcmp(route_of(request->kind)->method, "GET") == 0 ? 0 : TERN_WIRE_MESSAGE_MAX;
+    return request->kind == REQUEST_ENROLL || request->kind == REQUEST_CHECKIN
+               ? TERN_WIRE_MESSAGE_MAX
+               : 0;
 }
 
-// Authenticates the client by its token or handshake, and sets request->client. A client that the handshake proves has
-// enrolled already, and cannot enrol as another.
+// Authenticates the client by its token or handshake, and sets request->client. A client with a pre-shared key is enrolled
+// already, and cannot enrol again.
 static enum tern_result check_client(struct tern_service *service,
                                      const struct tern_http_request *http, struct request *request)
 {
@@ -277,10 +255,10 @@ static enum tern_result check_client(struct tern_service *service,
     return result;
 }
 
-// A leader writes twice a second. Another aggregator leads at the earliest when one write is missing.
+// A leader writes twice a second. After this time without a write, another aggregator may have become the leader.
 #define CURRENT_MS 1000
 
-// Whether clients may have enrolled at another aggregator since this one last read or wrote the database.
+// Whether clients may have enrolled at another aggregator since this one last used the database.
 static bool may_lack_clients(const struct tern_service *service)
 {
     return service->config.sharing != NULL &&
@@ -288,30 +266,31 @@ static bool may_lack_clients(const struct tern_service *service)
             tern_service_monotonic(service) > atomic_load(&service->current_ms) + CURRENT_MS);
 }
 
-// Whether the client may have enrolled at the leader a moment ago, so that its token is not here yet.
+// Whether the client may just have enrolled at another aggregator, so that its token is not loaded here yet.
 static bool may_be_new(struct tern_service *service, const struct tern_http_request *http,
                        const struct request *request)
 {
     return may_lack_clients(service) && request->kind != REQUEST_ENROLL && http->psk_client == 0 &&
-           tern_gate_is_strange(service->gate, http->authorization);
+           tern_gate_is_unknown_token(service->gate, http->authorization);
 }
 
-// Sets the request's client, or `unproven` where the service thread finds it out. Returns 0 or the status to refuse with.
+// Sets the request's client, or `unauthenticated`, so that the service thread authenticates it. Returns 0 or the status of
+// a refusal.
 static int identify(struct tern_service *service, const struct tern_http_request *http,
                     struct request *request)
 {
     request->client = 0;
-    request->unproven = may_be_new(service, http, request);
-    if (!request->unproven && check_client(service, http, request) != TERN_OK) {
+    request->unauthenticated = may_be_new(service, http, request);
+    if (!request->unauthenticated && check_client(service, http, request) != TERN_OK) {
         return 401;
     }
     request->tag.client = request->client;
     return 0;
 }
 
-// Checks by its path whether the body of an update may count. A short body is read in any case. Where several aggregators
-// share the database, so is each body: another one may lead by now and have opened the round, and only a transaction
-// shows that none does. A client that is refused gives its update back and trains the round again.
+// Checks by the path whether a long update may count. If several aggregators share the database, every body is read: only a
+// transaction shows whether another aggregator has become the leader and opened the round, and a client whose update is
+// refused must train again.
 static enum tern_result worth_reading(struct tern_service *service, const struct request *request,
                                       uint64_t content_length)
 {
@@ -322,7 +301,7 @@ static enum tern_result worth_reading(struct tern_service *service, const struct
                                          request->u.update.round);
 }
 
-// A request that is refused here counts for the client's rate like any other.
+// Counts a request that is refused before its body against the client's rate. Returns the status.
 static int refuse_early(struct tern_service *service, const struct tern_http_request *http,
                         const struct request *request, int status)
 {
@@ -332,7 +311,7 @@ static int refuse_early(struct tern_service *service, const struct tern_http_req
     return status;
 }
 
-// The bytes of an update count for its client, which may complete it, also when the connection breaks before its end.
+// Meters the bytes of an update for its client, and lets the client complete it after a broken connection.
 static void permit_update(struct tern_service *service, const struct request *request,
                           struct tern_http_permit *permit)
 {
@@ -342,22 +321,22 @@ static void permit_update(struct tern_service *service, const struct request *re
     tern_request_tag_round(service, request->u.update.round, &permit->tag);
 }
 
-// Checks a routed request before its body is read. Returns 0 or the status to refuse with.
+// Checks a routed request before its body is read. Returns 0 or the status of a refusal.
 static int check_headers(struct tern_service *service, const struct tern_http_request *http,
                          uint64_t content_length, struct request *request,
                          struct tern_http_permit *permit)
 {
     size_t limit = body_limit(service, request);
     int status = identify(service, http, request);
-    if (request->unproven && limit > TERN_WIRE_MESSAGE_MAX) {
+    if (request->unauthenticated && limit > TERN_WIRE_MESSAGE_MAX) {
         limit = TERN_WIRE_MESSAGE_MAX;
     }
     permit->known = request->client != 0;
-    // Connections of a cache, or of the proxy that it is part of, bring requests of many clients.
+    // A connection of a cache has requests of many clients.
     permit->client = http->peer_is_cache ? 0 : request->client;
     permit->body_limit = limit < permit->body_limit ? (uint32_t)limit : permit->body_limit;
-    if (request->unproven && content_length > permit->body_limit) {
-        return 503; // a moment later the client is authenticated, or refused
+    if (request->unauthenticated && content_length > permit->body_limit) {
+        return 503; // the client's next try may find its token loaded
     }
     if (status != 0 || request->client == 0) {
         return status;
@@ -377,8 +356,7 @@ static int check_headers(struct tern_service *service, const struct tern_http_re
     return 0;
 }
 
-// Routes each request once, and refuses a body that is too large, or useless, before it is read. The request stays with
-// the exchange until on_request() or on_dropped().
+// Routes the request, and refuses a body that is too large or useless before it is read.
 static int on_headers(void *ctx, const struct tern_http_request *http, uint64_t content_length,
                       struct tern_http_permit *permit)
 {
@@ -410,7 +388,7 @@ static void on_dropped(void *ctx, void *context)
     free(context);
 }
 
-// Whether an interrupted update is kept: its client may still send the rest.
+// Whether the client may still send the rest of an interrupted update.
 static bool expects_upload(void *ctx, uint64_t client, const char *path)
 {
     struct tern_service *service = ctx;
@@ -421,7 +399,7 @@ static bool expects_upload(void *ctx, uint64_t client, const char *path)
            tern_federation_expects(service->federation, client, round) == TERN_OK;
 }
 
-// A revoked client has no place of its own, though it may have a ticket.
+// A revoked client may still have a ticket, but no connections of its own.
 static bool admits_client(void *ctx, uint64_t client)
 {
     struct tern_service *service = ctx;
@@ -436,12 +414,12 @@ static void reply_now(struct tern_http_exchange *exchange, int status)
     tern_http_reply(exchange, &reply);
 }
 
-// Tells strangers that nothing can be stored; the operators' listener also tells why.
+// Answers a probe without the reason of a failure, which only the admin listener reports.
 static void reply_probe(struct tern_service *service, const char *path,
                         struct tern_http_exchange *exchange)
 {
     char why[256];
-    const bool is_good = strcmp(path, HEALTH_PATH) == 0 || tern_service_stores(service, why);
+    const bool is_good = strcmp(path, HEALTH_PATH) == 0 || tern_service_can_store(service, why);
     const char *text = is_good ? "ok\n" : "nothing can be stored\n";
     struct tern_http_tag tag = {.purpose = TERN_PURPOSE_CHECKIN};
     struct tern_http_reply reply = {
@@ -454,17 +432,17 @@ static void reply_probe(struct tern_service *service, const char *path,
     tern_http_reply(exchange, &reply);
 }
 
-// Queues the request for the service thread. Refuses it where the queue is full, or the database does not answer.
+// Queues the request for the service thread. Refuses it if the queue is full, or the database does not answer.
 static void queue(struct tern_service *service, struct request *request)
 {
     const bool is_stuck = tern_service_is_stuck(service);
     if (is_stuck || !tern_request_queue_put(&service->queue, request)) {
         tern_answer_refusal(
             request, 503, TERN_ERR_BUSY,
-            is_stuck ? "The aggregator waits for its database, which has timed out. Nothing "
-                       "changed; try again later."
-                     : "Too many requests wait for the aggregator. Nothing changed; try again.");
-        tern_answer_elsewhere(request, is_stuck && service->config.sharing != NULL);
+            is_stuck
+                ? "The aggregator's database does not answer. Nothing changed; try again later."
+                : "Too many requests wait for the aggregator. Nothing changed; try again.");
+        tern_answer_reconnect(request, is_stuck && service->config.sharing != NULL);
         tern_answer_send(request);
     }
 }
@@ -472,16 +450,16 @@ static void queue(struct tern_service *service, struct request *request)
 static void admit(struct tern_service *service, struct request *request)
 {
     const struct tern_http_request *http = tern_request_http(request);
-    uint32_t wait = request->unproven
+    uint32_t wait = request->unauthenticated
                         ? 0
                         : tern_request_over_rate(service, http, request->client, request->kind);
     if (wait != 0) {
         tern_answer_refusal(request, 429, TERN_ERR_BUSY,
                             request->client == 0
-                                ? "Too many enrolments came from this address within a "
-                                  "minute; try again later."
-                                : "Too many requests of this client came within a minute; "
-                                  "try again later.");
+                                ? "This address has sent too many enrolments within a minute; try "
+                                  "again later."
+                                : "This client has sent too many requests within a minute; try "
+                                  "again later.");
         request->reply.retry_after_s = wait;
         tern_answer_send(request);
         return;
@@ -495,18 +473,17 @@ static void admit(struct tern_service *service, struct request *request)
     queue(service, request);
 }
 
-// A probe is the one request without a context.
 static void on_request(void *ctx, struct tern_http_exchange *exchange)
 {
     struct tern_service *service = ctx;
     const struct tern_http_request *http = tern_http_exchange_request(exchange);
     struct request *request = tern_http_exchange_context(exchange);
-    if (request == NULL) {
+    if (request == NULL) { // a probe
         reply_probe(service, http->path, exchange);
         return;
     }
     request->exchange = exchange;
-    // The client is identified again, since its token may have been revoked while the body arrived.
+    // Again, since the client may have been revoked while the body arrived.
     if (identify(service, http, request) != 0) {
         request->tag = (struct tern_http_tag){.purpose = TERN_PURPOSE_CHECKIN};
         tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
@@ -516,7 +493,8 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
     admit(service, request);
 }
 
-// Counts what a cache sends its client, and not the bytes between the cache and this aggregator.
+// Meters the bytes between a client and this aggregator, or between the client and a cache (estimated). Bytes between the
+// cache and this aggregator count separately.
 static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct tern_bytes *up,
                        const struct tern_bytes *down)
 {
@@ -530,7 +508,7 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
     if (tag->peer_is_cache) {
         atomic_fetch_add(&service->cache_bytes[TERN_UP], up->wire);
         atomic_fetch_add(&service->cache_bytes[TERN_DOWN], down->wire);
-        tern_cache_model(tag, &row.up, &row.down);
+        tern_cache_estimate(tag, &row.up, &row.down);
     }
     if (!tag->peer_is_cache || tag->cache_sends > 0) {
         tern_metering_add(service->metering, &row);
@@ -540,8 +518,7 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
 static void on_answered(void *ctx, const struct tern_http_answered *answered)
 {
     struct tern_service *service = ctx;
-    tern_access_log_answered(&service->access, "clients", answered,
-                             tern_service_monotonic(service));
+    tern_access_log_request(&service->access, "clients", answered, tern_service_monotonic(service));
 }
 
 static void on_handshake_failed(void *ctx, const char *peer, const char *why)
@@ -550,10 +527,10 @@ static void on_handshake_failed(void *ctx, const char *peer, const char *why)
     tern_access_log_handshake(&service->access, peer, why, tern_service_monotonic(service));
 }
 
-void tern_service_answered_admin(struct tern_service *service,
-                                 const struct tern_http_answered *answered)
+void tern_service_log_admin_request(struct tern_service *service,
+                                    const struct tern_http_answered *answered)
 {
-    tern_access_log_answered(&service->access, "admin", answered, tern_service_monotonic(service));
+    tern_access_log_request(&service->access, "admin", answered, tern_service_monotonic(service));
 }
 
 // Called on the listener's thread during a handshake.

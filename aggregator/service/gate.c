@@ -181,8 +181,8 @@ struct tern_gate {
     uint32_t enrollments_per_minute;
     struct client *clients; // by id
     size_t client_slots;
-    struct tern_address_allowances strangers; // addresses that enrol with an unknown code
-    struct tern_address_allowances holders;   // of an address and a code of `codes`
+    struct tern_address_allowances strangers; // per address, for enrolments with an unknown code
+    struct tern_address_allowances holders;   // per address and code of `codes`
     struct codes codes;
 };
 
@@ -207,8 +207,8 @@ struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollmen
     return gate;
 }
 
-void tern_gate_limit(struct tern_gate *gate, uint32_t requests_per_minute,
-                     uint32_t enrollments_per_minute)
+void tern_gate_set_rates(struct tern_gate *gate, uint32_t requests_per_minute,
+                         uint32_t enrollments_per_minute)
 {
     pthread_mutex_lock(&gate->rate_lock);
     gate->requests_per_minute = requests_per_minute;
@@ -276,7 +276,7 @@ static enum tern_result put_locked(struct tern_gate *gate, uint64_t client,
     return TERN_OK;
 }
 
-// Makes the table of clients, which their ids index, large enough for this one.
+// Grows the table of clients, whose index is the id, for this client.
 static enum tern_result make_client(struct tern_gate *gate, uint64_t client)
 {
     if (client < gate->client_slots) {
@@ -303,9 +303,9 @@ static void hash_name(const char *name, uint8_t hash[NAME_HASH_SIZE])
     memcpy(hash, digest, NAME_HASH_SIZE);
 }
 
-enum tern_result tern_gate_put(struct tern_gate *gate, uint64_t client,
-                               const uint8_t token_hash[TERN_SHA256_SIZE], const char *name,
-                               bool revoked)
+enum tern_result tern_gate_set_client(struct tern_gate *gate, uint64_t client,
+                                      const uint8_t token_hash[TERN_SHA256_SIZE], const char *name,
+                                      bool revoked)
 {
     pthread_mutex_lock(&gate->rate_lock);
     enum tern_result result = make_client(gate, client);
@@ -323,7 +323,7 @@ enum tern_result tern_gate_put(struct tern_gate *gate, uint64_t client,
     return result;
 }
 
-void tern_gate_forget(struct tern_gate *gate, uint64_t first)
+void tern_gate_remove_from(struct tern_gate *gate, uint64_t first)
 {
     pthread_rwlock_wrlock(&gate->lock);
     for (size_t i = 0; i < gate->capacity; i++) {
@@ -350,7 +350,7 @@ static bool hash_token(const char *authorization, uint8_t hash[TERN_SHA256_SIZE]
     return true;
 }
 
-bool tern_gate_is_strange(struct tern_gate *gate, const char *authorization)
+bool tern_gate_is_unknown_token(struct tern_gate *gate, const char *authorization)
 {
     uint8_t hash[TERN_SHA256_SIZE];
     if (!hash_token(authorization, hash)) {

@@ -1,12 +1,21 @@
-// Handles each kind of request inside of the batch's transaction, on the service thread, and makes its answer. Check-ins
-// are answered once the rounds have moved on, or held until there is something to do.
+// Handles each kind of request inside the batch's transaction, on the service thread, and makes its answer. Check-ins are
+// answered after tern_federation_advance(), or held until there is something to do.
 #include "service/internal.h"
 
 #include "meter/meter.h"
 #include <stdlib.h>
 #include <string.h>
 
-// --- Answers to check-ins
+// --- Answers
+
+static enum tern_result answer_update(struct request *request, const tern_UpdateReply *reply)
+{
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    const enum tern_result encoded = tern_wire_encode_update_reply(reply, body, sizeof body, &len);
+    tern_answer_message(request, encoded, body, len);
+    return encoded;
+}
 
 static enum tern_result answer_plain(struct request *request, const tern_CheckinReply *reply)
 {
@@ -27,7 +36,7 @@ static size_t downloads_size(const tern_Task *task)
     return size;
 }
 
-// A client cannot tell from the task's base whether a snapshot is complete, so snapshots are sent by name.
+// Whether the download is a delta, which can be sent inline. A client cannot detect an incomplete inline snapshot.
 static bool is_delta(const struct tern_blob *blob)
 {
     tern_Download message;
@@ -36,9 +45,9 @@ static bool is_delta(const struct tern_blob *blob)
            message.kind == tern_DownloadKind_DOWNLOAD_DELTA;
 }
 
-// Concatenates the task's downloads. dst has room for all of them.
-// TERN_ERR_NOT_FOUND  one no longer exists, or is a snapshot
-// TERN_ERR_BUSY       one cannot be read now
+// Concatenates the task's downloads. dst: room for all of them.
+// TERN_ERR_NOT_FOUND  a download no longer exists, or is a snapshot
+// TERN_ERR_BUSY       a download cannot be read now
 static enum tern_result gather(struct tern_service *service, const tern_Task *task, uint8_t *dst,
                                uint32_t *payload)
 {
@@ -59,8 +68,8 @@ static enum tern_result gather(struct tern_service *service, const tern_Task *ta
     return TERN_OK;
 }
 
-// Returns the reply without the names of its downloads, whose bytes it contains.
-static tern_CheckinReply unnamed(const tern_CheckinReply *reply)
+// Returns the reply without the hashes of its downloads, whose bytes it contains.
+static tern_CheckinReply without_hashes(const tern_CheckinReply *reply)
 {
     tern_CheckinReply copy = *reply;
     for (pb_size_t i = 0; i < copy.task.downloads_count; i++) {
@@ -79,7 +88,7 @@ static enum tern_result try_inline(struct tern_service *service, struct request 
     size_t len = 0;
     TERN_TRY(downloads.len <= most ? TERN_OK : TERN_ERR_NO_SPACE);
     TERN_TRY(gather(service, &reply->task, memory, &payload));
-    const tern_CheckinReply message = unnamed(reply);
+    const tern_CheckinReply message = without_hashes(reply);
     TERN_TRY(tern_wire_encode_checkin_reply(&message, downloads, memory + most, most, &len));
     tern_answer_message(request, TERN_OK, memory + most, len);
     request->tag.payload_down = payload;
@@ -93,9 +102,8 @@ static bool may_inline(const struct tern_next *next)
     return size > 0 && (next->own_downloads || size <= TERN_PRICE_EXCHANGE);
 }
 
-// Answers a check-in with what the client should do next. A client's own downloads come with its task, which saves an
-// exchange. Downloads that many clients share stay behind their names, where caches keep them, unless they are fewer
-// bytes than a request for them.
+// Answers a check-in with the client's next step. The task contains the client's own downloads, which saves an exchange.
+// Shared downloads are sent by hash, so that caches can keep them, unless they are smaller than a request for them.
 static enum tern_result answer_checkin(struct tern_service *service, struct request *request,
                                        const struct tern_next *next)
 {
@@ -120,8 +128,7 @@ static enum tern_result answer_checkin(struct tern_service *service, struct requ
 // Held check-ins that one batch tries again after a change.
 #define HELD_MAX 256
 
-// A check-in that does not wait for a task is held this long while a round is merged, since another one would cost the
-// client an exchange.
+// During a merge every check-in is held this long, since a second check-in would cost the client an exchange.
 #define MERGE_WAIT_MS 1000
 
 static bool grow_held(struct held *held, uint64_t client)
@@ -197,11 +204,11 @@ void tern_service_release_held(struct tern_service *service)
 
 static uint64_t held_until(const struct request *request, const struct tern_next *next)
 {
-    const uint64_t merged = request->came_ms + MERGE_WAIT_MS;
-    return next->merging && merged > request->hold_until_ms ? merged : request->hold_until_ms;
+    const uint64_t merged = request->arrived_ms + MERGE_WAIT_MS;
+    return next->merging && merged > request->wait_until_ms ? merged : request->wait_until_ms;
 }
 
-// Answers a check-in that has something to do or must not wait. *held: the check-in can be held instead.
+// Answers a check-in if the client has something to do or must not wait any longer. *held: it was not answered.
 static enum tern_result try_answer(struct tern_service *service, struct request *request,
                                    uint64_t now, bool *held)
 {
@@ -226,9 +233,10 @@ static enum tern_result settle_checkin(struct tern_service *service, struct requ
 {
     struct request *older = held_of(service, request->client);
     bool held = false;
-    // A client has one check-in at a time; it has given up the connection of an older one.
+    // A client has one check-in at a time, so it has given up the older one.
     if (older != NULL) {
-        tern_answer_refusal(older, 409, TERN_ERR_CONFLICT, "A newer check-in has taken its place.");
+        tern_answer_refusal(older, 409, TERN_ERR_CONFLICT,
+                            "A newer check-in of this client has replaced this one.");
         release_held(service, older);
     }
     if (!grow_held(&service->held, request->client)) {
@@ -248,7 +256,7 @@ static enum tern_result ask_again(struct tern_service *service, struct request *
     if (!*held) {
         release_held(service, request);
     } else if (request->held_until_ms < service->held.next_ms) {
-        service->held.next_ms = request->held_until_ms; // no merge is left to wait for
+        service->held.next_ms = request->held_until_ms; // the merge has ended
     }
     return TERN_OK;
 }
@@ -271,15 +279,14 @@ static enum tern_result settle_due(struct tern_service *service, uint64_t now)
     return TERN_OK;
 }
 
-// Tries a bounded number of held check-ins again: to give 20,000 clients their tasks at once would delay all other
+// Tries a bounded number of held check-ins again, since giving 20,000 clients their tasks at once would delay all other
 // requests by seconds.
 static enum tern_result settle_some(struct tern_service *service, uint64_t now)
 {
     struct held *waiting = &service->held;
     uint32_t left = service->quiescing ? UINT32_MAX : HELD_MAX;
     enum tern_result result = TERN_OK;
-    uint64_t client = waiting->asking;
-    // A check-in that the store rejects does not block the next ones.
+    uint64_t client = waiting->retry;
     for (; client <= waiting->capacity && left > 0 && result == TERN_OK; client++) {
         struct request *request = held_of(service, client);
         bool held = true;
@@ -288,7 +295,7 @@ static enum tern_result settle_some(struct tern_service *service, uint64_t now)
             left--;
         }
     }
-    waiting->asking = client <= waiting->capacity ? client : 0;
+    waiting->retry = client <= waiting->capacity ? client : 0;
     return result;
 }
 
@@ -296,19 +303,19 @@ enum tern_result tern_service_settle_held(struct tern_service *service, uint64_t
 {
     struct held *waiting = &service->held;
     if (tern_federation_moved(service->federation) || service->quiescing) {
-        waiting->asking = 1;
+        waiting->retry = 1;
     }
     if (waiting->count == 0) {
-        waiting->asking = 0;
+        waiting->retry = 0;
     }
-    TERN_TRY(waiting->asking != 0 ? settle_some(service, now) : TERN_OK);
+    TERN_TRY(waiting->retry != 0 ? settle_some(service, now) : TERN_OK);
     bool due = waiting->count > 0 && service->batch_ms >= waiting->next_ms;
     return due ? settle_due(service, now) : TERN_OK;
 }
 
 // --- Handlers
 
-// Gives a client that shows a certificate the certificate's name.
+// Gives a client with a certificate the certificate's name.
 static void set_name(tern_EnrollRequest *message, const char *certificate)
 {
     _Static_assert(sizeof message->name >= TERN_HTTP_NAME_SIZE, "every common name fits");
@@ -357,8 +364,8 @@ static enum tern_result handle_checkin(struct tern_service *service, struct requ
         tern_answer_refused(request, &refusal);
     }
     uint64_t limit = service->config.limits.long_poll_ms;
-    request->came_ms = service->batch_ms;
-    request->hold_until_ms =
+    request->arrived_ms = service->batch_ms;
+    request->wait_until_ms =
         service->batch_ms + (message->wait_ms < limit ? message->wait_ms : limit);
     return TERN_OK;
 }
@@ -408,9 +415,7 @@ static enum tern_result handle_authorize(struct tern_service *service, struct re
     enum tern_result found = request->parsed;
     if (found == TERN_OK) {
         found = tern_federation_find_blob(service->federation, request->u.download.sha256, &facts);
-        if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
-            return found;
-        }
+        TERN_TRY(tern_db_may_miss(found));
     }
     if (found != TERN_OK) {
         tern_answer_refused(request, &(struct tern_refusal){.result = found});
@@ -430,7 +435,7 @@ static enum tern_result handle_update(struct tern_service *service, struct reque
     TERN_TRY(tern_federation_update(service->federation, &request->u.update, now,
                                     &request->duplicate, &refusal));
     if (request->relayed == NULL) {
-        tern_http_exchange_evict_body(request->exchange); // the batch may have many
+        tern_http_exchange_evict_body(request->exchange); // a batch can have many long bodies
     }
     if (refusal.result == TERN_ERR_BUSY) {
         tern_answer_unavailable(request);
@@ -440,26 +445,21 @@ static enum tern_result handle_update(struct tern_service *service, struct reque
     return TERN_OK;
 }
 
-// next: what the client should do now; NULL = the client checks in for it.
+// Answers a stored update. next: the client's next step; NULL = the client must check in.
 static void answer_counted(struct tern_service *service, struct request *request,
                            const struct tern_next *next)
 {
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
-    uint8_t body[TERN_WIRE_MESSAGE_MAX];
-    size_t len = 0;
     reply.status =
         request->duplicate ? tern_UpdateStatus_UPDATE_DUPLICATE : tern_UpdateStatus_UPDATE_ACCEPTED;
     reply.has_next = next != NULL;
     if (next != NULL) {
         reply.next = next->reply;
     }
-    enum tern_result encoded = tern_wire_encode_update_reply(&reply, body, sizeof body, &len);
-    if (encoded == TERN_OK && request->duplicate) {
-        service->counters.updates_duplicate++;
-    } else if (encoded == TERN_OK) {
-        service->counters.updates_accepted++;
+    if (answer_update(request, &reply) == TERN_OK) {
+        *(request->duplicate ? &service->counters.updates_duplicate
+                             : &service->counters.updates_accepted) += 1;
     }
-    tern_answer_message(request, encoded, body, len);
 }
 
 static enum tern_result settle_update(struct tern_service *service, struct request *request,
@@ -497,23 +497,18 @@ void tern_answer_unfinished(struct request *request)
 {
     const struct tern_http_unfinished *unfinished = &request->u.progress.unfinished;
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
-    uint8_t body[128];
-    size_t len = 0;
     reply.status = tern_UpdateStatus_UPDATE_UNFINISHED;
     reply.received = unfinished->len;
     reply.sha256.size = TERN_SHA256_SIZE;
     memcpy(reply.sha256.bytes, unfinished->sha256, TERN_SHA256_SIZE);
-    const enum tern_result encoded = tern_wire_encode_update_reply(&reply, body, sizeof body, &len);
-    tern_answer_message(request, encoded, body, len);
+    (void)answer_update(request, &reply);
 }
 
-// Answers a client whose update was accepted, but which did not receive the answer, as for a duplicate.
+// Answers a client that did not receive the answer to its accepted update, like a duplicate.
 static enum tern_result answer_accepted(struct tern_service *service, struct request *request,
                                         const uint8_t sha256[TERN_SHA256_SIZE], uint64_t now)
 {
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
-    uint8_t body[TERN_WIRE_MESSAGE_MAX];
-    size_t len = 0;
     struct tern_next next;
     TERN_TRY(tern_federation_next(service->federation, request->client, now, &next));
     reply.status = tern_UpdateStatus_UPDATE_DUPLICATE;
@@ -521,8 +516,7 @@ static enum tern_result answer_accepted(struct tern_service *service, struct req
     reply.next = next.reply;
     reply.sha256.size = TERN_SHA256_SIZE;
     memcpy(reply.sha256.bytes, sha256, TERN_SHA256_SIZE);
-    const enum tern_result encoded = tern_wire_encode_update_reply(&reply, body, sizeof body, &len);
-    tern_answer_message(request, encoded, body, len);
+    (void)answer_update(request, &reply);
     return TERN_OK;
 }
 
@@ -545,14 +539,12 @@ static enum tern_result handle_progress(struct tern_service *service, struct req
     return answer_accepted(service, request, sha256, now);
 }
 
-// The client then checks in, and waits there for the other clients' statistics.
+// Stores statistics. The client then checks in, and that check-in waits for the other clients' statistics.
 static enum tern_result handle_statistics(struct tern_service *service, struct request *request,
                                           uint64_t now)
 {
     struct tern_refusal refusal = {.result = TERN_OK};
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
-    uint8_t body[16];
-    size_t len = 0;
     bool duplicate = false;
     TERN_TRY(tern_federation_statistics(service->federation, request->client,
                                         &request->u.statistics, now, &duplicate, &refusal));
@@ -562,22 +554,15 @@ static enum tern_result handle_statistics(struct tern_service *service, struct r
     }
     reply.status =
         duplicate ? tern_UpdateStatus_UPDATE_DUPLICATE : tern_UpdateStatus_UPDATE_ACCEPTED;
-    const enum tern_result encoded = tern_wire_encode_update_reply(&reply, body, sizeof body, &len);
-    tern_answer_message(request, encoded, body, len);
+    (void)answer_update(request, &reply);
     return TERN_OK;
 }
 
 static enum tern_result handle_scaling(struct tern_service *service, struct request *request)
 {
     tern_CheckinReply reply = tern_CheckinReply_init_zero;
-    const struct tern_span none = {NULL, 0};
-    uint8_t body[128];
-    size_t len = 0;
     tern_federation_scaling_status(service->federation, request->client, &reply);
-    const enum tern_result encoded =
-        tern_wire_encode_checkin_reply(&reply, none, body, sizeof body, &len);
-    tern_answer_message(request, encoded, body, len);
-    return TERN_OK;
+    return answer_plain(request, &reply);
 }
 
 static enum tern_result handle_job(struct tern_service *service, struct request *request,
@@ -606,8 +591,8 @@ static enum tern_result handle_meter(struct tern_service *service, struct reques
     return TERN_OK;
 }
 
-// Deletes the relayed row of a request that must not be handled twice. *is_there: this aggregator has deleted it, and not
-// another leader or the node that gave it up.
+// Deletes the stored row of a relayed request that must not be handled twice. *is_there: false if another leader, or the
+// follower itself, has deleted the row already.
 static enum tern_result claim(struct tern_service *service, struct request *request, bool *is_there)
 {
     struct relayed_request *relayed = request->relayed;
@@ -619,7 +604,7 @@ static enum tern_result claim(struct tern_service *service, struct request *requ
     return TERN_OK;
 }
 
-// Checks the client again, since the gate's table may be older than a revocation.
+// Whether the federation admits the client; the gate's table may be older than a revocation.
 static bool is_admitted(struct tern_service *service, const struct request *request)
 {
     return request->kind == REQUEST_ENROLL || request->kind == REQUEST_JOB ||
@@ -630,8 +615,8 @@ static bool is_admitted(struct tern_service *service, const struct request *requ
 enum tern_result tern_service_handle(struct tern_service *service, struct request *request,
                                      uint64_t now)
 {
-    if (request->unproven) {
-        tern_request_prove(service, request);
+    if (request->unauthenticated) {
+        tern_request_authenticate(service, request);
     }
     if (!is_admitted(service, request)) {
         atomic_fetch_add(&service->unauthorized, 1);

@@ -8,8 +8,8 @@
 
 struct tern_metering {
     pthread_mutex_t lock;
-    void *filling;  // rows of (client, round, purpose), as a tree of search.h
-    void *flushing; // service thread only, between flush and settle
+    void *filling;  // tree (search.h) of tern_db_meter, by client, round and purpose
+    void *flushing; // tree between flush and end_flush, for the flushing thread alone
     struct tern_meter total;
 };
 
@@ -54,7 +54,7 @@ static void add_up(struct tern_db_meter *sum, const struct tern_db_meter *row)
     sum->exchanges += row->exchanges;
 }
 
-// Without memory the bytes are still in the total; their row is lost rather than the service.
+// If memory is short, the row is lost; the total still has its bytes.
 static void add_row(void **rows, const struct tern_db_meter *row)
 {
     struct tern_db_meter **found = tfind(row, rows, compare);
@@ -81,8 +81,8 @@ void tern_metering_add(struct tern_metering *metering, const struct tern_db_mete
     pthread_mutex_unlock(&metering->lock);
 }
 
-void tern_metering_of(struct tern_metering *metering, uint64_t client, uint32_t round,
-                      struct tern_db_meter *meter)
+void tern_metering_pending(struct tern_metering *metering, uint64_t client, uint32_t round,
+                           struct tern_db_meter *meter)
 {
     pthread_mutex_lock(&metering->lock);
     for (int purpose = 0; purpose < TERN_PURPOSE_COUNT; purpose++) {
@@ -106,15 +106,16 @@ static void write_row(const void *node, VISIT visit, void *ctx)
 {
     struct writing *writing = ctx;
     const struct tern_db_meter *const *row = node;
-    if ((visit == postorder || visit == leaf) && writing->result == TERN_OK) { // once for each
+    // twalk_r() visits an inner node three times.
+    if ((visit == postorder || visit == leaf) && writing->result == TERN_OK) {
         writing->result = writing->put(writing->ctx, *row);
     }
 }
 
-enum tern_result tern_metering_hand_over(struct tern_metering *metering,
-                                         enum tern_result (*put)(void *ctx,
-                                                                 const struct tern_db_meter *row),
-                                         void *ctx)
+enum tern_result tern_metering_flush_to(struct tern_metering *metering,
+                                        enum tern_result (*put)(void *ctx,
+                                                                const struct tern_db_meter *row),
+                                        void *ctx)
 {
     struct writing writing = {put, ctx, TERN_OK};
     pthread_mutex_lock(&metering->lock);
@@ -132,7 +133,7 @@ static enum tern_result put_in_store(void *ctx, const struct tern_db_meter *row)
 
 enum tern_result tern_metering_flush(struct tern_metering *metering, struct tern_db *db)
 {
-    return tern_metering_hand_over(metering, put_in_store, db);
+    return tern_metering_flush_to(metering, put_in_store, db);
 }
 
 static void add_again(const void *node, VISIT visit, void *ctx)
@@ -144,7 +145,7 @@ static void add_again(const void *node, VISIT visit, void *ctx)
     }
 }
 
-void tern_metering_settle(struct tern_metering *metering, bool committed)
+void tern_metering_end_flush(struct tern_metering *metering, bool committed)
 {
     pthread_mutex_lock(&metering->lock);
     if (!committed) {

@@ -1,6 +1,5 @@
-// Byte counts on their way from the listeners' threads into the store: added up in memory per
-// (client, round, purpose), so that a batch of requests costs a few rows and not one each. Safe
-// from any thread.
+// Adds up byte counts in memory per client, round and purpose, until the service thread or a follower writes them to the
+// store, so that a batch of requests costs a few rows. Listeners' threads add counts. Any thread.
 #ifndef TERN_METERING_H
 #define TERN_METERING_H
 
@@ -15,24 +14,24 @@ void tern_metering_free(struct tern_metering *metering);
 
 void tern_metering_add(struct tern_metering *metering, const struct tern_db_meter *row);
 
-// Adds what has come together of a client in a round, and is not in the store yet.
-void tern_metering_of(struct tern_metering *metering, uint64_t client, uint32_t round,
-                      struct tern_db_meter *meter);
+// Adds to *meter the bytes of a client in a round that are not in the store yet.
+void tern_metering_pending(struct tern_metering *metering, uint64_t client, uint32_t round,
+                           struct tern_db_meter *meter);
 
-// Writes what has come together inside the present transaction.
+// Writes all rows inside the present transaction. Call tern_metering_end_flush() after the transaction.
 TERN_MUST_USE enum tern_result tern_metering_flush(struct tern_metering *metering,
                                                    struct tern_db *db);
 
-// Likewise, and gives them to `put` in place of a store. Its first result other than TERN_OK ends that.
+// Like tern_metering_flush(), but passes the rows to `put`, up to its first error, which is returned.
 TERN_MUST_USE enum tern_result
-tern_metering_hand_over(struct tern_metering *metering,
-                        enum tern_result (*put)(void *ctx, const struct tern_db_meter *row),
-                        void *ctx);
+tern_metering_flush_to(struct tern_metering *metering,
+                       enum tern_result (*put)(void *ctx, const struct tern_db_meter *row),
+                       void *ctx);
 
-// After the flush's transaction: forgets what was written, or keeps it for the next flush.
-void tern_metering_settle(struct tern_metering *metering, bool committed);
+// Drops the flushed rows after a commit; keeps them for the next flush otherwise.
+void tern_metering_end_flush(struct tern_metering *metering, bool committed);
 
-// Everything since start.
+// Returns the bytes since the start.
 struct tern_meter tern_metering_total(struct tern_metering *metering);
 
 #endif

@@ -33,7 +33,7 @@ void tern_request_queue_init(struct tern_request_queue *queue, uint32_t max)
     queue->max = max;
 }
 
-void tern_request_queue_limit(struct tern_request_queue *queue, uint32_t max)
+void tern_request_queue_set_limit(struct tern_request_queue *queue, uint32_t max)
 {
     pthread_mutex_lock(&queue->lock);
     queue->max = max;
@@ -71,7 +71,7 @@ void tern_request_queue_set_flag(struct tern_request_queue *queue, bool *flag)
 {
     pthread_mutex_lock(&queue->lock);
     *flag = true;
-    queue->poked = true;
+    queue->woken = true;
     pthread_cond_signal(&queue->wake);
     pthread_mutex_unlock(&queue->lock);
 }
@@ -155,7 +155,7 @@ static void answer_bytes(struct request *request, const uint8_t *body, size_t le
     struct tern_blob *blob = tern_blob_new(len);
     request->answered = true;
     if (blob == NULL) {
-        // The work is done and stored; the peer sends its request again and gets the answer then.
+        // The request is handled and stored; a repeated request gets the answer.
         request->reply.status = 503;
         request->reply.retry_after_s = 1;
         return;
@@ -209,10 +209,10 @@ void tern_answer_error(struct request *request, int status, enum tern_result res
 void tern_answer_unavailable(struct request *request)
 {
     tern_answer_refusal(request, 503, TERN_ERR_BUSY,
-                        "The aggregator could not store this; nothing changed. Try again.");
+                        "The aggregator could not store the request. Nothing changed; try again.");
 }
 
-void tern_answer_elsewhere(struct request *request, bool shares)
+void tern_answer_reconnect(struct request *request, bool shares)
 {
     request->reply.closes = shares && request->reply.status == 503;
 }
@@ -220,7 +220,7 @@ void tern_answer_elsewhere(struct request *request, bool shares)
 void tern_answer_halted(struct request *request)
 {
     tern_answer_refusal(request, 503, TERN_ERR_IO,
-                        "The aggregator has stopped: its database needs repair. Nothing changed; "
+                        "The aggregator has halted: its database needs repair. Nothing changed; "
                         "try again later.");
     request->reply.retry_after_s = HALTED_RETRY_AFTER_S;
 }
@@ -251,7 +251,7 @@ void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t 
     request->reply.body = blob;
     request->reply.body_from = from < SIZE_MAX ? (size_t)from : SIZE_MAX;
     request->reply.cache = tern_cache_control(facts->shared);
-    uint64_t left = from < blob->len ? blob->len - from : 0; // from beyond the end: 416
+    uint64_t left = from < blob->len ? blob->len - from : 0; // 0: the listener replies 416
     request->tag.payload_down = left < facts->payload ? left : facts->payload;
     request->answered = true;
 }
@@ -276,37 +276,27 @@ void tern_answer_authorized(struct request *request, const struct tern_download_
     const struct download_request *wanted = &request->u.download;
     clear_reply(request);
     request->reply.status = 204;
-    tern_cache_count(facts, wanted->from, wanted->request_bytes, &request->tag);
+    tern_cache_tag(facts, wanted->from, wanted->request_bytes, &request->tag);
     request->answered = true;
-}
-
-// Frees a relayed request; its node sends the answer from the store.
-static void drop_relayed(struct request *request)
-{
-    struct relayed_request *relayed = request->relayed;
-    tern_blob_release(request->reply.body);
-    atomic_fetch_sub(relayed->bytes, relayed->http.body_len);
-    free(relayed);
-    free(request);
 }
 
 void tern_answer_send(struct request *request)
 {
-    if (request->relayed != NULL) {
-        if (request->kind == REQUEST_UPDATE) {
-            tern_incoming_clear(&request->u.update);
-        }
-        drop_relayed(request);
-        return;
-    }
-    if (request->kind != REQUEST_JOB) {
-        tern_http_exchange_tag(request->exchange, &request->tag);
-    } else {
-        free(request->u.job.ctx);
-    }
+    struct relayed_request *relayed = request->relayed;
     if (request->kind == REQUEST_UPDATE) {
         tern_incoming_clear(&request->u.update);
     }
-    tern_http_reply(request->exchange, &request->reply);
+    if (request->kind == REQUEST_JOB) {
+        free(request->u.job.ctx);
+    } else if (relayed == NULL) {
+        tern_http_exchange_tag(request->exchange, &request->tag);
+    }
+    if (relayed == NULL) {
+        tern_http_reply(request->exchange, &request->reply);
+    } else { // the follower sends the answer from the store
+        tern_blob_release(request->reply.body);
+        atomic_fetch_sub(relayed->bytes, relayed->http.body_len);
+        free(relayed);
+    }
     free(request);
 }

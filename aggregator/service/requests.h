@@ -1,6 +1,6 @@
-// One request, from the headers to its answer: struct request is filled when the headers have arrived, stays with the
-// HTTP exchange while the body arrives, and passes through the queue to the service thread, which answers it. Listeners'
-// threads put requests, the service thread takes them.
+// One request, from the headers to its answer. A listener's thread makes struct request when the headers have arrived. It
+// stays with the HTTP exchange while the body arrives, and passes through the queue to the service thread, which answers
+// it.
 #ifndef TERN_SERVICE_REQUESTS_H
 #define TERN_SERVICE_REQUESTS_H
 
@@ -15,25 +15,25 @@ enum request_kind {
     REQUEST_ENROLL,
     REQUEST_CHECKIN,
     REQUEST_DOWNLOAD,
-    REQUEST_AUTHORIZE, // a cache asks whether a client may have a download
+    REQUEST_AUTHORIZE, // from a cache: whether a client may have a download
     REQUEST_UPDATE,
-    REQUEST_PROGRESS, // how much of an update has arrived
+    REQUEST_PROGRESS, // asks how much of an update has arrived
     REQUEST_STATISTICS,
-    REQUEST_SCALING, // how many statistics have arrived
+    REQUEST_SCALING, // asks how many statistics have arrived
     REQUEST_JOB,     // from admin/
-    REQUEST_METER,   // bytes that a follower has counted
+    REQUEST_METER,   // from a follower: the bytes that it has counted
 };
 
 struct download_request {
     uint8_t sha256[TERN_SHA256_SIZE];
     uint64_t from;          // first byte wanted
-    uint32_t request_bytes; // of the client's request, where a cache asks
+    uint32_t request_bytes; // REQUEST_AUTHORIZE: of the client's request to the cache
 };
 
 struct progress_request {
     uint32_t round;
     uint32_t sequence;
-    bool kept; // the listener keeps a part, `unfinished`
+    bool kept; // the listener has kept a part of the update
     struct tern_http_unfinished unfinished;
 };
 
@@ -43,36 +43,34 @@ struct job_request {
     void *ctx;
 };
 
-// The content of a request that a follower of this aggregator has received.
+// A request that a follower has received and stored in the database for this aggregator, the leader.
 struct relayed_request {
-    uint64_t node;
+    uint64_t node; // the follower
     uint64_t number;
-    struct tern_http_request http; // with the texts and the body below
+    struct tern_http_request http; // points to the members below
     char path[TERN_DB_PATH_MAX];
     char peer[TERN_DB_NAME_MAX];
     char certificate[TERN_DB_NAME_MAX];
     uint32_t tries;       // transactions that failed with it
-    uint32_t over_rate_s; // refused: in how many seconds to try again; 0 = not refused
+    uint32_t over_rate_s; // over the rate limit: seconds until the next try; 0 = within the limit
     bool claimed;         // its row is deleted in this transaction
-    bool named;           // answered by the name of a download, which its node must read
+    bool named;           // answered by the hash of a download, which the follower must read
     bool shared;          // the download is the same for all clients
     uint8_t sha256[TERN_SHA256_SIZE];
     uint64_t body_from;
-    atomic_uint_least64_t *bytes; // of all waiting bodies, with this one
+    atomic_uint_least64_t *bytes; // sum of all waiting bodies, including this one
     uint8_t body[];
 };
 
-// Made on a listener's thread when the headers have arrived. The exchange owns it until the body is complete, then the
-// service thread until it is answered.
+// The exchange owns it until the body is complete, then the service thread until it is answered.
 struct request {
     struct request *next;
     struct tern_http_exchange *exchange; // NULL before on_request(), and for a relayed request
-    uint64_t relays_as;                  // its number when it is relayed to the leader
-    struct relayed_request *relayed; // owned; NULL: a listener of this aggregator has received it
+    uint64_t relay_number;               // its number when a follower relays it to the leader
+    struct relayed_request *relayed;     // owned; NULL: received by a listener of this aggregator
     enum request_kind kind;
-    uint64_t client; // 0 for enrolments and jobs
-    bool
-        unproven; // the token is unknown here, and another aggregator may have issued it a moment ago
+    uint64_t client;         // 0 for enrolments and jobs
+    bool unauthenticated;    // its token is unknown; another aggregator may just have issued it
     enum tern_result parsed; // result of parsing; for an update also in u.update
     union {
         tern_EnrollRequest enroll;
@@ -84,24 +82,24 @@ struct request {
         struct job_request job;
     } u;
 
-    // Check-in, by tern_service_monotonic(): when it arrived; until when its client waits; until when it is held.
-    uint64_t came_ms;
-    uint64_t hold_until_ms;
-    uint64_t held_until_ms;
-    bool handled;   // by this batch or an earlier one; it must be settled
-    bool stored;    // update: an earlier batch has stored it
-    bool answered;  // reply and tag are ready to be sent
-    bool duplicate; // update: it was stored before
+    // Of a check-in, in tern_service_monotonic().
+    uint64_t arrived_ms;
+    uint64_t wait_until_ms; // the client's wait_ms ends
+    uint64_t held_until_ms; // the check-in is answered, even without a task
+    bool handled;           // tern_service_handle() has returned for it
+    bool stored;            // update: an earlier batch has stored it
+    bool answered;          // reply and tag are ready to be sent
+    bool duplicate;         // update: it was stored before
     struct tern_http_reply reply;
     struct tern_http_tag tag;
 };
 
 struct tern_request_list {
     struct request *first;
-    struct request **end; // where the next one is linked
+    struct request **end; // the last `next`, or &first
 };
 
-// Returns the HTTP request, whether it was relayed or not.
+// Returns the HTTP request, relayed or not.
 static inline const struct tern_http_request *tern_request_http(const struct request *request)
 {
     return request->relayed != NULL ? &request->relayed->http
@@ -111,7 +109,7 @@ static inline const struct tern_http_request *tern_request_http(const struct req
 void tern_request_list_init(struct tern_request_list *list);
 void tern_request_list_add(struct tern_request_list *list, struct request *request);
 
-// --- The queue: bounded; many threads put, the service thread takes
+// --- The queue: bounded; any thread puts, the service thread takes
 
 struct tern_request_queue {
     pthread_mutex_t lock;
@@ -120,12 +118,12 @@ struct tern_request_queue {
     uint32_t count;
     uint32_t max;
     bool stopping;
-    bool quiesce; // hold no check-in any more
-    bool poked;   // something besides a request needs the service thread
+    bool quiesce; // check-ins are no longer held
+    bool woken;   // the service thread must run, even without a request
 };
 
 void tern_request_queue_init(struct tern_request_queue *queue, uint32_t max);
-void tern_request_queue_limit(struct tern_request_queue *queue, uint32_t max); // from now on
+void tern_request_queue_set_limit(struct tern_request_queue *queue, uint32_t max);
 void tern_request_queue_free(struct tern_request_queue *queue);
 // False when the queue is full or stopping.
 bool tern_request_queue_put(struct tern_request_queue *queue, struct request *request);
@@ -133,7 +131,7 @@ bool tern_request_queue_put(struct tern_request_queue *queue, struct request *re
 bool tern_request_queue_has_room(struct tern_request_queue *queue);
 // Sets one of the queue's flags and wakes the service thread.
 void tern_request_queue_set_flag(struct tern_request_queue *queue, bool *flag);
-// Takes up to `most` requests off the queue, whose lock the caller holds. NULL = none.
+// Takes up to `most` requests off the queue, whose lock the caller holds. *count: their number. NULL = none.
 struct request *tern_request_queue_take(struct tern_request_queue *queue, uint32_t most,
                                         uint32_t *count);
 // Waits up to `ms` for a request or a flag; the caller holds the lock.
@@ -141,34 +139,34 @@ void tern_request_queue_wait(struct tern_request_queue *queue, uint64_t ms);
 
 // --- Answers
 
-// Sets the reply: an Error body, with a Retry-After of a second for 429 and 503.
+// Sets the reply to an Error with the result's sentence, and Retry-After: 1 for 429 and 503.
 void tern_answer_error(struct request *request, int status, enum tern_result result);
-// The same with a more exact sentence than the result's.
+// Like tern_answer_error(), with another sentence.
 void tern_answer_refusal(struct request *request, int status, enum tern_result result,
                          const char *sentence);
-// The same with the status that follows from the result.
+// Like tern_answer_refusal(), with the status that follows from refusal->result.
 void tern_answer_refused(struct request *request, const struct tern_refusal *refusal);
-// Sets a reply of 200 with these bytes, copied; or, when the message could not be encoded, 503.
+// Sets the reply to 200 with a copy of these bytes, or to 503 if `encoded` is an error.
 void tern_answer_message(struct request *request, enum tern_result encoded, const uint8_t *body,
                          size_t len);
-// Sets a reply with the bytes of a shared blob from byte `from` on, and takes over the blob.
+// Sets the reply to the bytes of a blob from byte `from` on, and takes over the blob.
 void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
                       const struct tern_download_facts *facts);
-// Answers a relayed request with the name of a download, which its node sends from byte `from` on.
+// Answers a relayed request with the hash of a download, which the follower sends from byte `from` on.
 void tern_answer_named(struct request *request, const uint8_t sha256[TERN_SHA256_SIZE],
                        uint64_t from, const struct tern_download_facts *facts);
-// Sets a reply of 204 to a cache: it may send the download to the client.
+// Sets the reply to 204: the cache may send the download to the client.
 void tern_answer_authorized(struct request *request, const struct tern_download_facts *facts);
 // Replaces any answer by 503.
 void tern_answer_unavailable(struct request *request);
-// Makes an answer of 503 close the connection, if this is one of several aggregators (`shares`): the client's next
-// connection may reach another one.
-void tern_answer_elsewhere(struct request *request, bool shares);
+// Makes a reply of 503 close the connection if several aggregators share the database (`shares`), because the client's
+// next connection may reach another one.
+void tern_answer_reconnect(struct request *request, bool shares);
 // Answers 503 because the service has halted.
 void tern_answer_halted(struct request *request);
 // Answers 503 because another aggregator serves the federation now.
 void tern_answer_displaced(struct request *request);
-// Sends the reply, unless the request was relayed, and frees the request.
+// Sends the reply and frees the request. For a relayed request, the follower sends the reply.
 void tern_answer_send(struct request *request);
 
 #endif

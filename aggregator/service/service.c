@@ -1,7 +1,7 @@
-// The service thread: one transaction per batch of requests. It also has the clocks, the work that other threads give it,
-// and the end of a service whose store is damaged.
+// The service thread: one transaction per batch of requests, the stored clock, work of other threads, and halting.
 #include "service/internal.h"
 
+#include "hosted/system.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 
-// A smaller step is a clock that is kept in time, not one that was set.
+// A smaller difference between the clocks is a correction by NTP; a larger one means that the clock was set.
 #define STEP_MIN_MS 1000
 
 static struct tern_service_clock read_clock(const struct tern_service *service)
@@ -19,7 +19,7 @@ static struct tern_service_clock read_clock(const struct tern_service *service)
     return (struct tern_service_clock){tern_service_now(service), tern_service_monotonic(service)};
 }
 
-// Returns by how many ms the time of day was set between two readings; 0 = it was not set.
+// Returns by how many ms the time of day was set between two readings; 0 = not set.
 static int64_t clock_step(const struct tern_service_clock *before,
                           const struct tern_service_clock *now)
 {
@@ -28,7 +28,7 @@ static int64_t clock_step(const struct tern_service_clock *before,
     return step > STEP_MIN_MS || step < -STEP_MIN_MS ? step : 0;
 }
 
-// Reads the id of the machine's boot; empty where there is none, which equals no other.
+// Reads the id of the machine's boot; "" = unknown, which equals no boot.
 static void read_boot(const struct tern_service *service, char *boot, size_t size)
 {
     if (service->config.boot != NULL) {
@@ -44,7 +44,7 @@ static void read_boot(const struct tern_service *service, char *boot, size_t siz
     }
 }
 
-// Whether monotonic time has continued since the clock was stored.
+// Whether the machine has not been booted since the clock was stored, so that its monotonic time continues.
 static bool is_same_boot(const struct tern_db_federation *stored, const char *boot,
                          uint64_t steady_ms)
 {
@@ -52,7 +52,7 @@ static bool is_same_boot(const struct tern_db_federation *stored, const char *bo
            stored->clock_steady_ms <= steady_ms;
 }
 
-// Loads the clock that stored times use, outside of transactions. then_ms: its time now.
+// Loads the clock of stored times, outside of transactions. *then_ms: the present time by that clock.
 static enum tern_result load_clock(struct tern_service *service, uint64_t *then_ms)
 {
     const struct tern_service_clock now = read_clock(service);
@@ -66,7 +66,7 @@ static enum tern_result load_clock(struct tern_service *service, uint64_t *then_
     if (service->clock_is_stored) {
         service->clock.day_ms = stored.clock_day_ms;
         service->clock.steady_ms = stored.clock_steady_ms;
-    } else { // only that time cannot have gone back
+    } else { // the time since the last boot is unknown, but time cannot have gone back
         service->clock.day_ms = now.day_ms > latest_ms ? now.day_ms : latest_ms;
         service->clock.steady_ms = now.steady_ms;
     }
@@ -85,27 +85,16 @@ static enum tern_result store_clock(struct tern_service *service,
 
 // --- Work of other threads
 
-static void init_work(struct work *work)
-{
-    pthread_mutex_init(&work->lock, NULL);
-    pthread_cond_init(&work->ended, NULL);
-}
-
-static void free_work(struct work *work)
-{
-    pthread_cond_destroy(&work->ended);
-    pthread_mutex_destroy(&work->lock);
-}
-
-enum tern_result tern_service_do(struct tern_service *service, tern_service_work work, void *ctx)
+enum tern_result tern_service_run_work(struct tern_service *service, tern_service_work work,
+                                       void *ctx)
 {
     struct work *place = &service->work;
     pthread_mutex_lock(&place->lock);
     place->work = work;
     place->ctx = ctx;
-    place->step = WORK_ASKED;
+    place->step = WORK_QUEUED;
     pthread_mutex_unlock(&place->lock);
-    tern_request_queue_set_flag(&service->queue, &service->queue.poked);
+    tern_request_queue_set_flag(&service->queue, &service->queue.woken);
     pthread_mutex_lock(&place->lock);
     while (place->step != WORK_ENDED) {
         pthread_cond_wait(&place->ended, &place->lock);
@@ -116,19 +105,14 @@ enum tern_result tern_service_do(struct tern_service *service, tern_service_work
     return result;
 }
 
-static bool has_work(struct tern_service *service)
-{
-    pthread_mutex_lock(&service->work.lock);
-    const bool has = service->work.step == WORK_ASKED;
-    pthread_mutex_unlock(&service->work.lock);
-    return has;
-}
-
-// Does the work of another thread, inside of a transaction, and returns its result.
+// Runs the queued work of another thread inside a transaction, and returns its result.
 static enum tern_result do_work(struct tern_service *service, uint64_t now)
 {
     struct work *place = &service->work;
-    if (!has_work(service)) {
+    pthread_mutex_lock(&place->lock);
+    const bool is_queued = place->step == WORK_QUEUED;
+    pthread_mutex_unlock(&place->lock);
+    if (!is_queued) {
         return TERN_OK;
     }
     const enum tern_result result = place->work(service->federation, now, place->ctx);
@@ -143,7 +127,7 @@ static void end_work(struct tern_service *service, enum tern_result result, bool
 {
     struct work *place = &service->work;
     pthread_mutex_lock(&place->lock);
-    if (place->step == WORK_DONE || (all && place->step == WORK_ASKED)) {
+    if (place->step == WORK_DONE || (all && place->step == WORK_QUEUED)) {
         place->step = WORK_ENDED;
         place->result = result;
         pthread_cond_signal(&place->ended);
@@ -151,12 +135,12 @@ static void end_work(struct tern_service *service, enum tern_result result, bool
     pthread_mutex_unlock(&place->lock);
 }
 
-// --- Stopping for good
+// --- Halting
 
-// A batch that fails because of the disk, of memory or of another writer is tried again by its senders. A damaged file,
-// or updates of the open round that differ from what was acknowledged, does not get better by trying, and to continue
-// without them would drop what clients were told is counted. So nothing is written any more, and the operator is told.
-// The same happens when another aggregator serves the database now.
+// Clients retry a batch that failed because of the disk, memory or another writer. Retrying does not help if a file is
+// damaged, or updates of the open round differ from the acknowledged ones; continuing would lose acknowledged updates. The
+// service then halts: it writes nothing more and reports the halt to the operator. It also halts if another aggregator has
+// taken over the database.
 
 static void report_halt(struct tern_service *service)
 {
@@ -177,19 +161,14 @@ static void explain_halt(struct tern_service *service)
     snprintf(service->halt_why, sizeof service->halt_why, "%s", damage != NULL ? damage : "");
 }
 
-static void (*answer_of(const struct tern_service *service))(struct request *)
+// Returns the function that answers requests of a halted service.
+static void (*halted_answer(const struct tern_service *service))(struct request *)
 {
     return tern_db_is_displaced(service->db) ? tern_answer_displaced : tern_answer_halted;
 }
 
-// Answers a request of a service that has halted.
-static void answer_halted(const struct tern_service *service, struct request *request)
-{
-    answer_of(service)(request);
-}
-
-// After the rollback of a batch: if the store or the federation is damaged, answers the batch and all held check-ins,
-// notifies the operator and returns true.
+// Halts after the rollback of a batch if the store or the federation is damaged: answers the batch and all held check-ins,
+// reports the halt and returns true.
 static bool halt_if_needed(struct tern_service *service)
 {
     explain_halt(service);
@@ -197,7 +176,7 @@ static bool halt_if_needed(struct tern_service *service)
         return false;
     }
     tern_service_release_held(service);
-    tern_service_answer_failed(service, answer_of(service));
+    tern_service_answer_failed(service, halted_answer(service));
     atomic_store(&service->halted, true);
     report_halt(service);
     return true;
@@ -212,23 +191,14 @@ bool tern_service_halted(struct tern_service *service, char why[256])
     return true;
 }
 
-// Requests taken into one transaction: enough to pay for its fsync, few enough that the first need
-// not wait long for the last.
+// Most requests in one transaction: enough to share its fsync, few enough that the first does not wait long for the last.
 #define BATCH_MAX 1024
 
-// Maximum time between writes of the meter and of the times clients were last seen: a second after a
-// round `report bytes` equals the clients' own meters.
+// Longest time between two writes of the meter and of last_seen_ms, so that `report bytes` equals the clients' own meters
+// a second after a round.
 #define FLUSH_MS 500
 
 #define SLEEP_MAX_MS 1000
-
-// Returns the machine's monotonic time, whatever clock the service was given: for how long work takes.
-static double monotonic_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
 
 static void observe(struct tern_service_histogram *histogram, double value)
 {
@@ -243,8 +213,8 @@ static void observe(struct tern_service_histogram *histogram, double value)
 
 // --- A batch
 
-// Whether an update must wait until the open round is merged. Only then is known whether it is late, and what its client
-// should do next.
+// Whether an update must wait for the end of the merge, which decides whether the update is late, and what its client
+// does next.
 static bool awaits_merge(const struct tern_service *service, const struct request *request)
 {
     return request->kind == REQUEST_UPDATE && !request->answered &&
@@ -260,7 +230,7 @@ static enum tern_result handle(struct tern_service *service, struct request *req
     return tern_service_handle(service, request, now);
 }
 
-// Puts the updates that waited for a merge before the taken requests, once the merge is stored.
+// Prepends the updates that waited for a merge to the taken requests, once the merge is stored.
 static enum tern_result end_waiting(struct tern_service *service, struct request **taken,
                                     uint64_t now)
 {
@@ -286,35 +256,35 @@ static void put(struct tern_service *service, struct request *request, bool wait
     }
 }
 
-// Lines of the log name it until the next one. Jobs are of the other listener, which counts by itself.
-static void name_in_log(const struct request *request)
+// Sets the request's id for the following log lines. Jobs have none: ids of the admin listener count separately.
+static void set_log_request(const struct request *request)
 {
     const bool is_clients = request->kind != REQUEST_JOB;
     tern_log_set_request(is_clients ? tern_request_http(request)->id : 0);
 }
 
-// Handles the taken requests. Each ends up in service->batch, answered, or held, or waiting.
+// Handles the taken requests. Each one is then answered in service->batch, held, or in service->waiting.
 static enum tern_result handle_all(struct tern_service *service, struct request *taken,
                                    uint64_t now)
 {
     enum tern_result result = end_waiting(service, &taken, now);
     for (struct request *request = taken; request != NULL && result == TERN_OK;
          request = request->next) {
-        name_in_log(request);
+        set_log_request(request);
         result = handle(service, request, now);
     }
-    // What becomes of rounds now is put down to the newest of them.
+    // Log lines about rounds have the id of the newest request.
     if (result == TERN_OK) {
         result = tern_federation_advance(service->federation, now);
     }
     while (taken != NULL) {
         struct request *request = taken;
         taken = taken->next;
-        // A merge may have ended since: what it kept from being handled is handled by the next batch.
+        // An update that a merge kept from being handled waits for the next batch, even if the merge has ended since.
         const bool waits =
             result == TERN_OK && (!request->handled || awaits_merge(service, request));
         if (result == TERN_OK && !waits) {
-            name_in_log(request);
+            set_log_request(request);
             result = tern_service_settle(service, request, now);
         }
         put(service, request, waits);
@@ -323,11 +293,11 @@ static enum tern_result handle_all(struct tern_service *service, struct request 
     return result != TERN_OK ? result : tern_service_settle_held(service, now);
 }
 
-// Also once after a round has moved on: by then its replies are sent, and their bytes are counted. And
-// before memory is loaded for other settings.
+// Whether meter and clients must be written: every FLUSH_MS, after a round has advanced (its replies are sent and
+// counted), before new settings load memory again, and at the end.
 static bool flush_due(const struct tern_service *service)
 {
-    return service->quiescing || atomic_load(&service->fresh_is_due) ||
+    return service->quiescing || atomic_load(&service->config_changed) ||
            tern_federation_moved(service->federation) ||
            service->batch_ms >= service->flushed_ms + FLUSH_MS;
 }
@@ -356,7 +326,7 @@ enum tern_result tern_service_reload_clients(struct tern_service *service)
 
 enum tern_result tern_service_reload_codes(struct tern_service *service)
 {
-    service->has_changed_clients = true; // those that follow read the codes with the clients
+    service->has_changed_clients = true; // followers load the codes with the clients
     return tern_gate_load_codes(service->gate, service->db);
 }
 
@@ -370,22 +340,22 @@ const struct tern_federation *tern_service_federation(const struct tern_service 
     return service->federation;
 }
 
-// What verbs of the command line do beside the service.
-static enum tern_result take_changes(struct tern_service *service)
+// Loads what verbs of the command line have changed in the store.
+static enum tern_result load_changes(struct tern_service *service)
 {
     TERN_TRY(tern_federation_reload_round(service->federation));
     TERN_TRY(tern_service_reload_codes(service));
     return tern_service_reload_clients(service);
 }
 
-static bool clock_is_followed(const struct tern_service *service,
-                              const struct tern_service_clock *clock)
+static bool clock_is_current(const struct tern_service *service,
+                             const struct tern_service_clock *clock)
 {
     return service->clock_is_stored && clock_step(&service->clock, clock) == 0;
 }
 
-// With all times that memory has, so that none of them goes by another clock than the one that is stored.
-static enum tern_result follow_clock(struct tern_service *service,
+// Rebases every in-memory timestamp after the clock was set, and stores the new clock.
+static enum tern_result rebase_clock(struct tern_service *service,
                                      const struct tern_service_clock *clock)
 {
     const int64_t step = clock_step(&service->clock, clock);
@@ -400,13 +370,12 @@ static enum tern_result follow_clock(struct tern_service *service,
 static enum tern_result run_transaction(struct tern_service *service, struct request *taken,
                                         const struct tern_service_clock *clock, bool flush)
 {
-    // First of all: to follow the clock, memory's round is stored.
     enum tern_result result = TERN_OK;
-    if (tern_db_changed_by_others(service->db)) {
-        result = take_changes(service);
+    if (tern_db_changed_by_others(service->db)) { // before rebase_clock() writes the round
+        result = load_changes(service);
     }
-    if (result == TERN_OK && !clock_is_followed(service, clock)) {
-        result = follow_clock(service, clock);
+    if (result == TERN_OK && !clock_is_current(service, clock)) {
+        result = rebase_clock(service, clock);
     }
     if (result == TERN_OK) {
         result = do_work(service, clock->day_ms);
@@ -419,18 +388,17 @@ static enum tern_result run_transaction(struct tern_service *service, struct req
     if (result == TERN_OK && flush) {
         result = tern_metering_flush(service->metering, service->db);
     }
-    if (result == TERN_OK) {
-        result = service->taker != NULL ? service->config.sharing->store_answers(service) : TERN_OK;
+    if (result == TERN_OK && service->taker != NULL) {
+        result = service->config.sharing->store_answers(service);
     }
-    // A batch may have nothing to write, and the failure of one before is not over by that.
-    if (result == TERN_OK && service->view.failure[0] != '\0') {
+    // After a failure, a batch without writes of its own must write, to prove that the store works again.
+    if (result == TERN_OK && service->snapshot.failure[0] != '\0') {
         result = tern_db_touch(service->db);
     }
     return result == TERN_OK ? tern_db_commit(service->db) : result;
 }
 
-// All of memory comes from the store again, as after a restart: then nothing that was decided in the
-// transaction outlives it.
+// Loads all state from the store, as after a restart, so that no decision of a failed transaction remains.
 static void reload(struct tern_service *service)
 {
     enum tern_result loaded = load_state(service);
@@ -442,7 +410,7 @@ static void reload(struct tern_service *service)
     }
 }
 
-static void note_stored(struct tern_service *service)
+static void mark_stored(struct tern_service *service)
 {
     struct request *request = service->waiting.first;
     for (; request != NULL; request = request->next) {
@@ -450,22 +418,24 @@ static void note_stored(struct tern_service *service)
     }
 }
 
-static void let_waiting_go(struct tern_service *service)
+// Moves the requests to the batch, answered by `answer`; NULL = unanswered.
+static void add_to_batch(struct tern_service *service, struct request *taken,
+                         void (*answer)(struct request *))
 {
-    struct request *request = service->waiting.first;
-    tern_request_list_init(&service->waiting);
-    while (request != NULL) {
-        struct request *next = request->next;
-        tern_request_list_add(&service->batch, request);
-        request = next;
+    for (struct request *next; taken != NULL; taken = next) {
+        next = taken->next;
+        if (answer != NULL) {
+            answer(taken);
+        }
+        tern_request_list_add(&service->batch, taken);
     }
 }
 
-// What went wrong here may go well with another one.
-static void lead_elsewhere(struct tern_service *service)
+// Closes the connections of the batch's 503 replies if other aggregators may serve their clients.
+static void reconnect_batch(struct tern_service *service)
 {
     for (struct request *request = service->batch.first; request != NULL; request = request->next) {
-        tern_answer_elsewhere(request, service->config.sharing != NULL);
+        tern_answer_reconnect(request, service->config.sharing != NULL);
     }
 }
 
@@ -480,64 +450,61 @@ static void send_batch(struct tern_service *service)
     }
 }
 
-// What came while the store did not answer has waited as long as the batch.
-static void answer_queued(struct tern_service *service)
+// Refuses the queued requests, which have waited as long as the failed batch.
+static void refuse_queued(struct tern_service *service)
 {
     uint32_t count = 0;
     pthread_mutex_lock(&service->queue.lock);
     struct request *queued = tern_request_queue_take(&service->queue, UINT32_MAX, &count);
     pthread_mutex_unlock(&service->queue.lock);
-    for (struct request *next; queued != NULL; queued = next) {
-        next = queued->next;
-        tern_answer_unavailable(queued);
-        tern_request_list_add(&service->batch, queued);
-    }
+    add_to_batch(service, queued, tern_answer_unavailable);
 }
 
-// counted: the counters when the batch began. Clients whose check-ins are held come again, and say
-// anew what they hold.
-static void take_down(struct tern_service *service, enum tern_result why,
-                      const struct tern_service_facts *counted)
+// Rolls back a failed batch, answers its requests and all held check-ins with 503, and loads memory again. counted: the
+// counters when the batch began.
+static void fail_batch(struct tern_service *service, enum tern_result why,
+                       const struct tern_service_facts *counted)
 {
     tern_db_rollback(service->db);
     tern_log_release(false);
     service->counters = *counted;
     service->counters.batches_failed++;
     atomic_store(&service->current_ms, 0);
-    let_waiting_go(service);
-    tern_service_view_failed(service, service->db, why);
+    add_to_batch(service, service->waiting.first, NULL);
+    tern_request_list_init(&service->waiting);
+    tern_service_snapshot_failed(service, service->db, why);
     const bool halted = halt_if_needed(service);
     tern_log(TERN_LOG_ERROR, "batch-failed", "error=%s detail=%s", tern_result_name(why),
              TERN_LOG_TEXT(tern_db_error(service->db)));
     if (halted) {
-        lead_elsewhere(service);
+        reconnect_batch(service);
         return;
     }
     tern_service_release_held(service);
     tern_service_answer_failed(service, tern_answer_unavailable);
     if (tern_service_is_stuck(service)) {
-        answer_queued(service);
-        service->broken = true; // to load takes as long: the next batch does
+        refuse_queued(service);
+        service->broken = true; // loading would take as long, so the next batch loads
     }
     if (service->taker != NULL) {
         service->config.sharing->give_back(service);
     }
-    lead_elsewhere(service);
-    // Before the answers: whoever gets one may send the next request at once.
-    atomic_store(&service->turn_ms, tern_service_machine_ms());
+    reconnect_batch(service);
+    // Before the answers: a client may send its next request at once.
+    atomic_store(&service->iteration_ms, tern_monotonic_ms());
     send_batch(service);
-    if (!service->broken) { // else it was that which has failed
+    if (!service->broken) { // otherwise the next batch loads memory
         reload(service);
     }
-    // A full or failing disk does not get better by being asked at once.
+    // An immediate retry on a full or failing disk would fail, too.
     nanosleep(&(struct timespec){.tv_nsec = 50000000L}, NULL);
 }
 
-// Memory holds what is committed here, or what was loaded after a rollback; else the roster stays.
+// Publishes counters and, if memory equals the store, the federation's state to other threads.
 static void publish(struct tern_service *service)
 {
     const bool is_stored = !service->broken && !tern_service_is_halted(service);
-    tern_service_view_update(service, is_stored);
+    tern_service_snapshot_update(service, is_stored);
     if (is_stored) {
         tern_federation_publish(service->federation);
     }
@@ -545,12 +512,8 @@ static void publish(struct tern_service *service)
 
 static void refuse_all(struct tern_service *service, struct request *taken)
 {
-    for (struct request *next; taken != NULL; taken = next) {
-        next = taken->next;
-        answer_halted(service, taken);
-        tern_request_list_add(&service->batch, taken);
-    }
-    lead_elsewhere(service);
+    add_to_batch(service, taken, halted_answer(service));
+    reconnect_batch(service);
     send_batch(service);
 }
 
@@ -559,7 +522,7 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
     const struct tern_service_clock clock = read_clock(service);
     service->batch_ms = clock.steady_ms;
     bool flush = flush_due(service);
-    double started = monotonic_ms();
+    const double started_s = tern_monotonic_seconds();
     const struct tern_service_facts counted = service->counters;
     tern_federation_begin(service->federation);
     enum tern_result result = service->broken ? load_state(service) : TERN_OK;
@@ -571,28 +534,25 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
         tern_log_hold();
         result = run_transaction(service, taken, &clock, flush);
     } else {
-        for (struct request *next; taken != NULL; taken = next) {
-            next = taken->next;
-            tern_request_list_add(&service->batch, taken);
-        }
+        add_to_batch(service, taken, NULL);
     }
     if (result != TERN_OK) {
-        take_down(service, result, &counted);
+        fail_batch(service, result, &counted);
     } else {
         atomic_store(&service->current_ms, clock.steady_ms);
         tern_log_release(true);
-        if (!clock_is_followed(service, &clock)) {
+        if (!clock_is_current(service, &clock)) {
             service->clock = clock;
             service->clock_is_stored = true;
         }
-        note_stored(service);
-        // What could not be stored may have been a version, and the next one is not made yet.
+        mark_stored(service);
+        // During a merge the failure may have been the storing of the version, which is not repeated yet.
         if (!tern_federation_is_merging(service->federation)) {
-            tern_service_view_stored(service);
+            tern_service_snapshot_stored(service);
         }
     }
     if (flush) {
-        tern_metering_settle(service->metering, result == TERN_OK);
+        tern_metering_end_flush(service->metering, result == TERN_OK);
         service->flushed_ms = service->batch_ms;
     }
     if (flush && result == TERN_OK) {
@@ -600,14 +560,14 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
     }
     if (count > 0) {
         observe(&service->counters.batch_size, (double)count);
-        observe(&service->counters.commit_ms, monotonic_ms() - started);
+        observe(&service->counters.commit_ms, (tern_monotonic_seconds() - started_s) * 1e3);
     }
     publish(service);
     send_batch(service);
     end_work(service, result == TERN_OK ? TERN_OK : TERN_ERR_BUSY, false);
 }
 
-// --- Other settings
+// --- New settings
 
 static bool is_settled(const struct tern_service *service)
 {
@@ -615,35 +575,35 @@ static bool is_settled(const struct tern_service *service)
            !tern_federation_is_merging(service->federation);
 }
 
-// The next batch loads memory, by what is configured here.
-static void configure(struct tern_service *service, const struct tern_service_config *fresh)
+// Applies the settings; if the federation's have changed, the next batch loads memory again.
+static void configure(struct tern_service *service, const struct tern_service_config *next)
 {
-    service->config.limits = fresh->limits;
-    if (memcmp(&service->config.federation, &fresh->federation, sizeof fresh->federation) != 0) {
-        service->config.federation = fresh->federation;
-        tern_federation_configure(service->federation, &fresh->federation);
+    service->config.limits = next->limits;
+    if (memcmp(&service->config.federation, &next->federation, sizeof next->federation) != 0) {
+        service->config.federation = next->federation;
+        tern_federation_configure(service->federation, &next->federation);
         service->broken = true;
     }
 }
 
-// What memory has and the store has not is stored before.
-static void take_fresh(struct tern_service *service)
+// Applies a new configuration, after a batch that stores everything pending.
+static void apply_config(struct tern_service *service)
 {
-    if (!atomic_load(&service->fresh_is_due) || !is_settled(service)) {
+    if (!atomic_load(&service->config_changed) || !is_settled(service)) {
         return;
     }
     run_batch(service, NULL, 0);
     if (!is_settled(service) || tern_service_is_halted(service)) {
         return;
     }
-    pthread_mutex_lock(&service->fresh_lock);
-    configure(service, &service->fresh);
-    atomic_store(&service->fresh_is_due, false);
-    pthread_mutex_unlock(&service->fresh_lock);
+    pthread_mutex_lock(&service->next_config_lock);
+    configure(service, &service->next_config);
+    atomic_store(&service->config_changed, false);
+    pthread_mutex_unlock(&service->next_config_lock);
 }
 
-enum tern_result tern_service_accepts(const struct tern_service *service,
-                                      const struct tern_service_config *config, char why[256])
+enum tern_result tern_service_check_config(const struct tern_service *service,
+                                           const struct tern_service_config *config, char why[256])
 {
     return tern_federation_accepts(service->federation, &config->federation, why);
 }
@@ -652,13 +612,13 @@ void tern_service_configure(struct tern_service *service, const struct tern_serv
 {
     const struct tern_service_limits *limits = &config->limits;
     tern_access_log_set(&service->access, &config->logging);
-    tern_gate_limit(service->gate, limits->requests_per_minute, limits->enrollments_per_minute);
-    tern_request_queue_limit(&service->queue, limits->queue);
-    pthread_mutex_lock(&service->fresh_lock);
-    service->fresh = *config;
-    atomic_store(&service->fresh_is_due, true);
-    pthread_mutex_unlock(&service->fresh_lock);
-    tern_request_queue_set_flag(&service->queue, &service->queue.poked);
+    tern_gate_set_rates(service->gate, limits->requests_per_minute, limits->enrollments_per_minute);
+    tern_request_queue_set_limit(&service->queue, limits->queue);
+    pthread_mutex_lock(&service->next_config_lock);
+    service->next_config = *config;
+    atomic_store(&service->config_changed, true);
+    pthread_mutex_unlock(&service->next_config_lock);
+    tern_request_queue_set_flag(&service->queue, &service->queue.woken);
 }
 
 // --- The thread
@@ -669,20 +629,20 @@ static uint64_t left_until(uint64_t due, uint64_t now, uint64_t at_most)
     return left < at_most ? left : at_most;
 }
 
-// How long nothing is due.
+// Returns the ms until something is due.
 static uint64_t idle_ms(const struct tern_service *service)
 {
     if (tern_service_is_halted(service)) {
         return SLEEP_MAX_MS;
     }
-    // What is overdue is tried again with the next request, or in a second.
-    if (service->broken || service->view.failure[0] != '\0') {
+    // After a failure, tries again with the next request, or in a second.
+    if (service->broken || service->snapshot.failure[0] != '\0') {
         return left_until(service->batch_ms + SLEEP_MAX_MS, tern_service_monotonic(service),
                           SLEEP_MAX_MS);
     }
     const bool waited =
         service->waiting.first != NULL && !tern_federation_is_merging(service->federation);
-    if (service->held.asking != 0 || waited) {
+    if (service->held.retry != 0 || waited) {
         return 0;
     }
     uint64_t now = tern_service_monotonic(service);
@@ -694,8 +654,8 @@ static uint64_t idle_ms(const struct tern_service *service)
     return left_until(service->flushed_ms + FLUSH_MS, now, left);
 }
 
-// Without it, those that follow wait for their answers, and then refuse what they have.
-static void serve_others(struct tern_service *service)
+// Starts to take followers' requests, if this leader does not do so yet. Until then followers wait, and then refuse them.
+static void serve_followers(struct tern_service *service)
 {
     char why[256] = "";
     const uint64_t now_ms = tern_service_monotonic(service);
@@ -712,15 +672,15 @@ static void serve_others(struct tern_service *service)
     }
 }
 
-// One pass of the service thread.
-struct turn {
+// The requests of one iteration of the service thread.
+struct iteration {
     struct request *taken;
     uint32_t count;
 };
 
-// Takes what there is off the queue, and waits for up to idle_ms where there is nothing to do. False: the service has
-// stopped, and nothing is left.
-static bool begin_turn(struct tern_service *service, uint64_t idle, struct turn *turn)
+// Takes requests off the queue; waits up to `idle` ms if there are none. False: the service stops, and the queue is empty.
+static bool begin_iteration(struct tern_service *service, uint64_t idle,
+                            struct iteration *iteration)
 {
     struct tern_request_queue *queue = &service->queue;
     pthread_mutex_lock(&queue->lock);
@@ -728,35 +688,35 @@ static bool begin_turn(struct tern_service *service, uint64_t idle, struct turn 
         pthread_mutex_unlock(&queue->lock);
         return false;
     }
-    if (queue->count == 0 && !queue->poked && idle > 0) {
+    if (queue->count == 0 && !queue->woken && idle > 0) {
         tern_request_queue_wait(queue, idle);
     }
-    turn->taken = tern_request_queue_take(queue, BATCH_MAX, &turn->count);
+    iteration->taken = tern_request_queue_take(queue, BATCH_MAX, &iteration->count);
     service->quiescing = queue->quiesce;
-    atomic_fetch_add(&service->turns, 1);
-    queue->poked = false;
+    atomic_fetch_add(&service->iterations, 1);
+    queue->woken = false;
     pthread_mutex_unlock(&queue->lock);
     atomic_store(&service->working_ms, tern_service_monotonic(service));
-    atomic_store(&service->turn_ms, tern_service_machine_ms());
+    atomic_store(&service->iteration_ms, tern_monotonic_ms());
     return true;
 }
 
-static void end_turn(struct tern_service *service)
+static void end_iteration(struct tern_service *service)
 {
-    tern_access_log_tell(&service->access, tern_service_monotonic(service));
+    tern_access_log_report_dropped(&service->access, tern_service_monotonic(service));
     atomic_store(&service->working_ms, 0);
-    atomic_store(&service->turn_ms, 0);
+    atomic_store(&service->iteration_ms, 0);
 }
 
-// Until it leads, or has stopped.
+// Runs a follower until it is promoted or stops.
 static void follow(struct tern_service *service)
 {
     const struct tern_service_sharing *sharing = service->config.sharing;
-    struct turn turn;
+    struct iteration iteration;
     while (atomic_load(&service->follows) &&
-           begin_turn(service, sharing->idle_ms(service->follower), &turn)) {
-        sharing->turn(service->follower, turn.taken);
-        end_turn(service);
+           begin_iteration(service, sharing->idle_ms(service->follower), &iteration)) {
+        sharing->turn(service->follower, iteration.taken);
+        end_iteration(service);
     }
 }
 
@@ -764,31 +724,31 @@ static void end_following(struct tern_service *service)
 {
     service->quiescing = true;
     service->config.sharing->turn(service->follower, NULL);
-    tern_access_log_tell(&service->access, UINT64_MAX);
+    tern_access_log_report_dropped(&service->access, UINT64_MAX);
 }
 
-// Until it has stopped.
+// Runs a leader until it stops.
 static void lead(struct tern_service *service)
 {
-    struct turn turn;
-    while (begin_turn(service, idle_ms(service), &turn)) {
-        serve_others(service);
+    struct iteration iteration;
+    while (begin_iteration(service, idle_ms(service), &iteration)) {
+        serve_followers(service);
         if (tern_service_is_halted(service)) {
-            refuse_all(service, turn.taken);
+            refuse_all(service, iteration.taken);
             end_work(service, TERN_ERR_IO, true);
         } else {
-            take_fresh(service);
-            run_batch(service, turn.taken, turn.count);
+            apply_config(service);
+            run_batch(service, iteration.taken, iteration.count);
         }
-        end_turn(service);
+        end_iteration(service);
     }
 }
 
-// What is decided by then is stored, and no merge is left half done.
+// Stores everything pending, and completes a merge.
 static void end_leading(struct tern_service *service)
 {
     service->quiescing = true;
-    tern_access_log_tell(&service->access, UINT64_MAX);
+    tern_access_log_report_dropped(&service->access, UINT64_MAX);
     if (!tern_service_is_halted(service)) {
         run_batch(service, NULL, 0);
     }
@@ -805,11 +765,11 @@ static void *run(void *arg)
     struct tern_service *service = arg;
     if (atomic_load(&service->follows)) {
         follow(service);
-        if (atomic_load(&service->follows)) { // it has stopped
+        if (atomic_load(&service->follows)) { // it stops, and was not promoted
             end_following(service);
             return NULL;
         }
-        service->broken = true; // memory is made of what the store has
+        service->broken = true; // the new leader loads memory from the store
     }
     lead(service);
     end_leading(service);
@@ -821,7 +781,7 @@ static void *run(void *arg)
 static void service_free(struct tern_service *service)
 {
     if (service->taker != NULL) {
-        tern_federation_wait_for_merge(service->federation); // which may wait for parts by it
+        tern_federation_wait_for_merge(service->federation); // the merge may use the taker
         service->config.sharing->stop_taking(service->taker);
     }
     if (service->follower != NULL) {
@@ -829,13 +789,14 @@ static void service_free(struct tern_service *service)
     }
     tern_federation_free(service->federation);
     tern_psk_keys_free(&service->psk_keys);
-    tern_service_view_free(&service->view);
+    pthread_mutex_destroy(&service->snapshot.lock);
     tern_access_log_free(&service->access);
     tern_gate_free(service->gate);
     tern_metering_free(service->metering);
     tern_request_queue_free(&service->queue);
-    pthread_mutex_destroy(&service->fresh_lock);
-    free_work(&service->work);
+    pthread_mutex_destroy(&service->next_config_lock);
+    pthread_cond_destroy(&service->work.ended);
+    pthread_mutex_destroy(&service->work.lock);
     free(service->held.of);
     free(service);
 }
@@ -843,28 +804,28 @@ static void service_free(struct tern_service *service)
 static enum tern_result admit(void *ctx, const struct tern_db_client *row)
 {
     struct tern_service *service = ctx;
-    return tern_gate_put(service->gate, row->id, row->token_hash, row->name, row->revoked);
+    return tern_gate_set_client(service->gate, row->id, row->token_hash, row->name, row->revoked);
 }
 
 static void dismiss(void *ctx, uint64_t first)
 {
     struct tern_service *service = ctx;
-    tern_gate_forget(service->gate, first);
+    tern_gate_remove_from(service->gate, first);
 }
 
 static void metered(void *ctx, uint64_t client, uint32_t round, struct tern_db_meter *meter)
 {
     struct tern_service *service = ctx;
-    tern_metering_of(service->metering, client, round, meter);
+    tern_metering_pending(service->metering, client, round, meter);
 }
 
 static void wake(void *ctx)
 {
     struct tern_service *service = ctx;
-    tern_request_queue_set_flag(&service->queue, &service->queue.poked);
+    tern_request_queue_set_flag(&service->queue, &service->queue.woken);
 }
 
-// On the thread that merges; the taker is there from before it began, until after it has ended.
+// Called on the merging thread. The taker exists during the whole merge.
 static bool await_parts(void *ctx, uint32_t round, uint32_t missing)
 {
     struct tern_service *service = ctx;
@@ -900,26 +861,26 @@ static enum tern_result prepare(struct tern_service *service, char why[256])
 
 static void explain_start(enum tern_result result, struct tern_db *db, char why[256])
 {
-    tern_db_damaged(db); // finds out which of two things it was
+    tern_db_damaged(db); // sets tern_db_error() to the damage, if there is any
     const char *detail = tern_result_sentence(result);
     switch ((int)result) {
     case TERN_ERR_IO:
-        if (why[0] != '\0') { // it was the merges' own connection
+        if (why[0] != '\0') { // an error of the merges' own connection
             return;
         }
         detail = tern_db_error(db);
         break;
-    case TERN_ERR_CONFIG: // it was explained already
+    case TERN_ERR_CONFIG: // `why` has the reason
         return;
     case TERN_ERR_UNKNOWN:
-        detail = "its open round names a strategy, parameter or codec that is not known; start "
-                 "the version of Tern that opened it, or a newer one";
+        detail = "the open round has an unknown strategy, parameter or codec; start the version "
+                 "of Tern that opened it, or a newer one";
         break;
     case TERN_ERR_CORRUPT:
     case TERN_ERR_NOT_FOUND:
     case TERN_ERR_STATE:
-        detail = "the stored model, or the updates of its open round, are damaged or missing; "
-                 "restore a backup";
+        detail = "the stored model, or updates of the open round, are damaged or missing; restore "
+                 "a backup";
         break;
     default:
         break;
@@ -941,13 +902,14 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
     atomic_store(&service->follows, config->follows);
     if (tern_access_log_init(&service->access, &config->logging) != TERN_OK) {
         free(service);
-        snprintf(why, 256, "there are no random bytes");
+        snprintf(why, 256, "the system has no random bytes");
         return TERN_ERR_IO;
     }
-    pthread_mutex_init(&service->fresh_lock, NULL);
-    init_work(&service->work);
+    pthread_mutex_init(&service->next_config_lock, NULL);
+    pthread_mutex_init(&service->work.lock, NULL);
+    pthread_cond_init(&service->work.ended, NULL);
+    pthread_mutex_init(&service->snapshot.lock, NULL);
     tern_psk_keys_init(&service->psk_keys);
-    tern_service_view_init(&service->view);
     tern_request_queue_init(&service->queue, config->limits.queue);
     enum tern_result result = prepare(service, why);
     if (result == TERN_OK && pthread_create(&service->thread, NULL, run, service) != 0) {
@@ -962,15 +924,15 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
     return TERN_OK;
 }
 
-uint64_t tern_service_turns(const struct tern_service *service)
+uint64_t tern_service_iterations(const struct tern_service *service)
 {
-    return atomic_load(&service->turns);
+    return atomic_load(&service->iterations);
 }
 
-void tern_service_lead(struct tern_service *service)
+void tern_service_promote(struct tern_service *service)
 {
     atomic_store(&service->follows, false);
-    tern_request_queue_set_flag(&service->queue, &service->queue.poked);
+    tern_request_queue_set_flag(&service->queue, &service->queue.woken);
 }
 
 void tern_service_quiesce(struct tern_service *service)

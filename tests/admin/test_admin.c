@@ -325,10 +325,10 @@ TEST(test_bad_code_requests)
         {"{\"uses\":1e400}", "\"uses\" must be a whole number"},
         {"{\"expires_s\":0.5}", "\"expires_s\" must be a whole number, 1..31536000."},
         {"{\"use\":1}",
-         "There is no key \"use\": uses, expires_s, label, tags and evaluator are known."},
+         "The key \"use\" is unknown. Use uses, expires_s, label, tags or evaluator."},
         {"{\"evaluator\":1}", "\"evaluator\" must be true or false."},
-        {"{\"Uses\":1}", "There is no key \"Uses\""},
-        {"{\"uses\":1,\"uses\":9}", "\"uses\" stands twice."},
+        {"{\"Uses\":1}", "The key \"Uses\" is unknown."},
+        {"{\"uses\":1,\"uses\":9}", "The key \"uses\" is given twice."},
         {"{\"uses\":1}{", "a JSON object"},
         {"{\"uses\":1},", "a JSON object"},
         {"{\"label\":\"a\\u0000b\"}", "a JSON object"},
@@ -669,9 +669,9 @@ TEST(test_waiting_follows_what_happens)
     cJSON *json = json_of_reply();
     snprintf(code, sizeof code, "%s", cJSON_GetStringValue(cJSON_GetObjectItem(json, "code")));
     cJSON_Delete(json);
-    check_waiting("clients", "join codes are good for 3 more");
+    check_waiting("clients", "join codes allow 3 more");
     assert_int_equal(enroll_with(code, token), 200);
-    check_waiting("clients", "join codes are good for 2 more");
+    check_waiting("clients", "join codes allow 2 more");
     assert_int_equal(enroll_with(code, token), 200);
     check_waiting("members", "its deadline is in");
     assert_int_equal(ask("GET", "/api/v1/waiting", TOKEN, ""), 200);
@@ -700,7 +700,7 @@ TEST(test_what_cannot_be_stored_is_told_in_json)
     cJSON *json = json_of_reply();
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(json, "error")), "busy");
     assert_non_null(
-        strstr(cJSON_GetStringValue(cJSON_GetObjectItem(json, "message")), "nothing changed"));
+        strstr(cJSON_GetStringValue(cJSON_GetObjectItem(json, "message")), "Nothing changed"));
     cJSON_Delete(json);
     tern_db_rollback(other);
     tern_db_close(other);
@@ -744,11 +744,11 @@ CASE_WITH(test_waiting_names_those_whose_statistics_are_awaited, setup_with_stat
     }
     assert_int_equal(ask("POST", "/api/v1/clients/3/revoke", TOKEN, ""), 200);
     report_statistics(tokens[0]);
-    check_untold("the statistics of 1 more client, by which", 2, 2);
-    check_waiting("statistics", "a lower statistics.min_clients does without");
+    check_untold("the statistics of 1 more client, which scale", 2, 2);
+    check_waiting("statistics", "or lower statistics.min_clients");
     report_statistics(tokens[1]);
-    check_untold("1 client that has come and told none, for 59 m ", 4, 1);
-    check_waiting("statistics", "the 2 that are there are enough by then");
+    check_untold("1 client that has checked in without, for at most 59 m ", 4, 1);
+    check_waiting("statistics", "the 2 that have arrived are enough then");
     report_statistics(tokens[3]);
     check_waiting("members", "its deadline is in");
 }

@@ -135,7 +135,7 @@ def a_federation_without_end_pauses():
         task, come_back_ms = told(client, replica)
         check(task is None and HOUR_MS - 300000 < come_back_ms < 1.1 * HOUR_MS, f"{task}, come back in {come_back_ms} ms")
         now = aggregator.json("status")["now"]
-        check("opens in 59 m" in now and "round.min_interval = auto, as round.rounds sets no end" in now, f"status says {now}")
+        check("opens in 59 m" in now and "round.min_interval = auto, because round.rounds sets no end" in now, f"status says {now}")
         log = (workspace.path / "aggregator.log").read_text()
         check("event=spending" in log and "min_interval_ms=3600000 rounds=0" in log, log)
 

@@ -682,9 +682,9 @@ def every_reason_names_what_to_do():
     few = "round.min_clients=5"
     expect("waiting for 2 more clients", "enroll-code --uses 2` makes a join code", few)
     state.run("enroll-code", "--uses", 7)
-    expect("waiting for 2 more clients", "join codes are good for 7 more", few)
+    expect("waiting for 2 more clients", "join codes allow 7 more", few)
     change(state, "UPDATE clients SET created_ms = 1000, last_seen_ms = 1000 WHERE id = 1")
-    expect("waiting for 3 more clients", "1 enrolled and never came: start `tern-client run`", few)
+    expect("waiting for 3 more clients", "1 enrolled and never checked in: start `tern-client run`", few)
     change(state, "UPDATE clients SET created_ms = 1000, last_seen_ms = 3600000 WHERE NOT evaluator")
     expect("none was seen within round.eligible_within", "does it run", "round.eligible_within=1h")
     spent = "UPDATE clients SET budgeted = 1, budget_left = 5000, budget_spent = 4500 WHERE id < 3"
@@ -699,14 +699,14 @@ def every_reason_names_what_to_do():
     change(state, "UPDATE clients SET budget_spent = 4000")
     expect("the next round opens with the next check-in", "round.come_back_max", *bytes_last)
     scaled = ("statistics.columns=clients", "statistics.wait=1h")
-    some = expect("waiting for the statistics of 2 more clients, by which columns are scaled: statistics.min_clients = 2, and "
-                  "3 of those that have come told none", "a lower statistics.min_clients does without", *scaled)
+    some = expect("waiting for the statistics of 2 more clients, which scale the columns: statistics.min_clients = 2, and "
+                  "3 that checked in sent none", "or lower statistics.min_clients", *scaled)
     assert some["silent_longest"] == [1, 2, 3] and some["waits_for"] == 3, some
     with sqlite3.connect(state.path / "tern.db") as database:
         for client, ago_s in ((1, 600), (3, 60)):
             insert(database, "statistics", client=client, received_ms=1000 * (int(time.time()) - ago_s))
     database.close()
-    some = expect("waiting for the statistics of 1 client that has come and told none, for ", "the 2 that are there", *scaled)
+    some = expect("waiting for the statistics of 1 client that has checked in without, for ", "the 2 that have arrived", *scaled)
     assert some["silent_longest"] == [2] and re.search("for (49|50) m [0-9]+ s at the most", some["now"]), some
     some = expect("the next round opens with the next check-in", "", scaled[0], "statistics.wait=1m")
     assert some["waits_for"] == 0, some

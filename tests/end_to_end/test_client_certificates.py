@@ -60,7 +60,7 @@ def names_go_together(aggregator, ours, device, certificate):
     check(aggregator.metrics()['tern_http_handshakes_total{kind="resumed"}'] == 1, "the session was not resumed")
     device.run("once", certificate=ours.issue("renewed", "/O=works/CN=valve 1"), code=4)
     device.run("once", certificate=ours.issue("other", "/CN=valve 2"), code=3)
-    line = aggregator.log_line("event=certificate-of-another")
+    line = aggregator.log_line("event=certificate-name-mismatch")
     check("level=warn" in line and line.endswith('client=1 certificate="valve 2"'), line)
     check("event=authentication-failed" in aggregator.log_line("path=/v1/checkin"), "no line of the failure")
 

@@ -108,7 +108,7 @@ def test_mean(rounds=3):
         for process in workspace.processes[-DEVICES - 1:]:  # the devices of the last site, and the direct one
             check(process.wait(timeout=PATIENCE) == 0, "a device was not told of the end")
         now = site_gateway.json("status")["now"]
-        check(now == "finished: the federation of the aggregator above is done", f"at the end, now: {now}")
+        check(now == "finished: the federation of the upstream aggregator is done", f"at the end, now: {now}")
     # A weight is below 1; each round rounds it a few times.
     worst = max(abs(a - b) for a, b in zip(direct, tree))
     moved = max(abs(a) for a in direct)
@@ -379,20 +379,20 @@ def check_silent(one, since_ms, words):
     said = status["gateway"]
     check(said["answers"] is False and said["silent_why"], f"{said}")
     check(since_ms <= said["silent_ms"] <= 1000 * time.time(), f"it was killed at {since_ms}, and {said}")
-    check(status["now"].startswith(f"the aggregator above {words}"), f"now: {status['now']}")
-    check("updates of its devices are kept on this disk" in status["advice"], f"advice: {status['advice']}")
+    check(status["now"].startswith(f"the upstream aggregator {words}"), f"now: {status['now']}")
+    check("updates are kept on this disk" in status["advice"], f"advice: {status['advice']}")
     text = one.verb("status")
-    check(re.search(rf"\n +the aggregator above {words} for .*\(.+\), since 20", text), f"status says {text}")
+    check(re.search(rf"\n +the upstream aggregator {words} for .*\(.+\), since 20", text), f"status says {text}")
     about = findings(one, (1,))["above"]
     check(about["health"] == "problem" and words in about["finding"], f"doctor says {about}")
     asked = time.time()
     code, body = ready(one)
-    check(code == 200 and body.startswith(f"ok, but the aggregator above {words}"), f"/readyz says {code} {body}")
+    check(code == 200 and body.startswith(f"ok, but the upstream aggregator {words}"), f"/readyz says {code} {body}")
     number, unit = re.search(r"for ([\d.]+) (\w+)", body).groups()
     shown = float(number) * {"ms": 0.001, "s": 1, "m": 60}[unit]
     check(shown > asked - since_ms / 1000 - 2, f"killed at {since_ms / 1000}, and at {asked}: {body}")
     metrics = one.metrics()
-    check(metrics["tern_above_answers"] == 0, "tern_above_answers is not 0")
+    check(metrics["tern_upstream_answers"] == 0, "tern_upstream_answers is not 0")
     return said["silent_ms"]
 
 
@@ -406,14 +406,14 @@ def test_silent():
         check(one.json("status")["gateway"]["answers"] is True, "it answers, and status says no")
         check(findings(one, (0,))["above"]["health"] == "good", "it answers, and doctor says no")
         check(ready(one) == (200, "ok\n"), f"/readyz says {ready(one)}")
-        check(one.metrics()["tern_above_answers"] == 1, "tern_above_answers is not 1")
-        check(one.metrics()["tern_above_answered_seconds"] > time.time() - 60, "when it last answered")
+        check(one.metrics()["tern_upstream_answers"] == 1, "tern_upstream_answers is not 1")
+        check(one.metrics()["tern_upstream_answered_seconds"] > time.time() - 60, "when it last answered")
         killed_ms = int(1000 * time.time())
         above.kill()
         line = one.log_line("event=above-unreachable")
         check("advice=" in line and "for_s=" in line, line)
         first = check_silent(one, killed_ms, "has not been reached")
-        check(one.metrics()["tern_above_answered_seconds"] <= killed_ms / 1000 + 1, "when it last answered")
+        check(one.metrics()["tern_upstream_answered_seconds"] <= killed_ms / 1000 + 1, "when it last answered")
         one.kill()
         time.sleep(3)  # as is seen by what a second start says
         status = one.json("status")
@@ -428,7 +428,7 @@ def test_silent():
         one.settings["admin"]["address"] = ""
         one.write_config()
         one.start()
-        check(one.json("status")["now"].startswith("the aggregator above has not been reached"),
+        check(one.json("status")["now"].startswith("the upstream aggregator has not been reached"),
               f"without a listener: {one.json('status')['now']}")
         above.start()
         one.log_line("event=above-answers")
@@ -569,8 +569,8 @@ def test_counts():
                 status = json.loads(body)
                 check((code, status["clients"], status["evaluators"]) == (200, 2, 0), f"{status}")
                 code, said = admin(one, "POST", "/api/v1/clients/1/revoke")
-                check(code == 409 and "stands for the aggregator above" in said, f"{code} {said}")
-                fails(one, "revoke", "stands for the aggregator above", "1")
+                check(code == 409 and "stands for the upstream aggregator" in said, f"{code} {said}")
+                fails(one, "revoke", "stands for the upstream aggregator", "1")
                 one.kill()
         check([row["revoked"] for row in one.json("clients")] == [False] * 3, "one was revoked")
         check(one.json("revoke", "2")["revoked"], "a device cannot be revoked")

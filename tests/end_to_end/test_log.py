@@ -72,7 +72,7 @@ def a_flood_writes_little(aggregator, client, log):
     guess(client, FLOOD)
     aggregator.kill(signal.SIGTERM)
     failures = len(of_event(log, "authentication-failed"))
-    left_out = sum(entry["authentication_failures"] for entry in of_event(log, "log-lines-left-out"))
+    left_out = sum(entry["authentication_failures"] for entry in of_event(log, "log-lines-dropped"))
     # The allowance refills while this goes on.
     check(OF_AN_ADDRESS <= failures < 3 * OF_AN_ADDRESS, f"{failures} lines of a flood")
     check(failures + left_out == FLOOD + 1, f"{failures} lines and {left_out} left out of {FLOOD + 1}")

@@ -85,7 +85,7 @@ CASE(test_the_scheme_is_bearer_in_any_case)
     struct tern_gate *gate = tern_gate_new(0, 1);
     assert_non_null(gate);
     tern_sha256(token, sizeof token, hash);
-    assert_int_equal(tern_gate_put(gate, 7, hash, "seven", false), TERN_OK);
+    assert_int_equal(tern_gate_set_client(gate, 7, hash, "seven", false), TERN_OK);
     assert_int_equal(bearer_of(gate, "Bearer AAECAwQFBgcICQoLDA0ODw"), 7);
     assert_int_equal(bearer_of(gate, "bearer AAECAwQFBgcICQoLDA0ODw"), 7);
     assert_int_equal(bearer_of(gate, "BEARER AAECAwQFBgcICQoLDA0ODw"), 7);

@@ -130,7 +130,7 @@ class Service(unittest.TestCase):
         self.assertEqual(self.federation.clients()["revoked"], [False, True, False, False])
 
     def test_refusals_say_why(self):
-        with self.assertRaisesRegex(tern.FederationError, "There is no client of this id") as caught:
+        with self.assertRaisesRegex(tern.FederationError, "No client has this id") as caught:
             self.federation.revoke(99)
         self.assertEqual(caught.exception.status, 404)
         with self.assertRaisesRegex(tern.FederationError, "1..1000000") as caught:

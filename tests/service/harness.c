@@ -321,7 +321,7 @@ void harness_free(struct harness *harness)
 void harness_await_store(struct harness *harness)
 {
     char why[256];
-    while (!tern_service_stores(harness->service, why)) {
+    while (!tern_service_can_store(harness->service, why)) {
         struct answer answer =
             call(harness, "GET", TERN_PATH_UPDATES "1/1", harness->tokens[1], NULL, 0);
         answer_free(&answer);

@@ -239,7 +239,7 @@ TEST(test_damaged_update_halts_the_service)
     assert_true(tern_service_halted(harness.service, why));
     assert_non_null(strstr(why, "damaged"));
     assert_non_null(strstr(why, "backup"));
-    assert_false(tern_service_stores(harness.service, why));
+    assert_false(tern_service_can_store(harness.service, why));
     assert_non_null(strstr(why, "halted: "));
     answer = call(&harness, "GET", "/readyz", NULL, NULL, 0);
     assert_int_equal(answer.status, 503);

@@ -96,7 +96,7 @@ static void free_order(struct order *order)
 
 static void do_now(tern_service_work work, struct order *order)
 {
-    assert_int_equal(tern_service_do(harness.service, work, order), TERN_OK);
+    assert_int_equal(tern_service_run_work(harness.service, work, order), TERN_OK);
 }
 
 // Until no round is being merged.
@@ -232,7 +232,7 @@ TEST(test_a_transaction_that_fails_leaves_nothing)
     start();
     make_order(&order);
     aim(&order, 0.01F);
-    assert_int_equal(tern_service_do(harness.service, fail_after, &order), TERN_ERR_BUSY);
+    assert_int_equal(tern_service_run_work(harness.service, fail_after, &order), TERN_ERR_BUSY);
     assert_int_equal(settled().machine.round, 0);
     do_now(follow, &order);
     expect_version(1);

@@ -350,14 +350,14 @@ static void test_a_version_that_cannot_be_stored(void **state)
     assert_int_equal(end_update(last).status, tern_UpdateStatus_UPDATE_ACCEPTED);
     struct tern_service_facts facts = {0};
     while (facts.batches_failed < 4) {
-        assert_false(tern_service_stores(harness.service, why));
+        assert_false(tern_service_can_store(harness.service, why));
         tern_service_facts(harness.service, &facts);
     }
     take_writes(harness.path);
     harness_await_store(&harness);
     assert_int_equal(end_update(begin_update(2, &updates[1])).status,
                      tern_UpdateStatus_UPDATE_DUPLICATE);
-    assert_true(tern_service_stores(harness.service, why));
+    assert_true(tern_service_can_store(harness.service, why));
     expect_round(TERN_ROUND_COMMITTED, 1);
     free_updates(updates);
 }

@@ -343,9 +343,10 @@ TEST(test_it_is_for_built_in_models)
     assert_int_equal(tern_model_add_by_rule(&model, "w", &count, 1, TERN_RULE_COMPRESS), TERN_OK);
     harness_make_imported(&harness, manifest, tern_manifest_encode(&model, manifest), weights);
     harness_start(&harness);
-    assert_int_equal(tern_service_accepts(harness.service, &harness.config, why), TERN_OK);
+    assert_int_equal(tern_service_check_config(harness.service, &harness.config, why), TERN_OK);
     harness.config.federation.statistics.wanted = true;
-    assert_int_equal(tern_service_accepts(harness.service, &harness.config, why), TERN_ERR_CONFIG);
+    assert_int_equal(tern_service_check_config(harness.service, &harness.config, why),
+                     TERN_ERR_CONFIG);
     assert_non_null(strstr(why, "statistics.columns = clients is for built-in models"));
 }
 
