@@ -686,7 +686,7 @@ def every_reason_names_what_to_do():
     change(state, "UPDATE clients SET created_ms = 1000, last_seen_ms = 1000 WHERE id = 1")
     expect("waiting for 3 more clients", "1 enrolled and never checked in: start `tern-client run`", few)
     change(state, "UPDATE clients SET created_ms = 1000, last_seen_ms = 3600000 WHERE NOT evaluator")
-    expect("none was seen within round.eligible_within", "does it run", "round.eligible_within=1h")
+    expect("none was seen within round.eligible_within", "whether it runs", "round.eligible_within=1h")
     spent = "UPDATE clients SET budgeted = 1, budget_left = 5000, budget_spent = 4500 WHERE id < 3"
     change(state, spent)
     with sqlite3.connect(state.path / "tern.db") as database:
@@ -694,7 +694,7 @@ def every_reason_names_what_to_do():
             insert(database, "schedule", client=client, least_bytes=900)
     database.close()
     bytes_last = ("round.quorum=2", "train.schedule=budget")
-    expect("waiting for byte budgets: 2 of 3 clients have none left for a round, and 2 have", "[budget]", *bytes_last)
+    expect("waiting for byte budgets: 2 of 3 clients have none left for a round, and 2 must", "[budget]", *bytes_last)
     expect("the next round opens with the next check-in", "`tern-client once`", "round.quorum=2")
     change(state, "UPDATE clients SET budget_spent = 4000")
     expect("the next round opens with the next check-in", "round.come_back_max", *bytes_last)
