@@ -33,6 +33,21 @@ def make_certificate(folder, name, file=None, ca="ca"):
             "-CAcreateserial", "-days", "30", "-out", f"{file}.crt")
 
 
+class Certificates:
+    """The CA and the certificates of p0, p1, ... that all rings of a program share."""
+    folder = None
+
+    @classmethod
+    def copy_to(cls, folder, names):
+        if cls.folder is None:
+            cls.folder = tempfile.TemporaryDirectory(prefix="tern-ring-certificates-")
+            make_ca(cls.folder.name)
+        for name in names:
+            if not pathlib.Path(cls.folder.name, f"{name}.crt").exists():
+                make_certificate(cls.folder.name, name)
+        shutil.copytree(cls.folder.name, folder, dirs_exist_ok=True)
+
+
 def free_ports(count):
     ports = set()
     while len(ports) < count:
@@ -53,9 +68,7 @@ class Ring:
                        "data.source": "sensors:train=2000,test=500,devices=50,seed=1",
                        "ring.timeout": "20s", "ring.start_wait": "60s"} | values
         self.processes = {}
-        make_ca(self.folder)
-        for name in self.names:
-            make_certificate(self.folder, name)
+        Certificates.copy_to(self.folder, self.names)
         self.write_peers()
 
     def write_peers(self, file="peers.txt", names=None):
