@@ -1,11 +1,10 @@
-// The parts of libtern in a microcontroller's firmware (shared/build.h): two codecs for updates, and
-// the coder of the default codecs both ways.
+// Selects the parts of libtern for a microcontroller (shared/build.h): the codecs of updates and downloads, and their coder.
 #ifndef TERN_FIRMWARE_BUILD_H
 #define TERN_FIRMWARE_BUILD_H
 
 #define TERN_CODECS(X) X(float32, FLOAT32, 0) X(uniform, UNIFORM, 13) X(3lc, 3LC, 2)
 #define TERN_CODERS(X) X(range, RANGE)
-#ifndef TERN_ERROR_STORAGE // of the others, TERN_ERROR_INT8 takes the least RAM
+#ifndef TERN_ERROR_STORAGE // TERN_ERROR_INT8 takes the least RAM
 #define TERN_ERROR_STORAGE TERN_ERROR_FLOAT32
 #endif
 #define TERN_SMALL 1

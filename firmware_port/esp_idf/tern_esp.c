@@ -9,7 +9,7 @@
 #include <sys/time.h>
 #include <time.h>
 
-// A clock that shows less was never set.
+// An earlier time means that the clock was never set.
 #define YEAR_2020 1577836800
 
 // --- The stream
@@ -23,7 +23,7 @@ static void close_stream(void *ctx)
     }
 }
 
-// Of a connection that failed: it was not reached, or not verified.
+// Returns the error of a failed connection: unreachable, or not verified.
 static enum tern_result why(struct esp_tls *tls)
 {
     esp_tls_error_handle_t error = NULL;
@@ -57,7 +57,7 @@ static enum tern_result open_stream(void *ctx, uint32_t timeout_ms)
     return result;
 }
 
-// The socket below gives up after this, in either direction.
+// Sets the socket's timeout in both directions.
 static bool limit(struct tern_esp_connection *connection, uint32_t timeout_ms)
 {
     const struct timeval time = {.tv_sec = (time_t)(timeout_ms / 1000),
@@ -128,7 +128,7 @@ static enum tern_result erase_flash(void *ctx, uint32_t offset)
                : TERN_ERR_IO;
 }
 
-// An encrypted partition is programmed in pieces of 16 bytes, another in words.
+// Encrypted partitions are programmed in units of 16 bytes, others in words.
 enum tern_result tern_esp_flash(struct tern_flash *flash, const char *label)
 {
     const esp_partition_t *partition =

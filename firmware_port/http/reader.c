@@ -1,5 +1,4 @@
-// One state per kind of thing that comes next. Lines are gathered byte by byte; bodies are copied
-// in whole pieces.
+// Parses a response with one state for each kind of input. Collects lines byte by byte and copies bodies in pieces.
 #include "http/message.h"
 
 #include <string.h>
@@ -8,12 +7,12 @@ enum state {
     STATE_STATUS_LINE,
     STATE_HEADER,
     STATE_CHUNK_SIZE,
-    STATE_CHUNK_END, // the empty line behind a chunk
+    STATE_CHUNK_END, // the empty line after a chunk
     STATE_TRAILER,
-    // From here on bytes are a body's.
+    // In the following states bytes belong to a body.
     STATE_BODY,
     STATE_CHUNK,
-    STATE_BODY_TO_END, // of the connection
+    STATE_BODY_TO_END, // the body lasts to the end of the connection
     STATE_DONE,
 };
 
@@ -42,8 +41,8 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
 }
 
-// Whether text begins with word, which is in lower case; where it goes on behind it.
-static const char *behind(const char *text, const char *word)
+// Returns the text after `word`, which is in lower case, or NULL if the text does not start with it.
+static const char *skip_word(const char *text, const char *word)
 {
     while (*word != '\0' && lower(*text) == *word) {
         text++;
@@ -59,7 +58,7 @@ static int digit_of(char c, unsigned base)
     return value < (int)base ? value : -1;
 }
 
-// Reads a number, at most SIZE_MAX, and moves *text behind it. false: there is none.
+// Reads a number, at most SIZE_MAX, and advances *text. Returns false if there is none.
 static bool read_number(const char **text, unsigned base, size_t *number)
 {
     const char *c = *text;
@@ -75,7 +74,7 @@ static bool read_number(const char **text, unsigned base, size_t *number)
 
 static enum tern_result take_status_line(struct tern_http_reader *reader)
 {
-    const char *rest = behind(reader->line, "http/1.");
+    const char *rest = skip_word(reader->line, "http/1.");
     if (rest == NULL || digit_of(rest[0], 10) < 0 || rest[1] != ' ') {
         return TERN_ERR_CORRUPT;
     }
@@ -84,7 +83,7 @@ static enum tern_result take_status_line(struct tern_http_reader *reader)
     const char *code = rest;
     size_t status = 0;
     const bool found = read_number(&rest, 10, &status);
-    // 101 would switch to another protocol, which nobody asked for.
+    // 101 switches to another protocol, which the client never requests.
     if (!found || rest - code != 3 || (*rest != ' ' && *rest != '\0') || status < 100 ||
         status == 101 || status > 599) {
         return TERN_ERR_CORRUPT;
@@ -104,7 +103,7 @@ static enum tern_result take_length(struct tern_http_reader *reader, const char 
 
 static enum tern_result take_encoding(struct tern_http_reader *reader, const char *value)
 {
-    const char *rest = behind(value, "chunked");
+    const char *rest = skip_word(value, "chunked");
     const bool twice = reader->chunked;
     reader->chunked = true;
     return !twice && rest != NULL && *rest == '\0' ? TERN_AGAIN : TERN_ERR_CORRUPT;
@@ -113,7 +112,7 @@ static enum tern_result take_encoding(struct tern_http_reader *reader, const cha
 static enum tern_result take_connection(struct tern_http_reader *reader, const char *value)
 {
     for (const char *c = value; *c != '\0'; c++) {
-        if (behind(c, "close") != NULL) {
+        if (skip_word(c, "close") != NULL) {
             reader->keep_alive = false;
         }
     }
@@ -124,7 +123,7 @@ static enum tern_result take_retry_after(struct tern_http_reader *reader, const 
 {
     size_t seconds = 0;
     if (!read_number(&value, 10, &seconds) || *value != '\0') {
-        seconds = 0; // a date: not understood
+        seconds = 0; // a date, which is not supported
     }
     reader->response->retry_after_s = seconds < UINT32_MAX ? (uint32_t)seconds : UINT32_MAX;
     return TERN_AGAIN;
@@ -151,12 +150,12 @@ static enum tern_result take_header(struct tern_http_reader *reader)
     if (colon == reader->line || is_blank(reader->line[0]) ||
         (colon == NULL && reader->kept == reader->line_len) ||
         (colon != NULL && is_blank(colon[-1]))) {
-        return TERN_ERR_CORRUPT; // no name, or a line that goes on with the one before
+        return TERN_ERR_CORRUPT; // no name, or the continuation of the line before
     }
     for (size_t i = 0; i < sizeof HEADERS / sizeof HEADERS[0]; i++) {
-        const char *value = behind(reader->line, HEADERS[i].name);
+        const char *value = skip_word(reader->line, HEADERS[i].name);
         if (value != NULL && reader->kept < reader->line_len) {
-            return TERN_ERR_CORRUPT; // longer than what was kept
+            return TERN_ERR_CORRUPT; // longer than TERN_HTTP_LINE_MAX
         }
         if (value != NULL) {
             value += strspn(value, " \t");
@@ -183,7 +182,8 @@ static enum tern_result end_head(struct tern_http_reader *reader)
         return TERN_ERR_CORRUPT;
     }
     if (status < 200) {
-        expect_status_line(reader); // 100 Continue and the like: the answer is still to come
+        expect_status_line(
+            reader); // an interim response such as 100 Continue: the final one follows
         return TERN_AGAIN;
     }
     if (status == 204 || status == 304 ||
@@ -216,7 +216,7 @@ static enum tern_result take_chunk_size(struct tern_http_reader *reader)
     return expect_body(reader, STATE_CHUNK);
 }
 
-// A whole line came; its end is cut off.
+// Handles a complete line, without its line end.
 static enum tern_result take_line(struct tern_http_reader *reader)
 {
     const bool empty = reader->line_len == 0;
@@ -252,8 +252,7 @@ static void end_line(struct tern_http_reader *reader)
     reader->line[reader->kept] = '\0';
 }
 
-// One byte of a line. A carriage return may stand before a line feed only: it is kept as such until
-// the next byte shows it.
+// Handles one byte of a line. A carriage return must precede a line feed, which the next byte shows.
 static enum tern_result take_line_byte(struct tern_http_reader *reader, char byte)
 {
     if (reader->line_bytes++ == TERN_HTTP_LINES_MAX) {
@@ -283,7 +282,7 @@ static enum tern_result take_line_byte(struct tern_http_reader *reader, char byt
 
 // --- Bodies
 
-// What of the body's len bytes is taken now. A body without a length may hold as many as it likes.
+// Returns how many of len bytes belong to the body or chunk; all of them if it has no length.
 static enum tern_result take_body(struct tern_http_reader *reader, const uint8_t *src, size_t len,
                                   size_t *taken)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// What was written so far. An error sticks, so that a head is one plain sequence of calls.
+// The header written so far. After an error further calls write nothing, so callers check once at the end.
 struct head {
     char *dst;
     size_t size;
@@ -22,7 +22,7 @@ static void put(struct head *head, const char *text)
     head->len += len;
 }
 
-// Text from elsewhere: nothing in it may end the line that it stands in.
+// Writes text from outside, which must not contain a space or a line end.
 static void put_word(struct head *head, const char *word)
 {
     for (const char *c = word; *c != '\0'; c++) {

@@ -1,26 +1,25 @@
-// Says what the device does, one line of tern_board_log() each: "NAME KEY=VALUE ...", as tern-client
-// logs it. An image with TERN_LOG=OFF has silent/narrator.c instead, and no texts. From the main
-// loop.
+// Logs what the device does, a line of tern_board_log() for each event: "NAME KEY=VALUE ...", like tern-client's log. An image
+// with TERN_LOG=OFF has silent/narrator.c instead. Called from the main loop.
 #ifndef TERN_FIRMWARE_NARRATOR_H
 #define TERN_FIRMWARE_NARRATOR_H
 
 #include "client.h"
 #include "net/transport.h"
 
-// The client knows who it is and where it left off.
-void tern_firmware_says_started(const struct tern_client *client);
+// Logs that the client's identity and state are restored.
+void tern_firmware_log_started(const struct tern_client *client);
 
-void tern_firmware_says_event(const struct tern_client_event *event);
+void tern_firmware_log_event(const struct tern_client_event *event);
 
-// Enrolling did not work now.
-void tern_firmware_says_enrolls_again(void);
+// Logs that enrolling failed and is repeated.
+void tern_firmware_log_enroll_retry(void);
 
-// The firmware cannot go on: what failed, and how. Stops the board.
-_Noreturn void tern_firmware_says_failed(const char *what, enum tern_result result);
+// Logs a fatal error and stops the board. what: the part that failed.
+_Noreturn void tern_firmware_log_failure(const char *what, enum tern_result result);
 
-// The end, for programs: where the model is, and what the run took.
-void tern_firmware_says_summary(const struct tern_client *client,
-                                const struct tern_firmware_transport *network, uint32_t rounds,
-                                uint32_t flash_wear);
+// Logs the final state of the model, and the stack, TLS memory and flash erases that the run took. Tests read this line.
+void tern_firmware_log_summary(const struct tern_client *client,
+                               const struct tern_firmware_transport *network, uint32_t rounds,
+                               uint32_t flash_wear);
 
 #endif

@@ -9,11 +9,11 @@
 #include "wire/wire.h"
 #endif
 
-// What mbedTLS keeps at the start of the arena from the beginning on.
+// Bytes that mbedTLS always occupies at the start of the arena.
 #define ARENA_HEAD 64u
 #define UNTOUCHED 0x5a
 
-// --- What mbedTLS calls
+// --- Callbacks of mbedTLS
 
 static int gather_entropy(void *ctx, unsigned char *dst, size_t len)
 {
@@ -44,7 +44,7 @@ static int tcp_receive(void *ctx, unsigned char *dst, size_t size)
 }
 
 #ifdef TERN_TLS_ECDSA
-// A board that does not know the time cannot look at dates. Everything else still counts.
+// Ignores the dates of certificates if the board's time is unknown. All other checks remain.
 static int forgive_dates(void *ctx, mbedtls_x509_crt *certificate, int depth, uint32_t *flags)
 {
     (void)ctx;
@@ -61,7 +61,7 @@ static int forgive_dates(void *ctx, mbedtls_x509_crt *certificate, int depth, ui
 
 static bool is_short_of_memory(int error)
 {
-    const int low = -(-error & 0x7f); // an error of mbedTLS is the sum of two
+    const int low = -(-error & 0x7f); // an mbedTLS error is the sum of a high and a low code
     const int high = error - low;
     return low == MBEDTLS_ERR_MPI_ALLOC_FAILED || high == MBEDTLS_ERR_SSL_ALLOC_FAILED ||
            high == MBEDTLS_ERR_ECP_ALLOC_FAILED || high == MBEDTLS_ERR_X509_ALLOC_FAILED;
@@ -168,7 +168,7 @@ void tern_firmware_tls_identify(struct tern_firmware_tls *tls, uint64_t client_i
     char identity[TERN_DECIMAL_MAX + 1];
     const char *end = tern_put_decimal(identity, (size_t)client_id); // fits: PROTOCOL.md
     tern_psk_from_token(token, key);
-    // Without memory there is no key, and the next handshake fails.
+    // If memory is missing, there is no key and the next handshake fails.
     (void)mbedtls_ssl_conf_psk(&tls->config, key, sizeof key, (const uint8_t *)identity,
                                (size_t)(end - identity));
     mbedtls_platform_zeroize(key, sizeof key);
@@ -187,7 +187,7 @@ enum tern_result tern_firmware_tls_open(struct tern_firmware_tls *tls)
         return TERN_ERR_NO_MEMORY;
     }
     if (tls->has_session && mbedtls_ssl_set_session(&tls->ssl, &tls->session) != 0) {
-        forget_session(tls); // a full handshake will do
+        forget_session(tls); // makes a full handshake instead
     }
     return TERN_OK;
 }
@@ -197,7 +197,7 @@ static enum tern_result after_handshake(struct tern_firmware_tls *tls, int error
     if (error == MBEDTLS_ERR_SSL_WANT_READ || error == MBEDTLS_ERR_SSL_WANT_WRITE) {
         return TERN_AGAIN;
     }
-    forget_session(tls); // which may be what the server did not like
+    forget_session(tls); // the server may have rejected the session
     if (error == MBEDTLS_ERR_SSL_CONN_EOF) {
         return TERN_ERR_NETWORK;
     }

@@ -1,7 +1,5 @@
-// TLS over TCP: mbedTLS as a client that verifies the aggregator by its certificate or by a
-// key that only the two have. One thread. mbedTLS
-// has one allocator for the whole image, which takes its memory from the arena here: one TLS in an
-// image; tls_state.h has its memory.
+// TLS over TCP: an mbedTLS client that verifies the aggregator by its certificate or by a shared key. mbedTLS has one allocator for
+// the whole image, which uses the arena here, so an image has only one struct tern_firmware_tls (tls_state.h). One thread.
 #ifndef TERN_FIRMWARE_TLS_H
 #define TERN_FIRMWARE_TLS_H
 
@@ -11,7 +9,7 @@
 
 struct tern_firmware_tls;
 
-// tls: all zero; mbedTLS refers to it from now on. tcp: what carries the bytes, borrowed for good.
+// Initialises mbedTLS. tls: all zero before; mbedTLS refers to it forever. tcp: the connection for the bytes, borrowed forever.
 // TERN_ERR_ARGUMENT  settings has no CA and no key, or the CA is no certificate
 // TERN_ERR_IO        the board has no entropy
 // TERN_ERR_NO_MEMORY the arena is too small
@@ -23,31 +21,32 @@ TERN_MUST_USE enum tern_result tern_firmware_tls_start(struct tern_firmware_tls 
 void tern_firmware_tls_identify(struct tern_firmware_tls *tls, uint64_t client_id,
                                 const char *token);
 
-// Begins a session over TCP, which is connected. It resumes the last one if the server likes.
+// Starts a session over the connected TCP. Offers to resume the last session.
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_firmware_tls_open(struct tern_firmware_tls *tls);
 
-// TERN_OK            the server is who it should be, and this is its first moment
-// TERN_AGAIN         bytes have to come or go first
-// TERN_ERR_TLS       it is not, or does not keep to the protocol
+// Continues the handshake.
+// TERN_OK            the handshake is complete and the server verified
+// TERN_AGAIN         waits for bytes to arrive or to be sent
+// TERN_ERR_TLS       the server is not verified, or violates the protocol
 // TERN_ERR_NETWORK   the connection ended
 // TERN_ERR_NO_MEMORY the arena is too small
 TERN_MUST_USE enum tern_result tern_firmware_tls_handshake(struct tern_firmware_tls *tls);
 
-// Writes some of src. *written: how much, 0 unless TERN_OK.
+// Writes some of src. *written: number of bytes, 0 unless TERN_OK.
 // TERN_AGAIN        no room now; call again with the same bytes
-// TERN_ERR_NETWORK  the connection is of no use any more
+// TERN_ERR_NETWORK  the connection is lost
 TERN_MUST_USE enum tern_result tern_firmware_tls_write(struct tern_firmware_tls *tls,
                                                        const uint8_t *src, size_t len,
                                                        size_t *written);
 
-// Reads what is there. *len: how much; 0 with TERN_OK: the server has ended the session properly.
-// TERN_AGAIN        nothing is there now
-// TERN_ERR_NETWORK  the connection was cut, or damaged
+// Reads received bytes. *len: their number; 0 with TERN_OK: the server has closed the session.
+// TERN_AGAIN        no bytes have arrived
+// TERN_ERR_NETWORK  the connection was cut, or its bytes are damaged
 TERN_MUST_USE enum tern_result tern_firmware_tls_read(struct tern_firmware_tls *tls, uint8_t *dst,
                                                       size_t size, size_t *len);
 
-// How far into the arena mbedTLS has ever reached. *given: its size.
+// Returns the most memory of the arena that mbedTLS has used so far, in bytes. *given: size of the arena.
 size_t tern_firmware_tls_peak(const struct tern_firmware_tls *tls, size_t *given);
 
 #endif

@@ -14,7 +14,7 @@
 #define IP_DESTINATION_AT (ETHERNET_HEADER + 16)
 #define IP_HEADER 20u
 
-// Frames taken in one poll, so that a busy network does not keep the rest of the device waiting.
+// Most frames of one poll, so that a busy network does not block the main loop.
 #define FRAMES_PER_POLL 8
 
 uint32_t sys_now(void)
@@ -26,7 +26,7 @@ uint32_t tern_link_random(void)
 {
     uint32_t random = 0;
     if (!tern_board_entropy(&random, sizeof random)) {
-        random = sys_now(); // TLS will not start without entropy
+        random = sys_now(); // without entropy TLS does not start anyway
     }
     return random;
 }
@@ -36,7 +36,7 @@ static bool is_ip(const uint8_t *frame)
     return frame[12] == 0x08 && frame[13] == 0x00;
 }
 
-// Not what others broadcast, nor the padding of short frames.
+// Counts IP packets of this device, without broadcasts and the padding of short frames.
 static void count_received(struct tern_link *link, size_t len)
 {
     const uint8_t *frame = link->frame;
@@ -54,7 +54,7 @@ static err_t send_frame(struct netif *netif, struct pbuf *packet)
     struct tern_link *link = netif->state;
     const uint16_t len = pbuf_copy_partial(packet, link->frame, sizeof link->frame, 0);
     if (len < packet->tot_len || !tern_board_link_send(link->frame, len)) {
-        return ERR_MEM; // TCP keeps the segment and tries again
+        return ERR_MEM; // TCP sends the segment again
     }
     link->bytes.sent += is_ip(link->frame) ? len - ETHERNET_HEADER : 0;
     return ERR_OK;
@@ -112,9 +112,9 @@ static void take_frame(struct tern_link *link, size_t len)
     count_received(link, len);
     struct pbuf *packet = pbuf_alloc(PBUF_RAW, (uint16_t)len, PBUF_POOL);
     if (packet == NULL) {
-        return; // the pool is full; the peer sends it again
+        return; // the pool is full; the peer sends the packet again
     }
-    (void)pbuf_take(packet, link->frame, (uint16_t)len); // it was made as long as that
+    (void)pbuf_take(packet, link->frame, (uint16_t)len); // cannot fail: the packet has this length
     if (link->interface.input(packet, &link->interface) != ERR_OK) {
         pbuf_free(packet);
     }

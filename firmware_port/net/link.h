@@ -1,13 +1,12 @@
-// The network below TCP: lwIP, its timers, and the board's link as its one interface. Every IP
-// packet of this device is counted as it passes. One thread. lwIP itself keeps its pools and timers in
-// static memory, so there is one link in an image; link_state.h has what is Tern's of it.
+// The network below TCP: lwIP, its timers, and the board's link as its only interface. Counts the bytes of every IP packet. One
+// thread. lwIP has static pools and timers, so an image has only one link. link_state.h defines struct tern_link.
 #ifndef TERN_FIRMWARE_LINK_H
 #define TERN_FIRMWARE_LINK_H
 
 #include "board.h"
 #include "result.h"
 
-// IP packets with their headers, retransmissions included; no link-layer framing.
+// Bytes of IP packets with headers and retransmissions, without link-layer framing.
 struct tern_link_bytes {
     uint32_t sent;
     uint32_t received;
@@ -15,18 +14,18 @@ struct tern_link_bytes {
 
 struct tern_link;
 
-// link: all zero; lwIP refers to it from now on.
+// Starts lwIP and the link. link: all zero before; lwIP refers to it forever.
 // TERN_ERR_IO  the board has no link
 TERN_MUST_USE enum tern_result tern_link_start(struct tern_link *link,
                                                const struct tern_board_settings *settings);
 
-// Takes frames that arrived and runs lwIP's timers.
+// Passes received frames to lwIP and runs its timers.
 void tern_link_poll(struct tern_link *link);
 
 // Whether this device has an address.
 bool tern_link_ready(const struct tern_link *link);
 
-// The bytes since the last call.
+// Returns the bytes since the last call.
 struct tern_link_bytes tern_link_take_bytes(struct tern_link *link);
 
 #endif

@@ -1,4 +1,4 @@
-// The memory of a link, for who owns it: fields are private to link.c.
+// Defines struct tern_link for its owner; the fields are private to link.c.
 #ifndef TERN_FIRMWARE_LINK_STATE_H
 #define TERN_FIRMWARE_LINK_STATE_H
 
@@ -10,7 +10,7 @@ struct tern_link {
     struct netif interface;
     const struct tern_board_settings *settings;
     struct tern_link_bytes bytes;
-    // On its way in or out; never both, since lwIP has a copy of what came in before it sends.
+    // A frame that is received or sent; never both at once, because lwIP copies a received frame before it sends.
     uint8_t frame[BOARD_FRAME_MAX];
 };
 

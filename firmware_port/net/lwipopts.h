@@ -1,4 +1,4 @@
-// lwIP for one TCP connection at a time: IPv4, no threads, no UDP, memory from fixed pools.
+// Configures lwIP for one TCP connection at a time: IPv4, no threads, no UDP, memory from fixed pools.
 #ifndef TERN_LWIPOPTS_H
 #define TERN_LWIPOPTS_H
 
@@ -8,7 +8,6 @@
 #define LWIP_SOCKET 0
 #define LWIP_STATS 0
 #define LWIP_NOASSERT 1
-#define LWIP_HOOK_FILENAME "arch/hooks.h"
 
 // --- Protocols
 
@@ -37,8 +36,8 @@
 #define LWIP_DHCP 0
 #endif
 
-// --- TCP. Timestamps would cost 12 bytes in every segment. Without a queue for what comes out of
-// order a lost segment costs its successors too, of which the window allows one.
+// --- TCP. Timestamps would take 12 bytes in every segment. There is no queue for segments out of order: after a lost segment the
+// next one is sent again, too, and the window allows only one.
 
 #ifndef TERN_TCP_MSS
 #define TERN_TCP_MSS 1460
@@ -47,18 +46,17 @@
 #define TCP_WND (2 * TCP_MSS)
 #define TCP_SND_BUF (2 * TCP_MSS)
 #define TCP_SND_QUEUELEN 8
-#define TCP_OVERSIZE 0 // a record is one write, and nothing is added to it
+#define TCP_OVERSIZE 0 // a TLS record is one write; nothing is appended
 #define TCP_QUEUE_OOSEQ 0
 #define LWIP_TCP_TIMESTAMPS 0
 #define LWIP_TCP_KEEPALIVE 0
 #define TCP_LISTEN_BACKLOG 0
 #define LWIP_RANDOMIZE_INITIAL_LOCAL_PORTS 1
 
-// A window update is a segment: none before half of the window is free again.
+// Sends a window update, which takes a segment, only when half of the window is free again.
 #define TCP_WND_UPDATE_THRESHOLD TCP_MSS
 
-// Closed connections hold memory for so many milliseconds. Local ports are random, so that none is
-// used again too early.
+// Closed connections occupy memory for so many milliseconds. Random local ports make an early reuse unlikely.
 #define TCP_MSL 2000
 #define TCP_FIN_WAIT_TIMEOUT 5000
 
@@ -67,13 +65,13 @@
 #define MEM_ALIGNMENT 4
 #define MEM_LIBC_MALLOC 0
 #define MEMP_MEM_MALLOC 0
-#define MEM_SIZE 2560 // what was sent and is not acknowledged yet: two full TLS records
+#define MEM_SIZE 2560 // bytes sent and not acknowledged yet: two full TLS records
 #define MEMP_NUM_PBUF 2
 #define MEMP_NUM_TCP_PCB 3
 #define MEMP_NUM_TCP_PCB_LISTEN 1
 #define MEMP_NUM_TCP_SEG TCP_SND_QUEUELEN
 
-// What arrived and was not read: a window in full segments, or several small ones.
+// Received bytes that are not read yet: a window in full segments, or several small segments.
 #define PBUF_POOL_BUFSIZE 256
 #define PBUF_POOL_SIZE (TCP_WND / PBUF_POOL_BUFSIZE + 4)
 

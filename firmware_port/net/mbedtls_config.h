@@ -1,7 +1,7 @@
-// mbedTLS as a TLS 1.2 client and nothing else, for the least flash and RAM. Two macros choose how
-// the aggregator is verified; an image may have both:
-//   TERN_TLS_ECDSA  its certificate, by a pinned CA on P-256: ECDHE-ECDSA-AES128-GCM-SHA256
-//   TERN_TLS_PSK    a key of client and aggregator alone: ECDHE-PSK-CHACHA20-POLY1305-SHA256
+// Configures mbedTLS as a TLS 1.2 client with the least flash and RAM. Two macros select how the aggregator is verified; an image
+// may have both:
+//   TERN_TLS_ECDSA  by a certificate of a pinned CA on P-256: ECDHE-ECDSA-AES128-GCM-SHA256
+//   TERN_TLS_PSK    by a key that client and aggregator share: ECDHE-PSK-CHACHA20-POLY1305-SHA256
 #ifndef TERN_MBEDTLS_CONFIG_H
 #define TERN_MBEDTLS_CONFIG_H
 
@@ -19,7 +19,7 @@
 #define MBEDTLS_MEMORY_ALIGN_MULTIPLE 8
 #define MBEDTLS_HAVE_TIME
 #include <stdint.h>
-#include <time.h> // time_t, which mbedTLS names here and there whatever its time type is
+#include <time.h> // time_t, which mbedTLS mentions even if its time type is another
 #define MBEDTLS_PLATFORM_TIME_TYPE_MACRO int64_t
 #define MBEDTLS_PLATFORM_TIME_MACRO tern_firmware_tls_time
 int64_t tern_firmware_tls_time(int64_t *seconds);
@@ -34,9 +34,8 @@ void tern_firmware_tls_exit(int code);
 #define MBEDTLS_SSL_SESSION_TICKETS
 #define MBEDTLS_SSL_MAX_FRAGMENT_LENGTH
 
-// A handshake message must fit into one record, and the largest is the server's Certificate: leaf
-// and intermediate CA on P-256 take some 1200 bytes. Records of bodies are kept to the smaller of
-// the two, which the client asks the server for.
+// A handshake message must fit into one record. The largest is the server's Certificate: with an intermediate CA on P-256 it takes
+// some 1200 bytes. The client asks the server for records of at most the smaller of the two sizes.
 #ifndef MBEDTLS_SSL_IN_CONTENT_LEN
 #define MBEDTLS_SSL_IN_CONTENT_LEN 2048
 #endif
@@ -44,8 +43,7 @@ void tern_firmware_tls_exit(int code);
 #define MBEDTLS_SSL_OUT_CONTENT_LEN 1024
 #endif
 
-// --- What the key exchanges need. Neither client certificates nor renegotiation exist here, which
-// are what an extended master secret protects.
+// --- Key exchange. The extended master secret is not needed, because there are no client certificates and no renegotiation.
 
 #define MBEDTLS_MD_C
 #define MBEDTLS_SHA256_C
@@ -61,8 +59,7 @@ void tern_firmware_tls_exit(int code);
 #define MBEDTLS_MPI_MAX_SIZE 48
 #define MBEDTLS_PSK_MAX_LEN 32
 
-// Points and scalars that need it are blinded with the generator that TLS passes in; the rest is
-// the checking of signatures, where nothing is secret.
+// TLS passes a random generator for blinding where scalars are secret. Other operations verify signatures, without secrets.
 #define MBEDTLS_ECP_NO_INTERNAL_RNG
 
 #ifdef TERN_TLS_ECDSA
@@ -90,7 +87,7 @@ void tern_firmware_tls_exit(int code);
 #define MBEDTLS_PLATFORM_GMTIME_R_ALT
 #endif
 
-// X25519 is shorter on the wire, faster and smaller than P-256, which certificates need.
+// X25519 takes fewer bytes, less time and less code than P-256, which only certificates need.
 #ifdef TERN_TLS_PSK
 #define TERN_TLS_SUITE_PSK MBEDTLS_TLS_ECDHE_PSK_WITH_CHACHA20_POLY1305_SHA256
 #define MBEDTLS_KEY_EXCHANGE_ECDHE_PSK_ENABLED

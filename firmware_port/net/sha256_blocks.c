@@ -1,4 +1,4 @@
-// Tern hashes with the code that TLS brings anyway.
+// Computes SHA-256 with mbedTLS's code, which the image contains for TLS.
 #include "util/sha256.h"
 
 #include <mbedtls/sha256.h>

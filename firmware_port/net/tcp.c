@@ -3,7 +3,7 @@
 #include <lwip/tcp.h>
 #include <string.h>
 
-// --- What lwIP calls
+// --- Callbacks of lwIP
 
 static err_t on_connected(void *ctx, struct tcp_pcb *pcb, err_t error)
 {
@@ -110,7 +110,7 @@ size_t tern_tcp_write(struct tern_tcp *tcp, const uint8_t *src, size_t len)
 void tern_tcp_flush(struct tern_tcp *tcp)
 {
     if (tcp->pcb != NULL) {
-        (void)tcp_output(tcp->pcb); // what fails now is tried again by lwIP's timers
+        (void)tcp_output(tcp->pcb); // lwIP's timers repeat what fails
     }
 }
 
@@ -128,7 +128,7 @@ struct tern_tcp_bytes tern_tcp_take_bytes(struct tern_tcp *tcp)
 
 // --- The end
 
-// lwIP resets a connection that is closed before everything was read.
+// Discards unread bytes, because lwIP resets a connection that is closed with unread bytes.
 static void drop_received(struct tern_tcp *tcp)
 {
     if (tcp->received == NULL) {
@@ -141,8 +141,8 @@ static void drop_received(struct tern_tcp *tcp)
     tcp->received = NULL;
 }
 
-// Whoever is called back from now on is not this connection's.
-static struct tcp_pcb *let_go(struct tern_tcp *tcp)
+// Removes the callbacks, because lwIP may still use its connection after this one is closed.
+static struct tcp_pcb *detach(struct tern_tcp *tcp)
 {
     struct tcp_pcb *pcb = tcp->pcb;
     drop_received(tcp);
@@ -152,7 +152,7 @@ static struct tcp_pcb *let_go(struct tern_tcp *tcp)
         tcp_recv(pcb, NULL);
         tcp_sent(pcb, NULL);
         tcp_err(pcb, NULL);
-        // A peer that never answers the end must not keep the next connection from its place.
+        // The lowest priority lets lwIP drop this connection for the next one if the peer never answers the close.
         tcp_setprio(pcb, TCP_PRIO_MIN);
     }
     return pcb;
@@ -160,7 +160,7 @@ static struct tcp_pcb *let_go(struct tern_tcp *tcp)
 
 void tern_tcp_close(struct tern_tcp *tcp)
 {
-    struct tcp_pcb *pcb = let_go(tcp);
+    struct tcp_pcb *pcb = detach(tcp);
     if (pcb != NULL && tcp_close(pcb) != ERR_OK) {
         tcp_abort(pcb);
     }
@@ -168,7 +168,7 @@ void tern_tcp_close(struct tern_tcp *tcp)
 
 void tern_tcp_abort(struct tern_tcp *tcp)
 {
-    struct tcp_pcb *pcb = let_go(tcp);
+    struct tcp_pcb *pcb = detach(tcp);
     if (pcb != NULL) {
         tcp_abort(pcb);
     }

@@ -1,4 +1,4 @@
-// What mbedTLS asks of its surroundings, without the C library's clock and exit().
+// The platform functions of mbedTLS, without the C library's clock and exit().
 #include "board.h"
 #include "util/date.h"
 
@@ -9,7 +9,7 @@
 
 int64_t tern_firmware_tls_time(int64_t *seconds)
 {
-    (void)seconds; // mbedTLS wants the result alone
+    (void)seconds; // mbedTLS uses only the result
     return (int64_t)tern_board_unix_seconds();
 }
 
@@ -21,7 +21,7 @@ void tern_firmware_tls_exit(int code)
 }
 
 #ifdef TERN_TLS_ECDSA
-// Of *broken what mbedTLS reads. 32 bits last until 2106.
+// Sets the fields of *broken that mbedTLS reads. 32 bits last until 2106.
 struct tm *mbedtls_platform_gmtime_r(const mbedtls_time_t *seconds, struct tm *broken)
 {
     const uint32_t now = (uint32_t)*seconds;

@@ -1,4 +1,4 @@
-// The memory of TLS, for who owns it: fields are private to device_tls.c.
+// Defines struct tern_firmware_tls for its owner; the fields are private to device_tls.c.
 #ifndef TERN_FIRMWARE_TLS_STATE_H
 #define TERN_FIRMWARE_TLS_STATE_H
 
@@ -8,8 +8,8 @@
 #include <mbedtls/ssl.h>
 #include <mbedtls/x509_crt.h>
 
-// tern_firmware_tls_peak() tells what a full handshake takes: 8.9 KB with a certificate, 6.8 KB with
-// a key. The rest is for certificates with intermediate CAs or many names.
+// A full handshake takes 8.9 KB with a certificate, 6.8 KB with a key (tern_firmware_tls_peak()). The rest is for certificates with
+// intermediate CAs or many names.
 #ifndef TERN_TLS_ARENA
 #define TERN_TLS_ARENA (12u * 1024u)
 #endif
@@ -21,7 +21,7 @@ struct tern_firmware_tls {
 #ifdef TERN_TLS_ECDSA
     mbedtls_x509_crt ca;
 #endif
-    mbedtls_ssl_session session; // of the last handshake, to resume
+    mbedtls_ssl_session session; // session of the last handshake, for resumption
     bool has_session;
     _Alignas(MBEDTLS_MEMORY_ALIGN_MULTIPLE) uint8_t arena[TERN_TLS_ARENA];
 };

@@ -1,10 +1,9 @@
-// An exchange is in one phase; each call takes steps until the network makes it wait.
+// Each call advances the exchange from phase to phase until it must wait for the network.
 #include "net/transport.h"
 
 #include <string.h>
 
-// Slower than this over a whole exchange is given up even while something moves, as client/posix
-// does.
+// An exchange that is slower than this on average fails, as in client/posix.
 #define MIN_BYTES_PER_SECOND 500u
 
 // --- Metering
@@ -15,7 +14,7 @@ static struct tern_bytes *bytes_of(struct tern_firmware_transport *net,
     return &net->meter.bytes[net->purpose][direction];
 }
 
-// What passed since the last call was for the present purpose.
+// Counts the bytes since the last call for the current purpose.
 static void count(struct tern_firmware_transport *net)
 {
     const struct tern_tcp_bytes tcp = tern_tcp_take_bytes(net->tcp);
@@ -40,7 +39,7 @@ static void collect(void *ctx, struct tern_meter *meter)
     net->meter = (struct tern_meter){0};
 }
 
-// --- The phases: TERN_OK goes on with the next one
+// --- The phases; TERN_OK continues with the next one
 
 static enum tern_result connect(struct tern_firmware_transport *net)
 {
@@ -64,8 +63,7 @@ static enum tern_result connect(struct tern_firmware_transport *net)
     }
 }
 
-// The end of a resumed handshake travels in one segment with the request: on the wire it counts as
-// the request's.
+// The end of a resumed handshake shares a segment with the request, so its bytes on the wire count as the request's.
 static enum tern_result handshake(struct tern_firmware_transport *net,
                                   const struct tern_request *request)
 {
@@ -93,7 +91,8 @@ static enum tern_result send(struct tern_firmware_transport *net,
     net->sent += written;
     bytes_of(net, TERN_UP)->http += written;
     if (result == TERN_ERR_NETWORK) {
-        net->phase = TERN_EXCHANGE_RECEIVE; // a server that refuses may answer before it hangs up
+        net->phase =
+            TERN_EXCHANGE_RECEIVE; // a server may answer a refused request before it closes
         return TERN_OK;
     }
     return result;
@@ -112,7 +111,7 @@ static enum tern_result receive(struct tern_firmware_transport *net)
     }
     const enum tern_result result = tern_http_reader_feed(&net->reader, net->buffer, len, &used);
     if (result == TERN_AGAIN) {
-        return TERN_OK; // more may be here already
+        return TERN_OK; // more bytes may have arrived already
     }
     net->phase = TERN_EXCHANGE_NONE;
     net->kept = result == TERN_OK && net->reader.keep_alive && used == len;
@@ -190,7 +189,7 @@ static enum tern_result run(struct tern_firmware_transport *net, const struct te
         result = step(net, request);
     }
     if (result == TERN_AGAIN && is_stalled(net, request)) {
-        net->reused = false; // the server is silent, which is not the same as gone
+        net->reused = false; // a timeout is no reason to repeat the request on a new connection
         result = TERN_ERR_NETWORK;
     }
     return result;
@@ -204,8 +203,8 @@ static void close_connection(void *ctx)
     net->phase = TERN_EXCHANGE_NONE;
 }
 
-// After an error. What lwIP would still send, for many minutes when the peer is gone, holds memory
-// that the next connection needs.
+// Resets the connection after an error, because lwIP would keep unsent bytes for many minutes in memory that the next connection
+// needs.
 static void drop_connection(struct tern_firmware_transport *net)
 {
     tern_tcp_abort(net->tcp);
@@ -227,7 +226,7 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
         return result;
     }
     if (result == TERN_ERR_NETWORK && net->reused && !net->reader.begun) {
-        // The server closed the kept connection before it knew of this request.
+        // The server has closed the kept connection before it received this request: repeats the request on a new one.
         drop_connection(net);
         TERN_TRY(begin(net, request, response));
         return TERN_AGAIN;

@@ -6,19 +6,18 @@
 #define MAGIC 0x31534654u // "TFS1"
 #define CHUNK TERN_FLASH_UNIT_MAX
 
-// The slots in their order on the chip. What grows with the model comes last, so that a program for
-// a larger model still finds who the device is and what it has spent of its month.
+// The order of the slots on the chip. Records that grow with the model come last, so that a program for a larger model still finds
+// the identity and the meter.
 static const uint8_t layout[] = {
     TERN_RECORD_IDENTITY, TERN_RECORD_SETTLED, TERN_RECORD_METER,   TERN_RECORD_REPLICA,
     TERN_RECORD_UPLOAD,   TERN_RECORD_MODEL,   TERN_RECORD_SCALING, TERN_RECORD_ANCHOR,
 };
 
-// What precedes each copy of a record. It stays on the device that wrote it, so its byte order is
-// the device's.
+// The header before each copy of a record, in the device's byte order.
 struct header {
     uint32_t magic;
-    uint32_t sequence; // of this record, from 1
-    uint32_t len;      // bytes of data behind the header
+    uint32_t sequence; // number of the copy, from 1
+    uint32_t len;      // bytes of data after the header
     uint32_t erased;   // see struct tern_flash_record
     uint32_t checksum; // CRC-32C of the fields above and the data
 };
@@ -33,7 +32,7 @@ static uint32_t header_size(const struct tern_flash *flash)
     return round_up(sizeof(struct header), flash->program_size);
 }
 
-// Bytes that a copy takes. len is at most the region's size.
+// Returns the bytes of a copy with `len` bytes of data, at most the region's size.
 static uint32_t copy_size(const struct tern_flash *flash, uint32_t len)
 {
     return header_size(flash) + round_up(len, flash->program_size);
@@ -44,9 +43,9 @@ static uint32_t checksum_fields(const struct header *header)
     return tern_crc32c(0, header, offsetof(struct header, checksum));
 }
 
-// --- Looking through a slot
+// --- Finding copies
 
-// Reads the header at `at` and says whether a whole copy is there that ends before `end`.
+// Reads the header at `at`. *whole: whether there is a valid copy that ends before `end`.
 static enum tern_result read_copy(const struct tern_flash *flash, uint32_t at, uint32_t end,
                                   struct header *header, bool *whole)
 {
@@ -99,11 +98,10 @@ static void take_copy(const struct tern_flash *flash, uint32_t at, const struct 
     record->next = at + copy_size(flash, header->len);
 }
 
-// Takes over the newest copy in a slot, when it is newer than what the record has: also one behind
-// a copy that is damaged, whose length cannot be trusted. What follows the last whole copy must be
-// erased, or a save that was cut left something there and the slot is full.
-static enum tern_result look_through(const struct tern_flash *flash, uint32_t slot,
-                                     struct tern_flash_record *record)
+// Sets the record to the newest copy in a slot, if it is newer. Tries every unit, because the length of a damaged copy is not
+// reliable. If the bytes after the newest copy are not erased, a save was interrupted, and the slot counts as full.
+static enum tern_result find_newest(const struct tern_flash *flash, uint32_t slot,
+                                    struct tern_flash_record *record)
 {
     const uint32_t end = slot + record->size;
     const uint32_t before = record->sequence;
@@ -130,7 +128,7 @@ static enum tern_result look_through(const struct tern_flash *flash, uint32_t sl
 
 // --- Saving
 
-// Collects bytes until a chunk can be programmed.
+// Buffers bytes until a chunk can be programmed.
 struct writer {
     const struct tern_flash *flash;
     uint32_t at;
@@ -138,7 +136,7 @@ struct writer {
     uint8_t chunk[CHUNK];
 };
 
-// Programs what was collected; the rest of the last unit stays erased.
+// Programs the buffered bytes; the rest of the last unit stays erased.
 static enum tern_result flush(struct writer *writer)
 {
     const uint32_t n = round_up(writer->fill, writer->flash->program_size);
@@ -168,7 +166,7 @@ static enum tern_result put(struct writer *writer, const uint8_t *src, size_t le
     return TERN_OK;
 }
 
-// Programs a copy at `at`, the header last, and reads it again.
+// Programs a copy at `at`, the header last, and verifies it.
 static enum tern_result write_copy(const struct tern_flash *flash, uint32_t at,
                                    struct header *header, const struct tern_store_part *parts,
                                    size_t part_count)
@@ -212,7 +210,7 @@ static enum tern_result save_to(const struct tern_flash *flash, struct tern_flas
     const uint32_t at = fits ? record->next : other;
     struct header header = {.magic = MAGIC, .sequence = record->sequence + 1, .len = len};
     header.erased = record->erased + (fits ? 0 : 1);
-    // Until the new copy is whole, the slot in use is not to be written to again.
+    // If this save fails, the slot in use counts as full, because it may contain a part of the copy.
     record->next = record->slot + record->size;
     if (!fits) {
         TERN_TRY(erase_slot(flash, other, record->size));
@@ -279,10 +277,10 @@ enum tern_result tern_flash_store_open(struct tern_flash_store *store,
         if (most > left / 2 || size > left / 2) {
             return TERN_ERR_NO_SPACE;
         }
-        // Until a copy is found, the first slot counts as full.
+        // Without a valid copy the first slot counts as full.
         *record = (struct tern_flash_record){start, size, start, start + size, 0, 0, 0, 0};
-        TERN_TRY(look_through(flash, start, record));
-        TERN_TRY(look_through(flash, start + size, record));
+        TERN_TRY(find_newest(flash, start, record));
+        TERN_TRY(find_newest(flash, start + size, record));
         start += 2 * size;
     }
     return TERN_OK;
@@ -295,7 +293,7 @@ uint32_t tern_flash_store_wear(const struct tern_flash_store *store)
         const uint32_t erased = store->records[i].erased;
         most = erased > most ? erased : most;
     }
-    return (most + 1) / 2; // the two slots take turns
+    return (most + 1) / 2; // the two slots are erased in turn
 }
 
 struct tern_store tern_flash_store_port(struct tern_flash_store *store)

@@ -1,9 +1,6 @@
-// The store port on flash. Each record has two slots of whole blocks, and copies of it are appended
-// to one until that is full; then the other is erased and takes the next. A copy counts once its
-// header is there, which is programmed last and carries a checksum of everything, so that a power
-// cut at any instant leaves the old record or the new one, whole. Small records that change often
-// cost an erasure every few dozen saves. Nothing is kept in RAM but what struct tern_flash_store
-// shows; one store belongs to one thread. ports.h says what save and load return.
+// The store port on flash. Each record has two slots of whole blocks. Copies of the record are appended to one slot until it is
+// full; then the other slot is erased and gets the next copies. A copy is valid when its header is programmed, last and with a
+// checksum of all bytes. So a power cut at any time leaves the complete old record or the complete new one. One thread per store.
 #ifndef TERN_FLASH_STORE_H
 #define TERN_FLASH_STORE_H
 
@@ -12,16 +9,16 @@
 
 #define TERN_FLASH_UNIT_MAX 64 // bytes, the largest program_size
 
-// Offsets are in the region.
+// All offsets are in the region.
 struct tern_flash_record {
-    uint32_t start;    // of the two slots
-    uint32_t size;     // of one
-    uint32_t slot;     // the one in use
-    uint32_t next;     // where the next copy goes, when there is room for it behind
-    uint32_t data;     // the newest whole copy
-    uint32_t len;      // its bytes
-    uint32_t sequence; // 0: never saved
-    uint32_t erased;   // how often, both slots together
+    uint32_t start;    // offset of the two slots
+    uint32_t size;     // bytes of one slot
+    uint32_t slot;     // offset of the slot in use
+    uint32_t next;     // offset of the next copy in this slot
+    uint32_t data;     // offset of the newest copy's data
+    uint32_t len;      // bytes of data
+    uint32_t sequence; // number of the newest copy; 0: never saved
+    uint32_t erased;   // number of erasures of both slots
 };
 
 // Fields are private.
@@ -30,19 +27,17 @@ struct tern_flash_store {
     struct tern_flash_record records[TERN_RECORD_COUNT];
 };
 
-// Looks through the region for whole records. sizes: the most bytes that each record may hold, by
-// enum tern_record. A size that takes more blocks than before moves what lies behind it, which is
-// then not found; replica and upload, which grow with the model, lie behind the others. A larger
-// size is erased less often.
+// Finds the valid records in the region. sizes: the largest size of each record, by enum tern_record. A size that takes more
+// blocks than before moves the records after it, which are then lost; replica and upload, which grow with the model, come after
+// the others. A larger size needs fewer erasures.
 // TERN_ERR_NO_SPACE  the region is smaller than the slots
-// TERN_ERR_ARGUMENT  program_size is above TERN_FLASH_UNIT_MAX or no power of two
+// TERN_ERR_ARGUMENT  program_size is above TERN_FLASH_UNIT_MAX or not a power of two
 // TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_flash_store_open(struct tern_flash_store *store,
                                                      const struct tern_flash *flash,
                                                      const uint32_t sizes[TERN_RECORD_COUNT]);
 
-// The most erasures that any block of the store has seen, but for those that were followed by a
-// power cut before a save was complete: they are counted as one.
+// Returns the largest number of erasures of any block. Erasures before a save that a power cut interrupts count as one.
 uint32_t tern_flash_store_wear(const struct tern_flash_store *store);
 
 struct tern_store tern_flash_store_port(struct tern_flash_store *store);

@@ -3,11 +3,10 @@
 
 #include <string.h>
 
-// Slower than this over a whole exchange is given up even while something moves, as client/posix
-// does.
+// An exchange that is slower than this on average fails, as in client/posix.
 #define MIN_BYTES_PER_SECOND 500u
 
-#define RECORD_BYTES 29u // what TLS 1.2 with AES-GCM adds to a record
+#define RECORD_BYTES 29u // overhead of a TLS 1.2 record with AES-GCM
 #define RECORD_LENGTH 16384u
 
 // --- Metering
@@ -18,7 +17,7 @@ static struct tern_bytes *bytes_of(struct tern_stream_transport *transport,
     return &transport->meter.bytes[purpose][direction];
 }
 
-// Half of a handshake goes either way, and half of it is headers.
+// Counts a handshake: half of its bytes in each direction, and half of these for TCP/IP headers.
 static void count_opening(struct tern_stream_transport *transport)
 {
     for (int d = 0; d < TERN_DIRECTION_COUNT; d++) {
@@ -27,8 +26,7 @@ static void count_opening(struct tern_stream_transport *transport)
     }
 }
 
-// A request or its answer, which took http bytes with its head: half of what an exchange costs
-// beside its bodies.
+// Counts a request or a response with `http` bytes including its header: half of the price of an exchange.
 static void count_half(struct tern_stream_transport *transport, enum tern_purpose purpose,
                        enum tern_direction direction, uint64_t http, uint64_t body)
 {
@@ -93,7 +91,7 @@ static enum tern_result send(struct tern_stream_transport *transport,
     return send_all(stream, request->body + first, request->body_len - first, request->timeout_ms);
 }
 
-// Reads pieces until the response is whole. *received: its bytes.
+// Reads until the response is complete. *received: number of bytes.
 static enum tern_result read_response(struct tern_stream_transport *transport,
                                       const struct tern_request *request, uint64_t end_ms,
                                       size_t *received)
@@ -113,7 +111,7 @@ static enum tern_result read_response(struct tern_stream_transport *transport,
         *received += len;
         result = tern_http_reader_feed(&transport->reader, transport->buffer, len, &used);
         if (result == TERN_OK && used < len) {
-            transport->reader.keep_alive = false; // more than was asked for
+            transport->reader.keep_alive = false; // the server sent bytes after the response
         }
         if (result == TERN_AGAIN && clock->monotonic_ms(clock->ctx) >= end_ms) {
             return TERN_ERR_NETWORK;
@@ -135,7 +133,7 @@ static enum tern_result receive(struct tern_stream_transport *transport,
     return result;
 }
 
-// A request that could not be sent whole may have been refused, and the answer be there.
+// Sends the request and reads the response. Reads also if the request was cut off, because the server may have refused it.
 static enum tern_result try_once(struct tern_stream_transport *transport,
                                  const struct tern_request *request, struct tern_response *response)
 {
@@ -157,7 +155,7 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
     const bool reused = transport->is_open;
     enum tern_result result = try_once(transport, request, response);
     if (result == TERN_ERR_NETWORK && reused && !transport->reader.begun) {
-        // The server closed the kept connection before it knew of this request.
+        // The server has closed the kept connection before it received this request: repeats the request on a new one.
         close_connection(transport);
         result = try_once(transport, request, response);
     }

@@ -1,21 +1,19 @@
-// A board to start from; docs/PORTING.md goes through it step by step. Copy this folder, fill in
-// every function and take its FILL_IN() away. board.h says what each owes its callers,
-// boards/qemu_mps2 is one that runs. Your folder also needs
+// A skeleton of a board; docs/PORTING.md explains each step. Copy this folder, implement every function and remove its FILL_IN().
+// board.h documents the functions; boards/qemu_mps2 is a complete board. Your folder also needs
 //
 //   board.cmake  sets BOARD_CORE (options of the compiler, e.g. -mcpu=cortex-m4) and BOARD_NAME
-//   memory.ld    where flash, RAM and the stack are; boards/qemu_mps2/memory.ld is for any Cortex-M
-//   a startup    vector table, .data, .bss; boards/qemu_mps2/startup.c needs no change but for
-//                interrupts of your own, and has a tern_board_stack_used()
+//   memory.ld    flash, RAM and stack; boards/qemu_mps2/memory.ld fits any Cortex-M
+//   a startup    vector table, .data, .bss; add your interrupts to boards/qemu_mps2/startup.c, which also has
+//                tern_board_stack_used()
 //
-// and is built, from the top of the tree, by
+// Build it from the top of the tree with
 //
 //   cmake -S firmware_port -B build/my-board -DTERN_BOARD_DIR=$PWD/my-board
 //         -DCMAKE_TOOLCHAIN_FILE=$PWD/configs/toolchains/arm-none-eabi.cmake
 //         -DTERN_SOURCES=$PWD/build/sources -DCMAKE_BUILD_TYPE=Release
 #include "board.h"
 
-// Your compiler never sees this macro: with it, the build only checks that the template fits
-// board.h.
+// The build of Tern sets this macro to check that the template matches board.h. Your build does not.
 #ifdef TERN_TEMPLATE_IS_CHECKED
 #define FILL_IN(text)
 #else
@@ -97,8 +95,8 @@ bool tern_board_link_send(const uint8_t *frame, size_t len)
     return false;
 }
 
-// The three of flash. The region has to be outside what the linker fills, and on a chip that runs
-// from the flash that it programs, program and erase have to run from RAM.
+// The flash functions. The region must be outside the linker's memory. On a chip that runs from the flash that it programs, program
+// and erase must run from RAM.
 
 static enum tern_result read_flash(void *ctx, uint32_t offset, void *dst, size_t len)
 {

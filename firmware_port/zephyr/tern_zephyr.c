@@ -19,7 +19,7 @@ static void close_stream(void *ctx)
     }
 }
 
-// The socket gives up after this, in either direction.
+// Sets the socket's timeout in both directions.
 static bool limit(int fd, uint32_t timeout_ms)
 {
     const struct zsock_timeval time = {.tv_sec = (long)(timeout_ms / 1000),
@@ -28,7 +28,7 @@ static bool limit(int fd, uint32_t timeout_ms)
            zsock_setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time) == 0;
 }
 
-// Whom the socket trusts, and for whom.
+// Sets the socket's trusted CA and the host name to verify.
 static bool prepare(const struct tern_zephyr_connection *connection)
 {
     const sec_tag_t tags[] = {connection->tag};
@@ -40,7 +40,7 @@ static bool prepare(const struct tern_zephyr_connection *connection)
                             (socklen_t)strlen(connection->host) + 1) == 0;
 }
 
-// ECONNABORTED is what the handshake of a TLS socket fails with.
+// A failed handshake of a TLS socket sets ECONNABORTED.
 static enum tern_result connect_to(struct tern_zephyr_connection *connection,
                                    const struct zsock_addrinfo *address, uint32_t timeout_ms)
 {

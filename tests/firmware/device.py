@@ -1,6 +1,6 @@
 """One microcontroller: QEMU with an image of the firmware, its flash and its data in a file.
 
-The file is what the board has as PSRAM (firmware_port/boards/qemu_mps2/window.h). It survives a
+The file is what the board has as PSRAM (firmware_port/boards/qemu_mps2/mps2.h). It survives a
 kill, as flash does. QEMU gives the device a network of its own, which leads nowhere but to the
 aggregator on loopback.
 """

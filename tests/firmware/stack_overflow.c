@@ -1,6 +1,5 @@
 // Calls itself until the stack of the board is used up, or returns early when it is to be well.
-#include "boards/qemu_mps2/semihosting.h"
-#include "boards/qemu_mps2/startup.h"
+#include "boards/qemu_mps2/mps2.h"
 
 enum { FRAME = 100, WELL_DEPTH = 8, VARIABLES = 8 << 10 };
 

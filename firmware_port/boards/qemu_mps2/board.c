@@ -1,8 +1,6 @@
-// Time, the log, entropy and the end of the QEMU board. 25 MHz; a CMSDK UART as the console.
+// Time, log, entropy and stopping of the QEMU board: 25 MHz, with a CMSDK UART as the console.
 #include "board.h"
-#include "boards/qemu_mps2/semihosting.h"
-#include "boards/qemu_mps2/settings.h"
-#include "boards/qemu_mps2/startup.h"
+#include "boards/qemu_mps2/mps2.h"
 
 #define REGISTER(address) (*(volatile uint32_t *)(address))
 #define SYSTICK_CONTROL REGISTER(0xE000E010u)
@@ -18,8 +16,8 @@
 #define UART_FULL 1u
 #define UART_SEND 1u
 
-static volatile uint32_t ticks;      // milliseconds, from the interrupt
-static volatile uint32_t tick_wraps; // of them
+static volatile uint32_t ticks;      // milliseconds, counted by the interrupt
+static volatile uint32_t tick_wraps; // how often `ticks` has wrapped
 static uint32_t started_at;          // Unix time of tick 0
 
 void tern_board_tick(void)
@@ -33,7 +31,7 @@ uint64_t tern_board_monotonic_ms(void)
 {
     uint32_t high = 0;
     uint32_t low = 0;
-    do { // again, when an interrupt came in between
+    do { // repeats if an interrupt came between the reads
         high = tick_wraps;
         low = ticks;
     } while (high != tick_wraps || low > ticks);
@@ -77,7 +75,7 @@ _Noreturn void tern_board_stop(bool failed, const char *why)
 _Noreturn void tern_board_fault(const uint32_t *frame)
 {
     char text[] = "fault at 00000000";
-    uint32_t at = frame != NULL ? frame[6] : 0; // the program counter that was stacked
+    uint32_t at = frame != NULL ? frame[6] : 0; // the pushed program counter
     for (size_t i = sizeof text - 2; at != 0; i--, at >>= 4) {
         text[i] = "0123456789abcdef"[at & 15];
     }
@@ -89,7 +87,7 @@ _Noreturn void tern_board_overflow(void)
     tern_board_stop(true, "the stack overflowed");
 }
 
-// The host's generator stands for the one that a product must have.
+// Uses the host's generator; a product needs one in hardware.
 bool tern_board_entropy(void *dst, size_t len)
 {
     static int32_t source = -1;

@@ -1,13 +1,13 @@
-// A NOR flash chip of 4 KiB blocks, as the PSRAM's first bytes: programming clears bits and nothing
-// else, erasing sets a block's. A kill of QEMU leaves the file as the chip would be left.
+// Simulates a NOR flash chip with 4 KiB blocks at the start of the window: programming only clears bits, erasing sets all bits of
+// a block. When QEMU is killed, its file has the bytes that a chip would have after a power cut.
 #include "board.h"
-#include "boards/qemu_mps2/window.h"
+#include "boards/qemu_mps2/mps2.h"
 
 #include <string.h>
 
 #define PROGRAM_UNIT 4u
-#define PAGE 256u    // bytes that take a millisecond to program
-#define ERASE_MS 32u // of one block
+#define PAGE 256u    // bytes that are programmed in a millisecond
+#define ERASE_MS 32u // duration of erasing a block
 
 static uint8_t *chip(void)
 {
@@ -28,7 +28,7 @@ static void take_ms(uint32_t ms)
     }
 }
 
-// Byte by byte, in order, and visible in the file as it happens: the power may go in between.
+// Programs byte by byte, in order, so that the file shows every step and a power cut can come between any two.
 static enum tern_result program_chip(void *ctx, uint32_t offset, const void *src, size_t len)
 {
     static uint32_t programmed;

@@ -1,6 +1,6 @@
-// The link: SMSC's LAN9118, polled. Frames go through two FIFOs of 32-bit words; the MAC's own
-// registers are reached through a command and a data register. Datasheet: "LAN9118, High
-// Performance Single-Chip 10/100 Non-PCI Ethernet Controller".
+// Drives the SMSC LAN9118 Ethernet controller by polling. Frames pass through two FIFOs of 32-bit words; a command and a data
+// register give access to the MAC's registers. Datasheet: "LAN9118, High Performance Single-Chip 10/100 Non-PCI Ethernet
+// Controller".
 #include "board.h"
 
 #include <string.h>
@@ -22,11 +22,11 @@
 
 #define BYTE_ORDER_IS_RIGHT 0x87654321u
 #define HW_CFG_RESET 1u
-#define HW_CFG_WHOLE_FRAMES (1u << 20) // "must be one": send when all of a frame is there
-#define HW_CFG_TX_FIFO (5u << 16)      // 5 of the 16 KiB
+#define HW_CFG_WHOLE_FRAMES (1u << 20) // the datasheet requires it: sends complete frames only
+#define HW_CFG_TX_FIFO (5u << 16)      // 5 of the 16 KiB for sending
 #define TX_CFG_ON (1u << 1)
 #define TX_FIRST_AND_LAST (3u << 12)
-#define TX_OVERHEAD 16u // the two commands, and up to a word at either end
+#define TX_OVERHEAD 16u // two command words, and up to a word of padding at either end
 #define RX_DP_SKIP (1u << 31)
 #define RX_ERROR (1u << 15)
 
@@ -38,7 +38,7 @@
 #define MAC_CR_SEND (1u << 3)
 #define MAC_CR_FULL_DUPLEX (1u << 20)
 
-#define CHECKSUM 4u // behind every frame received
+#define CHECKSUM 4u // bytes after every received frame
 
 static void write_mac(uint32_t index, uint32_t value)
 {
@@ -102,7 +102,7 @@ size_t tern_board_link_receive(uint8_t *frame)
     return frame_len;
 }
 
-// What became of frames sent before; a full status FIFO would stop the sender.
+// Discards the status of sent frames, because a full status FIFO would stop sending.
 static void drop_statuses(void)
 {
     while ((TX_FIFO_INF >> 16 & 0xff) != 0) {

@@ -1,5 +1,5 @@
-// Arm's "Semihosting for AArch32 and AArch64": the operation in r0, its arguments in r1, BKPT 0xAB.
-#include "boards/qemu_mps2/semihosting.h"
+// Implements Arm's "Semihosting for AArch32 and AArch64": operation in r0, arguments in r1, then BKPT 0xAB.
+#include "boards/qemu_mps2/mps2.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@ enum {
     SYS_EXIT_EXTENDED = 0x20,
 };
 
-#define OPEN_READ_BINARY 1u       // as "rb"
+#define OPEN_READ_BINARY 1u       // fopen() mode "rb"
 #define APPLICATION_EXIT 0x20026u // ADP_Stopped_ApplicationExit
 
 static int32_t request(uint32_t operation, const void *arguments)
@@ -39,7 +39,7 @@ int32_t tern_semihosting_open(const char *name)
 bool tern_semihosting_read(int32_t handle, void *dst, size_t len)
 {
     const uintptr_t arguments[] = {(uintptr_t)handle, (uintptr_t)dst, len};
-    return request(SYS_READ, arguments) == 0; // how many bytes were not read
+    return request(SYS_READ, arguments) == 0; // returns the number of bytes that were not read
 }
 
 int32_t tern_semihosting_length(int32_t handle)

@@ -1,10 +1,7 @@
-// The command line "KEY=VALUE KEY=VALUE ...": mac, address, netmask, gateway, server_address, port,
-// host, ca (a file of the host, DER), id, token, model, seed, join, name, rounds. The data set is
-// in the window.
-#include "boards/qemu_mps2/settings.h"
+// Reads the settings from the command line "KEY=VALUE KEY=VALUE ...": mac, address, netmask, gateway, server_address, port, host,
+// ca (a DER file of the host), id, token, model, seed, join, name, rounds. The data set is in the window (mps2.h).
 #include "board.h"
-#include "boards/qemu_mps2/semihosting.h"
-#include "boards/qemu_mps2/window.h"
+#include "boards/qemu_mps2/mps2.h"
 #include "util/bytes.h"
 
 #include <string.h>
@@ -12,7 +9,7 @@
 #define LINE_SIZE 1024
 #define CA_SIZE 4096
 
-// In a product these lie in flash.
+// A product has these in flash.
 __attribute__((section(".window"))) static struct {
     uint8_t records[FLASH_SIZE];
     char line[LINE_SIZE];
@@ -30,10 +27,10 @@ static struct tern_board_settings settings = {
 static _Noreturn void refuse(const char *key)
 {
     tern_board_log(key);
-    tern_board_stop(true, "that setting makes no sense");
+    tern_board_stop(true, "this setting is unknown or its value is invalid");
 }
 
-// Reads numbers up to `limit`, with `mark` between them.
+// Reads `count` numbers up to `limit`, separated by `mark`.
 static bool read_numbers(const char *text, char mark, uint64_t limit, uint64_t *dst, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -81,7 +78,7 @@ static bool read_whole(const char *text, uint64_t limit, uint64_t *number)
 
 static bool read_mac(const char *text)
 {
-    // Only the last byte: devices of one test differ in it.
+    // Sets only the last byte, in which the devices of a test differ.
     uint64_t last = 0;
     const bool valid = read_whole(text, 255, &last);
     settings.mac[5] = (uint8_t)last;
@@ -201,7 +198,7 @@ static void find_data(void)
 void tern_board_settings_read(void)
 {
     if (!tern_semihosting_command_line(window.line, sizeof window.line)) {
-        tern_board_stop(true, "there is no command line, or it is too long");
+        tern_board_stop(true, "the command line is missing or longer than 1023 bytes");
     }
     read_line(window.line);
     find_data();

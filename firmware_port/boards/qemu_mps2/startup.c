@@ -1,10 +1,9 @@
-// What the core does before there is C: the vector table, the FPU, the stack's paint, .data and
-// .bss. Boards with another Cortex-M take it as it is, and fill in their own interrupts.
-#include "boards/qemu_mps2/startup.h"
+// Starts the core: vector table, FPU, stack paint, .data and .bss. Works for other Cortex-M boards, which add their interrupts.
+#include "boards/qemu_mps2/mps2.h"
 
 #include <string.h>
 
-// Of memory.ld. Their addresses are what they say.
+// Symbols of memory.ld; only their addresses have a meaning.
 extern uint32_t tern_board_stack_limit[];
 extern uint32_t tern_board_stack_top[];
 extern uint8_t tern_board_data_start[];
@@ -25,8 +24,7 @@ static size_t bytes_between(const void *start, const void *end)
 int main(void);
 void tern_board_reset(void);
 
-// Nothing may touch the FPU before it is on, and the painted stack must be the one in use: plain
-// words, no calls, no locals that spill.
+// Paints the stack that it runs on, before the FPU is enabled: therefore in assembly, without calls or locals.
 __attribute__((naked, noreturn, used)) void tern_board_reset(void)
 {
     __asm__ volatile("ldr r0, =tern_board_stack_limit\n"
@@ -66,8 +64,8 @@ size_t tern_board_stack_used(size_t *given)
     return *given - untouched * sizeof(uint32_t);
 }
 
-// A fault says where, and ends. When it is the stack that overflowed, the core has written no frame
-// and there is nothing to push on: the stack begins anew.
+// Passes a fault on. After a stack overflow the core has pushed no frame and there is no stack left, so the stack pointer is
+// reset to the top.
 __attribute__((naked, used)) static void fault(void)
 {
     __asm__ volatile("mrs r0, msp\n"

@@ -1,4 +1,4 @@
-// lwIP on any board: what lwIP asks of the compiler and of its surroundings.
+// Configures lwIP for the compiler, and supplies its random numbers.
 #ifndef TERN_LWIP_CC_H
 #define TERN_LWIP_CC_H
 
@@ -20,9 +20,10 @@
 #define LWIP_PLATFORM_DIAG(text)
 #define LWIP_PLATFORM_ASSERT(text)
 
-// Local ports and first sequence numbers: not for others to guess, and not those of the connections
-// that a power cut left open at the peer.
+// Local ports and initial sequence numbers must be unpredictable, and differ from those of connections that a power cut left open
+// at the peer.
 uint32_t tern_link_random(void);
 #define LWIP_RAND() tern_link_random()
+#define LWIP_HOOK_TCP_ISN(local_address, local_port, remote_address, remote_port) tern_link_random()
 
 #endif

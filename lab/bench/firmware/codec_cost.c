@@ -1,8 +1,7 @@
 // Counts the instructions that encoding and decoding take on a Cortex-M in QEMU, whose clock moves
 // by one nanosecond for each (-icount shift=0), and prints a line for each codec over the UART:
 // name, then instructions for 100 values: encode, decode, accumulate; then bytes of the payload.
-#include "boards/qemu_mps2/semihosting.h"
-#include "boards/qemu_mps2/startup.h"
+#include "boards/qemu_mps2/mps2.h"
 #include "codec/codec.h"
 #include "util/prng.h"
 
