@@ -1,7 +1,7 @@
-// Requests to the admin API within a session: the cookie is the browser's, the key is this page's.
+// Sends requests to the admin API within a session. The browser has the session's cookie, this page its key.
 const KEY = "tern-session-key";
-const PAGE = 1000; // rows of a list that one request may have
-const FEW = 100; // of one whose rows are made of many
+const PAGE = 1000; // most rows of one reply
+const FEW = 100; // rows of one reply with held-out figures, each of which needs many rows of the store
 
 export class Refused extends Error {
   constructor(status, message) {
@@ -58,7 +58,7 @@ export async function logOut() {
   }
 }
 
-// All rows of a list behind `after`, as columns; `key` is the column that pages go by.
+// Returns all rows of a list whose `key` is greater than `after`, as an array for each column.
 export async function columnsAfter(list, key, after) {
   let all = null;
   for (;;) {
@@ -70,7 +70,7 @@ export async function columnsAfter(list, key, after) {
   }
 }
 
-// The same as objects, with some of the columns.
+// Returns the same rows as objects, with some of the columns.
 export async function rowsAfter(list, key, after, columns) {
   const all = [];
   for (;;) {
@@ -81,7 +81,7 @@ export async function rowsAfter(list, key, after, columns) {
   }
 }
 
-// Adds the rows of one table of columns to another.
+// Appends the rows of `more` to `table`; both have an array for each column.
 export function append(table, more) {
   for (const name of Object.keys(table)) for (const value of more[name]) table[name].push(value);
   return table;

@@ -24,7 +24,7 @@ function svg(tag, attributes, ...children) {
 
 // --- Scales
 
-// The smallest of 1, 2 and 5 times a power of ten that leaves at most `most` steps in the span.
+// Returns the smallest of 1, 2 and 5 times a power of ten that divides the span into at most `most` steps.
 function roundStep(span, most) {
   const power = 10 ** Math.floor(Math.log10(span / most));
   return [1, 2, 5, 10].map((n) => n * power).find((step) => span / step <= most * 1.0001);
@@ -36,7 +36,7 @@ function ticksEvery(step, low, high, offset = 0) {
   return ticks;
 }
 
-// Midnight and full hours follow the reader's time zone.
+// Returns ticks at midnight and full hours of the reader's time zone, or at full steps of elapsed time.
 function timeTicks(low, high, most, isClock) {
   const span = (high - low) / 1000;
   const step = STEPS_S.find((s) => span / s <= most) || DAY_S * Math.max(1, roundStep(span / DAY_S, most));
@@ -67,14 +67,14 @@ function extent(columns, keeps) {
   return low <= high ? [low, high] : null;
 }
 
-// Where all values are equal, the axis extends a little to both sides.
+// Adds a margin to both ends of an axis, also if all values are equal.
 function widened([low, high], isLog) {
   if (isLog) return low === high ? [low / 2, high * 2] : [low / 1.15, high * 1.15];
   const margin = low === high ? Math.abs(low) * 0.1 || 1 : (high - low) * 0.05;
   return [low - margin, high + margin];
 }
 
-// The index of the value nearest to `wanted` in a rising column.
+// Returns the index of the value nearest to `wanted` in an ascending column.
 function nearest(column, wanted) {
   let low = 0;
   let high = column.length - 1;
@@ -115,8 +115,7 @@ export class Chart {
     new ResizeObserver(() => this.resize()).observe(this.place);
   }
 
-  // Sets what the chart shows; does nothing where the chart already shows the kind. options: {tick(value),
-  // log}
+  // Sets title and series; does nothing if the chart has this kind already. options: {tick(value), log}
   describe(kind, title, note, series, options) {
     if (this.kind === kind) return this;
     Object.assign(this, { kind, title, series, options, runs: null, at: null });

@@ -1,4 +1,4 @@
-// One client: identity, bytes, error buffer, and its last rounds.
+// The view of one client: identity, bytes, error buffer, and its last rounds.
 import { get } from "./api.js";
 import { revoke } from "./clients.js";
 import { Chart } from "./charts.js";
@@ -8,7 +8,7 @@ import { ago, byId, bytes, clock, count, definitions, duration, element, fill, r
 
 const ROUNDS = 500; // rounds to search for the client
 
-let shown = null; // id
+let shown = null; // id of the client in the view
 let rounds = [];
 let table = null;
 let chart = null;

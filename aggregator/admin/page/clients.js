@@ -1,10 +1,10 @@
-// Every client as a row.
+// The view of all clients, as a table.
 import { columnsAfter, post } from "./api.js";
 import { attempt, confirm, paragraph } from "./dialogs.js";
 import { Table } from "./table.js";
 import { ago, byId, bytes, count, element, real } from "./text.js";
 
-const AGAIN_MS = 30000; // the list is read anew
+const AGAIN_MS = 30000; // between two requests for the list
 const DAY_MS = 86400000;
 
 let clients = null;
@@ -12,7 +12,7 @@ let table = null;
 let readAt = 0;
 let reading = null;
 let now = 0;
-let newest = 0; // round
+let newest = 0; // number of the newest round
 let again = () => {};
 
 const column = (name) => (i) => clients[name][i];
@@ -70,7 +70,7 @@ async function read() {
   table = table || make();
 }
 
-// Reads the list when it is old, one reading at a time.
+// Shows the table. Fetches the list if it is older than AGAIN_MS, by one request at a time.
 export async function show(status, rounds, refresh) {
   again = refresh;
   now = status.now_ms;

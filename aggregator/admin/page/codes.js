@@ -1,4 +1,4 @@
-// Join codes: making, listing, cancelling.
+// The view of join codes: makes, lists and cancels them.
 import { get, post } from "./api.js";
 import { attempt, confirm, paragraph, tell } from "./dialogs.js";
 import { Table } from "./table.js";

@@ -1,5 +1,4 @@
-// Compares this run with another run: a file written by "Save run", or the columns of rounds from the
-// API.
+// Compares this run with another run, from a file of "Save run" or a reply of /api/v1/rounds/columns.
 import { attempt } from "./dialogs.js";
 import { evaluated, evaluatedNames, labelOf, textOf } from "./figures.js";
 import { small } from "./table.js";
@@ -11,10 +10,10 @@ const NEEDED = ["round", "state", "opened_ms", "closed_ms", "mean_loss", "accura
 let other = null; // {name, rounds}
 let own = null; // {model, rounds}
 
-// The rounds of the other run; null where there is none.
+// Returns the rounds of the other run; null = none is chosen.
 export const otherRounds = () => (other === null ? null : other.rounds);
 
-// An open round has figures of only some members: curves and comparisons end with the last closed round.
+// Returns the closed rounds. Curves and comparisons leave out an open round, which has figures of some members only.
 export function closedOf(rounds) {
   const closed = rounds.state.findIndex((state) => state === "open");
   return closed < 0 ? rounds : Object.fromEntries(Object.entries(rounds).map(([name, column]) => [name, column.slice(0, closed)]));

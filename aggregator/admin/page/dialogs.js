@@ -1,7 +1,7 @@
-// Questions before what cannot be taken back, and what comes of it.
+// Dialogs that confirm an action which cannot be undone, and that show its result.
 import { byId, codeIn, element } from "./text.js";
 
-// True when the person confirms. body: elements or texts.
+// Returns true if the user confirms. body: elements or texts.
 export function confirm(title, body, action) {
   const dialog = byId("dialog");
   byId("dialog-title").textContent = title;
@@ -35,7 +35,7 @@ function show(dialog, first) {
 
 export const paragraph = (...parts) => element("p", {}, ...parts);
 
-// Runs it and tells when it fails.
+// Runs an action, and shows a dialog if it fails. Returns undefined then.
 export async function attempt(what, run) {
   try {
     return await run();

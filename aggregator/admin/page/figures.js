@@ -1,7 +1,7 @@
-// What is known of how good the model is, by names: what evaluators report, and what clients find on data of their own.
+// Figures of the model's quality, by name: from evaluators, and from clients' held-out data.
 import { percent, real } from "./text.js";
 
-const FIRST = ["accuracy", "r2", "auc"]; // by which a model is known, where it has one of them
+const FIRST = ["accuracy", "r2", "auc"]; // main figures of a model, listed first
 
 const rank = (name) => (FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length);
 const inOrder = (names) => [...names].sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
@@ -14,7 +14,7 @@ export const isLoss = (name) => /loss|error|mae|mse|deviation/i.test(name);
 const LABELS = { recall_worst: "Right of the worst class", largest: "Share of the largest class" };
 export const labelOf = (name) => LABELS[name] ?? name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
 
-const CLASS = "class_worst"; // one client's: the number of the class that its "recall_worst" is of, not a figure
+const CLASS = "class_worst"; // number of the class of a client's "recall_worst", which is no figure itself
 export const isFigure = (name) => name !== CLASS;
 
 export function evaluatedNames(rounds) {
@@ -30,7 +30,7 @@ export const evaluated = (rounds, name) =>
 // Returns the class that one client reports as its worst.
 export const worstClass = (metrics) => metrics?.[CLASS] ?? null;
 
-// rows: rounds with their columns held_out_..., by round.
+// rows: a map from round to the round's columns held_out_...
 export function heldOutNames(rows) {
   const names = new Set();
   for (const row of rows.values()) {
@@ -39,6 +39,6 @@ export function heldOutNames(rows) {
   return inOrder(names);
 }
 
-// A figure's column: "" = weighted by examples, "_mean", "_deviation", "_worst".
+// Returns the column of a figure. kind: "" = mean weighted by examples, "_mean", "_deviation" or "_worst".
 export const heldOut = (rounds, rows, name, kind) =>
   rounds.round.map((round) => rows.get(round)?.[`held_out_${name}${kind}`] ?? null);

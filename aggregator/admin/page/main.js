@@ -1,4 +1,4 @@
-// The dashboard: logs in, asks the API now and then, shows the view that the address names.
+// The dashboard: logs in, asks the API every few seconds, and shows the view in the address's fragment.
 import { append, columnsAfter, forgetSession, get, hasSession, logIn, logOut, rowsAfter, truncate } from "./api.js";
 import * as client from "./client.js";
 import * as clients from "./clients.js";
@@ -9,11 +9,11 @@ import * as system from "./system.js";
 import { byId, setText } from "./text.js";
 
 const AGAIN_MS = 5000;
-const RECENT = 3; // rounds whose held-out figures may still become more, or tell which there are
+const RECENT = 3; // newest rounds, whose held-out figures are fetched again since clients may still report some
 const VIEWS = ["overview", "rounds", "clients", "client", "codes", "system"];
 
 let history = null; // rounds as columns
-let held = { rows: new Map(), whole: false }; // held-out figures by round: all of them once one is drawn
+let held = { rows: new Map(), whole: false }; // held-out figures by round; whole: of all rounds
 let timer = 0;
 let busy = null;
 
@@ -26,7 +26,7 @@ function view() {
 
 // --- Asking
 
-// The rounds behind the last committed one change; the others never do.
+// Fetches new rounds, and again those that can still change: open ones, and two before, for late evaluators.
 async function readRounds() {
   if (history === null) {
     history = await columnsAfter("rounds", "round", 0);
@@ -34,7 +34,6 @@ async function readRounds() {
   }
   let known = history.round.length;
   while (known > 0 && history.state[known - 1] === "open") known--;
-  // An evaluator may be a round behind.
   known = Math.max(0, known - 2);
   const after = known > 0 ? history.round[known - 1] : 0;
   const more = await columnsAfter("rounds", "round", after);
@@ -42,7 +41,7 @@ async function readRounds() {
   append(history, more);
 }
 
-// A row of the store stands behind each client's figure: all rounds are read only where they are drawn.
+// Fetches held-out figures of all rounds only if a chart shows them, since each needs a row of the store per client.
 async function readHeldOut() {
   const last = history.round.length > 0 ? history.round[history.round.length - 1] : 0;
   const known = held.whole ? Math.max(0, ...held.rows.keys()) : last;
@@ -84,12 +83,12 @@ async function turn() {
       showLogin();
       return;
     }
-    trouble(`The figures may be old: ${error.message} It is asked again.`);
+    trouble(`The figures may be old: ${error.message} The dashboard tries again.`);
   }
   timer = setTimeout(refresh, AGAIN_MS);
 }
 
-// One turn at a time; a hidden page asks nothing.
+// Fetches and shows the view, unless the page is hidden. One run at a time.
 async function refresh() {
   clearTimeout(timer);
   if (!hasSession() || document.hidden) return;
@@ -144,12 +143,12 @@ async function leave() {
   try {
     await logOut();
   } catch (error) {
-    // The key is forgotten here whatever the service says.
+    // logOut() has deleted the key in any case.
   }
   showLogin();
 }
 
-// The address names the view, and nothing else.
+// Moves the focus without changing the address, whose fragment is the view.
 function skip(event) {
   event.preventDefault();
   byId("main").focus();

@@ -1,4 +1,4 @@
-// What the federation is at, and what it costs.
+// The overview: state of the federation, figures, charts, and bytes.
 import { post } from "./api.js";
 import { Chart } from "./charts.js";
 import * as compare from "./compare.js";
@@ -8,7 +8,7 @@ import { small } from "./table.js";
 import { ago, byId, bytes, clock, clockTick, codeIn, count, duration, element, fill, plural, real, setText } from "./text.js";
 
 const LAYERS = [["payload", "Payload", "up"], ["http", "HTTP", "third"], ["tls", "TLS", "down"], ["wire", "TCP/IP", "plain"]];
-const EVALUATED = "evaluated:"; // before the name of a figure that is chosen
+const EVALUATED = "evaluated:"; // prefix of a figure in the selection
 const HELD_OUT = "held-out:";
 
 let charts = null;
@@ -87,7 +87,7 @@ function figure(label, value, more) {
   return element("div", {}, element("dt", {}, label), element("dd", { class: "value" }, value), element("dd", { class: "more" }, more));
 }
 
-// What evaluators found last: the figure that is chosen, or that the model is known by, or the loss.
+// Shows the evaluators' last value of the selected figure, or of the model's main figure, or of the loss.
 function foundLast(rounds) {
   const [name] = chosen().startsWith(EVALUATED) ? [chosen().slice(EVALUATED.length)] : evaluatedNames(rounds);
   const column = name === undefined ? rounds.evaluated_loss : evaluated(rounds, name);
@@ -134,7 +134,7 @@ function showEvaluated(rounds) {
 
 const chosen = () => byId("figure").value;
 
-// All that is needed of held-out figures is their names, unless one of them is drawn.
+// Whether a held-out figure is selected. Otherwise only the names of held-out figures are needed.
 export const wantsHeldOut = () => chosen().startsWith(HELD_OUT);
 
 function group(label, before, names, behind) {
@@ -205,7 +205,7 @@ function axis(rounds, kind) {
 
 const each = (rounds, column) => rounds.participants.map((n, i) => (n > 0 && column[i] > 0 ? column[i] / n : null));
 
-// Returns the columns of the other run over its own axis; null where no run is compared.
+// Returns the columns of the other run over its own axis; null = no run is compared.
 function otherRun(kind, columnsOf) {
   const rounds = compare.otherRounds();
   return rounds === null ? null : { values: axis(rounds, kind).values, columns: columnsOf(rounds) };
@@ -224,13 +224,13 @@ function showCharts(status, rounds, held) {
 
 // --- Layers
 
-// The rounds that are looked at: one, or all.
+// Returns the indices of the selected round, or of all rounds.
 function roundsOf(rounds) {
   const wanted = byId("layers-round").value;
   return wanted === "" ? rounds.round.map((_, i) => i) : [rounds.round.indexOf(Number(wanted))].filter((i) => i >= 0);
 }
 
-// What each layer adds to the one within; a column of the API has all within it.
+// Returns the bytes that each layer adds; a column of the API includes the layers inside it.
 function layersOf(rounds, which, direction) {
   const all = LAYERS.map(([name]) => sum(which.map((i) => rounds[`${name}_${direction}`][i])));
   return all.map((value, i) => value - (i ? all[i - 1] : 0));

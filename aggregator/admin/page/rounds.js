@@ -1,4 +1,4 @@
-// Every round as a row.
+// The view of all rounds, as a table.
 import { Table } from "./table.js";
 import { byId, bytes, clockShort, count, duration, percent, real } from "./text.js";
 

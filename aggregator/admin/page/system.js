@@ -1,4 +1,4 @@
-// The program: findings of doctor, settings in force, the log's last lines, and the model to download.
+// The view of the program: findings of doctor, download of the model, the log's last lines, and settings in force.
 import { fetchFile, get } from "./api.js";
 import { saveFile } from "./compare.js";
 import { attempt } from "./dialogs.js";
@@ -55,7 +55,7 @@ function make() {
   });
 }
 
-// The dial between bytes and accuracy: the value in force, and what a client would move by each other one.
+// Shows codec.accuracy in force, and the estimated bytes of a client's round for each of its values.
 function showAccuracies() {
   const all = settings.find((one) => one.section === "codec" && one.key === "accuracy").estimates;
   const others = all.filter((one) => !one.in_force).map((one) => `${one.accuracy} ${bytes(one.round)}`).join(", ");

@@ -1,9 +1,10 @@
-// A table of any number of rows, a page of it at a time: filtered, sorted by a column, by keyboard too.
+// A table that shows its rows in pages, filtered and sorted by a column; usable by keyboard.
 import { count, element, fill } from "./text.js";
 
 const PAGE_ROWS = 50;
 
-// columns: {name, label, number, value(i), text(i), node(i)}, where i is a row; value sorts, text shows.
+// columns: {name, label, number, value(i), text(i), node(i)} with the index i of a row; rows are sorted by value, and
+// text or node is shown.
 // options: {caption, search(i), choices: [[label, keeps(i)]], word, rowClass(i), sort, descending, wrap}
 export class Table {
   constructor(host, columns, options) {
@@ -101,13 +102,13 @@ export class Table {
   }
 }
 
-// What is not known comes last in either order.
+// Sorts unknown values last in both orders.
 function compare(a, b, sign) {
   if (a === null || b === null) return sign * ((a === null) - (b === null));
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-// A short table without paging: heads are [label, isNumber], rows are of texts or nodes. style: "wrap" or absent
+// Makes a short table without pages. heads: [label, isNumber]; rows: arrays of texts or nodes; style: "wrap" or "".
 export function small(caption, heads, rows, style = "") {
   return element("div", { class: "scroll tall", tabindex: "0", role: "group", "aria-label": caption },
     element("table", { class: `rows ${style}` }, element("caption", { class: "unseen" }, caption),

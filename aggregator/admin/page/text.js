@@ -1,4 +1,4 @@
-// Numbers and times as people read them, and elements.
+// Formats numbers and times for people, and makes elements.
 const whole = new Intl.NumberFormat("en");
 
 export const count = (value) => (value === null ? "–" : whole.format(value));
@@ -45,7 +45,7 @@ export const ago = (then, now) => (then === 0 ? "never" : `${duration(Math.max(0
 
 export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
-// element("p", { class: "quiet" }, "text", child...): text stays text, whatever it holds.
+// Makes an element: element("p", { class: "quiet" }, "text", child...). Markup in a text is not interpreted.
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -59,7 +59,7 @@ export function element(tag, attributes = {}, ...children) {
 // Splits a sentence with commands between backticks into texts and elements.
 export const codeIn = (text) => text.split("`").map((part, i) => (i % 2 === 1 ? element("code", {}, part) : document.createTextNode(part)));
 
-// A card of names and values.
+// Makes a card with a list of names and values.
 export function definitions(title, pairs) {
   return element("section", { class: "card" }, element("h3", {}, title),
     element("dl", { class: "facts" }, ...pairs.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])));
@@ -80,8 +80,8 @@ function sameAttributes(old, made) {
   }
 }
 
-// Makes `old` look like `made` with as few changes as that takes: focus, selection and scrolling stay. A button
-// that differs is another one, with another listener.
+// Changes `old` to equal `made` with few changes, so that focus, selection and scrolling stay. Replaces a button that
+// differs, since its listener differs, too.
 function morph(old, made) {
   if (old.isEqualNode(made)) return;
   if (old.nodeName !== made.nodeName || old.nodeType !== Node.ELEMENT_NODE || old.nodeName === "BUTTON") {
@@ -92,7 +92,7 @@ function morph(old, made) {
   fill(old, [...made.childNodes]);
 }
 
-// The children of a node, as few of them new as that takes.
+// Sets the children of a node, keeping as many of the present ones as possible.
 export function fill(host, children) {
   const old = [...host.childNodes];
   children.forEach((child, i) => {
