@@ -58,7 +58,7 @@ struct admin_job {
     char columns[1024];
     char where[512];
     char sort[64];
-    // Of POST /enroll-codes.
+    // From the body of POST /enroll-codes.
     uint32_t uses;
     uint64_t expires_ms; // from now
     char label[TERN_DB_NAME_MAX];

@@ -106,7 +106,7 @@ static int spawn(const struct task *task, int out, int err, pid_t *child)
 
 static void append(struct output *output, const uint8_t *data, size_t len)
 {
-    if (output->len + len >= output->room) { // room for a NUL behind it
+    if (output->len + len >= output->room) { // leaves room for a NUL
         const size_t room = 2 * (output->len + len) + 4096;
         uint8_t *grown = room > OUTPUT_MAX ? NULL : realloc(output->data, room);
         if (grown == NULL) {

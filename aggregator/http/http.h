@@ -94,7 +94,7 @@ struct tern_http_request {
     uint64_t id;                 // counts up from 1 in each server
     const char *method;          // "GET"; "" if the request broke off earlier
     const char *path;            // without the query
-    const char *query;           // the text behind "?", "" when absent
+    const char *query;           // the text after "?"; "" when absent
     const char *authorization;   // value of the header Authorization, "" when absent
     const char *host;            // value of Host; only its form is checked
     const char *cookie;          // value of Cookie, "" when absent

@@ -82,7 +82,7 @@ struct request {
         struct job_request job;
     } u;
 
-    // Of a check-in, in tern_service_monotonic().
+    // Times of a check-in, in tern_service_monotonic().
     uint64_t arrived_ms;
     uint64_t wait_until_ms; // the client's wait_ms ends
     uint64_t held_until_ms; // the check-in is answered, even without a task
