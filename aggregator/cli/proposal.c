@@ -255,7 +255,7 @@ static int read_back(const struct tern_cli *cli, const char *source, struct tern
     const struct tern_csv_judging judging = {.profile = &proposal->profile,
                                              .choice = &choice,
                                              .sample = true,
-                                             .say = take_judgement,
+                                             .report = take_judgement,
                                              .ctx = &judgement};
     tern_csv_judge(&judging);
     return judgement.code;

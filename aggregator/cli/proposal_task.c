@@ -93,7 +93,7 @@ static int list_classes(const struct tern_cli *cli, struct tern_proposal *propos
                                        .unique = chosen,
                                        .mixed = chosen && !anomalies};
     proposal->class_count =
-        task.listed != NULL ? tern_csv_count_listed(task.listed) : proposal->profile.labels.count;
+        task.listed != NULL ? tern_csv_list_count(task.listed) : proposal->profile.labels.count;
     return tern_csv_list_classes(&task, proposal->classes, why)
                ? TERN_EXIT_OK
                : tern_cli_fail(cli, TERN_ERR_CONFIG, "%s", why);

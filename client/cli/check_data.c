@@ -202,7 +202,7 @@ static const char *class_name(const struct check *check, uint32_t number, char t
         }
     }
     snprintf(text, 64, "%" PRIu32, number);
-    for (uint32_t i = 0; tern_csv_next_name(&classes, name); i++) {
+    for (uint32_t i = 0; tern_csv_list_next(&classes, name); i++) {
         if (i == number) {
             snprintf(text, 64, "%.63s", name);
         }
@@ -495,7 +495,7 @@ static void report_proposed_classes(const struct check *check)
     for (uint32_t i = 0; i < profile->labels.count && i < 2 * NAMED; i++) {
         snprintf(name, sizeof name, "%" PRIu32, i);
         if (listed) {
-            (void)tern_csv_next_name(&rest, name);
+            (void)tern_csv_list_next(&rest, name);
         }
         append(seen, "%s%.40s %" PRIu64, i > 0 ? ", " : "", name, count_of(profile, name));
     }
@@ -702,7 +702,7 @@ static bool check_file(struct check *check)
                                              .sample = check->open,
                                              .fixed =
                                                  check->federation->spec != NULL && !check->open,
-                                             .say = report_judgement,
+                                             .report = report_judgement,
                                              .ctx = check};
     const uint32_t before = check->findings->count[TERN_HEALTH_PROBLEM];
     tern_csv_judge(&judging);

@@ -97,7 +97,7 @@ static void note_extra_columns(struct reading *reading)
         const char *name = reading->profile.column[c].name;
         if (columns->place[c] != TERN_CSV_NO_COLUMN || c == columns->label ||
             (choice->group != NULL && strcmp(choice->group, name) == 0) ||
-            (choice->drop != NULL && tern_csv_lists(choice->drop, name))) {
+            (choice->drop != NULL && tern_csv_list_has(choice->drop, name))) {
             continue;
         }
         if (extra++ < NAMED && used < sizeof names) {
@@ -136,7 +136,7 @@ static enum tern_result profile_table(struct reading *reading, struct tern_input
     const struct tern_csv_judging judging = {.profile = &reading->profile,
                                              .choice = reading->choice,
                                              .fixed = true,
-                                             .say = take_judgement,
+                                             .report = take_judgement,
                                              .ctx = reading};
     tern_csv_judge(&judging);
     TERN_TRY(reading->problem);
@@ -163,7 +163,7 @@ static enum tern_result list_classes(struct reading *reading, const char *classe
     char name[TERN_CSV_NAME_MAX];
     uint32_t number;
     reading->closed = classes != NULL;
-    while (tern_csv_next_name(&classes, name)) {
+    while (tern_csv_list_next(&classes, name)) {
         const uint32_t listed = reading->table->classes.count;
         if (tern_name_set_find(&reading->table->classes, name, true, &number) != TERN_OK) {
             return tern_input_refuse(reading->csv.input, TERN_ERR_TOO_LARGE,
@@ -254,7 +254,7 @@ static enum tern_result grow(struct reading *reading)
 static bool take_other(const struct reading *reading, uint32_t *class)
 {
     *class = reading->table->classes.count - 1;
-    return tern_csv_lists_others(reading->choice->classes);
+    return tern_csv_list_has_others(reading->choice->classes);
 }
 
 // A class is a number in the file or an index into config->choice.classes. Numbering texts by first occurrence would differ

@@ -10,16 +10,16 @@
 
 #define TERN_CSV_MAX_RECORD (1u << 24) // bytes
 
-// --- Encodings
+// --- Folding
 
-// Texts as people see them: without case, with one kind of blank and of dash. For comparing labels, and for reading
-// fields that were typed or pasted from other programs. Hosted; reentrant.
+// Folding makes texts that look the same equal: one case, one kind of blank, one kind of dash. Labels are compared, and
+// fields pasted from other programs are read in this form.
 
-#define LONGEST 4 // bytes of a character
+#define LONGEST 4 // bytes of a UTF-8 character
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
-// Reads one character; a byte that begins none stands for itself.
+// Reads one character; a malformed byte counts as a character with its value. Returns its length.
 static size_t decode(const char *text, uint32_t *character)
 {
     const size_t len = tern_utf8_read(text, strnlen(text, LONGEST), character);
@@ -62,7 +62,7 @@ static uint32_t fold_mark(uint32_t c)
     return is_blank(c) ? ' ' : c;
 }
 
-// Ranges of capital letters, each `off` before its small letter. alternate: a small letter follows each capital.
+// Ranges of capital letters; adding `off` gives the small letter. alternate: capital and small letters alternate.
 static const struct range {
     uint16_t first;
     uint16_t last;
@@ -99,15 +99,13 @@ static uint32_t fold_case(uint32_t c)
     return c;
 }
 
-// Full width forms become ASCII.
 static uint32_t fold(uint32_t c)
 {
-    const uint32_t narrow = c >= 0xFF01 && c <= 0xFF5E ? c - 0xFEE0 : c;
+    const uint32_t narrow = c >= 0xFF01 && c <= 0xFF5E ? c - 0xFEE0 : c; // full width to ASCII
     return fold_case(fold_mark(narrow));
 }
 
-// Returns the one character that is the small letter with the mark behind it, as programs of macOS write them; 0: there
-// is none.
+// Returns the single character for a small letter and a combining mark, which macOS writes as two; 0: there is none.
 static uint32_t compose(uint32_t letter, uint32_t mark)
 {
     static const struct {
@@ -141,7 +139,7 @@ struct output {
     size_t size;
     size_t used; // bytes written
     size_t need;
-    size_t blanks; // seen since the last character
+    size_t blanks; // since the last other character
 };
 
 static void put_bytes(struct output *output, const char *bytes, size_t len)
@@ -194,7 +192,7 @@ size_t tern_csv_fold(const char *text, char *folded, size_t size)
     return output.need;
 }
 
-// Bytes of the blank or invisible character at the beginning of text, 0: there is none.
+// Returns the bytes of the blank or invisible character at the start of text; 0: it starts with another one.
 static size_t blank_len(const char *text)
 {
     uint32_t c;
@@ -222,22 +220,19 @@ static size_t trimmed_len(const char *text, size_t len)
 
 // --- Files of other formats
 
-// Names files of other formats that are given in the place of a CSV table, and what to do with them. For the reader of
-// CSV files. Pure; reentrant.
-
-#define NAME_AT 30 // of the first member's name in a ZIP archive
-#define TAR_AT 257 // of the word "ustar" in a tar archive
+#define NAME_AT 30 // offset of the first member's name in a ZIP archive
+#define TAR_AT 257 // offset of the word "ustar" in a tar archive
 
 #define ARRAYS(source)                                                                             \
     "not CSV text: a client reads it by data.source = " source                                     \
-    ". `init --data` and csv: read CSV only; name the model with --model"
-#define SAVE_AS_CSV "not CSV text: save the table as CSV, and name that file"
-#define UNPACK "not CSV text: unpack it, and name the CSV file (of compressed files gzip is read)"
+    ". `init --data` and csv: read CSV only; give the model with --model"
+#define SAVE_AS_CSV "not CSV text: save the table as CSV, and give the new file"
+#define UNPACK "not CSV text: unpack it, and give the CSV file (only gzip is read compressed)"
 
 struct format {
     const char *magic;
     size_t len;
-    bool text; // else the file has control characters, which the header of a CSV file has not
+    bool text; // false: the file has control characters, which no CSV file has
     const char *what;
 };
 
@@ -276,14 +271,14 @@ static const struct format formats[] = {
     TEXT("{\"", "is JSON, " SAVE_AS_CSV),
     TEXT("[{", "is JSON, " SAVE_AS_CSV),
     TEXT("<?xml", "is XML, " SAVE_AS_CSV),
-    TEXT("<html", "is a web page, not CSV text: look at the address that it was fetched from"),
+    TEXT("<html", "is a web page, not CSV text: check the address that it was fetched from"),
     TEXT("<!doctype html",
-         "is a web page, not CSV text: look at the address that it was fetched from"),
+         "is a web page, not CSV text: check the address that it was fetched from"),
     TEXT("@relation", "is an ARFF file, not CSV text: replace the lines down to @data by one "
                       "line with the columns' names"),
 };
 
-// Whether there is a control character that no text has.
+// Whether there is a control character below the tab, which no text has.
 static bool is_binary(const uint8_t *bytes, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -305,7 +300,7 @@ static bool contains(const uint8_t *bytes, size_t len, const char *word)
     return false;
 }
 
-// By the name of its first member.
+// Recognises a ZIP archive by the name of its first member.
 static const char *name_zip(const uint8_t *bytes, size_t len)
 {
     const uint8_t *name = len > NAME_AT ? bytes + NAME_AT : bytes;
@@ -355,11 +350,11 @@ const char *tern_other_format(const uint8_t *bytes, size_t len)
 
 // --- Rows
 
-#define PARTED(what)                                                                               \
-    what " separate the fields, as it seems: write commas, and decimals with points"
-#define END (-1) // of the input, in place of a byte
+#define SEPARATED_BY(what)                                                                         \
+    what " seem to separate the fields: write commas, and decimals with points"
+#define END (-1) // stands for the next byte at the end of the input
 #define ZERO_BYTE                                                                                  \
-    "a zero byte, which CSV text has not: save the table as CSV (UTF-16 text: iconv -f utf-16le "  \
+    "a zero byte, which no CSV text has: save the table as CSV (UTF-16 text: iconv -f utf-16le "   \
     "-t utf-8, or utf-16be where the first byte is zero)"
 
 void tern_csv_begin(struct tern_csv *csv, struct tern_input *input, uint32_t max_fields)
@@ -389,7 +384,7 @@ static enum tern_result refill(struct tern_csv *csv)
     return tern_input_read(csv->input, csv->buffer, sizeof csv->buffer, &csv->have);
 }
 
-// The next byte, or END, without taking it.
+// Reads the next byte, or END, and does not advance.
 static enum tern_result peek(struct tern_csv *csv, int *byte)
 {
     if (csv->at == csv->have) {
@@ -399,7 +394,8 @@ static enum tern_result peek(struct tern_csv *csv, int *byte)
     return TERN_OK;
 }
 
-static enum tern_result read_mark(struct tern_csv *csv)
+// Skips a byte order mark, and refuses other encodings and formats.
+static enum tern_result check_beginning(struct tern_csv *csv)
 {
     int byte;
     TERN_TRY(peek(csv, &byte));
@@ -423,7 +419,7 @@ static enum tern_result read_mark(struct tern_csv *csv)
     return TERN_OK;
 }
 
-// For one more byte.
+// Grows the text for one more byte.
 static enum tern_result make_room(struct tern_csv *csv)
 {
     if (csv->text_len == csv->text_room) {
@@ -466,7 +462,7 @@ static enum tern_result start_field(struct tern_csv *csv)
         csv->starts = starts;
         csv->starts_room = room;
     }
-    TERN_TRY(make_room(csv)); // a field has a place, also while it is empty
+    TERN_TRY(make_room(csv)); // so that an empty field has an address
     csv->starts[csv->field_count++] = (uint32_t)csv->text_len;
     return TERN_OK;
 }
@@ -477,7 +473,7 @@ static enum tern_result refuse_byte(const struct tern_csv *csv, const char *what
                              (unsigned long long)csv->next_line, csv->field_count, what);
 }
 
-// Bytes up to the closing quote; the opening one is taken. A doubled quote stands for one.
+// Reads up to the closing quote; the opening one was read. Two quotes in the field mean one.
 static enum tern_result read_quoted(struct tern_csv *csv)
 {
     for (;;) {
@@ -519,7 +515,7 @@ static enum tern_result skip_blanks(struct tern_csv *csv)
     }
 }
 
-// Takes blanks of other kinds, and what people cannot see, from both ends of the field that was read last.
+// Removes Unicode blanks and invisible characters from both ends of the last field.
 static void trim_field(struct tern_csv *csv)
 {
     char *text = csv->text + csv->starts[csv->field_count - 1];
@@ -536,18 +532,17 @@ static void trim_field(struct tern_csv *csv)
     csv->text_len = csv->starts[csv->field_count - 1] + len - blanks;
 }
 
-// Finds the byte that seems to separate fields instead of commas, in a text between two commas. Returns the last such
-// byte, since a name may contain another, or NULL.
+// Finds the last byte of a text between two commas that seems to separate fields. Returns the message about it, or NULL.
 static const char *find_separator(const char *text, size_t len)
 {
     for (size_t i = len; i > 0; i--) {
         switch (text[i - 1]) {
         case ';':
-            return PARTED("semicolons");
+            return SEPARATED_BY("semicolons");
         case '\t':
-            return PARTED("tabs");
+            return SEPARATED_BY("tabs");
         case '|':
-            return PARTED("bars");
+            return SEPARATED_BY("bars");
         default:
             break;
         }
@@ -565,10 +560,10 @@ static enum tern_result read_plain(struct tern_csv *csv)
         }
         if (byte == '"' || byte == '\0') {
             const size_t first = csv->starts[csv->field_count - 1];
-            const char *parted = find_separator(csv->text + first, csv->text_len - first);
-            return refuse_byte(csv, byte == '\0'     ? ZERO_BYTE
-                                    : parted != NULL ? parted
-                                                     : "a quote inside a field without quotes");
+            const char *other = find_separator(csv->text + first, csv->text_len - first);
+            return refuse_byte(csv, byte == '\0'    ? ZERO_BYTE
+                                    : other != NULL ? other
+                                                    : "a quote inside a field without quotes");
         }
         csv->at++;
         TERN_TRY(add_byte(csv, byte));
@@ -577,7 +572,7 @@ static enum tern_result read_plain(struct tern_csv *csv)
     return TERN_OK;
 }
 
-// Looks at the field that was read last.
+// Refuses malformed UTF-8 in the last field.
 static enum tern_result check_text(const struct tern_csv *csv)
 {
     const char *text = csv->text + csv->starts[csv->field_count - 1];
@@ -592,7 +587,7 @@ static enum tern_result check_text(const struct tern_csv *csv)
                      (unsigned long long)csv->line, csv->field_count, bad + 1, (uint8_t)text[bad]);
 }
 
-// Takes a line end, of which the next byte is the first.
+// Reads a line end, which starts at the next byte.
 static enum tern_result read_line_end(struct tern_csv *csv)
 {
     uint32_t returns = 0;
@@ -609,19 +604,19 @@ static enum tern_result read_line_end(struct tern_csv *csv)
     if (csv->line_end == TERN_CSV_LINE_END_UNKNOWN) {
         csv->line_end = kind;
     }
-    // CR alone before the end of the file may be what is left of CRLF.
+    // CR alone at the end of the file may be a cut CRLF.
     if (csv->line_end != kind && byte != END) {
         return refuse_byte(csv, csv->line_end == TERN_CSV_LF
-                                    ? "a carriage return that ends no line follows it; remove it "
+                                    ? "a carriage return without a line feed follows it; remove it "
                                       "(tr -d '\\r')"
-                                    : "lines end with CR alone before it and with LF here; write "
+                                    : "earlier lines end with CR alone, this one with LF; write "
                                       "one kind (tr '\\r' '\\n')");
     }
     csv->next_line += kind == TERN_CSV_LF ? 1 : returns;
     return TERN_OK;
 }
 
-// Takes what follows a field: *last is false after a comma.
+// Reads the comma or line end behind a field; *last: it was the record's last.
 static enum tern_result read_separator(struct tern_csv *csv, bool *last)
 {
     int byte;
@@ -633,14 +628,14 @@ static enum tern_result read_separator(struct tern_csv *csv, bool *last)
     if (byte == '\n' || byte == '\r') {
         return read_line_end(csv);
     }
-    // A tab before it was skipped as a blank.
+    // The byte before it may be a tab, which was skipped as a blank.
     const size_t from = csv->at > 0 ? csv->at - 1 : 0;
-    const char *parted = find_separator((const char *)csv->buffer + from, csv->at + 1 - from);
+    const char *other = find_separator((const char *)csv->buffer + from, csv->at + 1 - from);
     csv->at++;
     return byte == ',' ? TERN_OK
-                       : refuse_byte(csv, parted != NULL ? parted
-                                                         : "neither a comma nor a line end "
-                                                           "follows its quotes");
+                       : refuse_byte(csv, other != NULL ? other
+                                                        : "neither a comma nor a line end follows "
+                                                          "the closing quote");
 }
 
 static enum tern_result read_field(struct tern_csv *csv)
@@ -665,8 +660,6 @@ static enum tern_result read_record(struct tern_csv *csv)
     csv->line = csv->next_line;
     csv->field_count = 0;
     csv->text_len = 0;
-    TERN_TRY(add_byte(csv, '\0')); // so that there is memory for an empty field to point into
-    csv->text_len = 0;
     for (bool last = false; !last;) {
         TERN_TRY(read_field(csv));
         TERN_TRY(read_separator(csv, &last));
@@ -677,7 +670,7 @@ static enum tern_result read_record(struct tern_csv *csv)
 enum tern_result tern_csv_next(struct tern_csv *csv, bool *more)
 {
     if (csv->next_line == 1 && csv->input->offset == 0) {
-        TERN_TRY(read_mark(csv));
+        TERN_TRY(check_beginning(csv));
     }
     for (csv->empty_lines = 0;; csv->empty_lines++) {
         int byte;

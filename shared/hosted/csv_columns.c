@@ -28,7 +28,7 @@ static bool read_index(const char *text, uint32_t columns, uint32_t *column)
     return true;
 }
 
-// The column of that name, count: there is none. Two of one name are refused.
+// Finds the column with this name; csv->field_count: there is none. Refuses two columns of one name.
 static enum tern_result find_name(const struct tern_csv *csv, const char *text, uint32_t *column)
 {
     const uint32_t none = csv->field_count;
@@ -40,7 +40,7 @@ static enum tern_result find_name(const struct tern_csv *csv, const char *text, 
         if (*column < none) {
             return tern_input_refuse(csv->input, TERN_ERR_CONFIG,
                                      "has two columns '%.40s', number %u and %u from 0: give the "
-                                     "number in the place of the name, or rename one",
+                                     "number instead of the name, or rename one",
                                      text, *column, c);
         }
         *column = c;
@@ -55,8 +55,7 @@ static enum tern_result refuse_column(const struct tern_csv *csv, const char *te
                              text, csv->field_count, tern_csv_field(csv, 0));
 }
 
-// Finds a column by number, or by its name in the header line; TERN_CSV_NO_COLUMN for one that may be
-// missing, and is.
+// Finds a column by number, or by its name in the header line; TERN_CSV_NO_COLUMN: it is missing, which new data may be.
 static enum tern_result find_column(const struct tern_csv *csv,
                                     const struct tern_csv_choice *choice,
                                     struct tern_csv_columns *columns, const char *text,
@@ -65,8 +64,8 @@ static enum tern_result find_column(const struct tern_csv *csv,
     const bool named = !read_index(text, columns->count, column);
     if (named && choice->header == TERN_CSV_HEADER_NO) {
         return tern_input_refuse(csv->input, TERN_ERR_CONFIG,
-                                 "header=no: columns have no names, so that '%.40s' must be a "
-                                 "number from 0",
+                                 "with header=no columns have no names: give a number from 0 "
+                                 "instead of '%.40s'",
                                  text);
     }
     if (named) {
@@ -76,7 +75,7 @@ static enum tern_result find_column(const struct tern_csv *csv,
     if (*column < columns->count) {
         return TERN_OK;
     }
-    // By number it can only be missing as the last column: without another one all behind it would move.
+    // Only the last column can be missing by number: without another one, the columns behind it would shift.
     const bool last = !named && strtoul(text, NULL, 10) == columns->count;
     if ((named || last) && choice->features_only) {
         *column = TERN_CSV_NO_COLUMN;
@@ -85,7 +84,7 @@ static enum tern_result find_column(const struct tern_csv *csv,
     return refuse_column(csv, text);
 }
 
-bool tern_csv_next_name(const char **rest, char name[TERN_CSV_NAME_MAX])
+bool tern_csv_list_next(const char **rest, char name[TERN_CSV_NAME_MAX])
 {
     if (*rest == NULL) {
         return false;
@@ -98,10 +97,10 @@ bool tern_csv_next_name(const char **rest, char name[TERN_CSV_NAME_MAX])
     return true;
 }
 
-bool tern_csv_lists(const char *names, const char *name)
+bool tern_csv_list_has(const char *names, const char *name)
 {
     char listed[TERN_CSV_NAME_MAX];
-    while (tern_csv_next_name(&names, listed)) {
+    while (tern_csv_list_next(&names, listed)) {
         if (strcmp(listed, name) == 0) {
             return true;
         }
@@ -109,17 +108,17 @@ bool tern_csv_lists(const char *names, const char *name)
     return false;
 }
 
-uint32_t tern_csv_count_listed(const char *names)
+uint32_t tern_csv_list_count(const char *names)
 {
     char name[TERN_CSV_NAME_MAX];
     uint32_t count = 0;
-    while (tern_csv_next_name(&names, name)) {
+    while (tern_csv_list_next(&names, name)) {
         count++;
     }
     return count;
 }
 
-bool tern_csv_lists_others(const char *classes)
+bool tern_csv_list_has_others(const char *classes)
 {
     const size_t len = classes != NULL ? strlen(classes) : 0;
     return len > 1 && strcmp(classes + len - 2, "|*") == 0;
@@ -132,7 +131,7 @@ bool tern_csv_lacks_label(const struct tern_csv_choice *choice, const char *text
     const bool mark =
         choice->classes != NULL && tern_csv_double(text, &number) && tern_csv_is_mark(number);
     return (tern_csv_is_missing(text) || mark || (closed && tern_csv_is_doubtful(text))) &&
-           !tern_csv_lists(choice->classes, text);
+           !tern_csv_list_has(choice->classes, text);
 }
 
 static void skip(struct tern_csv_columns *columns, uint32_t column)
@@ -142,9 +141,10 @@ static void skip(struct tern_csv_columns *columns, uint32_t column)
     }
 }
 
-// "a,b" where no column has that name.
-static enum tern_result skip_parted(const struct tern_csv *csv, struct tern_csv_columns *columns,
-                                    const struct tern_csv_choice *choice, char *names)
+// Skips the columns of a list such as "a,b", where no column has that name.
+static enum tern_result skip_comma_list(const struct tern_csv *csv,
+                                        struct tern_csv_columns *columns,
+                                        const struct tern_csv_choice *choice, char *names)
 {
     for (char *name = names; name != NULL;) {
         char *comma = strchr(name, ',');
@@ -164,12 +164,12 @@ static enum tern_result skip_listed(const struct tern_csv *csv, struct tern_csv_
 {
     char name[TERN_CSV_NAME_MAX];
     const char *rest = choice->drop;
-    while (tern_csv_next_name(&rest, name)) {
+    while (tern_csv_list_next(&rest, name)) {
         uint32_t column = columns->count;
         if (strchr(name, ',') != NULL) {
             TERN_TRY(find_name(csv, name, &column));
             if (column == columns->count) {
-                TERN_TRY(skip_parted(csv, columns, choice, name));
+                TERN_TRY(skip_comma_list(csv, columns, choice, name));
                 continue;
             }
         }
@@ -199,15 +199,15 @@ static enum tern_result skip_columns(const struct tern_csv *csv, struct tern_csv
     }
     return columns->count > 1
                ? tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                                   "has no column beside the label's that is not left out: drop "
+                                   "has no features: every column but the label's is dropped. Drop "
                                    "fewer columns")
                : tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                                   "has no column beside the label's: line %llu ('%.40s') is one "
-                                   "field. Separate fields by commas, outside of quotes",
+                                   "has no features: line %llu ('%.40s') is one field. Separate "
+                                   "fields by commas, outside of quotes",
                                    (unsigned long long)csv->line, tern_csv_field(csv, 0));
 }
 
-// Whether it is "1.5 20 3": two numbers at least with blanks between.
+// Whether the line has two or more numbers with blanks between them: "1.5 20 3".
 static bool is_row_of_blanks(const char *line)
 {
     uint32_t numbers = 0;
@@ -222,25 +222,25 @@ static bool is_row_of_blanks(const char *line)
     return numbers > 1;
 }
 
-// Whether semicolons part the line's fields, and commas are in its decimals: "1,5;2,5".
+// Whether the line has semicolons between decimals with commas: "1,5;2,5".
 static bool has_decimal_commas(const struct tern_csv *csv)
 {
-    uint32_t parted = 0;
+    uint32_t semicolons = 0; // behind the digits of a fraction
     for (uint32_t c = 0; c < csv->field_count; c++) {
         const char *field = tern_csv_field(csv, c);
         const size_t digits = strspn(field, "0123456789");
-        parted += digits > 0 && field[digits + strspn(field + digits, " \t")] == ';';
+        semicolons += digits > 0 && field[digits + strspn(field + digits, " \t")] == ';';
     }
-    return parted > 0 && 2 * parted >= csv->field_count - 1;
+    return semicolons > 0 && 2 * semicolons >= csv->field_count - 1;
 }
 
-// A byte that separates fields instead of commas, and its spelling in a sed command.
+// A separator other than the comma, and its pattern in a sed command.
 struct separator {
     const char *name;
     const char *pattern;
 };
 
-// Finds the separator of the first line's fields. Returns NULL where it is a comma.
+// Finds the separator in the table's first line; NULL: the comma.
 static const struct separator *other_separator(const struct tern_csv *csv, const char *line)
 {
     static const struct separator semicolons = {"semicolons", ";"};
@@ -257,7 +257,7 @@ static const struct separator *other_separator(const struct tern_csv *csv, const
                                         : NULL;
 }
 
-// A first line of other programs: Excel's hint, or fields that something else than commas separates.
+// Refuses a first line that is Excel's "sep=" hint, or has another separator than the comma.
 static enum tern_result check_separator(const struct tern_csv *csv)
 {
     const char *line = tern_csv_field(csv, 0);
@@ -272,13 +272,13 @@ static enum tern_result check_separator(const struct tern_csv *csv)
     return found == NULL
                ? TERN_OK
                : tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                                   "the first line has %s between its fields ('%.30s'): fields are "
-                                   "separated by commas, and decimals have points (sed 's/,/./g; "
+                                   "the first line has %s between its fields ('%.30s'): write "
+                                   "commas, and decimals with points (sed 's/,/./g; "
                                    "s/%s/,/g' FILE > NEW)",
                                    found->name, line, found->pattern);
 }
 
-// Of new data, whose header line has names. What is no feature of the model is left out.
+// Assigns the columns of new data by the names in its header line; columns that are no features are skipped.
 static enum tern_result learn_by_name(const struct tern_csv *csv, struct tern_csv_names *trained,
                                       struct tern_csv_columns *columns)
 {
@@ -369,7 +369,7 @@ static enum tern_result add_features(const struct tern_csv_profile *profile,
             continue;
         }
         TERN_TRY(tern_name_set_find(&names->features, profile->column[c].name, true, &number));
-        if (names->features.count == before) { // a name of two columns says nothing of either
+        if (names->features.count == before) { // two features have this name
             tern_name_set_free(&names->features);
             return keep_twins(profile, names);
         }
@@ -398,7 +398,7 @@ enum tern_result tern_csv_names_take(const struct tern_csv_profile *profile,
 bool tern_csv_names_head(struct tern_csv_names *names, const struct tern_csv *csv)
 {
     uint32_t found = 0;
-    uint32_t texts = 0; // of these
+    uint32_t texts = 0; // names among them that are not numbers
     uint32_t numbers = 0;
     for (uint32_t c = 0; names->features.count > 0 && c < csv->field_count; c++) {
         const char *field = tern_csv_field(csv, c);
@@ -429,8 +429,8 @@ enum tern_result tern_csv_names_place(struct tern_csv_names *names, const struct
             place[c] = TERN_CSV_NO_COLUMN;
         } else if (seen[place[c]]) {
             result = tern_input_refuse(csv->input, TERN_ERR_CONFIG,
-                                       "has two columns '%.40s', which the model takes by name: "
-                                       "rename or remove one",
+                                       "has two columns '%.40s', but the model finds its features "
+                                       "by name: rename or remove one",
                                        name);
         } else {
             seen[place[c]] = true;
@@ -440,8 +440,8 @@ enum tern_result tern_csv_names_place(struct tern_csv_names *names, const struct
         if (!seen[f]) {
             result = tern_input_refuse(csv->input, TERN_ERR_NOT_FOUND,
                                        "has no column '%.40s', which the table of data.source "
-                                       "has: columns are taken by their names (its first line "
-                                       "begins with '%.30s')",
+                                       "has: columns are found by name (the first line starts "
+                                       "with '%.30s')",
                                        names->features.names[f], tern_csv_field(csv, 0));
         }
     }
@@ -449,7 +449,7 @@ enum tern_result tern_csv_names_place(struct tern_csv_names *names, const struct
     return result;
 }
 
-// Whether the record names one of the features, so that it is no row.
+// Whether the record has the name of a feature, and is a header line rather than a row.
 static bool names_twin(const struct tern_csv_names *names, const struct tern_csv *csv)
 {
     const char *name = names->twins;

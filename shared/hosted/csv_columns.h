@@ -1,5 +1,5 @@
-// Which column of a CSV table is what: the label's, the group's, those that are left out, and the
-// features, by its first line and what a user chose. Hosted; reentrant.
+// Assigns the columns of a CSV table: label or target, group, dropped columns and features, from its first line and the
+// user's choice. Also finds the columns of new data by the names in the table that the model was trained on. Reentrant.
 #ifndef TERN_HOSTED_CSV_COLUMNS_H
 #define TERN_HOSTED_CSV_COLUMNS_H
 
@@ -7,7 +7,7 @@
 #include "hosted/name_set.h"
 
 #define TERN_CSV_NO_COLUMN UINT32_MAX
-#define TERN_CSV_NAME_MAX 256 // bytes of a name in a list, with the NUL
+#define TERN_CSV_NAME_MAX 256 // bytes of a listed name, with the NUL
 
 enum tern_csv_header {
     TERN_CSV_HEADER_AUTO, // the table decides (csv_profile.h)
@@ -15,101 +15,98 @@ enum tern_csv_header {
     TERN_CSV_HEADER_NO,   // the first line is a row of data
 };
 
-// What becomes of missing values.
+// How missing values are treated.
 enum tern_csv_missing {
-    TERN_CSV_MISSING_MEAN,   // a feature's is its column's mean; a label or target must be there
-    TERN_CSV_MISSING_SKIP,   // rows that lack a feature, label or target are left out
-    TERN_CSV_MISSING_REFUSE, // a table that lacks one is refused
+    TERN_CSV_MISSING_MEAN, // features get their column's mean; a missing label or target is an error
+    TERN_CSV_MISSING_SKIP,   // rows that lack a feature, label or target are skipped
+    TERN_CSV_MISSING_REFUSE, // any missing feature, label or target is an error
 };
 
-// Columns are given by their name in the header line or by a number from 0 (from -1 back).
+// The user's choice. A column is given by its name in the header line, or by a number: 0 is the first, -1 the last.
 struct tern_csv_choice {
-    const char *label;  // NULL: the last column
-    bool unlabelled;    // there is none
-    bool numeric;       // it is a target, a number to be told
-    const char *drop;   // those to leave out, between '|', or ',' where no name has one; NULL: none
-    const char *group;  // that says whose row it is, no feature; NULL: none
-    bool features_only; // the others may be missing where they are given by name, as of new data
+    const char *label; // column of the label or target; NULL: the last column
+    bool unlabelled;   // the table has no label
+    bool numeric;      // the label is a target: a number to predict
+    const char *
+        drop; // columns to leave out, separated by '|', or by ',' where no name has one; NULL: none
+    const char *group;  // column with the owner of each row, not a feature; NULL: none
+    bool features_only; // new data: named label, drop and group columns may be missing
     enum tern_csv_header header;
     enum tern_csv_missing missing;
     const char *
-        classes; // the labels that may occur, between '|', the last "*": all others; NULL: class numbers
+        classes; // allowed labels, separated by '|'; a last "*" means all others; NULL: class numbers
     bool scaled; // a file has each column's mean and deviation
-    // Of the table that a model is trained on: a header line's columns are found by these, and `label`, `drop` and
-    // `group` count only where there is none. NULL: columns go by their places.
+    // The names of the training table. They find the columns of a table with a header line; `label`, `drop` and `group`
+    // then have no effect. NULL: columns are found by position.
     struct tern_csv_names *trained;
 };
 
 struct tern_csv_columns {
-    bool *skipped; // [count] no feature; malloc'ed
-    uint32_t *
-        place; // [count] which feature each is, by choice->trained, malloc'ed; NULL: they stand in order
-    uint32_t count;    // of every line
+    bool *skipped; // [count] the column is not a feature; malloc'ed
+    uint32_t
+        *place; // [count] index of each column's feature in the model; malloc'ed; NULL: in order
+    uint32_t count;    // columns of a line
     uint32_t features; // columns that are not skipped
     uint32_t label;    // TERN_CSV_NO_COLUMN: none
     uint32_t group;    // TERN_CSV_NO_COLUMN: none
-    bool header;       // the first line names them, by the choice; the table may decide so too
+    bool header;       // the first line names the columns; the profile may still set it
 };
 
-// Learns them from the current record, the table's first. *columns is to be freed, also on error.
+// Assigns the columns from the current record, the table's first. Free *columns also on error.
 // TERN_ERR_NOT_FOUND  no such column
-// TERN_ERR_CONFIG     the label's column is given a second meaning, a name is that of two columns, or
-//                     columns are given by name and choice->header is no
-// TERN_ERR_CORRUPT    no features, or another separator than the comma; TERN_ERR_NO_MEMORY
+// TERN_ERR_CONFIG     the label's column is also dropped or the group, two columns have the given name, or a column is
+//                     given by name and choice->header is no
+// TERN_ERR_CORRUPT    no features, or a separator other than the comma; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_csv_columns_learn(const struct tern_csv *csv,
                                                       const struct tern_csv_choice *choice,
                                                       struct tern_csv_columns *columns);
 void tern_csv_columns_free(struct tern_csv_columns *columns);
 
-// Whether a list of names between '|' has it; no list has any.
-bool tern_csv_lists(const char *names, const char *name);
+// Lists of names separated by '|'. NULL is the empty list.
+bool tern_csv_list_has(const char *names, const char *name);
+uint32_t tern_csv_list_count(const char *names);
+// Whether a list of classes ends with "*", which stands for all other labels.
+bool tern_csv_list_has_others(const char *classes);
+// Copies the first name, cut to the buffer, and advances *rest behind it. false: *rest is NULL, at the end of the list.
+bool tern_csv_list_next(const char **rest, char name[TERN_CSV_NAME_MAX]);
 
-// Entries of a list; no list has none.
-uint32_t tern_csv_count_listed(const char *names);
-
-// Whether a list of classes ends with "*", which is every label that it does not name.
-bool tern_csv_lists_others(const char *classes);
-
-// Whether that text in the label's column says that there is no label or target. What choice->classes lists is a label;
-// where it lists them, a doubtful word and a number as -999 are none.
+// Whether a text in the label's column marks a missing label or target. Labels in choice->classes never do; with such a
+// list, words such as "unknown" and numbers such as -999 do.
 bool tern_csv_lacks_label(const struct tern_csv_choice *choice, const char *text);
 
-// Takes the text up to the next '|' of a list, cut to the buffer; false at its end, *rest == NULL.
-bool tern_csv_next_name(const char **rest, char name[TERN_CSV_NAME_MAX]);
+// --- Names of the training table
 
-// --- csv_names
-
-// The names of the columns of a table that a model is trained on, by which another table's columns are
-// found: what `tern-client predict` asks about may have them in another order, and others beside. Hosted; one thread.
+// `tern-client predict` finds the features of new data by these names: the columns may be in another order, with others
+// between them.
 
 struct tern_csv_names {
-    struct tern_name_set
-        features; // in the order in which the model takes them; none: columns go by their places
-    char *label;  // malloc'ed; NULL: there is none
-    char *twins; // the features' names in order, each with a NUL, where two are the same; malloc'ed
-    uint32_t twin_count; // of these names
+    struct tern_name_set features; // in the model's order; empty: find columns by position
+    char *label;                   // malloc'ed; NULL: none
+    char *twins; // where two features share a name: all names in order, each with a NUL; malloc'ed
+    uint32_t twin_count; // names in twins
 };
 
 struct tern_csv_profile;
 
-// Takes the names of a profiled table: none where it has no header line, or two features of one name. *names is to
-// be freed, also on error. TERN_ERR_NO_MEMORY
+// Copies the names of a profiled table; `features` stays empty where it has no header line, or two features share a
+// name. Free *names also on error. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_csv_names_take(const struct tern_csv_profile *profile,
                                                    struct tern_csv_names *names);
 void tern_csv_names_free(struct tern_csv_names *names);
 
-// Whether the current record, a table's first, is a header line with such names: it has all of them, one that is no
+// Whether the current record, a table's first, is a header line: it has all feature names, or one of them that is not a
 // number, or no number at all.
 bool tern_csv_names_head(struct tern_csv_names *names, const struct tern_csv *csv);
 
-// Writes which feature each field of the header line is, TERN_CSV_NO_COLUMN: none, to place[csv->field_count].
+// Writes the feature's index for each field of the header line to place[csv->field_count]; TERN_CSV_NO_COLUMN: the field
+// is not a feature.
 // TERN_ERR_NOT_FOUND  a feature has no column; TERN_ERR_CONFIG  it has two; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_csv_names_place(struct tern_csv_names *names,
                                                     const struct tern_csv *csv, uint32_t *place);
 
-// Compares the header line of a table with such names, whose features go by their places, with that of the trained one.
-// skipped: [csv->field_count], no features.
-// TERN_ERR_CONFIG  it names them in another order
+// Where features share a name and are found by position: compares the header line with the training table's.
+// skipped: [csv->field_count] the field is not a feature.
+// TERN_ERR_CONFIG  the order differs
 TERN_MUST_USE enum tern_result tern_csv_names_check_order(const struct tern_csv_names *names,
                                                           const struct tern_csv *csv,
                                                           const bool *skipped);

@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAMED 5      // columns or labels of one kind; the others are counted
-#define COMPARED 512 // labels of which any two are compared
-#define FEW 10       // different values of a column that has a scale of its own
+#define NAMED 5      // columns or labels that are reported one by one; the others are only counted
+#define COMPARED 512 // most labels or columns that are compared pair by pair
+#define FEW 10       // a column with fewer different values is a scale
 
-static void say(const struct tern_csv_judging *judging, enum tern_result result, const char *area,
-                const char *format, ...) __attribute__((format(printf, 4, 5)));
+static void report(const struct tern_csv_judging *judging, enum tern_result result,
+                   const char *area, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-static void say(const struct tern_csv_judging *judging, enum tern_result result, const char *area,
-                const char *format, ...)
+static void report(const struct tern_csv_judging *judging, enum tern_result result,
+                   const char *area, const char *format, ...)
 {
     char sentence[TERN_CSV_SENTENCE_MAX];
     va_list arguments;
@@ -27,8 +27,8 @@ static void say(const struct tern_csv_judging *judging, enum tern_result result,
     va_end(arguments);
     sentence[tern_utf8_malformed(sentence, strlen(sentence))] = '\0'; // cut within a character
     tern_utf8_show(sentence, strlen(sentence));
-    judging->say(judging->ctx, result == TERN_OK ? TERN_CSV_WARNING : TERN_CSV_PROBLEM, result,
-                 area, sentence);
+    judging->report(judging->ctx, result == TERN_OK ? TERN_CSV_WARNING : TERN_CSV_PROBLEM, result,
+                    area, sentence);
 }
 
 // --- Names in settings
@@ -42,7 +42,7 @@ static bool is_nameable(const struct tern_csv_profile *profile, uint32_t number)
             return false;
         }
     }
-    // Neither a number, nor what ends a list, a setting or its line, nor what a setting's reader trims.
+    // The name must not be a number, end a list or a setting, or start or end with blanks, which settings trim.
     return profile->columns.header && name[strspn(name, "-0123456789")] != '\0' &&
            len < TERN_CSV_NAME_MAX && tern_utf8_is_text(name, len) && strchr(name, '|') == NULL &&
            strstr(name, " ;") == NULL && name[0] != ' ' && name[len - 1] != ' ';
@@ -110,11 +110,11 @@ static void report_constants(const struct tern_csv_judging *judging)
         }
     }
     if (count > 0) {
-        say(judging, TERN_OK, "columns",
-            "%" PRIu32 " %s one value in every row, which says nothing%s: %s%s%s", count,
-            count == 1 ? "column has" : "columns have",
-            judging->fixed ? " unless other clients' rows differ" : "",
-            judging->fixed ? "" : "drop=", names, count > NAMED ? "|..." : "");
+        report(judging, TERN_OK, "columns",
+               "%" PRIu32 " %s one value in every row, which predicts nothing%s: %s%s%s", count,
+               count == 1 ? "column has" : "columns have",
+               judging->fixed ? " unless other clients' rows differ" : "",
+               judging->fixed ? "" : "drop=", names, count > NAMED ? "|..." : "");
     }
 }
 
@@ -124,22 +124,23 @@ static void report_drop(const struct tern_csv_judging *judging, uint32_t column)
     char number[16];
     const struct tern_csv_column *found = &judging->profile->column[column];
     const char *name = tern_csv_setting_name(judging->profile, column, number);
-    const char *says = tern_csv_is_left_out(found->suspect) ? "says" : "may say";
+    const char *says = tern_csv_is_left_out(found->suspect) ? "predicts" : "may predict";
     const char *why = tern_csv_suspect_text(found->suspect);
     if (judging->fixed) {
-        say(judging, TERN_OK, "columns",
-            "column '%.60s' %s nothing of new rows, since %s; the model takes it: for one "
-            "without it run `tern-aggregator init --data FILE --drop %s`",
-            found->name, says, why, name);
+        report(judging, TERN_OK, "columns",
+               "column '%.60s' %s nothing about new rows, since %s; the model uses it: for a model "
+               "without it run `tern-aggregator init --data FILE --drop %s`",
+               found->name, says, why, name);
     } else {
-        say(judging, TERN_OK, "columns",
-            "column '%.60s' %s nothing of new rows, since %s: leave it out with drop=%s (init: "
+        report(
+            judging, TERN_OK, "columns",
+            "column '%.60s' %s nothing about new rows, since %s: leave it out with drop=%s (init: "
             "--drop)",
             found->name, says, why, name);
     }
 }
 
-// Columns of one name go by their numbers in settings.
+// Reports the first two columns of one name.
 static void report_twins(const struct tern_csv_judging *judging)
 {
     const struct tern_csv_profile *profile = judging->profile;
@@ -148,18 +149,18 @@ static void report_twins(const struct tern_csv_judging *judging)
         for (uint32_t b = a + 1; b < count; b++) {
             if (strcmp(profile->column[a].name, profile->column[b].name) == 0 &&
                 (profile->column[a].feature || profile->column[b].feature)) {
-                say(judging, TERN_OK, "columns",
-                    "columns %" PRIu32 " and %" PRIu32 " (from 0) are both named '%.60s': settings "
-                    "give them by number",
-                    a, b, profile->column[a].name);
+                report(judging, TERN_OK, "columns",
+                       "columns %" PRIu32 " and %" PRIu32 " (from 0) are both named '%.60s': give "
+                       "them by number in settings",
+                       a, b, profile->column[a].name);
                 return;
             }
         }
     }
 }
 
-// Whether the number at this end spoils the column's scale. A mark's others lie between the number beside it and the
-// other end.
+// Whether the number at this end spoils the column's scale: a repeated mark such as -999 far outside the other numbers,
+// or a far number in few rows.
 static bool is_far(const struct tern_csv_profile *profile, const struct tern_csv_column *column,
                    const struct tern_csv_edge *edge, double other_end)
 {
@@ -167,7 +168,7 @@ static bool is_far(const struct tern_csv_profile *profile, const struct tern_csv
         fabs(edge->value - edge->next) > 2 * fabs(edge->next - other_end)) {
         return true;
     }
-    // A value of many rows beside a few others is one of a scale, as 0 of a machine that is off is among many.
+    // 0 and the values of a scale are usual in many rows: a machine that is off measures 0.
     const bool usual = edge->value == 0 || (column->distinct > 0 && column->distinct < FEW);
     return edge->far > 0 && edge->count <= (usual ? 1 + profile->rows / 50 : profile->rows / 2);
 }
@@ -183,11 +184,11 @@ static void report_far(const struct tern_csv_judging *judging, const struct tern
         snprintf(more, sizeof more, ", and so %s %" PRIu32 " more", edge->far == 2 ? "is" : "are",
                  edge->far - 1);
     }
-    say(judging, TERN_OK, "data",
-        "line %" PRIu64 ", column '%.60s': %.9g, in %" PRIu64 " row%s, is far from all other "
-        "values%s, which spoils the column's scale: mend the value or leave out the line; where it "
-        "marks a missing value, leave the field empty",
-        edge->line, column->name, edge->value, edge->count, edge->count == 1 ? "" : "s", more);
+    report(judging, TERN_OK, "data",
+           "line %" PRIu64 ", column '%.60s': %.9g, in %" PRIu64 " row%s, is far from all other "
+           "values%s, which spoils the column's scale: correct the value or remove the line; if it "
+           "marks a missing value, leave the field empty",
+           edge->line, column->name, edge->value, edge->count, edge->count == 1 ? "" : "s", more);
 }
 
 static void report_outliers(const struct tern_csv_judging *judging)
@@ -216,8 +217,9 @@ static void report_columns(const struct tern_csv_judging *judging)
         }
     }
     if (count > NAMED) {
-        say(judging, TERN_OK, "columns",
-            "%" PRIu32 " columns say nothing of new rows, or may; %d are named", count, NAMED);
+        report(judging, TERN_OK, "columns",
+               "%" PRIu32 " columns predict nothing about new rows, or may; %d are listed", count,
+               NAMED);
     }
 }
 
@@ -231,18 +233,18 @@ static void report_lines(const struct tern_csv_judging *judging)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const struct tern_csv_found *found = &profile->skipped[i];
         if (found->count > 0) {
-            say(judging, TERN_OK, "data",
-                "line %" PRIu64 " is %s, and is not read as a row (%" PRIu64 " such line%s)",
-                found->line, kinds[i], found->count, tern_plural(found->count));
+            report(judging, TERN_OK, "data",
+                   "line %" PRIu64 " is %s, not a row, and is skipped (%" PRIu64 " such line%s)",
+                   found->line, kinds[i], found->count, tern_plural(found->count));
         }
     }
     if (profile->ragged.count > 0) {
-        say(judging, TERN_ERR_CORRUPT, "data",
-            "line %" PRIu64 " has %" PRIu32 " field%s, the first line %" PRIu32 " (%" PRIu64
-            " line%s differ%s from the first): mend such lines, or remove them",
-            profile->ragged.line, profile->ragged_fields, tern_plural(profile->ragged_fields),
-            profile->columns.count, profile->ragged.count, tern_plural(profile->ragged.count),
-            profile->ragged.count == 1 ? "s" : "");
+        report(judging, TERN_ERR_CORRUPT, "data",
+               "line %" PRIu64 " has %" PRIu32 " field%s, the first line %" PRIu32 " (%" PRIu64
+               " line%s differ%s from the first): correct such lines, or remove them",
+               profile->ragged.line, profile->ragged_fields, tern_plural(profile->ragged_fields),
+               profile->columns.count, profile->ragged.count, tern_plural(profile->ragged.count),
+               profile->ragged.count == 1 ? "s" : "");
     }
 }
 
@@ -264,15 +266,13 @@ static void report_values(const struct tern_csv_judging *judging, uint32_t c,
         return;
     }
     const bool label = c == profile->columns.label;
-    say(judging, TERN_ERR_CORRUPT, label ? "target" : "data",
-        "line %" PRIu64 ", column '%.60s': %s'%s' %s%s (%" PRIu64 " of its %" PRIu64
-        " values): mend the lines%s%s%s",
-        found->line, profile->column[c].name, label ? "the target " : "", found->text, what,
-        hint(found->text), found->count, profile->rows,
-        label            ? ", or leave them out"
-        : judging->fixed ? ", or leave them out"
-                         : ", leave them out, or drop=",
-        label || judging->fixed ? "" : tern_csv_setting_name(profile, c, number), "");
+    report(judging, TERN_ERR_CORRUPT, label ? "target" : "data",
+           "line %" PRIu64 ", column '%.60s': %s'%s' %s%s (%" PRIu64 " of its %" PRIu64
+           " values): correct the lines%s%s",
+           found->line, profile->column[c].name, label ? "the target " : "", found->text, what,
+           hint(found->text), found->count, profile->rows,
+           label || judging->fixed ? ", or remove them" : ", remove them, or drop=",
+           label || judging->fixed ? "" : tern_csv_setting_name(profile, c, number));
 }
 
 static void report_absent(const struct tern_csv_judging *judging, uint32_t c, const char *what)
@@ -283,25 +283,25 @@ static void report_absent(const struct tern_csv_judging *judging, uint32_t c, co
         return;
     }
     const bool label = c == profile->columns.label;
-    say(judging, label && judging->sample ? TERN_OK : TERN_ERR_CORRUPT,
-        !label                     ? "data"
-        : judging->choice->numeric ? "target"
-                                   : "classes",
-        "line %" PRIu64 ", column '%.60s': %s is missing%s%s%s (%" PRIu64 " of %" PRIu64
-        " rows): fill it in, or leave such rows out with missing=skip in data.source",
-        found->line, profile->column[c].name, what, found->text[0] != '\0' ? " ('" : "",
-        found->text, found->text[0] != '\0' ? "')" : "", found->count, profile->rows);
+    report(judging, label && judging->sample ? TERN_OK : TERN_ERR_CORRUPT,
+           !label                     ? "data"
+           : judging->choice->numeric ? "target"
+                                      : "classes",
+           "line %" PRIu64 ", column '%.60s': %s is missing%s%s%s (%" PRIu64 " of %" PRIu64
+           " rows): fill it in, or skip such rows with missing=skip in data.source",
+           found->line, profile->column[c].name, what, found->text[0] != '\0' ? " ('" : "",
+           found->text, found->text[0] != '\0' ? "')" : "", found->count, profile->rows);
 }
 
-// The scaling's mean fills a column that has no value here.
+// Reports a column without any value, unless a scaling file has the mean that fills it.
 static void report_void(const struct tern_csv_judging *judging, uint32_t c)
 {
     const struct tern_csv_profile *profile = judging->profile;
     char number[16];
     if (profile->column[c].missing.count == profile->rows && !judging->choice->scaled) {
-        say(judging, TERN_ERR_CORRUPT, "data",
-            "column '%.60s' has no value in any of the %" PRIu64 " rows to fill it with: drop=%s",
-            profile->column[c].name, profile->rows, tern_csv_setting_name(profile, c, number));
+        report(judging, TERN_ERR_CORRUPT, "data",
+               "column '%.60s' has no value in any of the %" PRIu64 " rows, so no mean: drop=%s",
+               profile->column[c].name, profile->rows, tern_csv_setting_name(profile, c, number));
     }
 }
 
@@ -314,9 +314,9 @@ static void report_feature(const struct tern_csv_judging *judging, uint32_t c)
     } else if (judging->choice->missing == TERN_CSV_MISSING_MEAN) {
         report_void(judging, c);
     }
-    report_values(judging, c, &column->bad, "is no finite number");
+    report_values(judging, c, &column->bad, "is not a finite number");
     if (!time) {
-        report_values(judging, c, &column->huge, "is no measurement but a mark of a missing one");
+        report_values(judging, c, &column->huge, "is a mark of a missing value, not a measurement");
     }
 }
 
@@ -338,12 +338,12 @@ static void report_features(const struct tern_csv_judging *judging)
         }
     }
     if (count > NAMED) {
-        say(judging, TERN_ERR_CORRUPT, "data", "%" PRIu32 " columns are like that; %d are named",
-            count, NAMED);
+        report(judging, TERN_ERR_CORRUPT, "data",
+               "%" PRIu32 " columns have such values; %d are listed", count, NAMED);
     }
 }
 
-// Counts the values that are filled with their columns' means; *columns: how many columns have some.
+// Counts the missing values that column means fill; *columns: the columns with such values.
 static uint64_t count_filled(const struct tern_csv_profile *profile,
                              const struct tern_csv_choice *choice, uint32_t *columns)
 {
@@ -380,25 +380,25 @@ static void report_missing(const struct tern_csv_judging *judging)
     const uint64_t filled = count_filled(profile, judging->choice, &columns);
     if (filled > 0) {
         const struct tern_csv_column *first = first_missing(profile);
-        say(judging, TERN_OK, "missing",
-            "%" PRIu64 " value%s in %" PRIu32 " column%s %s missing, the first in line %" PRIu64
-            ", column '%.60s': filled with the column's mean; missing=skip leaves such rows out, "
-            "missing=refuse refuses them",
-            filled, filled == 1 ? "" : "s", columns, columns == 1 ? "" : "s",
-            filled == 1 ? "is" : "are", first->missing.line, first->name);
+        report(judging, TERN_OK, "missing",
+               "%" PRIu64 " value%s in %" PRIu32 " column%s %s missing, the first in line %" PRIu64
+               ", column '%.60s': the column's mean fills them; missing=skip skips such rows, "
+               "missing=refuse makes them an error",
+               filled, filled == 1 ? "" : "s", columns, columns == 1 ? "" : "s",
+               filled == 1 ? "is" : "are", first->missing.line, first->name);
     }
     if (judging->choice->missing == TERN_CSV_MISSING_SKIP && profile->incomplete.count > 0) {
-        say(judging, profile->incomplete.count < profile->rows ? TERN_OK : TERN_ERR_CORRUPT,
-            "missing",
-            "%" PRIu64 " of %" PRIu64 " rows lack a value, the first in line %" PRIu64
-            ": they are left out (missing=skip)",
-            profile->incomplete.count, profile->rows, profile->incomplete.line);
+        report(judging, profile->incomplete.count < profile->rows ? TERN_OK : TERN_ERR_CORRUPT,
+               "missing",
+               "%" PRIu64 " of %" PRIu64 " rows lack a value, the first in line %" PRIu64
+               ": they are skipped (missing=skip)",
+               profile->incomplete.count, profile->rows, profile->incomplete.line);
     }
 }
 
 // --- Labels
 
-// The first label that is no class number; labels.count: all are.
+// Returns the first label that is not a class number; labels.count: all are class numbers.
 static uint32_t first_name(const struct tern_csv_profile *profile)
 {
     uint32_t class;
@@ -420,18 +420,18 @@ static void report_names(const struct tern_csv_judging *judging, const char *col
     const bool listed = tern_csv_profile_classes(profile, list, sizeof list);
     float number;
     const bool predicts = tern_csv_number(profile->labels.names[first], &number);
-    say(judging, TERN_ERR_CONFIG, "classes",
-        "line %" PRIu64 ", column '%.60s': the label '%.40s' is no class number from 0: add "
-        "classes=%s to data.source, with every label, the same on every client; or name "
-        "the column of the class (label=NAME)%s",
-        profile->label[first].line, column, profile->labels.names[first], listed ? list : "A|B|C",
-        predicts ? ", or of the number to predict (target=NAME)" : "");
+    report(judging, TERN_ERR_CONFIG, "classes",
+           "line %" PRIu64 ", column '%.60s': the label '%.40s' is no class number from 0: add "
+           "classes=%s to data.source, with all labels, equal on all clients; or give the "
+           "column of the class (label=NAME)%s",
+           profile->label[first].line, column, profile->labels.names[first],
+           listed ? list : "A|B|C", predicts ? " or of the number to predict (target=NAME)" : "");
 }
 
-// Finds the listed class that differs from the label by its spelling alone.
+// Finds the listed class that differs from the label only in spelling.
 static bool find_variant(const char *classes, const char *label, char name[TERN_CSV_NAME_MAX])
 {
-    while (tern_csv_next_name(&classes, name)) {
+    while (tern_csv_list_next(&classes, name)) {
         if (tern_csv_is_variant(name, label)) {
             return true;
         }
@@ -443,25 +443,25 @@ static void report_unlisted(const struct tern_csv_judging *judging, const char *
 {
     const struct tern_csv_profile *profile = judging->profile;
     const char *classes = judging->choice->classes;
-    const bool open = tern_csv_lists_others(classes);
+    const bool open = tern_csv_list_has_others(classes);
     uint32_t count = 0;
     for (uint32_t i = 0; i < profile->labels.count; i++) {
         const char *label = profile->labels.names[i];
         char name[TERN_CSV_NAME_MAX];
-        const bool listed = tern_csv_lists(classes, label);
+        const bool listed = tern_csv_list_has(classes, label);
         const bool variant = !listed && find_variant(classes, label, name);
         if (!listed && (variant || !open) && count++ < NAMED) {
-            say(judging, TERN_ERR_NOT_FOUND, "classes",
-                "line %" PRIu64 ", column '%.60s': the label '%.40s' (%" PRIu64
-                " row%s) is not one of those in classes=%.80s%s%s%.40s%s",
-                profile->label[i].line, column, label, profile->label[i].count,
-                tern_plural(profile->label[i].count), classes, strlen(classes) > 80 ? "..." : "",
-                variant ? "; write it as '" : "", variant ? name : "", variant ? "'" : "");
+            report(judging, TERN_ERR_NOT_FOUND, "classes",
+                   "line %" PRIu64 ", column '%.60s': the label '%.40s' (%" PRIu64
+                   " row%s) is not one of those in classes=%.80s%s%s%.40s%s",
+                   profile->label[i].line, column, label, profile->label[i].count,
+                   tern_plural(profile->label[i].count), classes, strlen(classes) > 80 ? "..." : "",
+                   variant ? "; write it as '" : "", variant ? name : "", variant ? "'" : "");
         }
     }
     if (count > NAMED) {
-        say(judging, TERN_ERR_NOT_FOUND, "classes",
-            "%" PRIu32 " labels are not in classes=; %d are named", count, NAMED);
+        report(judging, TERN_ERR_NOT_FOUND, "classes",
+               "%" PRIu32 " labels are not in classes=; %d are listed", count, NAMED);
     }
 }
 
@@ -474,9 +474,10 @@ static void report_variants(const struct tern_csv_judging *judging, const char *
         for (uint32_t b = a + 1; b < count && named < NAMED; b++) {
             if (tern_csv_is_variant(profile->labels.names[a], profile->labels.names[b])) {
                 named++;
-                say(judging, TERN_OK, "classes",
+                report(
+                    judging, TERN_OK, "classes",
                     "column '%.60s': the labels '%.40s' (%" PRIu64 " row%s) and '%.40s' (%" PRIu64
-                    " row%s) differ by case, blanks or spelling alone, and are two classes: write "
+                    " row%s) differ only in case, blanks or spelling, but are two classes: write "
                     "them alike",
                     column, profile->labels.names[a], profile->label[a].count,
                     tern_plural(profile->label[a].count), profile->labels.names[b],
@@ -486,7 +487,7 @@ static void report_variants(const struct tern_csv_judging *judging, const char *
     }
 }
 
-// Classes of a sample that may be a slip. Those that may be no classes are asked about (tern_csv_list_classes()).
+// Reports classes of a sample that have one row, and may be a typing error.
 static void report_alone(const struct tern_csv_judging *judging, const char *column)
 {
     const struct tern_csv_profile *profile = judging->profile;
@@ -495,15 +496,15 @@ static void report_alone(const struct tern_csv_judging *judging, const char *col
     for (uint32_t i = 0; i < labels && judging->sample; i++) {
         if (profile->label[i].count == 1 && tern_csv_doubt_label(profile, i) != TERN_CSV_CERTAIN &&
             count++ < NAMED) {
-            say(judging, TERN_OK, "classes",
-                "line %" PRIu64 ", column '%.60s': the label '%.40s' is a class of this row alone: "
-                "mend the line if it is none",
-                profile->label[i].line, column, profile->labels.names[i]);
+            report(judging, TERN_OK, "classes",
+                   "line %" PRIu64 ", column '%.60s': only this row has the label '%.40s': correct "
+                   "the line if it is not a class",
+                   profile->label[i].line, column, profile->labels.names[i]);
         }
     }
     if (count > NAMED) {
-        say(judging, TERN_OK, "classes", "%" PRIu32 " classes have one row; %d are named", count,
-            NAMED);
+        report(judging, TERN_OK, "classes", "%" PRIu32 " classes have one row; %d are listed",
+               count, NAMED);
     }
 }
 
@@ -521,8 +522,8 @@ static void report_labels(const struct tern_csv_judging *judging)
         report_absent(judging, c, choice->numeric ? "the target" : "the label");
     }
     if (choice->numeric) {
-        report_values(judging, c, &column->bad, "is no finite number");
-        report_values(judging, c, &column->huge, "is no measurement but a mark of a missing one");
+        report_values(judging, c, &column->bad, "is not a finite number");
+        report_values(judging, c, &column->huge, "is a mark of a missing value, not a measurement");
         return;
     }
     const uint32_t name = first_name(profile);
@@ -541,10 +542,10 @@ static void report_groups(const struct tern_csv_judging *judging)
     const uint32_t c = profile->columns.group;
     if (c != TERN_CSV_NO_COLUMN && profile->column[c].missing.count > 0) {
         const struct tern_csv_found *found = &profile->column[c].missing;
-        say(judging, TERN_ERR_CORRUPT, "groups",
-            "line %" PRIu64 ", column '%.60s': the group is missing (%" PRIu64 " of %" PRIu64
-            " rows): fill it in, or leave the lines out",
-            found->line, profile->column[c].name, found->count, profile->rows);
+        report(judging, TERN_ERR_CORRUPT, "groups",
+               "line %" PRIu64 ", column '%.60s': the group is missing (%" PRIu64 " of %" PRIu64
+               " rows): fill it in, or remove the lines",
+               found->line, profile->column[c].name, found->count, profile->rows);
     }
 }
 
@@ -561,18 +562,18 @@ void tern_csv_judge(const struct tern_csv_judging *judging)
 
 // --- Labels that may be no classes
 
-#define TINY 20    // rows of a sample of which a single row says nothing
-#define SHARE 10   // one row of so many at most has a number that is no class
-#define FAR 2      // times as large as all others
-#define LISTED 160 // bytes of the classes in a sentence
+#define TINY 20    // in a smaller sample, a label of one row is not suspect
+#define SHARE 10   // among texts, a number is suspect in at most one of so many rows
+#define FAR 2      // a suspect number is so many times as large as all others
+#define LISTED 160 // bytes of the classes in a message
 
-// Counts the other labels by kind.
+// The other labels, counted by kind.
 struct others {
     uint32_t texts;
     uint32_t numbers;
     uint32_t alone; // labels of one row, this one included
-    double size;    // of the largest number
-    bool plus;      // one is "+", which stands beside "-"
+    double size;    // largest magnitude of a number
+    bool plus;      // one is "+", so that "-" is a class
 };
 
 static struct others look_at_others(const struct tern_csv_profile *profile, uint32_t label)
@@ -596,7 +597,7 @@ static struct others look_at_others(const struct tern_csv_profile *profile, uint
     return others;
 }
 
-// A number that stands for no label: rare among texts, or as loggers write it, far from all others.
+// Whether a number marks a missing label: rare among texts, or one such as -999 that is far from all others.
 static bool is_mark(const struct tern_csv_profile *profile, uint32_t label,
                     const struct others *others, double number)
 {
@@ -607,7 +608,7 @@ static bool is_mark(const struct tern_csv_profile *profile, uint32_t label,
     return tern_csv_is_mark(number) && fabs(number) > FAR * others->size;
 }
 
-// Whether a text is one that a row of units has in the label's column.
+// Whether the text is the unit of a column without one.
 static bool is_no_unit(const char *text)
 {
     return strcmp(text, "[-]") == 0 || strcmp(text, "(-)") == 0;
@@ -637,7 +638,7 @@ enum tern_csv_doubt tern_csv_doubt_label(const struct tern_csv_profile *profile,
     return outer && far ? TERN_CSV_NO_ROW : TERN_CSV_ALONE;
 }
 
-// The labels that are classes for certain, as a list.
+// Lists the labels that are certainly classes.
 static void list_certain(const struct tern_csv_profile *profile, const char *listed,
                          char list[LISTED])
 {
@@ -645,7 +646,8 @@ static void list_certain(const struct tern_csv_profile *profile, const char *lis
     list[0] = '\0';
     for (uint32_t i = 0; i < profile->labels.count && used < LISTED; i++) {
         const char *name = profile->labels.names[i];
-        if (tern_csv_lists(listed, name) || tern_csv_doubt_label(profile, i) < TERN_CSV_NO_LABEL) {
+        if (tern_csv_list_has(listed, name) ||
+            tern_csv_doubt_label(profile, i) < TERN_CSV_NO_LABEL) {
             used += (size_t)snprintf(list + used, LISTED - used, "%s%s", used > 0 ? "|" : "", name);
         }
     }
@@ -665,14 +667,14 @@ static bool ask(const struct tern_csv_profile *profile, const char *data, const 
     if (tern_csv_doubt_label(profile, label) == TERN_CSV_NO_LABEL) {
         snprintf(why, size,
                  "%s: line %" PRIu64 ", column '%.60s': the label '%.40s' (%" PRIu64
-                 " row%s) can be a class or a missing label: list the classes, with it or without: "
+                 " row%s) can be a class or a missing label: list the classes with or without it, "
                  "init --classes '%s' (data.source: classes=)",
                  data, found->line, column, name, found->count, tern_plural(found->count), list);
     } else {
         snprintf(why, size,
                  "%s: line %" PRIu64 ", column '%.60s': the label '%.40s' (%" PRIu64 " of %" PRIu64
-                 " rows) can be a class, or the line no row (units, a total): "
-                 "remove the line, or list it: init --classes '%s|%.40s' (data.source: classes=)",
+                 " rows) can be a class, or the line may not be a row (units, a total): remove the "
+                 "line, or list the class: init --classes '%s|%.40s' (data.source: classes=)",
                  data, found->line, column, name, found->count, profile->rows, list, name);
     }
     return false;
@@ -682,7 +684,7 @@ bool tern_csv_ask_labels(const struct tern_csv_profile *profile, const char *dat
                          const char *listed, char *why, size_t size)
 {
     for (uint32_t i = 0; i < profile->labels.count; i++) {
-        if (!tern_csv_lists(listed, profile->labels.names[i]) &&
+        if (!tern_csv_list_has(listed, profile->labels.names[i]) &&
             tern_csv_doubt_label(profile, i) >= TERN_CSV_NO_LABEL) {
             return ask(profile, data, listed, i, why, size);
         }
@@ -690,7 +692,7 @@ bool tern_csv_ask_labels(const struct tern_csv_profile *profile, const char *dat
     return true;
 }
 
-// Whether each of the column's texts comes again, three times on average, as classes do.
+// Whether the column can be the label: its texts occur three times on average.
 static bool is_candidate(const struct tern_csv_profile *profile, uint32_t column)
 {
     const struct tern_csv_column *found = &profile->column[column];
@@ -700,7 +702,7 @@ static bool is_candidate(const struct tern_csv_profile *profile, uint32_t column
            3ull * found->texts <= profile->rows;
 }
 
-// Whether the column is named as what is to be learnt.
+// Whether the column is named like a label: "class", "target".
 static bool has_label_name(const struct tern_csv_profile *profile, uint32_t column)
 {
     static const char *const names[] = {"class",    "classes", "label", "labels",
@@ -724,8 +726,8 @@ bool tern_csv_hint_label(const struct tern_csv_profile *profile, char *hint, siz
             const char *name = profile->column[c].name;
             snprintf(
                 hint, size,
-                "the last column, '%.40s', is taken as what is to be learnt; if it is '%.40s', "
-                "use --label %.40s (data.source: label=)",
+                "the model learns to predict the last column, '%.40s'; to predict '%.40s', use "
+                "--label %.40s (data.source: label=)",
                 profile->column[label].name, name, name);
             return true;
         }
@@ -737,7 +739,7 @@ bool tern_csv_hint_label(const struct tern_csv_profile *profile, char *hint, siz
         if (c != label && is_candidate(profile, c)) {
             const char *name = profile->column[c].name;
             snprintf(hint, size,
-                     "the last column, '%.40s', is taken as what is to be learnt; if it is '%.40s' "
+                     "the model learns to predict the last column, '%.40s'; to predict '%.40s' "
                      "(%" PRIu32 " texts), use --label %.40s (data.source: label=)",
                      profile->column[label].name, name, profile->column[c].texts, name);
             return true;
@@ -748,7 +750,7 @@ bool tern_csv_hint_label(const struct tern_csv_profile *profile, char *hint, siz
 
 // --- Classes or a number
 
-#define CLASSES_MAX 256 // more are no classes
+#define CLASSES_MAX 256
 
 static bool refuse(char why[TERN_CSV_TASK_WHY_MAX], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -767,8 +769,8 @@ static const struct tern_csv_column *label_of(const struct tern_csv_profile *pro
     return &profile->column[profile->columns.label];
 }
 
-// Accepts numbers, and texts meant as numbers ("<0.5", "1,5"), with fractions or many different values. A
-// number with a fraction is never a class, even where a small sample has few values.
+// Texts meant as numbers ("<0.5", "1,5") count as numbers. Numbers with fractions are never classes, even where a small
+// sample has few different ones.
 bool tern_csv_is_target(const struct tern_csv_profile *profile)
 {
     const struct tern_csv_column *label = label_of(profile);
@@ -781,7 +783,7 @@ bool tern_csv_is_target(const struct tern_csv_profile *profile)
 
 // --- Classes
 
-// Whether the labels are the numbers below their count, which need no list.
+// Whether the labels are class numbers, which need no list.
 static bool are_numbers(const struct tern_csv_profile *profile)
 {
     uint32_t class;
@@ -803,12 +805,12 @@ static bool refuse_unique(const struct tern_csv_task *task, char why[TERN_CSV_TA
                ? true
                : refuse(why,
                         "column '%s' of %s has %" PRIu32 " different values in %" PRIu64
-                        " rows, which are hardly classes: name the column of the class with "
+                        " rows, too many for classes: give the column of the class with "
                         "--label, or add --task classification",
                         label->name, task->data, count, rows);
 }
 
-// Numbers with a text among them ("<0.5", "err"), which would be a class.
+// Refuses numbers with a text among them ("<0.5", "err"), which would be a class.
 static bool refuse_mixed(const struct tern_csv_task *task, char why[TERN_CSV_TASK_WHY_MAX])
 {
     const struct tern_csv_column *label = label_of(task->profile);
@@ -817,13 +819,13 @@ static bool refuse_mixed(const struct tern_csv_task *task, char why[TERN_CSV_TAS
                ? true
                : refuse(why,
                         "%s: line %" PRIu64 ", column '%s': '%s' is a text among numbers (%" PRIu64
-                        " of %" PRIu64 " rows): mend or leave out such lines, or make each "
+                        " of %" PRIu64 " rows): correct or remove such lines, or make each "
                         "value a class with --task classification",
                         task->data, label->bad.line, label->name, label->bad.text, label->bad.count,
                         task->profile->rows);
 }
 
-// Names the label that no list of classes can hold; where each can be listed, all of them are too long together.
+// Reports the label that a list of classes cannot have, or that the list of all of them is too long.
 static bool refuse_unlisted(const struct tern_csv_task *task, char why[TERN_CSV_TASK_WHY_MAX])
 {
     const struct tern_csv_profile *profile = task->profile;
@@ -835,15 +837,15 @@ static bool refuse_unlisted(const struct tern_csv_task *task, char why[TERN_CSV_
             snprintf(shown, sizeof shown, "%s", name);
             tern_utf8_show(shown, strlen(shown));
             return refuse(why,
-                          "%s: line %" PRIu64 ", column '%s': the label '%s' cannot stand in a "
-                          "list of classes, being '*', longer than %d bytes, or with '|', quotes "
-                          "or a line end in it: write another name, or class numbers from 0",
+                          "%s: line %" PRIu64 ", column '%s': a list of classes cannot have the "
+                          "label '%s', which is '*', longer than %d bytes, or has '|', quotes or a "
+                          "line end: write another name, or class numbers from 0",
                           task->data, profile->label[i].line, column, shown, TERN_CSV_NAME_MAX - 1);
         }
     }
     return refuse(why,
-                  "the %" PRIu32 " labels in column '%s' of %s are too long together for a list of "
-                  "classes, of %d bytes at most: write shorter names, or class numbers from 0",
+                  "the %" PRIu32 " labels in column '%s' of %s do not fit into a list of classes "
+                  "of %d bytes: write shorter names, or class numbers from 0",
                   profile->labels.count, column, task->data, TERN_CSV_CLASSES_MAX - 1);
 }
 
@@ -852,26 +854,26 @@ bool tern_csv_list_classes(const struct tern_csv_task *task, char classes[TERN_C
 {
     const struct tern_csv_profile *profile = task->profile;
     const char *label = label_of(profile)->name;
-    const uint32_t listed = tern_csv_count_listed(task->listed);
+    const uint32_t listed = tern_csv_list_count(task->listed);
     const uint32_t count = task->listed != NULL ? listed : profile->labels.count;
     classes[0] = '\0';
     if (profile->many_labels || count < task->least || count > CLASSES_MAX) {
-        return refuse(
-            why,
-            "column '%s' of %s has %" PRIu32
-            "%s different value%s%s, and classes are 2 to %d: name the column of the "
-            "class with --label, or that of a number with --task regression%s",
-            label, task->data, count, profile->many_labels ? " and more" : "", tern_plural(count),
-            count > 0          ? ""
-            : label[0] == '\0' ? " and no name (do lines end with a comma?)"
-                               : ", since it is empty",
-            CLASSES_MAX, count == 1 ? ", or learn what is normal with --task anomaly" : "");
+        return refuse(why,
+                      "column '%s' of %s has %" PRIu32
+                      "%s different value%s%s, but classes are 2 to %d: give the column of the "
+                      "class with --label, or of a number with --task regression%s",
+                      label, task->data, count, profile->many_labels ? " and more" : "",
+                      tern_plural(count),
+                      count > 0          ? ""
+                      : label[0] == '\0' ? " and no name (do lines end with a comma?)"
+                                         : ", since it is empty",
+                      CLASSES_MAX, count == 1 ? ", or detect anomalies with --task anomaly" : "");
     }
-    if (task->listed != NULL) { // judged as those of data.source are
+    if (task->listed != NULL) { // tern_csv_judge() checks the labels against the list
         return snprintf(classes, TERN_CSV_CLASSES_MAX, "%s", task->listed) < TERN_CSV_CLASSES_MAX
                    ? true
-                   : refuse(why, "the list of classes is too long for a setting: write the file "
-                                 "with class numbers from 0");
+                   : refuse(why, "the list of classes is too long for a setting: write class "
+                                 "numbers from 0 into the file");
     }
     if (!refuse_mixed(task, why) || !refuse_unique(task, why) ||
         !tern_csv_ask_labels(profile, task->data, NULL, why, TERN_CSV_TASK_WHY_MAX)) {
@@ -890,7 +892,7 @@ bool tern_csv_check_target(const struct tern_csv_task *task, char why[TERN_CSV_T
     const bool differ = label->deviation > 0;
     if (differ && tern_csv_is_flat(label)) {
         return refuse(why,
-                      "column '%s' of %s has numbers that differ by less than 32-bit numbers can: "
+                      "column '%s' of %s has numbers that are equal in 32 bits: "
                       "subtract a constant, or change the unit",
                       label->name, task->data);
     }
@@ -904,7 +906,7 @@ bool tern_csv_check_target(const struct tern_csv_task *task, char why[TERN_CSV_T
     return label->numbers > label->bad.count + label->huge.count && differ
                ? true
                : refuse(why,
-                        "column '%s' of %s has no numbers that differ%s%s%s: name the column of "
+                        "column '%s' of %s has no different numbers%s%s%s: give the column of "
                         "the number to predict with --label",
                         label->name, task->data, label->bad.count > 0 ? ", but texts such as " : "",
                         label->bad.count > 0 ? label->bad.text : "",

@@ -5,11 +5,12 @@
 #include <string.h>
 #include <strings.h>
 
-#define LEAST 8u      // numbers below which nothing is concluded
-#define MANY 20u      // from here on a few steps the other way are exceptions
-#define CALENDAR 31u  // different values of hours, days and months, which repeat in any table
-#define EVEN 0.75     // deviation of steps over their mean; of sorted random numbers it is 1
-#define SAME_STEP 0.6 // share of steps like the one before, from which on a column counts
+#define LEAST 8u     // a column with fewer numbers is not suspected
+#define MANY 20u     // a column with so many numbers may have a few steps in the other direction
+#define CALENDAR 31u // most different values of hours, days and months, which repeat in any table
+#define EVEN                                                                                       \
+    0.75 // largest deviation of even steps, relative to their mean; 1 for sorted random numbers
+#define SAME_STEP 0.6 // smallest share of steps like the step before, where a column counts
 
 // --- Gathering
 
@@ -18,7 +19,7 @@ static bool is_between(double value, double low, double high)
     return value >= low && value < high;
 }
 
-// 2001 to 2039.
+// Accepts the years 2001 to 2039.
 static bool is_unix_time(double value)
 {
     const double low = 1e9;
@@ -77,7 +78,7 @@ void tern_csv_order_add(struct tern_csv_order *order, double value)
     order->last = value;
 }
 
-void tern_csv_order_begin_with(struct tern_csv_order *order, double value)
+void tern_csv_order_prepend(struct tern_csv_order *order, double value)
 {
     if (order->count == 0) {
         tern_csv_order_add(order, value);
@@ -119,7 +120,7 @@ static bool names_an_id(const char *name)
         strncasecmp(name, "Unnamed:", 8) == 0) {
         return true;
     }
-    // patient_id, sample-ID, "machine id", patientId; but not "humid".
+    // Accepts patient_id, sample-ID, "machine id" and patientId, rejects "humid".
     return len > 2 && strcasecmp(name + len - 2, "id") == 0 &&
            (strchr("_- .", name[len - 3]) != NULL || name[len - 2] == 'I');
 }
@@ -131,7 +132,7 @@ static bool is_mostly(uint64_t part, uint64_t whole)
     return whole > 0 && (double)part >= 0.9 * (double)whole;
 }
 
-// Mean and deviation of 0..n-1 or 1..n, which of whole numbers in that range no other n have but by a rare chance.
+// Whether the numbers are 0..n-1 or 1..n. Other n whole numbers of that range hardly ever have the same mean and deviation.
 static bool is_numbering(const struct tern_csv_order *order, const struct tern_csv_spread *spread)
 {
     const double n = (double)spread->numbers;
@@ -143,8 +144,8 @@ static bool is_numbering(const struct tern_csv_order *order, const struct tern_c
            (spread->distinct == 0 || spread->distinct == spread->numbers);
 }
 
-// The direction that nearly all steps have; NULL: neither. Sites in a row, or a late line, step back at
-// times: *back is how often.
+// Returns the direction of nearly all steps; NULL: there is none. *back: steps in the other direction, such as those
+// between the rows of two sites, or of a line that was written late.
 static const struct tern_csv_steps *direction_of(const struct tern_csv_order *order, uint64_t *back)
 {
     const struct tern_csv_steps *most =
@@ -173,7 +174,7 @@ static enum tern_csv_suspect judge_order(const struct tern_csv_order *order,
     if (named) {
         return TERN_CSV_COUNTS;
     }
-    // Values that come again and again, but for those of every site, are hours, months, counts.
+    // Few different values, even if each site starts over, are hours, months or counts.
     const uint64_t each = spread->distinct * (back + 1);
     const bool few = spread->distinct > 0 && 10 * each < 3 * spread->numbers;
     const bool calendar = order->whole && spread->distinct > 0 && spread->distinct <= CALENDAR;
@@ -183,8 +184,8 @@ static enum tern_csv_suspect judge_order(const struct tern_csv_order *order,
     return !few && is_even(order, steps) ? TERN_CSV_COUNTS : TERN_CSV_SORTED;
 }
 
-// Whether whole numbers that are all different are no chance: a draw from their range would have had some twice, or
-// the range is larger than measurements with so few digits have.
+// Whether different whole numbers are hardly measurements: random numbers of their range would repeat, or the range is
+// too large for the number of rows.
 static bool is_sparse(const struct tern_csv_spread *spread)
 {
     const double n = (double)spread->numbers;

@@ -1,16 +1,15 @@
-// How the numbers of a table's column follow each other, and whether they number or time the rows
-// instead of measuring something: a Unix time, a date, a row's number, an id. Such a column tells
-// nothing of new rows. Hosted; reentrant.
+// Detects columns that number or time the rows instead of measuring something: Unix times, dates, row numbers, ids. Such
+// columns predict nothing about new rows. Gathers how the numbers of a column follow each other. Reentrant.
 #ifndef TERN_CSV_ORDER_H
 #define TERN_CSV_ORDER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// Steps in one direction.
+// Differences between consecutive numbers, in one direction.
 struct tern_csv_steps {
     uint64_t count;
-    uint64_t repeats; // those as large as the one before in this direction
+    uint64_t repeats; // steps as large as the step before
     double last;
     double mean;
     double square; // sum of squared deviations from the mean
@@ -22,40 +21,40 @@ struct tern_csv_order {
     double first;
     double last;
     bool whole;     // no number has a fraction
-    uint64_t times; // numbers that are a Unix time in s, ms, us or ns
-    uint64_t dates; // numbers that are a day, as 20240131
+    uint64_t times; // numbers that can be Unix times in s, ms, us or ns
+    uint64_t dates; // numbers that can be dates, such as 20240131
     struct tern_csv_steps up;
     struct tern_csv_steps down;
 };
 
-// What is known of all numbers of the column.
+// Statistics of all numbers of the column.
 struct tern_csv_spread {
     uint64_t numbers;
     double low;
     double high;
     double mean;
     double deviation;
-    uint64_t distinct; // 0: not known
+    uint64_t distinct; // different numbers; 0: too many to count
 };
 
 enum tern_csv_suspect {
-    TERN_CSV_MEASURES,
-    // Left out of a proposal:
+    TERN_CSV_MEASURES, // not suspect
+    // `init --data` leaves these columns out:
     TERN_CSV_TIME,       // Unix times or dates
-    TERN_CSV_ROW_NUMBER, // each number from 0 or 1 to the last once, in any order
-    TERN_CSV_COUNTS,     // rises or falls by even steps, or has the name of a time and does so
-    TERN_CSV_ID,         // named as an id, or without a name, and whole numbers
-    // Kept, and named:
+    TERN_CSV_ROW_NUMBER, // 0 to n - 1 or 1 to n, each once, in any order
+    TERN_CSV_COUNTS, // rises or falls by even steps, or by any steps and is named like a time or id
+    TERN_CSV_ID,     // whole numbers of a column that is named like an id or has an empty name
+    // It keeps these and warns:
     TERN_CSV_SORTED, // rises or falls by uneven steps
     TERN_CSV_UNIQUE, // whole numbers, each once
 };
 
 void tern_csv_order_add(struct tern_csv_order *order, double value);
 
-// Puts a number before all others.
-void tern_csv_order_begin_with(struct tern_csv_order *order, double value);
+// Adds a number in front of all others.
+void tern_csv_order_prepend(struct tern_csv_order *order, double value);
 
-// name: of the column; NULL where the table has no header line.
+// name: the column's; NULL: the table has no header line.
 enum tern_csv_suspect tern_csv_order_judge(const struct tern_csv_order *order,
                                            const struct tern_csv_spread *spread, const char *name);
 
@@ -64,7 +63,7 @@ static inline bool tern_csv_is_left_out(enum tern_csv_suspect suspect)
     return suspect >= TERN_CSV_TIME && suspect <= TERN_CSV_ID;
 }
 
-// "its values are Unix times or dates": why a column tells nothing of new rows.
+// Returns why such a column predicts nothing: "its values are times or dates".
 const char *tern_csv_suspect_text(enum tern_csv_suspect suspect);
 
 #endif

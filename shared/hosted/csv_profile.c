@@ -12,31 +12,31 @@
 
 // --- Far values
 
-// Finds numbers so far beyond all others of a column that they spoil its mean and deviation: a slipped decimal point, a
-// counter that overflowed, a mark of a missing value. Called by the profile of a table. Hosted; reentrant.
+// Far numbers are so far beyond all others of a column that they spoil its mean and deviation: a slipped decimal point,
+// an overflowed counter, a mark of a missing value. Many distant numbers are another kind of rows, and not far.
 
-#define RANGES 100.0 // interquartile ranges from the median
-#define MOST 2       // far numbers of a column,
-#define MOST_OF                                                                                    \
-    200 // and one more for each so many different numbers: more of them are another kind of rows,
-#define BEYOND 10.0 // to which those so many times as distant do not belong
+#define RANGES 100.0 // least distance of a far number from the median, in interquartile ranges
+#define MOST 2       // far numbers of a column
+#define MOST_OF 200  // one more far number is allowed for each 200 different numbers
+#define BEYOND                                                                                     \
+    10.0 // a far number is so many times as distant as the most distant number of another kind of rows
 
-// A column's different numbers, ascending, and the end of them that is judged.
+// A column's different numbers, ascending, and which end of them is examined.
 struct ends {
     const double *number;
     uint32_t count;
-    bool top;
+    bool top; // the highest numbers are examined; false: the lowest
 };
 
-// Returns a number by its rank from the end that is not judged.
+// Returns a number by its rank, counted from the other end.
 static double at(const struct ends *ends, uint32_t rank)
 {
     return ends->number[ends->top ? rank : ends->count - 1 - rank];
 }
 
-// Returns the distance from the median beyond which a number is far. The quartiles are of all numbers but the outermost.
-// A skewed column, such as a lognormal one, spreads on its long side by factors, so that distances there are judged by
-// their ratios, too: four times, in logarithms, from the lower to the upper quartile.
+// Returns the distance from the median beyond which a number is far. The quartiles exclude the outermost number. The long
+// side of a skewed column, such as a lognormal one, spreads by factors: there, the ratio of the outer to the inner
+// quartile of the distances, to the power of four, limits the ratio to the typical distance.
 static double find_limit(const struct ends *ends)
 {
     const uint32_t others = ends->count - 1;
@@ -60,8 +60,7 @@ static double find_limit(const struct ends *ends)
     return limit;
 }
 
-// Counts the numbers at one end that are far beyond the others. A group of many there is another kind of rows, and not
-// far. number[0..count): different ones, ascending. top: the end with the highest.
+// Counts the far numbers at one end. number[0..count): the column's different numbers, ascending.
 static uint32_t count_far(const double *number, uint32_t count, bool top)
 {
     const struct ends ends = {.number = number, .count = count, .top = top};
@@ -80,20 +79,20 @@ static uint32_t count_far(const double *number, uint32_t count, bool top)
 // --- The profile
 
 #define NUMBER_MAX 11              // bytes of a column's number, with the NUL
-#define DISTINCT_BYTES (64u << 20) // of memory for the different numbers of all columns
-#define DISTINCT_MOST 65536u       // of one column, a power of two
-#define DISTINCT_FIRST 64u
-#define CUT 32 // bytes of a text that is shown
+#define DISTINCT_BYTES (64u << 20) // memory for the different numbers of all columns
+#define DISTINCT_MOST 65536u       // slots of one column, a power of two
+#define DISTINCT_FIRST 64u         // slots at first
+#define CUT 32                     // bytes of a quoted text, with the NUL
 
 // --- Different numbers of a column
 
-// A hash table of open addressing, half full at most.
+// A hash table with open addressing, at most half full.
 struct tern_csv_distinct {
     double *slots;
-    uint32_t room; // 0: none yet
+    uint32_t room; // slots
     uint32_t count;
-    bool has_zero;   // which marks a free slot
-    bool full;       // there are more than the slots hold, which stay as a sample
+    bool has_zero;   // 0 is among the numbers; a slot of 0 is free
+    bool full;       // there were more numbers than slots; the slots keep a sample
     uint64_t *texts; // [TERN_CSV_TEXTS_MAX] hashes of the different texts; NULL: none yet
 };
 
@@ -117,7 +116,7 @@ static double *find_slot(double *slots, uint32_t room, double value)
     return &slots[at];
 }
 
-// Doubles the table; false when it may not grow, or there is no memory.
+// Doubles the table; false: it may not grow, or there is no memory.
 static bool grow_distinct(struct tern_csv_distinct *seen, uint32_t most)
 {
     const uint32_t room = seen->room == 0 ? DISTINCT_FIRST : seen->room * 2;
@@ -161,7 +160,7 @@ static int compare_numbers(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-// Replaces the table by its measurements in ascending order, and returns how many there are.
+// Replaces the table by its numbers below TERN_CSV_HUGE in ascending order, and returns their count.
 static uint32_t sort_distinct(struct tern_csv_distinct *seen)
 {
     uint32_t count = 0;
@@ -201,7 +200,7 @@ void tern_csv_profile_free(struct tern_csv_profile *profile)
     profile->label = NULL;
 }
 
-// A line that is held until it is known what it is.
+// A line that is kept until the other lines show its kind.
 struct held_line {
     char *text;          // its fields, each with a NUL; malloc'ed
     const char **fields; // malloc'ed
@@ -215,13 +214,13 @@ struct profiling {
     const struct tern_csv_choice *choice;
     struct tern_csv_profile *profile;
     struct held_line first;
-    struct held_line second; // with as many fields; text == NULL: there is none
-    uint64_t repeats;        // lines like the first
-    uint64_t repeat;         // the first of them
+    struct held_line second; // the first line behind it with as many fields; text == NULL: none
+    uint64_t repeats;        // lines equal to the first
+    uint64_t repeat;         // line number of the first of them
     const char **fields;     // of the current line; malloc'ed
-    uint32_t most_distinct;
-    bool alike;      // all ragged lines have the same number of fields
-    bool ends_empty; // and nothing in the last
+    uint32_t most_distinct;  // slots for the different numbers of one column
+    bool alike;              // all ragged lines have the same number of fields
+    bool ends_empty;         // the last field of every ragged line is empty
 };
 
 static enum tern_result refuse_memory(const struct tern_csv *csv)
@@ -259,7 +258,7 @@ static void cut(char found[CUT], const char *text)
 {
     snprintf(found, CUT, "%s", text);
     tern_utf8_show(found, tern_utf8_malformed(found, strlen(found)));
-    found[tern_utf8_malformed(found, strlen(found))] = '\0'; // cut within one
+    found[tern_utf8_malformed(found, strlen(found))] = '\0'; // the cut may split a character
 }
 
 static void note(struct tern_csv_found *found, uint64_t line, const char *text)
@@ -313,13 +312,13 @@ static enum tern_result name_columns(struct profiling *profiling)
 
 // --- Rows
 
-// Where the first lines go that were held while the others were read.
+// Where a row goes among those added before. The held lines are added last, in front of all others.
 enum place {
     BEHIND,
     BEFORE,
 };
 
-// sign: 1 of the highest, -1 of the lowest.
+// sign: 1 for the highest number, -1 for the lowest.
 static void add_edge(struct tern_csv_edge *edge, double value, uint64_t line, double sign)
 {
     if (edge->count == 0 || sign * value > sign * edge->value) {
@@ -335,8 +334,8 @@ static void add_edge(struct tern_csv_edge *edge, double value, uint64_t line, do
     }
 }
 
-// Welford's update: mean and sum of squares in one pass, without cancellation. Until the end,
-// `deviation` holds the sum.
+// Welford's update: mean and sum of squared deviations in one pass, without cancellation. finish_column() turns the sum
+// in `deviation` into the deviation.
 static void add_number(struct tern_csv_column *column, double value, uint64_t line)
 {
     add_edge(&column->bottom, value, line, -1.0);
@@ -394,14 +393,14 @@ static void add_text(struct tern_csv_column *column, uint64_t line, const char *
 static void add_value(const struct profiling *profiling, struct tern_csv_column *column,
                       uint64_t line, const char *text, enum place place)
 {
-    double value; // finer than float32, of a time say
+    double value; // float32 would round times
     if (!tern_csv_double(text, &value)) {
         return;
     }
     if (place == BEHIND) {
         tern_csv_order_add(&column->order, value);
     } else {
-        tern_csv_order_begin_with(&column->order, value);
+        tern_csv_order_prepend(&column->order, value);
     }
     add_distinct(column->seen, profiling->most_distinct, value);
     if (value < TERN_CSV_HUGE && value > -TERN_CSV_HUGE) {
@@ -418,7 +417,7 @@ static void add_number_text(const struct profiling *profiling, struct tern_csv_c
     }
 }
 
-// Returns whether there is a value.
+// Adds a field to its column's statistics. Returns false for a missing value.
 static bool add_field(const struct profiling *profiling, uint32_t c, uint64_t line,
                       const char *text, enum place place)
 {
@@ -500,10 +499,10 @@ static enum tern_result add_row(const struct profiling *profiling, const char *c
 
 static bool is_empty(const struct tern_csv *csv)
 {
-    return csv->text_len == csv->field_count; // a NUL each
+    return csv->text_len == csv->field_count; // only the NUL of each field
 }
 
-// Whether the record is the first line again; in any case, where that line has no numbers.
+// Whether the record repeats the first line; ignoring case where that line has no numbers (named).
 static bool is_repeated(const struct tern_csv *csv, const char *first, size_t first_len, bool named)
 {
     if (csv->text_len == first_len && memcmp(csv->text, first, first_len) == 0) {
@@ -558,9 +557,165 @@ static enum tern_result add_line(struct profiling *profiling)
     return add_row(profiling, profiling->fields, csv->line, BEHIND);
 }
 
+// --- Whether the first line names the columns
+
+#define NAMES 4u       // fewest numbers 0, 1, 2, ... or 1, 2, 3, ... of a first line that are names
+#define ROWS 10        // fewest rows that show a column's range
+#define MANY_LABELS 20 // most different numbers that can be classes
+
+bool tern_csv_has_flags(const struct tern_csv_column *column)
+{
+    const bool binary = column->numbers == 0 || (column->low >= 0 && column->high <= 1 &&
+                                                 (column->order.count == 0 || column->order.whole));
+    return column->flags.count > 0 && column->bad.count == 0 && column->huge.count == 0 && binary;
+}
+
+// Facts about the first line.
+struct evidence {
+    const char *text;   // its last text in a column of numbers; NULL: there is none
+    uint32_t texts;     // its texts in columns of numbers
+    const char *number; // its last number in a column of numbers; NULL: there is none
+    double last;        // its last number
+    uint32_t counted;   // its numbers
+    bool counts;        // its numbers are whole, each one more than the one before
+    bool outside;       // its numbers are whole, and outside the range of their columns
+    bool fractions;     // a column of one of its numbers has fractions
+    bool seen_label;    // its label is a text that other lines have
+    bool new_label;     // only this line has its label, while other labels repeat
+};
+
+bool tern_csv_is_numeric(const struct tern_csv_column *column)
+{
+    const bool flags = tern_csv_has_flags(column);
+    const uint64_t texts = column->bad.count + column->doubtful.count;
+    return column->numbers + column->huge.count + (flags ? column->flags.count : 0) >
+           texts + (flags ? 0 : column->flags.count);
+}
+
+static void gather_number(struct evidence *found, const struct tern_csv_column *column,
+                          const char *text)
+{
+    double value;
+    (void)tern_csv_double(text, &value);
+    const bool numeric = tern_csv_is_numeric(column) || column->bad.count == 0;
+    const bool whole = text[strspn(text, "0123456789")] == '\0';
+    found->counts = found->counts && whole && (found->counted == 0 || value == found->last + 1);
+    if (numeric) {
+        found->outside = found->outside && whole && column->numbers >= ROWS &&
+                         (value < column->low || value > column->high);
+        found->fractions = found->fractions || (column->numbers >= ROWS && !column->order.whole);
+        found->number = text; // a number above texts may be a name
+    }
+    found->counted++;
+    found->last = value;
+}
+
+static void gather_field(struct evidence *found, const struct tern_csv_column *column,
+                         const char *text)
+{
+    float value;
+    if (tern_csv_has_flags(column) && tern_csv_flag(text, &value)) {
+        return; // can be a name or a value
+    }
+    if (tern_csv_number(text, &value)) {
+        gather_number(found, column, text);
+    } else if (!tern_csv_is_missing(text) && tern_csv_is_numeric(column)) {
+        found->text = text;
+        found->texts++;
+    }
+}
+
+// Whether labels repeat, as classes do.
+static bool has_classes(const struct tern_csv_profile *profile)
+{
+    const struct tern_csv_column *column = &profile->column[profile->columns.label];
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        most = profile->label[i].count > most ? profile->label[i].count : most;
+    }
+    return most > 1 && !profile->many_labels &&
+           (!tern_csv_is_numeric(column) ||
+            (profile->labels.count <= MANY_LABELS && column->order.whole));
+}
+
+static void gather_label(struct evidence *found, struct tern_csv_profile *profile,
+                         const struct tern_csv_choice *choice, const char *text)
+{
+    float value;
+    uint32_t number;
+    if (choice->numeric || tern_csv_lacks_label(choice, text)) {
+        return;
+    }
+    const bool seen = tern_name_set_find(&profile->labels, text, false, &number) == TERN_OK;
+    const bool listed = tern_csv_list_has(choice->classes, text);
+    found->seen_label = (seen || listed) && !tern_csv_number(text, &value);
+    found->new_label = !seen && !listed && has_classes(profile);
+}
+
+static enum tern_result ask(const struct tern_input *input, const char *name, const char *value)
+{
+    if (strcmp(name, value) == 0) {
+        return tern_input_refuse(
+            input, TERN_ERR_CONFIG,
+            "line 1 can be a row or the columns' names ('%.20s', ...): add "
+            "header=no or header=yes to data.source (init: --header no or yes)",
+            name);
+    }
+    return tern_input_refuse(input, TERN_ERR_CONFIG,
+                             "line 1 can be a row ('%.20s') or the columns' names ('%.20s'): add "
+                             "header=no or header=yes to data.source (init: --header no or yes)",
+                             value, name);
+}
+
+// Whether a line of numbers is more likely a line of names ("2019,2020,2021" above measurements) than a row.
+static bool is_odd_row(const struct evidence *found)
+{
+    return (found->counts && found->counted >= NAMES - 1) ||
+           ((found->counts || found->outside) && found->fractions && found->counted > 1);
+}
+
+// Decides whether the first line names the columns or is a row, where the user did not choose. first: its fields; the
+// profile has all other lines. TERN_ERR_CONFIG: it can be either
+static enum tern_result decide_header(const struct tern_input *input,
+                                      struct tern_csv_profile *profile,
+                                      const struct tern_csv_choice *choice,
+                                      const char *const *first)
+{
+    const struct tern_csv_columns *columns = &profile->columns;
+    struct evidence found = {.counts = true, .outside = true};
+    for (uint32_t c = 0; c < columns->count; c++) {
+        if (!columns->skipped[c] || c == columns->label) {
+            gather_field(&found, &profile->column[c], first[c]);
+        }
+    }
+    const char *label = columns->label != TERN_CSV_NO_COLUMN ? first[columns->label] : "";
+    gather_label(&found, profile, choice, label);
+    if (found.number == NULL && profile->rows == 0) {
+        profile->columns.header = true;
+        return TERN_OK;
+    }
+    if (found.number == NULL) {
+        profile->columns.header = !(found.text == NULL && found.seen_label);
+        return found.texts == 1 && found.seen_label ? ask(input, found.text, label) : TERN_OK;
+    }
+    if (found.counts && found.counted >= NAMES && found.last <= found.counted) {
+        profile->columns.header = true;
+        return TERN_OK;
+    }
+    if (found.text != NULL || found.new_label || is_odd_row(&found)) {
+        return ask(input,
+                   found.text != NULL ? found.text
+                   : found.new_label  ? label
+                                      : first[0],
+                   found.number);
+    }
+    profile->columns.header = false;
+    return TERN_OK;
+}
+
 // --- The first lines
 
-// Whether the second line has a text in each column of numbers, two at least, and the first names them.
+// Whether the second line has texts in all columns of numbers, at least two, and the first line has names there.
 static bool has_units(const struct profiling *profiling)
 {
     const struct tern_csv_profile *profile = profiling->profile;
@@ -593,7 +748,7 @@ static enum tern_result add_second(struct profiling *profiling)
     return add_row(profiling, second->fields, second->line, BEFORE);
 }
 
-// A row it is, and so are those like it.
+// Adds the first line as a row, and with it the lines that repeat it.
 static enum tern_result add_first(struct profiling *profiling)
 {
     const struct held_line *first = &profiling->first;
@@ -606,20 +761,19 @@ static enum tern_result add_first(struct profiling *profiling)
 static enum tern_result refuse_unnamed(const struct profiling *profiling)
 {
     return tern_input_refuse(profiling->csv.input, TERN_ERR_CONFIG,
-                             "the first line is a row of numbers and names no column '%.40s': add "
-                             "a line with the columns' names above it, or give the column's number "
-                             "from 0",
+                             "the first line is a row of numbers, so that there is no column "
+                             "'%.40s': add a line with the columns' names above it, or give the "
+                             "column's number from 0",
                              profiling->choice->label);
 }
 
-// After all other lines, which show what the first is.
+// Decides from all other lines whether the first line is a header, then names the columns or adds the row.
 static enum tern_result take_first(struct profiling *profiling)
 {
     struct tern_csv_profile *profile = profiling->profile;
     const struct tern_csv_choice *choice = profiling->choice;
     if (choice->header == TERN_CSV_HEADER_AUTO && !profile->columns.header) {
-        TERN_TRY(
-            tern_csv_header_decide(profiling->csv.input, profile, choice, profiling->first.fields));
+        TERN_TRY(decide_header(profiling->csv.input, profile, choice, profiling->first.fields));
     }
     TERN_TRY(name_columns(profiling));
     if (!profile->columns.header) {
@@ -642,7 +796,7 @@ static enum tern_result take_first(struct profiling *profiling)
 
 // --- The end
 
-// Why no line has as many fields as the first.
+// Explains why no line has as many fields as the first.
 static enum tern_result refuse_ragged(const struct profiling *profiling)
 {
     const struct tern_csv_profile *profile = profiling->profile;
@@ -652,7 +806,7 @@ static enum tern_result refuse_ragged(const struct profiling *profiling)
     if (profiling->alike && others == first + 1) {
         why = profiling->ends_empty
                   ? ": lines end with a comma; remove it (sed 's/,$//' FILE > NEW)"
-                  : ": the name of the row names is missing, as R's write.table leaves it out; "
+                  : ": the header lacks a name for the row names, as R's write.table writes it; "
                     "write with row.names=FALSE, or add a name";
     } else if (profiling->alike && others + 1 == first) {
         why = ": does the first line end with a comma?";
@@ -678,7 +832,7 @@ bool tern_csv_read_value(const struct tern_csv_column *column, const char *text,
            (tern_csv_has_flags(column) && tern_csv_flag(text, value));
 }
 
-// Makes numbers or texts of a column's flags.
+// Counts a column's flags as numbers, or as bad texts.
 static void settle_flags(struct tern_csv_column *column)
 {
     const struct tern_csv_found flags = column->flags;
@@ -749,7 +903,7 @@ static enum tern_result finish(struct profiling *profiling)
     return TERN_OK;
 }
 
-// A first line of one field may be a title over the table; why its columns were refused is then no help.
+// Replaces the error about the columns of a first line that has one field: it is probably a title above the table.
 static enum tern_result refuse_title(struct tern_csv *csv, enum tern_result result)
 {
     const uint64_t line = csv->line;
@@ -766,9 +920,8 @@ static enum tern_result refuse_title(struct tern_csv *csv, enum tern_result resu
     } while (csv->field_count == 1);
     const unsigned long long head = csv->line;
     return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                             "line %llu ('%s') has 1 field, line %llu has %u. A title or remark "
-                             "is no row: remove the lines before the table (tail -n +%llu FILE > "
-                             "NEW)",
+                             "line %llu ('%s') has 1 field, line %llu has %u. Remove titles and "
+                             "remarks above the table (tail -n +%llu FILE > NEW)",
                              (unsigned long long)line, title, head, csv->field_count, head);
 }
 
@@ -830,7 +983,7 @@ bool tern_csv_profile_classes(const struct tern_csv_profile *profile, char *text
 {
     const uint32_t count = profile->labels.count;
     text[0] = '\0';
-    if (count == 0) { // of numbers, or without labels
+    if (count == 0) { // a table with a target, or without labels
         return true;
     }
     char **names = malloc(count * sizeof *names);
@@ -873,158 +1026,4 @@ enum tern_result tern_csv_profile_read(struct tern_input *input,
     free(profiling->fields);
     free(profiling);
     return result;
-}
-
-// --- Whether the first line names the columns
-
-#define NAMES 4u       // so many numbers that count the columns from 0 or 1 are names
-#define ROWS 10        // fewer show little of a column's range
-#define MANY_LABELS 20 // different numbers of which more are no classes
-
-// What the first line shows.
-bool tern_csv_has_flags(const struct tern_csv_column *column)
-{
-    const bool binary = column->numbers == 0 || (column->low >= 0 && column->high <= 1 &&
-                                                 (column->order.count == 0 || column->order.whole));
-    return column->flags.count > 0 && column->bad.count == 0 && column->huge.count == 0 && binary;
-}
-
-struct evidence {
-    const char *text;   // a text in a column of numbers; NULL: there is none
-    uint32_t texts;     // how many there are
-    const char *number; // a number in such a column
-    double last;        // the number before
-    uint32_t counted;   // numbers
-    bool counts;        // they are whole numbers, each one more than the one before
-    bool outside;       // they are whole, and none is in the range of its column's other numbers
-    bool fractions;     // one of their columns has numbers with fractions
-    bool seen_label;    // its label is a text that other lines have
-    bool new_label;     // no other line has its label, and labels do come again
-};
-
-bool tern_csv_is_numeric(const struct tern_csv_column *column)
-{
-    const bool flags = tern_csv_has_flags(column);
-    const uint64_t texts = column->bad.count + column->doubtful.count;
-    return column->numbers + column->huge.count + (flags ? column->flags.count : 0) >
-           texts + (flags ? 0 : column->flags.count);
-}
-
-static void look_at_number(struct evidence *found, const struct tern_csv_column *column,
-                           const char *text)
-{
-    double value;
-    (void)tern_csv_double(text, &value);
-    const bool numeric = tern_csv_is_numeric(column) || column->bad.count == 0;
-    const bool whole = text[strspn(text, "0123456789")] == '\0';
-    found->counts = found->counts && whole && (found->counted == 0 || value == found->last + 1);
-    if (numeric) {
-        found->outside = found->outside && whole && column->numbers >= ROWS &&
-                         (value < column->low || value > column->high);
-        found->fractions = found->fractions || (column->numbers >= ROWS && !column->order.whole);
-        found->number = text; // above texts it may be a name
-    }
-    found->counted++;
-    found->last = value;
-}
-
-static void look_at_field(struct evidence *found, const struct tern_csv_column *column,
-                          const char *text)
-{
-    float value;
-    if (tern_csv_has_flags(column) && tern_csv_flag(text, &value)) {
-        return; // a name as good as a value
-    }
-    if (tern_csv_number(text, &value)) {
-        look_at_number(found, column, text);
-    } else if (!tern_csv_is_missing(text) && tern_csv_is_numeric(column)) {
-        found->text = text;
-        found->texts++;
-    }
-}
-
-// Whether labels come again, as classes do.
-static bool has_classes(const struct tern_csv_profile *profile)
-{
-    const struct tern_csv_column *column = &profile->column[profile->columns.label];
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < profile->labels.count; i++) {
-        most = profile->label[i].count > most ? profile->label[i].count : most;
-    }
-    return most > 1 && !profile->many_labels &&
-           (!tern_csv_is_numeric(column) ||
-            (profile->labels.count <= MANY_LABELS && column->order.whole));
-}
-
-static void look_at_label(struct evidence *found, struct tern_csv_profile *profile,
-                          const struct tern_csv_choice *choice, const char *text)
-{
-    float value;
-    uint32_t number;
-    if (choice->numeric || tern_csv_lacks_label(choice, text)) {
-        return;
-    }
-    const bool seen = tern_name_set_find(&profile->labels, text, false, &number) == TERN_OK;
-    const bool listed = tern_csv_lists(choice->classes, text);
-    found->seen_label = (seen || listed) && !tern_csv_number(text, &value);
-    found->new_label = !seen && !listed && has_classes(profile);
-}
-
-static enum tern_result ask(const struct tern_input *input, const char *name, const char *value)
-{
-    if (strcmp(name, value) == 0) {
-        return tern_input_refuse(
-            input, TERN_ERR_CONFIG,
-            "line 1 can be a row or the columns' names ('%.20s', ...): add "
-            "header=no or header=yes to data.source (init: --header no or yes)",
-            name);
-    }
-    return tern_input_refuse(input, TERN_ERR_CONFIG,
-                             "line 1 can be a row ('%.20s') or the columns' names ('%.20s'): add "
-                             "header=no or header=yes to data.source (init: --header no or yes)",
-                             value, name);
-}
-
-// Whether numbers look more like names ("2019,2020,2021" above measurements) than like a row.
-static bool is_odd_row(const struct evidence *found)
-{
-    return (found->counts && found->counted >= NAMES - 1) ||
-           ((found->counts || found->outside) && found->fractions && found->counted > 1);
-}
-
-enum tern_result tern_csv_header_decide(const struct tern_input *input,
-                                        struct tern_csv_profile *profile,
-                                        const struct tern_csv_choice *choice,
-                                        const char *const *first)
-{
-    const struct tern_csv_columns *columns = &profile->columns;
-    struct evidence found = {.counts = true, .outside = true};
-    for (uint32_t c = 0; c < columns->count; c++) {
-        if (!columns->skipped[c] || c == columns->label) {
-            look_at_field(&found, &profile->column[c], first[c]);
-        }
-    }
-    const char *label = columns->label != TERN_CSV_NO_COLUMN ? first[columns->label] : "";
-    look_at_label(&found, profile, choice, label);
-    if (found.number == NULL && profile->rows == 0) {
-        profile->columns.header = true;
-        return TERN_OK;
-    }
-    if (found.number == NULL) {
-        profile->columns.header = !(found.text == NULL && found.seen_label);
-        return found.texts == 1 && found.seen_label ? ask(input, found.text, label) : TERN_OK;
-    }
-    if (found.counts && found.counted >= NAMES && found.last <= found.counted) {
-        profile->columns.header = true;
-        return TERN_OK;
-    }
-    if (found.text != NULL || found.new_label || is_odd_row(&found)) {
-        return ask(input,
-                   found.text != NULL ? found.text
-                   : found.new_label  ? label
-                                      : first[0],
-                   found.number);
-    }
-    profile->columns.header = false;
-    return TERN_OK;
 }

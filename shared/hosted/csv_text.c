@@ -19,7 +19,7 @@ static bool is_blank(char c)
 
 static bool is_letter(char c)
 {
-    return (c >= 'a' && c <= 'z') || ((unsigned char)c & 0x80) != 0; // of a folded text
+    return (c >= 'a' && c <= 'z') || ((unsigned char)c & 0x80) != 0; // c comes from a folded text
 }
 
 static bool is_ascii(const char *text)
@@ -35,16 +35,16 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-// Returns where a plain decimal number begins in text, of *len bytes; NULL: the text is none.
+// Returns the address of the decimal number of *len bytes in text; NULL: the text is not a number.
 static const char *find_number(const char *text, size_t *len)
 {
-    // strtof also takes hexadecimal numbers and "inf", which no table means.
+    // strtof also reads hexadecimal numbers and "inf", which tables use as texts.
     text += strspn(text, " \t");
     *len = strspn(text, "0123456789+-.eE");
     return *len > 0 && text[*len + strspn(text + *len, " \t")] == '\0' ? text : NULL;
 }
 
-// Returns the number as strtof reads it, folded where it has other characters than ASCII; NULL: it is none.
+// Like find_number(), after folding where the text is not ASCII.
 static const char *take_number(const char *text, char folded[SHORT], size_t *len)
 {
     const char *number = find_number(text, len);
@@ -78,7 +78,7 @@ bool tern_csv_double(const char *text, double *value)
     return is_number;
 }
 
-// The folded text, without one pair of brackets or quotes around it; NULL: it is longer than any word here.
+// Returns the folded text without one pair of brackets or quotes around it; NULL: it is longer than all listed words.
 static const char *fold_word(const char *text, char folded[SHORT])
 {
     static const char opening[] = "(<[{\"'";
@@ -130,7 +130,7 @@ bool tern_csv_is_missing(const char *text)
         "nan(ind)", "-nan(ind)", "-1.#ind", "-1.#qnan", "#n/a n/a", "#value!", "#div/0!", "#ref!",
         "#num!",    "#name?",    "n a",     "n.a.",     "n.a",      "n. a.",   "n/a.",    "n\\a",
         "n_a",      "n-a",       "n / a",   "#n/a!",    "na."};
-    // Most fields are numbers, which none of these is.
+    // Skips the search for plain numbers, which most fields are.
     return !(is_digit(text[0]) && text[strspn(text, "0123456789.")] == '\0') &&
            is_listed(text, spellings, COUNT(spellings));
 }
@@ -168,7 +168,7 @@ bool tern_csv_is_mark(double value)
     return false;
 }
 
-// Digits and what groups or parts them, from the sign on.
+// Returns the length of the sign, digits, group marks and decimal mark at the start of text; 0: there is no digit.
 static size_t amount_len(const char *text)
 {
     size_t len = text[0] == '+' || text[0] == '-';
@@ -183,7 +183,7 @@ static size_t amount_len(const char *text)
     return len;
 }
 
-// Bytes of the sign of a currency that text begins with, 0: there is none.
+// Returns the bytes of a currency sign at the start of text; 0: there is none.
 static size_t currency_len(const char *text)
 {
     static const char *const signs[] = {"$", "\u20ac", "\u00a3", "\u00a5", "\u20b9"};
@@ -195,7 +195,7 @@ static size_t currency_len(const char *text)
     return 0;
 }
 
-// Whether the text begins as a day with points: "31.12.2024".
+// Whether the text starts with a date such as "31.12.2024".
 static bool is_date(const char *text)
 {
     size_t digits[3] = {0};
@@ -228,7 +228,7 @@ bool tern_csv_is_like_number(const char *text)
     if (unit[0] == '\0') {
         return true;
     }
-    // "12 ms" and "5%", but neither "3a" nor "2024-01-05".
+    // Accepts "12 ms" and "5%", rejects "3a" and "2024-01-05".
     const bool apart = is_blank(unit[0]);
     unit += strspn(unit, " \t");
     return unit[0] == '%' || unit[currency_len(unit)] == '\0' ||

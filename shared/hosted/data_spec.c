@@ -10,7 +10,7 @@
 enum tern_result tern_spec_refuse(const struct tern_data_spec *spec, enum tern_result result,
                                   const char *format, ...)
 {
-    // Without a colon the kind is all of the text.
+    // Without a colon, the whole text is the kind.
     int used = spec->path[0] == '\0'
                    ? snprintf(spec->why, TERN_INPUT_WHY_MAX, "data '%.110s': ", spec->kind)
                    : snprintf(spec->why, TERN_INPUT_WHY_MAX, "data '%.20s:%.90s': ", spec->kind,
@@ -23,8 +23,8 @@ enum tern_result tern_spec_refuse(const struct tern_data_spec *spec, enum tern_r
     return result;
 }
 
-// Takes the quotes off the text that `text` begins with, in place; two quotes within stand for one.
-// Returns what follows, NULL when there is no closing quote.
+// Removes the quotes around the text that starts at `text`, in place; two quotes within become one. Returns the address
+// behind the closing quote; NULL: there is none.
 static char *unquote(char *text)
 {
     char *to = text;
@@ -38,9 +38,9 @@ static char *unquote(char *text)
     return NULL;
 }
 
-// A part of a spec: "value", "key=value" or one of them with the value in quotes.
+// A part of a spec: "value" or "key=value"; the value may be in quotes.
 struct spec_part {
-    char *key; // NULL: there is none
+    char *key; // NULL: a value alone
     char *value;
 };
 
@@ -49,7 +49,7 @@ bool tern_spec_begins_with_place(const char *text, size_t len)
     return len > 0 && strspn(text, "abcdefghijklmnopqrstuvwxyz_") < len;
 }
 
-// Takes the text up to the next comma outside quotes from *rest, which is NULL behind the last.
+// Reads the part up to the next comma outside quotes and advances *rest; NULL: it was the last part.
 static enum tern_result next_part(const struct tern_data_spec *spec, bool first, char **rest,
                                   struct spec_part *part)
 {
@@ -63,20 +63,20 @@ static enum tern_result next_part(const struct tern_data_spec *spec, bool first,
     char *end =
         part->value[0] == '"' ? unquote(part->value) : part->value + strcspn(part->value, ",");
     if (end == NULL || (*end != ',' && *end != '\0')) {
-        return tern_spec_refuse(spec, TERN_ERR_CONFIG,
-                                "a value in quotes must end with one, before a comma or the end; "
-                                "\"\" stands for a quote within");
+        return tern_spec_refuse(
+            spec, TERN_ERR_CONFIG,
+            "a value in quotes must end with a quote before a comma or the end; "
+            "write \"\" for a quote within");
     }
     *rest = *end == ',' ? end + 1 : NULL;
-    // An unquoted text already ends earlier.
-    *end = '\0';
+    *end = '\0'; // a text that was in quotes ends earlier
     return TERN_OK;
 }
 
 static enum tern_result add_option(struct tern_data_spec *spec, const struct spec_part *part)
 {
     if (part->key == NULL || part->key[0] == '\0') {
-        return tern_spec_refuse(spec, TERN_ERR_CONFIG, "'%s%.60s' is not of the form key=value",
+        return tern_spec_refuse(spec, TERN_ERR_CONFIG, "'%s%.60s' is not key=value",
                                 part->key != NULL ? "=" : "", part->value);
     }
     for (uint32_t i = 0; i < spec->option_count; i++) {
@@ -183,7 +183,7 @@ enum tern_result tern_spec_done(const struct tern_data_spec *spec, const char *k
 
 // --- The options of tables
 
-// Reads an option that has one of three words; *chosen is the word's number, and stays when it was not given.
+// Reads an option that is one of three words; *chosen: the word's index, unchanged where the option was not given.
 static enum tern_result read_word(struct tern_data_spec *spec, const char *key,
                                   const char *const words[3], const char *known, uint32_t *chosen)
 {
@@ -195,7 +195,7 @@ static enum tern_result read_word(struct tern_data_spec *spec, const char *key,
         }
     }
     return text == NULL ? TERN_OK
-                        : tern_spec_refuse(spec, TERN_ERR_CONFIG, "%s=%.40s is none of %s", key,
+                        : tern_spec_refuse(spec, TERN_ERR_CONFIG, "%s=%.40s is not one of %s", key,
                                            text, known);
 }
 
@@ -215,7 +215,7 @@ static enum tern_result read_words(struct tern_data_spec *spec, struct tern_csv_
     return TERN_OK;
 }
 
-// Refuses an option that no reader of tables has, before another is judged: a misspelt one would be judged as missing.
+// Refuses unknown options first: a misspelt option must not be reported as missing.
 static enum tern_result refuse_unknown(const struct tern_data_spec *spec)
 {
     static const char known[] = "label, target, drop, classes, group, header, missing, only, "
@@ -245,10 +245,10 @@ enum tern_result tern_csv_choose(struct tern_data_spec *spec, struct tern_csv_ch
     if (target != NULL && (label != NULL || choice->classes != NULL)) {
         return tern_spec_refuse(
             spec, TERN_ERR_CONFIG,
-            "target names a column of numbers to be told, label one of classes: "
-            "it takes one of them, and classes with a label only");
+            "target names a column of numbers to predict, label a column of classes: "
+            "give one of them, and classes= with label only");
     }
-    // A column of that name is given by its number.
+    // A column whose name is "none" can be given by number.
     choice->unlabelled = label != NULL && strcmp(label, "none") == 0;
     choice->label = target != NULL ? target : choice->unlabelled ? NULL : label;
     choice->scaled = scale != NULL && strcmp(scale, "none") != 0 && strcmp(scale, "standard") != 0;

@@ -224,7 +224,7 @@ void tern_export_note_inputs(cJSON *notes, const struct tern_export_inputs *inpu
     for (uint32_t i = 0; inputs->columns != NULL && i < inputs->count; i++) {
         cJSON_AddItemToArray(columns, cJSON_CreateString(inputs->columns[i]));
     }
-    while (tern_csv_next_name(&rest, name)) {
+    while (tern_csv_list_next(&rest, name)) {
         cJSON_AddItemToArray(classes, cJSON_CreateString(name));
     }
     note_names(notes, "columns", columns);

@@ -257,23 +257,23 @@ def nothing_is_left_of_what_is_refused():
         (table(), ("--label", "sate"), USAGE, "has no column 'sate'"),
         (table(rows=300, label=lambda i: f"no {i}"), (), USAGE, "has 300 different values"),
         (table(rows=300, label=lambda i: i / 2), ("--task", "classification"), USAGE, "has 300 different values"),
-        (table(), ("--task", "regression"), USAGE, "column 'state' of pumps.csv has no numbers that differ"),
+        (table(), ("--task", "regression"), USAGE, "column 'state' of pumps.csv has no different numbers"),
         (table(), ("--task", "clustering"), USAGE, "--task is classification, regression or anomaly"),
         (table(), ("--task", "anomaly", "--model", "mlp:2-32-3"), USAGE, "does not fit pumps.csv"),
         (table(rows=90, label=lambda i: i), ("--model", "mlp:2-32-90"), USAGE, "a number in column 'state', e.g. mlp:2-32-1"),
         (table(label=lambda i: "one"), (), USAGE, "has 1 different value,"),
         (table(label=lambda i: "err" if i in (7, 9) else i % 3), (), USAGE, "line 9, column 'state': 'err' is a text among numbers (2 of"),
         (table(label=lambda i: "<0.5" if i == 7 else i % 2), (), USAGE, "line 9, column 'state': '<0.5' is a text among numbers (1 of"),
-        (table(label=lambda i: ("a", "b|c")[i % 2]), (), USAGE, "line 3, column 'state': the label 'b|c' cannot stand in a list of classes"),
-        (table(label=lambda i: f"{i % 9:063}"), (), USAGE, "the 9 labels in column 'state' of pumps.csv are too long together"),
+        (table(label=lambda i: ("a", "b|c")[i % 2]), (), USAGE, "line 3, column 'state': a list of classes cannot have the label 'b|c'"),
+        (table(label=lambda i: f"{i % 9:063}"), (), USAGE, "the 9 labels in column 'state' of pumps.csv do not fit into a list"),
         (table(label=lambda i: f"${i / 4}"), (), USAGE, "texts such as $0.0 (write 1234.5 alone)"),
-        (table(label=lambda i: 1e9 + i / 4), (), USAGE, "differ by less than 32-bit numbers can: subtract a constant"),
+        (table(label=lambda i: 1e9 + i / 4), (), USAGE, "are equal in 32 bits: subtract a constant"),
         (table(label=lambda i: i * 10 ** 16), (), USAGE, "line 3, column 'state': '10000000000000000' is 1e15 or more, which marks a missing value"),
         (table(label=lambda i: i / 4), ("--classes", "0.0|0.25"), USAGE, "is not one of those in classes=0.0|0.25"),
         (table(label=lambda i: i / 4), ("--task", "regression", "--classes", "1|2"), USAGE, "leave out one of the two"),
         (table(), ("--task", "anomaly", "--label", "none", "--classes", "good|*"), USAGE, "leave out one of the two"),
         (table(), ("--drop", "rpm|flow"), USAGE, "no column of numbers that differ"),
-        (table(), ("--drop", "time|site|rpm|flow|fixed"), FAILED, "drop fewer columns"),
+        (table(), ("--drop", "time|site|rpm|flow|fixed"), FAILED, "Drop fewer columns"),
         (table(), ("--model", "mlp:784-32-10"), USAGE, "does not fit pumps.csv, which has 2 features and 3 classes"),
         (table(), ("--set", "codec.codec=4lc"), USAGE, "codec.codec = 4lc"),
         ("", (), FAILED, "has no rows of data"),
@@ -406,12 +406,12 @@ def what_cannot_be_read_leaves_nothing_behind():
     cases = (
         (lambda i, a, b, c: f"{a},{b},{c},{('grün', 'weiß')[i % 2]}", {"encoding": "cp1252"}, "iconv -f cp1252 -t utf-8"),
         (lambda i, a, b, c: f"{a},{b},{c},{i % 2}", {"encoding": "utf-16"}, "iconv -f utf-16"),
-        (lambda i, a, b, c: f'"{i}",{a},{b},{c},{i % 2}', {}, "R's write.table leaves it out"),
+        (lambda i, a, b, c: f'"{i}",{a},{b},{c},{i % 2}', {}, "R's write.table writes it"),
         (lambda i, a, b, c: f"{a},{b},{c},{i % 2},", {}, "lines end with a comma"),
         (lambda i, a, b, c: f"{a},{b},{c},{i % 2}", {"names": "sep=,\ntemp,vib,rpm,state"}, "a hint for spreadsheets"),
         (lambda i, a, b, c: f"{a},{b},{c},{i % 2}".replace(".", ","), {}, "are decimals written with commas"),
-        (lambda i, a, b, c: f"{a},{b},{c},{'<0.5' if i == 7 else a}", {}, "line 9, column 'state': the target '<0.5' is no finite number"),
-        (lambda i, a, b, c: f"{a},{b},{c},note {i}", {}, "has 60 different values in 60 rows, which are hardly classes"),
+        (lambda i, a, b, c: f"{a},{b},{c},{'<0.5' if i == 7 else a}", {}, "line 9, column 'state': the target '<0.5' is not a finite number"),
+        (lambda i, a, b, c: f"{a},{b},{c},note {i}", {}, "has 60 different values in 60 rows, too many for classes"),
         (lambda i, a, b, c: f"{a},{b},{c},{('rare', 'ok', 'worn')[i and 1 + i % 2]}", {"names": ""}, "add header=no or header=yes"),
     )
     for kind, options, says in cases:
@@ -434,7 +434,7 @@ def names_that_no_setting_can_hold_go_by_number_and_are_read_back():
 
 def all_rows_may_be_normal():
     folder = write(lambda i, a, b, c: f"{a},{b},{c},ok", 60)
-    folder.run("init", *OPTIONS, code=USAGE, says="or learn what is normal with --task anomaly")
+    folder.run("init", *OPTIONS, code=USAGE, says="or detect anomalies with --task anomaly")
     folder.run("init", *OPTIONS, "--task", "anomaly", "--drop", "temp,vib,state", code=USAGE,
                says="has one column to learn from. An autoencoder")
     made = folder.run("init", *OPTIONS, "--task", "anomaly", "--label", "state", "--json").json
@@ -471,7 +471,7 @@ def what_is_missing_is_counted_and_what_is_no_number_is_refused():
     folder = Folder(re.sub(r"(?m)^(1700000007,.),2950", r"\1,nan", table()))
     folder.run("init", *OPTIONS, says="1 value in 1 column is missing, the first in line 9, column 'rpm'")
     folder = Folder(re.sub(r"(?m)^(1700000007,.),2950", r"\1,fast", table()))
-    folder.run("init", *OPTIONS, code=FAILED, says="line 9, column 'rpm': 'fast' is no finite number (1 of its 60 values)")
+    folder.run("init", *OPTIONS, code=FAILED, says="line 9, column 'rpm': 'fast' is not a finite number (1 of its 60 values)")
     assert folder.written() == []
 
 

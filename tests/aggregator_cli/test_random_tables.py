@@ -58,17 +58,17 @@ def demand(holds, what):
 
 # The words of a refusal, by the quirk that causes it.
 CAUSES = {
-    "semicolons": "semicolons", "decimal_commas": "semicolons", "tabs": "tabs between|tabs separate|semicolons between|follows its quotes|a quote inside",
+    "semicolons": "semicolons", "decimal_commas": "semicolons", "tabs": "tabs between|tabs seem|semicolons between|follows the closing quote|a quote inside",
     "sep_line": "a hint for spreadsheets", "title": r"line 1 \('Readings of March'\)", "comment_line": r"line 1 \('# logger 12'\)",
     "latin1_label": "iconv -f cp1252", "latin1_name": "line 1, .* iconv -f cp1252", "utf16": "UTF-16", "cr": "line end",
     "repeated_header": "header", "units_row": "unit", "numeric_header": "line 1 can be a row", "no_header": "line 1 can be a row",
     "trailing_commas": "end with a comma", "row_names": "row names", "ragged_line": r"line \d+ has \d+ fields?",
     "missing_labels": r"line \d+, column '[^']*': the label (is missing|.* can be a class or a missing label)", "missing_target": r"line \d+, column '[^']*': the target is missing",
-    "cased_labels": "case|or the line no row", "duplicate_names": "two columns|same name", "tab_in_name": "rename", "quoted_blanks": "blank|finite",
+    "cased_labels": "case|or the line may not be a row", "duplicate_names": "two columns|same name", "tab_in_name": "rename", "quoted_blanks": "blank|finite",
     "float_labels": "label", "quoted_line_end": "line end|quote", "empty_column": "differ", "index_column": "differ",
     "unix_time": "differ", "falling_time": "differ", "nameless_index": "differ", "shuffled_index": "differ", "patient_id": "differ",
     "time_in_ms": "differ", "doubtful_labels": "can be a class or a missing label|the label is missing",
-    "total_row": "or the line no row|is a text among", "units_of_label": "or the line no row|is a text among|'label' is no finite number",
+    "total_row": "or the line may not be a row|is a text among", "units_of_label": "or the line may not be a row|is a text among|'label' is not a finite number",
     "thousands": "write 1234.5|differ", "other_case_header": "header",
 }
 

@@ -53,7 +53,7 @@ class Check(unittest.TestCase):
         bad = table(l3="1700000001,nan,1,3,worn", l5="1700000003,2951,,3,worn",
                     l7="1700000005,1e30,1,3,worn", l9="1,2", l10="1700000008,x,1,3,brokn")
         found = self.check(bad, ",label=state,classes=good|worn")
-        for part in ("line 10, column 'rpm': 'x' is no finite number (1 of",
+        for part in ("line 10, column 'rpm': 'x' is not a finite number (1 of",
                      "line 7, column 'rpm': '1e30' is no measurement", "line 9 has 2 fields, the first line 5"):
             self.assertEqual(len([s for s in found["data", "problem"] if part in s]), 1, (part, found))
         self.assertIn("2 values in 2 columns are missing, the first in line 3, column 'rpm'", found["missing", "warning"][0])
@@ -67,7 +67,7 @@ class Check(unittest.TestCase):
             self.assertIn(part, scale)
         constant, rising = sorted(found["columns", "warning"])
         self.assertRegex(constant, "^1 column has one value in every row.*drop=fixed$")
-        self.assertRegex(rising, "^column 'seconds' says nothing of new rows, since its values are times.*drop=seconds ")
+        self.assertRegex(rising, "^column 'seconds' predicts nothing about new rows, since its values are times.*drop=seconds ")
         self.assertIn("32 examples to train on, 8 held out", found["data", "good"][0])
         self.assertIn("1 without an example to train on here (other clients may have some): dry",
                       found["classes", "warning"][0])
@@ -157,7 +157,7 @@ class Check(unittest.TestCase):
     def test_labels_of_one_file_alone_that_are_no_classes_are_one_problem(self):
         code, _, found = self.check_file("a,y\n" + "".join(f"{i % 7},note {i}\n" for i in range(60)))
         self.assertEqual((code, len(found["classes", "problem"])), (1, 1))
-        self.assertIn("60 different values in 60 rows, which are hardly classes", found["classes", "problem"][0])
+        self.assertIn("60 different values in 60 rows, too many for classes", found["classes", "problem"][0])
 
     def test_a_column_of_a_model_that_is_fixed_needs_another_init(self):
         found = self.check(table(), ",label=state,classes=good|worn", "--model", "mlp:4-8-2")
@@ -210,8 +210,8 @@ class Check(unittest.TestCase):
         found = self.check("\n".join([",".join([*names, "state"]), *rows]) + "\n",
                            ",label=state,classes=one|two|three|four|five|six")
         self.assertRegex(found["columns", "warning"][0], r"^50 columns have one value.*drop=p50\|p51\|p52\|p53\|p54\|\.\.\.$")
-        self.assertIn("100 columns are like that; 5 are named", found["data", "problem"])
-        self.assertIn("40 labels are not in classes=; 5 are named", found["classes", "problem"])
+        self.assertIn("100 columns have such values; 5 are listed", found["data", "problem"])
+        self.assertIn("40 labels are not in classes=; 5 are listed", found["classes", "problem"])
         self.assertIn(("clock", "good"), found)
 
     def test_conditions_that_cannot_be_read(self):

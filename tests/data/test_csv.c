@@ -111,12 +111,12 @@ IN_FOLDER(text_labels_need_classes)
     write_text("1,pear\n2,apple\n3,fig\n");
     expect_refused("csv:@/table.csv,test=0", TERN_ERR_CONFIG,
                    "line 1, column '1': the label 'pear' is no class number from 0: add "
-                   "classes=apple|fig|pear to data.source, with every label, the same on every "
-                   "client; or name the column of the class (label=NAME)");
+                   "classes=apple|fig|pear to data.source, with all labels, equal on all "
+                   "clients; or give the column of the class (label=NAME)");
     write_text("1,14.5\n2,-3.25\n3,7.5\n");
     expect_refused(
         "csv:@/table.csv,test=0", TERN_ERR_CONFIG,
-        "or name the column of the class (label=NAME), or of the number to predict (target=NAME)");
+        "or give the column of the class (label=NAME) or of the number to predict (target=NAME)");
     write_text("1,pear\n2,apple\n3,fig\n");
     assert_int_equal(open_spec("csv:@/table.csv,test=0,classes=fig|pear|plum|apple"), TERN_OK);
     assert_int_equal(class_of(1.0f), 1);
@@ -207,7 +207,7 @@ IN_FOLDER(damaged_tables_are_refused)
     refuse("", TERN_ERR_CORRUPT, "no rows");
     refuse("\n\n\n", TERN_ERR_CORRUPT, "no rows");
     refuse("a,b\n", TERN_ERR_CORRUPT, "no rows");
-    refuse("1\n2\n", TERN_ERR_CORRUPT, "no column beside the label's: line 1 ('1') is one field");
+    refuse("1\n2\n", TERN_ERR_CORRUPT, "no features: line 1 ('1') is one field");
     refuse("a b\n1 2\n", TERN_ERR_CORRUPT, "line 1 ('a b') is one field");
     refuse("a;b\n1;0\n", TERN_ERR_CORRUPT, "has semicolons between its fields ('a;b')");
     refuse("1\t0\n", TERN_ERR_CORRUPT, "has tabs between its fields");
@@ -215,16 +215,15 @@ IN_FOLDER(damaged_tables_are_refused)
     refuse("1,2,a\n\n1,2,3,b\n", TERN_ERR_CORRUPT, "line 3 has 4 fields");
     refuse("1,x,a\n1,2,b\n", TERN_ERR_CONFIG,
            "line 1 can be a row ('1') or the columns' names ('x')");
-    refuse("1,2,a\n1,x,b\n", TERN_ERR_CORRUPT, "line 2, column '1': 'x' is no finite number");
+    refuse("1,2,a\n1,x,b\n", TERN_ERR_CORRUPT, "line 2, column '1': 'x' is not a finite number");
     refuse("1,2,a\n1,1e99,b\n", TERN_ERR_CORRUPT, "'1e99'");
     refuse("1,2,a\n1,0x10,b\n", TERN_ERR_CORRUPT, "'0x10'");
     refuse("1,2,a\n1,\"2\n\",b\n", TERN_ERR_CORRUPT, "'2?'");
     refuse("1,2,\"a\n1,2,b\n", TERN_ERR_CORRUPT, "ends inside quotes");
     refuse("1,2,\"a\"b\n", TERN_ERR_CORRUPT, "neither a comma nor a line end");
     refuse("1,2,a\"b\n", TERN_ERR_CORRUPT, "a quote inside");
-    refuse("1,2,a\rb\n", TERN_ERR_CORRUPT, "lines end with CR alone before it");
-    refuse("1,2,a\n1,2,b\r1,2,a\n", TERN_ERR_CORRUPT,
-           "line 2, field 3: a carriage return that ends");
+    refuse("1,2,a\rb\n", TERN_ERR_CORRUPT, "earlier lines end with CR alone");
+    refuse("1,2,a\n1,2,b\r1,2,a\n", TERN_ERR_CORRUPT, "line 2, field 3: a carriage return without");
     write_file("table.csv", "1,\0,a\n", 6);
     expect_refused("csv:@/table.csv", TERN_ERR_CORRUPT, "zero byte");
     write_file("table.csv", "\xFF\xFE\0\0a\0\0\0", 8);
@@ -241,8 +240,8 @@ IN_FOLDER(a_wrong_value_names_its_column)
     write_text("id,kind,height,width\n1,a,tall,2\n");
     expect_refused(
         "csv:@/table.csv,label=kind,drop=id,classes=a|b", TERN_ERR_CORRUPT,
-        "line 2, column 'height': 'tall' is no finite number (1 of its 1 values): mend the "
-        "lines, or leave them out");
+        "line 2, column 'height': 'tall' is not a finite number (1 of its 1 values): correct the "
+        "lines, or remove them");
 }
 
 IN_FOLDER(quotes_hold_commas_of_labels_and_files)
@@ -262,9 +261,9 @@ IN_FOLDER(quotes_hold_commas_of_labels_and_files)
     assert_int_equal(open_spec("csv:@/site=3.csv,test=0"), TERN_OK);
     assert_int_equal(class_of(2.0f), 0);
     expect_refused("csv:@/table.csv;label=kind", TERN_ERR_NOT_FOUND, "table.csv;label=kind");
-    expect_refused("csv:\"@/table.csv", TERN_ERR_CONFIG, "a value in quotes must end with one");
+    expect_refused("csv:\"@/table.csv", TERN_ERR_CONFIG, "a value in quotes must end with a quote");
     expect_refused("csv:@/table.csv,label=\"a\"b", TERN_ERR_CONFIG,
-                   "before a comma or the end; \"\" stands for a quote within");
+                   "before a comma or the end; write \"\" for a quote within");
 }
 
 // The sum of the first features of the training rows of a group.
@@ -354,7 +353,7 @@ IN_FOLDER(columns_that_do_not_exist_are_named)
     expect_refused("csv:@/table.csv,label=-3", TERN_ERR_NOT_FOUND, "no column '-3'");
     expect_refused("csv:@/table.csv,drop=x", TERN_ERR_NOT_FOUND, "no column 'x'");
     expect_refused("csv:@/table.csv,label=a,drop=a", TERN_ERR_CONFIG, "the label's column");
-    expect_refused("csv:@/table.csv,drop=a", TERN_ERR_CORRUPT, "drop fewer columns");
+    expect_refused("csv:@/table.csv,drop=a", TERN_ERR_CORRUPT, "Drop fewer columns");
     expect_refused("csv:@/table.csv,lable=c", TERN_ERR_CONFIG, "no option 'lable'; known: label,");
     expect_refused("csv:@/none.csv", TERN_ERR_NOT_FOUND, "none.csv");
     expect_refused("csv:@", TERN_ERR_NOT_FOUND, "is not a file");
@@ -564,9 +563,9 @@ IN_FOLDER(missing_values_are_their_columns_means)
     expect_refused("csv:@/table.csv,missing=refuse", TERN_ERR_CORRUPT,
                    "line 3, column 'v': the value is missing");
     expect_refused("csv:@/table.csv,missing=zero", TERN_ERR_CONFIG,
-                   "missing=zero is none of mean, skip and refuse");
+                   "missing=zero is not one of mean, skip and refuse");
     expect_refused("csv:@/table.csv,header=maybe", TERN_ERR_CONFIG,
-                   "header=maybe is none of yes and no");
+                   "header=maybe is not one of yes and no");
     // New rows for predict are all kept, in their order.
     char spec[SPEC_SIZE];
     const struct tern_data_part whole = {.test = true, .whole = true};

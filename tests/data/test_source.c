@@ -62,7 +62,7 @@ CASE_WITH(wrong_specs_are_refused, folder_make, folder_remove)
     expect_refused("digits,train=9", TERN_ERR_CONFIG, "takes options only, no file: digits:");
     expect_refused("csv:label=x", TERN_ERR_CONFIG, "no file or folder");
     expect_refused("digits:train", TERN_ERR_CONFIG, "takes options only");
-    expect_refused("digits:train=5,test", TERN_ERR_CONFIG, "'test' is not of the form key=value");
+    expect_refused("digits:train=5,test", TERN_ERR_CONFIG, "'test' is not key=value");
     expect_refused("digits:trian=5", TERN_ERR_CONFIG, "no option 'trian'; known: train,");
     expect_refused("digits:train=5,size=16,train=6", TERN_ERR_CONFIG, "'train' is given twice");
     expect_refused("digits:train=0", TERN_ERR_CONFIG, "train=0 is not a whole number from 1");

@@ -69,7 +69,7 @@ static enum tern_csv_suspect judge(const char *name, bool first_late)
         tern_csv_order_add(&order, values[i]);
     }
     if (first_late) {
-        tern_csv_order_begin_with(&order, values[0]);
+        tern_csv_order_prepend(&order, values[0]);
     }
     for (int i = 0; i < ROWS; i++) {
         spread.low = fmin(spread.low, values[i]);

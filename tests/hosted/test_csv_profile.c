@@ -36,7 +36,7 @@ static enum tern_result read_text(void)
     problems = 0;
     tern_input_from_memory(&input, (const uint8_t *)text, strlen(text), 1u << 20, why);
     const enum tern_result result = tern_csv_profile_read(&input, &choice, &profile);
-    const struct tern_csv_judging judging = {.profile = &profile, .choice = &choice, .say = say};
+    const struct tern_csv_judging judging = {.profile = &profile, .choice = &choice, .report = say};
     if (result == TERN_OK) {
         tern_csv_judge(&judging);
     }
@@ -146,12 +146,12 @@ TABLE(other_layouts_are_refused_by_name)
     expect_refused("a\tb\tstate\n", "has tabs between its fields");
     expect_refused("1,5;2,5;ok\n", "has semicolons between its fields");
     expect_refused("a,state\n", "R's write.table");
-    expect_refused("\"a\";\"b\"\n", "semicolons separate the fields");
-    expect_refused("\"a\"\t\"b\"\n", "tabs separate the fields");
-    expect_refused("a\t\"b\"\n", "tabs separate the fields");
-    expect_refused("\"a\"|\"b\"\n", "bars separate the fields");
-    expect_refused("a;\"b\"\n", "semicolons separate the fields");
-    expect_refused("x;y\ta\t\"b\"\n", "tabs separate the fields");
+    expect_refused("\"a\";\"b\"\n", "semicolons seem to separate the fields");
+    expect_refused("\"a\"\t\"b\"\n", "tabs seem to separate the fields");
+    expect_refused("a\t\"b\"\n", "tabs seem to separate the fields");
+    expect_refused("\"a\"|\"b\"\n", "bars seem to separate the fields");
+    expect_refused("a;\"b\"\n", "semicolons seem to separate the fields");
+    expect_refused("x;y\ta\t\"b\"\n", "tabs seem to separate the fields");
     expect_refused("a,b\xe4,state\n", "line 1, field 2, byte 2: 0xE4 is not UTF-8 text");
     expect_refused("a,\xed\xa0\x80,state\n", "is not UTF-8 text");
     expect_refused("\xff\xfe", "is UTF-16 text; convert it: iconv -f utf-16");
@@ -214,18 +214,18 @@ TABLE(what_is_no_number_is_named_with_its_place)
     char part[96];
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         snprintf(row, sizeof row, "1.5,%s,ok", texts[i]);
-        snprintf(part, sizeof part, "!line 7, column 'b': '%s' is no finite number (1 of its 40",
+        snprintf(part, sizeof part, "!line 7, column 'b': '%s' is not a finite number (1 of its 40",
                  texts[i]);
         expect_said(row, true, part);
     }
-    expect_said("1.5,\"1,5\",ok", true, "'1,5' is no finite number (decimals have points)");
-    expect_said("1.5,1e30,ok", true, "is no measurement but a mark");
+    expect_said("1.5,\"1,5\",ok", true, "'1,5' is not a finite number (decimals have points)");
+    expect_said("1.5,1e30,ok", true, "is a mark of a missing value");
     expect_said(" 1.5 ,\t31 , ok ", false, "");
     expect_said("1.5,31,\"ok \"", true, "the label 'ok ' (1 row) is not one of those in classes=");
     choice = (struct tern_csv_choice){.label = "b", .numeric = true, .drop = "state"};
-    expect_said(
-        "1.5,<0.5,ok", true,
-        "the target '<0.5' is no finite number (1 of its 40 values): mend the lines, or leave");
+    expect_said("1.5,<0.5,ok", true,
+                "the target '<0.5' is not a finite number (1 of its 40 values): correct the lines, "
+                "or remove");
     assert_null(strstr(said, "drop="));
     expect_said("1.5,?,ok", true, "the target is missing ('?') (1 of 40 rows)");
 }
@@ -234,8 +234,8 @@ TABLE(labels_that_differ_by_case_or_blanks_are_named)
 {
     choice.classes = "ok|worn|OK|o k|1|1.0";
     expect_said("1.5,31,OK", false,
-                "?column 'state': the labels 'ok' (20 rows) and 'OK' (1 row) differ by");
-    expect_said("1.5,31,o k", false, "differ by");
+                "?column 'state': the labels 'ok' (20 rows) and 'OK' (1 row) differ only in");
+    expect_said("1.5,31,o k", false, "differ only in");
     expect_said("1.5,31,ok ", false, "");
 }
 
@@ -246,7 +246,7 @@ TABLE(lines_that_are_no_rows_are_left_out)
     expect_said(",,", false, "?line 7 is without any value");
     assert_int_equal(profile.rows, ROWS - 1);
     expect_said("\n\n", false,
-                "?line 7 is without any value, and is not read as a row (3 such lines)");
+                "?line 7 is without any value, not a row, and is skipped (3 such lines)");
     strcat(text, "\n\n"); // at the end of a file such lines shift no row
     assert_int_equal(read_text(), TERN_OK);
     assert_int_equal(profile.skipped[TERN_CSV_EMPTY - 1].count, 3);
@@ -468,7 +468,7 @@ TABLE(text_columns_that_may_be_the_label_are_named)
         choice = (struct tern_csv_choice){0};
         assert_int_equal(read_text(), TERN_OK);
         assert_true(tern_csv_hint_label(&profile, hint, sizeof hint));
-        assert_non_null(strstr(hint, "the last column, 'x', is taken"));
+        assert_non_null(strstr(hint, "predict the last column, 'x'"));
         assert_non_null(strstr(hint, "use --label state"));
         assert_string_equal(tern_csv_why_useless(&profile, &profile.column[0]),
                             t == 0 ? "it has two texts (write 0 and 1 to learn from it)"
@@ -484,8 +484,8 @@ TABLE(columns_named_as_a_label_are_named)
     static const struct {
         const char *head;
         const char *hint; // NULL: none
-    } cases[] = {{"Class,b,x\n", "if it is 'Class', use --label Class"},
-                 {"a,target,x\n", "if it is 'target', use --label target"},
+    } cases[] = {{"Class,b,x\n", "to predict 'Class', use --label Class"},
+                 {"a,target,x\n", "to predict 'target', use --label target"},
                  {"a,b,x\n", NULL},
                  {"class,b,label\n", NULL}};
     for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
@@ -529,10 +529,11 @@ TABLE(words_for_one_and_zero_are_numbers_in_a_column_of_them)
         assert_true(tern_csv_read_value(column, pairs[p][1], &value) && value < 0.5F);
         assert_int_equal(problems, 0);
     }
-    expect_said("1.5,yes,ok", true, "!line 7, column 'b': 'yes' is no finite number");
+    expect_said("1.5,yes,ok", true, "!line 7, column 'b': 'yes' is not a finite number");
     strcat(strcpy(text, "on,state\nno,ok\nyes,worn\n"), "maybe,ok\nno,worn\n");
     assert_int_equal(read_text(), TERN_OK);
-    assert_non_null(strstr(said, "!line 4, column 'on': 'maybe' is no finite number (4 of its 4"));
+    assert_non_null(
+        strstr(said, "!line 4, column 'on': 'maybe' is not a finite number (4 of its 4"));
 }
 
 TABLE(numbers_with_other_signs_and_blanks_are_read)
@@ -555,7 +556,8 @@ TABLE(numbers_with_other_signs_and_blanks_are_read)
                                           "1 234"};
     for (size_t i = 0; i < sizeof grouped / sizeof grouped[0]; i++) {
         snprintf(row, sizeof row, "1.5,%s,ok", grouped[i]);
-        expect_said(row, true, "is no finite number (write 1234.5 without blanks or marks in it)");
+        expect_said(row, true,
+                    "is not a finite number (write 1234.5 without blanks or marks in it)");
     }
 }
 

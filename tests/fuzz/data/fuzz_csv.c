@@ -85,7 +85,7 @@ static void profile(const uint8_t *bytes, size_t size, const struct tern_csv_cho
                     found.rows);
     }
     const struct tern_csv_judging judging = {
-        .profile = &found, .choice = choice, .say = count_problem, .ctx = &problems};
+        .profile = &found, .choice = choice, .report = count_problem, .ctx = &problems};
     tern_csv_judge(&judging);
     require(!accepted || problems == 0);
     (void)tern_csv_profile_classes(&found, classes, sizeof classes);
