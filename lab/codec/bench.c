@@ -50,7 +50,7 @@ static int finish(const struct tern_cli *cli, enum tern_result result, const str
     return (int)tern_cli_exit_code(save(cli, bench->report.json));
 }
 
-// Measures other kernels than the best, to see what they are worth.
+// Activates the kernels that --kernels names.
 static enum tern_result choose_kernels(const struct tern_cli *cli)
 {
     const char *name = tern_cli_option(cli, "kernels", NULL);
@@ -59,8 +59,8 @@ static enum tern_result choose_kernels(const struct tern_cli *cli)
         return TERN_OK;
     }
     fprintf(stderr, "%s: --kernels %s: %s; built in:", cli->program->name, name,
-            result == TERN_ERR_UNKNOWN ? "there are none of that name"
-                                       : "this processor cannot run them");
+            result == TERN_ERR_UNKNOWN ? "there is no version with this name"
+                                       : "this processor does not support it");
     for (size_t i = 0; tern_kernels_at(i) != NULL; i++) {
         fprintf(stderr, " %s", tern_kernels_at(i));
     }

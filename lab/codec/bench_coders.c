@@ -61,7 +61,7 @@ static const struct tern_spec_parameter *find_coders(void)
     return NULL;
 }
 
-// A row for each coder of the table, on values that are generated.
+// Adds a row for each coder to the table, measured on generated values.
 static enum tern_result add_coders(struct bench *bench, const char *key, const float *values,
                                    struct workbench *place)
 {

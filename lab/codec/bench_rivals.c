@@ -20,18 +20,18 @@ static const struct column columns[] = {
 static const double DENSITY = 0.05;
 static const char PACKED[] = "3lc:coder=packed";
 
-// Left out where this build does not know them.
+// Specs that this build does not have are skipped.
 static const char *const ternary_specs[] = {"3lc:coder=zero-run", "3lc:coder=gaps",
                                             "3lc:coder=range"};
 static const char *const float_specs[] = {"float32", "3lc:coder=zero-run", "3lc:coder=range", NULL};
 
 enum { RUNS = 3, VALUES_MAX = 1000000 };
 
-// One kind of data and room to compress it.
+// One kind of data, and a buffer for its compressed bytes.
 struct arena {
     struct bench *bench;
     const char *data;
-    const char *key; // of the table
+    const char *key; // of the table in the JSON
     float *values;
     size_t count;
     struct workbench place;
@@ -114,7 +114,7 @@ static enum tern_result compare_packed(struct arena *arena)
         TERN_TRY(add_codec(arena, ternary_specs[i], &m));
     }
     TERN_TRY(add_codec(arena, PACKED, &m));
-    // The payload is the last that was encoded.
+    // Decodes the payload of the last encoding.
     return add_rivals(arena, arena->place.payload, m.bytes, &m.best);
 }
 
@@ -154,7 +154,7 @@ static enum tern_result compare_all(struct arena *arena)
 
 static bool arena_make(struct arena *arena)
 {
-    // Of a few values the payload is larger than the values.
+    // The payload of a few values is larger than the values.
     size_t bytes = tern_codec_bound_any(arena->count);
     arena->squeezed_size = bytes;
     for (const struct rival *rival = rivals; rival->name != NULL; rival++) {
@@ -174,7 +174,8 @@ enum tern_result bench_rivals(struct bench *bench)
                           .count = bench->medium < VALUES_MAX ? bench->medium : VALUES_MAX};
     enum tern_result result = arena_make(&arena) ? compare_all(&arena) : TERN_ERR_NO_MEMORY;
     if (result == TERN_OK && bench->report.text && rivals[0].name == NULL) {
-        puts("zstd and LZ4 are left out: libzstd-dev and liblz4-dev were not there at build time.");
+        puts("zstd and LZ4 are left out: libzstd-dev and liblz4-dev were not installed at build "
+             "time.");
     }
     tern_workbench_free(&arena.place);
     free(arena.values);

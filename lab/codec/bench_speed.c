@@ -98,7 +98,7 @@ static enum tern_result run_count(struct bench *bench, const float *input, size_
     return result;
 }
 
-// memcpy of the large run, the best of all its rows.
+// The best memcpy of all rows of the large run.
 static double best_copy(const struct bench *bench)
 {
     double best = 0;

@@ -1,11 +1,11 @@
-// Values to measure codecs on, the same in every run. Pure but for the heap.
+// Generates values for measurements, the same in every run. Pure except for the heap.
 #ifndef TERN_GENERATE_H
 #define TERN_GENERATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-// Normally distributed, mean 0 and variance 1 (Box and Muller 1958).
+// Generates normally distributed values with mean 0 and variance 1 (Box and Muller 1958).
 void generate_normal(float *values, size_t count);
 
 // Independent -1, 0 and 1: exactly density * count of them, rounded, are not 0.

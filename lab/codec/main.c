@@ -4,10 +4,10 @@
 #include <stddef.h>
 
 static const struct tern_cli_option codec_options[] = {
-    {"count", "N", "values of the large run (default 64M, 1.3 GB of memory)"},
+    {"count", "N", "values of the large run (default 64M: 1.3 GB of memory)"},
     {"quick", NULL, "4M values and fewer runs: figures are rough"},
-    {"threads", "N", "of encoding (1); 0: as many as there are processors"},
-    {"kernels", "NAME", "other inner loops than the best: portable, ..."},
+    {"threads", "N", "threads for encoding (1); 0: one per processor"},
+    {"kernels", "NAME", "inner loops other than the fastest: portable, ..."},
     {"save", "FILE", "also write the results as JSON"},
     {NULL, NULL, NULL},
 };
@@ -43,7 +43,7 @@ static const struct tern_cli_verb verbs[] = {
 
 static const struct tern_cli_program program = {
     .name = "tern-bench",
-    .summary = "measures what Tern is made of, on this machine",
+    .summary = "measures the codecs of Tern on this machine",
     .help =
         "Figures are of one machine at one time: compare those of one run. What a codec makes of\n"
         "your own values is told by 'tern-codec compare'.\n"

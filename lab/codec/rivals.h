@@ -1,4 +1,4 @@
-// General compressors that were found when tern-bench was built, to be measured against.
+// The general compressors that were installed when tern-bench was built, for comparison.
 #ifndef TERN_RIVALS_H
 #define TERN_RIVALS_H
 
@@ -9,12 +9,12 @@ struct rival {
     const char *name;
     size_t (*bound)(size_t len);
 
-    // Return the bytes written, or 0 on error.
+    // Return the number of bytes written, or 0 on error.
     size_t (*compress)(const uint8_t *src, size_t len, uint8_t *dst, size_t size);
     size_t (*expand)(const uint8_t *src, size_t len, uint8_t *dst, size_t size);
 };
 
-// Ends with a NULL name.
+// The list ends with a NULL name.
 extern const struct rival rivals[];
 
 #endif

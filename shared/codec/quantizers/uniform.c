@@ -1,9 +1,8 @@
-// uniform: whole multiples of one step with a dead zone (Sullivan, "Efficient scalar quantization of
-// exponential and Laplacian random variables", IEEE Trans. Information Theory 42, 1996). The step is
-// as coarse as a bound of the error allows (uniform_step.c), so a change that is spread out takes
-// more bytes than a sparse one. Steps are coded in blocks, plane by plane, by an adaptive binary
-// range coder: which values are not 0, which of these have 2 steps or more, and so on, then the
-// signs. A plane has no branch that depends on a value. docs/FORMAT.md, section 3.8.
+// The codec uniform: whole multiples of one step, with a dead zone (Sullivan, "Efficient scalar quantization of exponential and
+// Laplacian random variables", IEEE Trans. Information Theory 42, 1996). The step is as coarse as an error bound allows
+// (uniform_step.c), so a dense change takes more bytes than a sparse one. An adaptive binary range coder codes blocks of values
+// plane by plane: which values are not 0, which of these have 2 steps or more, and so on, then the signs. Planes have no branch
+// that depends on a value. docs/FORMAT.md, section 3.8.
 #include "codec/coders/range_bits.h"
 #include "codec/kernels/kernels.h"
 #include "codec/quantizers/row.h"
@@ -14,16 +13,15 @@
 
 enum {
     SCALE_BYTES = 4,
-    LANE_BYTES = 4, // the length of the first of two lanes
+    LANE_BYTES = 4, // bytes of the length of the first of two lanes
     LANES = 2,
-    AT_ONCE = TERN_SMALL ? 1 : LANES, // lanes that are read together
-    LANES_MIN = 16384,                // values from which on there are two
-    STEPS_MOST = 259,                 // of a value, that a payload can have
+    AT_ONCE = TERN_SMALL ? 1 : LANES, // lanes that are decoded together
+    LANES_MIN = 16384,                // a payload with so many values has two lanes
+    STEPS_MOST = 259,                 // most steps of a value in a valid payload
 };
 _Static_assert(STEPS_MOST >= TERN_STEP_MOST, "what the encoder finds can be written");
 
-// Magnitudes below FLT_MAX / PEAK_ROOM keep STEPS_MOST times the scale finite, because the scale is at
-// most 1.5 times the largest magnitude.
+// The scale is at most 1.5 times the largest magnitude. If this is below FLT_MAX / PEAK_ROOM, STEPS_MOST times the scale is finite.
 #define PEAK_ROOM 512.0f
 
 #if TERN_SMALL
@@ -34,14 +32,14 @@ _Static_assert(STEPS_MOST >= TERN_STEP_MOST, "what the encoder finds can be writ
 
 // --- Lanes
 
-// Large payloads are coded as two lanes, one after the other, with contexts of their own. A processor that reads both
-// at once need not wait for the outcome of one decision before it begins another.
+// Large payloads have two lanes, one after the other, each with its own contexts. The processor decodes both at once, so that it
+// does not wait for each decision.
 static bool has_lanes(size_t count)
 {
     return count >= LANES_MIN;
 }
 
-// Values of the first lane. The second one has as many, or one less.
+// Returns the number of values in the first lane. The second one has as many, or one less.
 static size_t first_lane(size_t count)
 {
     return has_lanes(count) ? count - count / 2 : count;
@@ -55,27 +53,27 @@ static size_t head_bytes(size_t count)
 // --- The model: planes of a block, and the contexts of their decisions
 
 enum {
-    PAST = 4, // values before the block, whose flags are in the lowest bits of a word
+    PAST = 4, // number of values before the block whose flags are in the lowest bits of a word
     WORD = 64,
     BLOCK = WORD - PAST,
-    LEVELS = 5,   // planes of magnitudes: value i has 1, 2, ... 5 steps or more
-    RATE = 5,     // a decision moves its chance by 1 / 2^RATE of the way
-    TOGETHER = 4, // decisions of a plane between which the coder makes no room
-    CLASSES = 8,  // of the steps from LEVELS on
+    LEVELS = 5,   // number of planes of magnitudes: values with at least 1, 2, ... 5 steps
+    RATE = 5,     // a decision moves its probability by 1 / 2^RATE towards 0 or 1
+    TOGETHER = 4, // decisions between two renormalisations of the range coder
+    CLASSES = 8,  // classes of values with LEVELS or more steps
 };
 
 // Probability of 0, in 1 / TERN_RANGE_ONE.
 typedef uint16_t chance_t;
 
 struct contexts {
-    // By which of the last values are not 0, the last one in the highest bit.
+    // Index: which of the last values are not 0, the last value in the highest bit.
     chance_t nonzero[1 << PAST];
     chance_t more[LEVELS - 1][8];
     chance_t sign[5];
     chance_t class[CLASSES]; // nodes of a tree, from 1 on
 };
 
-// ones: all bits set for a 1, none for a 0.
+// Adapts a probability to a decision. ones: all bits set for a 1, none for a 0.
 static inline void learn(chance_t *chance, uint64_t ones)
 {
     const uint32_t least = TERN_RANGE_LEAST >> RATE;
@@ -99,19 +97,19 @@ static void open_contexts(struct contexts *contexts)
     open_chances(contexts->class, CLASSES, TERN_RANGE_ONE / 2);
 }
 
-// A bit for each value of a block, the first one in bit PAST, and for the last values of the block before.
+// One bit for each value of a block, starting at bit PAST; the bits below belong to the last values of the previous block.
 struct planes {
-    uint64_t least[LEVELS]; // [l]: has l + 1 steps or more
+    uint64_t least[LEVELS]; // [l]: values with at least l + 1 steps
     uint64_t negative;
 };
 
-// What a plane begins with: the bits of the last values.
+// Returns the start of a plane: the bits of the last values of the previous block.
 static inline uint64_t past_of(uint64_t plane)
 {
     return plane >> BLOCK;
 }
 
-// The values of a block in a plane.
+// Returns the bits of a block's values in a plane.
 static inline uint64_t values_of(uint64_t plane)
 {
     return plane >> PAST << PAST;
@@ -122,14 +120,14 @@ static inline unsigned lowest(uint64_t plane)
     return (unsigned)__builtin_ctzll(plane);
 }
 
-// The context of a value at bit `at` that may have more steps than a plane says: whether its neighbours in the plane do,
-// and whether the one before it has more.
+// Returns the context of the value at bit `at` for the next plane: which of its neighbours are in this plane, and whether the value
+// before it is in the next one.
 INLINE unsigned more_context(uint64_t plane, uint64_t more, unsigned at)
 {
     return (unsigned)(plane >> (at - 1) & 5) | (unsigned)(more >> (at - 1) & 1) << 1;
 }
 
-// A sign is coded as its difference from that of the value before or, where that is 0, of the one before that.
+// A sign is coded as its difference from the sign of the value before, or, if that value is 0, of the value before it.
 struct sign_context {
     unsigned index;
     unsigned expected; // 1: negative
@@ -203,7 +201,7 @@ static inline void put_even(struct tern_range_writer *range, unsigned bit)
     tern_range_narrow(range, TERN_RANGE_ONE / 2, 0 - (uint64_t)bit);
 }
 
-// Codes LEVELS steps or more: beyond = steps - LEVELS + 1 has `class` bits below its highest.
+// Encodes a value with LEVELS or more steps: `class` is the number of bits below the highest bit of beyond = steps - LEVELS + 1.
 static void put_class(struct writer *writer, unsigned steps)
 {
     const unsigned beyond = steps - LEVELS + 1;
@@ -248,7 +246,7 @@ static void put_block(struct writer *writer, const int16_t *steps, size_t count)
     put_signs(writer, steps);
 }
 
-// Codes the values of a lane and replaces them by what is not sent; returns where its bytes end.
+// Encodes the values of a lane and replaces them by their residual errors. Returns the end of its bytes.
 static uint8_t *put_lane(float *values, size_t count, const struct tern_uniform_step *step,
                          uint8_t *dst)
 {
@@ -263,9 +261,8 @@ static uint8_t *put_lane(float *values, size_t count, const struct tern_uniform_
     return tern_range_finish(&writer.range);
 }
 
-// No sequence of decisions takes more than 15/11 bits each and 6 bits in all: the test
-// tests/shared/test_uniform.c tries every state of a context. A value takes at most nine decisions
-// and seven plain bits, less than 20 bits in all. The writer stores whole words.
+// n decisions take at most 15/11 n + 6 bits; tests/shared/test_uniform.c tries every state of a context. A value takes at most nine
+// decisions and seven plain bits, less than 20 bits in all. The writer stores whole words.
 static size_t uniform_bound(const struct tern_codec *codec, size_t count)
 {
     (void)codec;
@@ -300,11 +297,11 @@ static size_t uniform_encode(const struct tern_encode_job *job)
 struct lane {
     struct tern_range_reader range;
     struct planes planes;
-    size_t at;   // first value of the next block, in the payload
-    size_t left; // values not yet read
-    size_t here; // values of the block
+    size_t at;   // index of the next block's first value in the payload
+    size_t left; // values that are not decoded yet
+    size_t here; // number of values in the block
     struct contexts contexts;
-    int16_t steps[WORD]; // of the block, by bit
+    int16_t steps[WORD]; // [bit] of the block
 };
 
 static void open_lane(struct lane *lane, const uint8_t *src, size_t len, size_t at, size_t count)
@@ -323,15 +320,15 @@ INLINE unsigned decide(struct tern_range_reader *range, chance_t *chance)
     return (unsigned)(ones & 1);
 }
 
-// A plane of a block on its way. Beside the lane, so that it can stay in registers.
+// The state of decoding one plane; apart from the lane, so that it stays in registers.
 struct cursor {
     struct tern_range_reader range;
     struct contexts *contexts;
     int16_t *steps; // by bit
     unsigned level;
-    uint64_t plane; // what is known already
+    uint64_t plane; // the bits decoded so far
     uint64_t found;
-    uint64_t left; // values of the plane not yet read
+    uint64_t left; // bits of the values that are not decoded yet
 };
 
 INLINE void next_nonzero(struct cursor *cursor)
@@ -381,7 +378,7 @@ INLINE void next_sign(struct cursor *cursor)
     cursor->found |= (uint64_t)bit << at;
 }
 
-// Reads what is left of a plane. The coder makes room before every `together` decisions.
+// Decodes the rest of a plane. Renormalises before every `together` decisions.
 INLINE struct cursor read_rest(struct cursor cursor, unsigned decision, unsigned together,
                                void (*next)(struct cursor *cursor))
 {
@@ -394,7 +391,7 @@ INLINE struct cursor read_rest(struct cursor cursor, unsigned decision, unsigned
     return cursor;
 }
 
-// Reads a plane of the lanes that are read at once, which need not have the same number of values in it.
+// Decodes the same plane of several lanes, in which the lanes may have different numbers of values.
 INLINE void read_plane(struct cursor cursors[AT_ONCE], unsigned together,
                        void (*next)(struct cursor *cursor))
 {
@@ -428,14 +425,14 @@ INLINE struct cursor open_plane(struct lane *lane, unsigned level, uint64_t plan
                            .left = values_of(plane)};
 }
 
-// Returns what was found.
+// Returns the decoded plane.
 INLINE uint64_t close_plane(struct lane *lane, const struct cursor *cursor)
 {
     lane->range = cursor->range;
     return cursor->found;
 }
 
-// The bits of all values of a block.
+// Returns the bits of all values of a block.
 static inline uint64_t all_of(size_t count)
 {
     return count > 0 ? ~(uint64_t)0 >> (BLOCK - count) : 0;
@@ -491,7 +488,7 @@ static void read_signs(struct lane *lanes)
     }
 }
 
-// Reads the next block of each lane.
+// Decodes the next block of each lane.
 static void read_blocks(struct lane *lanes)
 {
     for (unsigned i = 0; i < AT_ONCE; i++) {
@@ -512,7 +509,7 @@ static enum tern_result check_scale(const uint8_t *body, size_t len)
         return TERN_ERR_CORRUPT;
     }
     uint32_t bits = tern_get_le32(body);
-    // Unsigned, a sign bit is above infinity.
+    // A negative scale fails, too: as unsigned numbers its bits are above infinity.
     if (bits >= TERN_INFINITY_BITS ||
         tern_float_bits((float)STEPS_MOST * tern_bits_float(bits)) >= TERN_INFINITY_BITS) {
         return TERN_ERR_NON_FINITE;
@@ -520,13 +517,13 @@ static enum tern_result check_scale(const uint8_t *body, size_t len)
     return bits > 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// --- What becomes of steps
+// --- Adding and describing decoded values
 
 struct sink {
     float scale;
     float weight;
-    float *acc;                   // of the whole payload; NULL: nothing is added
-    struct tern_codec_info *info; // NULL: nothing is described
+    float *acc;                   // [count] of the payload; NULL: adds nothing
+    struct tern_codec_info *info; // NULL: describes nothing
 };
 
 static void describe_block(const int16_t *steps, size_t count, struct tern_codec_info *info)
@@ -554,7 +551,7 @@ static bool is_whole(const struct lane *lane)
     return lane->left == 0 && tern_range_end(&lane->range, &end) && end == lane->range.len;
 }
 
-// Every decision narrows the interval, so the bytes run out. Stopping there keeps the time in proportion to them.
+// Stops past the end of the bytes, so that the time is proportional to them.
 static bool goes_on(const struct lane *lane)
 {
     return lane->left == 0 || !tern_range_past_end(&lane->range);
@@ -572,7 +569,7 @@ static bool all_go_on(const struct lane *lanes)
     return going;
 }
 
-// Reads lanes to their ends.
+// Decodes lanes to their ends.
 static void read_lanes(struct lane *lanes, const struct sink *sink)
 {
     while (all_go_on(lanes)) {
@@ -622,7 +619,7 @@ static void uniform_accumulate(const uint8_t *body, size_t len, float weight, fl
     (void)uniform_add(body, len, count, weight, acc, NULL);
 }
 
-// +0 + x is x, so that one loop serves both.
+// Decodes by adding to +0, so that one loop serves both.
 static void uniform_decode(const uint8_t *body, size_t len, float *dst, size_t count)
 {
     memset(dst, 0, count * sizeof *dst);
@@ -652,8 +649,8 @@ static const struct tern_mode mode = {
 static const struct tern_spec_parameter parameters[] = {
     {.key = "error",
      .meaning =
-         TERN_HELP("largest share of the squared norm that a payload leaves; more only where "
-                   "256 steps up to the largest value are too coarse for all others"),
+         TERN_HELP("largest fraction of the squared norm that remains unsent; more only if 256 "
+                   "steps up to the largest value are too coarse"),
      .range = TERN_HELP("0.0001 to 0.9"),
      .kind = TERN_SPEC_NUMBER,
      .offset = TERN_FIELD(error),
@@ -666,15 +663,14 @@ static const struct tern_spec_parameter parameters[] = {
 const struct tern_codec_row tern_uniform_codec = {
     .entry = {.id = TERN_CODEC_UNIFORM,
               .name = "uniform",
-              .summary =
-                  TERN_HELP("multiples of one step, as coarse as a bound of the error allows"),
+              .summary = TERN_HELP("multiples of one step, as coarse as an error bound allows"),
               .source =
                   TERN_HELP("Sullivan: Efficient Scalar Quantization of Exponential and "
                             "Laplacian Random Variables, IEEE Trans. Information Theory 1996"),
-              .good_for = TERN_HELP("pilots, deep models and few rounds: what is left for later "
-                                    "rounds is a set share of each change, whatever its shape"),
-              .not_for = TERN_HELP("bytes that must not depend on the values (density); devices "
-                                   "with little processor time (int8)"),
+              .good_for = TERN_HELP("pilots, deep models and few rounds: a set fraction of each "
+                                    "change waits for later rounds, whatever its distribution"),
+              .not_for = TERN_HELP("bytes that must not depend on the values (use density); slow "
+                                   "devices (use int8)"),
               .feedback = TERN_FEEDBACK_ERROR,
               .parameters = parameters},
     .bound = uniform_bound,
@@ -683,9 +679,9 @@ const struct tern_codec_row tern_uniform_codec = {
     .modes = {&mode},
 };
 
-// --- What a plan reckons with
+// --- Estimates for plans
 
-// Bits a value of 101,770 normally distributed ones, measured.
+// Measured bits per value of 101,770 normally distributed values.
 struct point {
     double error;
     double bits;
@@ -697,8 +693,8 @@ static const struct point points[] = {
 };
 enum { POINTS = sizeof points / sizeof points[0] };
 
-// The share of that which updates take when the rest is fed back: means of whole federations on Fashion-MNIST with this
-// codec both ways. Errors 0.03, 0.05, 0.1 and 0.3 took 2.07, 1.81, 1.47 and 1.04 bits a value of mlp:784-32-10 (pilot of 3
+// Updates with error feedback take this fraction of the bits: means of whole federations on Fashion-MNIST that use this codec for
+// uploads and downloads. Errors 0.03, 0.05, 0.1 and 0.3 took 2.07, 1.81, 1.47 and 1.04 bits a value of mlp:784-32-10 (pilot of 3
 // clients, 10 rounds), 2.01, 1.76, 1.45 and 1.01 of mlp:784-128-10 (40 rounds), 2.03, 1.77, 1.43 and 0.89 of
 // softmax:784-10 (20 rounds), where 0.001, 0.01, 0.6 and 0.9 took 4.18, 2.66, 0.39 and 0.09.
 #define UPDATES 0.75
@@ -722,7 +718,7 @@ static double uniform_bits(const struct tern_codec *codec)
     return UPDATES * bits_at((double)codec->error);
 }
 
-// Raises the error until values take as many bits as ternary ones of density p, to 0.9 at most.
+// Raises the error, to at most 0.9, until values take as many bits as ternary ones of density p.
 static bool thin(struct tern_codec *codec, double p, bool density)
 {
     (void)density;

@@ -3,29 +3,30 @@
 #include <stdbool.h>
 
 enum {
-    SAMPLE = 1024,        // values of the sample, at least; fewer than twice as many
-    PASSES = 16,          // over a part, at most
-    HALVINGS = 6,         // of these over the sample, first
-    GUESSES = 12,         // by the slope, until this pass
-    OCTAVE = 1 << 12,     // places of an octave
-    FINEST_OCTAVES = 8,   // of the finest step below the largest magnitude
-    CREEP = OCTAVE / 256, // first of the distances that double while no step is good
+    SAMPLE = 1024,      // minimum size of a sample; it has less than twice as many values
+    PASSES = 16,        // most passes over a part of the values
+    HALVINGS = 6,       // the first passes over the sample, which halve the range
+    GUESSES = 12,       // until this pass, the slope predicts the next place
+    OCTAVE = 1 << 12,   // number of places in an octave
+    FINEST_OCTAVES = 8, // the finest step is so many octaves below the largest magnitude
+    CREEP =
+        OCTAVE / 256, // first distance of a search downwards, which doubles until a step is good
 };
 
-// Shares of the bound: each pass aims at AIM, and the search ends from GOOD on.
+// Fractions of the error bound: each pass aims at AIM, and the search ends with a step between GOOD and the bound.
 #define AIM 0.998
 #define GOOD 0.996
 
-// Largest ratio of the scale to the least-squares scale. It keeps |t - decoded|^2 below |t|^2
-// whatever share is left, so that error feedback converges.
+// Largest ratio of the scale to the least-squares scale. It keeps |t - decoded|^2 below |t|^2 for any error, so that error feedback
+// converges.
 #define GAIN_MOST 1.5
 
-// The share left grows fourfold with each octave, while steps are small: places until it has grown e-fold.
+// With small steps, the unsent fraction grows fourfold per octave. This is the number of places in which it grows e-fold.
 #define FIRST_SLOPE (OCTAVE / 1.3862944)
 
 // --- Steps to try
 
-// Steps have places on a scale of octaves, which are divided evenly.
+// A place is the index of a step: octaves, each divided evenly.
 static uint32_t units_at(uint32_t place)
 {
     return (OCTAVE + place % OCTAVE) << place / OCTAVE;
@@ -67,17 +68,17 @@ struct part {
     const float *values;
     size_t count;
     size_t stride;
-    float peak; // of all values
+    float peak; // largest magnitude of all values
 };
 
-// A step and its outcome on a part.
+// A step and its result on a part of the values.
 struct trial {
     uint32_t place;
     struct tern_steps rule;
     double total; // sums of squares and products, in units
     double product;
     double square;
-    double left; // share of the squared norm that the least-squares scale leaves
+    double left; // fraction of the squared norm that the least-squares scale leaves
 };
 
 static struct trial try_step(const struct part *part, uint32_t place)
@@ -97,12 +98,12 @@ static struct trial try_step(const struct part *part, uint32_t place)
 
 // --- The search
 
-// Places: `low` counts as good, `high` as too coarse.
+// The range of places: `low` counts as good, `high` as too coarse.
 struct search {
     double error;
     uint32_t low;
     uint32_t high;
-    double slope; // places by which the share left grows e-fold
+    double slope; // number of places in which the unsent fraction grows e-fold
 };
 
 static uint32_t middle_of(const struct search *search)
@@ -110,8 +111,8 @@ static uint32_t middle_of(const struct search *search)
     return search->low + (search->high - search->low) / 2;
 }
 
-// Returns the place to try after `last`. A place by the slope that is out of the range is not taken. Then the search
-// goes down by ever more until a step is good, and halves the range from there on.
+// Returns the place to try after `last`: the one that the slope predicts, if it is in the range. Otherwise it goes down by doubling
+// distances until a step is good, and then halves the range.
 static uint32_t next_place(const struct search *search, const struct trial *last, int pass,
                            bool found)
 {
@@ -132,7 +133,7 @@ static void learn_slope(struct search *search, const struct trial *a, const stru
     search->slope = a->left * ((double)b->place - (double)a->place) / (b->left - a->left);
 }
 
-// Returns the coarsest good step that it tries, or the last one. The first passes halve the range.
+// Returns the coarsest good step that it has tried, or the last one if none is good.
 static struct trial seek(struct search *search, const struct part *part, uint32_t place,
                          int halvings)
 {

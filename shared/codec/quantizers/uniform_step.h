@@ -1,4 +1,4 @@
-// The encoder of `uniform` seeks the coarsest step that leaves at most a given share of the squared norm.
+// Finds the step for the codec `uniform`: the coarsest one that leaves at most a given fraction of the squared norm unsent.
 // docs/FORMAT.md, section 3.8. Pure; reentrant.
 #ifndef TERN_UNIFORM_STEP_H
 #define TERN_UNIFORM_STEP_H
@@ -7,11 +7,11 @@
 
 struct tern_uniform_step {
     struct tern_steps rule;
-    float scale; // what one step decodes to
+    float scale; // decoded value of one step
 };
 
-// Finds the step and the scale of values whose largest magnitude, `peak`, is not 0. More than `error` is left only where
-// the finest step leaves more.
+// Returns step and scale for values whose largest magnitude, `peak`, is not 0. Leaves more than `error` only if the finest step
+// does.
 struct tern_uniform_step tern_uniform_step(const float *values, size_t count, float peak,
                                            double error);
 
