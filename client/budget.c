@@ -52,7 +52,7 @@ static void open_month(struct tern_client *client, uint32_t month)
 // one that was ahead and is corrected) does not make the month's bytes free again: while it shows an earlier month, the next
 // account opens when 31 days have certainly passed. So the month never decreases, and a clock that was never ahead of the
 // true time opens at most one account a month.
-static void turn_month(struct tern_client *client)
+static void update_month(struct tern_client *client)
 {
     const struct tern_clock *clock = &client->config.ports.clock;
     const uint64_t now = clock->unix_seconds(clock->ctx);
@@ -89,7 +89,7 @@ void tern_budget_collect(struct tern_client *client)
     struct tern_meter counted = {0};
     transport->collect(transport->ctx, &counted);
     open_round(client);
-    turn_month(client);
+    update_month(client);
     tern_meter_add(&client->meter_round, &counted);
     tern_meter_add(&client->meter_all, &counted);
     client->budget.month_spent += wire_total(&counted);
@@ -121,7 +121,7 @@ static uint64_t round_left(const struct tern_client *client)
 
 static uint64_t month_left(struct tern_client *client)
 {
-    turn_month(client);
+    update_month(client);
     return left_of(client->config.budget_per_month, client->budget.month_spent);
 }
 
@@ -141,7 +141,7 @@ static uint64_t ahead_of(const struct tern_client *client)
 
 // Returns the bytes for inline downloads that leave room for the next update. With a monthly budget at most ahead_of(): a power
 // cut may lose the count of these bytes.
-static uint64_t spare(struct tern_client *client, uint64_t left)
+static uint64_t inline_room(struct tern_client *client, uint64_t left)
 {
     const uint64_t update = client->budget.update_mean + client->budget.update_mean / 4;
     const uint64_t kept = tern_budget_cost(update, 2);
@@ -158,7 +158,7 @@ uint32_t tern_budget_inline_bytes(struct tern_client *client)
     if (left == UINT64_MAX) {
         return TERN_PRICE_INLINE_MAX;
     }
-    const uint64_t bytes = TERN_SMALL ? 0 : spare(client, left);
+    const uint64_t bytes = TERN_SMALL ? 0 : inline_room(client, left);
     return bytes < TERN_PRICE_INLINE_MAX ? (uint32_t)bytes : TERN_PRICE_INLINE_MAX;
 }
 

@@ -18,7 +18,7 @@ enum tern_result tern_client_stored_manifest(struct tern_client *client, uint8_t
     return result == TERN_ERR_CORRUPT || result == TERN_ERR_TOO_LARGE ? TERN_ERR_NOT_FOUND : result;
 }
 
-static size_t least(size_t a, size_t b)
+static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -27,12 +27,12 @@ static size_t least(size_t a, size_t b)
 static size_t expected(const struct tern_client *client, size_t size)
 {
     const size_t said = client->identity.manifest;
-    return said > 0 ? least(said, size) : size;
+    return said > 0 ? smaller(said, size) : size;
 }
 
 // Reserves the bytes in the budgets after loading the meter. Enrolling and fetching precede any round, so each request has
 // a round's account of its own.
-static enum tern_result pay(struct tern_client *client, uint64_t bytes)
+static enum tern_result reserve_bytes(struct tern_client *client, uint64_t bytes)
 {
     if (!client->meter_loaded) {
         TERN_TRY(tern_client_restore_meter(client));
@@ -50,18 +50,18 @@ static enum tern_result prepare(struct tern_client *client, uint8_t *dst, size_t
     if (client->manifest_received >= most) {
         client->manifest_received = 0; // all bytes arrived, but not the end of the answer
     }
-    TERN_TRY(pay(client, most - client->manifest_received));
+    TERN_TRY(reserve_bytes(client, most - client->manifest_received));
     tern_path_download(client->identity.model_hash, path);
     tern_client_request(client, TERN_PURPOSE_DOWNLOAD, "GET", path);
     client->request.range_from = client->manifest_received;
     client->response.body = dst + client->manifest_received;
-    client->response.body_size = least(most + ERROR_ROOM, size) - client->manifest_received;
+    client->response.body_size = smaller(most + ERROR_ROOM, size) - client->manifest_received;
     return TERN_OK;
 }
 
 // Handles a missing or partial answer, or one that is too large because it contains the whole manifest instead of the rest.
 // The received bytes stay in the caller's memory.
-static enum tern_result cut(struct tern_client *client, enum tern_result result)
+static enum tern_result handle_partial_answer(struct tern_client *client, enum tern_result result)
 {
     const bool continues = tern_client_continues(client);
     if (result == TERN_ERR_TOO_LARGE) {
@@ -75,13 +75,13 @@ static enum tern_result cut(struct tern_client *client, enum tern_result result)
 }
 
 // An older aggregator, or one of another federation, answers NOT_FOUND.
-static enum tern_result answer_of(const struct tern_client *client)
+static enum tern_result read_status(const struct tern_client *client)
 {
     const enum tern_result result = tern_client_answer(client);
     return result == TERN_ERR_NOT_FOUND ? TERN_ERR_MODEL_MISMATCH : result;
 }
 
-static enum tern_result received(struct tern_client *client, const uint8_t *dst, size_t *len)
+static enum tern_result handle_answer(struct tern_client *client, const uint8_t *dst, size_t *len)
 {
     uint8_t digest[TERN_SHA256_SIZE];
     *len = client->manifest_received + client->response.body_len;
@@ -113,8 +113,8 @@ enum tern_result tern_client_manifest(struct tern_client *client, uint8_t *dst, 
     }
     TERN_TRY(tern_client_save_meter(client)); // there is no round yet that would save it
     if (sent != TERN_OK) {
-        return cut(client, sent);
+        return handle_partial_answer(client, sent);
     }
-    TERN_TRY(answer_of(client));
-    return received(client, dst, len);
+    TERN_TRY(read_status(client));
+    return handle_answer(client, dst, len);
 }

@@ -110,8 +110,9 @@ static void print_table(const struct tern_csv_profile *profile,
         printf("no memory for the columns\n");
     }
     printf("\n%" PRIu64 " row%s; %s\n\n", profile->rows, tern_plural(profile->rows),
-           profile->columns.header ? "the first line names the columns"
-                                   : "no line names the columns, which go by number from 0");
+           profile->columns.header
+               ? "the first line names the columns"
+               : "the file has no header line; the columns are numbered from 0");
 }
 
 static void add_table(const struct tern_csv_profile *profile, const struct tern_csv_choice *choice,

@@ -30,7 +30,7 @@ static void describe_builtin(const struct tern_builtin_trainer *trainer, enum te
     } else if (result == TERN_ERR_NOT_FOUND) {
         snprintf(why, TRAINING_WHY_MAX, "none of the %" PRIu32 " training rows can be used%s",
                  trainer->train.count,
-                 trainer->train.count > 0 ? ": the label of none is the first class, which is the "
+                 trainer->train.count > 0 ? ": none has the label of the first class, which is the "
                                             "normal one"
                                           : "");
     } else if (result == TERN_ERR_ARGUMENT) {

@@ -143,7 +143,7 @@ static void report_answer(const struct tern_client_identity *identity,
         tern_findings_say(findings, busy ? TERN_HEALTH_WARNING : TERN_HEALTH_PROBLEM, "server",
                           NULL, "%s: answers %d, %s", server, status,
                           busy ? "it is busy now"
-                               : "which no Tern aggregator does: check the address");
+                               : "which is not an answer of a Tern aggregator: check the address");
     }
 }
 

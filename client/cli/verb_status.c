@@ -258,7 +258,7 @@ int tern_verb_meter(struct tern_cli *cli)
     } else {
         result = tern_client_load_meter(&session.client);
         if (result == TERN_ERR_NOT_FOUND) {
-            code = tern_cli_fail(cli, result, "%s holds no meter yet: the client has sent nothing",
+            code = tern_cli_fail(cli, result, "%s has no meter yet: the client has sent nothing",
                                  tern_client_settings.client_state_dir);
         } else if (result != TERN_OK) {
             code =

@@ -93,7 +93,7 @@ static enum tern_result read_model(const char *path, struct tern_model *model, f
     enum tern_result result = tern_file_read_regular(path, FILE_MAX, &bytes, &len);
     if (result != TERN_OK) {
         return fail(why, TERN_ERR_CONFIG, path,
-                    "cannot be read, is no regular file, or is too large for a trial");
+                    "cannot be read, is not a regular file, or is too large for a trial");
     }
     result = tern_safetensors_parse(bytes, len, &file, reason);
     if (result == TERN_OK) {
@@ -117,7 +117,7 @@ static enum tern_result make_model(const char *name, uint64_t seed, struct tern_
     }
     if (tern_model_from_spec(model, name) != TERN_OK) {
         return fail(why, TERN_ERR_CONFIG, name,
-                    "is no model: write softmax:64-6, mlp:784-64-10, cnn:28x28x1-8-16-10, "
+                    "is not a model: use softmax:64-6, mlp:784-64-10, cnn:28x28x1-8-16-10, "
                     "mlp:24-32-1,loss=mse, mlp:24-8-24,loss=reconstruction, or the name of a "
                     ".safetensors file");
     }
@@ -181,7 +181,7 @@ static enum tern_result make_folder(struct trial *trial)
     snprintf(trial->scratch, sizeof trial->scratch, "%s/tern-train-check-XXXXXX",
              base != NULL && base[0] != '\0' ? base : "/tmp");
     if (mkdtemp(trial->scratch) == NULL) {
-        snprintf(trial->why, sizeof trial->why, "no folder for the trial can be made: %s",
+        snprintf(trial->why, sizeof trial->why, "the folder for the trial cannot be created: %s",
                  strerror(errno));
         trial->scratch[0] = '\0';
         return TERN_ERR_IO;

@@ -28,7 +28,7 @@
 
 // --- Starting
 
-static bool names_same(const char *one, const char *other)
+static bool same_variable(const char *one, const char *other)
 {
     const size_t len = strcspn(one, "=");
     return strncmp(one, other, len + 1) == 0;
@@ -36,7 +36,7 @@ static bool names_same(const char *one, const char *other)
 
 static bool is_added(char *const *additions, const char *entry)
 {
-    while (*additions != NULL && !names_same(*additions, entry)) {
+    while (*additions != NULL && !same_variable(*additions, entry)) {
         additions++;
     }
     return *additions != NULL;
@@ -101,8 +101,8 @@ struct pipes {
 
 // Turns the forked child into the program, with only calls that are safe between fork and exec. The program has the standard
 // files and, if it talks, the file for answers. exec closes the next file, `report`; if exec fails, its errno goes there.
-static void become(char *const *words, char **environment, const struct pipes *pipes, int report,
-                   pid_t parent)
+static void run_program(char *const *words, char **environment, const struct pipes *pipes,
+                        int report, pid_t parent)
 {
     const bool talks = pipes->talk[1] >= 0;
     const int input = talks ? pipes->talk[1] : open("/dev/null", O_RDONLY);
@@ -144,7 +144,7 @@ static pid_t spawn(char *const *words, char **environment, const struct pipes *p
     }
     const pid_t pid = fork();
     if (pid == 0) {
-        become(words, environment, pipes, report[1], parent);
+        run_program(words, environment, pipes, report[1], parent);
     }
     *error = pid < 0 ? errno : 0;
     (void)close(report[1]);
@@ -223,7 +223,7 @@ enum tern_result tern_child_start(struct tern_child *child, char *const *words,
 
 // --- Its output
 
-static void keep(struct tern_child *child, const char *text, size_t len)
+static void append_tail(struct tern_child *child, const char *text, size_t len)
 {
     if (len > TERN_CHILD_TAIL_MAX) {
         text += len - TERN_CHILD_TAIL_MAX;
@@ -259,7 +259,7 @@ static void drain_output(struct tern_child *child)
     for (int i = 0; i < READS_MAX && child->output >= 0 && got > 0; i++) {
         got = read(child->output, piece, sizeof piece);
         if (read_more(&child->output, got)) {
-            keep(child, piece, (size_t)got);
+            append_tail(child, piece, (size_t)got);
         }
     }
 }
@@ -363,7 +363,7 @@ static void reap(struct tern_child *child, enum tern_child_end *end, int *code)
     }
 }
 
-static void nap(struct tern_child *child, uint32_t wait_ms)
+static void wait_for_output(struct tern_child *child, uint32_t wait_ms)
 {
     // poll() ignores -1, a closed file.
     struct pollfd files[] = {{.fd = child->output, .events = POLLIN},
@@ -390,7 +390,7 @@ enum tern_result tern_child_wait(struct tern_child *child, uint32_t wait_ms,
         end_group(child);
     }
     if (!has_ended(child)) {
-        nap(child, wait_ms);
+        wait_for_output(child, wait_ms);
         drain(child);
     }
     if (!has_ended(child)) {
@@ -429,7 +429,7 @@ void tern_child_stop(struct tern_child *child)
     int code = 0;
     while (child->pid != 0 && !has_ended(child)) {
         end_group(child);
-        nap(child, NAP_MAX_MS);
+        wait_for_output(child, NAP_MAX_MS);
         drain(child);
     }
     if (child->pid != 0) {

@@ -72,7 +72,7 @@ static const char *next_name(DIR *folder)
 }
 
 // Moves a folder to the top under the next free number; replaces an empty folder with that number.
-static bool lift(struct removal *removal, int at, const char *name)
+static bool move_to_top(struct removal *removal, int at, const char *name)
 {
     char number[16];
     do {
@@ -90,7 +90,7 @@ static bool remove_entry(int at, const char *name)
 }
 
 // Empties a folder at the top. Returns whether anything was removed.
-static bool empty(struct removal *removal, const char *name)
+static bool empty_folder(struct removal *removal, const char *name)
 {
     dev_t device;
     DIR *folder = NULL;
@@ -102,8 +102,8 @@ static bool empty(struct removal *removal, const char *name)
     }
     while ((entry = next_name(folder)) != NULL) {
         const bool gone =
-            remove_entry(dirfd(folder), entry) ||
-            (make_writable(dirfd(folder), entry, &device) && lift(removal, dirfd(folder), entry));
+            remove_entry(dirfd(folder), entry) || (make_writable(dirfd(folder), entry, &device) &&
+                                                   move_to_top(removal, dirfd(folder), entry));
         went = went || gone;
     }
     (void)closedir(folder);
@@ -116,7 +116,7 @@ static bool empty_top(struct removal *removal, DIR *top)
     const char *entry;
     rewinddir(top);
     while ((entry = next_name(top)) != NULL) {
-        const bool gone = remove_entry(removal->top, entry) || empty(removal, entry);
+        const bool gone = remove_entry(removal->top, entry) || empty_folder(removal, entry);
         went = went || gone;
     }
     return went;
@@ -623,7 +623,7 @@ enum tern_result tern_new_file_write(const char *path, const void *bytes, size_t
     return finish(file, path, file != NULL && fwrite(bytes, len, 1, file) == 1, why);
 }
 
-static bool put_values(FILE *file, const float *values, uint32_t count)
+static bool write_values(FILE *file, const float *values, uint32_t count)
 {
     uint8_t bytes[CHUNK * 4] = {0};
     for (uint32_t done = 0; done < count; done += CHUNK) {
@@ -638,13 +638,13 @@ static bool put_values(FILE *file, const float *values, uint32_t count)
     return true;
 }
 
-static bool put_tensors(FILE *file, const struct tern_model *model, const float *trained,
-                        const float *others)
+static bool write_tensors(FILE *file, const struct tern_model *model, const float *trained,
+                          const float *others)
 {
     for (uint32_t i = 0; i < model->tensor_count; i++) {
         const struct tern_tensor *tensor = &model->tensors[i];
         const float *from = tensor->offset < tern_model_trained(model) ? trained : others;
-        if (!put_values(file, from + tensor->offset, tensor->count)) {
+        if (!write_values(file, from + tensor->offset, tensor->count)) {
             return false;
         }
     }
@@ -665,7 +665,7 @@ enum tern_result tern_model_file_write(const char *path, const struct tern_model
     }
     FILE *file = create(path);
     const bool written = file != NULL && fwrite(head, len, 1, file) == 1 &&
-                         put_tensors(file, model, trained, others);
+                         write_tensors(file, model, trained, others);
     free(head);
     return finish(file, path, written, why);
 }

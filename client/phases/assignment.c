@@ -80,7 +80,7 @@ static uint64_t download_bytes(const tern_Task *task)
 // Estimates the size of the first update. Ternary codecs, some with a bound of 28 bits a value, rarely need more than two
 // bits, and below a density of an eighth half as much for each halving of it. uniform needs as much at an error of a tenth,
 // and one bit more for each quarter of the error.
-static size_t first_update(const struct tern_codec *codec, const struct tern_model *model)
+static size_t estimate_first_update(const struct tern_codec *codec, const struct tern_model *model)
 {
     size_t symbols = model->coded / 4;
     if (TERN_CODEC_BUILT(TERN_CODEC_UNIFORM) && codec->id == TERN_CODEC_UNIFORM) {
@@ -99,9 +99,9 @@ static size_t first_update(const struct tern_codec *codec, const struct tern_mod
     return TERN_WIRE_OVERHEAD + 64 * (size_t)model->segment_count + symbols + dense;
 }
 
-// Estimates the next update's size from the mean of earlier ones with a margin, or by first_update(), up to the bound. The
+// Estimates the next update's size from the mean of earlier ones with a margin, or by estimate_first_update(), up to the bound. The
 // budget is checked again after encoding.
-static uint64_t update_bytes(const struct tern_client *client, const tern_Task *task)
+static uint64_t estimate_update(const struct tern_client *client, const tern_Task *task)
 {
     struct tern_codec codec;
     if (task->kind != tern_TaskKind_TASK_TRAIN ||
@@ -110,13 +110,14 @@ static uint64_t update_bytes(const struct tern_client *client, const tern_Task *
     }
     const size_t bound = TERN_WIRE_OVERHEAD + tern_container_bound(&codec, client->work.model);
     const size_t mean = (size_t)client->budget.update_mean; // such updates fitted into memory
-    const size_t likely = mean != 0 ? mean + mean / 4 : first_update(&codec, client->work.model);
+    const size_t likely =
+        mean != 0 ? mean + mean / 4 : estimate_first_update(&codec, client->work.model);
     return likely < bound ? likely : bound;
 }
 
 // Returns the bytes of the first download that are already in the store, from a broken connection or an earlier process. Opens
 // it only when there is a budget, since the store then reserves space for the whole download.
-static size_t kept_bytes(struct tern_client *client, const tern_Task *task)
+static size_t stored_bytes(struct tern_client *client, const tern_Task *task)
 {
     size_t have = 0;
     if (tern_partial_kept(client) && tern_budget_left(client) != UINT64_MAX &&
@@ -130,15 +131,15 @@ static size_t kept_bytes(struct tern_client *client, const tern_Task *task)
 }
 
 // Reserves the task's bytes in the budgets. Downloads that came with the task are already paid.
-static enum tern_result afford(struct tern_client *client, const tern_Task *task,
-                               struct tern_span downloads)
+static enum tern_result reserve_task(struct tern_client *client, const tern_Task *task,
+                                     struct tern_span downloads)
 {
     const bool came =
         !TERN_SMALL && downloads.len > 0; // a small build accepts them only without a budget
-    const uint64_t there = came ? downloads.len : kept_bytes(client, task);
+    const uint64_t there = came ? downloads.len : stored_bytes(client, task);
     const uint32_t exchanges = came ? 0 : (uint32_t)task->downloads_count;
     const uint64_t cost =
-        tern_budget_cost(download_bytes(task) - there + update_bytes(client, task),
+        tern_budget_cost(download_bytes(task) - there + estimate_update(client, task),
                          exchanges + task->has_indices + 1);
     return tern_budget_reserve_or_wait(client, cost);
 }
@@ -184,7 +185,7 @@ static enum tern_result take_task(struct tern_client *client, const tern_Task *t
     if (result != TERN_OK) {
         return tern_client_retry_later(client, result, why);
     }
-    TERN_TRY(afford(client, task, downloads));
+    TERN_TRY(reserve_task(client, task, downloads));
     if (downloads.len > 0) { // the answer may be in the blob, too
         memmove(client->work.blob, downloads.data, downloads.len);
     }

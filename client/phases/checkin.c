@@ -7,7 +7,7 @@
 #define HELD_TIMEOUT_MIN_MS 30000
 
 // Receives the answer into the memory with room for a task and its downloads.
-static void expect_answer(struct tern_client *client)
+static void set_destination(struct tern_client *client)
 {
     if (client->work.blob_size > client->response.body_size) {
         client->response.body = client->work.blob;
@@ -23,7 +23,7 @@ static uint32_t reply_room(struct tern_client *client)
     return budget < memory ? budget : (uint32_t)memory;
 }
 
-static enum tern_result may_start(struct tern_client *client, uint32_t room)
+static enum tern_result reserve_round(struct tern_client *client, uint32_t room)
 {
     if (!tern_budget_month_has_round(client)) {
         return tern_budget_wait(client, client->budget.round_mean,
@@ -32,7 +32,7 @@ static enum tern_result may_start(struct tern_client *client, uint32_t room)
     return tern_budget_reserve_or_wait(client, tern_budget_cost(room, 1));
 }
 
-static bool budgeted(const struct tern_client *client)
+static bool has_budget(const struct tern_client *client)
 {
     return client->config.budget_per_round != 0 || client->config.budget_per_month != 0;
 }
@@ -76,7 +76,7 @@ static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
     message.codecs = tern_client_codecs(client);
     message.inline_kib = room / 1024;
     message.metered = conditions->metered;
-    message.budgeted = budgeted(client);
+    message.budgeted = has_budget(client);
     message.budget_left = message.budgeted ? tern_budget_left(client) : 0;
     message.power = (tern_Power)conditions->power;
     message.has_error = !client->identity.evaluator && !client->error_reported;
@@ -117,12 +117,12 @@ static enum tern_result prepare(struct tern_client *client)
     }
     client->round_done = true; // a round's account opens with the check-in that brings its task
     const uint32_t room = reply_room(client);
-    TERN_TRY(may_start(client, room));
+    TERN_TRY(reserve_round(client, room));
     const tern_CheckinRequest message = describe(client, room);
     tern_client_request(client, TERN_PURPOSE_CHECKIN, "POST", TERN_PATH_CHECKIN);
     client->request.timeout_ms = checkin_timeout(&client->config);
     client->request.body = client->message;
-    expect_answer(client);
+    set_destination(client);
     return tern_wire_encode_checkin_request(&message, client->message, sizeof client->message,
                                             &client->request.body_len);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 // Receives the answer into the store when it keeps a partial download, else into the blob.
-static void expect(struct tern_client *client)
+static void set_destination(struct tern_client *client)
 {
     if (tern_partial_kept(client)) {
         tern_partial_receive(client);
@@ -33,7 +33,7 @@ static enum tern_result prepare(struct tern_client *client)
     tern_client_request(client, TERN_PURPOSE_DOWNLOAD, "GET", path);
     client->request.range_from = client->download_received;
     client->inline_at = 0;
-    expect(client);
+    set_destination(client);
     return TERN_OK;
 }
 
@@ -50,7 +50,7 @@ static const char *why_cut(enum tern_result result)
 
 // Handles a missing or partial answer: keeps the received bytes and requests the rest later, unless the round has ended by
 // then.
-static enum tern_result cut(struct tern_client *client, enum tern_result result)
+static enum tern_result handle_partial_answer(struct tern_client *client, enum tern_result result)
 {
     if (result == TERN_ERR_NETWORK && tern_client_continues(client) &&
         client->response.body_len > 0 &&
@@ -75,7 +75,7 @@ static enum tern_result refuse(struct tern_client *client, enum tern_result resu
 }
 
 // Handles a 2xx answer: the missing bytes, or the whole download although only the rest was requested.
-static enum tern_result received(struct tern_client *client, bool fits)
+static enum tern_result handle_answer(struct tern_client *client, bool fits)
 {
     if (!tern_client_continues(client)) {
         client->download_received = 0;
@@ -100,22 +100,22 @@ static enum tern_result fetch(struct tern_client *client)
         return sent;
     }
     if (sent != TERN_OK && sent != TERN_ERR_TOO_LARGE) {
-        return cut(client, sent);
+        return handle_partial_answer(client, sent);
     }
     const enum tern_result answer = tern_client_answer(client);
     if (answer == TERN_OK) {
-        return received(client, sent == TERN_OK);
+        return handle_answer(client, sent == TERN_OK);
     }
     if (answer == TERN_ERR_UNAUTHORIZED) {
         return answer;
     }
     return answer == TERN_ERR_BUSY
-               ? cut(client, answer)
+               ? handle_partial_answer(client, answer)
                : refuse(client, answer, TERN_WHY("the aggregator refused a download of the task"));
 }
 
 // Fetches the missing bytes of the current download, which did not come with the task.
-static enum tern_result complete(struct tern_client *client)
+static enum tern_result fetch_missing(struct tern_client *client)
 {
     if (tern_partial_kept(client) && !client->in_flight) {
         const enum tern_result opened =
@@ -123,7 +123,7 @@ static enum tern_result complete(struct tern_client *client)
         if (opened != TERN_OK) {
             client->response =
                 (struct tern_response){0}; // the event must not show an earlier answer
-            return cut(client, opened);
+            return handle_partial_answer(client, opened);
         }
         client->download_resumed = client->download_received > 0;
     }
@@ -139,8 +139,8 @@ static bool sum_stays_finite(const struct tern_client *client, float maximum)
 }
 
 // Finds the replica that a delta starts from: the current one, or the seed's, which a client can always make again.
-static enum tern_result start_of(const struct tern_client *client, const tern_Download *delta,
-                                 uint8_t id[TERN_SHA256_SIZE])
+static enum tern_result find_start(const struct tern_client *client, const tern_Download *delta,
+                                   uint8_t id[TERN_SHA256_SIZE])
 {
     memcpy(id, client->replica, TERN_SHA256_SIZE);
     if (memcmp(id, delta->from.bytes, TERN_WIRE_REPLICA_BYTES) != 0 &&
@@ -171,7 +171,7 @@ static enum tern_result find_peak(struct tern_client *client, struct tern_span c
 }
 
 // Adds a container to the weights; find_peak() has checked it.
-static enum tern_result add(struct tern_client *client, struct tern_span container)
+static enum tern_result add_container(struct tern_client *client, struct tern_span container)
 {
     const struct tern_model *model = client->work.model;
     if (in_store(client)) {
@@ -185,7 +185,7 @@ static enum tern_result add(struct tern_client *client, struct tern_span contain
                                      client->work.weights);
 }
 
-static enum tern_result decode(struct tern_client *client, struct tern_span container)
+static enum tern_result decode_snapshot(struct tern_client *client, struct tern_span container)
 {
     const struct tern_model *model = client->work.model;
     if (in_store(client)) {
@@ -206,7 +206,7 @@ static enum tern_result apply_delta(struct tern_client *client, const tern_Downl
 {
     float peak = 0;
     uint8_t from[TERN_SHA256_SIZE];
-    TERN_TRY(start_of(client, message, from));
+    TERN_TRY(find_start(client, message, from));
     const bool held = memcmp(from, client->replica, TERN_SHA256_SIZE) == 0;
     TERN_TRY(find_peak(client, container, &peak));
     if (held ? !sum_stays_finite(client, peak) : peak > FLT_MAX / 2.0f) {
@@ -215,7 +215,7 @@ static enum tern_result apply_delta(struct tern_client *client, const tern_Downl
     if (!held) {
         tern_client_start_from_seed(client);
     }
-    TERN_TRY(add(client, container));
+    TERN_TRY(add_container(client, container));
     tern_replica_step(from, tern_client_download(client)->sha256.bytes, client->replica);
     return TERN_OK;
 }
@@ -223,7 +223,7 @@ static enum tern_result apply_delta(struct tern_client *client, const tern_Downl
 static enum tern_result apply_snapshot(struct tern_client *client, const tern_Download *message,
                                        struct tern_span container)
 {
-    TERN_TRY(decode(client, container));
+    TERN_TRY(decode_snapshot(client, container));
     memcpy(client->replica, message->to.bytes, TERN_SHA256_SIZE);
     return TERN_OK;
 }
@@ -262,7 +262,7 @@ static enum tern_result check_inline(struct tern_client *client)
     struct tern_span container;
     TERN_TRY(tern_wire_decode_download(blob, task->downloads[0].size, &first, &container));
     uint8_t id[TERN_SHA256_SIZE];
-    TERN_TRY(first.kind == tern_DownloadKind_DOWNLOAD_DELTA ? start_of(client, &first, id)
+    TERN_TRY(first.kind == tern_DownloadKind_DOWNLOAD_DELTA ? find_start(client, &first, id)
                                                             : TERN_ERR_WRONG_REPLICA);
     for (pb_size_t i = 0; i < task->downloads_count; i++) {
         tern_DownloadRef *ref = &task->downloads[i];
@@ -431,7 +431,7 @@ static bool has_base(const struct tern_client *client)
            client->version == client->task.base_version;
 }
 
-static enum tern_result all_taken(struct tern_client *client)
+static enum tern_result finish_downloads(struct tern_client *client)
 {
     if (!has_base(client)) {
         if (is_final(client)) {
@@ -459,10 +459,10 @@ enum tern_result tern_phase_download(struct tern_client *client)
 {
     const size_t wanted = (size_t)client->task.downloads_count + client->task.has_indices;
     if (client->download_index >= wanted) {
-        return all_taken(client);
+        return finish_downloads(client);
     }
     if (!tern_client_is_inline(tern_client_download(client))) {
-        TERN_TRY(complete(client));
+        TERN_TRY(fetch_missing(client));
     }
     return take_download(client);
 }

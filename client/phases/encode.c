@@ -22,7 +22,7 @@ struct outcome {
 };
 
 // Whether the stored error buffer already includes this round's change and its directive's effect.
-static bool is_kept(const struct tern_client *client)
+static bool change_is_in_buffer(const struct tern_client *client)
 {
     return client->kept_round != 0 && client->kept_round == client->task.round;
 }
@@ -98,7 +98,7 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
     const struct tern_error_buffer buffer = tern_client_error_buffer(client);
     float *sum = client->trained;
     const uint32_t trained = tern_model_trained(client->work.model);
-    if (is_kept(client)) {
+    if (change_is_in_buffer(client)) {
         tern_error_buffer_load(&buffer, sum);
         if (TERN_MANIFESTS) { // in other builds all values have an error buffer
             memset(sum + buffer.count, 0, (trained - buffer.count) * sizeof *sum);
@@ -190,7 +190,7 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     message.error.norm = facts.norm;
     message.error.maximum = facts.maximum;
     message.shared_indices = client->task.has_indices;
-    message.decay = is_kept(client) ? client->kept_decay : outcome->next.decay;
+    message.decay = change_is_in_buffer(client) ? client->kept_decay : outcome->next.decay;
     message.has_decay = message.decay != 1;
     if (TERN_HELD_OUT) {
         message.has_evaluation = client->has_held_out;
@@ -213,7 +213,7 @@ static enum tern_result put_message(struct tern_client *client, struct outcome *
     return tern_wire_encode_update(message, outcome->container, client->work.blob, room, len);
 }
 
-static enum tern_result build(struct tern_client *client, struct outcome *outcome)
+static enum tern_result build_update(struct tern_client *client, struct outcome *outcome)
 {
     struct tern_codec codec;
     TERN_TRY(tern_codec_parse(client->task.codec, &codec, NULL));
@@ -283,7 +283,7 @@ static enum tern_result commit(struct tern_client *client, const struct outcome 
 // cleared.
 static enum tern_result keep_change(struct tern_client *client, struct outcome *outcome)
 {
-    if (is_kept(client)) {
+    if (change_is_in_buffer(client)) {
         return tern_record_reload_velocity(client);
     }
     struct tern_span container = outcome->container;
@@ -326,7 +326,7 @@ enum tern_result tern_phase_encode(struct tern_client *client)
         .sequence = client->sequence,
         .next = {.work = client->trained, .filter = 1, .decay = 1},
     };
-    enum tern_result result = build(client, &outcome);
+    enum tern_result result = build_update(client, &outcome);
     if (result != TERN_OK) {
         drop_record(client);
         TERN_TRY(outcome.stored); // an error of the store is no fault of the change

@@ -20,7 +20,7 @@ static enum tern_result give_up(struct tern_client *client, enum tern_result res
     return tern_client_retry_later(client, result, why);
 }
 
-static enum tern_result pay(struct tern_client *client, uint64_t bytes)
+static enum tern_result reserve_bytes(struct tern_client *client, uint64_t bytes)
 {
     const enum tern_result result = tern_budget_reserve_or_wait(client, tern_budget_cost(bytes, 1));
     if (result == TERN_AGAIN) {
@@ -41,7 +41,7 @@ static const char *why_not_measured(enum tern_result result)
 }
 
 // Encodes the Statistics message at the start of the blob. The columns are measured into the blob behind it.
-static enum tern_result make(struct tern_client *client, size_t *len)
+static enum tern_result encode_statistics(struct tern_client *client, size_t *len)
 {
     const struct tern_column_port *columns = &client->work.columns;
     const size_t behind = columns_len(client) + MESSAGE_ROOM;
@@ -69,14 +69,14 @@ static enum tern_result prepare_sending(struct tern_client *client)
     if (client->scaling != 0) { // the aggregator has lost the scaling that this client applied
         return forget_scaling(client);
     }
-    const enum tern_result result = make(client, &len);
+    const enum tern_result result = encode_statistics(client, &len);
     if (result == TERN_ERR_CONFIG) {
         return result;
     }
     if (result != TERN_OK) {
         return give_up(client, result, why_not_measured(result));
     }
-    TERN_TRY(pay(client, len));
+    TERN_TRY(reserve_bytes(client, len));
     tern_client_request(client, TERN_PURPOSE_UPLOAD, "PUT", TERN_PATH_STATISTICS);
     client->request.body = client->work.blob;
     client->request.body_len = len;
@@ -122,7 +122,7 @@ static enum tern_result prepare_fetching(struct tern_client *client)
         return give_up(client, TERN_ERR_NO_SPACE,
                        TERN_WHY("the federation's scaling does not fit into this client's memory"));
     }
-    TERN_TRY(pay(client, size));
+    TERN_TRY(reserve_bytes(client, size));
     tern_path_download(client->scaling_ref.sha256.bytes, path);
     tern_client_request(client, TERN_PURPOSE_DOWNLOAD, "GET", path);
     client->response.body = client->work.blob;

@@ -108,7 +108,7 @@ static enum tern_result give_back(struct tern_client *client, enum tern_result r
 }
 
 // Whether a refusal settles the update. Errors of the network path or inside the aggregator do not.
-static bool decides(enum tern_result refusal)
+static bool settles_update(enum tern_result refusal)
 {
     static const enum tern_result undecided[] = {
         TERN_ERR_BUSY, TERN_ERR_NETWORK, TERN_ERR_TLS,    TERN_ERR_HTTP,
@@ -201,7 +201,8 @@ static enum tern_result take_answer(struct tern_client *client, enum tern_result
                                        TERN_WHY("the aggregator has lost its part of the update; "
                                                 "the client sends all of it"));
     }
-    if (result == TERN_OK || decides(result)) { // an update counts once, however often it was sent
+    if (result == TERN_OK ||
+        settles_update(result)) { // an update counts once, however often it was sent
         tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
     }
     if (result == TERN_OK) {
@@ -212,7 +213,7 @@ static enum tern_result take_answer(struct tern_client *client, enum tern_result
     if (result == TERN_ERR_UNAUTHORIZED) {
         return result;
     }
-    if (decides(result)) {
+    if (settles_update(result)) {
         return give_back(client, result);
     }
     forget_progress(client, true);

@@ -52,7 +52,7 @@ static uint32_t backoff(struct tern_client *client)
 }
 
 // Returns the time of Retry-After plus up to half of it, since all clients refused together received the same time.
-static uint32_t asked_ms(struct tern_client *client)
+static uint32_t retry_after_ms(struct tern_client *client)
 {
     const uint32_t seconds = client->response.retry_after_s;
     const uint32_t ms = (seconds < RETRY_AFTER_MAX_S ? seconds : RETRY_AFTER_MAX_S) * 1000u;
@@ -64,7 +64,7 @@ enum tern_result tern_client_retry_later(struct tern_client *client, enum tern_r
 {
     uint32_t ms = backoff(client);
     if (client->response.retry_after_s > 0) {
-        const uint32_t asked = asked_ms(client);
+        const uint32_t asked = retry_after_ms(client);
         ms = asked > ms ? asked : ms;
     }
     client->failures++;

@@ -407,7 +407,7 @@ enum tern_result tern_file_store_open(struct tern_file_store **store, const char
     int fd = -1;
     int lock = -1;
     if (tern_file_make_folders(directory, 0700) != TERN_OK) {
-        snprintf(why, WHY_SIZE, "the state directory %s cannot be made: %s", directory,
+        snprintf(why, WHY_SIZE, "the state directory %s cannot be created: %s", directory,
                  strerror(errno));
         return TERN_ERR_IO;
     }

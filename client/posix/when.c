@@ -44,10 +44,10 @@ void tern_when_format(const struct tern_when *when, enum tern_condition conditio
     }
 }
 
-static enum tern_result wrong(char why[TERN_WHEN_WHY_MAX], const char *format, ...)
+static enum tern_result refuse(char why[TERN_WHEN_WHY_MAX], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static enum tern_result wrong(char why[TERN_WHEN_WHY_MAX], const char *format, ...)
+static enum tern_result refuse(char why[TERN_WHEN_WHY_MAX], const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -84,12 +84,12 @@ static bool read_limit(const char *text, double *limit)
     return end != text && *end == '\0';
 }
 
-static enum tern_result set(struct tern_when *when, enum tern_condition condition, double limit,
-                            char why[TERN_WHEN_WHY_MAX])
+static enum tern_result set_condition(struct tern_when *when, enum tern_condition condition,
+                                      double limit, char why[TERN_WHEN_WHY_MAX])
 {
     if (when->asked[condition]) {
-        return wrong(why, "%s is named twice%s", table[condition].name,
-                     condition == TERN_CONDITION_LOAD ? "; idle is short for load<0.3" : "");
+        return refuse(why, "%s is named twice%s", table[condition].name,
+                      condition == TERN_CONDITION_LOAD ? "; idle is short for load<0.3" : "");
     }
     when->asked[condition] = true;
     when->limit[condition] = limit;
@@ -105,19 +105,19 @@ static enum tern_result read_known(enum tern_condition condition, const char *it
     double limit = 0;
     if (table[condition].sign == '\0') {
         return rest[0] == '\0'
-                   ? set(when, condition, 0, why)
-                   : wrong(why, "\"%s\": %s takes no limit", item, table[condition].name);
+                   ? set_condition(when, condition, 0, why)
+                   : refuse(why, "\"%s\": %s takes no limit", item, table[condition].name);
     }
     if (rest[0] == '\0' || rest[0] != table[condition].sign ||
         !trim(rest + 1, rest + strlen(rest), number) || !read_limit(number, &limit)) {
-        return wrong(why, "\"%s\": %s needs %c and a number, e.g. %s", item, table[condition].name,
-                     table[condition].sign, table[condition].example);
+        return refuse(why, "\"%s\": %s needs %c and a number, e.g. %s", item, table[condition].name,
+                      table[condition].sign, table[condition].example);
     }
     if (limit < table[condition].least || limit > table[condition].most) {
-        return wrong(why, "\"%s\": the limit of %s must be from %g to %g", item,
-                     table[condition].name, table[condition].least, table[condition].most);
+        return refuse(why, "\"%s\": the limit of %s must be from %g to %g", item,
+                      table[condition].name, table[condition].least, table[condition].most);
     }
-    return set(when, condition, limit, why);
+    return set_condition(when, condition, limit, why);
 }
 
 static enum tern_result read_item(const char *item, struct tern_when *when,
@@ -126,19 +126,19 @@ static enum tern_result read_item(const char *item, struct tern_when *when,
     char name[ITEM_MAX];
     const char *rest = item + strcspn(item, "<>=");
     if (item[0] == '\0') {
-        return wrong(why, "a condition is missing before or after a comma; known: " KNOWN);
+        return refuse(why, "a condition is missing before or after a comma; known: " KNOWN);
     }
     (void)trim(item, rest, name); // name is as large as the item, so it fits
     if (strcmp(name, "idle") == 0) {
-        return rest[0] == '\0' ? set(when, TERN_CONDITION_LOAD, TERN_WHEN_IDLE_LOAD, why)
-                               : wrong(why, "\"%s\": idle takes no limit, load<N does", item);
+        return rest[0] == '\0' ? set_condition(when, TERN_CONDITION_LOAD, TERN_WHEN_IDLE_LOAD, why)
+                               : refuse(why, "\"%s\": idle takes no limit, load<N does", item);
     }
     for (int i = 0; i < TERN_CONDITION_COUNT; i++) {
         if (strcmp(name, table[i].name) == 0) {
             return read_known((enum tern_condition)i, item, rest, when, why);
         }
     }
-    return wrong(why, "\"%s\" is no condition; known: " KNOWN, item);
+    return refuse(why, "\"%s\" is no condition; known: " KNOWN, item);
 }
 
 enum tern_result tern_when_parse(const char *text, struct tern_when *when,
@@ -154,7 +154,7 @@ enum tern_result tern_when_parse(const char *text, struct tern_when *when,
     for (;;) {
         const char *comma = strchrnul(at, ',');
         if (!trim(at, comma, item)) {
-            return wrong(why, "\"%.40s...\" is no condition; known: " KNOWN, at);
+            return refuse(why, "\"%.40s...\" is no condition; known: " KNOWN, at);
         }
         TERN_TRY(read_item(item, &read, why));
         if (*comma == '\0') {

@@ -95,7 +95,7 @@ def no_row_is_normal(workspace):
     table.write_text("a,b,state\n" + "".join(f"{i % 7},{i % 5},bad\n" for i in range(40)))
     client = Client(workspace, "mlp:2-1-2,loss=reconstruction", f"csv:{table},label=state,classes=good|bad,test=0")
     client.start()
-    found = client.says("none of the 40 rows", "the first class")
+    found = client.says("none of the 40 training rows", "the first class")
     check(found["result"] == "not-found", f"{found}")
 
 
