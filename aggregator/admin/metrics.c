@@ -245,7 +245,7 @@ static void error_buffers(FILE *text, const struct tern_service_facts *facts)
                 tern_error_anomaly_name(i), facts->federation.counts.anomalies[i]);
     }
     head(text, "error_directives_total", "counter",
-         "What clients were told to do with their error buffers, by new tasks.");
+         "Directives to clients about their error buffers, in new tasks.");
     for (uint32_t i = 0; i < TERN_DIRECTIVE_COUNT; i++) {
         fprintf(text, "tern_error_directives_total{directive=\"%s\"} %" PRIu64 "\n",
                 tern_error_directive_name(i), facts->federation.counts.directives[i]);
