@@ -282,7 +282,7 @@ const char *tern_upstream_advice(const struct tern_service_upstream *upstream)
     return upstream->status != 0 ? MEANWHILE "Its own status and log have the cause"
                                  : MEANWHILE
                "Check that it runs, that relay.server is its address, "
-               "and the network; the log has event=above-unreachable "
+               "and the network; the log has event=upstream-unreachable "
                "for each try";
 }
 

@@ -153,7 +153,7 @@ static const char relay_help[] =
     "on\n"
     "disk, and reaches the aggregator above once. While that cannot be reached the gateway tries "
     "again, and\n"
-    "status, doctor and the log (above-unreachable) say since when and why; devices are told to "
+    "status, doctor and the log (upstream-unreachable) say since when and why; devices are told to "
     "come back.\n"
     "\n"
     "  tern-aggregator relay --config gateway.ini\n"

@@ -1,8 +1,11 @@
 #include "nodes/follower.h"
 
 #include "downloads/blobs.h"
-#include "nodes/sum.h"
+#include "hosted/log.h"
+#include "merge/part.h"
 #include "service/caches.h"
+#include "store/nodes.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,45 +13,132 @@
 #include <time.h>
 #include <unistd.h>
 
-// How long an answer may take, beyond what a check-in is held: longer than another one takes until it leads.
+// How long an answer may take beyond the time that a check-in is held; more than a new leader needs to take over.
 #define PATIENCE_MS 15000
 
-// What was metered is handed over this often, and the time of what waits is looked at.
+// Interval of handing metered bytes over, and of expiring requests.
 #define FLUSH_MS 500
 
-// Answers are looked for this often, should a message be lost.
+// Interval of looks for answers, in case a notice was lost.
 #define LOOK_MS 1000
 
 #define BUCKETS 4096u // by number; a power of two
 
-#define METER_ROWS 1024u // of one row that is handed over
+#define METER_ROWS 1024u // meter rows in one relayed row
+
+// --- The sum of a round (merge/part.h)
+//
+// Sums the updates that this aggregator has checked and the leader has counted without their values. It only saves time: the
+// leader reads other updates from the store. Only the follower's thread uses the sum.
+
+struct node_sum {
+    const struct tern_model *model;
+    uint64_t memory; // bytes
+    struct tern_part part;
+    uint32_t refused; // round that is not summed here
+};
 
 struct tern_follower {
     struct tern_service *service;
     uint32_t node;
-    struct tern_db *out;          // requests: of the service thread, as all down to wake
-    atomic_uint_least64_t number; // the last that was given; read by the thread below, too
-    uint64_t flushed_ms;          // of tern_service_monotonic()
+    struct tern_db *out; // for requests; members from here to wake belong to the service thread
+    atomic_uint_least64_t number; // the last one given to a request; the follower's thread reads it
+    uint64_t flushed_ms;          // by tern_service_monotonic()
     bool is_refused;              // the last transaction failed
 
-    int wake; // ends the waiting of the thread below
+    int wake; // eventfd that wakes the follower's thread
     atomic_bool stopping;
     pthread_t thread;
-    struct tern_db *in;           // answers, and what is told: of that thread, as all down to lock
+    struct tern_db *in; // for answers and notices; members from here to lock belong to that thread
     struct tern_blob_cache cache; // downloads
     atomic_uint_least64_t lost; // requests up to this number may have been lost with the connection
-    bool is_answered;           // what was heard since it looked
+    bool is_answered;           // an answer was announced since the last look
     bool has_enrolled;
     bool has_changed_clients;
-    bool was_cut;          // and connected again
-    uint32_t wanted_round; // whose part is to be delivered; 0 = none
-    struct tern_node_sum sum;
+    bool was_cut;          // the connection was lost and made again
+    uint32_t wanted_round; // round whose part the leader wants; 0 = none
+    struct node_sum sum;
 
     pthread_mutex_t lock;
     struct request *pending[BUCKETS]; // requests without an answer, by relay_number
     pthread_mutex_t clients_lock;
-    uint64_t clients; // the last that was loaded
+    uint64_t clients; // largest client id that was loaded
 };
+
+// --- Summing
+
+static enum tern_result begin_sum(struct node_sum *sum, struct tern_db *db, uint32_t round)
+{
+    struct tern_db_round row;
+    struct tern_part_round of;
+    TERN_TRY(tern_db_round_get(db, round, &row));
+    TERN_TRY(row.state == TERN_ROUND_OPEN ? TERN_OK : TERN_ERR_STATE); // answered after its close
+    TERN_TRY(tern_part_round_of(db, &row, &of));
+    return tern_part_begin(&sum->part, sum->model, &of, sum->memory);
+}
+
+static enum tern_result add_to_sum(struct node_sum *sum, struct tern_db *db,
+                                   const struct tern_incoming *update)
+{
+    struct tern_arrival arrival = {.client = update->client,
+                                   .round = update->round,
+                                   .contribution = tern_contribution_of(&update->message),
+                                   .container = update->container,
+                                   .reading = update->reading,
+                                   .sum_square = update->sum_square};
+    memcpy(arrival.sha256, update->sha256, TERN_SHA256_SIZE);
+    if (sum->part.round.round != update->round) {
+        TERN_TRY(begin_sum(sum, db, update->round));
+    }
+    return tern_part_add(&sum->part, &arrival, update->body.len);
+}
+
+static void sum_update(struct node_sum *sum, struct tern_db *db, const struct tern_incoming *update)
+{
+    if (update->round == sum->refused) {
+        return;
+    }
+    const enum tern_result result = add_to_sum(sum, db, update);
+    if (result != TERN_OK) {
+        sum->refused = update->round;
+    }
+    if (result != TERN_OK && result != TERN_ERR_STATE) {
+        tern_log(TERN_LOG_WARN, "part-failed", "round=%" PRIu32 " error=%s", update->round,
+                 tern_result_name(result));
+    }
+}
+
+static enum tern_result notify_leader(struct tern_db *db, uint32_t node, uint32_t round)
+{
+    char message[64];
+    snprintf(message, sizeof message, TERN_NOTICE_SUMMED "%" PRIu32 " %" PRIu32, round, node);
+    TERN_TRY(tern_db_begin_apart(db, false));
+    return tern_db_conclude(db, tern_db_notify(db, message));
+}
+
+// Delivers the part of that round if there is one, forgets it, and notifies the leader.
+static void deliver_sum(struct node_sum *sum, struct tern_db *db, uint32_t node, uint32_t round)
+{
+    char name[TERN_DB_NODE_MAX];
+    const uint32_t updates = sum->part.count;
+    bool delivered = false;
+    enum tern_result result = TERN_OK;
+    snprintf(name, sizeof name, "%" PRIx32, node);
+    if (sum->part.round.round == round) {
+        result = tern_part_deliver(&sum->part, db, name, &delivered);
+        tern_part_clear(&sum->part);
+    }
+    if (result == TERN_OK) {
+        result = notify_leader(db, node, round);
+    }
+    if (result != TERN_OK) { // the leader waits a moment longer and reads the updates
+        tern_log(TERN_LOG_WARN, "part-failed", "round=%" PRIu32 " error=%s detail=%s", round,
+                 tern_result_name(result), TERN_LOG_TEXT(tern_db_error(db)));
+    } else if (delivered) {
+        tern_log(TERN_LOG_INFO, "part-delivered", "round=%" PRIu32 " node=%s updates=%" PRIu32,
+                 round, name, updates);
+    }
+}
 
 // --- Requests that wait
 
@@ -62,7 +152,7 @@ static void remember(struct tern_follower *follower, struct request *request)
     pthread_mutex_unlock(&follower->lock);
 }
 
-// NULL: it was answered.
+// Removes a waiting request and returns it. NULL: it was answered.
 static struct request *recall(struct tern_follower *follower, uint64_t number)
 {
     pthread_mutex_lock(&follower->lock);
@@ -79,7 +169,7 @@ static struct request *recall(struct tern_follower *follower, uint64_t number)
     return request;
 }
 
-// Takes those out whose time is up, or whose rows or answers may be gone.
+// Removes and returns requests whose time is over, or whose rows or answers may be lost; if held, also all check-ins.
 static struct request *recall_late(struct tern_follower *follower, uint64_t now_ms, bool held)
 {
     const uint64_t lost = atomic_load(&follower->lost);
@@ -157,7 +247,7 @@ static void prove_all(struct tern_follower *follower, struct request *taken)
 
 static void describe_update(const struct tern_incoming *update, struct tern_db_relayed *row)
 {
-    // Indices that a round shares are only where it is led.
+    // Only the leader has the indices that a round shares.
     row->checked =
         !update->unread && !(update->parsed != TERN_OK && update->message.shared_indices);
     row->parsed = (uint32_t)update->parsed;
@@ -241,7 +331,7 @@ static void note_result(struct tern_follower *follower, enum tern_result result)
     follower->is_refused = result != TERN_OK;
 }
 
-// It may be answered from the moment on that its row is there, so that it is remembered before.
+// Sets the request's number and deadline before its row is stored, because the answer may come right after.
 static void expect_answer(struct tern_follower *follower, struct request *request, uint64_t now_ms)
 {
     const uint64_t limit = follower->service->config.limits.long_poll_ms;
@@ -261,8 +351,8 @@ static void relay_all(struct tern_follower *follower, struct request **requests,
     for (uint32_t i = 0; i < count; i++) {
         expect_answer(follower, requests[i], now_ms);
     }
-    // A row refers to the request, which may be gone once it is known: the body is read before. What was counted is
-    // forgotten here once it is handed over; requests are nobody's but their clients', who send them again.
+    // Rows are written before remember(), because another thread may free a remembered request. Metered bytes are dropped
+    // here once they are handed over. A client sends a lost request again.
     enum tern_result result = tern_db_begin_apart(follower->out, flush);
     const uint64_t before = follower->number;
     for (uint32_t i = 0; i < count && result == TERN_OK; i++) {
@@ -291,7 +381,7 @@ static void relay_all(struct tern_follower *follower, struct request **requests,
     }
 }
 
-// What needs no leader, or cannot be had of one.
+// Answers a request that needs no leader, or that no leader can answer. False: relay it.
 static bool answer_here(struct tern_follower *follower, struct request *request)
 {
     if (request->kind == REQUEST_JOB) {
@@ -355,7 +445,7 @@ uint64_t tern_follower_idle_ms(const struct tern_follower *follower)
     return due_ms > now_ms ? due_ms - now_ms : 0;
 }
 
-// --- What is not answered
+// --- Requests without an answer
 
 static enum tern_result take_back(struct tern_follower *follower, const struct request *late)
 {
@@ -374,7 +464,7 @@ static void give_up(struct tern_follower *follower, uint64_t now_ms, bool held)
     if (late == NULL) {
         return;
     }
-    // What is not dropped is decided by who leads next, as of a client that hung up.
+    // The next leader decides a row that stays, like a request whose client hung up.
     (void)!take_back(follower, late);
     for (struct request *next; late != NULL; late = next) {
         next = late->next;
@@ -459,16 +549,16 @@ static void deliver(struct tern_follower *follower, const struct tern_db_answer 
 {
     struct tern_blob *body = NULL;
     struct request *request = recall(follower, answer->number);
-    if (request == NULL) { // it was given up
+    if (request == NULL) { // it has expired
         return;
     }
     const enum tern_result result = read_body(follower, answer, &body);
-    if (result != TERN_OK) { // what could be had by name may have been dropped since
+    if (result != TERN_OK) { // the named download may have been dropped
         tern_answer_unavailable(request);
     } else {
         answer_as(request, answer, body);
         if (answer->sums && request->kind == REQUEST_UPDATE) {
-            tern_node_sum_add(&follower->sum, follower->in, &request->u.update);
+            sum_update(&follower->sum, follower->in, &request->u.update);
         }
     }
     tern_answer_send(request);
@@ -513,15 +603,15 @@ static enum tern_result follow_once(struct tern_follower *follower, uint64_t *lo
         *looked_ms = now_ms;
         TERN_TRY(take_answers(follower));
     }
-    // PostgreSQL may have crashed. Rows are handed over without waiting for the disk, so a crash undoes the newest; and an
-    // answer is gone that was deleted by a statement whose result did not arrive.
+    // PostgreSQL may have crashed. A crash undoes the newest rows, which are handed over without waiting for the disk. And an
+    // answer is lost if the result of the statement that deleted it did not arrive.
     if (follower->was_cut) {
         follower->was_cut = false;
         atomic_store(&follower->lost, atomic_load(&follower->number));
     }
     if (follower->wanted_round != 0) {
-        TERN_TRY(take_answers(follower)); // they were there before it was asked
-        tern_node_sum_deliver(&follower->sum, follower->in, follower->node, follower->wanted_round);
+        TERN_TRY(take_answers(follower)); // they may add updates to the part
+        deliver_sum(&follower->sum, follower->in, follower->node, follower->wanted_round);
         follower->wanted_round = 0;
     }
     return TERN_OK;
@@ -548,7 +638,7 @@ static void follower_free(struct tern_follower *follower)
         close(follower->wake);
     }
     tern_blob_cache_clear(&follower->cache);
-    tern_node_sum_clear(&follower->sum);
+    tern_part_clear(&follower->sum.part);
     tern_db_close(follower->in);
     tern_db_close(follower->out);
     pthread_mutex_destroy(&follower->lock);
@@ -564,7 +654,7 @@ static enum tern_result begin(struct tern_follower *follower, const char *path, 
     if (result == TERN_OK) {
         result = load_clients(follower, follower->in, true);
     }
-    if (result == TERN_OK) { // that it is connected, before there are requests
+    if (result == TERN_OK) { // checks the connection before there are requests
         result = tern_db_wait_notices(follower->in, -1, 0, hear, follower);
         follower->was_cut = false;
     }
@@ -590,8 +680,10 @@ enum tern_result tern_follower_start(struct tern_service *service, struct tern_f
     follower->wake = -1;
     follower->flushed_ms = tern_service_monotonic(service);
     follower->cache.bytes_max = service->config.federation.downloads.download_cache;
-    tern_node_sum_init(&follower->sum, service->federation,
-                       service->config.federation.strategy_memory);
+    follower->sum.model = tern_federation_model(service->federation);
+    follower->sum.memory = service->config.federation.strategy_memory != 0
+                               ? service->config.federation.strategy_memory
+                               : TERN_MERGE_MEMORY;
     pthread_mutex_init(&follower->lock, NULL);
     pthread_mutex_init(&follower->clients_lock, NULL);
     const enum tern_result result = begin(follower, tern_db_path(service->db), why);

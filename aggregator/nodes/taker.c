@@ -13,30 +13,30 @@
 #include <time.h>
 #include <unistd.h>
 
-// Requests are looked for this often, should a message be lost.
+// Interval of looks for requests, in case a notice was lost.
 #define LOOK_MS 1000
-// While the queue is full.
+// The same while the queue is full.
 #define FULL_MS 20
 #define SWEEP_MS 30000
 
 #define ROWS_MAX 256u                   // read at once
 #define BYTES_MAX ((uint64_t)128 << 20) // of bodies that wait here; beyond, they wait in the store
 
-// A request that is in so many transactions which fail is refused: it may be why, and keeps all others waiting.
+// A request is refused after so many failed transactions: it may be their cause, and delays all others.
 #define TRIES_MAX 5u
 
 struct mark {
     uint64_t node;
-    uint64_t number; // the last that was taken
+    uint64_t number; // of the last taken row
 };
 
-struct again {
+struct retry {
     uint64_t node;
     uint64_t number;
     uint32_t tries; // that failed
 };
 
-// Nodes that add updates of a round up, and have not said that they have delivered their parts.
+// Nodes that sum updates of a round and have not delivered their parts yet.
 struct summing {
     uint32_t round;
     uint32_t count;
@@ -45,26 +45,26 @@ struct summing {
 
 struct tern_taker {
     struct tern_service *service;
-    struct tern_db *db; // of its thread, as all down to lock
-    int wake;           // there is something to take again, or it is to stop
+    struct tern_db *db; // members from here to lock belong to the taker's thread
+    int wake;           // eventfd: there are retries, or the thread must stop
     atomic_bool stopping;
     atomic_uint_least64_t bytes;
     pthread_t thread;
     struct mark *marks;
     size_t mark_count;
-    uint64_t after; // the node that there was no room for; 0 = none
-    bool has_more;  // was heard since it looked
+    uint64_t after; // the last node that had no room; 0 = none
+    bool has_more;  // requests were announced since the last look
 
     pthread_mutex_t lock;
-    pthread_cond_t summed; // answers has grown
-    uint32_t wanted_round; // whose parts are to be asked for; 0 = none
-    uint32_t asked_round;  // the last that was asked for
-    struct timespec until; // its parts are waited for; CLOCK_MONOTONIC
-    uint64_t answers;      // of nodes that were to sum
-    uint64_t heard;        // of these: that parts were looked for after
+    pthread_cond_t summed; // `answers` has grown
+    uint32_t wanted_round; // round whose parts to ask for; 0 = none
+    uint32_t asked_round;  // the last round that was asked for
+    struct timespec until; // end of the wait for its parts; CLOCK_MONOTONIC
+    uint64_t answers;      // nodes that have delivered their part, or have none
+    uint64_t heard;        // `answers` at the last look for parts
     struct summing summing;
-    struct again *again; // to be taken once more
-    size_t again_count;
+    struct retry *retries; // requests to take once more
+    size_t retry_count;
 };
 
 // --- A row becomes a request
@@ -102,8 +102,7 @@ static struct relayed_request *copy(struct tern_taker *taker, const struct tern_
     return relayed;
 }
 
-// What its node has refused need not be read again, nor all of it be hashed. What may count is read here, as its limits go
-// by its values.
+// The node has parsed and hashed the update. Only one that may count is decoded again, because limits depend on its values.
 static void take_checked(struct tern_service *service, const struct tern_db_relayed *row,
                          struct request *request)
 {
@@ -151,7 +150,7 @@ static void parse(struct tern_service *service, const struct tern_db_relayed *ro
     }
 }
 
-// Of another version it may be of a kind that this one does not know.
+// False: an aggregator of another version sent a kind that this version does not know.
 static bool kind_of(const struct tern_db_relayed *row, enum request_kind *kind)
 {
     if (row->kind == TERN_DB_RELAYED_METER) {
@@ -162,7 +161,7 @@ static bool kind_of(const struct tern_db_relayed *row, enum request_kind *kind)
     return row->kind < REQUEST_JOB;
 }
 
-// It has an answer and changes nothing.
+// Answers the request, so that it changes nothing.
 static void refuse(struct request *request, enum tern_result result)
 {
     request->kind = REQUEST_SCALING;
@@ -235,7 +234,7 @@ static bool take(struct tern_taker *taker, const struct tern_db_relayed *row, ui
     return true;
 }
 
-// Rows that there is room for, were all of them the longest updates: what is read and not taken is read again.
+// Returns how many rows have room if all are the longest updates. Rows that are read without room are read again.
 static uint32_t rows_that_fit(const struct tern_taker *taker)
 {
     const uint64_t bytes = atomic_load(&taker->bytes);
@@ -244,7 +243,7 @@ static uint32_t rows_that_fit(const struct tern_taker *taker)
     return fit == 0 ? 1 : fit < ROWS_MAX ? (uint32_t)fit : ROWS_MAX;
 }
 
-// *more: there may be others.
+// *more: there may be further rows. *full: there is no room for more.
 static enum tern_result take_rows(struct tern_taker *taker, struct mark *mark, bool *more,
                                   bool *full)
 {
@@ -267,8 +266,8 @@ static enum tern_result take_rows(struct tern_taker *taker, struct mark *mark, b
     return tern_db_end(rows);
 }
 
-// Some of each node, beginning behind the one that there was no room for: none keeps the others out, nor one with a row
-// that cannot be read.
+// Takes some rows of each node, beginning after the last node that had no room. So neither a busy node nor one with an
+// unreadable row blocks the others.
 static enum tern_result take_some(struct tern_taker *taker, bool *full, bool *more)
 {
     enum tern_result result = TERN_OK;
@@ -298,33 +297,33 @@ static enum tern_result take_new(struct tern_taker *taker, bool *full)
     return TERN_OK;
 }
 
-static bool next_again(struct tern_taker *taker, struct again *out)
+static bool next_retry(struct tern_taker *taker, struct retry *out)
 {
     pthread_mutex_lock(&taker->lock);
-    const bool any = taker->again_count > 0;
+    const bool any = taker->retry_count > 0;
     if (any) {
-        *out = taker->again[--taker->again_count];
+        *out = taker->retries[--taker->retry_count];
     }
     pthread_mutex_unlock(&taker->lock);
     return any;
 }
 
-static void remember_again(struct tern_taker *taker, const struct again *again)
+static void remember_retry(struct tern_taker *taker, const struct retry *retry)
 {
     pthread_mutex_lock(&taker->lock);
-    struct again *more = realloc(taker->again, (taker->again_count + 1) * sizeof more[0]);
-    if (more != NULL) { // else its client asks again, as its node tells it to
-        taker->again = more;
-        taker->again[taker->again_count++] = *again;
+    struct retry *more = realloc(taker->retries, (taker->retry_count + 1) * sizeof more[0]);
+    if (more != NULL) { // else its node answers 503 in time, and the client sends it again
+        taker->retries = more;
+        taker->retries[taker->retry_count++] = *retry;
     }
     pthread_mutex_unlock(&taker->lock);
 }
 
-// Rows that are gone by now were given up by their node.
-static enum tern_result take_again(struct tern_taker *taker, bool *full)
+// Missing rows were dropped by their node.
+static enum tern_result take_retries(struct tern_taker *taker, bool *full)
 {
-    struct again wanted;
-    while (!*full && next_again(taker, &wanted)) {
+    struct retry wanted;
+    while (!*full && next_retry(taker, &wanted)) {
         struct tern_db_relayed row;
         struct tern_db_rows *rows = tern_db_relayed(taker->db, wanted.node, wanted.number - 1, 1);
         if (tern_db_next(rows, &row) && row.number == wanted.number) {
@@ -332,7 +331,7 @@ static enum tern_result take_again(struct tern_taker *taker, bool *full)
         }
         const enum tern_result result = tern_db_end(rows);
         if (result != TERN_OK || *full) {
-            remember_again(taker, &wanted);
+            remember_retry(taker, &wanted);
         }
         TERN_TRY(result);
     }
@@ -345,7 +344,7 @@ static enum tern_result sweep(struct tern_taker *taker)
     return tern_db_conclude(taker->db, tern_db_answers_sweep(taker->db));
 }
 
-static void hear_of_part(struct tern_taker *taker, const char *numbers)
+static void note_delivery(struct tern_taker *taker, const char *numbers)
 {
     struct summing *summing = &taker->summing;
     char *end;
@@ -366,7 +365,7 @@ static void hear(void *ctx, const char *message)
 {
     struct tern_taker *taker = ctx;
     if (strncmp(message, TERN_NOTICE_SUMMED, sizeof TERN_NOTICE_SUMMED - 1) == 0) {
-        hear_of_part(taker, message + sizeof TERN_NOTICE_SUMMED - 1);
+        note_delivery(taker, message + sizeof TERN_NOTICE_SUMMED - 1);
     }
     taker->has_more |= message[0] == '\0' || strcmp(message, TERN_NOTICE_RELAYED) == 0;
 }
@@ -402,7 +401,7 @@ static enum tern_result take_once(struct tern_taker *taker, struct times *times)
     if (taker->has_more || was_woken || now_ms >= times->looked_ms + LOOK_MS) {
         taker->has_more = false;
         times->looked_ms = now_ms;
-        TERN_TRY(take_again(taker, &full));
+        TERN_TRY(take_retries(taker, &full));
         TERN_TRY(take_new(taker, &full));
     }
     if (full) {
@@ -511,7 +510,7 @@ static bool is_first_of_node(const struct request *first, const struct request *
     return first == request;
 }
 
-static enum tern_result report_nodes(struct tern_db *db, const struct request *first)
+static enum tern_result notify_nodes(struct tern_db *db, const struct request *first)
 {
     for (const struct request *request = first; request != NULL; request = request->next) {
         if (request->relayed != NULL && request->kind != REQUEST_METER &&
@@ -525,7 +524,7 @@ static enum tern_result report_nodes(struct tern_db *db, const struct request *f
     return TERN_OK;
 }
 
-static enum tern_result report_of_clients(struct tern_service *service)
+static enum tern_result notify_of_clients(struct tern_service *service)
 {
     const bool all = service->has_changed_clients;
     const bool any = all || service->has_enrolled;
@@ -543,8 +542,8 @@ static enum tern_result store_answers(struct tern_service *service)
             TERN_TRY(store_answer(service->taker, service->db, request));
         }
     }
-    TERN_TRY(report_nodes(service->db, first));
-    return report_of_clients(service);
+    TERN_TRY(notify_nodes(service->db, first));
+    return notify_of_clients(service);
 }
 
 static void give_back(struct tern_service *service)
@@ -559,8 +558,8 @@ static void give_back(struct tern_service *service)
             tern_request_list_add(&service->batch, request);
         } else {
             const struct relayed_request *relayed = request->relayed;
-            remember_again(taker,
-                           &(struct again){relayed->node, relayed->number, relayed->tries + 1});
+            remember_retry(taker,
+                           &(struct retry){relayed->node, relayed->number, relayed->tries + 1});
             tern_answer_send(request);
             any = true;
         }
@@ -585,7 +584,7 @@ static struct timespec in_ms(uint64_t ms)
     return at;
 }
 
-// The first time. Nodes that have nothing of the round are not waited for.
+// Asks for the parts of a round. Does not wait for nodes without updates of the round.
 static void want_parts(struct tern_taker *taker, uint32_t round)
 {
     taker->asked_round = round;
@@ -616,7 +615,7 @@ static bool await_parts(struct tern_taker *taker, uint32_t round)
     return has_come;
 }
 
-// --- Life
+// --- Start and stop
 
 static void taker_free(struct tern_taker *taker)
 {
@@ -627,11 +626,11 @@ static void taker_free(struct tern_taker *taker)
     pthread_mutex_destroy(&taker->lock);
     pthread_cond_destroy(&taker->summed);
     free(taker->marks);
-    free(taker->again);
+    free(taker->retries);
     free(taker);
 }
 
-// A number that is no node's: it only hears.
+// No node has this number: the connection only receives notices.
 #define LEADER (TERN_DB_NODE_NUMBER_MAX + 1)
 
 static enum tern_result begin(struct tern_taker *taker, const char *path, char why[256])

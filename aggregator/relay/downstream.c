@@ -1,13 +1,12 @@
-// The trainer of the client above: a round below. What it does next follows from what the database below says, at
-// every step anew, so that a start in the midst of anything goes on:
+// The trainer of the upstream client: a downstream round. Each step derives what to do from the downstream database, so that
+// a restart at any moment continues:
 //
-//   a round of devices is open                             it is waited for
-//   the last round was of devices, and is not taken        its mean is what this task has learnt
-//   the last round brought the base of this task           a round of devices may open
-//   otherwise                                              a round brings that base
+//   a round of devices is open                              wait for it
+//   the last round was of devices, and is not taken         its mean is the result of this task
+//   the last round brought the base of this task            a round of devices may open
+//   otherwise                                               a round brings that base
 //
-// So a round below that was begun for a task above which has passed meanwhile is not lost: the next task gets its mean,
-// as late as it is.
+// So a downstream round for an upstream task that is over is not lost: the next task gets its mean.
 #include "relay/internal.h"
 
 #include "hosted/log.h"
@@ -19,18 +18,18 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_MS 20 // how often what the service says is looked at
+#define LOOK_MS 20 // interval of looks at the service's facts
 
-// Of the time that the aggregator above gives for the task, what devices may take.
+// Share of the upstream task's time that devices may take.
 #define WINDOW_SHARE 0.75
 
-// --- What was last said of training
+// --- Training parameters of the last upstream task
 
 #define COURSE_FILE "course"
 #define COURSE 0x32435247u // "GRC2"
 
 struct course_file {
-    uint32_t round; // below, that brings the base
+    uint32_t round; // downstream round that brings the base
     uint8_t base[TERN_SHA256_SIZE];
     struct tern_federation_course course;
 };
@@ -48,9 +47,9 @@ enum tern_result tern_relay_course(const char *folder, struct tern_federation_co
     return TERN_OK;
 }
 
-static struct tern_federation_course course_of(const struct relay_below *below)
+static struct tern_federation_course course_of(const struct relay_downstream *down)
 {
-    const struct tern_train_task *task = &below->task;
+    const struct tern_train_task *task = &down->task;
     return (struct tern_federation_course){
         .local_steps = task->local_steps,
         .batch_size = task->batch_size,
@@ -58,23 +57,23 @@ static struct tern_federation_course course_of(const struct relay_below *below)
         .momentum = task->momentum,
         .weight_decay = task->weight_decay,
         .prox_mu = task->prox_mu,
-        .window_ms = (uint32_t)(WINDOW_SHARE * (double)below->client->task.window_ms),
+        .window_ms = (uint32_t)(WINDOW_SHARE * (double)down->client->task.window_ms),
     };
 }
 
-static enum tern_result write_course(const struct relay_below *below, uint32_t round)
+static enum tern_result write_course(const struct relay_downstream *down, uint32_t round)
 {
     struct course_file file;
-    memset(&file, 0, sizeof file); // also what lies between its members
+    memset(&file, 0, sizeof file); // also the padding
     file.round = round;
-    memcpy(file.base, below->base_sha256, TERN_SHA256_SIZE);
-    file.course = course_of(below);
-    return tern_relay_file_write(below->folder, COURSE_FILE, COURSE, &file, sizeof file);
+    memcpy(file.base, down->base_sha256, TERN_SHA256_SIZE);
+    file.course = course_of(down);
+    return tern_relay_file_write(down->folder, COURSE_FILE, COURSE, &file, sizeof file);
 }
 
-// --- What the rounds below are
+// --- Downstream rounds
 
-// Whether a round was the follower's: then it has an update of its.
+// Whether a round was the follower's, which then has an update of the follower.
 static enum tern_result is_followers(struct tern_db *db, uint32_t round, bool *follows)
 {
     struct tern_db_update update;
@@ -91,20 +90,20 @@ enum tern_result tern_relay_newest(struct tern_db *db, uint32_t *round)
     return tern_db_may_miss(found);
 }
 
-static enum tern_result look(struct relay_below *below, uint32_t round, bool *follows)
+static enum tern_result look(struct relay_downstream *down, uint32_t round, bool *follows)
 {
-    if (below->known != round) {
-        TERN_TRY(is_followers(below->db, round, &below->known_follows));
-        below->known = round;
+    if (down->known != round) {
+        TERN_TRY(is_followers(down->db, round, &down->known_follows));
+        down->known = round;
     }
-    *follows = below->known_follows;
+    *follows = down->known_follows;
     return TERN_OK;
 }
 
-// --- What is done there
+// --- Orders to the service
 
 struct order {
-    const struct relay_below *below;
+    const struct relay_downstream *down;
     struct tern_federation_course course;
     uint32_t round; // that may open
     struct tern_refusal refusal;
@@ -113,10 +112,10 @@ struct order {
 static enum tern_result follow(struct tern_federation *federation, uint64_t now_ms, void *ctx)
 {
     struct order *order = ctx;
-    const struct relay_below *below = order->below;
+    const struct relay_downstream *down = order->down;
     tern_federation_set_course(federation, &order->course);
-    return tern_federation_set_model(federation, TERN_RELAY_FOLLOWER, below->base,
-                                     below->model->count, now_ms, &order->refusal);
+    return tern_federation_set_model(federation, TERN_RELAY_FOLLOWER, down->base,
+                                     down->model->count, now_ms, &order->refusal);
 }
 
 static enum tern_result let_open(struct tern_federation *federation, uint64_t now_ms, void *ctx)
@@ -136,10 +135,10 @@ static enum tern_result end(struct tern_federation *federation, uint64_t now_ms,
     return TERN_OK;
 }
 
-enum tern_result tern_relay_end_downstream(struct relay_below *below)
+enum tern_result tern_relay_end_downstream(struct relay_downstream *down)
 {
     bool ended = false;
-    TERN_TRY(tern_service_run_work(below->service, end, &ended));
+    TERN_TRY(tern_service_run_work(down->service, end, &ended));
     return ended ? TERN_OK : TERN_ERR_BUSY;
 }
 
@@ -149,17 +148,17 @@ static enum tern_result wait_a_little(void)
     return TERN_AGAIN;
 }
 
-// What may pass is waited for.
+// Waits after success, and after failures that pass.
 static enum tern_result done(enum tern_result result)
 {
     return result == TERN_OK || result == TERN_ERR_BUSY ? wait_a_little() : result;
 }
 
-static enum tern_result bring_base(struct relay_below *below, uint32_t round)
+static enum tern_result bring_base(struct relay_downstream *down, uint32_t round)
 {
-    struct order order = {.below = below, .course = course_of(below)};
-    TERN_TRY(write_course(below, round));
-    const enum tern_result result = tern_service_run_work(below->service, follow, &order);
+    struct order order = {.down = down, .course = course_of(down)};
+    TERN_TRY(write_course(down, round));
+    const enum tern_result result = tern_service_run_work(down->service, follow, &order);
     if (result == TERN_OK && order.refusal.result != TERN_OK &&
         order.refusal.result != TERN_ERR_BUSY) {
         tern_log(TERN_LOG_ERROR, "model-not-followed", "error=%s",
@@ -169,22 +168,22 @@ static enum tern_result bring_base(struct relay_below *below, uint32_t round)
     return done(result);
 }
 
-static enum tern_result open_next(struct relay_below *below, uint32_t round)
+static enum tern_result open_next(struct relay_downstream *down, uint32_t round)
 {
-    struct order order = {.below = below, .course = course_of(below), .round = round};
-    if (below->told == round) {
+    struct order order = {.down = down, .course = course_of(down), .round = round};
+    if (down->allowed == round) {
         return wait_a_little(); // for devices
     }
-    const enum tern_result result = tern_service_run_work(below->service, let_open, &order);
+    const enum tern_result result = tern_service_run_work(down->service, let_open, &order);
     if (result == TERN_OK) {
-        tern_log(TERN_LOG_INFO, "gateway-round", "round_above=%u round=%u", below->task.round,
+        tern_log(TERN_LOG_INFO, "gateway-round", "round_above=%u round=%u", down->task.round,
                  round);
-        below->told = round;
+        down->allowed = round;
     }
     return done(result);
 }
 
-// --- What a round of devices has learnt
+// --- The result of a round of devices
 
 static uint32_t mean_steps(const struct tern_strategy_totals *totals, uint32_t most)
 {
@@ -193,76 +192,76 @@ static uint32_t mean_steps(const struct tern_strategy_totals *totals, uint32_t m
     return steps < 1.0 ? 1 : steps > (double)most ? most : (uint32_t)steps;
 }
 
-static enum tern_result take_mean(struct relay_below *below, uint32_t round,
+static enum tern_result take_mean(struct relay_downstream *down, uint32_t round,
                                   struct tern_train_result *result)
 {
     struct tern_db_round row;
     struct tern_strategy_totals totals;
     struct tern_update_bounds bounds = {0};
-    TERN_TRY(tern_db_round_get(below->db, round, &row));
-    enum tern_result made = tern_merge_count(below->db, &row, &totals, &bounds);
+    TERN_TRY(tern_db_round_get(down->db, round, &row));
+    enum tern_result made = tern_merge_count(down->db, &row, &totals, &bounds);
     if (made == TERN_OK) {
         made = tern_update_bounds_claims(&bounds, &totals);
     }
     if (made == TERN_OK) {
-        made = tern_stored_mean(below->model, below->db, &row, &totals, TERN_MERGE_MEMORY, &bounds,
-                                below->mean);
+        made = tern_stored_mean(down->model, down->db, &row, &totals, TERN_MERGE_MEMORY, &bounds,
+                                down->mean);
     }
     tern_update_bounds_clear(&bounds);
     TERN_TRY(made);
     result->num_examples =
         totals.num_examples < UINT32_MAX ? (uint32_t)totals.num_examples : UINT32_MAX;
-    result->local_steps = mean_steps(&totals, below->task.local_steps);
+    result->local_steps = mean_steps(&totals, down->task.local_steps);
     result->loss = row.mean_loss;
     result->is_change = true;
     return TERN_OK;
 }
 
-// --- The port
+// --- The trainer port
 
 static enum tern_result begin(void *ctx, const struct tern_train_task *task, const float *base,
                               uint32_t count)
 {
-    struct relay_below *below = ctx;
-    if (count != below->model->count) {
+    struct relay_downstream *down = ctx;
+    if (count != down->model->count) {
         return TERN_ERR_MODEL_MISMATCH;
     }
-    below->task = *task;
-    below->base = base;
-    below->told = 0;
-    tern_merge_hash(base, count, below->base_sha256);
+    down->task = *task;
+    down->base = base;
+    down->allowed = 0;
+    tern_merge_hash(base, count, down->base_sha256);
     return TERN_OK;
 }
 
 // Whether that round brought the base of this task.
-static bool has_base(const struct relay_below *below, uint32_t round)
+static bool has_base(const struct relay_downstream *down, uint32_t round)
 {
     struct course_file file;
-    return read_course(below->folder, &file) == TERN_OK && file.round == round &&
-           memcmp(file.base, below->base_sha256, TERN_SHA256_SIZE) == 0;
+    return read_course(down->folder, &file) == TERN_OK && file.round == round &&
+           memcmp(file.base, down->base_sha256, TERN_SHA256_SIZE) == 0;
 }
 
 static enum tern_result step(void *ctx, float **weights, struct tern_train_result *result)
 {
-    struct relay_below *below = ctx;
+    struct relay_downstream *down = ctx;
     struct tern_service_facts facts;
-    tern_service_facts(below->service, &facts);
+    tern_service_facts(down->service, &facts);
     const uint32_t last = facts.federation.machine.round;
     bool follows = true; // before the first round
     if (facts.federation.machine.open || facts.federation.merging) {
         return wait_a_little();
     }
     if (last > 0) {
-        TERN_TRY(look(below, last, &follows));
+        TERN_TRY(look(down, last, &follows));
     }
-    if (!follows && last > below->records->taken) {
-        TERN_TRY(take_mean(below, last, result));
-        below->records->taking = last;
-        *weights = below->mean;
+    if (!follows && last > down->records->taken) {
+        TERN_TRY(take_mean(down, last, result));
+        down->records->taking = last;
+        *weights = down->mean;
         return TERN_OK;
     }
-    return last > 0 && follows && has_base(below, last) ? open_next(below, last + 1)
-                                                        : bring_base(below, last + 1);
+    return last > 0 && follows && has_base(down, last) ? open_next(down, last + 1)
+                                                       : bring_base(down, last + 1);
 }
 
 static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count,
@@ -275,7 +274,7 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
     return TERN_ERR_NOT_FOUND;
 }
 
-struct tern_trainer tern_relay_downstream_port(struct relay_below *below)
+struct tern_trainer tern_relay_downstream_port(struct relay_downstream *down)
 {
-    return (struct tern_trainer){.ctx = below, .begin = begin, .step = step, .evaluate = evaluate};
+    return (struct tern_trainer){.ctx = down, .begin = begin, .step = step, .evaluate = evaluate};
 }

@@ -1,4 +1,4 @@
-// What the files of relay/ share. Not for anybody else.
+// Shared by the files of relay/ only.
 #ifndef TERN_RELAY_INTERNAL_H
 #define TERN_RELAY_INTERNAL_H
 
@@ -13,40 +13,40 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-// --- The client's records, with the rounds below that are in them (records.c)
+// --- The client's records, and the downstream rounds in them (records.c)
 
 struct relay_records {
     struct tern_store files;
     const struct tern_client *client;
-    uint32_t taken;  // rounds below up to this one are in the record that is stored
-    uint32_t taking; // likewise, once the update that is being made is stored
+    uint32_t taken;  // downstream rounds up to this one are in the stored record
+    uint32_t taking; // the same once the update in progress is stored
 };
 
-// The store of a client: `files`, whose record of updates also says what is taken. Sets taken to what it says.
-// TERN_ERR_CORRUPT  that record is damaged: what was taken is not known; TERN_ERR_IO
+// Opens the store of a client: `files`, whose record of updates also has the number of the last taken round. Sets taken.
+// TERN_ERR_CORRUPT  that record is damaged, so that the taken rounds are unknown; TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_relay_records_open(struct relay_records *records,
                                                        struct tern_store files);
-// The database was put back to where `newest` was its newest committed round: rounds behind it are yet to be, whatever
-// was taken before. Errors of the store.
+// Call after the database may have been restored to where `newest` is its newest committed round: later rounds count as not
+// taken. Errors of the store.
 TERN_MUST_USE enum tern_result tern_relay_records_bound(struct relay_records *records,
                                                         uint32_t newest);
 struct tern_store tern_relay_records_port(struct relay_records *records);
 
-// --- Small files beside those (records.c)
+// --- Small files beside the records (records.c)
 
 #define RELAY_FILE_MAX 512u
 
-// data: len bytes without padding that is not set. format: says of what. Errors of tern_file_write()
+// data: len bytes, whose padding is set. format: identifies the content. Errors of tern_file_write()
 TERN_MUST_USE enum tern_result tern_relay_file_write(const char *folder, const char *name,
                                                      uint32_t format, const void *data, size_t len);
-// TERN_ERR_NOT_FOUND  it is not there, of another format, or damaged; *data is then unchanged
+// TERN_ERR_NOT_FOUND  the file is missing, damaged or of another format; *data is then unchanged
 TERN_MUST_USE enum tern_result tern_relay_file_read(const char *folder, const char *name,
                                                     uint32_t format, void *data, size_t len);
 void tern_relay_file_remove(const char *folder, const char *name);
 
 // --- Rounds of devices (downstream.c)
 
-struct relay_below {
+struct relay_downstream {
     struct tern_service *service;
     struct tern_db *db; // of the relay's thread
     const struct tern_model *model;
@@ -54,27 +54,28 @@ struct relay_below {
     const char *folder;
     const struct tern_client *client; // for its task's window
     float *mean;                      // model->count values
-    const float *base;                // of the task in hand; borrowed
+    const float *base;                // of the present task; borrowed
     uint8_t base_sha256[TERN_SHA256_SIZE];
     struct tern_train_task task;
-    uint32_t known;     // the last round that was looked at, and whether it was the follower's
-    bool known_follows; //
-    uint32_t told;      // the round that may open for the task in hand; 0 = none yet
+    uint32_t known;     // the round that was examined last
+    bool known_follows; // whether it was the follower's
+    uint32_t allowed;   // round that may open for the present task; 0 = none yet
 };
 
-struct tern_trainer tern_relay_downstream_port(struct relay_below *below);
+struct tern_trainer tern_relay_downstream_port(struct relay_downstream *down);
 
-// What was last said of training, from the file of the folder. TERN_ERR_NOT_FOUND: nothing yet, or it is damaged
+// Reads the training parameters of the last upstream task from the folder. TERN_ERR_NOT_FOUND: there are none, or the file
+// is damaged
 TERN_MUST_USE enum tern_result tern_relay_course(const char *folder,
                                                  struct tern_federation_course *course);
 
-// The newest committed round; 0 = none.
+// Reads the number of the newest committed round; 0 = none.
 TERN_MUST_USE enum tern_result tern_relay_newest(struct tern_db *db, uint32_t *round);
 
-// Devices are told that the federation has finished. TERN_ERR_BUSY: try again
-TERN_MUST_USE enum tern_result tern_relay_end_downstream(struct relay_below *below);
+// Ends the downstream federation, so that its devices learn that it has finished. TERN_ERR_BUSY: try again
+TERN_MUST_USE enum tern_result tern_relay_end_downstream(struct relay_downstream *down);
 
-// --- All of it
+// --- The gateway
 
 struct tern_relay;
 
@@ -87,7 +88,7 @@ struct tern_relay {
     struct tern_curl *curl;
     struct tern_client client;
     struct relay_records records;
-    struct relay_below below;
+    struct relay_downstream down;
     struct tern_service_upstream above; // of the relay's thread
     float *weights;
     void *error_buffer;
@@ -97,23 +98,23 @@ struct tern_relay {
 
     pthread_t thread;
     bool running;
-    volatile sig_atomic_t abort; // ends a transfer that is under way
+    volatile sig_atomic_t abort; // ends a transfer that is in progress
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool stopping; // under the lock
-    bool ended;    // likewise
-    char why[512]; // likewise
+    bool ended;    // under the lock
+    char why[512]; // under the lock
     void (*on_ended)(void *ctx);
     void *ended_ctx;
 };
 
 // --- The client of the aggregator upstream (upstream.c)
 
-// At the start: restores what an earlier process stored of failures.
+// Restores the upstream failure that an earlier process stored.
 void tern_relay_link_begin(struct tern_relay *relay);
-// Opens records and link of relay->config, and makes the client over them.
+// Opens the records and the connection of relay->config, and creates the client.
 TERN_MUST_USE enum tern_result tern_relay_upstream_open(struct tern_relay *relay, char why[512]);
-// Allocates memory and loads what is stored.
+// Allocates memory and loads the stored state.
 TERN_MUST_USE enum tern_result tern_relay_upstream_restore(struct tern_relay *relay,
                                                            const struct tern_model *model,
                                                            char why[512]);

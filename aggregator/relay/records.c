@@ -1,5 +1,5 @@
-// The record that holds error buffer and pending update also holds, behind them, up to which round below they go.
-// Both change by one write, so that no kill can come between: a round is in the record, or is yet to be put there.
+// The record with the error buffer and the pending update ends with the number of the last downstream round in them. One
+// write changes both, so that a kill cannot separate them: a round is in the record, or not taken yet.
 #include "relay/internal.h"
 
 #include "hosted/files.h"
@@ -112,7 +112,7 @@ struct tern_store tern_relay_records_port(struct relay_records *records)
 
 // --- Small files beside the records
 //
-// The bytes as they lie in memory, for this machine alone, between a number for the format and a checksum.
+// A number for the format, the bytes of a struct as they are in this machine's memory, and a checksum.
 
 #define HEAD 4u
 #define TAIL 4u

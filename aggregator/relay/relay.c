@@ -1,4 +1,4 @@
-// A gateway's life, and the thread that steps its client above.
+// Starts and stops a gateway, and runs the thread that steps its upstream client.
 #define _GNU_SOURCE
 #include "relay/internal.h"
 
@@ -40,7 +40,7 @@ void tern_relay_close(struct tern_relay *relay)
         return;
     }
     tern_relay_stop(relay);
-    tern_db_close(relay->below.db);
+    tern_db_close(relay->down.db);
     tern_relay_upstream_close(relay);
     pthread_cond_destroy(&relay->wake);
     pthread_mutex_destroy(&relay->lock);
@@ -57,11 +57,10 @@ void tern_relay_adapt(const struct tern_relay *relay, struct tern_service_config
         .momentum = federation->train.momentum,
         .weight_decay = federation->train.weight_decay,
     };
-    (void)!tern_relay_course(relay->config.folder, &course); // else no round is open
+    (void)!tern_relay_course(relay->config.folder, &course); // without a course no round is open
     federation->follower = TERN_RELAY_FOLLOWER;
     federation->statistics.wanted = false;
-    federation->final_model =
-        TERN_FINAL_MODEL_NONE; // what is below is no model that anybody wants last
+    federation->final_model = TERN_FINAL_MODEL_NONE; // a gateway's model is no result
     federation->round.rounds = 0;
     federation->round.min_interval_ms = 0;
     federation->round.ending = (struct tern_ending_policy){0};
@@ -124,11 +123,11 @@ static void *run(void *arg)
     struct tern_relay *relay = arg;
     struct tern_client *client = &relay->client;
     enum tern_result result = TERN_OK;
-    bool told = false; // devices, that it has finished
+    bool ended = false; // downstream
     while (!is_stopping(relay) && (result == TERN_OK || result == TERN_AGAIN)) {
         result = tern_client_step(client);
-        if (tern_client_phase(client) == TERN_PHASE_FINISHED && !told) {
-            told = tern_relay_end_downstream(&relay->below) == TERN_OK;
+        if (tern_client_phase(client) == TERN_PHASE_FINISHED && !ended) {
+            ended = tern_relay_end_downstream(&relay->down) == TERN_OK;
         }
         if (result == TERN_AGAIN) {
             const bool over = tern_client_phase(client) == TERN_PHASE_FINISHED;
@@ -144,22 +143,22 @@ static void *run(void *arg)
     return NULL;
 }
 
-// What rounds are in a damaged record is not known. None counts twice, so none before it counts again.
+// A damaged record does not show which rounds are in it. All rounds so far then count as taken, because none may count twice.
 static enum tern_result open_records(struct tern_relay *relay)
 {
     struct relay_records *records = &relay->records;
     uint32_t newest = 0;
-    TERN_TRY(tern_relay_newest(relay->below.db, &newest));
+    TERN_TRY(tern_relay_newest(relay->down.db, &newest));
     const enum tern_result result =
         tern_relay_records_open(records, tern_file_store_port(relay->store));
     if (result != TERN_ERR_CORRUPT) {
         return result == TERN_OK ? tern_relay_records_bound(records, newest) : result;
     }
     records->taken = newest;
-    tern_log(TERN_LOG_WARN, "gateway-record-damaged",
-             "folder=%s taken=%u advice=\"what devices had learnt and the aggregator above has not "
-             "got is lost\"",
-             TERN_LOG_TEXT(relay->config.folder), records->taken);
+    tern_log(
+        TERN_LOG_WARN, "gateway-record-damaged",
+        "folder=%s taken=%u advice=\"updates of devices that were not sent upstream are lost\"",
+        TERN_LOG_TEXT(relay->config.folder), records->taken);
     return TERN_OK;
 }
 
@@ -173,7 +172,7 @@ static enum tern_result prepare(struct tern_relay *relay, struct tern_db *db, ch
         return result;
     }
     char detail[256] = "";
-    result = tern_db_open(tern_db_path(db), TERN_DB_SECOND, &relay->below.db, detail);
+    result = tern_db_open(tern_db_path(db), TERN_DB_SECOND, &relay->down.db, detail);
     if (result == TERN_OK) {
         result = open_records(relay);
     }
@@ -182,7 +181,7 @@ static enum tern_result prepare(struct tern_relay *relay, struct tern_db *db, ch
                  detail[0] != '\0' ? detail : tern_result_sentence(result));
         return result;
     }
-    return tern_relay_upstream_restore(relay, relay->below.model, why);
+    return tern_relay_upstream_restore(relay, relay->down.model, why);
 }
 
 enum tern_result tern_relay_start(struct tern_relay *relay, struct tern_service *service,
@@ -191,11 +190,11 @@ enum tern_result tern_relay_start(struct tern_relay *relay, struct tern_service 
 {
     relay->on_ended = on_ended;
     relay->ended_ctx = ctx;
-    relay->below.service = service;
-    relay->below.model = model;
-    relay->below.records = &relay->records;
-    relay->below.folder = relay->config.folder;
-    relay->below.client = &relay->client;
+    relay->down.service = service;
+    relay->down.model = model;
+    relay->down.records = &relay->records;
+    relay->down.folder = relay->config.folder;
+    relay->down.client = &relay->client;
     TERN_TRY(prepare(relay, db, why));
     tern_relay_link_begin(relay);
     if (pthread_create(&relay->thread, NULL, run, relay) != 0) {

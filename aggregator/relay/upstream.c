@@ -1,5 +1,5 @@
-// The client of the aggregator upstream: its ports, its identity, the memory for its model, and its events in the log. While
-// upstream does not answer, a file of the folder has since when and why, for `status` and for the service's operators.
+// The upstream client: its ports, its identity, the memory for its model, and its events in the log. While upstream does not
+// answer, a file in the folder has the time and the reason, for `status` and for the service's operators.
 #define _GNU_SOURCE
 #include "relay/internal.h"
 
@@ -40,12 +40,12 @@ void tern_relay_link_look(const char *folder, struct tern_service_upstream *abov
     }
 }
 
-// Nothing depends on it: a file that cannot be written leaves `status` without this line.
+// Without the file, `status` only lacks this line.
 static void keep(const struct tern_relay *relay)
 {
     const struct tern_service_upstream *above = &relay->above;
     struct link_file file;
-    memset(&file, 0, sizeof file); // also what lies behind the NUL
+    memset(&file, 0, sizeof file); // also the bytes after the NUL
     file.error = (uint32_t)above->error;
     file.status = above->status;
     file.silent_ms = above->silent_ms;
@@ -56,21 +56,21 @@ static void keep(const struct tern_relay *relay)
 void tern_relay_link_begin(struct tern_relay *relay)
 {
     tern_relay_link_look(relay->config.folder, &relay->above);
-    tern_service_set_upstream(relay->below.service, &relay->above);
+    tern_service_set_upstream(relay->down.service, &relay->above);
 }
 
 static void link_answered(struct tern_relay *relay)
 {
     struct tern_service_upstream *above = &relay->above;
     const uint64_t silent_ms = above->silent_ms;
-    if (relay->below.service == NULL) {
-        return; // it is only joining
+    if (relay->down.service == NULL) {
+        return; // only enrolling
     }
     *above = (struct tern_service_upstream){.is_known = true, .answered_ms = tern_unix_ms()};
-    tern_service_set_upstream(relay->below.service, above);
+    tern_service_set_upstream(relay->down.service, above);
     if (silent_ms != 0) {
         tern_relay_file_remove(relay->config.folder, LINK_FILE);
-        tern_log(TERN_LOG_INFO, "above-answers", "server=%s after_s=%" PRIu64,
+        tern_log(TERN_LOG_INFO, "upstream-answers", "server=%s after_s=%" PRIu64,
                  TERN_LOG_TEXT(relay->config.server),
                  above->answered_ms > silent_ms ? (above->answered_ms - silent_ms) / 1000 : 0);
     }
@@ -83,7 +83,7 @@ static uint64_t link_failed(struct tern_relay *relay, const struct tern_client_e
     const char *detail = tern_curl_why(relay->curl);
     const struct tern_service_upstream before = *above;
     const uint64_t now = tern_unix_ms();
-    if (relay->below.service == NULL) {
+    if (relay->down.service == NULL) {
         return 0;
     }
     above->silent_ms = before.silent_ms != 0 ? before.silent_ms : now;
@@ -98,7 +98,7 @@ static uint64_t link_failed(struct tern_relay *relay, const struct tern_client_e
         strcmp(before.why, above->why) != 0) {
         keep(relay);
     }
-    tern_service_set_upstream(relay->below.service, above);
+    tern_service_set_upstream(relay->down.service, above);
     return now > above->silent_ms ? (now - above->silent_ms) / 1000 : 0;
 }
 
@@ -107,26 +107,26 @@ static uint64_t link_failed(struct tern_relay *relay, const struct tern_client_e
 static void log_upload(const struct tern_client_event *event)
 {
     if (event->result == TERN_OK) {
-        tern_log(TERN_LOG_INFO, "above-took",
+        tern_log(TERN_LOG_INFO, "upstream-accepted",
                  "round=%u sequence=%u bytes=%" PRIu64 " round_bytes=%" PRIu64 " answer=%s",
                  event->round, event->sequence, event->bytes, event->round_bytes,
                  event->duplicate ? "duplicate" : "accepted");
         return;
     }
     tern_log(
-        TERN_LOG_WARN, "above-gave-back",
+        TERN_LOG_WARN, "upstream-returned",
         "round=%u sequence=%u result=%s advice=\"it is in the gateway's error buffer, and goes "
         "with a later update\"",
         event->round, event->sequence, tern_result_name(event->result));
 }
 
-// An aggregator above that does not answer, or has errors alone, is named at once, and what becomes of devices' updates.
+// Reports at once that upstream does not answer or only returns errors, and what happens to the devices' updates.
 static void log_silence(struct tern_relay *relay, const struct tern_client_event *event)
 {
     const bool unreachable = event->result == TERN_ERR_NETWORK || event->result == TERN_ERR_TLS;
     const uint64_t for_s = link_failed(relay, event);
     tern_log(
-        TERN_LOG_WARN, unreachable ? "above-unreachable" : "above-trouble",
+        TERN_LOG_WARN, unreachable ? "upstream-unreachable" : "upstream-failed",
         "server=%s result=%s status=%d for_s=%" PRIu64 " wait_ms=%u why=%s detail=%s advice=%s",
         TERN_LOG_TEXT(relay->config.server), tern_result_name(event->result), event->status, for_s,
         event->wait_ms, TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(tern_curl_why(relay->curl)),
@@ -141,19 +141,20 @@ static void log_failure(struct tern_relay *relay, const struct tern_client_event
     case TERN_ERR_TLS:
     case TERN_ERR_BUSY:
     case TERN_ERR_HTTP:
-        if (relay->abort == 0) { // else it was given up, because the gateway is to end
+        if (relay->abort == 0) { // else the gateway stops
             log_silence(relay, event);
         }
         break;
     default:
-        tern_log(TERN_LOG_WARN, "above-trouble", "server=%s result=%s status=%d wait_ms=%u why=%s",
+        tern_log(TERN_LOG_WARN, "upstream-failed",
+                 "server=%s result=%s status=%d wait_ms=%u why=%s",
                  TERN_LOG_TEXT(relay->config.server), tern_result_name(event->result),
                  event->status, event->wait_ms, TERN_LOG_TEXT(event->why));
         break;
     }
 }
 
-// What tells that the aggregator above has answered.
+// Whether the event shows that upstream has answered.
 static bool is_answer(const struct tern_client_event *event)
 {
     switch ((int)event->kind) {
@@ -177,23 +178,23 @@ static void log_event(void *ctx, const struct tern_client_event *event)
     }
     switch (event->kind) {
     case TERN_EVENT_ENROLLED:
-        tern_log(TERN_LOG_DEBUG, "above-enrolled", "client=%" PRIu64, event->client_id);
+        tern_log(TERN_LOG_DEBUG, "upstream-enrolled", "client=%" PRIu64, event->client_id);
         break;
     case TERN_EVENT_STARTED_OVER:
-        tern_log(TERN_LOG_WARN, "above-started-over", "result=%s why=%s",
+        tern_log(TERN_LOG_WARN, "upstream-started-over", "result=%s why=%s",
                  tern_result_name(event->result), TERN_LOG_TEXT(event->why));
         break;
     case TERN_EVENT_TASK:
-        tern_log(TERN_LOG_INFO, "above-task",
+        tern_log(TERN_LOG_INFO, "upstream-task",
                  "round=%u version=%u local_steps=%u download=%" PRIu64, event->round,
                  event->version, event->local_steps, event->bytes);
         break;
     case TERN_EVENT_TRAINED:
-        tern_log(TERN_LOG_INFO, "above-learnt", "round=%u examples=%u loss=%.4f", event->round,
+        tern_log(TERN_LOG_INFO, "upstream-trained", "round=%u examples=%u loss=%.4f", event->round,
                  event->num_examples, (double)event->loss);
         break;
     case TERN_EVENT_ENCODED:
-        tern_log(TERN_LOG_DEBUG, "above-encoded", "round=%u sequence=%u bytes=%" PRIu64,
+        tern_log(TERN_LOG_DEBUG, "upstream-encoded", "round=%u sequence=%u bytes=%" PRIu64,
                  event->round, event->sequence, event->bytes);
         break;
     case TERN_EVENT_UPLOADED:
@@ -203,15 +204,15 @@ static void log_event(void *ctx, const struct tern_client_event *event)
         log_failure(relay, event);
         break;
     case TERN_EVENT_BUDGET:
-        tern_log(TERN_LOG_WARN, "above-budget",
+        tern_log(TERN_LOG_WARN, "upstream-budget",
                  "wait_ms=%u bytes=%" PRIu64 " left=%" PRIu64 " why=%s", event->wait_ms,
                  event->bytes, event->budget_left, TERN_LOG_TEXT(event->why));
         break;
     case TERN_EVENT_FINISHED:
-        tern_log(TERN_LOG_INFO, "above-finished", "version=%u", event->version);
+        tern_log(TERN_LOG_INFO, "upstream-finished", "version=%u", event->version);
         break;
     case TERN_EVENT_WAITING:
-        tern_log(TERN_LOG_DEBUG, "above-waits", "wait_ms=%u why=%s", event->wait_ms,
+        tern_log(TERN_LOG_DEBUG, "upstream-waits", "wait_ms=%u why=%s", event->wait_ms,
                  TERN_LOG_TEXT(event->why));
         break;
     case TERN_EVENT_DOWNLOADED:
@@ -306,7 +307,7 @@ enum tern_result tern_relay_upstream_open(struct tern_relay *relay, char why[512
 
 // --- Enrolling
 
-// An alert comes from an aggregator that refuses this gateway; all else is about that one's certificate.
+// A TLS alert comes from an aggregator that refuses this gateway. Other failures concern that aggregator's certificate.
 static void explain_tls(const struct tern_relay *relay, char why[512])
 {
     const char *detail = tern_curl_why(relay->curl);
@@ -410,9 +411,9 @@ static bool take_memory(struct tern_relay *relay, const struct tern_model *model
     workspace->velocity = relay->velocity = malloc(values);
     workspace->blob = relay->blob = malloc(workspace->blob_size);
     workspace->local = relay->local = malloc((local > 0 ? local : 1) * sizeof(float));
-    relay->below.mean = malloc(values);
+    relay->down.mean = malloc(values);
     return relay->weights != NULL && relay->error_buffer != NULL && relay->velocity != NULL &&
-           relay->blob != NULL && relay->local != NULL && relay->below.mean != NULL;
+           relay->blob != NULL && relay->local != NULL && relay->down.mean != NULL;
 }
 
 enum tern_result tern_relay_upstream_restore(struct tern_relay *relay,
@@ -420,7 +421,7 @@ enum tern_result tern_relay_upstream_restore(struct tern_relay *relay,
 {
     struct tern_client_workspace workspace = {.model = model,
                                               .error_storage = TERN_ERROR_FLOAT32,
-                                              .trainer = tern_relay_downstream_port(&relay->below)};
+                                              .trainer = tern_relay_downstream_port(&relay->down)};
     if (!take_memory(relay, model, &workspace)) {
         snprintf(why, 512, "there is no memory for a gateway of this model");
         return TERN_ERR_NO_MEMORY;
@@ -448,10 +449,10 @@ void tern_relay_upstream_close(struct tern_relay *relay)
     free(relay->velocity);
     free(relay->blob);
     free(relay->local);
-    free(relay->below.mean);
+    free(relay->down.mean);
 }
 
-// --- Looking
+// --- Facts
 
 enum tern_result tern_relay_look(const char *folder, struct tern_relay_facts *facts)
 {

@@ -11,7 +11,7 @@
 
 #define TERN_DB_PATH_MAX 160
 
-// A kind beside those of requests: the body has counted bytes (tern_db_meter_pack()).
+// A kind that is no request: the body has metered bytes (tern_db_meter_pack()).
 #define TERN_DB_RELAYED_METER 255u
 
 struct tern_db_relayed {
@@ -78,32 +78,32 @@ TERN_MUST_USE enum tern_result tern_db_wait_notices(struct tern_db *db, int wake
 
 // --- Requests
 
-// A transaction for what stands here and nothing else: it does not wait for other writers, and is no change that they
-// look for. Ended by tern_db_commit() or tern_db_rollback(). durable: it waits for the disk; else its commit may be lost
-// when the server crashes within a moment, but not once a later one that waited is there: of what was only handed over,
-// nothing is acknowledged before the leader's transaction that decides it.
+// Begins a transaction for requests and answers only. It does not wait for other writers, and does not count as a change for
+// them. End it by tern_db_commit() or tern_db_rollback(). durable: the commit waits for the disk. Otherwise a crash of the
+// server may undo the commit until a later durable one; nothing that was only handed over is acknowledged before the
+// leader's transaction that decides it.
 TERN_MUST_USE enum tern_result tern_db_begin_apart(struct tern_db *db, bool durable);
 
 TERN_MUST_USE enum tern_result tern_db_relay(struct tern_db *db, struct tern_db_relayed *row);
-// The first node after that one which has rows; 0: there is none.
+// Finds the first node above `after` that has rows; 0: there is none.
 TERN_MUST_USE enum tern_result tern_db_relaying(struct tern_db *db, uint64_t after, uint64_t *node);
-// Rows of a node behind a number, ascending, `most` at most: struct tern_db_relayed.
+// Lists up to `most` rows (struct tern_db_relayed) of a node above the number `after`, ascending.
 struct tern_db_rows *tern_db_relayed(struct tern_db *db, uint64_t node, uint64_t after,
                                      uint32_t most);
-// Never waits for another one that is about to drop it, which may hang. *dropped: it was there, and is not being dropped
+// Drops a row. Never waits for a connection that is dropping the same row, which may hang. *dropped: this call drops it
 TERN_MUST_USE enum tern_result tern_db_relayed_drop(struct tern_db *db, uint64_t node,
                                                     uint64_t number, bool *dropped);
 
 // --- Answers
 
 TERN_MUST_USE enum tern_result tern_db_answer_put(struct tern_db *db, struct tern_db_answer *row);
-// All of a node, which are gone with that: struct tern_db_answer. Outside of transactions, by a connection that attends;
-// to be read to the end. After a crash of the server the newest may be there again.
+// Reads and deletes all answers of a node (struct tern_db_answer). Outside of transactions, by a connection of
+// tern_db_subscribe(), and read to the end. After a crash of the server the newest ones may reappear.
 struct tern_db_rows *tern_db_answers_take(struct tern_db *db, uint64_t node);
-// Drops those of nodes that are not there any more.
+// Drops answers for nodes that do not exist any more.
 TERN_MUST_USE enum tern_result tern_db_answers_sweep(struct tern_db *db);
 
-// --- Bytes that were counted
+// --- Metered bytes
 
 #define TERN_DB_METER_PACKED 88u // bytes of one row
 

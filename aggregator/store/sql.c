@@ -1,4 +1,4 @@
-// What SQL on any database has in common: which database a path names, the sentence of the last failure, whether a
+// The part of SQL that both databases share: which database a path names, the sentence of the last failure, whether a
 // transaction may be committed, statements that are kept, and the range of every value.
 #include "store/sql.h"
 
@@ -119,8 +119,8 @@ enum tern_result tern_sql_begin(struct tern_sql *sql, enum tern_sql_begin kind)
     return TERN_OK;
 }
 
-// After some failures a database has rolled back by itself; a commit would then report success for
-// nothing, and what is written would stand alone.
+// After some failures a database has rolled back by itself. A commit would then succeed without the earlier writes of the
+// transaction.
 bool tern_sql_may_commit(const struct tern_sql *sql)
 {
     return sql->in_transaction && !sql->doomed && sql->driver->state(sql) == TERN_SQL_OPEN;
@@ -153,8 +153,8 @@ void tern_sql_rollback(struct tern_sql *sql)
 
 // --- Statements
 
-// The kept statement of this text, made when it is new. NULL: it is in use (a visitor called the same
-// operation again), or there is no room for another one.
+// Finds the kept statement of this text, or prepares it. *statement is NULL if it is in use, because a visitor called the
+// same operation, or if there is no room for another one.
 static enum tern_result take_kept(struct tern_sql *sql, const char *text,
                                   struct tern_sql_statement **statement)
 {
@@ -434,7 +434,7 @@ enum tern_result tern_sql_put_pieces(struct tern_sql *sql, const char *table, co
     }
     const enum tern_result result =
         sql->driver->put_pieces(sql, table, column, id, size, view, ctx);
-    sql->doomed = sql->doomed || result != TERN_OK; // the value is not what its row says
+    sql->doomed = sql->doomed || result != TERN_OK; // the row has a size that its value lacks
     return result;
 }
 
@@ -498,7 +498,7 @@ static enum tern_result post_now(struct tern_query *query, bool changes)
                    : query->result;
 }
 
-// A parameter that was refused is no write yet.
+// A refused parameter is not a failed write, and does not doom the transaction.
 static enum tern_result post(struct tern_query *query, bool changes)
 {
     struct tern_sql *sql = query->sql;

@@ -34,7 +34,7 @@ enum tern_sql_type {
 
 // A parameter or a column; bytes and len are those of a text or blob.
 struct tern_sql_value {
-    enum tern_sql_type type; // but TERN_SQL_ID
+    enum tern_sql_type type; // never TERN_SQL_ID
     int64_t integer;
     double real;
     const void *bytes; // NULL: there is none
@@ -48,12 +48,12 @@ typedef void (*tern_sql_listener)(void *ctx, const char *notice);
 
 // --- What a database implements
 
-// What each database writes in its own words.
+// The SQL in which the databases differ.
 struct tern_sql_dialect {
     const char *types[TERN_SQL_TYPES];
     // Ends the definition of a table. [1]: small rows that are always found by their primary key
     const char *options[2];
-    // Follows the definition, once for each column of large values: # is the table, @ the column. NULL: nothing does
+    // Follows the definition, once for each column of large values: # is the table, @ the column. NULL: nothing
     const char *large_values;
     // The TERN_SQL_ID of a new row, as an expression in which # is the table. NULL: the database sets it unasked
     const char *new_id;
@@ -62,7 +62,7 @@ struct tern_sql_dialect {
     // Reads and writes (%d) the number of the schema, which is 0 in a new database
     const char *version;
     const char *set_version;
-    // Bytes that the database takes. Of these, bytes that hold nothing; NULL: 0
+    // Queries for the bytes of the database, and for those of them that are unused; NULL: 0
     const char *bytes;
     const char *free_bytes;
 };
@@ -86,7 +86,7 @@ enum tern_sql_begin {
     TERN_SQL_WRITE,
     TERN_SQL_READ,
     TERN_SQL_APART,          // tern_db_begin_apart(), durable
-    TERN_SQL_APART_UNSYNCED, // and not
+    TERN_SQL_APART_UNSYNCED, // tern_db_begin_apart(), not durable
 };
 
 enum tern_sql_state {
@@ -95,7 +95,7 @@ enum tern_sql_state {
     TERN_SQL_FAILED, // a transaction that the database has ended by itself
 };
 
-// What a database in a file can do besides. A server has none of it.
+// Operations that only a database in a file has.
 struct tern_sql_disk {
     // As tern_db_backup(), _settle(), _shrink_some(), _room() and _make_room() of store.h; no transaction is open
     enum tern_result (*backup)(struct tern_sql *sql, const char *path, char why[256]);
@@ -105,7 +105,7 @@ struct tern_sql_disk {
     bool (*make_room)(struct tern_sql *sql);
 };
 
-// Leader election and notices between the aggregators that serve one database. A database in a file has none of it.
+// Operations that only a server has: leader election and notices between the aggregators of one database.
 struct tern_sql_nodes {
     // As tern_db_set_follower(), _join_node(), _subscribe() and _wait_notices() of nodes.h
     enum tern_result (*set_follower)(struct tern_sql *sql, bool follows);
@@ -118,7 +118,7 @@ struct tern_sql_nodes {
     const char *list;
     // Ends the session of the leader ?1 if it was silent for ?2 ms: returns how many were ended
     const char *end_leader;
-    const char *notify; // sends ?1 to all that subscribed
+    const char *notify; // sends ?1 to all subscribers
     // Delete answers and settings of nodes that are gone
     const char *sweep_answers;
     const char *sweep_settings;
@@ -134,8 +134,8 @@ struct tern_sql_driver {
     enum tern_result (*open)(const char *path, unsigned flags, struct tern_sql **out,
                              char why[256]);
     void (*close)(struct tern_sql *sql); // its statements are finished
-    // Waits some seconds for others that are in the way.
-    // TERN_ERR_STATE  they still are; the sentence names them
+    // Waits some seconds for other programs that prevent this use.
+    // TERN_ERR_STATE  they still do; the sentence names them
     enum tern_result (*use)(struct tern_sql *sql, enum tern_sql_use use);
     enum tern_result (*check)(struct tern_sql *sql, enum tern_sql_check check);
     // Runs statements without parameters and rows.
@@ -160,19 +160,19 @@ struct tern_sql_driver {
                              const struct tern_sql_value *value);
     // A write sets has_changed and last_id of struct tern_sql.
     enum tern_result (*step)(struct tern_sql *sql, void *handle, bool writes, bool *row);
-    // As step does with a write, but the database may do it later: at the next step or commit, or before whatever else
-    // reads the database. changes: it fails when no row was changed. A later failure dooms the transaction. NULL: step
+    // Like step for a write, but the database may do it later: at the next step or commit, or before anything else reads the
+    // database. changes: it fails when no row was changed. A later failure dooms the transaction. NULL: step
     enum tern_result (*post)(struct tern_sql *sql, void *handle, bool changes);
     // Columns count from 0 and are read as value->type. What they point at is valid until the next step.
     void (*column)(void *handle, int at, struct tern_sql_value *value);
     const char *(*column_name)(void *handle, int at);
 
-    // Rows in bulk: bind and step fill and add each. load_end gives the handle up; whole: all rows were added
+    // Rows in bulk: bind sets the values of a row, step adds it. load_end frees the handle; whole: all rows were added
     enum tern_result (*load)(struct tern_sql *sql, const char *table, const char *columns,
                              int count, void **handle);
     enum tern_result (*load_end)(struct tern_sql *sql, void *handle, bool whole);
 
-    // Shows the bytes of one value piece by piece: `column`, `size` bytes long, of the row with that TERN_SQL_ID.
+    // Passes the bytes of one value to take in pieces: `column`, `size` bytes long, of the row with that TERN_SQL_ID.
     // NOT_FOUND; TERN_ERR_IO  it has another length; the result of take, if not TERN_OK
     enum tern_result (*stream)(struct tern_sql *sql, const char *table, const char *column,
                                uint64_t id, size_t size, tern_sql_taker take, void *ctx);
@@ -186,7 +186,7 @@ struct tern_sql_driver {
 extern const struct tern_sql_driver tern_sqlite_driver;
 extern const struct tern_sql_driver tern_postgres_driver; // of builds with TERN_POSTGRESQL
 
-#define TERN_SQL_STATEMENTS 160 // that are kept
+#define TERN_SQL_STATEMENTS 160 // kept statements
 
 struct tern_sql_statement {
     const char *text; // its address is the key; NULL: used once, because the kept one was in use
@@ -263,7 +263,7 @@ struct tern_query tern_query_write(struct tern_sql *sql, const char *text);
 // TERN_ERR_ARGUMENT  above 2^63 - 1; no NUL within size; TERN_ERR_NON_FINITE; TERN_ERR_TOO_LARGE
 // The bytes of a text or blob are borrowed until tern_query_end().
 void tern_query_bind(struct tern_query *query, uint64_t value);
-void tern_query_bind_bits(struct tern_query *query, uint64_t value); // all 64 of them count
+void tern_query_bind_bits(struct tern_query *query, uint64_t value); // all 64 bits count
 void tern_query_bind_real(struct tern_query *query, double value);
 void tern_query_bind_text(struct tern_query *query, const char *text, size_t size);
 void tern_query_bind_blob(struct tern_query *query, const void *data, size_t len);
@@ -276,7 +276,7 @@ struct tern_query tern_query_load(struct tern_sql *sql, const char *table, const
                                   int count);
 void tern_query_add(struct tern_query *query);
 
-// Steps. True when there is a row to read.
+// Steps to the next row. False: there is none, or the query has failed.
 bool tern_query_row(struct tern_query *query);
 
 // A value that does not fit is TERN_ERR_IO: the database is damaged.
@@ -286,13 +286,13 @@ uint64_t tern_query_bits(struct tern_query *query);
 float tern_query_real(struct tern_query *query);
 void tern_query_text(struct tern_query *query, char *dst, size_t size);
 void tern_query_hash(struct tern_query *query, uint8_t hash[TERN_SHA256_SIZE]);
-// Valid until the next step. NULL: there is none, or no byte in it.
+// Valid until the next step. NULL: no value, or no byte in it.
 const uint8_t *tern_query_blob(struct tern_query *query, size_t *len);
 
 // Records that the database is damaged, with words for where.
 void tern_query_damaged(struct tern_query *query, const char *where);
 
-// Gives the statement back and returns the result. A broken constraint is TERN_ERR_CONFLICT (the key is taken),
+// Releases the statement and returns the result. A broken constraint is TERN_ERR_CONFLICT (the key is taken),
 // TERN_ERR_NOT_FOUND (what it refers to is missing) or TERN_ERR_ARGUMENT (others).
 enum tern_result tern_query_end(struct tern_query *query);
 // The same after a look-up without a row: TERN_ERR_NOT_FOUND when nothing failed.

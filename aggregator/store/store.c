@@ -2,6 +2,7 @@
 // history, which transactions gather and their commits write.
 #include "store/tables.h"
 
+#include "hosted/growing.h"
 #include "util/crc32c.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,8 +37,7 @@ enum tern_result tern_db_set_copied(struct tern_db *db, const char *to, uint64_t
     return tern_table_put(db, &tern_table_federation, &row);
 }
 
-// A client that enrolled while the clock was ahead is seen after that whenever it comes: its time says
-// nothing then.
+// Leaves out clients whose last request is not later than their enrolment, which may have been while the clock was ahead.
 enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *latest_ms)
 {
     *latest_ms = 0;
@@ -62,7 +62,7 @@ enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms)
 
 // --- Opening
 
-// Everything that may refuse the file comes before anything that changes it.
+// Checks everything that may refuse the file before anything changes it.
 static enum tern_result prepare_current(struct tern_db *db)
 {
     struct tern_db_federation federation;
@@ -74,10 +74,10 @@ static enum tern_result prepare_current(struct tern_db *db)
     return tern_sql_use(db->sql, TERN_SQL_WRITTEN);
 }
 
-// One that is older is nobody's to look into before it is brought up to date.
+// A database with an older schema is not read before it is brought up to date.
 static enum tern_result prepare_opened(struct tern_db *db, bool takes_older)
 {
-    TERN_TRY(tern_sql_use(db->sql, TERN_SQL_SHARED)); // its schema stays as it is from here on
+    TERN_TRY(tern_sql_use(db->sql, TERN_SQL_SHARED)); // nobody changes the schema from here on
     const enum tern_result result = tern_schema_current(db->sql, tern_schema_steps);
     db->is_older = result == TERN_ERR_STATE;
     if (db->is_older && takes_older) {
@@ -97,7 +97,7 @@ enum tern_result tern_db_open(const char *path, unsigned flags, struct tern_db *
     if (result == TERN_OK) {
         result = prepare_opened(db, (flags & TERN_DB_OLDER) != 0);
         if (result != TERN_OK) {
-            tern_sql_damaged(db->sql); // decides between two sentences
+            tern_sql_damaged(db->sql); // chooses the sentence
             snprintf(why, 256, "%.80s: %.170s", path, db->sql->error);
         }
     }
@@ -153,7 +153,7 @@ void tern_db_close(struct tern_db *db)
 
 // --- Sums over history
 //
-// Every invitation, update and exchange adds to them: gathered in memory, and written by the commit.
+// Every invitation, update and exchange adds to the sums. They are collected in memory and written by the commit.
 
 #define PURPOSE_TOTALS &tern_table_purpose_totals
 #define ROUND_TOTALS &tern_table_round_totals
@@ -176,13 +176,13 @@ void tern_totals_count_update(struct tern_db *db, size_t body_len)
     db->pending.any = true;
 }
 
-// --- Of clients and rounds
+// --- Sums of clients and rounds
 //
-// A transaction adds to the same few clients again and again, and to one round: these sums are in memory, and
-// written when the place of one is needed for another.
+// A transaction adds to the same few clients again and again, and to one round. Their sums stay in memory until another
+// client or round needs the place.
 
-static bool is_nothing(const struct tern_bytes *up, const struct tern_bytes *down,
-                       uint64_t exchanges)
+static bool is_unused(const struct tern_bytes *up, const struct tern_bytes *down,
+                      uint64_t exchanges)
 {
     return exchanges + up->wire + down->wire == 0;
 }
@@ -190,7 +190,7 @@ static bool is_nothing(const struct tern_bytes *up, const struct tern_bytes *dow
 static enum tern_result write_client(struct tern_db *db, const struct tern_db_client_total *client)
 {
     return client->invited + client->reported == 0 &&
-                   is_nothing(&client->up, &client->down, client->exchanges)
+                   is_unused(&client->up, &client->down, client->exchanges)
                ? TERN_OK
                : tern_table_put(db, CLIENT_TOTALS, client);
 }
@@ -198,7 +198,7 @@ static enum tern_result write_client(struct tern_db *db, const struct tern_db_cl
 static enum tern_result write_round(struct tern_db *db)
 {
     const struct tern_db_round_total *round = &db->pending.round;
-    return round->participants == 0 && is_nothing(&round->up, &round->down, round->exchanges)
+    return round->participants == 0 && is_unused(&round->up, &round->down, round->exchanges)
                ? TERN_OK
                : tern_table_put(db, ROUND_TOTALS, round);
 }
@@ -208,7 +208,7 @@ static struct tern_db_client_total *place_of(struct tern_db *db, uint64_t client
     return &db->pending.clients[client % TERN_CLIENTS_PENDING];
 }
 
-static enum tern_result go_on_with_client(struct tern_db *db, uint64_t client)
+static enum tern_result switch_client(struct tern_db *db, uint64_t client)
 {
     struct tern_db_client_total *place = place_of(db, client);
     db->pending.any = true;
@@ -220,7 +220,7 @@ static enum tern_result go_on_with_client(struct tern_db *db, uint64_t client)
     return TERN_OK;
 }
 
-static enum tern_result go_on_with_round(struct tern_db *db, uint32_t round, bool trains)
+static enum tern_result switch_round(struct tern_db *db, uint32_t round, bool trains)
 {
     struct tern_pending_totals *pending = &db->pending;
     pending->any = true;
@@ -236,7 +236,7 @@ static enum tern_result go_on_with_round(struct tern_db *db, uint32_t round, boo
 
 enum tern_result tern_totals_count_invitation(struct tern_db *db, uint64_t client)
 {
-    TERN_TRY(go_on_with_client(db, client));
+    TERN_TRY(switch_client(db, client));
     place_of(db, client)->invited++;
     return TERN_OK;
 }
@@ -244,8 +244,8 @@ enum tern_result tern_totals_count_invitation(struct tern_db *db, uint64_t clien
 enum tern_result tern_totals_count_report(struct tern_db *db, uint32_t round, uint64_t client)
 {
     struct tern_pending_totals *pending = &db->pending;
-    TERN_TRY(go_on_with_client(db, client));
-    TERN_TRY(go_on_with_round(db, round, true));
+    TERN_TRY(switch_client(db, client));
+    TERN_TRY(switch_round(db, round, true));
     place_of(db, client)->reported++;
     pending->round.participants++;
     pending->all.participants++;
@@ -261,23 +261,8 @@ enum tern_result tern_totals_count_report(struct tern_db *db, uint32_t round, ui
         (sum)->exchanges += (meter)->exchanges;                                                    \
     } while (0)
 
-static bool has_room_for_evaluator(struct tern_evaluators *evaluators)
-{
-    if (evaluators->count < evaluators->room) {
-        return true;
-    }
-    const size_t room = evaluators->room * 2 + 64;
-    uint64_t *more = realloc(evaluators->ids, room * sizeof more[0]);
-    if (more == NULL) {
-        return false;
-    }
-    evaluators->ids = more;
-    evaluators->room = room;
-    return true;
-}
-
-// There are few of them, and a transaction of the meter's asks after many clients.
-static enum tern_result know_evaluators(struct tern_db *db)
+// Loads the evaluators once in a transaction: there are few, and metering looks up many clients.
+static enum tern_result load_evaluators(struct tern_db *db)
 {
     struct tern_evaluators *evaluators = &db->evaluators;
     if (evaluators->known) {
@@ -287,11 +272,13 @@ static enum tern_result know_evaluators(struct tern_db *db)
         tern_query_read(db->sql, "SELECT id FROM clients WHERE evaluator = 1 ORDER BY id");
     evaluators->count = 0;
     while (tern_query_row(&query)) {
-        if (!has_room_for_evaluator(evaluators)) {
+        uint64_t *ids = tern_grown(evaluators->ids, evaluators->count, sizeof ids[0]);
+        if (ids == NULL) {
             query.result = tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "memory could not be had");
             break;
         }
-        evaluators->ids[evaluators->count++] = tern_query_u64(&query);
+        evaluators->ids = ids;
+        ids[evaluators->count++] = tern_query_u64(&query);
     }
     const enum tern_result result = tern_query_end(&query);
     evaluators->known = result == TERN_OK;
@@ -305,7 +292,7 @@ static int in_order(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-// Not evaluators, nor peers that never authenticated.
+// False for evaluators, and for peers that never authenticated.
 static bool trains(const struct tern_db *db, uint64_t client)
 {
     const struct tern_evaluators *evaluators = &db->evaluators;
@@ -317,10 +304,10 @@ static bool trains(const struct tern_db *db, uint64_t client)
 enum tern_result tern_totals_count_meter(struct tern_db *db, const struct tern_db_meter *meter)
 {
     struct tern_pending_totals *pending = &db->pending;
-    TERN_TRY(know_evaluators(db));
+    TERN_TRY(load_evaluators(db));
     const bool of_training = trains(db, meter->client);
-    TERN_TRY(go_on_with_client(db, meter->client));
-    TERN_TRY(go_on_with_round(db, meter->round, of_training));
+    TERN_TRY(switch_client(db, meter->client));
+    TERN_TRY(switch_round(db, meter->round, of_training));
     ADD(place_of(db, meter->client), meter);
     ADD(&pending->round, meter);
     ADD(&pending->purposes[of_training][meter->round == 0][meter->purpose], meter);
@@ -336,7 +323,7 @@ static enum tern_result write_purpose(struct tern_db *db, unsigned trains, unsig
     row->trains = trains == 1;
     row->outside = outside == 1;
     row->purpose = (enum tern_purpose)purpose;
-    return is_nothing(&row->up, &row->down, row->exchanges)
+    return is_unused(&row->up, &row->down, row->exchanges)
                ? TERN_OK
                : tern_table_put(db, PURPOSE_TOTALS, row);
 }
@@ -368,7 +355,7 @@ enum tern_result tern_totals_write(struct tern_db *db)
     return TERN_OK;
 }
 
-// --- What the connection does by itself
+// --- Operations of the connection
 
 enum tern_result tern_db_hold(struct tern_db *db)
 {
@@ -436,7 +423,7 @@ enum tern_result tern_db_conclude(struct tern_db *db, enum tern_result result)
     return result;
 }
 
-// A database writes the number, also when that stays as it is.
+// Writes the version of the schema unchanged: a database writes also then.
 enum tern_result tern_db_touch(struct tern_db *db)
 {
     int64_t version;
@@ -527,7 +514,7 @@ bool tern_db_make_room(struct tern_db *db)
     return disk != NULL && disk->make_room(db->sql);
 }
 
-// PostgreSQL's own vacuum does that.
+// Does nothing on a server: PostgreSQL's vacuum frees space.
 enum tern_result tern_db_shrink_some(struct tern_db *db, uint64_t bytes, bool *more)
 {
     const struct tern_sql_disk *disk = db->sql->driver->disk;
@@ -537,11 +524,11 @@ enum tern_result tern_db_shrink_some(struct tern_db *db, uint64_t bytes, bool *m
 
 // --- Check
 //
-// SQLite checks pages and indexes. What has a hash or a checksum of its own is compared with that, because SQLite passes on
-// a page of values whatever it holds.
+// SQLite checks pages and indexes, but returns whatever a page of values holds. So values that have a hash or a checksum are
+// compared with it.
 
-// Rows of a hash and the bytes that it is of.
-static enum tern_result check_hashes(struct tern_db *db, const char *sql, const char *finding)
+// sql: returns rows of a hash and the bytes that it belongs to. problem: the sentence if they differ.
+static enum tern_result check_hashes(struct tern_db *db, const char *sql, const char *problem)
 {
     struct tern_query query = tern_query_read(db->sql, sql);
     while (tern_query_row(&query)) {
@@ -552,7 +539,7 @@ static enum tern_result check_hashes(struct tern_db *db, const char *sql, const 
         const uint8_t *body = tern_query_blob(&query, &len);
         tern_sha256(body, len, digest);
         if (memcmp(digest, stored, sizeof digest) != 0) {
-            tern_query_damaged(&query, finding);
+            tern_query_damaged(&query, problem);
         }
     }
     return tern_query_end(&query);

@@ -1,18 +1,18 @@
-// The whole state of a federation in another database, which is new: table by table, by the definitions of the tables,
-// in the order of their keys. What was written is read again and compared before it appears.
+// Copies the whole state of a federation into a new database: table by table, by the definitions of the tables, in the order
+// of their keys. The written rows are read again and compared before the copy appears.
 //
-// Indexes and triggers come behind the rows: they are made faster so, and triggers would count what is counted.
+// Indexes and triggers are made after the rows: that is faster, and triggers would count rows that are already counted.
 #include "store/tables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Numbers are hashed as they lie in memory.
+// Numbers are hashed as they are in memory.
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "hashes of rows are of little-endian numbers");
 
-// Of a value that is read at once. SQLite goes through the value's pages up to there each time.
+// Bytes of a value that are read at once. For each read SQLite walks through the value's pages up to there.
 #define WINDOW_BYTES (4u << 20)
 
 struct copying {
@@ -93,7 +93,7 @@ static void tell(const struct copying *copying, const char *doing, const struct 
 
 // --- Failures
 
-// What the copy is said to have failed by is what the new database says last.
+// Sets the sentence of the new database, which is the one that the caller reports.
 static enum tern_result fail_reading(struct copying *copying, enum tern_result result)
 {
     char sentence[256];
@@ -160,7 +160,7 @@ struct body {
 static void begin_body(const struct body *body)
 {
     hash_number(body->digest, body->id);
-    hash_number(body->digest, body->size); // as hash_bytes() does
+    hash_number(body->digest, body->size); // like hash_bytes()
     body->digest->bytes += body->size;
     body->digest->rows++;
 }
@@ -172,7 +172,7 @@ static enum tern_result hash_piece(void *ctx, const uint8_t *data, size_t len)
     return TERN_OK;
 }
 
-// Pieces are asked for one behind the other.
+// Pieces are requested in ascending order.
 static enum tern_result move_window(struct body *body, size_t at)
 {
     struct copying *copying = body->copying;
@@ -272,7 +272,7 @@ static enum tern_result compare_table(struct copying *copying, const struct tern
     return tern_sql_fail(copying->to.sql, TERN_ERR_CORRUPT, sentence);
 }
 
-// A snapshot is read: what a verb has written meanwhile, a revocation maybe, would be lost.
+// A copy is made from a snapshot, so that a write of another program meanwhile, such as a revocation, would be lost.
 static enum tern_result refuse_changed(struct copying *copying)
 {
     tern_db_rollback(copying->from);
@@ -311,7 +311,7 @@ static enum tern_result fill(struct tern_sql *sql, void *ctx)
     struct copying *copying = ctx;
     copying->to = (struct tern_db){.sql = sql};
     const enum tern_result result = copy_all(copying);
-    tern_db_forget(&copying->to); // the connection asks for none of its texts again
+    tern_db_forget(&copying->to); // the connection no longer uses its texts
     return result;
 }
 

@@ -11,7 +11,7 @@ enum tern_result tern_db_meter_add(struct tern_db *db, const struct tern_db_mete
     if (meter->round > 0) {
         TERN_TRY(tern_retention_has_dropped(db, meter->round, &dropped));
     }
-    if (!dropped) { // a row that came later would stay for good
+    if (!dropped) { // otherwise the row would never be dropped
         TERN_TRY(tern_table_put(db, METER, meter));
     }
     return tern_totals_count_meter(db, meter);
@@ -102,7 +102,7 @@ static bool has_totals(struct tern_query *query)
 
 enum tern_result tern_db_counts(struct tern_db *db, uint64_t now_ms, struct tern_db_counts *counts)
 {
-    TERN_TRY(tern_totals_write(db)); // of the transaction that this one may be within
+    TERN_TRY(tern_totals_write(db)); // counts of an open transaction
     struct tern_query query = tern_query_read(db->sql, counts_text);
     tern_query_bind(&query, now_ms);
     if (has_totals(&query)) {

@@ -18,7 +18,7 @@ static enum tern_result put_file(struct tern_db *db, const char *name, const voi
     return tern_table_insert(db, &tern_table_files, &row);
 }
 
-// A copy of the bytes that a row has, with a NUL behind them, if their hash is right.
+// Returns a copy of the row's bytes with a NUL after them. NULL: their hash is wrong, or there is no memory.
 static uint8_t *copy_file(struct tern_query *query, const struct tern_file_row *row)
 {
     uint8_t sha256[TERN_SHA256_SIZE];
@@ -107,7 +107,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "vectors are stored li
 
 #define PART_VALUES (1u << 20)
 
-#define PARTS_AT_ONCE "4" // of those that are dropped: 16 MiB take some 20 ms
+#define PARTS_AT_ONCE "4" // parts that are dropped together: 16 MiB take some 20 ms
 
 static uint32_t part_count(uint32_t count)
 {
@@ -156,7 +156,7 @@ static enum tern_result other_count(struct tern_db *db, uint32_t stored, uint32_
     return tern_sql_fail(db->sql, TERN_ERR_CORRUPT, sentence);
 }
 
-// Takes over the part that is due.
+// Copies one part to its place in values.
 static enum tern_result take_part(struct tern_db *db, const struct tern_part_row *row,
                                   uint32_t part, float *values, uint32_t count)
 {
@@ -197,7 +197,7 @@ static enum tern_result get_vector(struct tern_db *db, unsigned kind, const char
                : tern_sql_fail_damaged(db->sql, "part of a stored vector is missing");
 }
 
-// Likewise, of vectors that are always as long as the model.
+// The same for vectors that always have as many values as the model.
 static enum tern_result get_whole(struct tern_db *db, unsigned kind, const char *name,
                                   uint32_t version, float *values, uint32_t count)
 {
@@ -221,7 +221,7 @@ enum tern_result tern_db_weights_get(struct tern_db *db, enum tern_db_weights ki
     return get_vector(db, kind, "", version, weights, count);
 }
 
-// --- What strategies carry on
+// --- States of strategies
 
 enum tern_result tern_db_state_put(struct tern_db *db, const char *name, uint32_t version,
                                    const float *values, uint32_t count)
@@ -327,7 +327,7 @@ enum tern_result tern_db_replica_weights_get(struct tern_db *db, const uint8_t i
     return get_whole(db, TERN_VECTOR_OF_REPLICA, name, 0, weights, count);
 }
 
-// --- Making
+// --- A new database
 
 // What a new database holds.
 struct content {
@@ -359,7 +359,7 @@ static enum tern_result fill(struct tern_sql *sql, void *ctx)
     struct tern_db db = {.sql = sql};
     TERN_TRY(tern_schema_create(sql));
     enum tern_result result = insert_content(&db, ctx);
-    tern_db_forget(&db); // the connection asks for none of its texts again
+    tern_db_forget(&db); // the connection no longer uses its texts
     return result;
 }
 
@@ -522,7 +522,7 @@ enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version,
     return tern_query_post(&query);
 }
 
-// --- Between replicas
+// --- Downloads between replicas
 
 enum tern_result tern_db_edge_find(struct tern_db *db, const uint8_t from[TERN_SHA256_SIZE],
                                    uint32_t to_version, const char *codec,
@@ -650,7 +650,7 @@ enum tern_result tern_db_replica_held(struct tern_db *db, const uint8_t id[TERN_
 
 // --- Dropping replicas
 
-// Adds what `text` sums up of the replica to *bytes.
+// Adds the number that `text` returns for the replica to *bytes.
 static enum tern_result add_bytes(struct tern_db *db, const char *text,
                                   const uint8_t id[TERN_SHA256_SIZE], uint64_t *bytes)
 {

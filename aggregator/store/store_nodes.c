@@ -1,4 +1,4 @@
-// What aggregators that serve one database hand to each other.
+// Requests, answers and settings that the aggregators of one database exchange.
 #include "store/nodes.h"
 #include "store/tables.h"
 #include "util/bytes.h"
@@ -16,7 +16,7 @@ static enum tern_result need_nodes(struct tern_db *db, const struct tern_sql_nod
     *nodes = db->sql->driver->nodes;
     return *nodes != NULL
                ? TERN_OK
-               : tern_sql_fail(db->sql, TERN_ERR_STATE, "nobody else serves a database in a file");
+               : tern_sql_fail(db->sql, TERN_ERR_STATE, "a database in a file has only one node");
 }
 
 enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes, size_t most,
@@ -182,7 +182,7 @@ enum tern_result tern_db_answer_put(struct tern_db *db, struct tern_db_answer *r
     return tern_table_insert(db, ANSWERS, row);
 }
 
-// Its rows are read like those of a SELECT, and are in the order of the table's columns.
+// The columns of RETURNING * are in the order of the table.
 struct tern_db_rows *tern_db_answers_take(struct tern_db *db, uint64_t node)
 {
     struct tern_query query =
@@ -200,7 +200,7 @@ enum tern_result tern_db_answers_sweep(struct tern_db *db)
     return tern_query_run(&query);
 }
 
-// --- Bytes that were counted
+// --- Metered bytes
 
 static uint8_t *pack_bytes(uint8_t *at, const struct tern_bytes *bytes)
 {

@@ -306,8 +306,8 @@ enum tern_result tern_db_prune_goal(struct tern_db *db, uint64_t received, uint3
     return tern_db_may_miss(found);
 }
 
-// The last round that nothing is made from any more: the one that made the kept version. Without
-// one, all.
+// Finds the last round from which no version will be made again: the round that made the checkpoint. Without a checkpoint,
+// any round.
 static enum tern_result last_of_checkpoint(struct tern_db *db, uint32_t *last)
 {
     struct tern_db_version row = {.round = UINT32_MAX};
@@ -329,7 +329,7 @@ enum tern_result tern_db_prune(struct tern_db *db, uint32_t last)
     return tern_query_post(&query);
 }
 
-// The oldest body, if it may go. NOT_FOUND
+// Finds the oldest body, if its round is pruned. NOT_FOUND
 static enum tern_result oldest(struct tern_db *db, uint64_t *id, uint64_t *len)
 {
     struct tern_query query = tern_query_read(
@@ -370,20 +370,18 @@ static enum tern_result drop_bodies(struct tern_db *db, uint64_t bytes, bool *mo
     return TERN_OK;
 }
 
-// --- Rows
+// --- Rows of pruned rounds
 //
-// Sums over history are kept apart, so that once no update of a pruned round is to come any more nobody
-// reads its rows but those of a client's last update: it may come again, as after a lost reply, and is
-// known by its row.
+// Sums over history are stored apart. Once no update of a pruned round can come any more, only the rows of a client's last
+// update are still read: they identify the update if it comes again, such as after a lost reply.
 
-// Whether a row of `table` is of the round that its client's last update was for.
+// Whether a row of `table` belongs to the round of its client's last update.
 #define IS_LAST(table)                                                                             \
     "EXISTS (SELECT 1 FROM ledger WHERE ledger.client = " table ".client"                          \
     " AND ledger.round = " table ".round)"
 
-// Of one round, as many as one transaction drops. An update goes with the round that it counts in.
-// Metrics belong to the version from which the round began; metrics of earlier versions were dropped with earlier
-// rounds.
+// Statements that drop rows of one round, as many as one transaction may. An update belongs to the round in which it counts,
+// metrics to the version from which the round began; those of earlier versions were dropped with earlier rounds.
 static const char *const drops_of_round[] = {
     "DELETE FROM metrics WHERE (version, name, client) IN (SELECT version, name, client FROM "
     "metrics"
@@ -397,7 +395,7 @@ static const char *const drops_of_round[] = {
         "updates") " LIMIT " ROWS_AT_ONCE ")",
 };
 
-// The next round whose rows are to be dropped. NOT_FOUND
+// Finds the next round whose rows are to be dropped. NOT_FOUND
 static enum tern_result next_of_rows(struct tern_db *db, uint32_t newest, uint32_t *round)
 {
     struct tern_query query =

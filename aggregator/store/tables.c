@@ -16,13 +16,13 @@ enum shape {
     SHAPE_SCAN,
     SHAPE_NEXT,
     SHAPE_SUMS,
-    SHAPE_INSERT, // and what else writes
+    SHAPE_INSERT, // this shape and the following ones write
     SHAPE_KEEP,
     SHAPE_PUT,
     SHAPE_UPDATE
 };
 
-// What a text follows from; literals go by their address.
+// The key of a text, and the text. Literals are compared by address.
 struct tern_table_text {
     const struct tern_table *table;
     enum shape shape;
@@ -82,7 +82,7 @@ static void add_column(struct writer *out, const struct tern_column *column, con
     add_words(out, format, "#", name_of(column, name), "?");
 }
 
-// Likewise for each column that is wanted, with commas between them.
+// Writes `format` for each wanted column, with commas between them.
 static void add_columns(struct writer *out, const struct tern_table *table,
                         bool (*wanted)(const struct tern_column *column), const char *format)
 {
@@ -117,7 +117,7 @@ static bool is_key(const struct tern_column *column)
     return column->rule == TERN_RULE_KEY;
 }
 
-static bool finds(const struct tern_column *column)
+static bool is_id_or_key(const struct tern_column *column)
 {
     return is_id(column) || is_key(column);
 }
@@ -148,7 +148,7 @@ static void write_scan(struct writer *out, const struct tern_table *table)
 {
     write_select(out, table);
     add(out, "ORDER BY ");
-    add_columns(out, table, finds, "@");
+    add_columns(out, table, is_id_or_key, "@");
 }
 
 static void write_next(struct writer *out, const struct tern_table *table)
@@ -184,7 +184,7 @@ static void write_insert(struct writer *out, const struct tern_table *table, con
     add(out, ") ");
 }
 
-// The columns of a table are either set or added to.
+// A table has SET columns or ADD columns, never both.
 static void write_put(struct writer *out, const struct tern_table *table)
 {
     char sum[64];
@@ -204,7 +204,7 @@ static void write_update(struct writer *out, const struct tern_table *table)
     add_columns(out, table, is_set, "@ = ?");
     const char *word = " WHERE ";
     for (uint32_t i = 0; i < table->count; i++) {
-        if (finds(&table->columns[i])) {
+        if (is_id_or_key(&table->columns[i])) {
             add(out, "%s", word);
             add_column(out, &table->columns[i], "@ = ?");
             word = " AND ";
@@ -213,7 +213,7 @@ static void write_update(struct writer *out, const struct tern_table *table)
     add(out, " ");
 }
 
-// An id that the statement asks for is had of it.
+// A statement that computes a new id returns it.
 static const char *returning(const struct tern_table *table, const char *new_id)
 {
     return new_id != NULL && has_id(table) ? "RETURNING id " : "";
@@ -327,7 +327,7 @@ static enum tern_sql_type type_of(const struct tern_column *column)
     return TERN_SQL_INTEGER;
 }
 
-// Whether all rows are small and found by their key: by several numbers, a text or a hash.
+// Whether all rows are small and are found by a key of several numbers, a text or a hash.
 static bool is_keyed(const struct tern_table *table)
 {
     uint32_t numbers = 0;
@@ -343,7 +343,7 @@ static bool is_keyed(const struct tern_table *table)
     return keys > 1 || keys > numbers;
 }
 
-// What the dialect says behind the definition of a table with large values.
+// Runs the dialect's statement for each column of large values.
 static enum tern_result settle_large_values(struct tern_sql *sql, const struct tern_table *table)
 {
     const char *statement = sql->driver->dialect.large_values;
@@ -565,7 +565,7 @@ static enum tern_result insert(struct tern_db *db, const struct tern_table *tabl
     if (*added && has_id(table)) {
         *(uint64_t *)row = db->sql->last_id;
     }
-    // Run to its end, it may have added nothing.
+    // NOT_FOUND: the statement ran and added nothing.
     return result == TERN_ERR_NOT_FOUND ? query.result : result;
 }
 
@@ -600,7 +600,7 @@ enum tern_result tern_table_put(struct tern_db *db, const struct tern_table *tab
 {
     struct tern_query query = query_of(db, table, SHAPE_PUT, NULL, "");
     bind_all(&query, table, is_given, row);
-    return tern_query_post(&query); // likewise
+    return tern_query_post(&query); // it adds or changes one, or fails
 }
 
 enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *table,
@@ -608,7 +608,7 @@ enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *
 {
     struct tern_query query = query_of(db, table, SHAPE_UPDATE, NULL, tail);
     bind_all(&query, table, is_set, row);
-    bind_all(&query, table, finds, row);
+    bind_all(&query, table, is_id_or_key, row);
     return tern_query_post_one(&query);
 }
 
@@ -841,10 +841,9 @@ static const char indexes[] =
     "CREATE INDEX replicas_by_use ON replicas (used_ms) WHERE children = 0;"
     "CREATE INDEX replicas_suspect ON replicas (version) WHERE suspect = 1;";
 
-// Sums over history are kept as it is written, so that nobody has to count rows that only become
-// more: those of what changes a few times in a round by the database itself, those of every update
-// and every exchange once in a transaction (store.c), since a statement with a trigger costs
-// as much as three without: SQLite keeps a copy of each page that it changes. A round's states are those
+// Sums over history are kept up to date as rows are written, so that nobody counts rows that only become more. Triggers do
+// that for rows that change a few times in a round. Updates and exchanges are added once in a transaction (store.c), because
+// a statement with a trigger costs three times as much: SQLite copies each page that it changes. A round's states are those
 // of store.h.
 static_assert(TERN_ROUND_COMMITTED == 1, "the triggers say so");
 #define IS_COMMITTED(row) "CASE " row ".state WHEN 1 THEN 1 ELSE 0 END"
@@ -886,7 +885,7 @@ static enum tern_result create_triggers(struct tern_sql *sql)
 
 const char *const tern_schema_steps[] = {NULL};
 
-// The version that the last step leads to.
+// Returns the version that the last step leads to.
 static int newest(const char *const *steps)
 {
     int version = 1;
@@ -975,10 +974,11 @@ enum tern_result tern_schema_migrate(struct tern_sql *sql, const char *const *st
     int64_t version = 0;
     TERN_TRY(check_known(sql, steps));
     TERN_TRY(tern_sql_version(sql, &version));
-    if (version == newest(steps)) { // somebody else has done it
+    if (version == newest(steps)) { // another program has upgraded it
         return tern_sql_use(sql, TERN_SQL_SHARED);
     }
     TERN_TRY(tern_sql_use(sql, TERN_SQL_ALONE));
-    TERN_TRY(apply(sql, steps)); // what fails is closed next, which gives the database back
+    TERN_TRY(
+        apply(sql, steps)); // after a failure the caller closes the database, which releases it
     return tern_sql_use(sql, TERN_SQL_SHARED);
 }

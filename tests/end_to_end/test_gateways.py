@@ -340,7 +340,7 @@ def test_damaged():
         check(above.json("ledger")[0]["anomaly"] == "lost", "the aggregator above does not see that a buffer was lost")
         # Nor is a start held up by what was last said of training, or by when the aggregator above was silent.
         above.kill()
-        one.log_line("event=above-unreachable")
+        one.log_line("event=upstream-unreachable")
         one.kill(signal.SIGTERM)
         for name in ("course", "silent"):
             file = one.state / "above" / name
@@ -410,7 +410,7 @@ def test_silent():
         check(one.metrics()["tern_upstream_answered_seconds"] > time.time() - 60, "when it last answered")
         killed_ms = int(1000 * time.time())
         above.kill()
-        line = one.log_line("event=above-unreachable")
+        line = one.log_line("event=upstream-unreachable")
         check("advice=" in line and "for_s=" in line, line)
         first = check_silent(one, killed_ms, "has not been reached")
         check(one.metrics()["tern_upstream_answered_seconds"] <= killed_ms / 1000 + 1, "when it last answered")
@@ -418,9 +418,9 @@ def test_silent():
         time.sleep(3)  # as is seen by what a second start says
         status = one.json("status")
         check(status["gateway"]["answers"] is None, f"nobody runs: {status['gateway']}")
-        tries = len(re.findall("event=above-unreachable", (workspace.path / "gateway0.log").read_text()))
+        tries = len(re.findall("event=upstream-unreachable", (workspace.path / "gateway0.log").read_text()))
         one.start()
-        one.log_line("event=above-unreachable", tries + 1)
+        one.log_line("event=upstream-unreachable", tries + 1)
         check(check_silent(one, killed_ms, "has not been reached") == first, "a start makes it younger")
         # Without the operators' listener the file alone says it.
         one.kill(signal.SIGTERM)
@@ -431,7 +431,7 @@ def test_silent():
         check(one.json("status")["now"].startswith("the upstream aggregator has not been reached"),
               f"without a listener: {one.json('status')['now']}")
         above.start()
-        one.log_line("event=above-answers")
+        one.log_line("event=upstream-answers")
         expect_progress(above, "once it is back", 2)
         status = one.json("status")
         check(status["gateway"]["answers"] is True and "the aggregator above has" not in status["now"], f"{status}")
@@ -631,7 +631,7 @@ def test_misfits():
         # Nobody is there: it waits, says for what, and goes on.
         other.kill()
         one.start()
-        one.log_line("event=above-unreachable")
+        one.log_line("event=upstream-unreachable")
         above.start()
         expect_progress(one, "once the aggregator above is back")
 
